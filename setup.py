@@ -107,7 +107,7 @@ class Recorder:
             *FLAGS,
             *more,
             f'-DFTM_TORCH_VERSION="{version}"',  # in the command, so that another PyTorch rebuilds all
-            *("-iquote", str(ROOT / "csrc")),  # "memory/pool.h", while <memory> stays the standard library's
+            *("-iquote", str(ROOT / "csrc")),  # "memory/memory_pool.h", while <memory> stays the standard library's
             f"-I{ROOT / 'backend' / 'ftm_backend' / 'machine' / 'include'}",
             *(word for path in system for word in ("-isystem", str(path))),
         ]

@@ -43,7 +43,7 @@ def measure(name: str, device: str, seed: int) -> dict[str, Any]:
     row: dict[str, Any] = {"seconds": time.perf_counter() - begin, "result": result}
     if device != "cpu":
         row |= {key: ftm_lazy.metrics.counters()[key] for key in ("compiles", "pieces", "instances", "executions")}
-        causes = ftm_lazy.compiler.bridge().accounts.causes()
+        causes = ftm_lazy.compile.compile_client.bridge().accounts.causes()
         row["compiling"] = sum(seconds for *_, seconds in causes.values())
         row["again"] = sum(pieces for cause, (_, pieces, _) in causes.items() if cause not in ("first", "new op sequence"))
     return row

@@ -12,7 +12,7 @@ import argparse
 import time
 
 from ftm_backend import driver
-from ftm_backend.machine import presets
+from ftm_backend.target import presets
 
 SIZES = (500, 1000, 2000, 4000, 8000)
 BLOCK = 10  # operations of one layer and its update

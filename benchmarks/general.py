@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from training import TASKS
 
 import ftm_lazy
-from ftm_lazy.compiler import bridge
+from ftm_lazy.compile.compile_client import bridge
 
 Sized = Callable[[int], Callable[[], float]]
 """From a size to a step on a batch of that size."""

@@ -24,9 +24,10 @@ from pathlib import Path
 import target_convolutions
 
 from ftm_backend import driver
-from ftm_backend.machine import cycles, presets
-from ftm_backend.machine.presets import ELEMENT_BYTES
-from ftm_backend.options import Options
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
+from ftm_backend.target.presets import ELEMENT_BYTES
 
 SHORT = 20_000
 """Products whose roofline is fewer cycles are over in the latencies, and reported apart."""
@@ -135,9 +136,9 @@ def roofline_seconds(row: Row) -> float:
 def measure(row: Row) -> Result:
     """Compiles and models one row."""
     start = time.perf_counter()
-    text = driver.run_from("trace", trace(row), "asm", Options(machine=row.machine, cores=row.cores))
+    text = driver.run_from("trace", trace(row), "asm", CompileOptions(machine=row.machine, cores=row.cores))
     seconds = time.perf_counter() - start
-    profile = cycles.model(text, machine=row.machine, cores=row.cores)
+    profile = cycle_model.model(text, machine=row.machine, cores=row.cores)
     return Result(
         row,
         100 * profile.utilisation,

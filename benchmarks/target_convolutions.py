@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ftm_backend import driver
-from ftm_backend.machine import cycles, presets
-from ftm_backend.options import Options
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 
 DIRECTIONS = ("forward", "input", "weight")
 """The result, and the gradients of the input and of the weight."""
@@ -123,12 +124,12 @@ def convolutions(sides: tuple[int, ...] = (224, 32), images: int = 16) -> list[C
 
 def compiled(row: Convolution) -> str:
     """The assembly."""
-    return driver.run_from("trace", row.trace(), "asm", Options(machine=row.machine, cores=row.cores))
+    return driver.run_from("trace", row.trace(), "asm", CompileOptions(machine=row.machine, cores=row.cores))
 
 
 def measure(row: Convolution) -> ConvolutionResult:
     """Compiles and models one convolution."""
-    profile = cycles.model(compiled(row), machine=row.machine, cores=row.cores)
+    profile = cycle_model.model(compiled(row), machine=row.machine, cores=row.cores)
     return ConvolutionResult(row, 100 * row.roofline_seconds() / profile.seconds, profile.seconds * 1e3, profile.dma_bytes)
 
 

@@ -25,10 +25,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from ftm_backend import driver
-from ftm_backend.frontend.trace import Trace
-from ftm_backend.machine import cycles, presets
-from ftm_backend.machine.presets import ELEMENT_BYTES
-from ftm_backend.options import Options
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.trace.trace import Trace
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
+from ftm_backend.target.presets import ELEMENT_BYTES
 from ftm_lazy import debug
 
 HEADS, WIDTH = 12, 64
@@ -159,8 +160,8 @@ def rows(only: str = "") -> Iterator[Row]:
 
 def measure(row: Row, machine: str, cores: int) -> Result:
     """Compiles and models one row."""
-    text = driver.run_from("trace", row.trace, "asm", Options(machine=machine, cores=cores))
-    profile = cycles.model(text, machine=machine, cores=cores)
+    text = driver.run_from("trace", row.trace, "asm", CompileOptions(machine=machine, cores=cores))
+    profile = cycle_model.model(text, machine=machine, cores=cores)
     kinds = kinds_of(text)
     sums: dict[str, list[float]] = {}
     for kernel in profile.kernels:

@@ -4,7 +4,7 @@
     python docs/generate.py --check   # exit 1 and say what is stale
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; `PARTS` says what makes it.
-`docs/isa.md` is generated whole, by `python -m ftm_backend.manual.isa`.
+`docs/isa.md` is generated whole, by `python -m ftm_backend.docgen.isa_manual`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "walk-trace": stage("trace", "text"),
     "walk-torch": stage("torch", "mlir"),
     "walk-linalg": stage("linalg", "mlir"),
-    "walk-kernels": stage("group-kernels", "mlir"),
+    "walk-kernels": stage("fuse-ops", "mlir"),
     "walk-tiles": stage("insert-waits", "text"),
     "walk-asm": stage("asm", "text"),
     "layers-recorder": drawing(dependencies.folder_edges()),

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch  # noqa: F401  (registers the device, unless the user has switched that off)
 
-from ftm_lazy.registration import register
+from ftm_lazy.device.registration import register
 
 register()
 

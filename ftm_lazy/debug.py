@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ftm_lazy import _C, compiler, settings
-from ftm_lazy.device_name import NAME
+from ftm_lazy import _C, settings
+from ftm_lazy.compile import compile_client
+from ftm_lazy.device.device_name import NAME
 
 if TYPE_CHECKING:
-    from ftm_backend.machine.cycles import Profile
+    from ftm_backend.perf_model.cycle_model import CycleProfile
 
 __all__ = ["STAGES", "profile", "text"]
 
@@ -40,13 +41,13 @@ def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
     trace = _trace(tensors)
     if stage == "trace":
         return trace
-    texts = compiler.bridge().texts(trace)
+    texts = compile_client.bridge().texts(trace)
     if stage not in texts:
         raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(texts)}")
     return texts[stage]
 
 
-def profile(tensors: torch.Tensor | Sequence[torch.Tensor]) -> Profile:
+def profile(tensors: torch.Tensor | Sequence[torch.Tensor]) -> CycleProfile:
     """The modelled cost of the program that would compute `tensors`, by kernel; runs nothing.
 
     Returns:
@@ -55,10 +56,10 @@ def profile(tensors: torch.Tensor | Sequence[torch.Tensor]) -> Profile:
 
     Raises ValueError for a tensor on another device, CompileError if the program does not compile.
     """
-    from ftm_backend.machine import cycles
+    from ftm_backend.perf_model import cycle_model
 
     values = settings.current()
-    return cycles.model(text(tensors, "asm"), machine=values.preset, cores=values.cores)
+    return cycle_model.model(text(tensors, "asm"), machine=values.preset, cores=values.cores)
 
 
 def _trace(tensors: torch.Tensor | Sequence[torch.Tensor]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ftm_lazy import after_import
+from ftm_lazy.integrations import import_hooks
 
 __all__ = ["install"]
 
@@ -54,4 +54,4 @@ def _only_tensors(values: Any) -> Iterator[torch.Tensor]:
 
 def install() -> None:
     """Changes Inductor's entry, now or when it is imported."""
-    after_import.change({"torch._inductor.compile_fx": _route_by_device})
+    import_hooks.change({"torch._inductor.compile_fx": _route_by_device})

@@ -27,7 +27,8 @@
 
 from __future__ import annotations
 
-from ftm_lazy import _C, compiler
+from ftm_lazy import _C
+from ftm_lazy.compile import compile_client
 
 __all__ = ["NAMES", "counters", "report", "reset"]
 
@@ -70,11 +71,11 @@ def report() -> str:
     values = counters()
     width = max(map(len, values))
     lines = [f"{name:<{width}}  {value:>12,}" for name, value in values.items()]
-    causes = compiler.bridge().accounts.causes()
+    causes = compile_client.bridge().accounts.causes()
     if causes:
         lines += ["", f"{'compiled because':<18}  {'traces':>8}  {'pieces':>8}  {'seconds':>8}"]
         lines += [f"{cause:<18}  {traces:>8,}  {pieces:>8,}  {seconds:>8.2f}" for cause, (traces, pieces, seconds) in causes.items()]
-    recompiles = compiler.bridge().accounts.recompiles()
+    recompiles = compile_client.bridge().accounts.recompiles()
     if recompiles:
         shown = [text if len(text) <= _LINE else text[: _LINE - 3] + "..." for text in recompiles[-_RECOMPILES:]]
         earlier = values["recompiles"] - len(shown)
@@ -88,4 +89,4 @@ def report() -> str:
 def reset() -> None:
     """Sets all counters to 0 and forgets the explanations of recompiles."""
     _C._reset_counters()
-    compiler.bridge().accounts.forget()
+    compile_client.bridge().accounts.forget()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ftm_backend.machine import presets
+from ftm_backend.target import presets
 
 __all__ = ["DEBUG_KEYS", "Settings", "SettingsError", "current", "read", "table"]
 
@@ -227,7 +227,7 @@ class Settings:
         """The shared library that runs programs: the emulator, unless FTM_MACHINE names another."""
         if self.machine not in presets.NAMES:
             return Path(self.machine)
-        return Path(presets.__file__).parent.parent / "libftm_machine.so"
+        return Path(presets.__file__).parents[2] / "machine" / "libftm_machine.so"
 
 
 def read(environ: Mapping[str, str]) -> Settings:

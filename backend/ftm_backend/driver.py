@@ -26,27 +26,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ftm_backend import codegen, known, mlir, sizes
+from ftm_backend import codegen, mlir, symbolic
+from ftm_backend.assembler.image_template import assemble
+from ftm_backend.codegen import function_cache
+from ftm_backend.compile_options import CompileOptions
 from ftm_backend.executable import Executable
 from ftm_backend.frontend import Trace, import_trace, lower
-from ftm_backend.isa.template import assemble
-from ftm_backend.linalg.printer import print_function
-from ftm_backend.machine import presets
-from ftm_backend.midend import alike, pipeline
-from ftm_backend.midend.kernel import Kernel
-from ftm_backend.midend.restrictions import NONE, Restrictions, after_kernel, without_pass
-from ftm_backend.options import Options
-from ftm_backend.recent import PROGRAMS, Recent
-from ftm_backend.stages import Form, FunctionError, VerifyError
+from ftm_backend.ir.linalg.printer import print_function
+from ftm_backend.lru import PROGRAMS, LRUCache
+from ftm_backend.midend import pipeline
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.retry_policy import NONE, Restrictions, after_kernel, without_pass
+from ftm_backend.midend.transforms.fusion import fusion_cache
+from ftm_backend.pass_manager import FunctionError, IRFormat, VerifyError
+from ftm_backend.target import presets
 
-__all__ = ["STAGES", "TEXT_STAGES", "CompileError", "Stage", "compile", "forget", "guess_stage", "infer_sizes", "run_from", "stage"]
+__all__ = ["STAGES", "TEXT_STAGES", "CompileError", "CompilerStage", "compile", "forget", "guess_stage", "infer_sizes", "run_from", "stage"]
 
 
 class CompileError(Exception):
     """A stage failed.  The message says which, why, and the command that replays it."""
 
 
-class Stage(NamedTuple):
+class CompilerStage(NamedTuple):
     """One form of the program, and how it comes from the one before.
 
     run: makes the value from the previous stage's, given the machine; of the midend's passes also given `Restrictions`.
@@ -84,31 +86,31 @@ def _write_torch(trace: Trace) -> str:
 
 def _read_torch(text: str, machine: presets.MachineParameters) -> Trace:
     del machine
-    from ftm_backend.frontend.torch_reader import read_torch
+    from ftm_backend.frontend.torch_dialect_to_trace import read_torch
 
     with mlir.context(), mlir.ir.Location.unknown():
         return read_torch(mlir.ir.Module.parse(text))
 
 
-def _passes() -> Iterator[Stage]:
+def _passes() -> Iterator[CompilerStage]:
     """A stage for each pass."""
     for step in (*pipeline.PASSES, *codegen.PASSES):
         write = functools.partial(_write, step.form, step.stage)
         run = functools.partial(pipeline.apply, step) if step in pipeline.PASSES else step.run
-        yield Stage(step.stage, run, step.form.read, write, step.form.suffix, step.doc)
+        yield CompilerStage(step.stage, run, step.form.read, write, step.form.suffix, step.doc)
 
 
-def _write(form: Form, name: str, value: object) -> str:
+def _write(form: IRFormat, name: str, value: object) -> str:
     return form.write(value, name)
 
 
-STAGES: tuple[Stage, ...] = (
-    Stage("trace", _parse_trace, _parse_trace, str, ".trace", "the recorded program"),
-    Stage("torch", lambda trace, machine: trace, _read_torch, _write_torch, ".mlir", "the same in the torch dialect"),
-    Stage("linalg", lambda trace, machine: lower(trace), pipeline.FUNCTION.read, print_function, ".mlir", "loop nests on tensors"),
+STAGES: tuple[CompilerStage, ...] = (
+    CompilerStage("trace", _parse_trace, _parse_trace, str, ".trace", "the recorded program"),
+    CompilerStage("torch", lambda trace, machine: trace, _read_torch, _write_torch, ".mlir", "the same in the torch dialect"),
+    CompilerStage("linalg", lambda trace, machine: lower(trace), pipeline.FUNCTION.read, print_function, ".mlir", "loop nests on tensors"),
     *_passes(),
-    Stage("asm", codegen.emit, lambda text, machine: text, str, ".lan", "matrix assembly"),
-    Stage(
+    CompilerStage("asm", codegen.emit, lambda text, machine: text, str, ".lan", "matrix assembly"),
+    CompilerStage(
         "image",
         lambda text, machine: assemble(text),
         lambda text, machine: (text.encode(), None),
@@ -163,11 +165,11 @@ def guess_stage(text: str) -> str:
 
 def forget() -> None:
     """Forgets the functions that earlier programs have left, and what their statements were found to be."""
-    known.KNOWN.clear()
-    alike.forget()
+    function_cache.KNOWN.clear()
+    fusion_cache.forget()
 
 
-def compile(trace_text: str, options: Options | None = None, shelf: known.Shelf | None = None) -> Executable:
+def compile(trace_text: str, options: CompileOptions | None = None, shelf: function_cache.FunctionStore | None = None) -> Executable:
     """Compiles a trace.
 
     Functions that this process or the shelf has are taken from there, where nobody looks at the stages that made them.
@@ -175,19 +177,19 @@ def compile(trace_text: str, options: Options | None = None, shelf: known.Shelf 
     Raises:
         CompileError: with the stage, the reason and the command that replays it.
     """
-    options = options or Options()
+    options = options or CompileOptions()
     PROGRAMS.tick()
     texts: dict[str, str] = {}
     seconds: dict[str, float] = {}
     asm, image, template = "", b"", None
-    missing: dict[str, known.Signature] = {}
-    symbols = sizes.declared(trace_text)
+    missing: dict[str, function_cache.Signature] = {}
+    symbols = symbolic.declared(trace_text)
     with symbols or nullcontext():
         for current, value in _walk("trace", trace_text, "image", options, seconds):
-            if current.name == "share-kernels" and not (options.keep_texts or options.dump):
-                value.known = Recent(known.KNOWN_SIZE) if symbols else known.KNOWN  # guards belong to one program
+            if current.name == "outline-kernels" and not (options.keep_texts or options.dump):
+                value.known = LRUCache(function_cache.KNOWN_SIZE) if symbols else function_cache.KNOWN  # guards belong to one program
                 if shelf is not None and not symbols:
-                    missing = known.fetch((function.key for function in value.functions), options.machine, shelf)
+                    missing = function_cache.fetch((function.key for function in value.functions), options.machine, shelf)
             if options.keep_texts and current.name in TEXT_STAGES:
                 texts[current.name] = str(current.write(value))
             if current.name == "asm":
@@ -195,7 +197,7 @@ def compile(trace_text: str, options: Options | None = None, shelf: known.Shelf 
             if current.name == "image":
                 image, template = value
     if shelf is not None:
-        known.store(missing, options.machine, shelf)
+        function_cache.store(missing, options.machine, shelf)
     return Executable(image, asm, options.machine, texts, template, seconds)
 
 
@@ -205,7 +207,7 @@ def infer_sizes(text: str) -> str | None:
     Raises:
         CompileError: that cannot be said.
     """
-    from ftm_backend.frontend.infer_sizes import infer_sizes
+    from ftm_backend.frontend.symbolic_shape_inference import infer_sizes
 
     try:
         return infer_sizes(text)
@@ -213,7 +215,7 @@ def infer_sizes(text: str) -> str | None:
         raise CompileError(f"{type(error).__name__}: {error}") from error
 
 
-def run_from(from_stage: str, text: str, to_stage: str, options: Options | None = None) -> str | bytes:
+def run_from(from_stage: str, text: str, to_stage: str, options: CompileOptions | None = None) -> str | bytes:
     """The text (for ``image`` the bytes) of ``to_stage``, made from the text of ``from_stage``.
 
     Raises:
@@ -223,13 +225,13 @@ def run_from(from_stage: str, text: str, to_stage: str, options: Options | None 
     if stage(to_stage) < stage(from_stage):
         raise ValueError(f"{to_stage} comes before {from_stage}: the compiler does not go back")
     result: str | bytes = ""
-    for current, value in _walk(from_stage, text, to_stage, options or Options(), {}):
+    for current, value in _walk(from_stage, text, to_stage, options or CompileOptions(), {}):
         if current.name == to_stage:
             result = current.write(value)
     return result
 
 
-def _machine(options: Options) -> presets.MachineParameters:
+def _machine(options: CompileOptions) -> presets.MachineParameters:
     machine = presets.load(options.machine)
     return replace(machine, cores=options.cores) if options.cores else machine
 
@@ -242,7 +244,9 @@ class _Again(Exception):
         self.restrictions = restrictions
 
 
-def _walk(from_stage: str, text: str, to_stage: str, options: Options, seconds: dict[str, float]) -> Iterator[tuple[Stage, Any]]:
+def _walk(
+    from_stage: str, text: str, to_stage: str, options: CompileOptions, seconds: dict[str, float]
+) -> Iterator[tuple[CompilerStage, Any]]:
     """Gives each stage with its value, from ``from_stage`` to ``to_stage``; later stages may change the value.
 
     Where fusion leaves a kernel that a later stage cannot lower, it begins anew without that fusion and gives the stages again.
@@ -258,8 +262,8 @@ def _walk(from_stage: str, text: str, to_stage: str, options: Options, seconds: 
 
 
 def _attempt(
-    from_stage: str, text: str, to_stage: str, options: Options, seconds: dict[str, float], restrictions: Restrictions
-) -> Iterator[tuple[Stage, Any]]:
+    from_stage: str, text: str, to_stage: str, options: CompileOptions, seconds: dict[str, float], restrictions: Restrictions
+) -> Iterator[tuple[CompilerStage, Any]]:
     """As `_walk`, under the given restrictions.  Raises _Again to ask for others."""
     machine = _machine(options)
     begin, end = stage(from_stage), stage(to_stage)
@@ -274,13 +278,13 @@ def _attempt(
             if options.dump:
                 _dump(Path(options.dump), position, current.write(value))
         seconds[current.name] = seconds.get(current.name, 0.0) + time.perf_counter() - start
-        if current.name == "share-kernels":
+        if current.name == "outline-kernels":
             kernels = {function.name: function.kernel for function in value.functions}
         yield current, value
 
 
 @contextmanager
-def _undoing(current: Stage, kernels: Mapping[str, Kernel], restrictions: Restrictions, begin: int) -> Iterator[None]:
+def _undoing(current: CompilerStage, kernels: Mapping[str, Kernel], restrictions: Restrictions, begin: int) -> Iterator[None]:
     """Raises _Again where a stage fails and the midend has something to undo: not what lies before the stage that all began with."""
     try:
         yield
@@ -307,7 +311,7 @@ def _dump(directory: Path, position: int, content: str | bytes) -> None:
 
 
 @contextmanager
-def _reproducing(from_stage: str, text: str, position: int, options: Options) -> Iterator[None]:
+def _reproducing(from_stage: str, text: str, position: int, options: CompileOptions) -> Iterator[None]:
     """Turns an exception inside into a CompileError that has saved the stage's input."""
     try:
         yield
@@ -317,7 +321,7 @@ def _reproducing(from_stage: str, text: str, position: int, options: Options) ->
         reason = _shortened(f"{type(error).__name__}: {error}")
         if position == stage(from_stage):
             raise CompileError(f"this is no valid {from_stage} text: {_shortened(str(error))}") from error
-        if sizes.current() is not None:  # nobody loses anything: the program is compiled for its numbers
+        if symbolic.current() is not None:  # nobody loses anything: the program is compiled for its numbers
             raise CompileError(f"no program for all sizes: stage {STAGES[position].name!r}: {reason}") from error
         saved = _save_input(from_stage, text, position - 1, options)
         raise CompileError(f"compiling failed at stage {STAGES[position].name!r}: {reason}\n{saved}") from error
@@ -329,7 +333,7 @@ def _shortened(message: str) -> str:
     return message if left <= 0 else f"{message[:_LONGEST_MESSAGE]}... ({left:,} characters more)"
 
 
-def _save_input(from_stage: str, text: str, position: int, options: Options) -> str:
+def _save_input(from_stage: str, text: str, position: int, options: CompileOptions) -> str:
     """Writes the input of the stage after ``position``; says where, and how to replay it.
 
     Stages change modules in place, so the input is made anew from the text that everything started from.
@@ -350,7 +354,7 @@ def _save_input(from_stage: str, text: str, position: int, options: Options) -> 
     return f"replay it with: {command}"
 
 
-def _reproducers(options: Options) -> Path:
+def _reproducers(options: CompileOptions) -> Path:
     if not options.reproducers:
         return _private_directory()
     directory = Path(options.reproducers)
@@ -364,5 +368,5 @@ def _private_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="ftm-reproducers-"))
 
 
-def _quiet(options: Options) -> Options:
+def _quiet(options: CompileOptions) -> CompileOptions:
     return replace(options, dump="", keep_texts=False)

@@ -12,7 +12,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from ftm_backend.isa.template import Template
+from ftm_backend.assembler.image_template import ImageTemplate
 
 __all__ = ["Executable"]
 
@@ -35,7 +35,7 @@ class Executable:
     asm: str
     machine: str
     texts: dict[str, str] = field(default_factory=dict)
-    template: Template | None = None
+    template: ImageTemplate | None = None
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
     def to_bytes(self) -> bytes:
@@ -72,7 +72,7 @@ class Executable:
             raise ValueError("the compiled program is damaged: its sections are not those that the header names")
         texts = _unpack({name: data for name, data in sections.items() if name != "image"})
         general = texts.pop("template", None)
-        template = None if general is None else Template.from_bytes(general.encode(), len(sections["image"]))
+        template = None if general is None else ImageTemplate.from_bytes(general.encode(), len(sections["image"]))
         asm = texts["asm"]
         stages = {stage: asm if stage == "asm" else texts[f"text:{stage}"] for stage in header["stages"]}
         return cls(sections["image"], asm, header["machine"], stages, template)

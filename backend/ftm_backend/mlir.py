@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ftm_backend.mlir_types import Module
+from ftm_backend.mlir_stubs import Module
 
 _MODULES = {
     "ir": "torch_mlir.ir",
@@ -55,7 +55,7 @@ def context() -> Any:
     with ctx, ir.Location.unknown():
         torch.register_dialect(ctx)
     ctx.allow_unregistered_dialects = True
-    importlib.import_module("ftm_backend.dialect").register()
+    importlib.import_module("ftm_backend.ir.ftm_dialect").register()
     return ctx
 
 

@@ -2,7 +2,7 @@
 
 #include "capture/capture.h"
 #include "capture/graph_call.h"
-#include "run/launcher.h"
+#include "execute/launcher.h"
 
 #include <torch/csrc/Exceptions.h>
 

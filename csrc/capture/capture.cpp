@@ -1,8 +1,8 @@
 #include "capture/capture.h"
 
-#include "graph/window_form.h"
-#include "process/capturing.h"
-#include "tensor/views.h"
+#include "graph/view_spec.h"
+#include "support/capture_mode.h"
+#include "tensor/tensor_access.h"
 
 #include <algorithm>
 #include <bit>
@@ -192,8 +192,8 @@ void Captured::read_graph(const Capture& capture, const Graph& graph) {
   int64_t position = 0;
   int64_t seed = -1;
   for (const auto& call : trace_.calls) {
-    for (const auto& slot : call.form->slots) {
-      if (slot.kind == Slot::Kind::value) {
+    for (const auto& slot : call.spec->slots) {
+      if (slot.kind == OperandSlot::Kind::value) {
         continue;
       }
       if (slot.argument < 0 && seed < 0) {
@@ -211,10 +211,10 @@ void Captured::read_graph(const Capture& capture, const Graph& graph) {
 std::vector<c10::Scalar> Captured::scalars() const {
   std::vector<c10::Scalar> values;
   for (const auto& call : trace_.calls) {
-    for (const auto& slot : call.form->slots) {
-      if (slot.kind == Slot::Kind::scalar_float) {
+    for (const auto& slot : call.spec->slots) {
+      if (slot.kind == OperandSlot::Kind::scalar_float) {
         values.emplace_back(std::bit_cast<double>(scalars_[values.size()]));
-      } else if (slot.kind == Slot::Kind::scalar_int) {
+      } else if (slot.kind == OperandSlot::Kind::scalar_int) {
         values.emplace_back(static_cast<int64_t>(scalars_[values.size()]));
       }
     }

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "random/generator.h"
-#include "run/program.h"
+#include "program/program_table.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -1,11 +1,11 @@
 #include "capture/launch.h"
-#include "memory/pool.h"
-#include "process/counters.h"
-#include "process/python.h"
-#include "process/strict.h"
-#include "run/launcher.h"
-#include "run/openmp.h"
-#include "run/reference.h"
+#include "memory/memory_pool.h"
+#include "support/counters.h"
+#include "support/gil.h"
+#include "support/strict_mode.h"
+#include "execute/launcher.h"
+#include "execute/openmp_threads.h"
+#include "reference/executor.h"
 
 #include <c10/util/Exception.h>
 
@@ -16,8 +16,8 @@ namespace {
 
 // Memory that the machine uses besides inputs and outputs, for the length of a run.
 struct Arena {
-  explicit Arena(size_t bytes) : block(bytes == 0 ? Block{} : take_memory(bytes)) {}
-  ~Arena() { give_memory(block); }
+  explicit Arena(size_t bytes) : block(bytes == 0 ? Block{} : allocate_block(bytes)) {}
+  ~Arena() { free_block(block); }
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
@@ -69,7 +69,7 @@ void CpuLaunch::compute() {
     // PyTorch's own operators on the CPU run in turn with the machine.
     static const bool seen [[maybe_unused]] = stand_in_for_machine_threads(machine_cores());
     const Arena arena(machine_->arena_bytes());
-    WithoutGil unlocked;
+    GilRelease unlocked;
     try {
       machine_->run(inputs, outputs, numbers, arena.block.data, InterruptedBy::signals);
     } catch (const MachineFault& fault) {

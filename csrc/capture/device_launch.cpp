@@ -1,9 +1,9 @@
 #include "capture/launch.h"
-#include "run/cut.h"
-#include "run/first_run.h"
-#include "run/launcher.h"
-#include "tensor/views.h"
-#include "tensor/windows.h"
+#include "sync/cut_trace.h"
+#include "execute/run_observer.h"
+#include "execute/launcher.h"
+#include "tensor/tensor_access.h"
+#include "tensor/view_access.h"
 
 #include <cstring>
 
@@ -49,7 +49,7 @@ void DeviceLaunch::compute() {
   RecorderLock lock(recorder_mutex());
   while (auto* trace = pending_in()) {
     lock.unlock();
-    launch(*trace, Why::ended);
+    launch(*trace, CutReason::ended);
     lock.lock();
   }
   for (const auto& parameter : captured_.parameters_) {

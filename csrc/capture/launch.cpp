@@ -1,11 +1,11 @@
 #include "capture/launch.h"
 
-#include "process/counters.h"
-#include "process/python.h"
-#include "process/strict.h"
+#include "support/counters.h"
+#include "support/gil.h"
+#include "support/strict_mode.h"
 #include "random/generator.h"
-#include "run/launcher.h"
-#include "tensor/views.h"
+#include "execute/launcher.h"
+#include "tensor/tensor_access.h"
 
 #include <ATen/ops/empty_strided.h>
 
@@ -166,7 +166,7 @@ std::vector<at::Tensor> Captured::launch(std::vector<at::Tensor> inputs, bool op
     return RecordedLaunch(*this, std::move(inputs)).run();
   }
   if (!op_by_op && !built_) {
-    const WithGil locked; // autograd's threads come without
+    const GilAcquire locked; // autograd's threads come without
     build();
   }
   bool on_cpu = true;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "capture/capture.h"
-#include "graph/pending.h"
+#include "graph/pending_trace.h"
 
 #include <map>
 

@@ -1,12 +1,12 @@
 // A captured program whose inputs are on the device: its calls become part of the pending trace, so that what is compiled holds
 // what stands before and behind it as well.
 #include "capture/launch.h"
-#include "graph/pending.h"
-#include "process/counters.h"
-#include "recorder/record.h"
-#include "run/cut.h"
-#include "run/step_end.h"
-#include "tensor/views.h"
+#include "graph/pending_trace.h"
+#include "support/counters.h"
+#include "dispatch/record.h"
+#include "sync/cut_trace.h"
+#include "sync/optimizer_step.h"
+#include "tensor/tensor_access.h"
 
 namespace ftm {
 namespace {
@@ -114,13 +114,13 @@ std::vector<Value> RecordedLaunch::record(c10::ArrayRef<uint64_t> scalars, const
     for (const auto operand : call.operands) {
       values.push_back(value_of(operand));
     }
-    const size_t count = call.form->scalars;
-    const auto node = add_call(captured_.calls_[i].kind, call.form, std::move(values), scalars.slice(0, count)).node;
+    const size_t count = call.spec->scalars;
+    const auto node = add_call(captured_.calls_[i].kind, call.spec, std::move(values), scalars.slice(0, count)).node;
     scalars = scalars.slice(count);
     if (captured_.calls_[i].may_fail) {
       static_cast<CallNode&>(*node).line = line;
     }
-    for (size_t result = 0; result < call.form->results.size(); ++result) {
+    for (size_t result = 0; result < call.spec->results.size(); ++result) {
       results.emplace_back(node, result);
     }
   }

@@ -45,8 +45,8 @@ bool DataNode::is_window() const {
   return type_.numel() * c10::elementSize(type_.dtype) != buffer_->nbytes();
 }
 
-CallNode::CallNode(torch::lazy::OpKind kind, FormPtr form, uint64_t sequence)
-    : TraceNode(kind, form->results.size(), false), sequence(sequence), form_(std::move(form)) {}
+CallNode::CallNode(torch::lazy::OpKind kind, CallSpecPtr spec, uint64_t sequence)
+    : TraceNode(kind, spec->results.size(), false), sequence(sequence), form_(std::move(spec)) {}
 
 CallNode::~CallNode() {
   // The outermost destructor on this thread takes the operands of all that die with it.

@@ -1,9 +1,9 @@
 // Nodes of the pending graph, as torch::lazy knows them: values in device memory, and recorded calls.
 #pragma once
 
-#include "graph/form.h"
+#include "graph/call_spec.h"
 #include "memory/buffer.h"
-#include "process/python_line.h"
+#include "support/python_location.h"
 
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/lazy/core/ir.h>
@@ -53,12 +53,12 @@ using Operands = c10::SmallVector<Value, 3>; // slots of kind value, in order
 // One recorded call. The graph may be thousands of nodes deep: destruction does not recurse.
 class CallNode final : public TraceNode {
  public:
-  CallNode(torch::lazy::OpKind kind, FormPtr form, uint64_t sequence);
+  CallNode(torch::lazy::OpKind kind, CallSpecPtr spec, uint64_t sequence);
   ~CallNode() override;
 
   const ValueType& type(size_t index) const override { return form_->results[index].type; }
-  const Form& form() const { return *form_; }
-  const FormPtr& form_ptr() const { return form_; }
+  const CallSpec& spec() const { return *form_; }
+  const CallSpecPtr& form_ptr() const { return form_; }
   const std::vector<torch::lazy::Output>& operands() const override;
   std::string ToString() const override;
 
@@ -68,7 +68,7 @@ class CallNode final : public TraceNode {
   PythonLine line; // that recorded the call, if it was noted
 
  private:
-  FormPtr form_;
+  CallSpecPtr form_;
 };
 
 inline const TraceNode& trace_node(const Value& value) {

@@ -1,6 +1,6 @@
 #include "graph/trace.h"
 
-#include "graph/form_text.h"
+#include "graph/call_spec_text.h"
 
 namespace ftm {
 
@@ -54,33 +54,33 @@ class TextWriter {
   void write_scalars() {
     int64_t number = 0;
     for (const auto& call : trace_.calls) {
-      for (const auto& slot : call.form->slots) {
-        if (slot.kind != Slot::Kind::value) {
+      for (const auto& slot : call.spec->slots) {
+        if (slot.kind != OperandSlot::Kind::value) {
           text_ += "  $" + std::to_string(number++) + " = scalar " +
-                   (slot.kind == Slot::Kind::scalar_float ? "f64\n" : "i64\n");
+                   (slot.kind == OperandSlot::Kind::scalar_float ? "f64\n" : "i64\n");
         }
       }
     }
   }
 
   void write_call(const Trace::Call& call) {
-    const Form& form = *call.form;
-    for (size_t i = 0; i < form.results.size(); ++i) {
+    const CallSpec& spec = *call.spec;
+    for (size_t i = 0; i < spec.results.size(); ++i) {
       text_ += i == 0 ? "  " : ", ";
       write_value(ValueNumber::result(results_written_++));
     }
-    text_ += " = " + form.pieces[0];
+    text_ += " = " + spec.pieces[0];
     size_t operand = 0;
-    for (size_t i = 0; i < form.slots.size(); ++i) {
-      if (form.slots[i].kind == Slot::Kind::value) {
+    for (size_t i = 0; i < spec.slots.size(); ++i) {
+      if (spec.slots[i].kind == OperandSlot::Kind::value) {
         write_value(call.operands[operand++]);
       } else {
         text_ += "$" + std::to_string(scalars_written_++);
       }
-      text_ += form.pieces[i + 1];
+      text_ += spec.pieces[i + 1];
     }
-    for (size_t i = 0; i < form.results.size(); ++i) {
-      text_ += (i == 0 ? " : " : ", ") + type_text(form.results[i].type);
+    for (size_t i = 0; i < spec.results.size(); ++i) {
+      text_ += (i == 0 ? " : " : ", ") + type_text(spec.results[i].type);
     }
     text_ += "\n";
   }

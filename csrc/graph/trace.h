@@ -1,7 +1,7 @@
 // A trace: the program as plain data, with the text that the compiler reads.
 #pragma once
 
-#include "graph/graph.h"
+#include "graph/ordered_graph.h"
 
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@ namespace ftm {
 
 struct Trace {
   struct Call {
-    FormPtr form;
+    CallSpecPtr spec;
     std::vector<ValueNumber> operands;
   };
 

@@ -1,7 +1,7 @@
 // Batch norm: `native_batch_norm` changes its running statistics without saying so in its schema, so
 // recording cannot derive its functional form. These kernels pick the form and write the statistics, and
 // give in evaluation what the CPU gives for the statistics of the batch: nothing.
-#include "recorder/record.h"
+#include "dispatch/record.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>

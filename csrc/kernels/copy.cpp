@@ -2,14 +2,14 @@
 // (an observation: what is pending runs).
 #include "kernels/copy.h"
 
-#include "ops/call_on_values.h"
-#include "process/counters.h"
-#include "process/measured.h"
-#include "recorder/record.h"
-#include "run/cut.h"
-#include "run/decisions.h"
-#include "run/known_conditions.h"
-#include "tensor/views.h"
+#include "ops/value_call.h"
+#include "support/counters.h"
+#include "support/metrics.h"
+#include "dispatch/record.h"
+#include "sync/cut_trace.h"
+#include "sync/host_decisions.h"
+#include "execute/host_conditions.h"
+#include "tensor/tensor_access.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>

@@ -1,15 +1,15 @@
 // Tensors come to be, are filled, resized, and change storage: kernels that have nothing to compute, or
 // whose result does not depend on the written tensor's content.
-#include "eager/call_checks.h"
-#include "kernels/expanded.h"
-#include "ops/call_on_values.h"
-#include "ops/native_ops.h"
-#include "process/counters.h"
-#include "process/strict.h"
-#include "recorder/record.h"
-#include "run/cut.h"
+#include "eager_checks/call_checks.h"
+#include "kernels/expanded_writes.h"
+#include "ops/value_call.h"
+#include "ops/compiled_ops.h"
+#include "support/counters.h"
+#include "support/strict_mode.h"
+#include "dispatch/record.h"
+#include "sync/cut_trace.h"
 #include "tensor/storage.h"
-#include "tensor/views.h"
+#include "tensor/tensor_access.h"
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>

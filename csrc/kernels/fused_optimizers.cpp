@@ -1,6 +1,6 @@
 // Optimizer and gradient-scaler ops that write to lists of tensors: no functional form of theirs has a place in
 // a trace, so they are recorded as what they compute, tensor by tensor.
-#include "recorder/record.h"
+#include "dispatch/record.h"
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>

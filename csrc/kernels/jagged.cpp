@@ -1,5 +1,5 @@
 // Nested tensors of jagged layout are rows [total, ...] and offsets [batch + 1], both on the device: padding them, and back.
-#include "process/counters.h"
+#include "support/counters.h"
 
 #include <ATen/ATen.h>
 #include <torch/library.h>

@@ -1,6 +1,6 @@
 // Linear systems, inverses and determinants from recorded factorizations. ATen's kernels factorize by LAPACK, so each
 // device brings its own.
-#include "recorder/record.h"
+#include "dispatch/record.h"
 
 #include <ATen/ATen.h>
 #include <ATen/native/LinearAlgebraUtils.h>

@@ -1,6 +1,6 @@
 // Random ops that are made of others: rrelu, which writes its noise beside its result, and complex numbers, whose
 // two parts are drawn as real numbers.
-#include "recorder/record.h"
+#include "dispatch/record.h"
 
 #include <ATen/ATen.h>
 #include <torch/library.h>

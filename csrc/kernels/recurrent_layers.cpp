@@ -1,6 +1,6 @@
 // nn.LSTM, nn.GRU and nn.RNN: a layer is a product for the inputs of all steps, an op that is a loop over the steps, and
 // in the gradient a product for the weights. What is out of the ordinary is ATen's unrolled code.
-#include "kernels/packing.h"
+#include "kernels/packed_sequence.h"
 #include "kernels/recurrent.h"
 
 #include <ATen/ATen.h>

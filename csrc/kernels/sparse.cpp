@@ -1,6 +1,6 @@
 // Sparse tensors: their indices and values are dense tensors of the device, so what makes and takes them apart is ATen's
 // own code. Arithmetic works on the values; how many elements remain when equal places are joined is looked at on the CPU.
-#include "eager/masks.h"
+#include "eager_checks/mask_counts.h"
 #include "kernels/sparse_fallback.h"
 
 #include <ATen/ATen.h>

@@ -1,7 +1,7 @@
 #include "kernels/sparse_fallback.h"
 
 #include "ops/composite_kernel.h"
-#include "recorder/fallback.h"
+#include "dispatch/cpu_fallback.h"
 
 #include <ATen/ATen.h>
 #include <ATen/SparseCsrTensorUtils.h>

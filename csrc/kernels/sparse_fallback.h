@@ -1,7 +1,7 @@
 // Calls on sparse tensors that run on the CPU, counted.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/op_info.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>

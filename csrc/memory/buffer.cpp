@@ -17,7 +17,7 @@ Buffer::Buffer(at::ScalarType dtype, c10::IntArrayRef sizes)
       nbytes_(c10::multiply_integers(sizes) * c10::elementSize(dtype)) {}
 
 Buffer::~Buffer() {
-  give_memory(block_);
+  free_block(block_);
 }
 
 BufferPtr Buffer::from_cpu(const at::Tensor& tensor) {
@@ -35,7 +35,7 @@ BufferPtr Buffer::from_cpu(const at::Tensor& tensor) {
 
 void Buffer::allocate() {
   if (block_.data == nullptr) {
-    block_ = take_memory(nbytes_);
+    block_ = allocate_block(nbytes_);
   }
 }
 

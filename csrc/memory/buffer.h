@@ -2,8 +2,8 @@
 // program's result when the program is its last holder.
 #pragma once
 
-#include "memory/failure.h"
-#include "memory/pool.h"
+#include "memory/poison.h"
+#include "memory/memory_pool.h"
 
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/lazy/backend/backend_data.h>

@@ -1,7 +1,7 @@
 // ATen's kernels that compute an op by other ops, and so serve any device.
 #pragma once
 
-#include "ops/recording_table.h"
+#include "ops/schema_annotations.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 

@@ -1,7 +1,7 @@
 // Operations that look at each quantized element by itself, choose among elements, or compute with the numbers that
 // they stand for.
-#include "quantized/boxed.h"
-#include "quantized/tensors.h"
+#include "quantized/boxed_kernels.h"
+#include "quantized/quantized_tensor.h"
 
 #include <ATen/ATen.h>
 #include <ATen/quantized/QTensorImpl.h>

@@ -1,9 +1,9 @@
 #include "tensor/storage.h"
 
-#include "ops/call_on_values.h"
-#include "tensor/variable.h"
-#include "tensor/views.h"
-#include "tensor/windows.h"
+#include "ops/value_call.h"
+#include "tensor/storage_variable.h"
+#include "tensor/tensor_access.h"
+#include "tensor/view_access.h"
 
 namespace ftm {
 

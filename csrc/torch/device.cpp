@@ -1,12 +1,12 @@
 #include "torch/device.h"
 
-#include "run/launcher.h"
-#include "torch/allocator.h"
+#include "execute/launcher.h"
+#include "torch/storage_allocator.h"
 #include "torch/device_guard.h"
-#include "torch/hooks.h"
-#include "torch/host_allocator.h"
-#include "torch/lazy_backend.h"
-#include "torch/lazy_executor.h"
+#include "torch/device_hooks.h"
+#include "torch/pinned_allocator.h"
+#include "torch/ltc_backend.h"
+#include "torch/ltc_executor.h"
 #include "torch/profiler.h"
 
 #include <c10/core/DeviceType.h>

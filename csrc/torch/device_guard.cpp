@@ -1,7 +1,7 @@
 #include "torch/device_guard.h"
 
-#include "run/cut.h"
-#include "torch/only_device.h"
+#include "sync/cut_trace.h"
+#include "torch/device_index.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 

@@ -1,36 +1,36 @@
 // The Python module `ftm_lazy._C`.
 #include "capture/bindings.h"
-#include "graph/call_log.h"
-#include "graph/family.h"
-#include "graph/location.h"
+#include "graph/loop_detector.h"
+#include "graph/shape_family.h"
+#include "graph/source_location.h"
 #include "kernels/copy.h"
 #include "kernels/sparse_fallback.h"
-#include "memory/pool.h"
-#include "ops/native_ops.h"
-#include "ops/op.h"
-#include "ops/recording_table.h"
-#include "process/counters.h"
-#include "process/ending.h"
-#include "process/measured.h"
-#include "process/python.h"
-#include "process/strict.h"
+#include "memory/memory_pool.h"
+#include "ops/compiled_ops.h"
+#include "ops/op_info.h"
+#include "ops/schema_annotations.h"
+#include "support/counters.h"
+#include "support/shutdown.h"
+#include "support/metrics.h"
+#include "support/gil.h"
+#include "support/strict_mode.h"
 #include "random/generator.h"
-#include "recorder/fallback.h"
-#include "recorder/library_ops.h"
-#include "recorder/register_ops.h"
-#include "run/builder.h"
-#include "run/compiler.h"
-#include "run/cut.h"
-#include "run/first_run.h"
-#include "run/launcher.h"
-#include "run/launches.h"
-#include "run/machine.h"
-#include "run/program.h"
-#include "run/step_end.h"
-#include "run/unrolled.h"
-#include "tensor/variable.h"
-#include "tensor/views.h"
-#include "torch/autograd_end.h"
+#include "dispatch/cpu_fallback.h"
+#include "dispatch/custom_ops.h"
+#include "dispatch/register_ops.h"
+#include "compile/compile_queue.h"
+#include "program/compile_client.h"
+#include "sync/cut_trace.h"
+#include "execute/run_observer.h"
+#include "execute/launcher.h"
+#include "execute/launch_control.h"
+#include "program/machine.h"
+#include "program/program_table.h"
+#include "sync/optimizer_step.h"
+#include "partition/unrolled_loops.h"
+#include "tensor/storage_variable.h"
+#include "tensor/tensor_access.h"
+#include "torch/autograd_shutdown.h"
 #include "torch/device.h"
 
 #include <ATen/DLConvertor.h>
@@ -100,18 +100,18 @@ std::string text_of_tensors(const std::vector<at::Tensor>& tensors) {
 
 // What a trace shares with its family, and its numbers.
 py::tuple family_of(const std::string& text) {
-  const auto numbers = family_numbers(text);
+  const auto numbers = shape_numbers(text);
   py::tuple values(numbers.size());
   for (size_t i = 0; i < numbers.size(); ++i) {
     values[i] = py::int_(numbers[i].value);
   }
-  return py::make_tuple(family_text(text, numbers), values);
+  return py::make_tuple(shape_family_text(text, numbers), values);
 }
 
 // Where each of these numbers begins and ends, and whether it is an extent.
 std::vector<std::tuple<size_t, size_t, bool>> places_of_numbers(const std::string& text) {
   std::vector<std::tuple<size_t, size_t, bool>> places;
-  for (const auto& number : family_numbers(text)) {
+  for (const auto& number : shape_numbers(text)) {
     places.emplace_back(number.begin, number.end, number.is_extent);
   }
   return places;
@@ -141,7 +141,7 @@ void set_rng_state(const std::string& state) {
 py::capsule read_only_dlpack(const at::Tensor& tensor) {
   DLManagedTensorVersioned* managed = nullptr;
   {
-    const WithoutGil unlocked;
+    const GilRelease unlocked;
     managed = at::toDLPackVersioned(observed(tensor));
   }
   managed->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
@@ -167,7 +167,7 @@ std::vector<std::tuple<uintptr_t, size_t, size_t>> memory_segments_for_python() 
 template <auto function, typename... Arguments>
 auto wrapped_without_gil(void (*)(Arguments...)) {
   return torch::wrap_pybind_function([](Arguments... arguments) {
-    const WithoutGil unlocked;
+    const GilRelease unlocked;
     function(arguments...);
   });
 }
@@ -187,7 +187,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   register_recorded_ops();
   register_sparse_fallbacks();
 
-  const auto no_gil = py::call_guard<WithoutGil>();
+  const auto no_gil = py::call_guard<GilRelease>();
   m.def(
       "_init", &init, py::arg("native_ops"), py::arg("machine_library"), py::arg("cores"), py::arg("checked"),
       py::arg("instruction_limit"), py::arg("compile_fn"), py::arg("announce_fn"));

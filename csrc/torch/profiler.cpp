@@ -1,7 +1,7 @@
 #include "torch/profiler.h"
 
-#include "run/cut.h"
-#include "run/run_log.h"
+#include "sync/cut_trace.h"
+#include "execute/run_log.h"
 
 #include <kineto/libkineto.h>
 #include <kineto/output_base.h>

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.building.record import lowering
-from ftm_backend.frontend.building.reduce import mean_of
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.reductions import mean_of
 
 
 @lowering("gated::rms_gate", FLOATS, "gated")

@@ -3,7 +3,7 @@
  *     run_model model.ftm < inputs.raw > outputs.raw
  *
  * Reads all inputs of the model, one after another, as raw bytes, and writes the results of its program in the same
- * way.  The file's format is described in backend/ftm_backend/runtime/archive.py and model.py.  A model that draws random
+ * way.  The file's format is described in backend/ftm_backend/runtime/package_file.py and model.py.  A model that draws random
  * numbers is given zeros as seed and offset. */
 #include <ftm_machine.h>
 

@@ -14,8 +14,8 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ftm_lazy import _C
-from ftm_lazy.device_name import NAME
-from ftm_lazy.registration import initialize
+from ftm_lazy.device.device_name import NAME
+from ftm_lazy.device.registration import initialize
 
 __all__ = ["DEVICE", "CaptureError", "capture", "capturing", "check_in_memory", "on_device", "placeholder_like", "resolved"]
 

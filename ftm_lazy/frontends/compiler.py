@@ -11,11 +11,11 @@ import torch
 from torch.export import ExportedProgram
 
 from ftm_backend.executable import Executable
-from ftm_backend.runtime.compiled import FORMAT, WHOLE
-from ftm_lazy.frontends.arrays import ArrayProgram
-from ftm_lazy.frontends.model import capture_model, exported_arguments
+from ftm_backend.runtime.asm_bundle import FORMAT, WHOLE
+from ftm_lazy.frontends.array_program import ArrayProgram
+from ftm_lazy.frontends.captured_model import capture_model, exported_arguments
 from ftm_lazy.frontends.package import check_machine, compiled, token
-from ftm_lazy.frontends.validate import Report, validate
+from ftm_lazy.frontends.validate import ValidationReport, validate
 
 __all__ = ["FTMCompiler"]
 
@@ -48,9 +48,9 @@ class FTMCompiler:
 
         Raises DialectError for an unknown dialect, and names the op that a conversion does not take.
         """
-        from ftm_backend.upstream import dialects
+        from ftm_backend.torch_mlir import export_dialects
 
-        return dialects.emit(self._program(model, inputs, keywords).trace, dialect)
+        return export_dialects.emit(self._program(model, inputs, keywords).trace, dialect)
 
     def compile_to_lasm(
         self, model: Model, *inputs: Any, output_path: str | Path = "kernel.lan", weights: str = "npz", **keywords: Any
@@ -93,7 +93,7 @@ class FTMCompiler:
         inputs, keywords = _given(model, inputs, keywords)
         return capture_model(model, inputs, keywords).run(*inputs, **keywords)
 
-    def validate(self, model: Model, *inputs: Any, rtol: float = 1e-4, atol: float = 1e-5, **keywords: Any) -> Report:
+    def validate(self, model: Model, *inputs: Any, rtol: float = 1e-4, atol: float = 1e-5, **keywords: Any) -> ValidationReport:
         """Runs the model eagerly, and its program at each boundary (trace, torch dialect, linalg, assembly in checked
         mode); prints where and by how much they part."""
         inputs, keywords = _given(model, inputs, keywords)
@@ -142,7 +142,7 @@ def _write_weights(path: Path, arrays: dict[str, np.ndarray], kind: str) -> None
 
 
 def _manifest(program: ArrayProgram, executable: Executable) -> dict[str, Any]:
-    """What each buffer of the assembly is, as `ftm_backend.runtime.compiled` describes it."""
+    """What each buffer of the assembly is, as `ftm_backend.runtime.asm_bundle` describes it."""
     asm = executable.asm
     names, inputs = list(program.weights), program.inputs
     taken = []

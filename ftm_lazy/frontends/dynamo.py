@@ -23,8 +23,8 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ftm_lazy.frontends.graph import CompiledGraph
-from ftm_lazy.frontends.shortcut import Graphs, shortened
+from ftm_lazy.frontends.aot_fast_path import GraphCache, shortened
+from ftm_lazy.frontends.fx_graph import CompiledGraph
 
 __all__ = ["TorchCompileBackend", "backend"]
 
@@ -51,7 +51,7 @@ class TorchCompileBackend:
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
         """Dynamo's entry.  ``mode`` and ``options`` of `torch.compile` choose nothing here."""
         del options
-        graphs = Graphs()
+        graphs = GraphCache()
         compilers = {
             f"{name}_compiler": partial(self._compile, graphs, kind)
             for name, kind in (("fw", "forward"), ("bw", "backward"), ("inference", "inference"))
@@ -60,7 +60,7 @@ class TorchCompileBackend:
             call = aot_autograd(**compilers, keep_inference_input_mutations=True)(graph_module, example_inputs)
         return shortened(call, graphs)
 
-    def _compile(self, graphs: Graphs, kind: str, graph_module: GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
+    def _compile(self, graphs: GraphCache, kind: str, graph_module: GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
         del example_inputs
         name, directory = f"{next(self._numbers):04}_{kind}", None
         if self._output_dir is not None:
@@ -77,10 +77,10 @@ class TorchCompileBackend:
         logs = _stages.isEnabledFor(logging.DEBUG)
         if directory is None and not logs:
             return
-        from ftm_lazy import compiler, dump
+        from ftm_lazy.compile import compile_client, dump
 
         number = next(numbers)
-        texts = compiler.bridge().texts(text)
+        texts = compile_client.bridge().texts(text)
         if logs:
             for stage, content in texts.items():
                 _stages.debug("%s, program %d, stage %s\n%s", name, number, stage, content)

@@ -9,12 +9,13 @@ from typing import Any
 from torch.export import ExportedProgram
 
 from ftm_backend.executable import Executable
-from ftm_backend.frontend.trace import Trace
-from ftm_backend.machine import presets
-from ftm_backend.runtime import model as runtime
-from ftm_lazy import compiler, settings
-from ftm_lazy.frontends.arrays import DTYPES_OF_TORCH, ArrayProgram
-from ftm_lazy.frontends.model import CapturedModel, capture_model
+from ftm_backend.ir.trace.trace import Trace
+from ftm_backend.runtime import packaged_model as runtime
+from ftm_backend.target import presets
+from ftm_lazy import settings
+from ftm_lazy.compile import compile_client
+from ftm_lazy.frontends.array_program import DTYPES_OF_TORCH, ArrayProgram
+from ftm_lazy.frontends.captured_model import CapturedModel, capture_model
 
 __all__ = ["check_machine", "compiled", "package", "token"]
 
@@ -43,9 +44,9 @@ def package(model: ExportedProgram | CapturedModel, path: str | Path, *, machine
     executable = compiled(program.trace, machine)
     manifest = runtime.Manifest(
         machine=executable.machine,
-        inputs=tuple(runtime.Tensor(name, token(t.dtype), tuple(t.shape)) for name, t in captured.inputs.items()),
+        inputs=tuple(runtime.TensorInfo(name, token(t.dtype), tuple(t.shape)) for name, t in captured.inputs.items()),
         outputs=tuple(
-            runtime.Output(name, kind, index, dtype, tuple(sizes), tuple(strides), offset)
+            runtime.OutputInfo(name, kind, index, dtype, tuple(sizes), tuple(strides), offset)
             for name, kind, index, dtype, sizes, strides, offset in program.outputs
         ),
         weights=tuple(program.weights),
@@ -66,9 +67,9 @@ def package(model: ExportedProgram | CapturedModel, path: str | Path, *, machine
 def compiled(trace: Trace, machine: str | None = None) -> Executable:
     """The executable of a trace, through the caches; CompileError where it does not compile."""
     if machine is None:
-        return compiler.bridge().executable(str(trace))
+        return compile_client.bridge().executable(str(trace))
     check_machine(machine)
-    bridge = compiler.Bridge(replace(settings.current(), machine=machine))
+    bridge = compile_client.CompileClient(replace(settings.current(), machine=machine))
     try:
         return bridge.executable(str(trace))
     finally:

@@ -19,15 +19,15 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from ftm_lazy.frontends.arrays import ArrayProgram
-from ftm_lazy.frontends.model import CapturedModel
+from ftm_lazy.frontends.array_program import ArrayProgram
+from ftm_lazy.frontends.captured_model import CapturedModel
 from ftm_lazy.frontends.package import compiled
 
-__all__ = ["Boundary", "Report", "run_assembly", "run_linalg", "run_torch_dialect", "validate"]
+__all__ = ["StageBoundary", "ValidationReport", "run_assembly", "run_linalg", "run_torch_dialect", "validate"]
 
 
 @dataclass(frozen=True)
-class Boundary:
+class StageBoundary:
     """How far one boundary's results are from eager's.
 
     difference: the largest, absolute; relative: to the largest element of the result that it is in.
@@ -44,10 +44,10 @@ class Boundary:
 
 
 @dataclass(frozen=True)
-class Report:
+class ValidationReport:
     """The boundaries in order; printed as a table."""
 
-    boundaries: tuple[Boundary, ...]
+    boundaries: tuple[StageBoundary, ...]
 
     @property
     def agrees(self) -> bool:
@@ -71,7 +71,9 @@ class Report:
         return "\n".join(lines)
 
 
-def validate(model: Any, captured: CapturedModel, inputs: Sequence[Any], keywords: dict[str, Any], rtol: float, atol: float) -> Report:
+def validate(
+    model: Any, captured: CapturedModel, inputs: Sequence[Any], keywords: dict[str, Any], rtol: float, atol: float
+) -> ValidationReport:
     """Runs all boundaries on these inputs; ``rtol`` and ``atol`` as in `torch.testing.assert_close`, for float32."""
     program = ArrayProgram(captured)
     if program.draws:
@@ -86,21 +88,23 @@ def validate(model: Any, captured: CapturedModel, inputs: Sequence[Any], keyword
         "linalg": lambda: run_linalg(program, given),
         "assembly": lambda: run_assembly(program, given),
     }
-    return Report(tuple(_boundary(name, way, expected, captured.output_names, rtol, atol) for name, way in ways.items()))
+    return ValidationReport(tuple(_boundary(name, way, expected, captured.output_names, rtol, atol) for name, way in ways.items()))
 
 
 def _copies(tensors: dict[str, torch.Tensor], values: Sequence[torch.Tensor] | None = None) -> list[torch.Tensor]:
     return [t.detach().cpu().clone() for t in (tensors.values() if values is None else values)]
 
 
-def _boundary(name: str, way: Callable[[], Any], expected: list[torch.Tensor], names: Sequence[str], rtol: float, atol: float) -> Boundary:
-    from ftm_backend.upstream.dialects import DialectError
+def _boundary(
+    name: str, way: Callable[[], Any], expected: list[torch.Tensor], names: Sequence[str], rtol: float, atol: float
+) -> StageBoundary:
+    from ftm_backend.torch_mlir.export_dialects import DialectError
 
     try:
         found = pytree.tree_leaves(way())
     except DialectError as error:
-        return Boundary(name, None, why=str(error))
-    worst = Boundary(name, True)
+        return StageBoundary(name, None, why=str(error))
+    worst = StageBoundary(name, True)
     for label, value, reference in zip(names, found, expected, strict=True):
         boundary = _compare(name, label, value, reference.detach().cpu(), rtol, atol)
         if (boundary.agrees is False and worst.agrees) or (boundary.agrees == worst.agrees and boundary.relative > worst.relative):
@@ -108,13 +112,13 @@ def _boundary(name: str, way: Callable[[], Any], expected: list[torch.Tensor], n
     return worst
 
 
-def _compare(name: str, label: str, found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> Boundary:
+def _compare(name: str, label: str, found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> StageBoundary:
     if found.shape != expected.shape or found.dtype != expected.dtype:
-        return Boundary(
+        return StageBoundary(
             name, False, float("inf"), float("inf"), f"{label}: {found.dtype}{list(found.shape)} for {expected.dtype}{list(expected.shape)}"
         )
     if not expected.numel():
-        return Boundary(name, True)
+        return StageBoundary(name, True)
     exact = expected.dtype if expected.is_complex() else torch.float64
     a, b = found.to(exact), expected.to(exact)
     difference = (a - b).abs()
@@ -126,27 +130,27 @@ def _compare(name: str, label: str, found: torch.Tensor, expected: torch.Tensor,
     index = [int(i) for i in np.unravel_index(flat, tuple(expected.shape))]
     largest = float(difference.max())
     scale = float(b[b.isfinite()].abs().max()) if bool(b.isfinite().any()) else 0.0
-    return Boundary(name, agrees, largest, largest / scale if scale else largest, f"{label}{index}" if largest else "")
+    return StageBoundary(name, agrees, largest, largest / scale if scale else largest, f"{label}{index}" if largest else "")
 
 
 def run_linalg(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
     """Our linalg stage through upstream's bufferization and LLVM; results as the model nests them."""
-    from ftm_backend.upstream import dialects
+    from ftm_backend.torch_mlir import export_dialects
 
-    return _run_upstream(program, dialects.emit(program.trace, "linalg"), inputs)
+    return _run_upstream(program, export_dialects.emit(program.trace, "linalg"), inputs)
 
 
 def run_torch_dialect(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
     """The torch dialect through upstream's own conversion to linalg; DialectError where it does not take an op."""
-    from ftm_backend.upstream import dialects
+    from ftm_backend.torch_mlir import export_dialects
 
-    return _run_upstream(program, dialects.upstream_linalg(program.trace), inputs)
+    return _run_upstream(program, export_dialects.upstream_linalg(program.trace), inputs)
 
 
 def _run_upstream(program: ArrayProgram, text: str, inputs: Sequence[torch.Tensor]) -> Any:
-    from ftm_backend.upstream import engine
+    from ftm_backend.torch_mlir import execution_engine
 
-    results = engine.run_text(text, program.arrays(inputs), program.scalars())
+    results = execution_engine.run_text(text, program.arrays(inputs), program.scalars())
     return program.nested(results, inputs)
 
 

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ftm_backend.command import Parser, UserError, command, say
-from ftm_backend.names import printable
-from ftm_backend.tools.files import read_bytes
+from ftm_backend.cli import Parser, UserError, command, say
+from ftm_backend.safe_names import printable
+from ftm_backend.tools.input_files import read_bytes
 
 __all__ = ["main"]
 

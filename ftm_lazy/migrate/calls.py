@@ -7,11 +7,11 @@ import re
 import libcst as cst
 from libcst.metadata import ParentNodeProvider, PositionProvider, QualifiedNameProvider
 
-from ftm_lazy.migrate.lines import GONE, lines_above, without_empty
-from ftm_lazy.migrate.names import CALLS, DEVICE, REFERENCES, REMOVED, TOGETHER, UNWRAPPED, XM, Rule
+from ftm_lazy.migrate.rename_rules import CALLS, DEVICE, REFERENCES, REMOVED, TOGETHER, UNWRAPPED, XM, RenameRule
 from ftm_lazy.migrate.sharding import POLICIES, WRAPPERS, sharded
+from ftm_lazy.migrate.statement_lines import GONE, lines_above, without_empty
 
-__all__ = ["Calls"]
+__all__ = ["CallRewriter"]
 
 _DEVICE_KEYWORDS = ("device", "device_type", "map_location", "backend")
 _DEVICE_FUNCTIONS = ("torch.device", "torch.autocast", "torch.amp.autocast", "torch.amp.GradScaler", "torch.set_default_device")
@@ -29,7 +29,7 @@ class _Unfit(Exception):
     """A call that its rule does not cover; the message says why."""
 
 
-class Calls(cst.CSTTransformer):
+class CallRewriter(cst.CSTTransformer):
     """Rewrites what `names` has rules for; `left` is what it could not, and what the user should know.
 
     Args:
@@ -61,7 +61,7 @@ class Calls(cst.CSTTransformer):
         if name in REMOVED and self._waits(original_node):
             return self._write(f"torch.{DEVICE}.synchronize()")
         if name in self._wrappers:
-            return self._write(sharded(updated_node), Rule("", helper="shard_parameters"))
+            return self._write(sharded(updated_node), RenameRule("", helper="shard_parameters"))
         called = updated_node.func
         if self._wrappers and isinstance(called, cst.Attribute) and _is_method(called, "clip_grad_norm_"):
             owner = _text(called.value)
@@ -78,7 +78,7 @@ class Calls(cst.CSTTransformer):
             self._leave(original_node, f"{name}: {rule.note}")
         return self._write(text, rule)
 
-    def _filled(self, rule: Rule, call: cst.Call) -> str:
+    def _filled(self, rule: RenameRule, call: cst.Call) -> str:
         """The template with the call's arguments."""
         if "{*}" in rule.template:
             arguments = _listed(call)
@@ -104,7 +104,7 @@ class Calls(cst.CSTTransformer):
 
         return _PLACE.sub(fill, rule.template)
 
-    def _write(self, text: str, rule: Rule | None = None) -> cst.BaseExpression:
+    def _write(self, text: str, rule: RenameRule | None = None) -> cst.BaseExpression:
         self.written.append(text)
         if rule is not None and rule.helper:
             self.helpers.add(rule.helper)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ftm_lazy.migrate.names import DEVICE
+from ftm_lazy.migrate.rename_rules import DEVICE
 
 __all__ = ["HELPERS", "needed"]
 

@@ -7,12 +7,12 @@ from libcst.helpers import get_full_name_for_node
 from libcst.metadata import ParentNodeProvider, QualifiedNameProvider, QualifiedNameSource
 
 from ftm_lazy.migrate.helpers import HELPERS
-from ftm_lazy.migrate.lines import GONE, lines_above, without_empty
+from ftm_lazy.migrate.statement_lines import GONE, lines_above, without_empty
 
-__all__ = ["Imports", "Uses"]
+__all__ = ["ImportRewriter", "NameUses"]
 
 
-class Uses(cst.CSTVisitor):
+class NameUses(cst.CSTVisitor):
     """The local names, such as ``xm``, by which something of torch_xla is still used."""
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider, ParentNodeProvider)
@@ -36,7 +36,7 @@ class Uses(cst.CSTVisitor):
                 self.names.add(node.value)
 
 
-class Imports(cst.CSTTransformer):
+class ImportRewriter(cst.CSTTransformer):
     """Rewrites the imports.
 
     Args:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.metadata import MetadataWrapper, QualifiedNameProvider
 
-from ftm_lazy.migrate.calls import Calls
+from ftm_lazy.migrate.calls import CallRewriter
 from ftm_lazy.migrate.helpers import HELPERS, needed
-from ftm_lazy.migrate.imports import Imports, Uses
-from ftm_lazy.migrate.names import SEVERAL
+from ftm_lazy.migrate.imports import ImportRewriter, NameUses
+from ftm_lazy.migrate.rename_rules import SEVERAL
 from ftm_lazy.migrate.sharding import Sharding
 
 __all__ = ["MigrateError", "Migrated", "migrate"]
@@ -46,14 +46,14 @@ def migrate(source: bytes) -> Migrated:
     wrapper = MetadataWrapper(module)
     sharding = Sharding()
     wrapper.visit(sharding)
-    calls = Calls(several=not SEVERAL.isdisjoint(_names(wrapper)), shards=sharding.allowed)
+    calls = CallRewriter(several=not SEVERAL.isdisjoint(_names(wrapper)), shards=sharding.allowed)
     rewritten = wrapper.visit(calls)
     taken = sorted(calls.helpers & _definitions(module))
     if taken:
         raise MigrateError(f"it has definitions of its own named {', '.join(taken)}, which helpers are named: rename them")
-    uses = Uses()
+    uses = NameUses()
     MetadataWrapper(rewritten).visit(uses)
-    imports = Imports(uses.names, _wanted(rewritten, calls), needed(calls.helpers))
+    imports = ImportRewriter(uses.names, _wanted(rewritten, calls), needed(calls.helpers))
     finished = rewritten.visit(imports)
     return Migrated(finished.bytes, sorted(calls.left + (sharding.against if sharding.calls else [])))
 
@@ -69,7 +69,7 @@ def _definitions(module: cst.Module) -> set[str]:
     return {each.name.value for each in module.body if isinstance(each, (cst.FunctionDef, cst.ClassDef))}
 
 
-def _wanted(module: cst.Module, calls: Calls) -> list[str]:
+def _wanted(module: cst.Module, calls: CallRewriter) -> list[str]:
     """The modules that the new expressions name."""
     text = "".join(calls.written) + "".join(HELPERS[name][1] for name in needed(calls.helpers))
     modules = ("os", "torch", "torch.distributed.fsdp", "torch.distributed.fsdp.wrap", "ftm_lazy")

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ftm_backend.command import Parser, UserError, command, naming
-from ftm_backend.tools.files import check_fits_memory, check_regular, naming_file, write
+from ftm_backend.cli import Parser, UserError, command, naming
+from ftm_backend.tools.input_files import check_fits_memory, check_regular, naming_file, write
 
 __all__ = ["main"]
 
@@ -96,7 +96,7 @@ def _check_inputs(given: argparse.Namespace, model: Any) -> None:
 def _example(text: str) -> Any:
     import torch
 
-    from ftm_lazy.frontends.arrays import DTYPES_OF_TORCH
+    from ftm_lazy.frontends.array_program import DTYPES_OF_TORCH
 
     match = _SHAPE.fullmatch(text)
     if match is None or match[1] not in DTYPES_OF_TORCH:
@@ -125,8 +125,8 @@ def _without_traceback(message: str) -> str:
 
 def _compiled(given: argparse.Namespace, model: Any, inputs: list[Any]) -> str:
     """Writes what was asked for, and returns what goes to standard output."""
+    from ftm_lazy.frontends.captured_model import capture_model
     from ftm_lazy.frontends.compiler import FTMCompiler
-    from ftm_lazy.frontends.model import capture_model
     from ftm_lazy.frontends.package import package
 
     compiler = FTMCompiler(given.machine)

@@ -8,7 +8,7 @@ import torch
 
 from ftm_backend.dtypes import DTYPES
 from ftm_lazy import _C, debug
-from ftm_lazy.device_name import NAME
+from ftm_lazy.device.device_name import NAME
 from ftm_lazy.torch_xla import _steps, backends
 from ftm_lazy.torch_xla.utils import buffer_donor_context
 

@@ -13,7 +13,8 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from ftm_lazy import _C, compiler
+from ftm_lazy import _C
+from ftm_lazy.compile import compile_client
 from ftm_lazy.torch_xla import _world
 
 __all__ = ["end_of_step", "install", "level"]
@@ -51,9 +52,9 @@ def level() -> int:
 def install() -> None:
     """Watches the programs of this process, if the environment asks for something that is to be told of them."""
     if os.environ.get("XLA_SAVE_TENSORS_FILE"):
-        compiler.bridge().watch(_save)
+        compile_client.bridge().watch(_save)
     if level() >= 1:
-        compiler.bridge().watch(_analyse_compilation)
+        compile_client.bridge().watch(_analyse_compilation)
 
 
 def end_of_step() -> None:
@@ -83,7 +84,7 @@ def _analyse_compilation(trace: str) -> None:
 
 def _stack() -> list[traceback.FrameSummary]:
     """The frames that led here, the innermost first, without this module's and the compiler bridge's."""
-    hidden = (__file__, compiler.__file__)
+    hidden = (__file__, compile_client.__file__)
     return [frame for frame in reversed(traceback.extract_stack()) if frame.filename not in hidden]
 
 
@@ -123,7 +124,7 @@ def _save(trace: str) -> None:
     shape = os.environ.get("XLA_SAVE_TENSORS_FMT", "text")
     if shape not in ("text", "hlo"):
         raise ValueError(f"XLA_SAVE_TENSORS_FMT is text or hlo, not {shape!r}")
-    text = trace if shape == "text" else compiler.bridge().texts(trace)["linalg"]
+    text = trace if shape == "text" else compile_client.bridge().texts(trace)["linalg"]
     frames = "\n".join(f"  {frame.name} ({frame.filename}:{frame.lineno})" for frame in _stack()[:_FRAMES])
     _append(os.environ["XLA_SAVE_TENSORS_FILE"], f"[ScheduleSyncTensorsGraph]\nTensorsGraphInfo:\n{frames}\n\n{text}\n")
 

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from ftm_lazy.device_name import NAME
+from ftm_lazy.device.device_name import NAME
 
 __all__ = ["Lax"]
 

@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 import ftm_lazy
-from ftm_lazy import _C, registration
+from ftm_lazy import _C
+from ftm_lazy.device import registration
 from ftm_lazy.torch_xla import _closures, _marks
 
 __all__ = ["compile", "step", "sync"]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
-from ftm_lazy.device_name import NAME
+from ftm_lazy.device.device_name import NAME
 
 __all__ = ["prepare"]
 

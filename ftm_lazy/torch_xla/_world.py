@@ -15,7 +15,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from ftm_lazy.distributed import HostProcessGroup
+from ftm_lazy.distributed.process_group import HostProcessGroup
 
 __all__ = ["collective", "enter", "group", "local_ordinal", "local_size", "ordinal", "size", "store"]
 

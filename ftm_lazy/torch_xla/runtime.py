@@ -7,8 +7,9 @@ from typing import Any
 
 from typing_extensions import deprecated
 
-from ftm_lazy import device as ftm
-from ftm_lazy import metrics, registration
+from ftm_lazy import metrics
+from ftm_lazy.device import registration
+from ftm_lazy.device import torch_ftm as ftm
 from ftm_lazy.torch_xla import _devices, _world
 from ftm_lazy.torch_xla.utils import utils
 

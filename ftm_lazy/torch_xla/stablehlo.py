@@ -224,12 +224,13 @@ def _pending(tensors: list[torch.Tensor]) -> Any:
     from torch_mlir.compiler_utils import OutputType, lower_mlir_module
     from torch_mlir.dialects import torch as torch_dialect
 
-    from ftm_lazy import _C, compiler
+    from ftm_lazy import _C
+    from ftm_lazy.compile import compile_client
 
     context = ir.Context()
     torch_dialect.register_dialect(context)
     with context:
-        module = ir.Module.parse(compiler.bridge().texts(_C._trace_text(tensors))["torch"])
+        module = ir.Module.parse(compile_client.bridge().texts(_C._trace_text(tensors))["torch"])
         return _or_say(lambda: lower_mlir_module(False, OutputType.STABLEHLO, module))
 
 

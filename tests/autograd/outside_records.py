@@ -3,15 +3,15 @@
 from typing import Any
 
 from ftm_backend.dtypes import FLOATS
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.building.philox import element_number, unit
-from ftm_backend.frontend.building.places import inside
-from ftm_backend.frontend.building.pointwise import pointwise
-from ftm_backend.frontend.building.record import lowering
-from ftm_backend.frontend.building.recording import Domain, Indices, recorded
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.oplib.index_scatter import inside
+from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.philox import element_number, unit
+from ftm_backend.frontend.oplib.pointwise import pointwise
+from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, ValueDomain, recorded
 
-recorded("outside::pick_rows", indices=Indices(1, "first"))
-recorded("outside::scaled", runtime=("by",), domain=Domain(0, "most"))
+recorded("outside::pick_rows", indices=IndexArguments(1, "first"))
+recorded("outside::scaled", runtime=("by",), domain=ValueDomain(0, "most"))
 recorded("outside::ramp", constants=("end",))
 recorded("outside::spread", draws="uniform")
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from ftm_backend import atomic_file
-from ftm_lazy import cache_total
-from ftm_lazy.cache import DiskCache, Key
+from ftm_lazy.compile import disk_cache_size
+from ftm_lazy.compile.disk_cache import CacheKey, DiskCache
 
 PROGRAM = bytes(range(256)) * 40
 
 
-def key(trace: str = "trace\n  return\n", **changed: object) -> Key:
-    return Key(**({"trace": trace, "compiler": "c0", "machine": "host", "cores": 2} | changed))
+def key(trace: str = "trace\n  return\n", **changed: object) -> CacheKey:
+    return CacheKey(**({"trace": trace, "compiler": "c0", "machine": "host", "cores": 2} | changed))
 
 
 def store(directory: Path, limit: int = 1 << 20) -> DiskCache:
@@ -48,7 +48,7 @@ def test_parts_do_not_run_into_each_other():
 
 
 def test_key_has_nothing_of_the_process():
-    code = "from ftm_lazy.cache import Key; from ftm_backend.service import source_hash;print(Key('t', source_hash(), 'host', 2).digest)"
+    code = "from ftm_lazy.compile.disk_cache import Key; from ftm_backend.compile_server import source_hash;print(Key('t', source_hash(), 'host', 2).digest)"
     digests = set()
     for seed in "12":
         environment = os.environ | {"PYTHONHASHSEED": seed, "FTM_CACHE_DIR": f"/nowhere/{seed}"}
@@ -132,7 +132,7 @@ def test_storing_looks_at_no_other_file(tmp_path, monkeypatch):
 def test_who_holds_the_sum_for_long_does_not_stop_the_others(tmp_path, monkeypatch):
     disk = store(tmp_path)
     disk.put(key(), PROGRAM)
-    monkeypatch.setattr(cache_total, "_TRIES", 2)
+    monkeypatch.setattr(disk_cache_size, "_TRIES", 2)
     with open(tmp_path / "programs/.total", "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         disk.put(key("b"), PROGRAM)
@@ -222,7 +222,7 @@ def test_read_only_directory_serves_but_does_not_grow(tmp_path, monkeypatch):
 WRITER = """
 import random, sys, warnings
 from pathlib import Path
-from ftm_lazy.cache import DiskCache, Key
+from ftm_lazy.compile.disk_cache import DiskCache, Key
 warnings.simplefilter("error")
 disk = DiskCache(Path(sys.argv[1]), 60_000)
 random.seed(int(sys.argv[2]))

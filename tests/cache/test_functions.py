@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ftm_backend.service import join, source_hash, split
-from ftm_lazy.cache import DiskCache, Functions
-from ftm_lazy.worker import Worker
+from ftm_backend.compile_server import join, source_hash, split
+from ftm_lazy.compile.disk_cache import DiskCache, FunctionStore
+from ftm_lazy.compile.worker import Worker
 
 REQUEST = {"machine": "host", "cores": 2, "texts": False}
 
@@ -26,7 +26,7 @@ def trace(layers: int) -> str:
     return "\n".join([*lines, f"  return %{2 * layers + 1}", ""])
 
 
-class Counted(Functions):
+class Counted(FunctionStore):
     """Functions of a cache, and how many were asked for, found and stored."""
 
     def __init__(self, directory: Path, compiler: Callable[[], str | None] = source_hash, limit: int = 1 << 20) -> None:
@@ -44,7 +44,7 @@ class Counted(Functions):
         super().put(functions)
 
 
-def compiled(text: str, shelf: Functions | None) -> bytes:
+def compiled(text: str, shelf: FunctionStore | None) -> bytes:
     """The program of a process that has compiled nothing before."""
     worker = Worker(timeout=120.0, shelf=shelf)
     try:
@@ -87,7 +87,7 @@ def test_functions_of_another_compiler_are_not_used(tmp_path: Path) -> None:
 
 
 def test_functions_count_for_the_limit(tmp_path: Path) -> None:
-    shelf = Functions(DiskCache(tmp_path / "cache", 50_000), lambda: "c")
+    shelf = FunctionStore(DiskCache(tmp_path / "cache", 50_000), lambda: "c")
     for number in range(30):
         shelf.put({f"{number:064}": bytes(5_000)})
     kept = [file.stat().st_size for file in (tmp_path / "cache").glob("*.function")]

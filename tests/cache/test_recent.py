@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from ftm_backend import driver, known
-from ftm_backend.frontend import repeated_lines
-from ftm_backend.isa import objects
-from ftm_backend.midend import alike
-from ftm_backend.recent import KEPT_PROGRAMS, ProgramClock, Recent
+from ftm_backend import driver
+from ftm_backend.assembler import object_files
+from ftm_backend.codegen import function_cache
+from ftm_backend.ir.trace import parse_cache
+from ftm_backend.lru import KEPT_PROGRAMS, LRUCache, ProgramClock
+from ftm_backend.midend.transforms.fusion import fusion_cache
 
 
 def test_size_and_number_are_bounded() -> None:
-    by_size: Recent[str] = Recent(10)
+    by_size: LRUCache[str] = LRUCache(10)
     for k in range(5):
         by_size.put(k, str(k), 4)
     assert [by_size.get(k) for k in range(5)] == [None, None, None, "3", "4"]
-    by_number: Recent[str] = Recent(1000, most_entries=2)
+    by_number: LRUCache[str] = LRUCache(1000, most_entries=2)
     assert by_number.put("a", "A", 1) == by_number.put("b", "B", 1) == []
     by_number.get("a")
     assert by_number.put("c", "C", 1) == ["B"], "what was used last stays"
@@ -24,7 +25,7 @@ def test_size_and_number_are_bounded() -> None:
 
 def test_entries_that_no_program_uses_are_dropped() -> None:
     clock = ProgramClock()
-    cache: Recent[int] = Recent(1000, kept_programs=3, clock=clock)
+    cache: LRUCache[int] = LRUCache(1000, kept_programs=3, clock=clock)
     cache.put("once", 1, 1)
     cache.put("always", 2, 1)
     for k in range(5):
@@ -37,7 +38,7 @@ def test_entries_that_no_program_uses_are_dropped() -> None:
 
 def test_the_compiler_keeps_nothing_of_programs_long_ago() -> None:
     """Different programs, one after the other, leave as much behind as the last 256 of them."""
-    caches = (known.KNOWN, objects.OBJECTS, alike._NUMBERS, alike._ANSWERS, repeated_lines._NODES)
+    caches = (function_cache.KNOWN, object_files.OBJECTS, fusion_cache._NUMBERS, fusion_cache._ANSWERS, parse_cache._NODES)
 
     def compile_many(first: int, last: int) -> list[int]:
         for k in range(first, last):

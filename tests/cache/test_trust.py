@@ -10,9 +10,9 @@ import zlib
 import pytest
 
 from ftm_backend.executable import Executable
-from ftm_lazy.cache import DiskCache, Key
+from ftm_lazy.compile.disk_cache import CacheKey, DiskCache
 
-KEY = Key("trace\n  return\n", "c0", "host", 2)
+KEY = CacheKey("trace\n  return\n", "c0", "host", 2)
 PROGRAM = bytes(range(256)) * 40
 
 
@@ -41,7 +41,7 @@ def test_a_directory_that_others_write_to_is_not_used(disk, mode):
     ignored(disk, "others may write to .*chmod 700")
     fresh = DiskCache(disk.path(KEY).parent, 1 << 20)
     with pytest.warns(RuntimeWarning, match="is not used"):
-        fresh.put(Key("b", "c0", "host", 2), PROGRAM)
+        fresh.put(CacheKey("b", "c0", "host", 2), PROGRAM)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # said once
         assert fresh.get(KEY) is None

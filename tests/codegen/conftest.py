@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ftm_backend import isa
+from ftm_backend import assembler
 from ftm_backend.codegen import pipeline
-from ftm_backend.linalg.ir import Node
-from ftm_backend.machine import Machine, presets
-from ftm_backend.tile.builder import TileBuilder
-from ftm_backend.tile.program import TileProgram
-from ftm_backend.tile.tree import Kernel
+from ftm_backend.ir.linalg.function import Node
+from ftm_backend.ir.tile.builder import TileBuilder
+from ftm_backend.ir.tile.kernel_tree import TileKernel
+from ftm_backend.ir.tile.program import TileProgram
+from ftm_backend.machine import Machine
+from ftm_backend.target import presets
 
 Build = Callable[[TileBuilder], None]
 NUMPY = {
@@ -30,7 +31,7 @@ NUMPY = {
 }
 
 
-def function(name: str, build: Build) -> Kernel:
+def function(name: str, build: Build) -> TileKernel:
     b = TileBuilder(name)
     build(b)
     return b.kernel
@@ -58,14 +59,14 @@ class Lab:
     def text(self, build: Build, *signature: Any, overlap: bool = False, **named: Any) -> str:
         return pipeline.run(self.program(build, *signature, **named), self.overlapping if overlap else self.plain)
 
-    def kernel(self, build: Build) -> Kernel:
+    def kernel(self, build: Build) -> TileKernel:
         return function("kernel_0", build)
 
     def run(
         self, text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), cores: int = 2, donate: Sequence[int] = ()
     ) -> list[np.ndarray]:
         """Results of the text on the machine, in checked mode; ``donate``: outputs that take their input's memory."""
-        program = Machine(cores=cores, checked=True).load(isa.assemble(text))
+        program = Machine(cores=cores, checked=True).load(assembler.assemble(text))
         return program.run(list(inputs), list(scalars), donate=list(donate))
 
     def elements(

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ftm_backend import driver
+from ftm_backend.compile_options import CompileOptions
 from ftm_backend.executable import Executable
 from ftm_backend.machine import Machine
-from ftm_backend.options import Options
 from ftm_backend.tools import ftm_opt, ftm_translate
 
 TRACE = """\
@@ -29,7 +29,7 @@ trace
 
 @pytest.fixture(scope="module")
 def compiled():
-    return driver.compile(TRACE, Options(keep_texts=True))
+    return driver.compile(TRACE, CompileOptions(keep_texts=True))
 
 
 def check(image):
@@ -50,7 +50,7 @@ def test_a_trace_compiles_and_runs(compiled):
 
 @pytest.mark.parametrize("machine", ["host", "m7032"])
 def test_every_stage_s_text_leads_to_the_same_assembly(machine):
-    options = Options(machine=machine)
+    options = CompileOptions(machine=machine)
     compiled = driver.compile(TRACE, options)
     for stage in driver.STAGES[:-1]:
         text = driver.run_from("trace", TRACE, stage.name, options)
@@ -61,7 +61,7 @@ def test_every_stage_s_text_leads_to_the_same_assembly(machine):
 
 
 def test_equal_traces_give_equal_bytes(compiled):
-    again = driver.compile(TRACE, Options(keep_texts=True))
+    again = driver.compile(TRACE, CompileOptions(keep_texts=True))
     assert again.to_bytes() == compiled.to_bytes()
 
 
@@ -80,23 +80,23 @@ def test_damaged_executables_are_refused(compiled):
 
 
 def test_a_dump_holds_every_stage_in_order(tmp_path):
-    driver.compile(TRACE, Options(dump=str(tmp_path / "new")))
+    driver.compile(TRACE, CompileOptions(dump=str(tmp_path / "new")))
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
     assert names == [f"{i:02}_{stage.name}{stage.suffix}" for i, stage in enumerate(driver.STAGES)]
     assert (tmp_path / "new" / "00_trace.trace").read_text() == TRACE
 
 
 def test_only_options_that_decide_the_program_are_in_the_key():
-    base = Options()
-    assert base.cache_key() == Options(keep_texts=True, dump="x", reproducers="y").cache_key()
-    assert base.cache_key() != Options(machine="m7032").cache_key() != Options(cores=3).cache_key()
+    base = CompileOptions()
+    assert base.cache_key() == CompileOptions(keep_texts=True, dump="x", reproducers="y").cache_key()
+    assert base.cache_key() != CompileOptions(machine="m7032").cache_key() != CompileOptions(cores=3).cache_key()
     with pytest.raises(ValueError, match="cores"):
-        Options(cores=-1)
+        CompileOptions(cores=-1)
 
 
 def test_an_unknown_machine_is_named():
     with pytest.raises(ValueError, match="nonsuch"):
-        driver.compile(TRACE, Options(machine="nonsuch"))
+        driver.compile(TRACE, CompileOptions(machine="nonsuch"))
 
 
 def test_an_invalid_trace_says_why():
@@ -108,15 +108,15 @@ def test_a_failure_saves_its_input_and_the_command_replays_it(tmp_path, monkeypa
     def broken(*_):
         raise RuntimeError("a defect for this test")
 
-    at = driver.stage("plan-buffers")
+    at = driver.stage("assign-buffers")
     stages = list(driver.STAGES)
     stages[at] = stages[at]._replace(run=broken)
     monkeypatch.setattr(driver, "STAGES", tuple(stages))
     with pytest.raises(driver.CompileError, match="a defect for this test") as failure:
-        driver.compile(TRACE, Options(reproducers=str(tmp_path)))
-    assert "stage 'plan-buffers'" in str(failure.value)
+        driver.compile(TRACE, CompileOptions(reproducers=str(tmp_path)))
+    assert "stage 'assign-buffers'" in str(failure.value)
     command = shlex.split(re.search(r"replay it with: ftm-translate (.*)", str(failure.value)).group(1))
-    assert command[:4] == ["--from", "order-kernels", "--to", "plan-buffers"]
+    assert command[:4] == ["--from", "schedule-kernels", "--to", "assign-buffers"]
     assert ftm_translate.main(command) == 2
     assert "a defect for this test" in capsys.readouterr().err
     monkeypatch.undo()
@@ -130,12 +130,12 @@ def test_reproducers_go_where_no_other_user_can_have_put_a_link(tmp_path, monkey
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     driver._private_directory.cache_clear()
     (place / f"ftm-reproducers-{os.getuid()}").symlink_to(victim)
-    at = driver.stage("plan-buffers")
+    at = driver.stage("assign-buffers")
     stages = list(driver.STAGES)
     stages[at] = stages[at]._replace(run=lambda *_: 1 / 0)
     monkeypatch.setattr(driver, "STAGES", tuple(stages))
     with pytest.raises(driver.CompileError, match="replay it with"):
-        driver.compile(TRACE, Options())
+        driver.compile(TRACE, CompileOptions())
     assert list(victim.iterdir()) == []
     (made,) = (path for path in place.iterdir() if not path.is_symlink())
     assert made.stat().st_mode & 0o777 == 0o700 and len(list(made.iterdir())) == 1

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from ftm_backend.linalg.ir import Node
-from ftm_backend.linalg.nodes import constant
-from ftm_backend.tile.map_body import ElementError
+from ftm_backend.ir.linalg.function import Node
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.tile.map_body_builder import ElementError
 
 REALS = [0.5, -1.25, 3.0, -0.0, math.inf, -math.inf, math.nan, 2.5, -2.5, 1e-3]
 PAIRS = [(a, b) for a in REALS[:8] for b in REALS[:8]]

@@ -5,7 +5,7 @@ from math import inf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ftm_backend.tile.index import Expr, Indices
+from ftm_backend.ir.tile.index_expr import Expr, IndexFactory
 
 OPERATIONS = ("add", "sub", "mul", "div", "rem", "min", "max", "lt", "eq", "ne")
 REFERENCE = {
@@ -22,7 +22,7 @@ REFERENCE = {
 }
 
 
-def build(indices: Indices, operation: str, a: Expr, b: Expr) -> Expr:
+def build(indices: IndexFactory, operation: str, a: Expr, b: Expr) -> Expr:
     if operation in ("lt", "eq", "ne"):
         return indices.compare(operation, a, b)
     return getattr(indices, operation)(a, b)
@@ -35,7 +35,7 @@ def build(indices: Indices, operation: str, a: Expr, b: Expr) -> Expr:
     st.tuples(st.integers(0, 7), st.integers(-3, 11)),
 )
 def test_values_and_bounds_survive_folding(steps, constants, variables):
-    indices = Indices()
+    indices = IndexFactory()
     x = indices.variable("x", 1, 0, 7)
     y = indices.variable("y", 2, -3, 11)
     exprs = [indices.of(x), indices.of(y), *(indices.constant(c) for c in constants)]
@@ -54,7 +54,7 @@ def test_values_and_bounds_survive_folding(steps, constants, variables):
 
 
 def test_equal_expressions_are_one_object():
-    indices = Indices()
+    indices = IndexFactory()
     x = indices.of(indices.variable("x", 1, 0, 9))
     four = indices.constant(4)
     assert indices.mul(indices.add(x, four), four) is indices.add(indices.scale(x, 4), indices.constant(16))
@@ -62,7 +62,7 @@ def test_equal_expressions_are_one_object():
 
 
 def test_a_core_s_share_of_tiles_stays_within_them():
-    indices = Indices()
+    indices = IndexFactory()
     core, cores = indices.of(indices.core), indices.of(indices.cores)
     first = indices.div(indices.scale(core, 63), cores)
     last = indices.div(indices.scale(indices.add(core, indices.constant(1)), 63), cores)
@@ -72,7 +72,7 @@ def test_a_core_s_share_of_tiles_stays_within_them():
 
 
 def test_tails_vanish_where_the_extent_divides():
-    indices = Indices()
+    indices = IndexFactory()
     i = indices.of(indices.variable("i", 1, 0, 63))
     rest = indices.sub(indices.constant(1024), indices.scale(i, 16))
     assert indices.min(rest, indices.constant(16)).constant == 16
@@ -81,7 +81,7 @@ def test_tails_vanish_where_the_extent_divides():
 
 
 def test_quotients_and_remainders_split_off_what_divides():
-    indices = Indices()
+    indices = IndexFactory()
     i = indices.of(indices.variable("i", 1, 0, 7))
     j = indices.of(indices.variable("j", 2, 0, 15))
     flat = indices.add(indices.scale(i, 16), j)

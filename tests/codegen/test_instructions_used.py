@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 
 from ftm_backend import driver
-from ftm_backend.instructions.table import BY_NAME, INSTRUCTIONS
-from ftm_backend.options import Options
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.target.instruction_table import BY_NAME, INSTRUCTIONS
 from ops import capture
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -110,7 +110,7 @@ def compiled() -> Iterator[str]:
     for path in GOLDEN.glob("*/*.lan"):
         yield path.read_text()
     for machine in MACHINES:
-        options = Options(machine=machine)
+        options = CompileOptions(machine=machine)
         for function, arguments in PROGRAMS.values():
             yield driver.compile(str(capture.function(function, *arguments()).trace), options).asm
         yield str(driver.run_from("linalg", LINALG, "asm", options))

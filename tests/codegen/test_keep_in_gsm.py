@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ftm_backend import driver
+from ftm_backend.compile_options import CompileOptions
 from ftm_backend.executable import Executable
-from ftm_backend.machine import Machine, presets
-from ftm_backend.options import Options
+from ftm_backend.machine import Machine
+from ftm_backend.target import presets
 from ops import capture
 
 CORES = (1, 2, 3, 7, 8)
@@ -71,7 +72,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor], Callable[[], list[Tensor]]]] = 
 
 def compiled(step: Callable[..., tuple[Tensor, ...]], tensors: list[Tensor], machine: str) -> tuple[capture.Recording, Executable]:
     recording = capture.function(step, *tensors)
-    return recording, driver.compile(str(recording.trace), Options(machine=machine))
+    return recording, driver.compile(str(recording.trace), CompileOptions(machine=machine))
 
 
 @pytest.mark.parametrize(("name", "preset"), [*((name, "m7032") for name in PROGRAMS), ("deep", "m7002")])
@@ -93,10 +94,10 @@ def test_programs_equal_the_cpu(name: str, preset: str) -> None:
 def test_what_a_loop_reads_is_kept() -> None:
     """Windows of what was made before a loop move through GSM."""
     text = (Path(__file__).parents[1] / "golden" / "recurrent" / "0-program.trace").read_text()
-    executable = driver.compile(text, Options(machine="m7032"))
+    executable = driver.compile(text, CompileOptions(machine="m7032"))
     assert "@gsm" in executable.asm
     results = []
-    for cores, image in ((2, driver.compile(text, Options(machine="host")).image), *((cores, executable.image) for cores in CORES)):
+    for cores, image in ((2, driver.compile(text, CompileOptions(machine="host")).image), *((cores, executable.image) for cores in CORES)):
         with Machine(cores=cores, checked=True, gsm_bytes=presets.load("m7032").gsm_bytes) as machine:
             program = machine.load(image)
             numbers = np.random.default_rng(0)

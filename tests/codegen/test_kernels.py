@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from ftm_backend.linalg.ir import Node
-from ftm_backend.linalg.nodes import constant
-from ftm_backend.tile.reader import TileTextError, read_tiles
-from ftm_backend.tile.text import print_tiles
+from ftm_backend.ir.linalg.function import Node
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.tile.printer import print_tiles
+from ftm_backend.ir.tile.reader import TileTextError, read_tiles
 
 RNG = np.random.default_rng(0)
 

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ftm_backend.codegen.multibuffer import Places, overlap
-from ftm_backend.linalg.ir import Node
-from ftm_backend.tile.tree import Branch, Loop
+from ftm_backend.codegen.multi_buffer import SlotPlaces, overlap
+from ftm_backend.ir.linalg.function import Node
+from ftm_backend.ir.tile.kernel_tree import TileBranch, TileLoop
 
 
 def double(b, source, target):
@@ -29,12 +29,12 @@ def stream(source="b0", target="o0", stride=8, ahead=0):
 
 def loop_of(kernel):
     (branch,) = kernel.body
-    return next(statement for statement in branch.body if isinstance(statement, Loop))
+    return next(statement for statement in branch.body if isinstance(statement, TileLoop))
 
 
 def depths(lab, build, places=None, machine=None):
     kernel = lab.kernel(build)
-    overlap(kernel, machine or lab.overlapping, places or Places())
+    overlap(kernel, machine or lab.overlapping, places or SlotPlaces())
     return {tile.name: tile.depth for tile in kernel.tiles}, kernel
 
 
@@ -42,8 +42,8 @@ def test_a_stream_is_pipelined(lab):
     found, kernel = depths(lab, stream())
     assert found == {"T0": 2, "T1": 2}
     loop = loop_of(kernel)
-    assert isinstance(loop.body[0], Branch) and loop.body[0].body[0].kind == "load"
-    assert [s.kind for s in kernel.body[0].body if not isinstance(s, Loop)] == ["load"]
+    assert isinstance(loop.body[0], TileBranch) and loop.body[0].body[0].kind == "load"
+    assert [s.kind for s in kernel.body[0].body if not isinstance(s, TileLoop)] == ["load"]
 
 
 def test_results_stay_the_same(lab):
@@ -55,7 +55,7 @@ def test_results_stay_the_same(lab):
 
 
 def test_an_update_in_place_walks_the_same_blocks_and_may_be_pipelined(lab):
-    places = Places()
+    places = SlotPlaces()
     places.share("o0", "b0")
     assert depths(lab, stream(), places)[0] == {"T0": 2, "T1": 2}
     text = lab.text(stream(), [("f32", [64])], [("f32", [64], "b0")], overlap=True)
@@ -89,7 +89,7 @@ def columns(width, step, pitch=40, rows=5, trips=4):
     ],
 )
 def test_columns_that_lie_beside_those_that_are_stored_are_fetched_early(lab, width, step, pitch, early):
-    places = Places()
+    places = SlotPlaces()
     places.share("o0", "b0")
     assert (depths(lab, columns(width, step, pitch), places)[0]["T0"] == 2) == early
 
@@ -104,18 +104,18 @@ def test_columns_in_place(lab, width):
 
 @pytest.mark.parametrize(("stride", "ahead"), [(4, 0), (8, 8), (0, 0)])
 def test_a_load_of_what_the_iteration_before_stored_stays(lab, stride, ahead):
-    places = Places()
+    places = SlotPlaces()
     places.share("o0", "b0")
     # Loading early would miss what the store of this iteration writes.
     assert depths(lab, stream(stride=stride, ahead=ahead), places)[0]["T0"] == 1
 
 
 def test_regions_of_the_arena_that_overlap_forbid_it(lab):
-    places = Places()
+    places = SlotPlaces()
     places.region("b0", 0, "f32", [64])
     places.region("o0", 128, "f32", [64])
     assert depths(lab, stream(), places)[0]["T0"] == 1
-    distinct = Places()
+    distinct = SlotPlaces()
     distinct.region("b0", 0, "f32", [64])
     distinct.region("o0", 256, "f32", [64])
     assert depths(lab, stream(), distinct)[0]["T0"] == 2

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ftm_backend.codegen import PASSES, emit, pipeline, registers
-from ftm_backend.linalg.ir import Node
-from ftm_backend.linalg.nodes import constant
-from ftm_backend.tile.reader import read_tiles
-from ftm_backend.tile.text import print_tiles
+from ftm_backend.codegen import PASSES, emit_assembly, linearize, pipeline
+from ftm_backend.ir.linalg.function import Node
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.tile.printer import print_tiles
+from ftm_backend.ir.tile.reader import read_tiles
 
 SIZE = 96
 
@@ -123,7 +123,7 @@ def execute(statements, memory, counters):
 
 
 @pytest.mark.parametrize("overlap", [False, True])
-@pytest.mark.parametrize("placement", registers.PLACEMENTS)
+@pytest.mark.parametrize("placement", linearize.PLACEMENTS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(statements=block())
 def test_the_machine_does_what_python_does(lab, monkeypatch, placement, overlap, statements):
@@ -131,7 +131,7 @@ def test_the_machine_does_what_python_does(lab, monkeypatch, placement, overlap,
         with b.if_(b.compare("eq", b.core_id(), 0)):
             write(b, statements, {})
 
-    monkeypatch.setattr(registers, "PLACEMENTS", (placement,) * 3)
+    monkeypatch.setattr(linearize, "PLACEMENTS", (placement,) * 3)
     text = lab.text(build, [("f32", [SIZE])], [("f32", [SIZE], "b0")], overlap=overlap)
     memory = np.arange(SIZE, dtype=np.float32) * 100
     expected = memory.copy()
@@ -155,6 +155,6 @@ def test_the_text_of_every_stage_gives_the_same_assembly(lab, overlap, statement
         assert print_tiles(back, "any") == text
         for step in PASSES[done:]:
             back = step.run(back, machine)
-        assert emit(back, machine) == expected, f"read back after {done} passes:\n{text}"
+        assert emit_assembly(back, machine) == expected, f"read back after {done} passes:\n{text}"
         if done < len(PASSES):
             current = PASSES[done].run(current, machine)

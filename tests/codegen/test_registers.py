@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 
-from ftm_backend.codegen import registers
-from ftm_backend.codegen.allocation import Line, Value, allocate
+from ftm_backend.codegen import linearize
+from ftm_backend.codegen.linear_scan import RegisterLine, VirtualRegister, allocate
 
 
 def copies(count):
@@ -48,23 +48,23 @@ def test_more_addresses_than_registers(lab):
 
 def test_every_placement_computes_the_same(lab, monkeypatch):
     x = np.arange(1, 4096 * 7 + 1, dtype=np.float32)
-    for placement in registers.PLACEMENTS:
-        monkeypatch.setattr(registers, "PLACEMENTS", (placement,) * 3)
+    for placement in linearize.PLACEMENTS:
+        monkeypatch.setattr(linearize, "PLACEMENTS", (placement,) * 3)
         text = lab.text(copies(7), [("f32", [x.size])], [("f32", [x.size])])
         places, expected = reference(7, x)
         np.testing.assert_array_equal(lab.run(text, [x])[0][places], expected)
 
 
 def test_a_value_used_in_a_loop_keeps_its_register_to_the_loop_s_end():
-    outside, inside, counter = Value(), Value(), Value()
+    outside, inside, counter = VirtualRegister(), VirtualRegister(), VirtualRegister()
     lines = [
-        Line(["SMOV 1, ", outside]),
-        Line(["SMOV 0, ", counter]),
-        Line(["LOOP_f_0: 1, 2"], opens=True),
-        Line(["SADD ", outside, ", 1, ", inside]),
-        Line(["SADD ", inside, ", 1, ", inside]),
-        Line(["SADD ", counter, ", 1, ", counter]),
-        Line(["SBR LOOP_f_0"], predicate=(counter, False), closes=True),
+        RegisterLine(["SMOV 1, ", outside]),
+        RegisterLine(["SMOV 0, ", counter]),
+        RegisterLine(["LOOP_f_0: 1, 2"], opens=True),
+        RegisterLine(["SADD ", outside, ", 1, ", inside]),
+        RegisterLine(["SADD ", inside, ", 1, ", inside]),
+        RegisterLine(["SADD ", counter, ", 1, ", counter]),
+        RegisterLine(["SBR LOOP_f_0"], predicate=(counter, False), closes=True),
     ]
     allocate(lines, range(3))
     assert len({outside.register, inside.register, counter.register}) == 3
@@ -73,4 +73,4 @@ def test_a_value_used_in_a_loop_keeps_its_register_to_the_loop_s_end():
 def test_functions_that_call_use_other_registers_than_the_called(lab):
     text = lab.text(copies(3), [("f32", [12288])], [("f32", [12288])])
     kernel = text[text.index("@func kernel_0") : text.index("@func main")]
-    assert max(map(int, re.findall(r"\br(\d+)", kernel))) < 64 - registers.CALLER_REGISTERS
+    assert max(map(int, re.findall(r"\br(\d+)", kernel))) < 64 - linearize.CALLER_REGISTERS

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ftm_backend.codegen import scratchpad
-from ftm_backend.codegen.emit import CodegenError
-from ftm_backend.codegen.scratchpad import live_intervals, plan
-from ftm_backend.linalg.ir import Node
-from ftm_backend.linalg.nodes import constant
-from ftm_backend.sizes import Symbols, read
+from ftm_backend.codegen import allocate_scratchpad
+from ftm_backend.codegen.allocate_scratchpad import live_intervals, plan
+from ftm_backend.codegen.emit_assembly import CodegenError
+from ftm_backend.ir.linalg.function import Node
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.symbolic import ShapeEnv, read
 
 
 def fill(b, tile, value=1.0):
@@ -115,7 +115,7 @@ def test_spaces_are_planned_apart_and_slots_aligned(lab):
 @pytest.mark.parametrize("rows", [2, 20])
 def test_which_of_two_tiles_ends_last_makes_no_guard(lab, rows):
     """A program that was chosen for many rows serves few."""
-    with Symbols({"s0": (rows, 1)}) as symbols:
+    with ShapeEnv({"s0": (rows, 1)}) as symbols:
 
         def build(b):
             fixed, sized, last = b.tile("f32", 16, 16), b.tile("f32", read("{s0}"), 64), b.tile("f32", 1, 1)
@@ -144,7 +144,7 @@ def test_too_much_names_the_kernel_and_its_tiles(lab):
         b.map(1, 1, [(a, 0, "full")], [(c, 0, "full")], lambda v: [Node("arith.extf", "f64", (v[0],))])
 
     kernel = lab.kernel(build)
-    assert not scratchpad.fits(kernel, lab.plain)
+    assert not allocate_scratchpad.fits(kernel, lab.plain)
     with pytest.raises(CodegenError, match=r"@kernel_0 needs 3145728 bytes of AM .*'host' has \d+.*512x512 f64"):
         plan(kernel, lab.plain)
 

@@ -2,22 +2,22 @@
 
 import pytest
 
-from ftm_backend.codegen import sync
-from ftm_backend.codegen.scratchpad import plan
-from ftm_backend.codegen.sync import insert_waits
-from ftm_backend.linalg.ir import Node
-from ftm_backend.linalg.nodes import constant
-from ftm_backend.tile.tree import Instruction, Loop
+from ftm_backend.codegen import insert_waits as sync
+from ftm_backend.codegen.allocate_scratchpad import plan
+from ftm_backend.codegen.insert_waits import insert_waits
+from ftm_backend.ir.linalg.function import Node
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.tile.kernel_tree import TileInstruction, TileLoop
 
 
 def shape(block):
     """The kernel as nested lists of words: instruction kinds, and the tile that a wait names."""
     words = []
     for statement in block:
-        if isinstance(statement, Instruction):
+        if isinstance(statement, TileInstruction):
             waits = [part for part in statement.parts if not isinstance(part, str)] if statement.kind == "wait" else []
             words.append(" ".join([statement.kind, *(slot.tile.name for slot in waits)]))
-        elif isinstance(statement, Loop):
+        elif isinstance(statement, TileLoop):
             words.append(shape(statement.body))
         else:
             words.append((shape(statement.body), shape(statement.otherwise)))

@@ -5,14 +5,15 @@ import re
 
 import pytest
 
-from ftm_backend import isa
-from ftm_backend.codegen import PASSES, emit, pipeline
-from ftm_backend.linalg.ir import Node
-from ftm_backend.linalg.nodes import constant
-from ftm_backend.tile.program import TileProgram
-from ftm_backend.tile.reader import TileTextError, read_tiles
-from ftm_backend.tile.text import print_tiles
-from ftm_backend.tile.tree import Instruction, Kernel, Loop, Slot, Use
+from ftm_backend import assembler
+from ftm_backend.codegen import PASSES, emit_assembly, pipeline
+from ftm_backend.ir import asm
+from ftm_backend.ir.linalg.function import Node
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.tile.kernel_tree import Slot, SlotUse, TileInstruction, TileKernel, TileLoop
+from ftm_backend.ir.tile.printer import print_tiles
+from ftm_backend.ir.tile.program import TileProgram
+from ftm_backend.ir.tile.reader import TileTextError, read_tiles
 
 HEADER = "@stage ftm\n@program main, host\n@in b0, f32, 64\n@in b1, i64, 8\n@out o0, f32, 64\n\n@func main\n"
 TILES = ["@tile T0, am, f32, 4x8, 1", "@tile T1, am, f32, 4x8, 2", "@tile T2, am, i64, 4x8, 1"]
@@ -140,13 +141,13 @@ def facts(program):
 
 def known(thing):
     """A part of a kernel: expressions by their text and bounds, the rest field by field."""
-    if isinstance(thing, (list, tuple)) and not isinstance(thing, (Slot, Use)):
+    if isinstance(thing, (list, tuple)) and not isinstance(thing, (Slot, SlotUse)):
         return [known(part) for part in thing]
-    if isinstance(thing, Kernel):
+    if isinstance(thing, TileKernel):
         return thing.name, known(thing.tiles), known(thing.body)
-    if isinstance(thing, (Slot, Use)):
+    if isinstance(thing, (Slot, SlotUse)):
         return type(thing).__name__, *(getattr(part, "name", part if isinstance(part, bool) else known(part)) for part in thing)
-    if isinstance(thing, Instruction):
+    if isinstance(thing, TileInstruction):
         text = "".join(part if isinstance(part, str) else str(known(part)) for part in thing.parts)
         return thing.kind, text, *map(known, (thing.reads, thing.writes, thing.result, thing.transfer)), thing.from_memory
     if dataclasses.is_dataclass(thing):
@@ -163,7 +164,7 @@ def test_every_stage_reads_back_and_goes_on_from_there(lab, build, overlap):
     machine = lab.overlapping if overlap else lab.plain
     program = lab.program(build, *SIGNATURE)
     expected = pipeline.run(lab.program(build, *SIGNATURE), machine)
-    isa.assemble(expected)
+    assembler.assemble(expected)
     for done in range(len(PASSES) + 1):
         text = print_tiles(program, "any")
         back = read_tiles(text)
@@ -171,7 +172,7 @@ def test_every_stage_reads_back_and_goes_on_from_there(lab, build, overlap):
         assert facts(back) == facts(program)
         for step in PASSES[done:]:
             back = step.run(back, machine)
-        assert emit(back, machine) == expected, f"read back after {done} passes"
+        assert emit_assembly(back, machine) == expected, f"read back after {done} passes"
         if done < len(PASSES):
             program = PASSES[done].run(program, machine)
 
@@ -258,9 +259,9 @@ def test_text_by_hand_with_an_else_and_comments(lab):
     program = read_tiles(text)
     (kernel,) = program.kernels
     (loop,) = kernel.body
-    assert isinstance(loop, Loop) and [i.kind for b in (loop.body[0].body, loop.body[0].otherwise) for i in b] == ["load"] * 2
+    assert isinstance(loop, TileLoop) and [i.kind for b in (loop.body[0].body, loop.body[0].otherwise) for i in b] == ["load"] * 2
     assert print_tiles(read_tiles(print_tiles(program, "ftm")), "ftm") == print_tiles(program, "ftm")
-    isa.assemble(pipeline.run(program, lab.plain))
+    assembler.assemble(pipeline.run(program, lab.plain))
 
 
 # --- bad text -------------------------------------------------------------------------------------------
@@ -358,6 +359,6 @@ def test_a_function_without_an_end_is_named():
 )
 def test_what_breaks_a_rule_of_the_machine_does_not_assemble(lab, line, message):
     text = function("@tile T3, am, f16, 4x4, 1", *line.split("\n"))
-    with pytest.raises(isa.AsmError) as failure:
-        isa.assemble(pipeline.run(read_tiles(text), lab.plain))
+    with pytest.raises(asm.AsmError) as failure:
+        assembler.assemble(pipeline.run(read_tiles(text), lab.plain))
     assert message in str(failure.value)

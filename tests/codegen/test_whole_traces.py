@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 
 from ftm_backend import driver
+from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine
-from ftm_backend.options import Options
 from ops import capture
 
 
@@ -23,7 +23,7 @@ def to_numpy(x):
 def run(step, tensors, cores=2, machine="host"):
     """Compiles ``step(*tensors)`` and runs it; gives its results as PyTorch's tensors, and the executable."""
     recording = capture.function(step, *tensors)
-    executable = driver.compile(str(recording.trace), Options(machine=machine))
+    executable = driver.compile(str(recording.trace), CompileOptions(machine=machine))
     program = Machine(cores=cores, checked=True).load(executable.image)
     results = program.run([to_numpy(p.detach()) for p in recording.params], recording.scalars)
     return [torch.from_numpy(np.ascontiguousarray(r)) for r in results], executable
@@ -159,7 +159,7 @@ def test_the_text_of_every_stage_gives_the_same_assembly(name, machine):
         tensors = [*(torch.randint(7, (1, 5)) for _ in range(2)), *state]
     else:
         step, tensors = ordered, [normal(6, 40), torch.randint(7, (6,)), normal(7, 40)]
-    options = Options(machine=machine)
+    options = CompileOptions(machine=machine)
     trace = str(capture.function(step, *tensors).trace)
     expected = driver.run_from("trace", trace, "asm", options)
     for stage in driver.STAGES[:-1]:

@@ -24,7 +24,7 @@ def test_links_and_paths_resolve(path: Path) -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("generator", [["docs/generate.py"], ["-m", "ftm_backend.manual.isa"]])
+@pytest.mark.parametrize("generator", [["docs/generate.py"], ["-m", "ftm_backend.docgen.isa_manual"]])
 def test_generated_parts_are_fresh(generator: list[str]) -> None:
     done = subprocess.run([sys.executable, *generator, "--check"], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

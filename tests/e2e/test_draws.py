@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ftm_lazy import _C, registration
+from ftm_lazy import _C
+from ftm_lazy.device import registration
 
 DRAWS: dict[str, Callable[[Tensor], Tensor | tuple[Tensor, ...]]] = {
     "uniform": lambda x: x.uniform_(-1, 3),

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ftm_backend.frontend.ops import RECORDS
-from ftm_lazy import _C, registration
+from ftm_lazy import _C
+from ftm_lazy.device import registration
 from strangers import expressions
 
 INTEGERS = [torch.arange(1, 17) * factor % 97 for factor in (5, 12, 30, 42)]

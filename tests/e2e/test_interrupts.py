@@ -254,7 +254,7 @@ assert y.item() == y.item()
 assert ftm_lazy.metrics.counters()["compile_failures"] == 0
 """,
     "a compiler that cannot be started": """
-from ftm_lazy.compiler import bridge
+from ftm_lazy.compile.compile_client import bridge
 x = torch.ones(3, device="ftm")
 worker = bridge()._workers.first
 worker.close()

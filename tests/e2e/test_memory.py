@@ -126,7 +126,7 @@ def test_instances_that_find_no_room_are_made_again(tmp_path: Path) -> None:
 
 DIFFERENT = """
 import gc, random, types, torch
-from ftm_lazy.family import Family
+from ftm_lazy.dynamic_shapes.trace_family import Family
 functions = torch.relu, torch.tanh, torch.sigmoid, torch.exp, torch.abs, torch.neg, torch.sin, torch.cos
 draw = random.Random(0)
 def run(programs):

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import ftm_lazy
-from ftm_lazy.cache import DiskCache
-from ftm_lazy.compiler import bridge
+from ftm_lazy.compile.compile_client import bridge
+from ftm_lazy.compile.disk_cache import DiskCache
 
 WIDTH, HEADS, WORDS, LONGEST = 32, 4, 50, 32
 

@@ -15,16 +15,16 @@ import torch
 from torch import Tensor, nn
 
 import ftm_lazy
-from ftm_lazy import compiler
-from ftm_lazy.cache import DiskCache
-from ftm_lazy.worker import CompileError
+from ftm_lazy.compile import compile_client
+from ftm_lazy.compile.disk_cache import DiskCache
+from ftm_lazy.compile.worker import CompileError
 
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.ones(1).to("ftm").tolist()
-    monkeypatch.setattr(compiler.bridge(), "_cache", DiskCache(None, 0))
-    monkeypatch.setattr(compiler.bridge()._ahead, "_threads", 2)
+    monkeypatch.setattr(compile_client.bridge(), "_cache", DiskCache(None, 0))
+    monkeypatch.setattr(compile_client.bridge()._ahead, "_threads", 2)
     torch.ftm.empty_cache()
 
 
@@ -58,7 +58,7 @@ def cells() -> tuple[nn.GRUCell, nn.GRUCell]:
 
 def compile_with(monkeypatch: pytest.MonkeyPatch, before: Callable[[str, int], None]) -> list[str]:
     """Calls this with each text that is compiled and its number; the names of the threads that compiled them."""
-    bridge = compiler.bridge()
+    bridge = compile_client.bridge()
     compile_, numbers, threads = bridge._compile, itertools.count(), []
 
     def compile_noted(text: str, *args: object, **kwargs: object) -> object:
@@ -97,7 +97,7 @@ def test_a_piece_that_does_not_compile_runs_op_by_op(cells, monkeypatch):
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_processes_that_are_killed_in_the_midst(cells, monkeypatch, which):
-    workers = compiler.bridge()._workers._all
+    workers = compile_client.bridge()._workers._all
 
     def kill(text: str, number: int) -> None:
         worker = workers[min(which, len(workers) - 1)]

@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import sys, warnings, torch, ftm_lazy
-from ftm_lazy.compiler import bridge
+from ftm_lazy.compile.compile_client import bridge
 
 def trace_of(make):
     return ftm_lazy.debug.text([make()], "trace")

@@ -10,12 +10,12 @@ import pytest
 
 PRELUDE = """
 import os, signal, threading, time, warnings, torch, ftm_lazy
-from ftm_lazy.compiler import bridge
+from ftm_lazy.compile.compile_client import bridge
 x = torch.arange(6.0).reshape(2, 3).to("ftm")
 weight = torch.full((3, 3), 2.0, device="ftm")
 torch.ftm.synchronize()
 
-from ftm_lazy.worker import Worker
+from ftm_lazy.compile.worker import Worker
 ask, hits = Worker._compile, []
 def in_next_compile(act):
     def fire(inside):

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import ftm_lazy
-from ftm_lazy.cache import DiskCache
-from ftm_lazy.compiler import bridge
+from ftm_lazy.compile.compile_client import bridge
+from ftm_lazy.compile.disk_cache import DiskCache
 
 R = torch.randn
 

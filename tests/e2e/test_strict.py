@@ -10,7 +10,8 @@ from torch import nn
 
 import ftm_lazy
 from ftm_backend.frontend.ops import native_ops
-from ftm_lazy import _C, registration
+from ftm_lazy import _C
+from ftm_lazy.device import registration
 
 
 @pytest.fixture(autouse=True)

@@ -32,11 +32,11 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from ftm_backend import mlir, runtime
 from ftm_backend.frontend.ops import RECORDS
-from ftm_backend.upstream import dialects, engine
+from ftm_backend.torch_mlir import execution_engine, export_dialects
 from ftm_lazy import package
-from ftm_lazy.frontends.arrays import DTYPES_OF_TORCH, ArrayProgram
+from ftm_lazy.frontends.array_program import DTYPES_OF_TORCH, ArrayProgram
 from ftm_lazy.frontends.capture import CaptureError
-from ftm_lazy.frontends.model import CapturedModel, capture_model
+from ftm_lazy.frontends.captured_model import CapturedModel, capture_model
 from ftm_lazy.frontends.validate import run_assembly
 from ops import (  # the others register more samplers
     capture,
@@ -141,7 +141,7 @@ def capture_tensor(array: Any, token: str) -> torch.Tensor:
 
 def by_llvm(programs: Sequence[ArrayProgram]) -> Iterator[Callable[[Tensors], Tensors]]:
     """Our linalg of each by upstream's bufferization and LLVM; all are functions of one module, since LLVM takes its time for each."""
-    texts = [dialects.emit(program.trace, "linalg") for program in programs]
+    texts = [export_dialects.emit(program.trace, "linalg") for program in programs]
     with mlir.context():
         module = mlir.ir.Module.parse("")
         for number, text in enumerate(texts):
@@ -149,7 +149,7 @@ def by_llvm(programs: Sequence[ArrayProgram]) -> Iterator[Callable[[Tensors], Te
             function = read.body.operations[0]
             function.attributes["sym_name"] = mlir.ir.StringAttr.get(f"call{number}")
             module.body.append(function)
-        compiled = engine.Program(module)
+        compiled = execution_engine.EngineProgram(module)
     for number, program in enumerate(programs):
         yield lambda tensors, name=f"call{number}", program=program: program.nested(
             compiled.run(name, program.arrays(tensors), program.scalars()), tensors

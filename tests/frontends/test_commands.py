@@ -15,8 +15,8 @@ import pytest
 import torch
 from torch import nn
 
-from ftm_backend import names, runtime
-from ftm_backend.runtime import archive
+from ftm_backend import runtime, safe_names
+from ftm_backend.runtime import package_file
 from ftm_backend.tools import ftm_conformance, ftm_opt, ftm_profile, ftm_run
 from ftm_lazy.frontends.package import package
 from ftm_lazy.migrate.__main__ import main as ftm_migrate
@@ -125,7 +125,7 @@ def test_what_is_no_regular_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for main in (ftm_run.main, ftm_opt.main, ftm_profile.main, ftm_compile.main):
-        assert names.printable(kind) in failure(capsys, main, tmp_path / kind)
+        assert safe_names.printable(kind) in failure(capsys, main, tmp_path / kind)
 
 
 def test_a_closed_pipe(folder: Path) -> None:
@@ -136,10 +136,10 @@ def test_a_closed_pipe(folder: Path) -> None:
 
 def hostile(folder: Path, target: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     """A package whose manifest is changed, with checksums that fit."""
-    sections: dict[str, Any] = dict(archive.read(folder / "model.ftm"))
+    sections: dict[str, Any] = dict(package_file.read(folder / "model.ftm"))
     manifest = json.loads(sections["manifest"].tobytes())
     change(manifest)
-    archive.write(target, sections | {"manifest": json.dumps(manifest).encode()})
+    package_file.write(target, sections | {"manifest": json.dumps(manifest).encode()})
     return target
 
 
@@ -156,9 +156,9 @@ def test_a_shape_that_no_memory_holds(folder: Path, tmp_path: Path, capsys: pyte
 
 
 def test_names_are_printable() -> None:
-    assert names.printable("a\x1b[31m\n\u202e\udc80é") == "a\\x1b[31m\n\\u202e\\udc80é"
-    with pytest.raises(names.InvalidName):
-        names.file_in(Path("x"), "../y", ".npy")
+    assert safe_names.printable("a\x1b[31m\n\u202e\udc80é") == "a\\x1b[31m\n\\u202e\\udc80é"
+    with pytest.raises(safe_names.InvalidName):
+        safe_names.file_in(Path("x"), "../y", ".npy")
 
 
 def test_an_endless_program_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ftm_lazy import TorchCompileBackend, debug, metrics
-from ftm_lazy.frontends import steps
+from ftm_lazy.frontends import graph_partition
 
 ROOT = Path(__file__).parents[2]
 DEVICES = ("cpu", "ftm")
@@ -295,7 +295,7 @@ def test_custom_ops(device: str) -> None:
     function(expected).backward()
     torch.testing.assert_close(found.grad.cpu(), expected.grad)
     assert [len(graph.programs) for graph in backend.graphs] == [1, 1] and not fallbacks()
-    steps._warned.discard("ftm_test::by_numpy")
+    graph_partition._warned.discard("ftm_test::by_numpy")
     with pytest.warns(RuntimeWarning, match="ftm_test::by_numpy"):
         by_parts = torch.compile(lambda x: by_numpy(x * 2) * 2, backend=backend, fullgraph=True)
         torch.testing.assert_close(by_parts(x.to(device)).cpu(), x * 4 + 2)

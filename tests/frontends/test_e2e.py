@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from ftm_lazy.frontends.e2e import DynamoTestConfig, ExportTestConfig, LazyTestConfig
+from ftm_lazy.frontends.torch_mlir_e2e import DynamoTestConfig, ExportTestConfig, LazyTestConfig
 
 CONFIGS = {"lazy": LazyTestConfig, "dynamo": DynamoTestConfig, "export": ExportTestConfig}
 

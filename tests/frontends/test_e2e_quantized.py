@@ -17,7 +17,7 @@ import ftm_lazy
 from e2e.counting import fallbacks
 from e2e.saturation import configuration
 from frontends.test_e2e import CONFIGS, golden_trace
-from ftm_lazy.frontends.e2e import LazyTestConfig
+from ftm_lazy.frontends.torch_mlir_e2e import LazyTestConfig
 
 OPS = torch.ops.quantized_decomposed
 Made = tuple[Callable[[], nn.Module], tuple[Tensor, ...]]

@@ -17,11 +17,11 @@ from safetensors.numpy import load_file
 from torch import nn
 
 from ftm_backend.machine import Machine
-from ftm_backend.upstream import dialects, engine
+from ftm_backend.torch_mlir import execution_engine, export_dialects
 from ftm_lazy import FTMCompiler, metrics
-from ftm_lazy.frontends.arrays import ArrayProgram
+from ftm_lazy.frontends.array_program import ArrayProgram
 from ftm_lazy.frontends.capture import CaptureError
-from ftm_lazy.frontends.model import capture_model
+from ftm_lazy.frontends.captured_model import capture_model
 from ftm_lazy.tools import ftm_compile
 
 COMPILER = FTMCompiler()
@@ -48,12 +48,12 @@ def block_and_input() -> tuple[nn.Module, torch.Tensor]:
     return Block(), torch.randn(2, 5, 8)
 
 
-@pytest.mark.parametrize("dialect", dialects.DIALECTS)
+@pytest.mark.parametrize("dialect", export_dialects.DIALECTS)
 @pytest.mark.parametrize("make", (block_and_input, lambda: (cnn(), torch.randn(2, 3, 4, 4))), ids=("block", "cnn"))
 def test_each_dialect_reads_back(make: object, dialect: str) -> None:
     model, x = make()
     text = COMPILER.compile_to_mlir(model, x, dialect=dialect)
-    dialects.parse(text)
+    export_dialects.parse(text)
     assert {"torch": "torch.aten.", "linalg": "linalg.generic", "tosa": "tosa.", "stablehlo": "stablehlo.", "ftm": "ftm."}[dialect] in text
 
 
@@ -61,8 +61,8 @@ def test_tosa_computes_the_same() -> None:
     """By upstream's own path from TOSA to something that runs."""
     model, x = block_and_input()
     program = ArrayProgram(capture_model(model, (x,)))
-    text = dialects.tosa_to_linalg(dialects.emit(program.trace, "tosa"))
-    found = program.nested(engine.run_text(text, program.arrays([x])), [x])
+    text = export_dialects.tosa_to_linalg(export_dialects.emit(program.trace, "tosa"))
+    found = program.nested(execution_engine.run_text(text, program.arrays([x])), [x])
     torch.testing.assert_close(found, {k: v.detach() for k, v in model(x).items()}, rtol=1e-4, atol=1e-4)
 
 
@@ -273,10 +273,10 @@ def test_assembly_with_weights_and_manifest(tmp_path: Path, kind: str) -> None:
     manifest = json.loads((tmp_path / "kernel.json").read_text())
     weights = np.load(tmp_path / "kernel.npz") if kind == "npz" else load_file(tmp_path / "kernel.safetensors")
     assert manifest["inputs"] == [{"name": "x0", "dtype": "f32", "shape": [3, 8]}]
-    from ftm_backend import isa
+    from ftm_backend import assembler
 
     with Machine(cores=1) as machine:
-        program = machine.load(isa.assemble(path.read_text()))
+        program = machine.load(assembler.assemble(path.read_text()))
         arrays = [
             x.numpy().reshape(t.shape) if b["kind"] == "input" else weights[b["buffer"]].reshape(t.shape)
             for b, t in zip(manifest["buffers"], program.inputs, strict=True)
@@ -365,7 +365,7 @@ def test_another_shape_is_refused() -> None:
 
 
 def test_an_unknown_dialect_lists_the_known() -> None:
-    with pytest.raises(dialects.DialectError, match="no dialect 'onnx'.*stablehlo"):
+    with pytest.raises(export_dialects.DialectError, match="no dialect 'onnx'.*stablehlo"):
         COMPILER.compile_to_mlir(nn.Linear(8, 4), torch.randn(3, 8), dialect="onnx")
 
 
@@ -373,7 +373,7 @@ def test_an_op_that_only_we_lower_is_named() -> None:
     def noisy(x: torch.Tensor) -> torch.Tensor:
         return F.dropout(x, 0.5, training=True)
 
-    with pytest.raises(dialects.DialectError, match="native_dropout.*no way to tosa"):
+    with pytest.raises(export_dialects.DialectError, match="native_dropout.*no way to tosa"):
         COMPILER.compile_to_mlir(noisy, torch.randn(3), dialect="tosa")
 
 

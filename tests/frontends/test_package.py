@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from ftm_backend import runtime
-from ftm_backend.runtime import archive
+from ftm_backend.runtime import package_file
 from ftm_backend.tools import ftm_run
 from ftm_lazy import package
-from ftm_lazy.frontends.model import capture_model
+from ftm_lazy.frontends.captured_model import capture_model
 
 ROOT = Path(__file__).parents[2]
 
@@ -199,18 +199,18 @@ def test_a_file_that_is_cut_short(packaged: tuple[Path, nn.Module], tmp_path: Pa
 )
 def test_a_forged_package_is_refused(packaged: tuple[Path, nn.Module], tmp_path: Path, section: str, change: object) -> None:
     """Checksums fit, contents do not."""
-    sections = {name: content.tobytes() for name, content in archive.read(packaged[0]).items()}
+    sections = {name: content.tobytes() for name, content in package_file.read(packaged[0]).items()}
     forged = change(sections[section])
     assert forged != sections[section], "the change changes nothing"
     path = tmp_path / "forged.ftm"
-    archive.write(path, {**sections, section: forged})
+    package_file.write(path, {**sections, section: forged})
     with pytest.raises(runtime.PackageError, match="damaged"):
         runtime.load(path)
 
 
 def test_a_missing_section(packaged: tuple[Path, nn.Module], tmp_path: Path) -> None:
-    sections = {name: content for name, content in archive.read(packaged[0]).items() if name != "weight.1"}
-    archive.write(tmp_path / "less.ftm", sections)
+    sections = {name: content for name, content in package_file.read(packaged[0]).items() if name != "weight.1"}
+    package_file.write(tmp_path / "less.ftm", sections)
     with pytest.raises(runtime.PackageError, match=r"no section 'weight.1'"):
         runtime.load(tmp_path / "less.ftm")
 

@@ -6,7 +6,7 @@ import random
 import struct
 from dataclasses import dataclass
 
-from ftm_backend.isa import layout
+from ftm_backend.assembler import image_layout
 
 _INTERESTING = (
     0,
@@ -41,7 +41,7 @@ _INTERESTING = (
     -2,
     -64,
 )
-_KINDS = dict(layout.SECTIONS)
+_KINDS = dict(image_layout.SECTIONS)
 
 
 @dataclass
@@ -55,12 +55,12 @@ class Image:
     def read(cls, data: bytes) -> Image:
         """Of a valid image."""
         sections = {}
-        for number, (name, kind) in enumerate(layout.SECTIONS):
-            at = layout.HEADER.size + number * layout.SECTION.size
-            offset, count = layout.SECTION.struct.unpack_from(data, at)
+        for number, (name, kind) in enumerate(image_layout.SECTIONS):
+            at = image_layout.HEADER.size + number * image_layout.SECTION.size
+            offset, count = image_layout.SECTION.struct.unpack_from(data, at)
             size = _size(kind)
             sections[name] = [bytearray(data[offset + k * size : offset + (k + 1) * size]) for k in range(count)]
-        return cls(list(layout.HEADER.struct.unpack_from(data)), sections)
+        return cls(list(image_layout.HEADER.struct.unpack_from(data)), sections)
 
     def copy(self) -> Image:
         """Apart from the original."""
@@ -68,30 +68,30 @@ class Image:
 
     def write(self) -> bytes:
         """The bytes; counts, offsets and the size are right."""
-        start = layout.HEADER.size + layout.SECTION.size * len(layout.SECTIONS)
+        start = image_layout.HEADER.size + image_layout.SECTION.size * len(image_layout.SECTIONS)
         directory, body = bytearray(), bytearray()
-        for name, _ in layout.SECTIONS:
+        for name, _ in image_layout.SECTIONS:
             body += bytes(-(start + len(body)) % 64)
-            directory += layout.SECTION.pack(start + len(body), len(self.sections[name]))
+            directory += image_layout.SECTION.pack(start + len(body), len(self.sections[name]))
             body += b"".join(self.sections[name])
         header = list(self.header)
         header[4] = start + len(body)
         return (
-            layout.HEADER.pack(
-                *(value % (1 << 64 if code == "Q" else 1 << 32) for value, code in zip(header, layout.HEADER.format, strict=True))
+            image_layout.HEADER.pack(
+                *(value % (1 << 64 if code == "Q" else 1 << 32) for value, code in zip(header, image_layout.HEADER.format, strict=True))
             )
             + bytes(directory)
             + bytes(body)
         )
 
 
-def _size(kind: layout.Record | str) -> int:
-    return kind.size if isinstance(kind, layout.Record) else struct.calcsize("<" + kind)
+def _size(kind: image_layout.LayoutRecord | str) -> int:
+    return kind.size if isinstance(kind, image_layout.LayoutRecord) else struct.calcsize("<" + kind)
 
 
 def _format(name: str) -> str:
     kind = _KINDS[name]
-    return kind.format if isinstance(kind, layout.Record) else kind
+    return kind.format if isinstance(kind, image_layout.LayoutRecord) else kind
 
 
 def mutate(rng: random.Random, corpus: list[Image]) -> bytes:

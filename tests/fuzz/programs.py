@@ -40,13 +40,13 @@ def compiled(rng: random.Random) -> bytes:
     import torch
 
     from ftm_backend import driver
-    from ftm_backend.options import Options
+    from ftm_backend.compile_options import CompileOptions
     from ops import capture
 
     torch.manual_seed(rng.randrange(1 << 30))
     step, tensors = rng.choice(_steps())(rng)
     recording = capture.function(step, *tensors)
-    executable = driver.compile(str(recording.trace), Options(machine=rng.choice(("host", "m7032")), cores=rng.choice(CORES)))
+    executable = driver.compile(str(recording.trace), CompileOptions(machine=rng.choice(("host", "m7032")), cores=rng.choice(CORES)))
     arrays = {f"in{k}": p.detach().contiguous().numpy() for k, p in enumerate(recording.params)}
     arrays |= {f"out{k}": r.detach().contiguous().numpy() for k, r in enumerate(step(*tensors))}
     file = io.BytesIO()

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 import torch
 
 from ftm_backend.frontend.ops import native_ops
-from ftm_lazy import _C, registration
+from ftm_lazy import _C
+from ftm_lazy.device import registration
 from fuzz.recording_steps import STEPS, Step, Tensors
 
 MOST_ELEMENTS = 4096

@@ -23,13 +23,14 @@ import programs
 import texts
 from run import PROGRAMS
 
-from ftm_backend import isa
+from ftm_backend import assembler
+from ftm_backend.docgen.instruction_examples import case as example
 from ftm_backend.executable import Executable
-from ftm_backend.instructions.table import INSTRUCTIONS
-from ftm_backend.isa.examples import case as example
+from ftm_backend.ir import asm as asm_ir
 from ftm_backend.machine.build import sanitized
 from ftm_backend.machine.emulator import Machine, MachineError
-from ftm_lazy.cache import DiskCache, Key
+from ftm_backend.target.instruction_table import INSTRUCTIONS
+from ftm_lazy.compile.disk_cache import CacheKey, DiskCache
 
 _SCRATCHPAD = 1 << 18  # bytes that a case may ask for
 _MEMORY = 1 << 24
@@ -91,7 +92,7 @@ class Runner:
 
 def image_target(kind: str) -> tuple[Callable[[random.Random], bytes], Callable[[bytes], None]]:
     """Images, loaded and run."""
-    known, runner = [images.Image.read(isa.assemble(text)) for text in corpus()], Runner(kind)
+    known, runner = [images.Image.read(assembler.assemble(text)) for text in corpus()], Runner(kind)
     return lambda rng: images.mutate(rng, known), runner.run
 
 
@@ -101,8 +102,8 @@ def text_target(kind: str) -> tuple[Callable[[random.Random], bytes], Callable[[
 
     def attempt(data: bytes) -> None:
         try:
-            image = isa.assemble(data.decode("utf-8", "surrogatepass"))
-        except isa.AsmError as error:
+            image = assembler.assemble(data.decode("utf-8", "surrogatepass"))
+        except asm_ir.AsmError as error:
             str(error)
             return
         runner.run(image)
@@ -114,9 +115,9 @@ def entry_target(kind: str) -> tuple[Callable[[random.Random], bytes], Callable[
     """Files of the cache: found whole, or removed with a warning."""
     warnings.simplefilter("ignore")
     disk = DiskCache(Path(tempfile.mkdtemp()), 1 << 24)
-    key = Key("trace", "compiler", "host", 2)
+    key = CacheKey("trace", "compiler", "host", 2)
     asm = corpus()[0]
-    good = Executable(isa.assemble(asm), asm, "host", {"trace": "trace\n", "linalg": "module {}\n", "asm": asm}).to_bytes()
+    good = Executable(assembler.assemble(asm), asm, "host", {"trace": "trace\n", "linalg": "module {}\n", "asm": asm}).to_bytes()
     runner = Runner(kind)
 
     def attempt(data: bytes) -> None:

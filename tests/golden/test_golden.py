@@ -14,7 +14,7 @@ import pytest
 
 from ftm_backend import codegen
 from ftm_backend.midend import pipeline
-from ftm_backend.stages import Pass
+from ftm_backend.pass_manager import Pass
 from ftm_backend.tools import ftm_opt, ftm_translate
 
 HERE = Path(__file__).parent

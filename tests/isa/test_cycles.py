@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from ftm_backend.machine import cycles, presets
-from ftm_backend.machine.cycles_cost import merge, product, scan, sort, transfer
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.perf_model.tile_instruction_costs import merge, product, scan, sort, transfer
+from ftm_backend.target import presets
 
 M7032 = presets.load("m7032")
 QUIET = replace(M7032, issue_cycles=0, scalar_latency=0, branch_latency=0)
@@ -22,7 +23,7 @@ def program(body: str, tiles: str = "", elements: int = 1 << 20) -> str:
 
 
 def run(body: str, machine=QUIET, cores: int = 1, **options):
-    return cycles.model(program(body), machine=machine, cores=cores, **options)
+    return cycle_model.model(program(body), machine=machine, cores=cores, **options)
 
 
 def test_transfer_time_is_latency_plus_bytes():
@@ -104,9 +105,9 @@ def test_order_instructions_set_extents():
         "    DLD i0[0], 2@32 | 32@1, A\n    DWAIT A\n    @map 2 x 1 -> C:v0\n      VMOV.I64 0, v0\n    @endmap\n"
         "    SCAN.ADD A, C, A\n    SORT A, A\n    SORT A, F\n    MERGE A, F, B\n    SORT B, B\n"
     )
-    profile = cycles.model(program(body, tiles), machine=QUIET, cores=1)
+    profile = cycle_model.model(program(body, tiles), machine=QUIET, cores=1)
     body = body.replace("SORT B, B", "SORT B, F")
-    assert cycles.model(program(body, tiles), machine=QUIET, cores=1).cycles < profile.cycles
+    assert cycle_model.model(program(body, tiles), machine=QUIET, cores=1).cycles < profile.cycles
 
 
 def test_matrix_time():
@@ -118,7 +119,7 @@ def test_matrix_time():
     assert product(M7032, "f32", 6, 96, 0, False).cycles == 0
     tiles = "  @tile X, am, f32, 64x64, 2, 0\n  @tile Y, am, f32, 64x64, 1, 32768\n"
     body = "    DLD b0[0], 12@64 | 30@1, X\n    DLD b0[0], 30@96 | 64@1, X[1]\n    DWAITALL\n    MM X, X[1], Y\n"
-    profile = cycles.model(program(body, tiles), machine=QUIET, cores=1)
+    profile = cycle_model.model(program(body, tiles), machine=QUIET, cores=1)
     assert profile.flops == 2 * 12 * 30 * 64, "extents come from the loads"
 
 
@@ -163,7 +164,7 @@ def test_phases_last_as_long_as_their_slowest_core():
 def test_gsm_tiles_keep_their_extents_across_cores():
     tiles = "  @tile G, gsm, f32, 64x64, 1, 0\n  @tile C, am, f32, 64x64, 1, 0\n"
     body = "    SCID r1\n  [r1] SBR BB_e\n    DLD b0[0], 64@64 | 64@1, G\n  BB_e:\n    BARRIER\n    MM G, G, C\n"
-    assert cycles.model(program(body, tiles), machine=QUIET, cores=2).flops == 2 * 2 * 64**3
+    assert cycle_model.model(program(body, tiles), machine=QUIET, cores=2).flops == 2 * 2 * 64**3
 
 
 LOOP = """\
@@ -214,7 +215,7 @@ NESTED = """\
 @pytest.mark.parametrize("machine", ["m7032", "host"])
 def test_jumping_over_steady_loops_is_exact(cores, n, machine):
     text = program(LOOP.format(n=n, bound=-(-n // 64)))
-    quick, slow = (cycles.model(text, machine=machine, cores=cores, extrapolate=e) for e in (True, False))
+    quick, slow = (cycle_model.model(text, machine=machine, cores=cores, extrapolate=e) for e in (True, False))
     assert quick.cycles == pytest.approx(slow.cycles, rel=1e-9)
     assert (quick.dma_bytes, quick.flops) == (slow.dma_bytes, slow.flops)
 
@@ -222,7 +223,7 @@ def test_jumping_over_steady_loops_is_exact(cores, n, machine):
 @pytest.mark.parametrize("n", [1, 31, 32, 33, 100])
 def test_jumping_is_exact_in_nested_loops_with_tails(n):
     text = program(NESTED.format(n=n))
-    quick, slow = (cycles.model(text, machine="m7032", cores=1, extrapolate=e) for e in (True, False))
+    quick, slow = (cycle_model.model(text, machine="m7032", cores=1, extrapolate=e) for e in (True, False))
     assert quick.cycles == pytest.approx(slow.cycles, rel=1e-9)
     assert quick.dma_bytes == slow.dma_bytes
 
@@ -230,7 +231,7 @@ def test_jumping_is_exact_in_nested_loops_with_tails(n):
 def test_a_loop_of_ten_million_steps_takes_no_time():
     text = program(LOOP.format(n=640_000_000, bound=10_000_000), elements=640_000_000)
     start = time.process_time()
-    profile = cycles.model(text, machine="m7032", cores=1)
+    profile = cycle_model.model(text, machine="m7032", cores=1)
     assert time.process_time() - start < 5.0
     assert profile.flops == 2 * 640_000_000
 
@@ -262,7 +263,7 @@ WINDOW = """\
 @pytest.mark.parametrize(("low", "high"), [(100, 900), (10, 990), (0, 1000), (400, 600), (500, 1000)])
 def test_loops_that_differ_in_the_middle(low, high):
     text = program(WINDOW.format(n=1000, low=low, high=high - 1))
-    quick, slow = (cycles.model(text, machine="m7032", cores=1, extrapolate=e) for e in (True, False))
+    quick, slow = (cycle_model.model(text, machine="m7032", cores=1, extrapolate=e) for e in (True, False))
     assert quick.cycles == pytest.approx(slow.cycles, rel=1e-9)
 
 
@@ -278,12 +279,12 @@ def test_leaving_a_loop_in_the_middle():
 
 
 def test_programs_that_do_not_end_are_told_of():
-    with pytest.raises(cycles.WalkError, match="does the program end"):
+    with pytest.raises(cycle_model.WalkError, match="does the program end"):
         run("  BB_a:\n    SADD r1, 1, r1\n    SREM r1, 2, r2\n    SBR BB_a\n", limit=1000)
 
 
 def test_barriers_that_cores_disagree_on_are_told_of():
-    with pytest.raises(cycles.WalkError, match="1 of 2 cores ended"):
+    with pytest.raises(cycle_model.WalkError, match="1 of 2 cores ended"):
         run("    SCID r1\n  [r1] BARRIER\n", cores=2)
 
 
@@ -298,7 +299,7 @@ def test_kernels_are_accounted_apart():
         "@func f\n  @tile X, am, f32, 64x64, 1, 0\n    DLD b0[0], 64@64 | 64@1, X\n    DWAIT X\n@ret\n"
         "@func g\n  @tile X, am, f32, 64x64, 1, 0\n    @map 64 x 64 -> X:v0\n      VMOV.F32 1.0, v0\n    @endmap\n@ret\n"
     )
-    profile = cycles.model(text, machine="m7032", cores=1)
+    profile = cycle_model.model(text, machine="m7032", cores=1)
     kernels = {k.name: k for k in profile.kernels}
     assert kernels["f"].calls == 2 and kernels["f"].dma_bytes == 2 * 16384 and kernels["f"].bound == "DMA"
     assert kernels["g"].calls == 1 and kernels["g"].dma_bytes == 0 and kernels["g"].bound == "compute"

@@ -9,19 +9,20 @@ closely enough to write down, and fp32 N=48, because the model has no micro-kern
 
 import pytest
 
-from ftm_backend.machine import cycles, presets
-from ftm_backend.machine.cycles_cost import product
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.perf_model.tile_instruction_costs import product
+from ftm_backend.target import presets
 from isa import gemm_programs as gemm
 
 M7032 = presets.load("m7032")
 
 
 def percent(text: str, cores: int = 1) -> float:
-    return 100 * cycles.model(text, machine="m7032", cores=cores).utilisation
+    return 100 * cycle_model.model(text, machine="m7032", cores=cores).utilisation
 
 
 def gflops_per_core(text: str, cores: int) -> float:
-    profile = cycles.model(text, machine="m7032", cores=cores)
+    profile = cycle_model.model(text, machine="m7032", cores=cores)
     return profile.flops / profile.seconds / 1e9 / cores
 
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ftm_backend.instructions import costs
-from ftm_backend.instructions.instruction import SAME, Instruction
-from ftm_backend.instructions.table import INSTRUCTIONS
-from ftm_backend.instructions.types import BY_SUFFIX
-from ftm_backend.isa.image import assemble
-from ftm_backend.machine import cycles_schedule, presets
-from ftm_backend.machine.cycles_image import Decoded
-from ftm_backend.machine.cycles_schedule import Loop, Step, fastest, schedule
+from ftm_backend.assembler.image_writer import assemble
+from ftm_backend.perf_model import modulo_scheduler
+from ftm_backend.perf_model.image_decoder import DecodedImage
+from ftm_backend.perf_model.modulo_scheduler import PipelinedLoop, ScheduledOp, fastest, schedule
+from ftm_backend.target import op_costs, presets
+from ftm_backend.target.element_types import BY_SUFFIX
+from ftm_backend.target.instruction import SAME, InstructionDef
+from ftm_backend.target.instruction_table import INSTRUCTIONS
 
 M7032 = presets.load("m7032")
 UNITS = {"VMAC": M7032.fma_units, "VIEU": 1, "VLDST": M7032.vector_memory_ports, "VMAC1": 1}
@@ -23,21 +23,21 @@ LATENCY = {"VMAC": 6, "VIEU": 1, "VLDST": 9, "VMAC1": 3}
 
 
 @st.composite
-def loops(draw: st.DrawFn) -> Loop:
+def loops(draw: st.DrawFn) -> PipelinedLoop:
     count = draw(st.integers(1, 60))
     invariants = draw(st.integers(0, 30))
     steps = []
     for number in range(count):
         unit = draw(st.sampled_from(sorted(UNITS)))
         sources = draw(st.lists(st.integers(-invariants, number - 1), max_size=3)) if number + invariants else []
-        steps.append(Step(((unit, 1),), LATENCY[unit], tuple(sources)))
-    return Loop(tuple(steps), (1,) * invariants)
+        steps.append(ScheduledOp(((unit, 1),), LATENCY[unit], tuple(sources)))
+    return PipelinedLoop(tuple(steps), (1,) * invariants)
 
 
 @settings(max_examples=150, deadline=None)
 @given(loops())
-def test_a_schedule_can_run(loop: Loop) -> None:
-    interval, times = cycles_schedule._placed(M7032, loop.steps, 1)
+def test_a_schedule_can_run(loop: PipelinedLoop) -> None:
+    interval, times = modulo_scheduler._placed(M7032, loop.steps, 1)
     taken: dict[tuple[str, int], int] = {}
     for step, issued in zip(loop.steps, times, strict=True):
         for source in step.sources:
@@ -46,7 +46,7 @@ def test_a_schedule_can_run(loop: Loop) -> None:
             taken[unit, issued % interval] = taken.get((unit, issued % interval), 0) + 1
     assert all(number <= UNITS[unit] for (unit, _), number in taken.items())
     # As many turns as are in flight at once, one by one: what is alive in the cycles of the last of them.
-    needed, _ = cycles_schedule._registers(loop, interval, times)
+    needed, _ = modulo_scheduler._registers(loop, interval, times)
     turns = 2 - min(times) // interval
     alive = dict.fromkeys(range(interval), 0)
     for turn in range(-turns, turns + 1):
@@ -60,7 +60,7 @@ def test_a_schedule_can_run(loop: Loop) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(loops(), st.integers(2, 40))
-def test_fewer_registers_cost_time_and_are_kept_to(loop: Loop, registers: int) -> None:
+def test_fewer_registers_cost_time_and_are_kept_to(loop: PipelinedLoop, registers: int) -> None:
     few = schedule(replace(M7032, vector_registers=registers), loop)
     many = schedule(replace(M7032, vector_registers=10_000), loop)
     assert few.registers <= registers
@@ -68,7 +68,7 @@ def test_fewer_registers_cost_time_and_are_kept_to(loop: Loop, registers: int) -
     assert few.interval >= max(1.0, fastest(M7032, loop.steps)) - 1e-9
 
 
-def scheduled(header: str, body: str, machine: presets.MachineParameters = M7032) -> cycles_schedule.Schedule:
+def scheduled(header: str, body: str, machine: presets.MachineParameters = M7032) -> modulo_scheduler.ModuloSchedule:
     """Of a map whose ``header`` names X0, X1, ... and whose result is v999 in Y."""
     *tokens, result = header.split()
     tiles = "".join(f"  @tile X{n}, am, {token}, 64x64, 1, 0\n" for n, token in enumerate(tokens))
@@ -77,7 +77,7 @@ def scheduled(header: str, body: str, machine: presets.MachineParameters = M7032
         f"@program t, m7032\n@func main\n{tiles}  @tile Y, am, {result}, 64x64, 1, 65536\n"
         f"    @map 64 x 64, {read} -> Y:v999\n{body}    @endmap\n@ret\n"
     )
-    (found,) = Decoded(image, machine).maps
+    (found,) = DecodedImage(image, machine).maps
     return found.schedule
 
 
@@ -108,14 +108,14 @@ MACROS = [(row, word) for row in INSTRUCTIONS if row.macro and row.macro.types f
 
 
 @pytest.mark.parametrize(("row", "word"), MACROS, ids=[f"{row.name}.{word}" for row, word in MACROS])
-def test_what_a_macro_costs_is_what_it_takes_in_registers_that_exist(row: Instruction, word: str) -> None:
+def test_what_a_macro_costs_is_what_it_takes_in_registers_that_exist(row: InstructionDef, word: str) -> None:
     """``costs`` counts what a macro occupies; in a map of its own it takes hardly more, with what does not fit spilled."""
     kinds = [BY_SUFFIX[word if operand.kind == SAME else operand.kind].token for operand in row.operands[:-1]]
     sources = ", ".join(f"v{n}" for n in range(len(kinds)))
     found = scheduled(
         " ".join([*kinds, BY_SUFFIX[word or row.result].token]), f"      {row.name}{'.' + word if word else ''} {sources}, v999\n"
     )
-    slots = dict(costs.cost(row.name, word).slots)
+    slots = dict(op_costs.cost(row.name, word).slots)
     pipes = (slots.get("VMAC", 0) + slots.get("VMAC1", 0)) / M7032.fma_units
     least = max(pipes, slots.get("VMAC1", 0), slots.get("VIEU", 0), (len(kinds) + 1) / M7032.vector_memory_ports)
     assert found.registers <= M7032.vector_registers

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from ftm_backend import isa
-from ftm_backend.instructions.table import INSTRUCTIONS
-from ftm_backend.isa.examples import case
+from ftm_backend import assembler
+from ftm_backend.docgen.instruction_examples import case
+from ftm_backend.ir import asm
 from ftm_backend.machine import Machine
+from ftm_backend.target.instruction_table import INSTRUCTIONS
 
 ROWS = pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.name)
 
@@ -19,7 +20,7 @@ def machine(request):
 @ROWS
 def test_example_computes_what_the_manual_says(row, machine):
     example = case(row)
-    results = machine.load(isa.assemble(example.text)).run(example.inputs, example.scalars)
+    results = machine.load(assembler.assemble(example.text)).run(example.inputs, example.scalars)
     assert len(results) == len(example.outputs)
     for result, expected in zip(results, example.outputs, strict=True):
         assert result.dtype == expected.dtype
@@ -32,9 +33,9 @@ def test_example_computes_what_the_manual_says(row, machine):
 
 @ROWS
 def test_example_round_trips(row):
-    text = str(isa.parse(case(row).text))
-    assert str(isa.parse(text)) == text
-    assert isa.assemble(text) == isa.assemble(isa.parse(text))
+    text = str(asm.parse(case(row).text))
+    assert str(asm.parse(text)) == text
+    assert assembler.assemble(text) == assembler.assemble(asm.parse(text))
 
 
 @ROWS

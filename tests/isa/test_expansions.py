@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ftm_backend.instructions import costs
-from ftm_backend.instructions.expansions import circular
-from ftm_backend.instructions.expansions.body import SEEDS, runnable
-from ftm_backend.instructions.instruction import SAME, Instruction
-from ftm_backend.instructions.table import BY_NAME, INSTRUCTIONS
-from ftm_backend.instructions.types import TYPES
 from ftm_backend.machine import Machine
+from ftm_backend.target import op_costs
+from ftm_backend.target.element_types import TYPES
+from ftm_backend.target.instruction import SAME, InstructionDef
+from ftm_backend.target.instruction_table import BY_NAME, INSTRUCTIONS
+from ftm_backend.target.macros import trigonometry
+from ftm_backend.target.macros.macro_builder import SEEDS, runnable
 from machine.machine_programs import MapProgram, from_bf16, run_text, to_bf16
 
 NUMPY = {t.suffix: (t.token, t.array) for t in TYPES}
@@ -83,8 +83,8 @@ def floats(count: int, dtype: np.dtype, name: str, rng: np.random.Generator) -> 
     low, high = (-300, 300) if info.bits == 64 else (-44, 38) if info.bits == 32 else (-7, 4)
     wide = rng.choice([-1.0, 1.0], count) * 10.0 ** rng.uniform(low, high, count)
     if name in ("VSIN", "VCOS", "VTAN"):
-        wide = wide[np.abs(wide) <= circular.LARGEST["F32"]]
-        edges = [x for x in edges if not circular.LARGEST["F32"] < abs(x) < np.inf]
+        wide = wide[np.abs(wide) <= trigonometry.LARGEST["F32"]]
+        edges = [x for x in edges if not trigonometry.LARGEST["F32"] < abs(x) < np.inf]
     if name in ("VASIN", "VACOS", "VATANH"):
         small = small[np.abs(small) <= 1.0]
     mixed = np.concatenate([uniform, small, 1.0 + small / 100, wide])
@@ -101,7 +101,7 @@ def integers(count: int, dtype: np.dtype, rng: np.random.Generator) -> np.ndarra
     return np.array([*edges, *signed][:count], dtype)
 
 
-def operands(row: Instruction, word: str, count: int) -> list[np.ndarray]:
+def operands(row: InstructionDef, word: str, count: int) -> list[np.ndarray]:
     """One array for each operand; two operands meet in many pairs, of which the edges meet all."""
     rng = np.random.default_rng(7)
     arrays = []
@@ -122,13 +122,16 @@ def operands(row: Instruction, word: str, count: int) -> list[np.ndarray]:
     return arrays
 
 
-def run(row: Instruction, word: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
+def run(row: InstructionDef, word: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """What the macro and what its expansion give."""
     inputs = [(NUMPY[word if operand.kind == SAME else operand.kind][0], "full") for operand in row.operands[:-1]]
     result = NUMPY[word or row.result][0]
     names = ", ".join(f"v{n}" for n in range(len(inputs)))
     found = []
-    for lines, last in (([f"{row.name}{'.' + word if word else ''} {names}, v100"], 100), runnable(costs.expansion(row, word, whole=True))):
+    for lines, last in (
+        ([f"{row.name}{'.' + word if word else ''} {names}, v100"], 100),
+        runnable(op_costs.expansion(row, word, whole=True)),
+    ):
         program = MapProgram(3, arrays[0].size // 3, inputs, [(result, "full")], lines)
         text = program.text.replace("Y0:v100", f"Y0:v{last}")
         found.append(run_text(MACHINE, text, [a.reshape(3, -1) for a in arrays])[0].ravel())
@@ -173,7 +176,7 @@ def test_expansion_agrees_with_its_macro(row, word):
 
 @pytest.mark.parametrize(("row", "word"), CASES, ids=[f"{row.name}.{word}" for row, word in CASES])
 def test_an_expansion_consists_of_what_the_machine_knows(row, word):
-    for operation in costs.expansion(row, word).operations:
-        assert operation.name in SEEDS or not costs.is_macro(BY_NAME[operation.name], operation.type), operation
-    cost = costs.cost(row.name, word)
+    for operation in op_costs.expansion(row, word).operations:
+        assert operation.name in SEEDS or not op_costs.is_macro(BY_NAME[operation.name], operation.type), operation
+    cost = op_costs.cost(row.name, word)
     assert cost.latency >= 1 and {unit for unit, _ in cost.slots} <= {"VMAC", "VMAC1", "VIEU"}

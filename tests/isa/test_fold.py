@@ -8,11 +8,11 @@ from math import prod
 import numpy as np
 import pytest
 
-from ftm_backend.instructions import costs
-from ftm_backend.instructions.expansions import folding
-from ftm_backend.instructions.expansions.unit import Unit
-from ftm_backend.instructions.table import BY_NAME
-from ftm_backend.machine import Machine, rules
+from ftm_backend.machine import Machine
+from ftm_backend.target import cost_rules, op_costs
+from ftm_backend.target.instruction_table import BY_NAME
+from ftm_backend.target.macros import col2im
+from ftm_backend.target.macros.vector_unit import VectorUnit
 from isa.tile_programs import FAMILY, load, numbers, programs, store, tile, unit
 from machine.machine_programs import run_text
 
@@ -63,7 +63,7 @@ def test_fold(sides, channels, images, token):
         + store("Y", "o0", channels, images * size),
     )
     y = np.empty((channels, images * size), x.dtype)
-    BY_NAME["FOLD"].macro.function(unit(token), x, y, [folding.Side(*side) for side in sides])
+    BY_NAME["FOLD"].macro.function(unit(token), x, y, [col2im.FoldSide(*side) for side in sides])
     got, wanted = run_text(MACHINE, text, [x])[0], _folded(x, sides, channels, images)
     tolerance = {"f64": 1e-12, "f32": 1e-5}.get(token, 0)
     np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
@@ -98,9 +98,9 @@ def test_what_cannot_be_folded_is_refused(dims, message):
 def test_a_fold_is_charged_as_its_expansion_counts(sides, channels, images, machine):
     """But for the filling of its loop."""
     taps, windows, sizes, strides = (tuple(side[at] for side in sides) for at in (0, 2, 4, 3))
-    u = Unit(machine, "f32", costs.cost, dry=True)
+    u = VectorUnit(machine, "f32", op_costs.cost, dry=True)
     x, y = np.zeros((channels * prod(taps), images * prod(windows)), np.float32), np.zeros((channels, images * prod(sizes)), np.float32)
-    folding.fold(u, x, y, [folding.Side(*side) for side in sides])
-    shape = rules.Folded(taps, windows, sizes, strides)
-    charged = rules.fold_cycles(machine, "f32", shape, channels, images * prod(shape.steps))
+    col2im.fold(u, x, y, [col2im.FoldSide(*side) for side in sides])
+    shape = cost_rules.Col2ImCost(taps, windows, sizes, strides)
+    charged = cost_rules.fold_cycles(machine, "f32", shape, channels, images * prod(shape.steps))
     assert charged <= u.cycles <= 1.02 * charged + 40 * (prod(strides) + 2)

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ftm_backend.instructions.types import BY_TOKEN
-from ftm_backend.isa.program import Buffer
-from ftm_backend.machine import compare
+from ftm_backend.ir.asm.program import BufferDirective
+from ftm_backend.machine import array_compare
+from ftm_backend.target.element_types import BY_TOKEN
 from ftm_backend.tools import ftm_run
 
 TEXT = """\
@@ -220,15 +220,15 @@ def test_module_is_a_program(folder):
 
 @pytest.mark.parametrize(("dtype", "shape"), [("f32", (4, 4)), ("bf16", (0, 3)), ("bf16", ()), ("i1", (5,)), ("u8", ()), ("i64", (2,))])
 def test_random_arrays_have_type_and_shape(dtype, shape):
-    array = compare.random_array(np.random.default_rng(0), Buffer("in", "b0", dtype, shape))
+    array = array_compare.random_array(np.random.default_rng(0), BufferDirective("in", "b0", dtype, shape))
     assert array.shape == shape and array.dtype == BY_TOKEN[dtype].array
 
 
 def test_differences_of_special_values():
     nan, inf = np.float32("nan"), np.float32("inf")
     same = np.array([nan, inf, -inf, 1], np.float32)
-    assert compare.difference(same, same.copy(), "f32", 0, 0) is None
-    assert "most at [0]: nan" in compare.difference(same, np.array([1, inf, -inf, 1], np.float32), "f32", 0, 0)
-    assert compare.difference(np.array(3), np.array(4), "i64", 1, 1).startswith("DIFFERS in 1 of 1")
-    assert compare.difference(np.uint16([0x3F80]), np.uint16([0x3F81]), "bf16", 1e-2, 0) is None
-    assert compare.summary(np.zeros((0, 3), np.float32), "f32") == "empty"
+    assert array_compare.difference(same, same.copy(), "f32", 0, 0) is None
+    assert "most at [0]: nan" in array_compare.difference(same, np.array([1, inf, -inf, 1], np.float32), "f32", 0, 0)
+    assert array_compare.difference(np.array(3), np.array(4), "i64", 1, 1).startswith("DIFFERS in 1 of 1")
+    assert array_compare.difference(np.uint16([0x3F80]), np.uint16([0x3F81]), "bf16", 1e-2, 0) is None
+    assert array_compare.summary(np.zeros((0, 3), np.float32), "f32") == "empty"

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from ftm_backend import isa
-from ftm_backend.instructions import table
-from ftm_backend.isa import header, layout
-from ftm_backend.isa.image import read_sections
-from ftm_backend.isa.typing_map import KIND
+from ftm_backend import assembler
+from ftm_backend.assembler import c_header, image_layout
+from ftm_backend.assembler.image_writer import read_sections
+from ftm_backend.assembler.map_type_checker import KIND
 from ftm_backend.machine import Machine
+from ftm_backend.target import instruction_table
 
 
 def body_program(header_line: str, body: str, tiles: str = "XYZQ", dtype: str = "f32") -> str:
@@ -24,11 +24,11 @@ def body_program(header_line: str, body: str, tiles: str = "XYZQ", dtype: str = 
 
 
 def run(text: str, *arrays: np.ndarray) -> list[np.ndarray]:
-    return Machine(cores=1, checked=True).load(isa.assemble(text)).run(list(arrays), [])
+    return Machine(cores=1, checked=True).load(assembler.assemble(text)).run(list(arrays), [])
 
 
 def last_map(text: str) -> tuple[tuple, list, list, list]:
-    sections = read_sections(isa.assemble(text))
+    sections = read_sections(assembler.assemble(text))
     record = sections["maps"][-1]
     return (
         record,
@@ -45,32 +45,32 @@ def data():
 
 
 def test_header_and_directory():
-    image = isa.assemble(body_program("4 x 40, X:v0 -> Y:v0", ""))
-    magic, version, sections, fingerprint, size, *_ = layout.HEADER.struct.unpack_from(image)
-    assert magic.to_bytes(8, "little") == layout.MAGIC and version == layout.VERSION
-    assert sections == len(layout.SECTIONS) and fingerprint == table.fingerprint() and size == len(image)
-    offsets = [layout.SECTION.struct.unpack_from(image, layout.HEADER.size + 16 * n)[0] for n in range(sections)]
+    image = assembler.assemble(body_program("4 x 40, X:v0 -> Y:v0", ""))
+    magic, version, sections, fingerprint, size, *_ = image_layout.HEADER.struct.unpack_from(image)
+    assert magic.to_bytes(8, "little") == image_layout.MAGIC and version == image_layout.VERSION
+    assert sections == len(image_layout.SECTIONS) and fingerprint == instruction_table.fingerprint() and size == len(image)
+    offsets = [image_layout.SECTION.struct.unpack_from(image, image_layout.HEADER.size + 16 * n)[0] for n in range(sections)]
     assert all(offset % 64 == 0 for offset in offsets) and offsets == sorted(offsets)
 
 
 def test_same_text_same_bytes():
     text = body_program("4 x 40, X:v0 -> Y:v0", "")
-    assert isa.assemble(text) == isa.assemble(text)
+    assert assembler.assemble(text) == assembler.assemble(text)
 
 
 def test_text_is_optional():
     text = body_program("4 x 40, X:v0 -> Y:v0", "")
-    assert read_sections(isa.assemble(text))["text"].decode() == text.rstrip("\n")
-    assert read_sections(isa.assemble(text, with_text=False))["text"] == b""
+    assert read_sections(assembler.assemble(text))["text"].decode() == text.rstrip("\n")
+    assert read_sections(assembler.assemble(text, with_text=False))["text"] == b""
 
 
 def test_generated_header_is_fresh():
-    assert header.main(["--check"]) == 0
+    assert c_header.main(["--check"]) == 0
 
 
 def test_lines_and_labels_survive():
     text = "@program t, host\n@func main\n  LOOP_a: 2, 7\n    SADD r1, 1, r1\n    SLT r1, 3, r2\n  [r2] SBR LOOP_a\n@ret\n"
-    sections = read_sections(isa.assemble(text))
+    sections = read_sections(assembler.assemble(text))
     assert [item[4] for item in sections["instructions"]] == [4, 5, 6, 7]
     assert sections["labels"][0][1:] == (0, 2, 7)
     assert sections["instructions"][2][5] == 0
@@ -166,6 +166,6 @@ def test_random_bodies(seed):
         expected[o] = values[s]
     text = body_program(heading, "\n".join(lines), dtype="i32")
     for checked in (False, True):
-        results = Machine(cores=1, checked=checked).load(isa.assemble(text)).run(arrays, [])
+        results = Machine(cores=1, checked=checked).load(assembler.assemble(text)).run(arrays, [])
         for result, wanted in zip(results, expected, strict=True):
             np.testing.assert_array_equal(result, wanted, err_msg=text)

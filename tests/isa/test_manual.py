@@ -4,10 +4,10 @@ import re
 
 import numpy as np
 
-from ftm_backend import isa
-from ftm_backend.instructions import table
+from ftm_backend import assembler
+from ftm_backend.docgen import isa_manual as manual
 from ftm_backend.machine import Machine
-from ftm_backend.manual import isa as manual
+from ftm_backend.target import instruction_table
 
 
 def test_manual_is_fresh():
@@ -16,18 +16,18 @@ def test_manual_is_fresh():
 
 def test_every_instruction_has_a_chapter():
     text = manual.PATH.read_text()
-    for row in table.INSTRUCTIONS:
+    for row in instruction_table.INSTRUCTIONS:
         name = row.name.strip("@")
         assert f"\n### {name}\n" in text
         assert f"](#{name.lower()})" in text
-    assert text.count("\n- Example: ") == len(table.INSTRUCTIONS)
+    assert text.count("\n- Example: ") == len(instruction_table.INSTRUCTIONS)
 
 
 def test_every_program_in_the_manual_assembles():
     programs = re.findall(r"```\n(@program.*?)```", manual.PATH.read_text(), re.DOTALL)
     assert len(programs) > 30
     for text in programs:
-        isa.assemble(text)
+        assembler.assemble(text)
 
 
 def test_the_complete_program_computes_on_any_number_of_cores():
@@ -35,5 +35,5 @@ def test_the_complete_program_computes_on_any_number_of_cores():
     x = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
     for cores in (1, 2, 3):
         for checked in (False, True):
-            (y,) = Machine(cores=cores, checked=checked).load(isa.assemble(text)).run([x], [])
+            (y,) = Machine(cores=cores, checked=checked).load(assembler.assemble(text)).run([x], [])
             np.testing.assert_array_equal(y, 2 * x + 1)

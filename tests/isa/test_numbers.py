@@ -6,8 +6,8 @@ import struct
 import numpy as np
 import pytest
 
-from ftm_backend.instructions.types import BY_SUFFIX
-from ftm_backend.isa.numbers import to_bits
+from ftm_backend.assembler.immediate_bits import to_bits
+from ftm_backend.target.element_types import BY_SUFFIX
 
 SPECIAL = [
     0.0,

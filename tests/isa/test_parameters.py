@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ftm_backend import isa
-from ftm_backend.isa.objects import OBJECTS
+from ftm_backend import assembler
+from ftm_backend.assembler.object_files import OBJECTS
+from ftm_backend.ir import asm
 from ftm_backend.machine import Machine, MachineError
 
 TEXT = """\
@@ -49,23 +50,23 @@ TEXT = """\
 
 
 def test_text_round_trips() -> None:
-    assert str(isa.parse(TEXT)) == TEXT
-    assert isa.parse(str(isa.parse(TEXT))) == isa.parse(TEXT)
+    assert str(asm.parse(TEXT)) == TEXT
+    assert asm.parse(str(asm.parse(TEXT))) == asm.parse(TEXT)
 
 
 @pytest.mark.parametrize("checked", [False, True])
 def test_calls_bind(checked: bool) -> None:
     x = np.arange(16, dtype=np.float32)
-    (out,) = Machine(cores=1, checked=checked).load(isa.assemble(TEXT)).run([x, np.zeros(16, np.int64)], [3.0, 2])
+    (out,) = Machine(cores=1, checked=checked).load(assembler.assemble(TEXT)).run([x, np.zeros(16, np.int64)], [3.0, 2])
     assert out[:12].tolist() == [15, 18, 21, 24, 45, 54, 63, 72, 6, 9, 12, 15]
 
 
 def test_a_window_ends_with_its_buffer() -> None:
-    program = Machine(cores=1).load(isa.assemble(TEXT))
+    program = Machine(cores=1).load(assembler.assemble(TEXT))
     with pytest.raises(MachineError, match=r"reaches elements 13 to 16 of x \(b0 from element 0\), which has 16 elements"):
         program.run([np.zeros(16, np.float32), np.zeros(16, np.int64)], [1.0, 13])
     with pytest.raises(MachineError, match=r"@func main, line 34: .*binds x to element -1 of b0, which has 16 elements"):
-        Machine(cores=1).load(isa.assemble(TEXT.replace("SMOV 8, r2", "SMOV 7, r2"))).run(
+        Machine(cores=1).load(assembler.assemble(TEXT.replace("SMOV 8, r2", "SMOV 7, r2"))).run(
             [np.zeros(16, np.float32), np.zeros(16, np.int64)], [1.0, 0]
         )
 
@@ -93,22 +94,22 @@ def test_a_window_ends_with_its_buffer() -> None:
 )
 def test_refused_with_reason(line: str, replacement: str, message: str) -> None:
     assert line in TEXT
-    with pytest.raises(isa.AsmError) as caught:
-        isa.assemble(TEXT.replace(line, replacement, 1))
+    with pytest.raises(asm.AsmError) as caught:
+        assembler.assemble(TEXT.replace(line, replacement, 1))
     assert message in caught.value.message
 
 
 def test_objects_give_the_same_image() -> None:
     """Functions that were encoded before are put in as they would be encoded, at other numbers and lines."""
     OBJECTS.clear()
-    first = isa.assemble(TEXT)
+    first = assembler.assemble(TEXT)
     assert len(OBJECTS) == 1  # `both` calls, and `main`
-    assert isa.assemble(TEXT) == first
+    assert assembler.assemble(TEXT) == first
     header, rest = TEXT.split("@func scaled")
     moved = header.replace("@out", "@in b2, f32, 2\n@scalar s2, f64\n@out") + EARLY + "@func scaled" + rest
-    warm = isa.assemble(moved)
+    warm = assembler.assemble(moved)
     OBJECTS.clear()
-    assert isa.assemble(moved) == warm
+    assert assembler.assemble(moved) == warm
 
 
 EARLY = """\
@@ -128,6 +129,6 @@ EARLY = """\
 def test_objects_belong_to_their_machine() -> None:
     """What fits one machine's scratchpad is refused on another that has less."""
     big = "@program t, {}\n@in b0, f32, 4\n@func f\n  @param x, f32\n  @tile T, sm, f32, 64x1024, 1, 0\n@ret\n@func main\n    @call f, b0[0]\n@ret\n"
-    isa.assemble(big.format("host"))
-    with pytest.raises(isa.AsmError, match="bytes on machine m7032"):
-        isa.assemble(big.format("m7032"))
+    assembler.assemble(big.format("host"))
+    with pytest.raises(asm.AsmError, match="bytes on machine m7032"):
+        assembler.assemble(big.format("m7032"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ftm_backend.machine import presets
+from ftm_backend.target import presets
 
 
 @pytest.mark.parametrize("name", presets.NAMES)
@@ -49,7 +49,7 @@ def test_unknown_names_are_refused_with_the_known_ones():
 
 MINE = """
 from dataclasses import replace
-from ftm_backend.machine.presets.m7032 import PARAMETERS
+from ftm_backend.target.presets.m7032 import PARAMETERS
 PARAMETERS = replace(PARAMETERS, name="mine", description="a machine of my own", cores=3, am_bytes=65536, vector_bytes=32)
 """
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ftm_backend.machine import cycles
+from ftm_backend.perf_model import cycle_model
 from ftm_backend.tools import ftm_profile
 
 TRACE = """trace
@@ -67,7 +67,7 @@ def test_bounds_of_kernels():
     load = "    DLD b0[0], 64@64 | 64@1, X\n    DWAIT X\n"
 
     def bound(body):
-        return cycles.model(head + tile + body + "@ret\n", cores=1).kernels[0].bound
+        return cycle_model.model(head + tile + body + "@ret\n", cores=1).kernels[0].bound
 
     assert bound(load) == "DMA"
     assert bound(load + "    DCP X, G\n    DWAIT G\n" * 200) == "GSM"

@@ -5,8 +5,9 @@ import time
 
 import pytest
 
-from ftm_backend import isa
-from ftm_backend.isa import program as p
+from ftm_backend import assembler
+from ftm_backend.ir import asm
+from ftm_backend.ir.asm import program as p
 
 CANONICAL = """\
 // what a program looks like
@@ -58,30 +59,30 @@ CANONICAL = """\
 
 
 def test_canonical_text_round_trips_exactly():
-    program = isa.parse(CANONICAL)
+    program = asm.parse(CANONICAL)
     assert str(program) == CANONICAL
-    assert isa.parse(str(program)) == program
+    assert asm.parse(str(program)) == program
 
 
 def test_layout_does_not_matter():
     loose = CANONICAL.replace("    SCID r1", "\tSCID   r1   ").replace(", ", "  ,  ").replace("[r3-4]", "[ r3 - 4 ]")
-    assert str(isa.parse(loose)).replace("  ,  ", ", ") == CANONICAL
+    assert str(asm.parse(loose)).replace("  ,  ", ", ") == CANONICAL
 
 
 def test_parse_gives_plain_data():
-    program = isa.parse(CANONICAL)
-    function = next(f for f in program.functions if isinstance(f, p.Function))
-    loads = [i for i in function.items if isinstance(i, p.Instruction) and i.name == "DLD"]
+    program = asm.parse(CANONICAL)
+    function = next(f for f in program.functions if isinstance(f, p.AsmFunction))
+    loads = [i for i in function.items if isinstance(i, p.AsmInstruction) and i.name == "DLD"]
     register, immediate = p.Register, p.Immediate
     assert loads[0].operands == (
-        p.Reference("b0", 3, -4),
+        p.SlotReference("b0", 3, -4),
         p.Dims(
             ((immediate(2), immediate(512)), (register(7), immediate(64))), ((immediate(8), immediate(8)), (register(9), immediate(-1)))
         ),
-        p.Reference("X", 5, 1),
+        p.SlotReference("X", 5, 1),
     )
-    block = next(i for i in function.items if isinstance(i, p.Map))
-    assert block.outputs[1] == p.MapOutput(p.Reference("Q"), 4, "r", "sum", True)
+    block = next(i for i in function.items if isinstance(i, p.MapBlock))
+    assert block.outputs[1] == p.MapOutput(p.SlotReference("Q"), 4, "r", "sum", True)
     assert program.buffers("const")[0].data == bytes.fromhex("0000803f00000040")
     assert [b.elements for b in (*program.buffers("in"), *program.buffers("out"))] == [4096, 0, 4096, 1]
 
@@ -116,8 +117,8 @@ def test_parse_gives_plain_data():
 def test_errors_point_at_the_fault(line, replacement, message, column):
     text = CANONICAL.replace(line, replacement, 1)
     number = text.split("\n").index(replacement) + 1
-    with pytest.raises(isa.AsmError) as caught:
-        isa.parse(text)
+    with pytest.raises(asm.AsmError) as caught:
+        asm.parse(text)
     error = caught.value
     assert message in error.message
     assert (error.line, error.column) == (number, column)
@@ -138,8 +139,8 @@ def test_errors_point_at_the_fault(line, replacement, message, column):
 )
 def test_map_header_errors(header, message, column):
     text = f"@program t, host\n@func main\n    {header}\n    @endmap\n@ret\n"
-    with pytest.raises(isa.AsmError) as caught:
-        isa.parse(text)
+    with pytest.raises(asm.AsmError) as caught:
+        asm.parse(text)
     assert message in caught.value.message
     assert (caught.value.line, caught.value.column) == (3, column)
 
@@ -158,8 +159,8 @@ def test_map_header_errors(header, message, column):
     ],
 )
 def test_structure_errors(text, message):
-    with pytest.raises(isa.AsmError, match=message.replace("@", "@")):
-        isa.parse(text)
+    with pytest.raises(asm.AsmError, match=message.replace("@", "@")):
+        asm.parse(text)
 
 
 def test_cost_is_linear_and_small():
@@ -170,7 +171,7 @@ def test_cost_is_linear_and_small():
     def seconds(copies: int) -> float:
         text = head + "  LOOP_kernel_0_0: 1, 2\n" + block * copies + tail
         start = time.process_time()
-        isa.assemble(text)
+        assembler.assemble(text)
         return time.process_time() - start
 
     gc.disable()  # a collection's cost is that of all that lives, the other tests' objects as well

@@ -8,11 +8,12 @@ from math import prod
 import numpy as np
 import pytest
 
-from ftm_backend.instructions import costs
-from ftm_backend.instructions.expansions import folding, moving, products
-from ftm_backend.instructions.expansions.unit import Unit, Vector
-from ftm_backend.instructions.table import BY_NAME
-from ftm_backend.machine import Machine, cycles, cycles_cost, presets, rules
+from ftm_backend.machine import Machine
+from ftm_backend.perf_model import cycle_model, tile_instruction_costs
+from ftm_backend.target import cost_rules, op_costs, presets
+from ftm_backend.target.instruction_table import BY_NAME
+from ftm_backend.target.macros import col2im, matmul, transpose_gather_scatter
+from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
 from isa.tile_programs import FAMILY, M7032, RNG, TOKENS, load, numbers, programs, store, tile, unit
 from machine.machine_programs import run_text
 
@@ -247,13 +248,13 @@ def test_products_are_charged_what_their_expansion_takes(machine, m, n, k):
     """The closed forms are those of the published micro-kernels; see ``test_cycles_published``."""
 
     def counted(transposed: bool) -> float:
-        u = Unit(machine, "f64", costs.cost, dry=True)
-        products.product(u, np.zeros((m, k)), np.zeros((n, k) if transposed else (k, n)), np.zeros((m, n)), transposed)
+        u = VectorUnit(machine, "f64", op_costs.cost, dry=True)
+        matmul.product(u, np.zeros((m, k)), np.zeros((n, k) if transposed else (k, n)), np.zeros((m, n)), transposed)
         return u.cycles
 
-    assert counted(False) == rules.outer_cycles(machine, "f64", m, n, k)
+    assert counted(False) == cost_rules.outer_cycles(machine, "f64", m, n, k)
     if machine is M7032:
-        assert counted(True) == pytest.approx(rules.dot_cycles(machine, "f64", m, n, k), rel=0.01)
+        assert counted(True) == pytest.approx(cost_rules.dot_cycles(machine, "f64", m, n, k), rel=0.01)
 
 
 @pytest.mark.parametrize("machine", FAMILY, ids=lambda machine: machine.name)
@@ -262,50 +263,52 @@ def test_products_are_charged_what_their_expansion_takes(machine, m, n, k):
 def test_products_of_narrow_types_have_thin_micro_kernels(machine, vectors, k):
     """Those of two vectors are charged what their expansion takes, those of one a few cycles more for each call."""
     m, n = 13, vectors * machine.lanes("f32") - 3
-    u = Unit(machine, "f32", costs.cost, dry=True)
-    products.product(u, *(np.zeros(shape, np.float32) for shape in ((m, k), (k, n), (m, n))), False)
+    u = VectorUnit(machine, "f32", op_costs.cost, dry=True)
+    matmul.product(u, *(np.zeros(shape, np.float32) for shape in ((m, k), (k, n), (m, n))), False)
     spare = 3 * 5 if vectors == 1 else 0
-    assert rules.outer_cycles(machine, "f32", m, n, k) == u.cycles + spare
-    assert rules.columns_taken(machine, "f32", n) == vectors * machine.lanes("f32")
-    assert rules.columns_taken(machine, "f64", n) >= rules.columns_taken(machine, "f32", n)
+    assert cost_rules.outer_cycles(machine, "f32", m, n, k) == u.cycles + spare
+    assert cost_rules.columns_taken(machine, "f32", n) == vectors * machine.lanes("f32")
+    assert cost_rules.columns_taken(machine, "f64", n) >= cost_rules.columns_taken(machine, "f32", n)
 
 
 def test_thin_micro_kernels_keep_the_pipes_busy_where_elements_are_broadcast_fast_enough():
     """64 columns of f32 take two thirds of the time of 96, 32 as long as broadcasts of 6 elements; of f64 32 columns take that of 48."""
-    steps = [rules.outer_cycles(M7032, "f32", 6, n, 1002) - rules.outer_cycles(M7032, "f32", 6, n, 2) for n in (32, 64, 96, 128, 160)]
+    steps = [
+        cost_rules.outer_cycles(M7032, "f32", 6, n, 1002) - cost_rules.outer_cycles(M7032, "f32", 6, n, 2) for n in (32, 64, 96, 128, 160)
+    ]
     assert steps == [3000, 4000, 6000, 8000, 10000]
-    steps = [rules.outer_cycles(M7032, "f64", 6, n, 1002) - rules.outer_cycles(M7032, "f64", 6, n, 2) for n in (16, 32, 48)]
+    steps = [cost_rules.outer_cycles(M7032, "f64", 6, n, 1002) - cost_rules.outer_cycles(M7032, "f64", 6, n, 2) for n in (16, 32, 48)]
     assert steps == [6000, 6000, 6000]
 
 
 def test_windows_are_charged_what_their_expansion_takes():
-    u = Unit(M7032, "f32", costs.cost, dry=True)
-    products.windows(
+    u = VectorUnit(M7032, "f32", op_costs.cost, dry=True)
+    matmul.windows(
         u, np.zeros(10, np.float32), np.zeros((100, 27), np.int64), 3, np.zeros((27, 64), np.float32), np.zeros((100, 64), np.float32)
     )
-    assert u.cycles == rules.windows_cycles(M7032, "f32", 100, 64, 3, 27)
-    wide = Unit(M7032, "f32", costs.cost, dry=True)
-    products.windows(
+    assert u.cycles == cost_rules.windows_cycles(M7032, "f32", 100, 64, 3, 27)
+    wide = VectorUnit(M7032, "f32", op_costs.cost, dry=True)
+    matmul.windows(
         wide, np.zeros(10, np.float32), np.zeros((100, 27), np.int64), 3, np.zeros((27, 96), np.float32), np.zeros((100, 96), np.float32)
     )
-    assert wide.cycles == rules.windows_cycles(M7032, "f32", 100, 96, 3, 27) > u.cycles
+    assert wide.cycles == cost_rules.windows_cycles(M7032, "f32", 100, 96, 3, 27) > u.cycles
 
 
 def test_thin_products_compute_what_they_should():
     for m, n, k in ((1, 1, 1), (7, 33, 5), (13, 64, 4), (6, 150, 7)):
         a, b = (RNG.integers(-4, 4, shape).astype(np.float32) for shape in ((m, k), (k, n)))
         c = np.ones((m, n), np.float32)
-        products.product(unit("f32"), a, b, c, False)
+        matmul.product(unit("f32"), a, b, c, False)
         np.testing.assert_array_equal(c, 1 + a @ b)
         flat, offsets = a.ravel(), np.arange(a.size).reshape(a.shape)
-        products.windows(unit("f32"), flat, offsets, 3, b, c)
+        matmul.windows(unit("f32"), flat, offsets, 3, b, c)
         np.testing.assert_array_equal(c, 1 + 2 * (a @ b))
 
 
 def test_sums_across_lanes_take_what_was_published():
-    u = Unit(M7032, "f64", costs.cost, dry=True)
+    u = VectorUnit(M7032, "f64", op_costs.cost, dry=True)
     for _ in u.loop(1):
-        for v in products.across(u, [u.constant(np.float64(0))] * 48):
+        for v in matmul.across(u, [u.constant(np.float64(0))] * 48):
             u.store(v, np.empty(16), 0)
     assert u.cycles == 122 == 48 * M7032.reduce_cycles
 
@@ -314,21 +317,25 @@ def test_sums_across_lanes_take_what_was_published():
 @pytest.mark.parametrize("machine", FAMILY, ids=lambda machine: machine.name)
 def test_transposition_is_charged_what_its_expansion_takes(machine, dtype):
     kind = TOKENS[dtype]
-    u = Unit(machine, dtype, costs.cost, dry=True)
-    moving.transpose(u, np.zeros((512, 512), kind), np.zeros((512, 512), kind))
-    assert rules.transpose_cycles(machine, dtype, 512, 512) == pytest.approx(u.cycles, rel=0.01)
-    u = Unit(machine, dtype, costs.cost, dry=True)
-    moving.transpose(u, np.zeros((512, 512), kind), np.zeros((256, 1024), kind), True)
-    assert rules.transpose_cycles(machine, dtype, 512, 512, True) == pytest.approx(u.cycles, rel=0.01)
+    u = VectorUnit(machine, dtype, op_costs.cost, dry=True)
+    transpose_gather_scatter.transpose(u, np.zeros((512, 512), kind), np.zeros((512, 512), kind))
+    assert cost_rules.transpose_cycles(machine, dtype, 512, 512) == pytest.approx(u.cycles, rel=0.01)
+    u = VectorUnit(machine, dtype, op_costs.cost, dry=True)
+    transpose_gather_scatter.transpose(u, np.zeros((512, 512), kind), np.zeros((256, 1024), kind), True)
+    assert cost_rules.transpose_cycles(machine, dtype, 512, 512, True) == pytest.approx(u.cycles, rel=0.01)
 
 
 def test_narrow_types_are_transposed_in_more_rounds_of_fewer_vectors():
     """On m7032: 4 shuffles for 16 elements of f64, 5 for 32 of f32, 6 for 64 of f16, and there two fills of pipes, since 64 vectors are more
     than registers hold.  On the host as measured, whatever the type."""
-    took = {dtype: rules.transpose_cycles(M7032, dtype, 64, 64) for dtype in ("f64", "f32", "f16")}
+    took = {dtype: cost_rules.transpose_cycles(M7032, dtype, 64, 64) for dtype in ("f64", "f32", "f16")}
     assert took == {"f64": 1024, "f32": 640, "f16": 384 + 32}
     host = presets.load("host")
-    assert rules.transpose_cycles(host, "f16", 64, 64) == rules.transpose_cycles(host, "f64", 64, 64) == 64 * 64 * host.mm_transpose_cycles
+    assert (
+        cost_rules.transpose_cycles(host, "f16", 64, 64)
+        == cost_rules.transpose_cycles(host, "f64", 64, 64)
+        == 64 * 64 * host.mm_transpose_cycles
+    )
 
 
 @pytest.mark.parametrize(("dtype", "charged"), [("f64", 1024), ("f32", 640), ("f16", 416)])
@@ -339,7 +346,7 @@ def test_the_cycle_model_charges_a_transposition_by_its_type(dtype, charged):
         "    DST Y, o0[0], 64@64 | 64@1\n@ret\n"
     )
     without = text.replace("    TRANS X, Y\n", "").replace("DST Y", "DST X")
-    took = cycles.model(text, machine="m7032", cores=1).cycles - cycles.model(without, machine="m7032", cores=1).cycles
+    took = cycle_model.model(text, machine="m7032", cores=1).cycles - cycle_model.model(without, machine="m7032", cores=1).cycles
     assert took == charged + M7032.issue_cycles
 
 
@@ -348,7 +355,7 @@ CASES = {
     "SORT": (lambda: (numbers("i64", 3, 100), np.empty((3, 20), np.int64)), None),
     "MERGE": (lambda: (numbers("i64", 3, 100), numbers("i64", 3, 60), np.empty((3, 160), np.int64)), None),
     "TRANS": (lambda: (numbers("f64", 30, 50), numbers("f64", 50, 30)), None),
-    "FOLD": (lambda: (numbers("f64", 18, 49), numbers("f64", 2, 196), [folding.Side(3, 1, 7, 2, 14, 1)] * 2), None),
+    "FOLD": (lambda: (numbers("f64", 18, 49), numbers("f64", 2, 196), [col2im.FoldSide(3, 1, 7, 2, 14, 1)] * 2), None),
     "DSC": (lambda: (numbers("f64", 7, 90), numbers("f64", 900), np.arange(630).reshape(7, 90)), "MIN"),
     "VGA": (lambda: (numbers("f64", 90), np.arange(60).reshape(3, 20), np.empty((3, 20))), None),
     "MM": (lambda: (numbers("f64", 13, 20), numbers("f64", 20, 60), numbers("f64", 13, 60), False), None),
@@ -368,12 +375,12 @@ def test_what_is_counted_dry_is_what_is_executed(name):
     assert taken[0] == taken[1] > 0
 
 
-class Watched(Unit):
+class Watched(VectorUnit):
     """Counts the registers of what it executes: vectors that were computed and will be read."""
 
     def __init__(self, dtype: str) -> None:
-        super().__init__(M7032, dtype, costs.cost, dry=True)
-        self._events: list[tuple[Vector, tuple[Vector, ...]]] = []
+        super().__init__(M7032, dtype, op_costs.cost, dry=True)
+        self._events: list[tuple[UnitVector, tuple[UnitVector, ...]]] = []
 
     def _do(self, unit, latency, value, *sources, count=1):
         self._events.append((super()._do(unit, latency, value, *sources, count=count), sources))
@@ -403,7 +410,7 @@ class Watched(Unit):
         ("TRANS", "f32", ((64, 64), (64, 64))),
         ("TRANS", "f16", ((128, 64), (64, 128))),
         ("TRANS", "i8", ((128, 128), (128, 128))),
-        ("FOLD", "f32", ((18, 49), (2, 196), [folding.Side(3, 1, 7, 2, 14, 1)] * 2)),
+        ("FOLD", "f32", ((18, 49), (2, 196), [col2im.FoldSide(3, 1, 7, 2, 14, 1)] * 2)),
         ("SCAN", "f64", ("LSE", (4, 64), (4,), (4, 64), False)),
         ("SCAN", "f64", ("LSE", (4, 64), (64,), (4, 64), True)),
         ("SORT", "i64", ((3, 512), (3, 512))),
@@ -419,9 +426,15 @@ def test_expansions_keep_to_the_registers(name, dtype, operands):
 
 
 def test_costs_grow_with_the_work():
-    assert cycles_cost.scan(M7032, "f64", 4, 256, "LSE", False) > 5 * cycles_cost.scan(M7032, "f64", 4, 256, "ADD", False)
-    assert cycles_cost.scan(M7032, "f64", 4, 256, "ADD", True) < cycles_cost.scan(M7032, "f64", 4, 256, "ADD", False)
-    assert cycles_cost.sort(M7032, 2, 1024, 4) < cycles_cost.sort(M7032, 2, 1024, 1024) < cycles_cost.sort(M7032, 4, 1024, 1024)
-    assert cycles_cost.merge(M7032, 1, 512, 512) < cycles_cost.sort(M7032, 1, 1024, 1024)
+    assert tile_instruction_costs.scan(M7032, "f64", 4, 256, "LSE", False) > 5 * tile_instruction_costs.scan(
+        M7032, "f64", 4, 256, "ADD", False
+    )
+    assert tile_instruction_costs.scan(M7032, "f64", 4, 256, "ADD", True) < tile_instruction_costs.scan(M7032, "f64", 4, 256, "ADD", False)
+    assert (
+        tile_instruction_costs.sort(M7032, 2, 1024, 4)
+        < tile_instruction_costs.sort(M7032, 2, 1024, 1024)
+        < tile_instruction_costs.sort(M7032, 4, 1024, 1024)
+    )
+    assert tile_instruction_costs.merge(M7032, 1, 512, 512) < tile_instruction_costs.sort(M7032, 1, 1024, 1024)
     slow = replace(M7032, fma_latency=60)
-    assert cycles_cost.scan(slow, "f64", 4, 256, "ADD", True) > cycles_cost.scan(M7032, "f64", 4, 256, "ADD", True)
+    assert tile_instruction_costs.scan(slow, "f64", 4, 256, "ADD", True) > tile_instruction_costs.scan(M7032, "f64", 4, 256, "ADD", True)

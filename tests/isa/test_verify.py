@@ -2,7 +2,8 @@
 
 import pytest
 
-from ftm_backend import isa
+from ftm_backend import assembler
+from ftm_backend.ir import asm
 
 TEXT = """\
 @program t, host
@@ -31,7 +32,7 @@ TEXT = """\
 
 
 def test_the_text_is_right():
-    isa.verify(TEXT)
+    assembler.verify(TEXT)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +139,8 @@ def test_the_text_is_right():
 def test_refused_with_reason_and_place(line, replacement, message, caret):
     assert line + "\n" in TEXT
     text = TEXT.replace(line + "\n", replacement + "\n", 1)
-    with pytest.raises(isa.AsmError) as caught:
-        isa.assemble(text)
+    with pytest.raises(asm.AsmError) as caught:
+        assembler.assemble(text)
     error = caught.value
     assert message in error.message
     source = text.split("\n")[error.line - 1]
@@ -167,31 +168,31 @@ def test_refused_with_reason_and_place(line, replacement, message, caret):
     ],
 )
 def test_accepted(line):
-    isa.verify(TEXT.replace("    SCID r1\n", f"    {line}\n"))
+    assembler.verify(TEXT.replace("    SCID r1\n", f"    {line}\n"))
 
 
 def test_mutual_recursion_is_refused():
     text = TEXT.replace("    SCID r1\n", "    @call f\n") + "@func f\n    @call g\n@ret\n@func g\n    @call f\n@ret\n"
-    with pytest.raises(isa.AsmError, match="calls itself"):
-        isa.verify(text)
+    with pytest.raises(asm.AsmError, match="calls itself"):
+        assembler.verify(text)
 
 
 def test_diamond_of_calls_is_accepted():
     calls = "    @call f\n    @call g\n    @call f\n"
-    isa.verify(TEXT.replace("    SCID r1\n", calls) + "@func f\n    @call g\n@ret\n@func g\n@ret\n")
+    assembler.verify(TEXT.replace("    SCID r1\n", calls) + "@func f\n    @call g\n@ret\n@func g\n@ret\n")
 
 
 def test_built_programs_are_checked_with_their_printed_lines():
-    program = isa.parse(TEXT)
+    program = asm.parse(TEXT)
     program.source = []
     program.functions[0].items[0].offset = 1
-    with pytest.raises(isa.AsmError, match="multiple of 64") as caught:
-        isa.assemble(program)
+    with pytest.raises(asm.AsmError, match="multiple of 64") as caught:
+        assembler.assemble(program)
     assert "@tile X, am, f32, 64x64, 2, 1" in caught.value.source
 
 
 def test_extents_are_as_many_as_an_image_can_count():
     text = "@program t, host\n@out o0, f32, {}\n@func main\n@ret\n"
-    isa.verify(text.format("x".join(["1"] * 65)))  # more than numpy has, as PyTorch's tensors may have
-    with pytest.raises(isa.AsmError, match="larger than any memory: 65536 extents"):
-        isa.verify(text.format("x".join(["1"] * 65536)))
+    assembler.verify(text.format("x".join(["1"] * 65)))  # more than numpy has, as PyTorch's tensors may have
+    with pytest.raises(asm.AsmError, match="larger than any memory: 65536 extents"):
+        assembler.verify(text.format("x".join(["1"] * 65536)))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ftm_backend.instructions import costs
-from ftm_backend.instructions.expansions.unit import Unit
-from ftm_backend.machine import presets
+from ftm_backend.target import op_costs, presets
+from ftm_backend.target.macros.vector_unit import VectorUnit
 
 M7032 = presets.load("m7032")
 FAMILY = [presets.load(name) for name in ("m7032", "mt3000", "m7002")]
@@ -15,8 +14,8 @@ TOKENS = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "i64": np.int
 RNG = np.random.default_rng(3)
 
 
-def unit(dtype: str, dry: bool = False) -> Unit:
-    return Unit(M7032, dtype, costs.cost, dry)
+def unit(dtype: str, dry: bool = False) -> VectorUnit:
+    return VectorUnit(M7032, dtype, op_costs.cost, dry)
 
 
 def numbers(token: str, *shape: int, edges: bool = False) -> np.ndarray:

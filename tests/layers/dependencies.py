@@ -56,7 +56,7 @@ def package_of(name: str) -> str | None:
         return None
     depth = 1
     if parts[0] == "ftm_backend" or parts[1:2] == ["torch_xla"]:
-        depth = 3 if parts[1:3] == ["machine", "presets"] else 2
+        depth = 3 if parts[1:2] == ["ir"] or parts[1:3] == ["target", "presets"] else 2
     return ".".join(parts[:depth]) if len(parts) >= depth else None
 
 

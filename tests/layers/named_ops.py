@@ -7,7 +7,7 @@ import re
 from layers import dependencies
 
 NAMED: dict[str, tuple[str, str]] = {
-    "graph/concatenations.cpp": (
+    "partition/split_concat.cpp": (
         "calls: what concatenates any number of values is taken in steps, as a loop is cut into iterations",
         "cat",
     ),
@@ -20,8 +20,8 @@ NAMED: dict[str, tuple[str, str]] = {
         "arange.start_out full linspace.out logspace.out",
     ),
     "kernels/linear_algebra.cpp": ("calls: errors are checked beside the record", "linalg_cholesky_ex linalg_lu_factor_ex"),
-    "kernels/masks.cpp": ("a call that is counted", "nonzero"),
-    "kernels/observers.cpp": (
+    "kernels/nonzero.cpp": ("a call that is counted", "nonzero"),
+    "kernels/fake_quantize_observers.cpp": (
         "calls: observers write beside two results",
         "_fused_moving_avg_obs_fq_helper _fused_moving_avg_obs_fq_helper_functional",
     ),
@@ -31,11 +31,11 @@ NAMED: dict[str, tuple[str, str]] = {
         "_coalesce add.Tensor add_.Tensor div.Tensor div_.Tensor mul.Tensor mul_.Tensor sparse_mask sub.Tensor sub_.Tensor",
     ),
     "kernels/sparse_products.cpp": ("calls on the CPU that are counted", "addmm mm"),
-    "kernels/sized_by_values.cpp": ("reads of a size that are counted", "_unique2 bincount unique_consecutive"),
-    "ops/call_on_values.cpp": ("calls", "_to_copy expand zeros"),
+    "kernels/data_dependent_shapes.cpp": ("reads of a size that are counted", "_unique2 bincount unique_consecutive"),
+    "ops/value_call.cpp": ("calls", "_to_copy expand zeros"),
     "ops/functional_form.cpp": ("how ATen names the functional form of an operator of Python", "__ __i"),
-    "quantized/making.cpp": ("a call that is counted", "quantize_per_channel"),
-    "recorder/register_ops.cpp": (
+    "quantized/quantize.cpp": ("a call that is counted", "quantize_per_channel"),
+    "dispatch/register_ops.cpp": (
         "prefixes of ops of other devices and layouts, which are no ops of this one and so have no record",
         "_coalesc _cudnn _efficientzerotensor _mkldnn _nested _pin_mem _quantize _sparse _to_sparse cudnn is_pinned miopen mkldnn"
         " quantize record_stream sparse_ to_sparse",

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
+from ftm_backend.assembler import c_header
 from ftm_backend.dtypes import DTYPES, MACHINE
-from ftm_backend.instructions import types
-from ftm_backend.isa import header
+from ftm_backend.target import element_types
 
 ROOT = Path(__file__).parents[2]
 MOST = 3
@@ -23,7 +23,7 @@ MOST = 3
 
 TABLES = {
     "backend/ftm_backend/dtypes.py": "the table",
-    "backend/ftm_backend/instructions/types.py": "what the matrix unit takes, a fact of the machine",
+    "backend/ftm_backend/target/element_types.py": "what the matrix unit takes, a fact of the machine",
     "backend/ftm_backend/frontend/float8.py": "how the bits of each 8-bit format are laid out",
 }
 OPS = ("backend/ftm_backend/frontend/ops/", "backend/ftm_backend/frontend/building/")
@@ -109,7 +109,7 @@ def test_the_table_is_right_about_torch_and_numpy() -> None:
             counted = torch.tensor([2**facts.digits - 1, 2**facts.digits + 1])
             assert (counted.to(dtype).to(torch.int64) == counted).tolist() == [True, False], facts
     assert [facts.code for facts in MACHINE] == list(range(len(MACHINE)))
-    assert [t.token for t in types.TYPES] == [facts.token for facts in MACHINE]
+    assert [t.token for t in element_types.TYPES] == [facts.token for facts in MACHINE]
 
 
 def _by_number(number: int) -> torch.dtype:
@@ -120,6 +120,6 @@ def _by_number(number: int) -> torch.dtype:
 
 
 def test_headers_are_fresh() -> None:
-    assert header.main(["--check"]) == 0
+    assert c_header.main(["--check"]) == 0
     done = subprocess.run([sys.executable, "csrc/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

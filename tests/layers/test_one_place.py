@@ -25,16 +25,16 @@ def naming(pattern: str, room: Path) -> set[str]:
     ("pattern", "places"),
     [
         # Sizes of slots are rounded by slot_bytes; assembler and machine refuse offsets that are no multiples.
-        (r"\b(SLOT_ALIGNMENT|kSlotAlignment)\b", "instructions/types.py isa/header.py isa/symbols.py machine/isa_gen.h machine/src/image_declarations.cpp"),
-        (r"\bdef slot_bytes\(rows|slot_bytes\(.*\) *\{", "instructions/types.py"),
+        (r"\b(SLOT_ALIGNMENT|kSlotAlignment)\b", "target/element_types.py assembler/c_header.py assembler/symbol_table.py machine/isa_gen.h machine/src/image_declarations.cpp"),
+        (r"\bdef slot_bytes\(rows|slot_bytes\(.*\) *\{", "target/element_types.py"),
         # Types of the matrix unit: the planner's, the assembler's and the machine's are the instruction's.
-        (r"\bkAccumulators\b", "isa/header.py machine/isa_gen.h machine/src/image.cpp"),
-        (r"^ACCUMULATORS = |[^.]\bACCUMULATORS = \{", "instructions/types.py"),
+        (r"\bkAccumulators\b", "assembler/c_header.py machine/isa_gen.h machine/src/image.cpp"),
+        (r"^ACCUMULATORS = |[^.]\bACCUMULATORS = \{", "target/element_types.py"),
         # Strips, which hold the values of a map's body, are the machine's to give out: an image has none.
         (r"choose_strips|strip_register", "machine/src/map_allocate.cpp"),
         # Views of elements in memory: one class, and one answer to which strides a dense tensor has.
-        (r"^class Strided|^def decompose", "linalg/strided.py"),
-        (r"def (row_major|contiguous_strides|dense_strides)", "linalg/affine.py"),
+        (r"^class Strided|^def decompose", "ir/linalg/strided_layout.py"),
+        (r"def (row_major|contiguous_strides|dense_strides)", "ir/linalg/affine.py"),
     ],
 )  # fmt: skip
 def test_one_place_in_the_compiler(pattern: str, places: str) -> None:
@@ -45,8 +45,8 @@ def test_one_place_in_the_compiler(pattern: str, places: str) -> None:
     ("pattern", "places"),
     [
         # Forms are kept by ops, and by windows for theirs, in one kind of cache.
-        (r"flat_hash_map<uint64_t, std::vector<Entry>>", "graph/form_cache.h"),
-        (r"FormCache forms\b|new FormCache\b", "ops/op.h tensor/windows.cpp"),
+        (r"flat_hash_map<uint64_t, std::vector<Entry>>", "graph/call_spec_cache.h"),
+        (r"FormCache forms\b|new FormCache\b", "ops/op_info.h tensor/view_access.cpp"),
         # Parameters and results of calls are numbered in one way.
         (r"% 2 (==|!=) 0", "graph/value_number.h"),
     ],

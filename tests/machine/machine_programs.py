@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ftm_backend import isa
-from ftm_backend.instructions.types import BY_TOKEN
+from ftm_backend import assembler
+from ftm_backend.target.element_types import BY_TOKEN
 
 BYTES = {token: element.bytes for token, element in BY_TOKEN.items()}
 NUMPY = {token: element.array for token, element in BY_TOKEN.items()}
@@ -110,5 +110,5 @@ def run_text(
     donate: tuple[int, ...] = (),
 ) -> list[np.ndarray]:
     """Runs a whole program text once."""
-    program = machine.load(isa.assemble(text))
+    program = machine.load(assembler.assemble(text))
     return program.run([np.ascontiguousarray(a) for a in arrays], scalars, donate=donate)

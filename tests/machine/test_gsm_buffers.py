@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ftm_backend import isa
-from ftm_backend.isa import AsmError
-from ftm_backend.machine import Machine, MachineError, cycles
+from ftm_backend import assembler
+from ftm_backend.ir.asm import AsmError
+from ftm_backend.machine import Machine, MachineError
+from ftm_backend.perf_model import cycle_model
 from machine.machine_programs import run_text
 from machine.test_images import patched
 
@@ -121,27 +122,27 @@ def test_a_buffer_over_a_tile_is_found() -> None:
 
 def test_more_than_the_machine_has_is_refused() -> None:
     with pytest.raises(AsmError, match="g1 ends at byte 6291520 of gsm, which has 6291456 bytes on machine m7032"):
-        isa.assemble(text().replace("@gsm g1, 4352", "@gsm g1, 6291264"))
+        assembler.assemble(text().replace("@gsm g1, 4352", "@gsm g1, 6291264"))
     with Machine(cores=1, gsm_bytes=4500) as machine, pytest.raises(MachineError, match="needs 4608 bytes of GSM, the machine has 4500"):
-        machine.load(isa.assemble(text()))
+        machine.load(assembler.assemble(text()))
 
 
 @pytest.mark.parametrize("offset", [-64, 4356])
 def test_a_place_between_lines_is_refused(offset: int) -> None:
     with pytest.raises(AsmError, match="must be a multiple of 64"):
-        isa.assemble(text().replace("@gsm g0, 4096", f"@gsm g0, {offset}"))
+        assembler.assemble(text().replace("@gsm g0, 4096", f"@gsm g0, {offset}"))
 
 
 @pytest.mark.parametrize(("field", "value"), [("offset", 4354), ("offset", 1 << 60), ("bytes", 8)])
 def test_a_damaged_image_is_refused(fast: Machine, field: str, value: int) -> None:
-    image = isa.assemble(text())
+    image = assembler.assemble(text())
     with pytest.raises(MachineError, match="a buffer's (place|size)"):
         fast.load(patched(image, "buffers", 2, field, value))
 
 
 def test_ddr_moves_nothing_for_them() -> None:
-    kept = cycles.model(text(), machine="m7032", cores=8)
-    arena = cycles.model(text().replace("@gsm", "@arena"), machine="m7032", cores=8)
+    kept = cycle_model.model(text(), machine="m7032", cores=8)
+    arena = cycle_model.model(text().replace("@gsm", "@arena"), machine="m7032", cores=8)
     assert kept.cycles < arena.cycles
     assert arena.dma_bytes == 3 * kept.dma_bytes and kept.least_bytes < arena.least_bytes
     assert kept.gsm_bytes - arena.gsm_bytes == arena.dma_bytes - kept.dma_bytes

@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from ftm_backend import isa
-from ftm_backend.instructions.table import OPCODES
-from ftm_backend.isa import layout
+from ftm_backend import assembler
+from ftm_backend.assembler import image_layout
 from ftm_backend.machine import MachineError
+from ftm_backend.target.instruction_table import OPCODES
 
 TEXT = """@program t, host
 @in b0, f32, 4x4
@@ -29,16 +29,16 @@ TEXT = """@program t, host
 
 def patched(image: bytes, section: str, number: int, field: str, value: int) -> bytes:
     """The image with another value in one field of one record."""
-    index = [name for name, _ in layout.SECTIONS].index(section)
-    record = layout.SECTIONS[index][1]
-    start, _ = layout.SECTION.struct.unpack_from(image, layout.HEADER.size + index * layout.SECTION.size)
+    index = [name for name, _ in image_layout.SECTIONS].index(section)
+    record = image_layout.SECTIONS[index][1]
+    start, _ = image_layout.SECTION.struct.unpack_from(image, image_layout.HEADER.size + index * image_layout.SECTION.size)
     at = start + number * record.size
     for known in record.fields:
         if known.name == field:
             changed = bytearray(image)
             struct.pack_into("<" + known.code, changed, at, value)
             return bytes(changed)
-        nested = layout.RECORDS[known.code].size if known.code in layout.RECORDS else struct.calcsize("<" + known.code)
+        nested = image_layout.RECORDS[known.code].size if known.code in image_layout.RECORDS else struct.calcsize("<" + known.code)
         at += nested * known.count
     raise AssertionError(field)
 
@@ -61,7 +61,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused(fast, what):
-    image = isa.assemble(TEXT)
+    image = assembler.assemble(TEXT)
     fast.load(image)
     section, number, field, value, message = REFUSED[what]
     with pytest.raises(MachineError, match=message):

@@ -8,7 +8,8 @@ import threading
 import numpy as np
 import pytest
 
-from ftm_backend import isa
+from ftm_backend import assembler
+from ftm_backend.ir import asm
 from ftm_backend.machine import Machine, MachineError
 from machine.machine_programs import run_text
 
@@ -46,7 +47,7 @@ def test_any_number_of_cores(cores, checked):
 
 
 def test_signature(fast):
-    program = fast.load(isa.assemble(ADD))
+    program = fast.load(assembler.assemble(ADD))
     assert [(t.name, t.token, t.shape) for t in program.inputs] == [("b0", "f32", (64, 64))]
     assert [(t.name, t.token) for t in program.scalars] == [("s0", "f64")]
     assert [(t.name, t.alias) for t in program.outputs] == [("o0", 0)]
@@ -55,21 +56,21 @@ def test_signature(fast):
 
 def test_a_donated_input_becomes_the_output(pair):
     x = DATA.copy()
-    got = pair.load(isa.assemble(ADD)).run([x], [2.0], donate=[0])[0]
+    got = pair.load(assembler.assemble(ADD)).run([x], [2.0], donate=[0])[0]
     assert np.shares_memory(got, x)
     np.testing.assert_array_equal(x, DATA + 2)
 
 
 def test_jobs_run_in_order(pair):
     x = np.zeros((64, 64), np.float32)
-    program = pair.load(isa.assemble(ADD))
+    program = pair.load(assembler.assemble(ADD))
     jobs = [program.submit([x], [1.0], donate=[0]) for _ in range(300)]
     jobs[-1].wait()
     assert (x == 300).all() and all(job.done() for job in jobs)
 
 
 def test_threads_may_share_a_machine(pair):
-    program = pair.load(isa.assemble(ADD))
+    program = pair.load(assembler.assemble(ADD))
     wrong = []
 
     def work(k: int) -> None:
@@ -185,12 +186,12 @@ def test_a_fault_ends_the_job_on_all_cores(pair):
 
 def test_recursion_is_a_fault_or_refused(fast):
     text = "@program t, host\n@out o0, f32, 1\n@func f\n    @call f\n@ret\n@func main\n    @call f\n@ret\n"
-    with pytest.raises((MachineError, isa.AsmError), match="recurs|itself"):
+    with pytest.raises((MachineError, asm.AsmError), match="recurs|itself"):
         run_text(fast, text)
 
 
 def test_damaged_images_are_refused(fast):
-    image = isa.assemble(ADD)
+    image = assembler.assemble(ADD)
     for bad, message in [
         (b"", "not a program image"),
         (b"x" * 1000, "not a program image"),
@@ -203,7 +204,7 @@ def test_damaged_images_are_refused(fast):
 
 
 def test_no_damage_crashes(fast):
-    image = isa.assemble(ADD)
+    image = assembler.assemble(ADD)
     rng = np.random.default_rng(0)
     refused = 0
     for _ in range(2000):
@@ -219,11 +220,11 @@ def test_no_damage_crashes(fast):
 
 def test_scratchpad_limits():
     with Machine(cores=1, am_bytes=1024) as machine, pytest.raises(MachineError, match="needs 4096 bytes of AM, the machine has 1024"):
-        machine.load(isa.assemble(ADD))
+        machine.load(assembler.assemble(ADD))
 
 
 def test_arguments_are_checked(fast):
-    program = fast.load(isa.assemble(ADD))
+    program = fast.load(assembler.assemble(ADD))
     for bad in (DATA.astype(np.float64), DATA[:32], DATA.T):
         with pytest.raises(ValueError, match="b0 must be a dense f32 array of shape"):
             program.run([bad], [0.0])
@@ -236,7 +237,7 @@ def test_arguments_are_checked(fast):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_machine_does_not_cross_a_fork(fast):
-    program = fast.load(isa.assemble(ADD))
+    program = fast.load(assembler.assemble(ADD))
     child = os.fork()
     if child == 0:
         try:
@@ -254,11 +255,11 @@ def test_instruction_sets_agree(kernels):
     import sys
 
     script = (
-        "import numpy as np\nfrom ftm_backend import isa\nfrom ftm_backend.machine import Machine\n"
-        "from ftm_backend.isa.examples import case\nfrom ftm_backend.instructions.table import INSTRUCTIONS\n"
+        "import numpy as np\nfrom ftm_backend import assembler\nfrom ftm_backend.machine import Machine\n"
+        "from ftm_backend.docgen.instruction_examples import case\nfrom ftm_backend.target.instruction_table import INSTRUCTIONS\n"
         "m = Machine(cores=1)\nprint(m.description)\n"
         "for row in INSTRUCTIONS:\n"
-        "    c = case(row)\n    p = m.load(isa.assemble(c.text))\n"
+        "    c = case(row)\n    p = m.load(assembler.assemble(c.text))\n"
         "    got = p.run([a.copy() for a in c.inputs], c.scalars, donate=[k for k, o in enumerate(p.outputs) if o.alias >= 0])\n"
         "    for g, w in zip(got, c.outputs, strict=True):\n"
         "        if w.dtype.kind == 'f': np.testing.assert_allclose(g, w, rtol=1e-6, err_msg=row.name)\n"

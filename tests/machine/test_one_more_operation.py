@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import ftm_backend
-from ftm_backend.instructions import table
-from ftm_backend.isa import header
+from ftm_backend.assembler import c_header
+from ftm_backend.target import instruction_table
 
 PACKAGE = Path(ftm_backend.__file__).parent
 ROW = """
@@ -27,11 +27,11 @@ template <> struct Function<Op::Hypot> : Present {
 RUN = """
 import numpy as np
 from ftm_backend import isa
-from ftm_backend.instructions import table
-from ftm_backend.isa import examples, header
-from ftm_backend.manual import isa as manual
+from ftm_backend.target import table
+from ftm_backend.ir.asm import examples, header
+from ftm_backend.docgen import isa as manual
 from ftm_backend.machine import Machine, build
-from ftm_backend.tile.map_rules import RULES
+from ftm_backend.ir.tile.map_op_selection import RULES
 
 header.main(["--write"])
 build.build(more=["-O1"])
@@ -40,10 +40,10 @@ example = examples.case(row)
 halves = example.text.replace("F64", "F16").replace("f64", "f16")
 for checked in (False, True):
     with Machine(cores=1, checked=checked) as machine:
-        (exact,) = machine.load(isa.assemble(example.text)).run(example.inputs, example.scalars)
+        (exact,) = machine.load(assembler.assemble(example.text)).run(example.inputs, example.scalars)
         assert exact.ravel().tolist() == [5.0, 13.0], exact
         a, b = (np.array([[1.0, 3.0]], np.float16).reshape(x.shape) for x in example.inputs[:1] * 2)
-        (half,) = machine.load(isa.assemble(halves)).run([a, b], example.scalars)
+        (half,) = machine.load(assembler.assemble(halves)).run([a, b], example.scalars)
         assert half.tolist() == np.hypot(a.astype(np.float32), b.astype(np.float32)).astype(np.float16).tolist(), half
 assert "math.hypot" in RULES  # what a body of linalg calls it
 assert "VHYPOT" in manual.render()
@@ -76,7 +76,7 @@ def test_a_row_and_a_kernel_make_an_operation(tmp_path: Path) -> None:
 
 def test_only_kernels_name_operations_on_strips() -> None:
     """Beside those by which transfers and sums combine elements: copy, add, multiply, least, greatest."""
-    names = {header.strip_name(row) for row in table.STRIPS}
+    names = {c_header.strip_name(row) for row in instruction_table.STRIPS}
     source = PACKAGE / "machine" / "src"
     kernels = {path for path in source.rglob("*.*") if path.parent.name == "kernels"}
     assert {name for path in kernels for name in re.findall(r"\bOp::(\w+)", path.read_text())} <= names | {"Count", "Name"}

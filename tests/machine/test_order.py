@@ -177,11 +177,12 @@ def test_merges(fast, checked, kind, a, b):
     ],
 )
 def test_what_the_assembler_refuses(line, replacement, message):
-    from ftm_backend import isa
+    from ftm_backend import assembler
+    from ftm_backend.ir import asm
 
     text = merge_program(1, 2, 2).replace("@in b0, i64", "@in b0, i32" if line == "am, i64" else "@in b0, i64")
-    with pytest.raises(isa.AsmError, match=message):
-        isa.assemble(text.replace(line, replacement))
+    with pytest.raises(asm.AsmError, match=message):
+        assembler.assemble(text.replace(line, replacement))
 
 
 def test_what_the_machine_refuses(fast):

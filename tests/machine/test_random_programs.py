@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ftm_backend import isa
+from ftm_backend import assembler
 from ftm_backend.machine import Machine
 
 BINARY = ["VADD", "VSUB", "VMUL", "VMIN", "VMAX"]
@@ -148,7 +148,7 @@ def test_modes_and_cores_agree():
     machines = [Machine(cores=c, checked=k) for c, k in ((1, False), (1, True), (3, False), (2, True))]
     data = np.random.default_rng(9).uniform(-1, 1, 4 * ROWS * COLUMNS).astype(np.float32)
     for seed in range(60):
-        image = isa.assemble(Writer(seed).text())
+        image = assembler.assemble(Writer(seed).text())
         first, *others = ([array.copy() for array in m.load(image).run([data], [0.75])] for m in machines)
         for other in others:
             for a, b in zip(first, other, strict=True):

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from ftm_backend import isa
+from ftm_backend import assembler
 from ftm_backend.machine import Machine, MachineError
 from ftm_backend.machine.emulator import Interrupted
 from machine.machine_programs import run_text
@@ -78,7 +78,7 @@ def test_the_limit_frees_those_who_wait_for_an_endless_core():
 def test_an_interrupt_stops_a_run_and_what_waits_behind_it(cores):
     with Machine(cores=cores) as machine:
         x = np.arange(4, dtype=np.float32)
-        program = machine.load(isa.assemble(LOOP))
+        program = machine.load(assembler.assemble(LOOP))
         jobs = [program.submit([x], donate=[0]) for _ in range(2)]
         time.sleep(0.05)
         assert not jobs[0].done()
@@ -98,7 +98,7 @@ def test_a_run_that_has_written_over_an_input_goes_on():
     )
     with Machine(cores=1) as machine:
         x = np.ones(4, np.float32)
-        job = machine.load(isa.assemble(text)).submit([x], donate=[0])
+        job = machine.load(assembler.assemble(text)).submit([x], donate=[0])
         time.sleep(0.05)
         assert not job.done()
         job.interrupt()
@@ -107,7 +107,7 @@ def test_a_run_that_has_written_over_an_input_goes_on():
 
 def test_ctrl_c_ends_a_run():
     with Machine(cores=2) as machine:
-        program = machine.load(isa.assemble(LOOP))
+        program = machine.load(assembler.assemble(LOOP))
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         begin = time.monotonic()
         with pytest.raises(KeyboardInterrupt):

@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ftm_backend import driver, isa
-from ftm_backend.machine import Machine, presets
-from ftm_backend.machine.presets import MachineParameters
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.options import Options
+from ftm_backend.target import presets
+from ftm_backend.target.presets import MachineParameters
 from midend.contraction_programs import assembly
 
 M7032 = presets.load("m7032")
@@ -207,7 +208,7 @@ class Case:
 
 def linalg(case: Case) -> str:
     """The text that the midend takes."""
-    return driver.run_from("trace", case.trace(), "linalg", Options())
+    return driver.run_from("trace", case.trace(), "linalg", CompileOptions())
 
 
 def bits(x: Tensor) -> np.ndarray:
@@ -221,7 +222,7 @@ def check(case: Case, machine: MachineParameters, cores: list[int], inputs: list
     """Compares with the CPU in checked mode on each number of cores; gives the assembly."""
     inputs = case.inputs() if inputs is None else inputs
     text = assembly(linalg(case), machine)
-    image = isa.assemble(text)
+    image = assembler.assemble(text)
     wanted = case.eager(inputs, given)
     for count in cores:
         with Machine(cores=count, checked=True) as emulator:
@@ -245,7 +246,7 @@ def joined(case: Case, machine: MachineParameters = M7032) -> list[str]:
     value = pipeline.FUNCTION.read(linalg(case), machine)
     for step in pipeline.PASSES:
         value = step.run(value, machine)
-        if step.name == "join-attention":
+        if step.name == "fuse-attention":
             break
     return [kernel.kind for kernel in value.kernels]
 

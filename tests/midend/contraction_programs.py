@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ftm_backend import codegen, isa
-from ftm_backend.machine import Machine, presets
-from ftm_backend.machine.presets import MachineParameters
+from ftm_backend import assembler, codegen
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
+from ftm_backend.target import presets
+from ftm_backend.target.presets import MachineParameters
 
 HOST = presets.load("host")
 SMALL = replace(HOST, am_bytes=16 * 1024, sm_bytes=4 * 1024)
@@ -36,7 +37,7 @@ def assembly(text: str, machine: MachineParameters = HOST) -> str:
 def run(text: str, inputs: Sequence[np.ndarray], machine: MachineParameters = HOST, cores: int = 2) -> list[np.ndarray]:
     """Results of linalg ``text`` on ``inputs``, computed by the checked emulator."""
     with Machine(cores=cores, checked=True) as emulator:
-        return emulator.load(isa.assemble(assembly(text, machine))).run(list(inputs), [])
+        return emulator.load(assembler.assemble(assembly(text, machine))).run(list(inputs), [])
 
 
 def zeros(name: str, shape: Sequence[int], dtype: str) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ftm_backend import codegen, isa, mlir
-from ftm_backend.machine import Machine, presets
+from ftm_backend import assembler, codegen, mlir
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
+from ftm_backend.target import presets
 from midend import reference
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -41,7 +42,7 @@ def run(
 ) -> list[np.ndarray]:
     """Results of the compiled program on the emulator."""
     machine = replace(machine or presets.load("host"), cores=cores)
-    image = isa.assemble(stages(text, machine)["asm"])
+    image = assembler.assemble(stages(text, machine)["asm"])
     emulator = Machine(cores=cores, checked=checked)
     program = emulator.load(image)
     return [np.asarray(r) for r in program.run([np.array(a, order="C") for a in inputs], list(scalars))]

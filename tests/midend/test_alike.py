@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from ftm_backend import driver
-from ftm_backend.midend import alike
-from ftm_backend.options import Options
-from ftm_backend.recent import Recent
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.lru import LRUCache
+from ftm_backend.midend.transforms.fusion import fusion_cache
 from midend.test_share_kernels import STEPS
 from ops import capture
 
@@ -45,7 +45,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = STEPS
 
 
 def grouped(trace: str, machine: str) -> str:
-    text = driver.run_from("trace", trace, "order-kernels", Options(machine=machine, cores=2))
+    text = driver.run_from("trace", trace, "schedule-kernels", CompileOptions(machine=machine, cores=2))
     assert isinstance(text, str)
     return text
 
@@ -56,7 +56,7 @@ def test_known_answers_give_the_same_kernels(machine: str, monkeypatch: pytest.M
     driver.forget()
     after_others = [grouped(trace, machine) for trace in traces.values()]
     again = [grouped(trace, machine) for trace in traces.values()]
-    monkeypatch.setattr(alike, "_ANSWERS", Recent(0))
+    monkeypatch.setattr(fusion_cache, "_ANSWERS", LRUCache(0))
     alone = [grouped(trace, machine) for trace in traces.values()]
     assert after_others == alone
     assert again == alone
@@ -64,12 +64,12 @@ def test_known_answers_give_the_same_kernels(machine: str, monkeypatch: pytest.M
 
 def test_equal_layers_ask_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Hashable] = []
-    ask = alike.Alike.ask
+    ask = fusion_cache.FusionCache.ask
 
-    def noted(self: alike.Alike, question: Hashable, find: Callable[[], bool]) -> tuple[bool, int]:
+    def noted(self: fusion_cache.FusionCache, question: Hashable, find: Callable[[], bool]) -> tuple[bool, int]:
         return ask(self, question, lambda: found.append(question) or find())
 
-    monkeypatch.setattr(alike.Alike, "ask", noted)
+    monkeypatch.setattr(fusion_cache.FusionCache, "ask", noted)
     step, (x, w, *_) = PROGRAMS["layers"]
     counts = []
     for layers in (3, 9):

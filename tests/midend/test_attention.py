@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from ftm_backend import driver
-from ftm_backend.machine import cycles, presets
-from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.attentions import lower as attention
-from ftm_backend.midend.attentions.form import Attention
-from ftm_backend.midend.attentions.plan import AttentionPlan, attention_plan
-from ftm_backend.options import Options
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.midend.lowering.attention import forward as attention
+from ftm_backend.midend.schedule.attention.forward_tiling import AttentionTiling, attention_plan
+from ftm_backend.midend.schedule.attention.match_forward import AttentionPattern
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
+from ftm_backend.target.presets import MachineParameters
 from midend.attention_programs import CASES, M7032, TIGHT, Case, check, joined, linalg
 from midend.contraction_programs import assembly
 
@@ -34,9 +35,9 @@ def test_attention(name: str, cores: int) -> None:
 @pytest.mark.parametrize(("m", "n", "parts"), [(16, 8, 1), (16, 8, 2), (16, 41, 3), (33, 41, 1), (12, 7, 3), (33, 8, 1), (5, 41, 2)])
 @pytest.mark.parametrize("name", ["plain", "all", "result as columns", "keys as columns", "bf16"])
 def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, name: str, m: int, n: int, parts: int) -> None:
-    def plan(form: Attention, machine: MachineParameters) -> AttentionPlan:
+    def plan(form: AttentionPattern, machine: MachineParameters) -> AttentionTiling:
         blocks = -(-form.extents[-4] // m)
-        return AttentionPlan(m, n, min(parts, blocks), "am", 6 * -(-blocks // parts), 1.0)
+        return AttentionTiling(m, n, min(parts, blocks), "am", 6 * -(-blocks // parts), 1.0)
 
     monkeypatch.setattr(attention, "attention_plan", plan)
     check(CASES[name], M7032, [1, 2, 3, 4, 8])
@@ -70,7 +71,7 @@ def test_weights_that_are_wanted_stay_in_memory() -> None:
     weights = next(line.split()[0] for line in trace.splitlines() if "_softmax" in line)
     result = trace.splitlines()[-1].split()[-1]
     text = driver.run_from(
-        "trace", trace.replace(f"return {result}", f"return {result}, {weights}"), "join-attention", Options(machine="m7032")
+        "trace", trace.replace(f"return {result}", f"return {result}, {weights}"), "fuse-attention", CompileOptions(machine="m7032")
     )
     assert '"attention"' not in text
 
@@ -82,9 +83,9 @@ def test_a_head_too_wide_for_the_chip_is_left() -> None:
 @pytest.mark.parametrize("tokens", [64, 100, 128, 200, 256, 512, 700])
 @pytest.mark.parametrize("cores", [1, 8])
 def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPatch, tokens: int, cores: int) -> None:
-    plans: list[AttentionPlan] = []
+    plans: list[AttentionTiling] = []
 
-    def noted(form: Attention, machine: MachineParameters) -> AttentionPlan | None:
+    def noted(form: AttentionPattern, machine: MachineParameters) -> AttentionTiling | None:
         found = attention_plan(form, machine)
         plans.extend([found] if found else [])
         return found
@@ -93,5 +94,5 @@ def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPa
     machine = replace(M7032, cores=cores)
     for dtype in ("f32", "f64"):
         text = assembly(linalg(Case(batch=1, heads=12, m=tokens, n=tokens, d=64, v=64, dtype=dtype)), machine)
-        charged = cycles.model(text, machine=machine, cores=cores).cycles
+        charged = cycle_model.model(text, machine=machine, cores=cores).cycles
         assert 0.9 < plans[-1].cycles / charged < 1.1

@@ -8,14 +8,15 @@ from dataclasses import replace
 import pytest
 
 from ftm_backend import driver
-from ftm_backend.machine import cycles, presets
-from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.attentions import backward as attention_backward
-from ftm_backend.midend.attentions.backward_exchange import TeamSizes
-from ftm_backend.midend.attentions.backward_form import AttentionBackward
-from ftm_backend.midend.attentions.backward_phase import Sizes
-from ftm_backend.midend.attentions.backward_plan import BackwardPlan, backward_plan
-from ftm_backend.options import Options
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.midend.lowering.attention import backward as attention_backward
+from ftm_backend.midend.lowering.attention.backward_exchange import TeamSizes
+from ftm_backend.midend.lowering.attention.backward_pass import PassSizes
+from ftm_backend.midend.schedule.attention.backward_multipass_tiling import MultipassTiling, backward_plan
+from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
+from ftm_backend.target.presets import MachineParameters
 from midend.attention_programs import CASES as FORWARD
 from midend.attention_programs import M7032, Case, check, joined, linalg
 from midend.contraction_programs import assembly
@@ -42,11 +43,11 @@ def test_gradients(name: str, cores: int) -> None:
 @pytest.mark.parametrize(("queries", "keys"), [((16, 8), (41, 33)), ((33, 41), (8, 16)), ((12, 7), (7, 12)), ((33, 8), (41, 5))])
 @pytest.mark.parametrize("name", ["plain", "all", "keys as columns", "bf16"])
 def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, name: str, queries: tuple[int, int], keys: tuple[int, int]) -> None:
-    first, last = Sizes(*queries, "am"), Sizes(*keys, "am")
+    first, last = PassSizes(*queries, "am"), PassSizes(*keys, "am")
     monkeypatch.setattr(
         attention_backward,
         "backward_plan",
-        lambda form, machine, cores: BackwardPlan((first, last) if form.linear else (first, first, last), 1.0),
+        lambda form, machine, cores: MultipassTiling((first, last) if form.linear else (first, first, last), 1.0),
     )
     check(CASES[name], M7032, [1, 2, 3, 4, 8])
 
@@ -55,11 +56,11 @@ def of_teams(monkeypatch: pytest.MonkeyPatch, keys: int, queries: int, cores: in
     """Has teams of so many cores make the gradients of so many keys; fewer cores in phases."""
     held = -(-keys // cores)
     team = TeamSizes(held, queries, -(-keys // held), max(1, 8 // cores), slots)
-    phase = Sizes(16, 16, "am")
+    phase = PassSizes(16, 16, "am")
     monkeypatch.setattr(
         attention_backward,
         "backward_plan",
-        lambda form, machine, cores: BackwardPlan((phase, phase) if form.linear else (phase, phase, phase), 1.0, team),
+        lambda form, machine, cores: MultipassTiling((phase, phase) if form.linear else (phase, phase, phase), 1.0, team),
     )
 
 
@@ -116,7 +117,7 @@ def test_thin_and_empty(sizes: dict[str, int]) -> None:
 def test_slopes_that_are_wanted_stay_in_memory() -> None:
     trace = Case(backward=True).trace()
     slopes = next(line.split()[0] for line in trace.splitlines() if "_softmax_backward" in line)
-    text = driver.run_from("trace", trace.replace("  return ", f"  return {slopes}, "), "join-attention", Options(machine="m7032"))
+    text = driver.run_from("trace", trace.replace("  return ", f"  return {slopes}, "), "fuse-attention", CompileOptions(machine="m7032"))
     assert "attention-backward" not in text
 
 
@@ -126,17 +127,17 @@ def test_result_and_gradients_are_a_kernel_each(name: str, cores: int) -> None:
     case = replace(CASES[name], both=True)
     assert joined(case) == ["attention", "attention-backward"]
     check(case, replace(TIGHT, cores=cores), [cores])
-    text = driver.run_from("trace", case.trace(), "join-attention", Options(machine="m7032"))
-    assert driver.run_from("join-attention", text, "join-attention", Options(machine="m7032")) == text
+    text = driver.run_from("trace", case.trace(), "fuse-attention", CompileOptions(machine="m7032"))
+    assert driver.run_from("fuse-attention", text, "fuse-attention", CompileOptions(machine="m7032")) == text
 
 
 def test_weights_that_others_want_are_computed_again() -> None:
     trace = Case(backward=True, both=True).trace()
     weights = next(line.split()[0] for line in trace.splitlines() if "_softmax(" in line)
-    text = driver.run_from("trace", trace.replace("  return ", f"  return {weights}, "), "join-attention", Options(machine="m7032"))
+    text = driver.run_from("trace", trace.replace("  return ", f"  return {weights}, "), "fuse-attention", CompileOptions(machine="m7032"))
     kinds = [line.split('kind = "')[1].split('"')[0] for line in text.splitlines() if "kind = " in line]
     assert kinds[-1] == "attention-backward" and "attention" not in kinds
-    assert driver.run_from("join-attention", text, "join-attention", Options(machine="m7032")) == text
+    assert driver.run_from("fuse-attention", text, "fuse-attention", CompileOptions(machine="m7032")) == text
 
 
 def test_a_head_too_wide_for_the_chip_is_left() -> None:
@@ -146,9 +147,9 @@ def test_a_head_too_wide_for_the_chip_is_left() -> None:
 @pytest.mark.parametrize("tokens", [100, 256, 384, 512, 700])
 @pytest.mark.parametrize("cores", [1, 3, 8])
 def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPatch, tokens: int, cores: int) -> None:
-    plans: list[BackwardPlan] = []
+    plans: list[MultipassTiling] = []
 
-    def noted(form: AttentionBackward, machine: MachineParameters, cores: int) -> BackwardPlan | None:
+    def noted(form: AttentionBackwardPattern, machine: MachineParameters, cores: int) -> MultipassTiling | None:
         found = backward_plan(form, machine, cores)
         plans.extend([found] if found else [])
         return found
@@ -157,5 +158,5 @@ def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPa
     machine = replace(M7032, cores=cores)
     for dtype in ("f32", "f64"):
         text = assembly(linalg(Case(batch=1, heads=12, m=tokens, n=tokens, d=64, v=64, dtype=dtype, backward=True)), machine)
-        charged = cycles.model(text, machine=machine, cores=cores).cycles
+        charged = cycle_model.model(text, machine=machine, cores=cores).cycles
         assert 0.93 < plans[-1].cycles / charged < 1.07

@@ -11,10 +11,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import codegen, driver, isa
-from ftm_backend.machine import Machine, presets
+from ftm_backend import assembler, codegen, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.options import Options
+from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE
 from ops.arrays import from_numpy, to_numpy
 
@@ -73,7 +74,7 @@ class Pool:
 
 @lru_cache
 def compiled(pool: Pool, cores: int) -> str:
-    text = driver.run_from("trace", pool.trace(), "linalg", Options(machine="m7032", cores=cores))
+    text = driver.run_from("trace", pool.trace(), "linalg", CompileOptions(machine="m7032", cores=cores))
     machine = replace(M7032, cores=cores)
     return str(codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(text, machine), machine), machine))
 
@@ -81,7 +82,7 @@ def compiled(pool: Pool, cores: int) -> str:
 def check(pool: Pool, text: str, cores: int) -> None:
     x, grad, *wanted = pool.reference()
     with Machine(cores=cores, checked=True) as emulator:
-        found = emulator.load(isa.assemble(text)).run([x, grad], [])
+        found = emulator.load(assembler.assemble(text)).run([x, grad], [])
     for got, expected in zip(found, wanted, strict=True):
         near = TOLERANCE[pool.dtype]
         torch.testing.assert_close(*(from_numpy(a, DTYPES[pool.dtype]).double() for a in (got, expected)), rtol=near, atol=near)

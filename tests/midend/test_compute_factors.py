@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from ftm_backend import codegen, driver, isa
-from ftm_backend.machine import Machine, cycles, presets
-from ftm_backend.midend import compute_factors, pipeline
-from ftm_backend.midend.program import Program
-from ftm_backend.options import Options
+from ftm_backend import assembler, codegen, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
+from ftm_backend.midend import pipeline
+from ftm_backend.midend.kernel_ir.program import KernelProgram
+from ftm_backend.midend.transforms.fusion import fuse_gemm_prologue
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE
 from ops.arrays import from_numpy, to_numpy
 
@@ -96,24 +99,26 @@ class Product:
         return "trace\n  " + "\n  ".join([*numbered, f"return {returned}"]) + "\n"
 
 
-def planned(product: Product, cores: int, machine: presets.MachineParameters = M7032) -> Program:
+def planned(product: Product, cores: int, machine: presets.MachineParameters = M7032) -> KernelProgram:
     """The program before its kernels are lowered."""
     machine = replace(machine, cores=cores)
-    value = pipeline.FUNCTION.read(driver.run_from("trace", product.trace(), "linalg", Options(machine="m7032", cores=cores)), machine)
+    value = pipeline.FUNCTION.read(
+        driver.run_from("trace", product.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)), machine
+    )
     for step in pipeline.PASSES[:-1]:
         value = step.run(value, machine)
-    assert isinstance(value, Program)
+    assert isinstance(value, KernelProgram)
     return value
 
 
-def compiled(program: Program) -> str:
+def compiled(program: KernelProgram) -> str:
     machine = program.kernels[0].machine
     return str(codegen.pipeline.run(pipeline.PASSES[-1].run(program, machine), machine))
 
 
 def check(product: Product, text: str, cores: int) -> None:
     with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(isa.assemble(text)).run([to_numpy(t) for t in product.inputs()], [])
+        (got,) = emulator.load(assembler.assemble(text)).run([to_numpy(t) for t in product.inputs()], [])
     wanted = product.reference()
     tolerance = TOLERANCE[product.dtype] * max(float(wanted.abs().max()), 1.0)
     torch.testing.assert_close(from_numpy(np.asarray(got), DTYPES[product.dtype]).double(), wanted, rtol=0, atol=tolerance)
@@ -138,8 +143,8 @@ def test_every_factor(name: str, cores: int, monkeypatch: pytest.MonkeyPatch) ->
     def fits(kernel: object, product: object, machine: object) -> bool:
         return pays(kernel, product, machine) or True  # type: ignore[arg-type]
 
-    pays = compute_factors._pays
-    monkeypatch.setattr(compute_factors, "_pays", fits)
+    pays = fuse_gemm_prologue._pays
+    monkeypatch.setattr(fuse_gemm_prologue, "_pays", fits)
     program = planned(CASES[name], cores)
     assert any(kernel.kind == "computed" for kernel in program.kernels) == (cores > 1)
     text = compiled(program)
@@ -150,7 +155,7 @@ def test_every_factor(name: str, cores: int, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["transposed", "a network's first weights"])
 def test_every_type(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compute_factors, "_pays", lambda *_: True)
+    monkeypatch.setattr(fuse_gemm_prologue, "_pays", lambda *_: True)
     product = replace(CASES[name], dtype=dtype)
     check(product, compiled(planned(product, 3)), 3)
 
@@ -158,7 +163,7 @@ def test_every_type(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("kilobytes", [40, 96])
 @pytest.mark.parametrize("name", CASES)
 def test_small_scratchpads(name: str, kilobytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compute_factors, "_pays", lambda *_: True)
+    monkeypatch.setattr(fuse_gemm_prologue, "_pays", lambda *_: True)
     check(CASES[name], compiled(planned(CASES[name], 3, replace(M7032, am_bytes=kilobytes * 1024))), 3)
 
 
@@ -168,7 +173,7 @@ def test_a_network_s_first_weights_pay() -> None:
     program = planned(product, 8)
     assert program.kernels[0].kind == "computed"
     (kernel,) = [k for k in program.kernels if k.kind == "computed"]
-    plan = compute_factors.computed_schedule(kernel.aligned, kernel.statements[:-1], kernel.machine).plan
+    plan = fuse_gemm_prologue.computed_schedule(kernel.aligned, kernel.statements[:-1], kernel.machine).plan
     text = compiled(program)
-    (charged,) = [k.cycles for k in cycles.model(text, machine="m7032", cores=8).kernels if k.name == "kernel_0"]
+    (charged,) = [k.cycles for k in cycle_model.model(text, machine="m7032", cores=8).kernels if k.name == "kernel_0"]
     assert 0.9 <= plan.cycles / charged <= 1.1

@@ -8,14 +8,17 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import codegen, driver, isa
-from ftm_backend.machine import Machine, cycles, presets
-from ftm_backend.midend import compute_images, pipeline
-from ftm_backend.midend.contractions.form import product_in
-from ftm_backend.midend.contractions.panel_plan import PanelPlan
-from ftm_backend.midend.contractions.schedule import computed_schedule
-from ftm_backend.midend.program import Program
-from ftm_backend.options import Options
+from ftm_backend import assembler, codegen, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
+from ftm_backend.midend import pipeline
+from ftm_backend.midend.kernel_ir.program import KernelProgram
+from ftm_backend.midend.schedule.gemm.contraction import product_in
+from ftm_backend.midend.schedule.gemm.operand_roles import computed_schedule
+from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
+from ftm_backend.midend.transforms.fusion import fuse_conv_prologue
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE
 from ops.arrays import from_numpy, to_numpy
 
@@ -107,24 +110,24 @@ class Block:
         return "trace\n  " + "\n  ".join(lines) + "\n"
 
 
-def planned(block: Block, machine: presets.MachineParameters = M7032) -> Program:
+def planned(block: Block, machine: presets.MachineParameters = M7032) -> KernelProgram:
     """The program before its kernels are lowered."""
-    text = driver.run_from("trace", block.trace(), "linalg", Options(machine=machine.name))
+    text = driver.run_from("trace", block.trace(), "linalg", CompileOptions(machine=machine.name))
     value = pipeline.FUNCTION.read(text, machine)
     for step in pipeline.PASSES[:-1]:
         value = step.run(value, machine)
-    assert isinstance(value, Program)
+    assert isinstance(value, KernelProgram)
     return value
 
 
-def compiled(program: Program) -> str:
+def compiled(program: KernelProgram) -> str:
     machine = program.kernels[0].machine
     return str(codegen.pipeline.run(pipeline.PASSES[-1].run(program, machine), machine))
 
 
 def check(block: Block, text: str, cores: int) -> None:
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(isa.assemble(text)).run([to_numpy(t) for t in block.tensors()], [])
+        got = emulator.load(assembler.assemble(text)).run([to_numpy(t) for t in block.tensors()], [])
     for number, (result, wanted) in enumerate(zip(got, block.reference(), strict=True)):
         tolerance = 40 * TOLERANCE[block.dtype] * max(float(wanted.nan_to_num(0, 0, 0).abs().max()), 1.0)
         seen = from_numpy(result, DTYPES[block.dtype]).double()
@@ -148,10 +151,10 @@ BLOCKS = {
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It always pays."""
-    monkeypatch.setattr(compute_images, "_pays", lambda *_: True)
+    monkeypatch.setattr(fuse_conv_prologue, "_pays", lambda *_: True)
 
 
-def image_is_made(program: Program) -> bool:
+def image_is_made(program: KernelProgram) -> bool:
     """Whether a kernel makes what the second convolution multiplies, and writes it."""
     return not any(kernel.kind == "computed" for kernel in program.kernels)
 
@@ -192,11 +195,11 @@ def test_a_network_of_large_images_pays() -> None:
     program = planned(Block((8, 64, 56, 56), 64, more=0))
     (image,) = (k.outputs[0].shape for k in program.kernels if k.kind == "summed")
     assert sum(value.shape == image for kernel in program.kernels for value in kernel.outputs) == 4  # both results and their gradients
-    charged = {k.name: k.cycles for k in cycles.model(compiled(program), machine="m7032", cores=8).kernels}
+    charged = {k.name: k.cycles for k in cycle_model.model(compiled(program), machine="m7032", cores=8).kernels}
     computed = [function for function in program.functions if function.kernel.kind == "computed"]
     assert len(computed) == 2
     for function in computed:
         kernel = function.kernel
         chosen = computed_schedule(kernel.aligned, kernel.statements[: product_in(kernel.statements)], M7032)
-        assert chosen is not None and isinstance(chosen.plan, PanelPlan)
+        assert chosen is not None and isinstance(chosen.plan, PanelSchedule)
         assert 0.95 <= chosen.plan.cycles / charged[function.name] <= 1.05

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ftm_backend.machine import presets
-from ftm_backend.machine.presets import ELEMENT_BYTES, MachineParameters
-from ftm_backend.midend.contractions.tiling import Operand, Plan, Problem, cuts, plan
+from ftm_backend.midend.schedule.gemm.tiling import GemmTiling, OperandTraffic, TilingProblem, cuts, plan
+from ftm_backend.target import presets
+from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
 SHAPES = [
     (1, 1, 1),
@@ -27,21 +27,21 @@ SHAPES = [
 
 def matmul(
     m: int, n: int, k: int, batch: tuple[int, ...] = (), trans_a: bool = False, trans_b: bool = False, dtype: str = "f32"
-) -> Problem:
+) -> TilingProblem:
     """A product of row-major matrices."""
-    return Problem(
+    return TilingProblem(
         batch,
         (m,),
         (n,),
         (k,),
-        Operand(dtype, (m, 0) if trans_a else (0, k)),
-        Operand(dtype, (k, 0) if trans_b else (0, n)),
-        Operand(dtype, (0, n)),
+        OperandTraffic(dtype, (m, 0) if trans_a else (0, k)),
+        OperandTraffic(dtype, (k, 0) if trans_b else (0, n)),
+        OperandTraffic(dtype, (0, n)),
         dtype,
     )
 
 
-def used(chosen: Plan, problem: Problem) -> tuple[int, int]:
+def used(chosen: GemmTiling, problem: TilingProblem) -> tuple[int, int]:
     """Bytes of SM and AM that a plan's tiles take."""
     item = ELEMENT_BYTES[problem.a.dtype]
     k_tiles = chosen.k.blocks

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ftm_backend.machine import cycles
-from ftm_backend.midend.contractions.panels import Panels
-from ftm_backend.midend.contractions.split_panels import SplitPanels
+from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
+from ftm_backend.midend.lowering.gemm.split_k import SplitKPanels
+from ftm_backend.perf_model import cycle_model
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from target_convolutions import DIRECTIONS, compiled, convolutions
@@ -22,17 +22,17 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """Cycles by the name of each kernel of panels that is lowered."""
     found: dict[str, float] = {}
 
-    def watch(kind: type[Panels]) -> None:
+    def watch(kind: type[PanelLoop]) -> None:
         build = kind.build
 
-        def noted(self: Panels) -> Any:
+        def noted(self: PanelLoop) -> Any:
             found[self.kernel.name] = self.plan.cycles
             return build(self)
 
         monkeypatch.setattr(kind, "build", noted)
 
-    watch(Panels)
-    watch(SplitPanels)
+    watch(PanelLoop)
+    watch(SplitKPanels)
     return found
 
 
@@ -43,7 +43,9 @@ def test_estimates_are_what_the_cycle_model_charges(direction: str, planned: dic
     for row in convolutions((32,)):
         if row.direction == direction:
             planned.clear()
-            charged = {kernel.name: kernel.cycles for kernel in cycles.model(compiled(row), machine=row.machine, cores=row.cores).kernels}
+            charged = {
+                kernel.name: kernel.cycles for kernel in cycle_model.model(compiled(row), machine=row.machine, cores=row.cores).kernels
+            }
             off += [abs(estimate / charged[name] - 1) for name, estimate in planned.items() if name in charged]
     assert len(off) >= 11, "a convolution is a kernel of panels"
     assert np.median(off) < 0.05

@@ -4,7 +4,7 @@ Kernels that take 20,000 cycles (11 microseconds) or more agree within 10%, but 
 Shorter ones end before scalar work around transfers, which plans count on average, is forgotten: one in five may be outside 10%, and all are
 within 25%.
 
-Plans do not know which values lie in GSM (`keep-in-gsm` decides it when all kernels are planned), so kernels here are programs of their own.
+Plans do not know which values lie in GSM (`promote-to-gsm` decides it when all kernels are planned), so kernels here are programs of their own.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 
 from ftm_backend import driver
-from ftm_backend.machine import cycles, presets
-from ftm_backend.midend.contractions.panels import Panels
-from ftm_backend.midend.contractions.split_panels import SplitPanels
-from ftm_backend.options import Options
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
+from ftm_backend.midend.lowering.gemm.split_k import SplitKPanels
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 from midend.contraction_programs import assembly, einsum
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -43,11 +44,11 @@ class Noted:
         self.cycles: dict[str, float] = {}
         self.short: list[float] = []
         self.long: list[float] = []
-        for kind in (Panels, SplitPanels):
+        for kind in (PanelLoop, SplitKPanels):
             monkeypatch.setattr(kind, "build", self._watched(kind.build))
 
     def _watched(self, build: Any) -> Any:
-        def noted(panels: Panels) -> Any:
+        def noted(panels: PanelLoop) -> Any:
             self.cycles[panels.b.kernel.name] = panels.plan.cycles
             return build(panels)
 
@@ -55,7 +56,7 @@ class Noted:
 
     def compare(self, text: str, cores: int) -> None:
         """Compares what was planned since the last time with what is charged for ``text``."""
-        for kernel in cycles.model(text, machine=replace(M7032, cores=cores), cores=cores).kernels:
+        for kernel in cycle_model.model(text, machine=replace(M7032, cores=cores), cores=cores).kernels:
             if kernel.name in self.cycles:
                 charged = kernel.cycles / kernel.calls
                 (self.short if charged < SHORT else self.long).append(abs(self.cycles[kernel.name] / charged - 1))
@@ -99,5 +100,5 @@ def test_convolutions(direction: str, images: int, side: int, noted: Noted) -> N
     """Gradients of the input are stored between zeros where windows have gaps, which is what the plan has to know."""
     for row in convolutions((side,), images):
         if row.direction == direction:
-            noted.compare(driver.run_from("trace", row.trace(), "asm", Options(machine=row.machine, cores=row.cores)), row.cores)
+            noted.compare(driver.run_from("trace", row.trace(), "asm", CompileOptions(machine=row.machine, cores=row.cores)), row.cores)
     noted.check(8)

@@ -8,12 +8,16 @@ import math
 import pytest
 import torch
 
-from ftm_backend import driver, isa
-from ftm_backend.machine import Machine, cycles, presets
-from ftm_backend.midend import finish_folds, fold_windows, pipeline
-from ftm_backend.midend.contractions import folds
-from ftm_backend.midend.kernel import Grouped
-from ftm_backend.options import Options
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
+from ftm_backend.midend import pipeline
+from ftm_backend.midend.kernel_ir.kernel import KernelModule
+from ftm_backend.midend.lowering.gemm import col2im
+from ftm_backend.midend.transforms.fusion import fuse_col2im_epilogue
+from ftm_backend.midend.transforms.tensor import conv_transpose_to_col2im
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE
 from midend.test_folds import SHAPES, convolution, gradient
 from ops.arrays import from_numpy, to_numpy
@@ -64,9 +68,9 @@ class Program:
 
 
 def check(program: Program, cores: int, machine: str = "m7032") -> str:
-    text = driver.run_from("trace", program.text, "asm", Options(machine=machine, cores=cores))
+    text = driver.run_from("trace", program.text, "asm", CompileOptions(machine=machine, cores=cores))
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(isa.assemble(text)).run([to_numpy(t) for t in program.tensors], [])
+        got = emulator.load(assembler.assemble(text)).run([to_numpy(t) for t in program.tensors], [])
     for result, wanted in zip(got, program.reference(), strict=True):
         seen = from_numpy(result, DTYPES[program.dtype]).double()
         finite = wanted[wanted.isfinite()].abs()
@@ -76,12 +80,12 @@ def check(program: Program, cores: int, machine: str = "m7032") -> str:
     return text
 
 
-def grouped(text: str) -> Grouped:
+def grouped(text: str) -> KernelModule:
     """The kernels behind the pass."""
-    value = pipeline.FUNCTION.read(driver.run_from("trace", text, "linalg", Options(machine="m7032", cores=8)), M7032)
-    for step in pipeline.PASSES[: 1 + [step.name for step in pipeline.PASSES].index("finish-folds")]:
+    value = pipeline.FUNCTION.read(driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032", cores=8)), M7032)
+    for step in pipeline.PASSES[: 1 + [step.name for step in pipeline.PASSES].index("fuse-col2im-epilogue")]:
         value = step.run(value, M7032)
-    assert isinstance(value, Grouped)
+    assert isinstance(value, KernelModule)
     return value
 
 
@@ -94,8 +98,8 @@ def moved(program: Program) -> int:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both passes always pay."""
-    monkeypatch.setattr(fold_windows, "_phases_cycles", lambda *_: math.inf)
-    monkeypatch.setattr(finish_folds, "_gain", lambda fold, user, moved, machine: float(len(moved)))
+    monkeypatch.setattr(conv_transpose_to_col2im, "_phases_cycles", lambda *_: math.inf)
+    monkeypatch.setattr(fuse_col2im_epilogue, "_gain", lambda fold, user, moved, machine: float(len(moved)))
 
 
 @pytest.mark.usefixtures("always")
@@ -149,19 +153,19 @@ def test_moved_where_it_pays() -> None:
     (fold,) = (k for k in kernels if k.kind == "fold")
     assert len(fold.statements) == 2
     assert not any(k.kind == "nest" for k in kernels)
-    plan = folds.planned(fold.statements, M7032)
+    plan = col2im.planned(fold.statements, M7032)
     assert plan is not None
-    profile = cycles.model(driver.run_from("trace", text, "asm", Options(machine="m7032", cores=8)), machine="m7032", cores=8)
+    profile = cycle_model.model(driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8)), machine="m7032", cores=8)
     assert plan.cycles == pytest.approx(sum(kernel.cycles for kernel in profile.kernels if kernel.flops), rel=0.12)
 
 
 def test_other_presets_have_no_such_kernels() -> None:
-    assert "FOLD" not in driver.run_from("trace", Program("3x3 by 2").text, "asm", Options(machine="host", cores=2))
+    assert "FOLD" not in driver.run_from("trace", Program("3x3 by 2").text, "asm", CompileOptions(machine="host", cores=2))
 
 
 def test_an_updated_tensor_is_read_when_it_is_complete(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """The gradient of a grouped convolution with strides is spread between zeros by an update, whose parts are written after the fold."""
-    monkeypatch.setattr(finish_folds, "_gain", lambda fold, user, moved, machine: float(len(moved)))
+    monkeypatch.setattr(fuse_col2im_epilogue, "_gain", lambda fold, user, moved, machine: float(len(moved)))
     backward = (
         "aten::convolution_backward(grad_output=%{}, input=%1, weight=%{}, bias_sizes=none, stride=[2,2], padding=[{}], dilation=[1,1], "
     )
@@ -184,7 +188,7 @@ def test_an_updated_tensor_is_read_when_it_is_complete(monkeypatch: pytest.Monke
     a, _, w, other, shortcut = (t.double() for t in inputs)
     wanted = torch.nn.grad.conv2d_input(shapes[1], w, a, 2, 1) + torch.nn.grad.conv2d_input(shapes[1], shortcut, other, 2, groups=2)
     with caplog.at_level(logging.INFO, "ftm_backend.driver"):
-        executable = driver.compile(text, Options(machine="m7002", cores=2))
+        executable = driver.compile(text, CompileOptions(machine="m7002", cores=2))
     assert not caplog.records, "nothing is undone"
     with Machine(cores=2, checked=True) as emulator:
         (found,) = emulator.load(executable.image).run([to_numpy(t) for t in inputs])

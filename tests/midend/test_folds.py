@@ -10,12 +10,16 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import driver, isa
-from ftm_backend.linalg.ir import Statement
-from ftm_backend.machine import Machine, cycles, presets
-from ftm_backend.midend import fold_windows, pipeline
-from ftm_backend.midend.contractions import folds, panel_plan, panel_sizes
-from ftm_backend.options import Options
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.function import Statement
+from ftm_backend.machine import Machine
+from ftm_backend.midend import pipeline
+from ftm_backend.midend.lowering.gemm import col2im
+from ftm_backend.midend.schedule.gemm import candidate_tile_sizes, panel_schedule
+from ftm_backend.midend.transforms.tensor import conv_transpose_to_col2im
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 
 M7032 = presets.load("m7032")
 KINDS = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -77,17 +81,17 @@ def gradient(name: str, dtype: str, transposed: bool = False) -> tuple[str, list
 
 
 def run(text: str, arrays: list[np.ndarray], dtype: str, cores: int, machine: str = "m7032", folds: bool = True) -> np.ndarray:
-    assembly = driver.run_from("trace", text, "asm", Options(machine=machine, cores=cores))
+    assembly = driver.run_from("trace", text, "asm", CompileOptions(machine=machine, cores=cores))
     assert "FOLD" in assembly or not folds
     with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(isa.assemble(assembly)).run(arrays, [])
+        (got,) = emulator.load(assembler.assemble(assembly)).run(arrays, [])
     return torch.from_numpy(got).view(torch.bfloat16).float().numpy() if dtype == "bf16" else got
 
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It always pays."""
-    monkeypatch.setattr(fold_windows, "_phases_cycles", lambda *_: math.inf)
+    monkeypatch.setattr(conv_transpose_to_col2im, "_phases_cycles", lambda *_: math.inf)
 
 
 @pytest.mark.usefixtures("always")
@@ -132,11 +136,11 @@ def test_transposed_convolution(name: str) -> None:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Blocks of few windows, so that they are rows of small images, too."""
-    caches = (folds._plan, panel_plan.fitting_plan, panel_plan._coarse)
+    caches = (col2im._plan, panel_schedule.fitting_plan, panel_schedule._coarse)
     for cache in caches:
         cache.cache_clear()
-    monkeypatch.setattr(panel_sizes, "LARGE_IMAGE", 0)
-    monkeypatch.setitem(panel_sizes.LARGEST, "n", 64)
+    monkeypatch.setattr(candidate_tile_sizes, "LARGE_IMAGE", 0)
+    monkeypatch.setitem(candidate_tile_sizes.LARGEST, "n", 64)
     yield
     for cache in caches:
         cache.cache_clear()
@@ -165,7 +169,7 @@ def test_few_windows_of_an_image_wait_as_they_lie(dtype: str, cores: int) -> Non
     """Where cores share them, their rows are put together on chip."""
     text, arrays, wanted = gradient("few windows", dtype)
     (made,) = folded(text)
-    plan = folds.planned([made], M7032)
+    plan = col2im.planned([made], M7032)
     assert plan is not None
     assert plan.piecewise
     got = run(text, arrays, dtype, cores)
@@ -174,9 +178,9 @@ def test_few_windows_of_an_image_wait_as_they_lie(dtype: str, cores: int) -> Non
 
 def folded(text: str) -> list[Statement]:
     """What the pass makes of a trace."""
-    linalg = driver.run_from("trace", text, "linalg", Options(machine="m7032"))
+    linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
     function = pipeline.FUNCTION.read(linalg, M7032)
-    for step in pipeline.PASSES[: 1 + [step.name for step in pipeline.PASSES].index("fold-windows")]:
+    for step in pipeline.PASSES[: 1 + [step.name for step in pipeline.PASSES].index("conv-transpose-to-col2im")]:
         function = step.run(function, M7032)
     return [item for item in function.body if isinstance(item, Statement) and item.op == "ftm.conv_transpose"]
 
@@ -206,7 +210,7 @@ def test_what_is_no_transposed_convolution_stays(text: str) -> None:
 
 def test_other_machines_keep_phases() -> None:
     text, *_ = gradient("3x3 by 2", "f32")
-    assert "FOLD" not in driver.run_from("trace", text, "asm", Options(machine="host", cores=2))
+    assert "FOLD" not in driver.run_from("trace", text, "asm", CompileOptions(machine="host", cores=2))
 
 
 @pytest.mark.parametrize(("side", "window", "stride"), [(28, 3, 2), (56, 1, 2), (14, 3, 2), (32, 3, 2)])
@@ -214,8 +218,8 @@ def test_a_plan_costs_what_is_charged(side: int, window: int, stride: int) -> No
     """Within 10%; where all is over soon, within 20%."""
     text = convolution(side, window, stride, backward=True)
     (made,) = folded(text)
-    plan = folds.planned([made], M7032)
+    plan = col2im.planned([made], M7032)
     assert plan is not None
-    profile = cycles.model(driver.run_from("trace", text, "asm", Options(machine="m7032", cores=8)), machine="m7032", cores=8)
+    profile = cycle_model.model(driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8)), machine="m7032", cores=8)
     charged = sum(kernel.cycles for kernel in profile.kernels if kernel.flops)
     assert plan.cycles == pytest.approx(charged, rel=0.1 if side > 14 else 0.2)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ftm_backend.machine import presets
+from ftm_backend.target import presets
 from midend.channel_programs import channels_backward
 from midend.harness import check, stages
 from midend.linalg_text import Function
@@ -31,7 +31,7 @@ def unary(op: str) -> str:
 
 
 def kernels(text: str) -> int:
-    return stages(text)["group-kernels"].count('"ftm.kernel"')
+    return stages(text)["fuse-ops"].count('"ftm.kernel"')
 
 
 def softmax(f: Function, x: str, rows: int, columns: int) -> str:
@@ -51,7 +51,7 @@ def test_softmax_is_one_kernel_with_one_load_and_one_store(rows, columns):
     check(text, [normal(rows, columns)])
     if rows > 1 and columns > 1:
         made = stages(text)
-        assert made["group-kernels"].count('"ftm.kernel"') == 1
+        assert made["fuse-ops"].count('"ftm.kernel"') == 1
         assert made["lower-kernels"].count("DLD ") == 1
         assert made["lower-kernels"].count("DST ") == 1
 
@@ -117,7 +117,7 @@ def test_channels_that_fill_scratchpad_but_for_a_third_are_read_once(cores):
     f = Function()
     text = f.text(channels_backward(f, 4, 9, 1500))
     made = stages(text, SMALL)
-    assert made["group-kernels"].count('"ftm.kernel"') == 1
+    assert made["fuse-ops"].count('"ftm.kernel"') == 1
     inputs = [normal(4, 9, 1500), normal(4, 9, 1500), 1e-4 * normal(9)]
     check(text, inputs, tolerance=1e-3, machine=SMALL, cores=cores)
 
@@ -126,7 +126,7 @@ def test_channels_that_fill_scratchpad_but_for_a_third_are_read_once(cores):
 def test_channels_are_held_while_they_fit(dtype, length, held):
     f = Function()
     text = f.text(channels_backward(f, 4, 9, length, dtype))
-    assert (stages(text, SMALL)["group-kernels"].count('"ftm.kernel"') == 1) == held
+    assert (stages(text, SMALL)["fuse-ops"].count('"ftm.kernel"') == 1) == held
     numbers = [normal(4, 9, length), normal(4, 9, length), 1e-4 * normal(9)]
     inputs = [a.astype({"f32": np.float32, "f64": np.float64}[dtype]) for a in numbers]
     check(text, inputs, tolerance=1e-3, machine=SMALL, cores=3)
@@ -187,11 +187,11 @@ def test_adamw_step_of_a_parameter_is_one_kernel(count):
     )
     text = f.text(p1, m1, v1)
     made = stages(text)
-    assert made["group-kernels"].count('"ftm.kernel"') == 1
+    assert made["fuse-ops"].count('"ftm.kernel"') == 1
     assert made["lower-kernels"].count("DLD ") == 4
     assert made["lower-kernels"].count("DST ") == 3
     for output, source in (("o0", "b0"), ("o1", "b1"), ("o2", "b2")):
-        assert f'[\\"{output}\\", \\"f32\\", [{count}], \\"{source}\\"]' in made["plan-buffers"]
+        assert f'[\\"{output}\\", \\"f32\\", [{count}], \\"{source}\\"]' in made["assign-buffers"]
     check(text, [normal(count), normal(count), np.abs(normal(count)), normal(count)], [1e-2])
 
 

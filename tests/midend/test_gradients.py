@@ -9,14 +9,17 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import driver, isa
-from ftm_backend.machine import Machine, cycles, presets
-from ftm_backend.midend import join_gradients, pipeline
-from ftm_backend.midend.contractions import folds
-from ftm_backend.midend.contractions.gradients_form import gradients_plan, read_gradients
-from ftm_backend.midend.contractions.schedule import schedule
-from ftm_backend.midend.kernel import Grouped
-from ftm_backend.options import Options
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
+from ftm_backend.midend import pipeline
+from ftm_backend.midend.kernel_ir.kernel import KernelModule
+from ftm_backend.midend.lowering.gemm import col2im
+from ftm_backend.midend.schedule.gemm.conv_backward_plan import gradients_plan, read_gradients
+from ftm_backend.midend.schedule.gemm.operand_roles import schedule
+from ftm_backend.midend.transforms.fusion import fuse_conv_backward
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 
 M7032 = presets.load("m7032")
 KINDS = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -75,13 +78,13 @@ def program(name: str, dtype: str = "f32") -> Program:
 
 
 def compiled(text: str, cores: int, machine: str = "m7032") -> str:
-    return driver.run_from("trace", text, "asm", Options(machine=machine, cores=cores))
+    return driver.run_from("trace", text, "asm", CompileOptions(machine=machine, cores=cores))
 
 
-def grouped(text: str) -> Grouped:
+def grouped(text: str) -> KernelModule:
     """The kernels that the pass finds."""
-    function = pipeline.FUNCTION.read(driver.run_from("trace", text, "linalg", Options(machine="m7032")), M7032)
-    for step in pipeline.PASSES[: [step.name for step in pipeline.PASSES].index("join-gradients")]:
+    function = pipeline.FUNCTION.read(driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), M7032)
+    for step in pipeline.PASSES[: [step.name for step in pipeline.PASSES].index("fuse-conv-backward")]:
         function = step.run(function, M7032)
     return function
 
@@ -94,12 +97,12 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
         found = read_gradients([*image.statements, *weights.statements], machine)
         return found is not None and gradients_plan(found, machine) is not None
 
-    monkeypatch.setattr(join_gradients, "_pays", pays)
-    monkeypatch.setattr("ftm_backend.midend.fold_windows._phases_cycles", lambda *_: float("inf"))
-    monkeypatch.setattr("ftm_backend.midend.split_sums._promising", lambda *_: False)
-    monkeypatch.setattr("ftm_backend.midend.turn_factors._order", lambda *_: [])
-    monkeypatch.setattr("ftm_backend.midend.contractions.folds.one_core", lambda *_: False)
-    monkeypatch.setattr("ftm_backend.midend.contractions.lower.one_core", lambda *_: False)
+    monkeypatch.setattr(fuse_conv_backward, "_pays", pays)
+    monkeypatch.setattr("ftm_backend.midend.transforms.tensor.conv_transpose_to_col2im._phases_cycles", lambda *_: float("inf"))
+    monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
+    monkeypatch.setattr("ftm_backend.midend.transforms.tensor.pack_operands._order", lambda *_: [])
+    monkeypatch.setattr("ftm_backend.midend.lowering.gemm.col2im.one_core", lambda *_: False)
+    monkeypatch.setattr("ftm_backend.midend.lowering.gemm.lower.one_core", lambda *_: False)
 
 
 def check(name: str, cores: int, dtype: str = "f32", machine: str = "m7032") -> None:
@@ -110,7 +113,7 @@ def check(name: str, cores: int, dtype: str = "f32", machine: str = "m7032") -> 
     (joined,) = [kernel for kernel in kernels if "FOLD" in kernel]
     assert sum("MM" in kernel for kernel in kernels) == 1 and "@map" in joined, "one kernel"
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(isa.assemble(text)).run(made.arrays, [0.9, 0.1])
+        got = emulator.load(assembler.assemble(text)).run(made.arrays, [0.9, 0.1])
     for mine, wanted in zip(got, made.wanted, strict=True):
         found = torch.from_numpy(mine).view(torch.bfloat16).float().numpy() if dtype == "bf16" else mine
         np.testing.assert_allclose(found, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * np.abs(wanted).max())
@@ -154,31 +157,31 @@ def test_a_plan_costs_what_is_charged_and_less_than_two_kernels(sizes: tuple[int
     image, weights = (next(k for k in made.kernels if k.kind == kind) for kind in ("fold", "contraction"))
     found = read_gradients([*image.statements, *weights.statements], M7032)
     assert found is not None
-    plan, one, other = gradients_plan(found, M7032), folds.planned(image.statements, M7032), schedule(weights.aligned, M7032).plan
+    plan, one, other = gradients_plan(found, M7032), col2im.planned(image.statements, M7032), schedule(weights.aligned, M7032).plan
     assert plan is not None and one is not None and other is not None
-    profile = cycles.model(compiled(steps(*sizes), 8), machine="m7032", cores=8)
+    profile = cycle_model.model(compiled(steps(*sizes), 8), machine="m7032", cores=8)
     (charged,) = (kernel.cycles for kernel in profile.kernels if kernel.flops)
     assert plan.cycles == pytest.approx(charged, rel=0.1)
     assert charged < 0.95 * (one.cycles + other.cycles)
 
 
 def test_other_machines_keep_two_kernels() -> None:
-    text = driver.run_from("trace", steps(16, 128, 128, 1), "join-gradients", Options(machine="host", cores=2))
+    text = driver.run_from("trace", steps(16, 128, 128, 1), "fuse-conv-backward", CompileOptions(machine="host", cores=2))
     assert 'kind = "gradients"' not in text
 
 
 def test_large_images_stay_two_kernels() -> None:
     """Neither their windows nor their gradients fit beside each other on chip."""
-    text = driver.run_from("trace", steps(8, 64, 64, 56), "join-gradients", Options(machine="m7032", cores=8))
+    text = driver.run_from("trace", steps(8, 64, 64, 56), "fuse-conv-backward", CompileOptions(machine="m7032", cores=8))
     assert 'kind = "gradients"' not in text
 
 
 def test_a_plan_counts_the_cores_of_each_trip(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights that are updated by a kernel of their own: ten panels on eight cores would leave DDR idle in the second trip."""
-    monkeypatch.setattr(join_gradients, "_pays", lambda *_: False)
+    monkeypatch.setattr(fuse_conv_backward, "_pays", lambda *_: False)
     text = steps(16, 256, 512, 1)
     (weights,) = (kernel for kernel in grouped(text).kernels if kernel.kind == "contraction")
     plan = schedule(weights.aligned, M7032).plan
     assert plan is not None
-    profile = cycles.model(compiled(text, 8), machine="m7032", cores=8)
+    profile = cycle_model.model(compiled(text, 8), machine="m7032", cores=8)
     assert plan.cycles == pytest.approx(max(kernel.cycles for kernel in profile.kernels), rel=0.05)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ftm_backend.machine import presets
+from ftm_backend.target import presets
 from midend.harness import run, stages
 from midend.linalg_text import Function
 

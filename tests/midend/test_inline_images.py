@@ -10,12 +10,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import codegen, driver, isa
-from ftm_backend.linalg.ir import Statement
-from ftm_backend.machine import Machine, presets
+from ftm_backend import assembler, codegen, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.function import Statement
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.inline_images import inline_images
-from ftm_backend.options import Options
+from ftm_backend.midend.transforms.tensor.rematerialize_pool_inputs import rematerialize_pool_inputs
+from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE
 from ops.arrays import from_numpy, to_numpy
 
@@ -98,7 +99,7 @@ class Stem:
         return "trace\n  " + "\n  ".join([*lines, f"return {', '.join(results)}"]) + "\n"
 
     def linalg(self, cores: int = 8) -> str:
-        return str(driver.run_from("trace", self.trace(), "linalg", Options(machine="m7032", cores=cores)))
+        return str(driver.run_from("trace", self.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)))
 
 
 @lru_cache
@@ -116,14 +117,14 @@ def images(stem: Stem, machine: presets.MachineParameters = M7032) -> bool:
         return sum(any(r.value.shape == stem.shape for r in s.results) for s in statements)
 
     before = relus()
-    inline_images(function, machine)
+    rematerialize_pool_inputs(function, machine)
     return relus() < before
 
 
 def check(stem: Stem, text: str, cores: int) -> None:
     inputs, wanted = stem.reference()
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(isa.assemble(text)).run(inputs, [])
+        got = emulator.load(assembler.assemble(text)).run(inputs, [])
     for number, (one, other) in enumerate(zip(got, wanted, strict=True)):
         if other.dtype == np.int64:
             np.testing.assert_array_equal(one, other)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ftm_backend import driver, isa
-from ftm_backend.linalg.ir import Statement
-from ftm_backend.machine import Machine, presets
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.function import Statement
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.group import group_kernels
-from ftm_backend.midend.inline_operands import inline_operands
-from ftm_backend.midend.own_buffers import own_buffers
-from ftm_backend.options import Options
+from ftm_backend.midend.transforms.fusion.fuse_ops import fuse_ops
+from ftm_backend.midend.transforms.memory.resolve_in_place import resolve_in_place
+from ftm_backend.midend.transforms.tensor.fuse_elementwise_producers import fuse_elementwise_producers
+from ftm_backend.target import presets
 
 SHAPE, ROWS = (37, 70), 50
 """Of a parameter, and of the batch that is summed over."""
@@ -78,9 +79,9 @@ def test_what_is_computed(name: str, machine: str, cores: int) -> None:
     generator = np.random.default_rng(0)
     inputs = [generator.standard_normal(s).astype(np.float32) for s in ((ROWS, SHAPE[0]), (ROWS, SHAPE[1]), SHAPE, SHAPE)]
     trace = _trace(name)
-    text = driver.run_from("trace", trace, "asm", Options(machine=machine, cores=cores))
+    text = driver.run_from("trace", trace, "asm", CompileOptions(machine=machine, cores=cores))
     with Machine(cores=cores, checked=True) as emulator:
-        found = emulator.load(isa.assemble(text)).run(inputs[: trace.count(" param ")], [0.75])
+        found = emulator.load(assembler.assemble(text)).run(inputs[: trace.count(" param ")], [0.75])
     for got, want in zip(found, _expected(name, *inputs), strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
 
@@ -88,10 +89,10 @@ def test_what_is_computed(name: str, machine: str, cores: int) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_where_it_is_done(name: str) -> None:
     machine, kernels = presets.load("m7032"), PROGRAMS[name][2]
-    linalg = driver.run_from("trace", _trace(name), "linalg", Options(machine="m7032"))
+    linalg = driver.run_from("trace", _trace(name), "linalg", CompileOptions(machine="m7032"))
     function = pipeline.FUNCTION.read(linalg, machine)
     statements = sum(isinstance(item, Statement) for item in function.body)
-    function = inline_operands(function, machine)
+    function = fuse_elementwise_producers(function, machine)
     left = sum(isinstance(item, Statement) for item in function.body)
     assert (left < statements) == (kernels == 1)
-    assert len(group_kernels(own_buffers(function, machine), machine).kernels) == kernels
+    assert len(fuse_ops(resolve_in_place(function, machine), machine).kernels) == kernels

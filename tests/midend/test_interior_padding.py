@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ftm_backend import driver, isa
-from ftm_backend.linalg.ir import Update
-from ftm_backend.machine import Machine, presets
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.function import Update
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.interior_padding import fuse_interior_padding
-from ftm_backend.options import Options
+from ftm_backend.midend.transforms.tensor.fuse_interior_padding import fuse_interior_padding
+from ftm_backend.target import presets
 
 M7032 = presets.load("m7032")
 CASES = {  # shape, start and step of each dimension, how many
@@ -51,14 +52,14 @@ def _set(name: str, x: np.ndarray, fill: float) -> np.ndarray:
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_written(name: str, cores: int, fill: float, dtype: str) -> None:
     x = np.random.default_rng(0).standard_normal(CASES[name][3]).astype({"f32": np.float32, "f64": np.float64}[dtype])
-    text = driver.run_from("trace", trace(name, fill, dtype), "asm", Options(machine="m7032", cores=cores))
+    text = driver.run_from("trace", trace(name, fill, dtype), "asm", CompileOptions(machine="m7032", cores=cores))
     with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(isa.assemble(text)).run([x], [])
+        (got,) = emulator.load(assembler.assemble(text)).run([x], [])
     np.testing.assert_array_equal(got, _set(name, x, fill))
 
 
 def _updates(name: str, machine: presets.MachineParameters = M7032) -> int:
-    linalg = driver.run_from("trace", trace(name, 0.0), "linalg", Options(machine="m7032"))
+    linalg = driver.run_from("trace", trace(name, 0.0), "linalg", CompileOptions(machine="m7032"))
     function = fuse_interior_padding(pipeline.FUNCTION.read(linalg, machine), machine)
     return sum(isinstance(item, Update) for item in function.body)
 

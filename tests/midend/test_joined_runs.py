@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from ftm_backend import codegen
-from ftm_backend.machine import cycles, presets
 from ftm_backend.midend import pipeline
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 from midend.channel_programs import channels_backward
 from midend.harness import check, stages
 from midend.linalg_text import Function
@@ -56,5 +57,5 @@ def test_little_more_than_the_elements_is_moved(images, channels, places):
     value = pipeline.FUNCTION.read(text(images, channels, places), M7032)
     for step in (*pipeline.PASSES, *codegen.PASSES):
         value = step.run(value, M7032)
-    profile = cycles.model(codegen.emit(value, M7032), machine="m7032", cores=8)
+    profile = cycle_model.model(codegen.emit(value, M7032), machine="m7032", cores=8)
     assert profile.dma_bytes < 1.1 * 4 * (3 * images * channels * places + channels)

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ftm_backend import driver, isa
-from ftm_backend.machine import Machine, presets
-from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.contractions import schedule as contraction_schedule
-from ftm_backend.midend.contractions.panel_plan import PanelPlan, panel_plan
-from ftm_backend.midend.contractions.tiling import Cut, Operand, Problem
-from ftm_backend.options import Options
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
+from ftm_backend.midend.schedule.gemm import operand_roles as contraction_schedule
+from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule, panel_plan
+from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TileCut, TilingProblem
+from ftm_backend.target import presets
+from ftm_backend.target.presets import MachineParameters
 
 M7032 = presets.load("m7032")
 M, N, K = 37, 50, 70
@@ -60,20 +61,20 @@ def _trace(form: str, follows: bool) -> str:
     return "\n".join(["trace", *params, *lines, f"  return {results}", ""])
 
 
-def _cut(extent: int, size: int) -> Cut:
-    return Cut(0, min(size, extent), min(size, extent), -(-extent // size))
+def _cut(extent: int, size: int) -> TileCut:
+    return TileCut(0, min(size, extent), min(size, extent), -(-extent // size))
 
 
-def _force(monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, form: str, k_size: int) -> list[PanelPlan]:
+def _force(monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, form: str, k_size: int) -> list[PanelSchedule]:
     """Lets the product be planned so; what was planned."""
     (rows, columns, share), (m_outer, keep) = GRIDS[grid], LOOPS[loops]
     trans_a, _, turn_c, b_form, chunks = FORMS[form]
     m, k, made = _cut(M, 6), _cut(K, k_size), []
 
-    def chosen(problems: list[Problem], machine: MachineParameters) -> tuple[int, PanelPlan]:
+    def chosen(problems: list[TilingProblem], machine: MachineParameters) -> tuple[int, PanelSchedule]:
         late = -(-chunks // k.blocks)
         made.append(
-            PanelPlan(
+            PanelSchedule(
                 m, _cut(N, 16), k, chunks, -(-m.blocks // chunks), rows, columns, share, m_outer, keep, "gsm" if share == "a" else "sm",
                 trans_a, b_form, turn_c, 2, 1.0, 1.0, 1.0, late=late,
             )
@@ -99,7 +100,7 @@ def test_what_is_computed(monkeypatch: pytest.MonkeyPatch, grid: str, loops: str
     product = product.T if c_turned else product
     wanted = [product, p + product, v * (p + product)] if follows else [product]
     inputs = [np.ascontiguousarray(held[name].T if turned else held[name]) for name, *_, turned in _factors(form)] + [p, v] * follows
-    image = isa.assemble(driver.run_from("trace", _trace(form, follows), "asm", Options(machine="m7032", cores=8)))
+    image = assembler.assemble(driver.run_from("trace", _trace(form, follows), "asm", CompileOptions(machine="m7032", cores=8)))
     assert made
     for cores in (1, 2, 3, 7, 8):
         with Machine(cores=cores, checked=True) as emulator:
@@ -109,9 +110,9 @@ def test_what_is_computed(monkeypatch: pytest.MonkeyPatch, grid: str, loops: str
 
 def test_updates_of_parameters_are_finished_late() -> None:
     """A gradient of 3072x768 weights with three tensors read and three written: stores need not wait behind the last products."""
-    item = Operand("f32", (0, 768), False, (False, True), 768)
-    a = Operand("f32", (3072, 0), False, (True, False), 3072)
-    problem = Problem((), (3072,), (768,), (1024,), a, item, item, "f32", 6, 3, 20, 20, 2.0)
+    item = OperandTraffic("f32", (0, 768), False, (False, True), 768)
+    a = OperandTraffic("f32", (3072, 0), False, (True, False), 3072)
+    problem = TilingProblem((), (3072,), (768,), (1024,), a, item, item, "f32", 6, 3, 20, 20, 2.0)
     plan = panel_plan(problem, M7032)
     assert plan.late and plan.c_rings == 2
     alone = panel_plan(replace(problem, epilogue_tiles=0, epilogue_operands=0, epilogue_bytes=0, epilogue_alike=0), M7032)

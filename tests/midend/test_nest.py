@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ftm_backend import driver, isa
-from ftm_backend.machine import Machine, cycles, presets
-from ftm_backend.options import Options
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 from midend.harness import check, run, stages
 from midend.linalg_text import Function
 
@@ -164,7 +166,7 @@ def test_large_sum_is_the_same_on_any_number_of_cores(cores):
     text = f.text(f.generic("i", [(a, "i")], (f.fill(zero, "f32"), ""), SUM, "i"))
     x = np.random.default_rng(1).standard_normal(300_000).astype(np.float32)
     machine = replace(presets.load("host"), cores=2)
-    image = isa.assemble(stages(text, machine)["asm"])
+    image = assembler.assemble(stages(text, machine)["asm"])
     found = [np.asarray(Machine(cores=n, checked=True).load(image).run([x], [])[0]) for n in (1, cores)]
     assert found[0].tobytes() == found[1].tobytes()
     np.testing.assert_allclose(found[0], x.astype(np.float64).sum(), rtol=1e-4, atol=1e-2)
@@ -249,10 +251,10 @@ def test_sums_of_columns_and_what_follows_them_are_fetched_in_whole_granules(row
         f"  %2 = aten::sum.dim_IntList(self=%0, dim=[0], keepdim=false, dtype=none) : f32[{columns}]\n"
         f"  %3 = aten::mul.Tensor(self=%2, other=%1) : f32[{columns}]\n  return %3\n"
     )
-    text = driver.run_from("trace", trace, "asm", Options(machine="m7032", cores=8))
-    profile = cycles.model(text, machine="m7032", cores=8)
+    text = driver.run_from("trace", trace, "asm", CompileOptions(machine="m7032", cores=8))
+    profile = cycle_model.model(text, machine="m7032", cores=8)
     assert profile.dma_bytes <= 1.3 * profile.least_bytes
     x, factors = normal(rows, columns), normal(columns)
     with Machine(cores=3, checked=True) as emulator:
-        (result,) = emulator.load(isa.assemble(text)).run([x, factors])
+        (result,) = emulator.load(assembler.assemble(text)).run([x, factors])
     np.testing.assert_allclose(result, x.sum(axis=0, dtype=np.float64) * factors, rtol=1e-4, atol=1e-3)

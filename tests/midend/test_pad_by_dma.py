@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import codegen, driver, isa
-from ftm_backend.linalg.ir import Update
-from ftm_backend.machine import Machine, presets
+from ftm_backend import assembler, codegen, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.function import Update
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.pad_by_dma import pad_by_dma
-from ftm_backend.options import Options
+from ftm_backend.midend.transforms.tensor.fold_pad_into_load import fold_pad_into_load
+from ftm_backend.target import presets
 
 M7032 = presets.load("m7032")
 TIGHT = replace(M7032, am_bytes=32 * 1024, sm_bytes=3 * 1024, gsm_bytes=64 * 1024)
@@ -64,7 +65,7 @@ def program(name: str, direction: str, dtype: str = "f32") -> tuple[str, list[np
 
 
 def compiled(text: str, machine: presets.MachineParameters) -> str:
-    linalg = driver.run_from("trace", text, "linalg", Options(machine="m7032"))
+    linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
     return codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(linalg, machine), machine), machine)
 
 
@@ -76,7 +77,7 @@ def test_every_direction(name: str, direction: str, cores: int) -> None:
     for machine in (M7032, TIGHT):
         made = compiled(text, replace(machine, cores=cores))
         with Machine(cores=cores, checked=True) as emulator:
-            (got,) = emulator.load(isa.assemble(made)).run(arrays, [])
+            (got,) = emulator.load(assembler.assemble(made)).run(arrays, [])
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
@@ -85,7 +86,7 @@ def test_every_direction(name: str, direction: str, cores: int) -> None:
 def test_in_f64(name: str, direction: str) -> None:
     text, arrays, wanted = program(name, direction, "f64")
     with Machine(cores=3, checked=True) as emulator:
-        (got,) = emulator.load(isa.assemble(compiled(text, replace(M7032, cores=3)))).run(arrays, [])
+        (got,) = emulator.load(assembler.assemble(compiled(text, replace(M7032, cores=3)))).run(arrays, [])
     np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-10)
 
 
@@ -98,8 +99,8 @@ def test_no_copy_is_made(direction: str) -> None:
 
 def _after(text: str, machine: presets.MachineParameters = M7032) -> list[Update]:
     """The updates that the pass leaves."""
-    linalg = driver.run_from("trace", text, "linalg", Options(machine="m7032"))
-    function = pad_by_dma(pipeline.FUNCTION.read(linalg, machine), machine)
+    linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
+    function = fold_pad_into_load(pipeline.FUNCTION.read(linalg, machine), machine)
     return [item for item in function.body if isinstance(item, Update)]
 
 
@@ -136,5 +137,5 @@ def test_a_residual_does_not_replace_what_windows_read() -> None:
         wanted, held = held, held.relu()
     for cores in (1, 3, 8):
         with Machine(cores=cores, checked=True) as emulator:
-            (got,) = emulator.load(isa.assemble(compiled(text, replace(M7032, cores=cores)))).run([x, w], [])
+            (got,) = emulator.load(assembler.assemble(compiled(text, replace(M7032, cores=cores)))).run([x, w], [])
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)

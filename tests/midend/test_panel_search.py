@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from ftm_backend.machine import presets
-from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.contractions import panel_plan
-from ftm_backend.midend.contractions.panel_cost import Choice, Priced, price
-from ftm_backend.midend.contractions.panel_grid import Grid
-from ftm_backend.midend.contractions.tiling import Operand, Problem
+from ftm_backend.midend.schedule.gemm import panel_schedule
+from ftm_backend.midend.schedule.gemm.panel_cost import PanelChoice, PricedPlan, price
+from ftm_backend.midend.schedule.gemm.panel_search_space import PanelSearchSpace
+from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TilingProblem
+from ftm_backend.target import presets
+from ftm_backend.target.presets import MachineParameters
 
 M7032 = presets.load("m7032")
 
 
-class Whole(Grid):
+class Whole(PanelSearchSpace):
     """A grid that is searched whatever its least cycles are."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -28,13 +28,13 @@ class Whole(Grid):
         self.least = self.least if self.least == inf else 0.0
 
 
-def price_all(grid: Grid, choices: Sequence[Choice], limit: float = inf) -> Priced:
+def price_all(grid: PanelSearchSpace, choices: Sequence[PanelChoice], limit: float = inf) -> PricedPlan:
     """Prices everything."""
     del limit
     return price(grid, choices)
 
 
-def problem(draw: random.Random) -> Problem:
+def problem(draw: random.Random) -> TilingProblem:
     """A product of some shape whose operands lie somehow."""
     dtype = draw.choice(["f32", "f64", "f16"])
 
@@ -42,14 +42,14 @@ def problem(draw: random.Random) -> Problem:
         first = int(2 ** draw.uniform(0, most))
         return (first,) if draw.random() < 0.6 else (first, draw.choice([2, 3, 8]))
 
-    def operand(rows: tuple[int, ...], columns: tuple[int, ...], kind: str) -> Operand:
+    def operand(rows: tuple[int, ...], columns: tuple[int, ...], kind: str) -> OperandTraffic:
         turned = draw.random() < 0.5
         runs = (prod(rows), 0) if turned else (0, prod(columns))
-        return Operand(kind, runs, draw.random() < 0.5, (turned, not turned))
+        return OperandTraffic(kind, runs, draw.random() < 0.5, (turned, not turned))
 
     m, n, k = extents(12), extents(12), extents(12)
     accumulator = "f32" if dtype == "f16" else dtype
-    return Problem(
+    return TilingProblem(
         () if draw.random() < 0.6 else extents(5),
         m,
         n,
@@ -73,27 +73,27 @@ def machine(draw: random.Random) -> MachineParameters:
 def test_the_cheapest_of_all_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
     given = problem(draw), machine(draw)
-    found = panel_plan.fitting_plan.__wrapped__(*given)
-    assert found is None or panel_plan.lower_bound(*given) <= found.cycles
-    panel_plan._coarse.cache_clear()
-    monkeypatch.setattr(panel_plan, "Grid", Whole)
-    monkeypatch.setattr(panel_plan, "price", price_all)
-    assert found == panel_plan.fitting_plan.__wrapped__(*given)
-    panel_plan._coarse.cache_clear()
+    found = panel_schedule.fitting_plan.__wrapped__(*given)
+    assert found is None or panel_schedule.lower_bound(*given) <= found.cycles
+    panel_schedule._coarse.cache_clear()
+    monkeypatch.setattr(panel_schedule, "Grid", Whole)
+    monkeypatch.setattr(panel_schedule, "price", price_all)
+    assert found == panel_schedule.fitting_plan.__wrapped__(*given)
+    panel_schedule._coarse.cache_clear()
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_the_cheapest_of_several_problems_is_found_without_searching_all(seed: int) -> None:
     draw = random.Random(1000 + seed)
     several = [problem(draw) for _ in range(4)]
-    plans = [panel_plan.fitting_plan(each, M7032) for each in several]
+    plans = [panel_schedule.fitting_plan(each, M7032) for each in several]
     cycles = [plan.cycles if plan else inf for plan in plans]
     number = cycles.index(min(cycles))
-    assert panel_plan.cheapest(several, M7032) == (number, plans[number])
+    assert panel_schedule.cheapest(several, M7032) == (number, plans[number])
 
 
 def test_a_plan_is_a_line_for_people() -> None:
-    operands = Operand("f32", (0, 900)), Operand("f32", (0, 800)), Operand("f32", (0, 800))
-    plan = panel_plan.panel_plan(Problem((), (1000,), (800,), (900,), *operands, "f32"), M7032)
+    operands = OperandTraffic("f32", (0, 900)), OperandTraffic("f32", (0, 800)), OperandTraffic("f32", (0, 800))
+    plan = panel_schedule.panel_plan(TilingProblem((), (1000,), (800,), (900,), *operands, "f32"), M7032)
     assert f"order {'m,n,k' if plan.m_outer else 'n,m,k'}" in str(plan)
     assert f"{plan.cycles:.0f} cycles" in str(plan)

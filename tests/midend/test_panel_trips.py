@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ftm_backend.machine import presets
-from ftm_backend.midend.contractions.panel_trips import share, trips
+from ftm_backend.midend.schedule.gemm.wave_quantization import share, trips
+from ftm_backend.target import presets
 
 M7032 = presets.load("m7032")
 GIGA = 1e9

@@ -8,12 +8,14 @@ from itertools import product as every
 import numpy as np
 import pytest
 
-from ftm_backend import isa
-from ftm_backend.machine import Machine, cycles, presets
-from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend.contractions import schedule as contraction_schedule
-from ftm_backend.midend.contractions.panel_plan import PanelPlan, panel_plan
-from ftm_backend.midend.contractions.tiling import Cut, Operand, Problem
+from ftm_backend import assembler
+from ftm_backend.machine import Machine
+from ftm_backend.midend.schedule.gemm import operand_roles as contraction_schedule
+from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule, panel_plan
+from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TileCut, TilingProblem
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
+from ftm_backend.target.presets import MachineParameters
 from midend.contraction_programs import NUMPY, assembly, einsum
 
 M7032 = presets.load("m7032")
@@ -32,7 +34,7 @@ def check(
 ) -> None:
     """Compiles an einsum for ``machine`` and compares it with numpy, in checked mode, on each number of cores."""
     inputs = operands(equation, extents, dtype)
-    image = isa.assemble(assembly(einsum(equation, extents, dtype, accumulator or dtype), machine))
+    image = assembler.assemble(assembly(einsum(equation, extents, dtype, accumulator or dtype), machine))
     wanted = np.einsum(equation, *(x.astype(NUMPY[accumulator or dtype]) for x in inputs))
     for count in cores:
         with Machine(cores=count, checked=True) as emulator:
@@ -55,8 +57,8 @@ GRIDS = {
 LOOPS = {"m": (True, False), "m keeps A": (True, True), "n": (False, False), "n keeps B": (False, True)}
 
 
-def cut(extent: int, size: int) -> Cut:
-    return Cut(0, min(size, extent), min(size, extent), -(-extent // size))
+def cut(extent: int, size: int) -> TileCut:
+    return TileCut(0, min(size, extent), min(size, extent), -(-extent // size))
 
 
 @pytest.mark.parametrize("k_size", [16, 32, 80])
@@ -76,14 +78,14 @@ def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, grid: str, loops: 
     for number, (equation, (trans_a, b_form, turn_c)) in enumerate(forms.items()):
         m, n, k = 37, 50, 70
 
-        def chosen(problem: Problem, machine: MachineParameters) -> PanelPlan:
+        def chosen(problem: TilingProblem, machine: MachineParameters) -> PanelSchedule:
             if problem.m != (m,):
                 return replace(made, cycles=2.0)
             return made
 
         chunks = (3, 1, 2, 2)[number]
         m_cut = cut(m, 6)
-        made = PanelPlan(
+        made = PanelSchedule(
             m_cut,
             cut(n, 16),
             cut(k, k_size),
@@ -145,13 +147,13 @@ def test_types(dtype: str, accumulator: str) -> None:
 # --- estimates ----------------------------------------------------------------------------------------
 
 
-def problem(m: int, n: int, k: int, dtype: str, trans_a: bool = False, trans_b: bool = False) -> Problem:
+def problem(m: int, n: int, k: int, dtype: str, trans_a: bool = False, trans_b: bool = False) -> TilingProblem:
     """A product of row-major matrices."""
 
-    def operand(rows: int, columns: int, turned: bool) -> Operand:
-        return Operand(dtype, (rows, 0) if turned else (0, columns), False, (turned, not turned))
+    def operand(rows: int, columns: int, turned: bool) -> OperandTraffic:
+        return OperandTraffic(dtype, (rows, 0) if turned else (0, columns), False, (turned, not turned))
 
-    return Problem((), (m,), (n,), (k,), operand(m, k, trans_a), operand(k, n, trans_b), operand(m, n, False), dtype, sum_alone=True)
+    return TilingProblem((), (m,), (n,), (k,), operand(m, k, trans_a), operand(k, n, trans_b), operand(m, n, False), dtype, sum_alone=True)
 
 
 SIZES = [
@@ -169,13 +171,13 @@ SIZES = [
 @pytest.mark.parametrize("cores", [1, 8])
 def test_estimates_are_what_the_cycle_model_charges(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of whole products: what is cut along its sum is another product, and the test of that pass holds its estimate."""
-    monkeypatch.setattr("ftm_backend.midend.split_sums._promising", lambda *_: False)
+    monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
     machine = replace(M7032, cores=cores)
     ratios = []
     for (m, n, k), dtype in every(SIZES, ("f32", "f64")):
         for equation, trans_a, trans_b in (("mk,kn->mn", False, False), ("mk,nk->mn", False, True), ("km,kn->mn", True, False)):
             text = assembly(einsum(equation, {"m": m, "n": n, "k": k}, dtype, dtype), machine)
-            charged = cycles.model(text, machine=machine, cores=cores).cycles
+            charged = cycle_model.model(text, machine=machine, cores=cores).cycles
             straight = problem(m, n, k, dtype, trans_a, trans_b)
             planned = min(panel_plan(each, machine).cycles for each in (straight, crossed(straight)))
             ratios.append(planned / charged)
@@ -185,10 +187,10 @@ def test_estimates_are_what_the_cycle_model_charges(cores: int, monkeypatch: pyt
     assert off.max() < 0.18
 
 
-def crossed(p: Problem) -> Problem:
+def crossed(p: TilingProblem) -> TilingProblem:
     """The same product with the roles of A and B exchanged."""
 
-    def operand(x: Operand) -> Operand:
+    def operand(x: OperandTraffic) -> OperandTraffic:
         return replace(x, runs=x.runs[::-1], whole=x.whole[::-1])
 
     return replace(p, m=p.n, n=p.m, a=operand(p.b), b=operand(p.a), c=operand(p.c))

@@ -9,18 +9,18 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import driver, isa
-from ftm_backend.frontend.building.convolution_phases import _phase
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.frontend.oplib.subpixel_convolution import _phase
 from ftm_backend.machine import Machine
-from ftm_backend.midend import interior_padding, join_phases
-from ftm_backend.midend.contractions import folds
-from ftm_backend.options import Options
+from ftm_backend.midend.lowering.gemm import col2im
+from ftm_backend.midend.transforms.tensor import fuse_interior_padding, merge_conv_transpose_phases
 
 
 @pytest.fixture(autouse=True)
 def phases(monkeypatch: pytest.MonkeyPatch) -> None:
     """None is written as one product with folded windows (``test_folds``)."""
-    monkeypatch.setattr(folds, "planned", lambda statement, machine: None)
+    monkeypatch.setattr(col2im, "planned", lambda statement, machine: None)
 
 
 SHAPES = {  # images, channels, filters, size of the result, window, stride, padding, dilation, groups
@@ -67,7 +67,7 @@ def gradient(name: str, dtype: str) -> tuple[str, list[np.ndarray], np.ndarray]:
 
 
 def run(text: str, arrays: list[np.ndarray], machine: str, cores: int) -> np.ndarray:
-    image = isa.assemble(driver.run_from("trace", text, "asm", Options(machine=machine, cores=cores)))
+    image = assembler.assemble(driver.run_from("trace", text, "asm", CompileOptions(machine=machine, cores=cores)))
     with Machine(cores=cores, checked=True) as emulator:
         return emulator.load(image).run(arrays, [])[0]
 
@@ -121,10 +121,10 @@ JOINED = {  # as SHAPES; phases of a row are one product
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_phases_of_a_row_are_one_product(name: str, cores: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SHAPES, name, JOINED[name])
-    for module in (interior_padding, join_phases):
+    for module in (fuse_interior_padding, merge_conv_transpose_phases):
         monkeypatch.setattr(module, "cycles", lambda statement, machine: 1e9)  # it always pays
     text, arrays, wanted = gradient(name, dtype)
-    assembly = driver.run_from("trace", text, "asm", Options(machine="m7032", cores=cores))
+    assembly = driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=cores))
     assert "TRANS.ZIP" in assembly
     np.testing.assert_allclose(run(text, arrays, "m7032", cores), wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
@@ -145,11 +145,11 @@ def test_halves_are_joined(dtype: str) -> None:
             "  return %3\n"
         )
     )
-    assembly = driver.run_from("trace", text, "asm", Options(machine="m7032", cores=3))
+    assembly = driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=3))
     assert "TRANS.ZIP" in assembly
     with Machine(cores=3, checked=True) as emulator:
         bits = np.uint16 if dtype == "bf16" else np.float16
-        (got,) = emulator.load(isa.assemble(assembly)).run([t.view(torch.int16).numpy().view(bits) for t in (grad, x, w)], [])
+        (got,) = emulator.load(assembler.assemble(assembly)).run([t.view(torch.int16).numpy().view(bits) for t in (grad, x, w)], [])
     made = torch.from_numpy(got.view(np.int16).copy()).view(kind).float()
     torch.testing.assert_close(made, wanted, rtol=2e-2, atol=1e-1)
 
@@ -157,6 +157,6 @@ def test_halves_are_joined(dtype: str) -> None:
 def test_what_does_not_pay_or_is_read_elsewhere_stays() -> None:
     """On the host preset, whose cores move what they multiply; where an odd column reads a phase, too; with three phases."""
     trace = gradient("3x3 by 2", "f32")[0]
-    assert "TRANS" not in driver.run_from("trace", trace, "asm", Options(machine="host"))
+    assert "TRANS" not in driver.run_from("trace", trace, "asm", CompileOptions(machine="host"))
     for name in ("odd sizes", "5x4 by 3"):
-        assert "TRANS.ZIP" not in driver.run_from("trace", gradient(name, "f32")[0], "asm", Options(machine="m7032"))
+        assert "TRANS.ZIP" not in driver.run_from("trace", gradient(name, "f32")[0], "asm", CompileOptions(machine="m7032"))

@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ftm_backend import isa
-from ftm_backend.machine import Machine, presets
-from ftm_backend.midend.arena import Arena
-from ftm_backend.midend.hazards import Barriers, Storage
+from ftm_backend import assembler
+from ftm_backend.machine import Machine
+from ftm_backend.midend.analysis.hazards import Barriers, StorageRange
+from ftm_backend.midend.transforms.memory.best_fit_arena import Arena
+from ftm_backend.target import presets
 from midend.harness import check, stages
 from midend.linalg_text import Function
 
@@ -26,7 +27,7 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def program(text: str) -> dict:
-    found = re.search(r'ftm\.program = "((?:[^"\\]|\\.)*)"', stages(text)["plan-buffers"])
+    found = re.search(r'ftm\.program = "((?:[^"\\]|\\.)*)"', stages(text)["assign-buffers"])
     assert found is not None
     return json.loads(json.loads(f'"{found.group(1)}"'))
 
@@ -52,18 +53,18 @@ def test_arena_never_overlaps_and_reuses(seed):
 
 
 def test_barrier_only_where_several_cores_depend():
-    a, b, c = Storage(), Storage(), Storage()
+    a, b, c = StorageRange(), StorageRange(), StorageRange()
     barriers = Barriers()
     assert not barriers.visit([], [a], one_core=False)
     assert not barriers.visit([], [b], one_core=False), "independent"
     assert barriers.visit([a], [c], one_core=False), "read after write"
-    assert not barriers.visit([b], [Storage()], one_core=False), "b was complete at that barrier"
+    assert not barriers.visit([b], [StorageRange()], one_core=False), "b was complete at that barrier"
     assert barriers.visit([], [b], one_core=False), "write after read"
-    assert barriers.visit([], [Storage(before=[b])], one_core=True), "the memory of b changes owner"
-    d = Storage()
+    assert barriers.visit([], [StorageRange(before=[b])], one_core=True), "the memory of b changes owner"
+    d = StorageRange()
     assert not barriers.visit([], [d], one_core=True)
-    assert not barriers.visit([d], [Storage()], one_core=True), "both on core 0"
-    assert barriers.visit([d], [Storage()], one_core=False), "other cores read what core 0 wrote"
+    assert not barriers.visit([d], [StorageRange()], one_core=True), "both on core 0"
+    assert barriers.visit([d], [StorageRange()], one_core=False), "other cores read what core 0 wrote"
 
 
 def transposing_chain(length: int, n: int) -> tuple[str, Function]:
@@ -129,7 +130,7 @@ def test_donated_buffers_give_the_same_results(cores):
     text = f.text(p1, m1)
     assert [o[3] for o in program(text)["outputs"]] == ["b0", "b1"]
     arrays = [normal(70, 90) for _ in range(3)]
-    image = isa.assemble(stages(text, replace(presets.load("host"), cores=cores))["asm"])
+    image = assembler.assemble(stages(text, replace(presets.load("host"), cores=cores))["asm"])
     loaded = Machine(cores=cores, checked=True).load(image)
     plain = [np.array(r) for r in loaded.run([a.copy() for a in arrays])]
     donated = [np.array(r) for r in loaded.run([a.copy() for a in arrays], donate=[0, 1])]

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from ftm_backend.linalg.affine import Affine
-from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Store, Value
-from ftm_backend.midend.reloop import align_all
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store, Value
+from ftm_backend.midend.transforms.tensor.align_loops import align_all
 
 M, N, K = 6, 20, 9
 
@@ -20,7 +20,7 @@ def elementwise(source: Value, loops: tuple[int, ...], index: Affine, stores: li
     for extent in reversed(loops[1:]):
         strides.insert(0, strides[0] * extent)
     value = Value("f32", loops)
-    result = Result(value, Affine(0, tuple(strides)), (), Node("in", "f32", payload=operand), stores=stores)
+    result = FunctionResult(value, Affine(0, tuple(strides)), (), Node("in", "f32", payload=operand), stores=stores)
     value.producer = Statement("linalg.generic", loops, (False,) * len(loops), [operand], [result])
     return value.producer
 
@@ -30,7 +30,7 @@ def product() -> Statement:
     a, b = Operand(Value("f32", (M, K)), Affine(0, (K, 0, 1))), Operand(Value("f32", (K, N)), Affine(0, (0, 1, N)))
     value = Value("f32", (M, N))
     body = Node("arith.mulf", "f32", tuple(Node("in", "f32", payload=o) for o in (a, b)))
-    result = Result(value, Affine(0, (N, 1, 0)), (), body, "sum", Node("constant", "f32", payload=0.0))
+    result = FunctionResult(value, Affine(0, (N, 1, 0)), (), body, "sum", Node("constant", "f32", payload=0.0))
     value.producer = Statement("linalg.generic", (M, N, K), (False, False, True), [a, b], [result])
     return value.producer
 

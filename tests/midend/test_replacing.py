@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from ftm_backend import driver, isa
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine, MachineError
-from ftm_backend.options import Options
 
-OPTIONS = Options(cores=2)
+OPTIONS = CompileOptions(cores=2)
 
 
 def trace(*lines: str) -> str:
@@ -137,7 +137,7 @@ def test_a_fault_leaves_the_inputs_whole():
     inputs = [rng.standard_normal(s).astype(np.float32) for s in ((64, 64), (64, 64), (9, 9), (9, 9))]
     inputs.insert(3, np.array([0, 3, 8, 9, 1, 2, 3]))
     for cores in (1, 2):
-        program = Machine(cores=cores, checked=True).load(isa.assemble(asm))
+        program = Machine(cores=cores, checked=True).load(assembler.assemble(asm))
         given = [array.copy() for array in inputs]
         with pytest.raises(MachineError, match="out of range|gathers"):
             program.run(given, [1.0, 2.0], donate=[0, 2])
@@ -218,7 +218,7 @@ def test_an_update_fused_into_a_product_replaces_its_parameter(cores):
     assert aliases(asm) == ["b0", "b3"]
     rng = np.random.default_rng(1)
     p, x, g, m = (rng.standard_normal(s).astype(np.float32) for s in ((90, 70), (33, 90), (33, 70), (90, 70)))
-    program = Machine(cores=cores, checked=True).load(isa.assemble(asm))
+    program = Machine(cores=cores, checked=True).load(assembler.assemble(asm))
     q, n = program.run([p.copy(), x, g, m.copy()], [0.9, 0.5, 0.1], donate=[0, 1])
     expected = m + 0.5 * (x.T @ g)
     np.testing.assert_allclose(n, expected, rtol=1e-4, atol=1e-4)

@@ -11,27 +11,28 @@ import torch
 import torch.nn.functional as F
 
 from ftm_backend import driver
+from ftm_backend.assembler.object_files import OBJECTS
 from ftm_backend.codegen import pipeline as codegen
-from ftm_backend.codegen.emit import emit_function
+from ftm_backend.codegen.emit_assembly import emit_function
+from ftm_backend.compile_options import CompileOptions
 from ftm_backend.frontend import lower
-from ftm_backend.isa.objects import OBJECTS
-from ftm_backend.machine import presets
-from ftm_backend.midend import lower_kernels, pipeline
-from ftm_backend.midend.program import Program
-from ftm_backend.midend.share_kernels import Call, Function
-from ftm_backend.options import Options
-from ftm_backend.tile.program import TileProgram
+from ftm_backend.ir.tile.program import TileProgram
+from ftm_backend.midend import pipeline
+from ftm_backend.midend.kernel_ir.program import KernelProgram
+from ftm_backend.midend.lowering import lower_kernels
+from ftm_backend.midend.transforms.memory.outline_kernels import KernelCall, OutlinedFunction
+from ftm_backend.target import presets
 from ops import capture
 
 
-def shared(step: Callable[..., Any], *tensors: torch.Tensor, machine: str = "host") -> Program:
-    """The program of ``step``, through ``share-kernels``."""
+def shared(step: Callable[..., Any], *tensors: torch.Tensor, machine: str = "host") -> KernelProgram:
+    """The program of ``step``, through ``outline-kernels``."""
     value: Any = lower(capture.function(step, *tensors).trace)
     for each in pipeline.PASSES:
         if each.name == "lower-kernels":
             break
         value = each.run(value, presets.load(machine))
-    assert isinstance(value, Program) and len(value.calls) == len(value.kernels)
+    assert isinstance(value, KernelProgram) and len(value.calls) == len(value.kernels)
     return value
 
 
@@ -105,11 +106,11 @@ STEPS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 }
 
 
-def written(program: Program, machine: str) -> Iterator[tuple[Call, list[str], list[str]]]:
+def written(program: KernelProgram, machine: str) -> Iterator[tuple[KernelCall, list[str], list[str]]]:
     """For each call the function that it calls, and that function as the call's own kernel would have it."""
     preset = presets.load(machine)
 
-    def lines(function: Function) -> list[str]:
+    def lines(function: OutlinedFunction) -> list[str]:
         made = TileProgram(
             preset.name, [lower_kernels._lower(function)], outputs=program.outputs
         )  # where buffers lie is no matter of functions
@@ -129,7 +130,7 @@ def written(program: Program, machine: str) -> Iterator[tuple[Call, list[str], l
                 buffers={symbol: (number, at) for number, (symbol, at, _) in enumerate(call.buffers)},
                 scalars={symbol: number for number, symbol in enumerate(call.scalars)},
             )
-            own = Function(function.name, function.key, kernel, arguments, function.parameters, function.scalars)
+            own = OutlinedFunction(function.name, function.key, kernel, arguments, function.parameters, function.scalars)
             yield call, known[function.name], lines(own)
 
 
@@ -171,7 +172,7 @@ class Shelf(dict[str, bytes]):
 @pytest.mark.parametrize("name", STEPS)
 def test_functions_of_another_process_give_the_same_program(name: str, machine: str) -> None:
     step, tensors = STEPS[name]
-    trace, options, shelf = str(capture.function(step, *tensors).trace), Options(machine=machine), Shelf()
+    trace, options, shelf = str(capture.function(step, *tensors).trace), CompileOptions(machine=machine), Shelf()
     driver.forget()
     OBJECTS.clear()
     cold = driver.compile(trace, options, shelf)

@@ -9,15 +9,17 @@ from math import inf
 import numpy as np
 import pytest
 
-from ftm_backend import driver, isa
-from ftm_backend.machine import Machine, cycles, presets
-from ftm_backend.machine.presets import MachineParameters
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.contractions import panel_plan, split_plan
-from ftm_backend.midend.contractions import schedule as contraction_schedule
-from ftm_backend.midend.contractions.panel_plan import PanelPlan
-from ftm_backend.midend.contractions.tiling import Cut, Operand, Problem
-from ftm_backend.options import Options
+from ftm_backend.midend.schedule.gemm import operand_roles as contraction_schedule
+from ftm_backend.midend.schedule.gemm import panel_schedule, split_k_plan
+from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
+from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TileCut, TilingProblem
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
+from ftm_backend.target.presets import MachineParameters
 from midend import test_compute_factors, test_gradients, test_late_panels, test_split_sums
 
 M7032 = presets.load("m7032")
@@ -27,8 +29,8 @@ GRIDS = {"all": (1, 1, 8), "rows": (2, 1, 4), "columns": (1, 2, 3), "both": (2, 
 FORMS = {name: form for name, form in test_late_panels.FORMS.items() if form[3] != "dot"}
 
 
-def _cut(extent: int, size: int) -> Cut:
-    return Cut(0, min(size, extent), min(size, extent), -(-extent // size))
+def _cut(extent: int, size: int) -> TileCut:
+    return TileCut(0, min(size, extent), min(size, extent), -(-extent // size))
 
 
 def _force(monkeypatch: pytest.MonkeyPatch, grid: str, form: str, k_size: int, chunk: int) -> None:
@@ -36,7 +38,7 @@ def _force(monkeypatch: pytest.MonkeyPatch, grid: str, form: str, k_size: int, c
     rows, columns, parts = GRIDS[grid]
     trans_a, _, turn_c, b_form, _ = FORMS[form]
     m, n, k = _cut(M, chunk), _cut(N, -(-N // columns)), _cut(K, k_size)
-    plan = PanelPlan(
+    plan = PanelSchedule(
         m, n, k, -(-m.blocks // rows), rows, rows, columns, "none", True, False, "gsm" if columns > 1 else "sm",
         trans_a, b_form, turn_c, 1, 1.0, 1.0, 1.0, k_groups=parts,
     )  # fmt: skip
@@ -58,8 +60,8 @@ def test_what_is_computed(monkeypatch: pytest.MonkeyPatch, grid: str, form: str,
     product = product.T if c_turned else product
     wanted = [product, p + product, v * (p + product)] if follows else [product]
     inputs = [np.ascontiguousarray(held[name].T if turned else held[name]) for name, *_, turned in factors] + [p, v] * follows
-    text = driver.run_from("trace", test_late_panels._trace(form, follows), "asm", Options(machine="m7032", cores=8))
-    image = isa.assemble(text)
+    text = driver.run_from("trace", test_late_panels._trace(form, follows), "asm", CompileOptions(machine="m7032", cores=8))
+    image = assembler.assemble(text)
     for cores in (1, 2, 3, 7, 8):
         with Machine(cores=cores, checked=True) as emulator:
             for got, want in zip(emulator.load(image).run(inputs, []), wanted, strict=True):
@@ -67,38 +69,38 @@ def test_what_is_computed(monkeypatch: pytest.MonkeyPatch, grid: str, form: str,
 
 
 @pytest.fixture
-def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Problem]]:
+def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[TilingProblem]]:
     """Sums are cut wherever a plan fits, in no other way; the problems for which one did."""
-    found: list[Problem] = []
+    found: list[TilingProblem] = []
 
-    def planned(problem: Problem, machine: MachineParameters, limit: float) -> object:
-        made = split_plan.split_plan(problem, machine, inf)
+    def planned(problem: TilingProblem, machine: MachineParameters, limit: float) -> object:
+        made = split_k_plan.split_plan(problem, machine, inf)
         if made is not None:
             found.append(problem)
         return made
 
-    monkeypatch.setattr(panel_plan, "split_plan", planned)
-    monkeypatch.setattr(panel_plan, "_is_short", lambda *_: False)
-    monkeypatch.setattr("ftm_backend.midend.split_sums._promising", lambda *_: False)
-    panel_plan.fitting_plan.cache_clear()
+    monkeypatch.setattr(panel_schedule, "split_plan", planned)
+    monkeypatch.setattr(panel_schedule, "_is_short", lambda *_: False)
+    monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
+    panel_schedule.fitting_plan.cache_clear()
     yield found
-    panel_plan.fitting_plan.cache_clear()
+    panel_schedule.fitting_plan.cache_clear()
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize(
     "shape", [(8, 3, 20, 61, 7, 2), (8, 20, 17, 41, 3, 1), (3, 70, 45, 9, 3, 1), (16, 32, 64, 20, 1, 2), (5, 96, 130, 7, 3, 2)], ids=str
 )
-def test_gradients_of_weights(always: list[Problem], shape: tuple[int, ...], cores: int) -> None:
+def test_gradients_of_weights(always: list[TilingProblem], shape: tuple[int, ...], cores: int) -> None:
     gradients(always, shape, cores, "f32")
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f16", "bf16"])
-def test_types(always: list[Problem], dtype: str) -> None:
+def test_types(always: list[TilingProblem], dtype: str) -> None:
     gradients(always, (8, 20, 17, 41, 3, 1), 3, dtype)
 
 
-def gradients(cut: list[Problem], shape: tuple[int, ...], cores: int, dtype: str) -> None:
+def gradients(cut: list[TilingProblem], shape: tuple[int, ...], cores: int, dtype: str) -> None:
     """The gradient of a convolution's weights."""
     test_split_sums.gradients(shape, cores, dtype)
     assert cut
@@ -106,12 +108,12 @@ def gradients(cut: list[Problem], shape: tuple[int, ...], cores: int, dtype: str
 
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize("name", ["3x3", "3x3 by 2, odd", "1x1 by 2", "5x5 by 3"])
-def test_updates(always: list[Problem], monkeypatch: pytest.MonkeyPatch, name: str, cores: int) -> None:
+def test_updates(always: list[TilingProblem], monkeypatch: pytest.MonkeyPatch, name: str, cores: int) -> None:
     """Weights that are updated with their gradient where its parts are added up."""
-    monkeypatch.setattr("ftm_backend.midend.join_gradients._pays", lambda *_: False)
+    monkeypatch.setattr("ftm_backend.midend.transforms.fusion.fuse_conv_backward._pays", lambda *_: False)
     made = test_gradients.program(name)
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(isa.assemble(test_gradients.compiled(made.text, cores=8))).run(made.arrays, [0.9, 0.1])
+        got = emulator.load(assembler.assemble(test_gradients.compiled(made.text, cores=8))).run(made.arrays, [0.9, 0.1])
     for mine, wanted in zip(got, made.wanted, strict=True):
         np.testing.assert_allclose(mine, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
     assert always
@@ -119,8 +121,8 @@ def test_updates(always: list[Problem], monkeypatch: pytest.MonkeyPatch, name: s
 
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize("name", ["weights", "a network's first weights"])
-def test_factors_that_are_computed(always: list[Problem], monkeypatch: pytest.MonkeyPatch, name: str, cores: int) -> None:
-    monkeypatch.setattr("ftm_backend.midend.compute_factors._pays", lambda *_: True)
+def test_factors_that_are_computed(always: list[TilingProblem], monkeypatch: pytest.MonkeyPatch, name: str, cores: int) -> None:
+    monkeypatch.setattr("ftm_backend.midend.transforms.fusion.fuse_gemm_prologue._pays", lambda *_: True)
     program = test_compute_factors.planned(test_compute_factors.CASES[name], 8)
     assert any(kernel.kind == "computed" for kernel in program.kernels)
     test_compute_factors.check(test_compute_factors.CASES[name], test_compute_factors.compiled(program), cores)
@@ -130,18 +132,18 @@ def test_factors_that_are_computed(always: list[Problem], monkeypatch: pytest.Mo
 # --- what is planned ----------------------------------------------------------------------------------
 
 
-def gradient(shape: tuple[int, ...]) -> tuple[PanelPlan, float]:
+def gradient(shape: tuple[int, ...]) -> tuple[PanelSchedule, float]:
     """How the gradient of a convolution's weights is planned, and the cycles that it is charged."""
     text = test_split_sums.weight(*shape)
     machine = M7032
-    function = pipeline.FUNCTION.read(driver.run_from("trace", text, "linalg", Options(machine="m7032")), machine)
-    for step in pipeline.PASSES[: [step.name for step in pipeline.PASSES].index("share-kernels")]:
+    function = pipeline.FUNCTION.read(driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), machine)
+    for step in pipeline.PASSES[: [step.name for step in pipeline.PASSES].index("outline-kernels")]:
         function = step.run(function, machine)
     plans = [contraction_schedule.schedule(kernel.aligned, machine).plan for kernel in function.kernels if kernel.kind == "contraction"]
-    asm = driver.run_from("trace", text, "asm", Options(machine="m7032", cores=8))
+    asm = driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8))
     (plan,) = plans
-    assert isinstance(plan, PanelPlan)
-    return plan, cycles.model(asm, machine="m7032", cores=8).cycles
+    assert isinstance(plan, PanelSchedule)
+    return plan, cycle_model.model(asm, machine="m7032", cores=8).cycles
 
 
 SMALL = [(8, 64, 64, 56, 3), (8, 64, 128, 56, 3, 2), (8, 128, 128, 28, 3), (16, 64, 64, 56, 3)]
@@ -161,21 +163,21 @@ def test_large_results_are_not_cut() -> None:
 
 def test_what_starts_elsewhere_is_not_cut() -> None:
     """Of a sum that is added to something every part would start there."""
-    a, b, c = Operand("f32", (0, 25088), False), Operand("f32", (25088, 0), False), Operand("f32", (64, 0), False)
-    problem = Problem((), (576,), (64,), (25088,), a, b, c, "f32")
-    assert split_plan.split_plan(problem, M7032, inf) is None
-    assert split_plan.split_plan(replace(problem, sum_alone=True), M7032, inf) is not None
+    a, b, c = OperandTraffic("f32", (0, 25088), False), OperandTraffic("f32", (25088, 0), False), OperandTraffic("f32", (64, 0), False)
+    problem = TilingProblem((), (576,), (64,), (25088,), a, b, c, "f32")
+    assert split_k_plan.split_plan(problem, M7032, inf) is None
+    assert split_k_plan.split_plan(replace(problem, sum_alone=True), M7032, inf) is not None
 
 
 @pytest.mark.parametrize("cores", [1, 3, 8])
 def test_it_pays(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def modelled() -> float:
-        panel_plan.fitting_plan.cache_clear()
-        text = driver.run_from("trace", test_split_sums.weight(8, 64, 64, 56, 3), "asm", Options(machine="m7032", cores=8))
-        return cycles.model(text, machine="m7032", cores=cores).cycles
+        panel_schedule.fitting_plan.cache_clear()
+        text = driver.run_from("trace", test_split_sums.weight(8, 64, 64, 56, 3), "asm", CompileOptions(machine="m7032", cores=8))
+        return cycle_model.model(text, machine="m7032", cores=cores).cycles
 
     cut = modelled()
-    monkeypatch.setattr(panel_plan, "split_plan", lambda *_: None)
-    monkeypatch.setattr("ftm_backend.midend.split_sums._promising", lambda *_: False)
+    monkeypatch.setattr(panel_schedule, "split_plan", lambda *_: None)
+    monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
     assert cut < 1.05 * modelled(), "on fewer cores it costs no more than a little"
-    panel_plan.fitting_plan.cache_clear()
+    panel_schedule.fitting_plan.cache_clear()

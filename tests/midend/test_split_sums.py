@@ -10,14 +10,16 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import codegen, driver, isa
-from ftm_backend.linalg.ir import Statement
-from ftm_backend.machine import Machine, cycles, presets
+from ftm_backend import assembler, codegen, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.function import Statement
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend import split_sums as cutting
-from ftm_backend.midend.contractions import panel_plan
-from ftm_backend.midend.split_sums import split_sums
-from ftm_backend.options import Options
+from ftm_backend.midend.schedule.gemm import panel_schedule
+from ftm_backend.midend.transforms.tensor import split_k as cutting
+from ftm_backend.midend.transforms.tensor.split_k import split_k
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 from midend.harness import DTYPES
 from ops.arrays import from_numpy, to_numpy
 
@@ -28,10 +30,10 @@ TOLERANCE = {"f32": 1e-4, "f64": 1e-11, "f16": 4e-3, "bf16": 3e-2}
 @pytest.fixture(autouse=True)
 def _whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Kernels do not cut sums themselves: what is left is the pass's."""
-    monkeypatch.setattr(panel_plan, "split_plan", lambda *_: None)
-    panel_plan.fitting_plan.cache_clear()
+    monkeypatch.setattr(panel_schedule, "split_plan", lambda *_: None)
+    panel_schedule.fitting_plan.cache_clear()
     yield
-    panel_plan.fitting_plan.cache_clear()
+    panel_schedule.fitting_plan.cache_clear()
 
 
 def product(m: int, n: int, k: int, layout: str = "NN", dtype: str = "f32") -> str:
@@ -62,17 +64,17 @@ def weight(images: int, channels: int, filters: int, side: int, window: int, str
 
 def parts(text: str, machine: presets.MachineParameters = M7032) -> list[int]:
     """Into how many parts the pass cuts each product that it cuts."""
-    function = pipeline.FUNCTION.read(driver.run_from("trace", text, "linalg", Options(machine="m7032")), machine)
+    function = pipeline.FUNCTION.read(driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), machine)
     before = [item for item in function.body if isinstance(item, Statement)]
-    split_sums(function, machine)
+    split_k(function, machine)
     return [item.loops[0] for item in function.body if isinstance(item, Statement) and item not in before and len(item.operands) == 2]
 
 
 def run(text: str, arrays: list[np.ndarray], cores: int, machine: presets.MachineParameters = M7032) -> np.ndarray:
-    linalg = driver.run_from("trace", text, "linalg", Options(machine="m7032"))
+    linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
     program = codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(linalg, machine), machine), machine)
     with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(isa.assemble(program)).run(arrays, [])
+        (got,) = emulator.load(assembler.assemble(program)).run(arrays, [])
     return got
 
 
@@ -136,11 +138,11 @@ def gradients(shape: tuple[int, ...], cores: int, dtype: str) -> None:
 @pytest.mark.parametrize(("row", "share"), [((16, 3, 64, 224, 7, 2), 2.0), ((16, 64, 64, 56, 3), 1.05), ((16, 64, 128, 56, 1, 2), 1.2)])
 def test_it_pays(row: tuple[int, ...], share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     def modelled() -> float:
-        text = driver.run_from("trace", weight(*row), "asm", Options(machine="m7032", cores=8))
-        return cycles.model(text, machine="m7032", cores=8).cycles
+        text = driver.run_from("trace", weight(*row), "asm", CompileOptions(machine="m7032", cores=8))
+        return cycle_model.model(text, machine="m7032", cores=8).cycles
 
     cut = modelled()
-    monkeypatch.setattr("ftm_backend.midend.split_sums._promising", lambda *_: False)
+    monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
     assert modelled() >= share * cut
 
 
@@ -151,7 +153,7 @@ def test_what_is_planned_is_charged(row: tuple[int, ...], monkeypatch: pytest.Mo
     for name in ("_cycles", "_adding"):
         made = getattr(cutting, name)
         monkeypatch.setattr(cutting, name, lambda *given, made=made: planned.append(made(*given)) or planned[-1])
-    text = driver.run_from("trace", weight(*row), "asm", Options(machine="m7032", cores=8))
+    text = driver.run_from("trace", weight(*row), "asm", CompileOptions(machine="m7032", cores=8))
     cuts = [adding + parts for adding, parts in zip(planned[1::2], planned[2::2], strict=False)]
-    charged = cycles.model(text, machine="m7032", cores=8).cycles
+    charged = cycle_model.model(text, machine="m7032", cores=8).cycles
     assert min(cuts) == pytest.approx(charged, rel=0.05)

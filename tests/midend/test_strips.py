@@ -11,10 +11,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import codegen, driver, isa
-from ftm_backend.machine import Machine, cycles, presets
+from ftm_backend import assembler, codegen, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.options import Options
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE
 from ops.arrays import from_numpy, to_numpy
 
@@ -71,7 +73,7 @@ class Pool:
 
 @lru_cache
 def compiled(pool: Pool, cores: int, machine: presets.MachineParameters = M7032) -> str:
-    text = driver.run_from("trace", pool.trace(), "linalg", Options(machine="m7032", cores=cores))
+    text = driver.run_from("trace", pool.trace(), "linalg", CompileOptions(machine="m7032", cores=cores))
     machine = replace(machine, cores=cores)
     return str(codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(text, machine), machine), machine))
 
@@ -79,7 +81,7 @@ def compiled(pool: Pool, cores: int, machine: presets.MachineParameters = M7032)
 def check(pool: Pool, text: str, cores: int) -> None:
     x, grad, *wanted = pool.reference()
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(isa.assemble(text)).run([x, grad], [])
+        got = emulator.load(assembler.assemble(text)).run([x, grad], [])
     values, places, gradient = (from_numpy(a, DTYPES[pool.dtype] if k != 1 else torch.int64).double() for k, a in enumerate(got))
     y, indices, expected = (from_numpy(a, DTYPES[pool.dtype] if k != 1 else torch.int64).double() for k, a in enumerate(wanted))
     torch.testing.assert_close(values, y, rtol=0, atol=0, equal_nan=True)
@@ -137,6 +139,6 @@ def test_few_planes_and_small_images_are_left_to_nests() -> None:
 def test_images_are_fetched_once(pool: Pool, least: float) -> None:
     text = compiled(pool, 8)
     names = [function.split()[0] for function in text.split("@func ") if "DCW" in function]
-    kernels = [k for k in cycles.model(text, machine="m7032", cores=8).kernels if k.name in names]
+    kernels = [k for k in cycle_model.model(text, machine="m7032", cores=8).kernels if k.name in names]
     assert len(kernels) == 2
     assert all(k.dma_bytes <= 1.25 * k.least_bytes and k.roofline >= least for k in kernels)

@@ -9,13 +9,16 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import codegen, driver, isa
-from ftm_backend.machine import Machine, cycles, presets
-from ftm_backend.midend import pipeline, sum_panels
-from ftm_backend.midend.contractions.schedule import schedule
-from ftm_backend.midend.kernel import Kernel
-from ftm_backend.midend.program import Program
-from ftm_backend.options import Options
+from ftm_backend import assembler, codegen, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
+from ftm_backend.midend import pipeline
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.kernel_ir.program import KernelProgram
+from ftm_backend.midend.schedule.gemm.operand_roles import schedule
+from ftm_backend.midend.transforms.fusion import fuse_gemm_reduction
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE
 from ops.arrays import from_numpy, to_numpy
 
@@ -90,13 +93,13 @@ class Layer:
         return "trace\n  " + "\n  ".join(lines) + "\n"
 
 
-def planned(layer: Layer, machine: presets.MachineParameters = M7032) -> Program:
+def planned(layer: Layer, machine: presets.MachineParameters = M7032) -> KernelProgram:
     """The program before its kernels are lowered."""
-    text = driver.run_from("trace", layer.trace(), "linalg", Options(machine=machine.name))
+    text = driver.run_from("trace", layer.trace(), "linalg", CompileOptions(machine=machine.name))
     value = pipeline.FUNCTION.read(text, machine)
     for step in pipeline.PASSES[:-1]:
         value = step.run(value, machine)
-    assert isinstance(value, Program)
+    assert isinstance(value, KernelProgram)
     return value
 
 
@@ -109,7 +112,7 @@ def check(layer: Layer, cores: int, machine: presets.MachineParameters = M7032) 
     """Runs what is compiled for all cores of a machine on some."""
     text = str(codegen.pipeline.run(pipeline.PASSES[-1].run(planned(layer, machine), machine), machine))
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(isa.assemble(text)).run([to_numpy(t) for t in layer.tensors()], [])
+        got = emulator.load(assembler.assemble(text)).run([to_numpy(t) for t in layer.tensors()], [])
     for number, (result, wanted) in enumerate(zip(got, layer.reference(), strict=True)):
         tolerance = 20 * TOLERANCE[layer.dtype] * (10 if layer.offset and number == 2 else 1)
         seen = from_numpy(result, DTYPES[layer.dtype]).double()
@@ -135,7 +138,7 @@ LAYERS = {
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It always pays."""
-    monkeypatch.setattr(sum_panels, "_pays", lambda *_: True)
+    monkeypatch.setattr(fuse_gemm_reduction, "_pays", lambda *_: True)
 
 
 @pytest.mark.usefixtures("always")
@@ -196,7 +199,7 @@ def test_a_network_of_large_images_takes_statistics_of_its_first_layer_there() -
     plan = schedule(kernel.aligned, M7032, 2).plan
     assert plan is not None
     text = str(codegen.pipeline.run(pipeline.PASSES[-1].run(program, M7032), M7032))
-    charged = max(k.cycles for k in cycles.model(text, machine="m7032", cores=8).kernels)
+    charged = max(k.cycles for k in cycle_model.model(text, machine="m7032", cores=8).kernels)
     assert plan.cycles == pytest.approx(charged, rel=0.05)
 
 
@@ -205,7 +208,7 @@ def test_what_is_normalized_where_it_is_summed_is_read_once() -> None:
     layer = LAYERS["3x3"]
     text = layer.trace()
     text = text.replace("return %6, ", "return %7, %6, ")
-    linalg = driver.run_from("trace", text, "linalg", Options(machine="m7032", cores=8))
+    linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032", cores=8))
     value = pipeline.FUNCTION.read(linalg, M7032)
     for step in pipeline.PASSES[:-1]:
         value = step.run(value, M7032)

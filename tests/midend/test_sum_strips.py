@@ -11,10 +11,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import codegen, driver, isa
-from ftm_backend.machine import Machine, cycles, presets
-from ftm_backend.midend import pipeline, sum_strips
-from ftm_backend.options import Options
+from ftm_backend import assembler, codegen, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.machine import Machine
+from ftm_backend.midend import pipeline
+from ftm_backend.midend.transforms.fusion import fuse_pool_reduction
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 from midend.harness import DTYPES, TOLERANCE
 from midend.test_inline_images import Stem
 from ops.arrays import from_numpy, to_numpy
@@ -75,7 +78,7 @@ class Sums:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It pays wherever it is possible."""
-    monkeypatch.setattr(sum_strips, "_pays", lambda *_: True)
+    monkeypatch.setattr(fuse_pool_reduction, "_pays", lambda *_: True)
     compiled.cache_clear()
 
 
@@ -83,11 +86,13 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 def compiled(program: Sums, cores: int, machine: presets.MachineParameters = SMALL) -> tuple[str, bool]:
     """Assembly, and whether sums were joined."""
     machine = replace(machine, cores=cores)
-    value = pipeline.FUNCTION.read(driver.run_from("trace", program.trace(), "linalg", Options(machine="m7032", cores=cores)), machine)
+    value = pipeline.FUNCTION.read(
+        driver.run_from("trace", program.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)), machine
+    )
     joined = False
     for step in pipeline.PASSES:
         value = step.run(value, machine)
-        if step.name == "sum-strips":
+        if step.name == "fuse-pool-reduction":
             joined = any(k.kind == "summed-strips" for k in value.kernels)
     return str(codegen.pipeline.run(value, machine)), joined
 
@@ -95,7 +100,7 @@ def compiled(program: Sums, cores: int, machine: presets.MachineParameters = SMA
 def check(program: Sums, text: str, cores: int) -> None:
     inputs, wanted = program.reference()
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(isa.assemble(text)).run(inputs, [])
+        got = emulator.load(assembler.assemble(text)).run(inputs, [])
     dtype = program.stem.dtype
     stats = dtype if program.dims else program.stats
     tolerance = 20 * TOLERANCE[dtype]
@@ -160,8 +165,8 @@ def test_it_is_done_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled.cache_clear()
     text, joined = compiled(program, 8, M7032)
     assert joined
-    monkeypatch.setattr(sum_strips, "_pays", lambda *_: False)
+    monkeypatch.setattr(fuse_pool_reduction, "_pays", lambda *_: False)
     compiled.cache_clear()
     apart, _ = compiled(program, 8, M7032)
-    assert cycles.model(text, machine="m7032", cores=8).cycles < cycles.model(apart, machine="m7032", cores=8).cycles
+    assert cycle_model.model(text, machine="m7032", cores=8).cycles < cycle_model.model(apart, machine="m7032", cores=8).cycles
     assert not compiled(program, 8, presets.load("host"))[1]

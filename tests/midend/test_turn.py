@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ftm_backend import driver, isa
-from ftm_backend.linalg.affine import row_major
-from ftm_backend.machine import Machine, cycles, presets
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.affine import row_major
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.options import Options
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 
 NUMPY = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32, "i8": np.int8}
 M7032 = presets.load("m7032")
@@ -37,7 +39,7 @@ def permuted(shape: tuple[int, ...], order: tuple[int, ...], dtype: str = "f32")
 
 
 def compiled(text: str, cores: int, machine: str = "m7032") -> str:
-    return driver.run_from("trace", text, "asm", Options(machine=machine, cores=cores))
+    return driver.run_from("trace", text, "asm", CompileOptions(machine=machine, cores=cores))
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
@@ -49,7 +51,7 @@ def test_every_order(name: str, cores: int) -> None:
     assert "TRANS" in text
     for count in sorted({1, 3, cores}):
         with Machine(cores=count, checked=True) as emulator:
-            (got,) = emulator.load(isa.assemble(text)).run([x], [])
+            (got,) = emulator.load(assembler.assemble(text)).run([x], [])
         np.testing.assert_array_equal(got, x.transpose(order), err_msg=f"{count} cores")
 
 
@@ -58,7 +60,7 @@ def test_every_type(dtype: str) -> None:
     shape, order = ORDERS["pixels before channels"]
     x = np.random.default_rng(0).integers(-128, 128, shape).astype(NUMPY[dtype])
     with Machine(cores=3, checked=True) as emulator:
-        (got,) = emulator.load(isa.assemble(compiled(permuted(shape, order, dtype), 3))).run([x], [])
+        (got,) = emulator.load(assembler.assemble(compiled(permuted(shape, order, dtype), 3))).run([x], [])
     np.testing.assert_array_equal(got, x.transpose(order))
 
 
@@ -74,17 +76,17 @@ def test_small_copies_are_left_to_nests() -> None:
 def test_small_scratchpads(name: str) -> None:
     shape, order = ORDERS[name]
     machine = replace(M7032, am_bytes=16 * 1024, cores=3)
-    text = driver.run_from("trace", permuted(shape, order), "linalg", Options(machine="m7032", cores=3))
+    text = driver.run_from("trace", permuted(shape, order), "linalg", CompileOptions(machine="m7032", cores=3))
     program = pipeline.run(pipeline.FUNCTION.read(text, machine), machine)
     from ftm_backend import codegen
 
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     with Machine(cores=3, checked=True) as emulator:
-        (got,) = emulator.load(isa.assemble(codegen.pipeline.run(program, machine))).run([x], [])
+        (got,) = emulator.load(assembler.assemble(codegen.pipeline.run(program, machine))).run([x], [])
     np.testing.assert_array_equal(got, x.transpose(order))
 
 
 @pytest.mark.parametrize(("shape", "order"), [((2, 64, 64, 64), (1, 2, 3, 0)), ((16, 128, 28, 28), (0, 2, 3, 1)), ((2048, 2048), (1, 0))])
 def test_each_byte_moves_about_once(shape: tuple[int, ...], order: tuple[int, ...]) -> None:
-    profile = cycles.model(compiled(permuted(shape, order), 8), machine="m7032", cores=8)
+    profile = cycle_model.model(compiled(permuted(shape, order), 8), machine="m7032", cores=8)
     assert profile.roofline >= 0.8

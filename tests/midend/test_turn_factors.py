@@ -9,13 +9,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import codegen, driver, isa
-from ftm_backend.linalg.ir import Statement
-from ftm_backend.machine import Machine, presets
+from ftm_backend import assembler, codegen, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.function import Statement
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.contractions import folds
-from ftm_backend.midend.turn_factors import turn_factors
-from ftm_backend.options import Options
+from ftm_backend.midend.lowering.gemm import col2im
+from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
+from ftm_backend.target import presets
 from midend.test_pad_by_dma import program
 from midend.test_turn import permuted
 
@@ -25,15 +26,15 @@ M7032 = presets.load("m7032")
 @pytest.fixture(autouse=True)
 def phases(monkeypatch: pytest.MonkeyPatch) -> None:
     """None is written as one product with folded windows (``test_folds``)."""
-    monkeypatch.setattr(folds, "planned", lambda statement, machine: None)
+    monkeypatch.setattr(col2im, "planned", lambda statement, machine: None)
 
 
 def _copies(text: str, machine: presets.MachineParameters = M7032) -> list[Statement]:
     """The copies that the pass adds."""
-    linalg = driver.run_from("trace", text, "linalg", Options(machine="m7032"))
+    linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
     function = pipeline.FUNCTION.read(linalg, machine)
     before = [item for item in function.body if isinstance(item, Statement) and item.op == "linalg.copy"]
-    turn_factors(function, machine)
+    pack_operands(function, machine)
     return [item for item in function.body if isinstance(item, Statement) and item.op == "linalg.copy" and item not in before]
 
 
@@ -87,10 +88,10 @@ def test_gradients(images: int, filters: int, channels: int, side: int, window: 
     )
     wanted = functional.conv_transpose2d(grad, w, padding=window // 2)
     machine = replace(M7032, cores=cores)
-    linalg = driver.run_from("trace", gradient(images, filters, channels, side, window, dtype), "linalg", Options(machine="m7032"))
+    linalg = driver.run_from("trace", gradient(images, filters, channels, side, window, dtype), "linalg", CompileOptions(machine="m7032"))
     text = codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(linalg, machine), machine), machine)
     with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(isa.assemble(text)).run([t.numpy() for t in (grad, x, w)], [])
+        (got,) = emulator.load(assembler.assemble(text)).run([t.numpy() for t in (grad, x, w)], [])
     tolerance = {"f32": 1e-3, "f64": 1e-10}[dtype]
     np.testing.assert_allclose(got, wanted.numpy(), rtol=tolerance, atol=tolerance)
 
@@ -98,5 +99,5 @@ def test_gradients(images: int, filters: int, channels: int, side: int, window: 
 def test_what_else_reads_the_factor_does_not_take_the_copy_in() -> None:
     x = gradient(16, 64, 64, 8, 3).replace("  return %3\n", "")
     text = f"{x}  %6 = aten::mul.Scalar(self=%2, other=0.5) : f32[64,64,3,3]\n  return %3, %6\n"
-    linalg = driver.run_from("trace", text, "group-kernels", Options(machine="m7032"))
+    linalg = driver.run_from("trace", text, "fuse-ops", CompileOptions(machine="m7032"))
     assert linalg.count('kind = "nest"') == 2

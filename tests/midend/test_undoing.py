@@ -13,17 +13,19 @@ import pytest
 import torch
 
 from ftm_backend import driver
-from ftm_backend.linalg.affine import Affine
-from ftm_backend.linalg.ir import Operand, Value
-from ftm_backend.machine import Machine, presets
-from ftm_backend.midend import pipeline, sum_panels
-from ftm_backend.midend.kernel import Grouped
-from ftm_backend.midend.lowerings import LOWERINGS
-from ftm_backend.midend.nests import plan
-from ftm_backend.midend.restrictions import Restrictions, after_kernel
-from ftm_backend.midend.verify import verify_kernels
-from ftm_backend.options import Options
-from ftm_backend.stages import VerifyError
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import Operand, Value
+from ftm_backend.machine import Machine
+from ftm_backend.midend import pipeline
+from ftm_backend.midend.kernel_ir.kernel import KernelModule
+from ftm_backend.midend.kernel_ir.verifier import verify_kernels
+from ftm_backend.midend.lowering.registry import LOWERINGS
+from ftm_backend.midend.retry_policy import Restrictions, after_kernel
+from ftm_backend.midend.schedule.loop_nest import tiling
+from ftm_backend.midend.transforms.fusion import fuse_gemm_reduction
+from ftm_backend.pass_manager import VerifyError
+from ftm_backend.target import presets
 
 Program = tuple[str, Callable[..., torch.Tensor]]
 
@@ -127,7 +129,7 @@ def check(program: Program, machine: str, cores: int) -> None:
         dtype, sizes = shape.rstrip("]").split("[")
         dims = [int(n) for n in sizes.split(",")]
         inputs.append(torch.randn(dims) if dtype == "f32" else torch.randint(-9, 9, dims))
-    image = driver.compile(text, Options(machine=machine, cores=cores)).image
+    image = driver.compile(text, CompileOptions(machine=machine, cores=cores)).image
     with Machine(cores=cores, checked=True) as emulator:
         (found,) = emulator.load(image).run([np.ascontiguousarray(t.numpy()) for t in inputs])
     wanted = function(*(t.double() if t.is_floating_point() else t for t in inputs))
@@ -154,10 +156,12 @@ def fail(*_: Any) -> None:
 
 
 def test_a_pass_is_left_out(monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]) -> None:
-    monkeypatch.setattr(sum_panels, "_is_stored_without", lambda *_: True)  # the product's blocks are not stored: no sums go with them
+    monkeypatch.setattr(
+        fuse_gemm_reduction, "_is_stored_without", lambda *_: True
+    )  # the product's blocks are not stored: no sums go with them
     check(SUM, "m7032", 2)
     (message,) = undone()
-    assert "without sum-panels" in message
+    assert "without fuse-gemm-reduction" in message
 
 
 def test_statements_get_kernels_of_their_own(monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]) -> None:
@@ -168,8 +172,8 @@ def test_statements_get_kernels_of_their_own(monkeypatch: pytest.MonkeyPatch, un
 
 
 def test_tiles_get_smaller(monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]) -> None:
-    monkeypatch.setattr(plan, "element_bytes", lambda axes: 1)
-    monkeypatch.setattr(plan, "_SHARE", 1)
+    monkeypatch.setattr(tiling, "element_bytes", lambda axes: 1)
+    monkeypatch.setattr(tiling, "_SHARE", 1)
     check(ADD, "host", 1)
     assert any("of the scratchpads" in message for message in undone())
 
@@ -178,17 +182,17 @@ def test_a_part_of_the_scratchpads_is_in_the_text() -> None:
     machine = presets.load("m7032")
     found = grouped(CENTERED)
     found.kernels[1].shrink(4)
-    (_, kernel, *_) = pipeline.GROUPED.read(pipeline.GROUPED.write(found, "group-kernels"), machine).kernels
+    (_, kernel, *_) = pipeline.GROUPED.read(pipeline.GROUPED.write(found, "fuse-ops"), machine).kernels
     assert (kernel.share, kernel.machine.am_bytes) == (4, machine.am_bytes // 4)
 
 
 def test_a_pass_that_breaks_a_rule_is_left_out(monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]) -> None:
-    def broken(grouped: Grouped, machine: presets.MachineParameters) -> Grouped:
+    def broken(grouped: KernelModule, machine: presets.MachineParameters) -> KernelModule:
         grouped.kernels.reverse()
         return grouped
 
     stages = list(driver.STAGES)
-    at, step = driver.stage("sum-panels"), driver._MIDEND["sum-panels"]
+    at, step = driver.stage("fuse-gemm-reduction"), driver._MIDEND["fuse-gemm-reduction"]
     stages[at] = stages[at]._replace(run=partial(pipeline.apply, replace(step, run=broken)))
     monkeypatch.setattr(driver, "STAGES", tuple(stages))
     check(CENTERED, "m7032", 2)
@@ -201,7 +205,7 @@ def test_what_cannot_be_undone_is_a_short_error(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setitem(LOWERINGS, "contraction", replace(LOWERINGS["contraction"], lower=always))
     with pytest.raises(driver.CompileError, match="compiling failed at stage 'ftm'") as caught:
-        driver.compile(SUM[0], Options(machine="m7032", cores=2))
+        driver.compile(SUM[0], CompileOptions(machine="m7032", cores=2))
     assert len(str(caught.value)) < 10_000
 
 
@@ -217,12 +221,12 @@ def test_attempts_end() -> None:
         assert attempts < 10
 
 
-def grouped(program: Program) -> Grouped:
+def grouped(program: Program) -> KernelModule:
     machine = presets.load("m7032")
     value: Any = pipeline.FUNCTION.read(driver.run_from("trace", program[0], "linalg"), machine)
     for step in pipeline.PASSES:
         value = pipeline.apply(step, value, machine)
-        if step.name == "group-kernels":
+        if step.name == "fuse-ops":
             break
     return value
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ftm_backend.linalg.strided import Strided, compose
+from ftm_backend.ir.linalg.strided_layout import Strided, compose
 from midend.harness import check, stages
 from midend.linalg_text import Function
 
@@ -62,7 +62,7 @@ def test_slices_reshapes_and_transposes_cost_no_kernel():
     s = f.view(t, "3x8xf32", 16, [16, 1])
     r = f.view(s, "2x3x4xf32", 0, [4, 8, 1])
     text = f.text(f.map("2x3x4xf32", [(r, "i, j, k")], DOUBLE))
-    assert stages(text)["group-kernels"].count('"ftm.kernel"') == 1
+    assert stages(text)["fuse-ops"].count('"ftm.kernel"') == 1
     check(text, [normal(8, 12)])
 
 

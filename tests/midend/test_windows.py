@@ -11,13 +11,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from ftm_backend import driver, isa
-from ftm_backend.linalg.affine import Affine
-from ftm_backend.linalg.ir import Node, Operand, Result, Statement, Value
-from ftm_backend.machine import Machine, presets
-from ftm_backend.midend.contractions.form import axes_of, match
-from ftm_backend.midend.contractions.windows import Side, behind, windows
-from ftm_backend.options import Options
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
+from ftm_backend.machine import Machine
+from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide, behind, windows
+from ftm_backend.midend.schedule.gemm.contraction import axes_of, match
+from ftm_backend.target import presets
 from midend.contraction_programs import assembly, product, tensor, zeros
 from midend.test_conv import SHAPES, forward, tensors
 
@@ -42,7 +43,7 @@ def test_convolution(name: str, cores: int) -> None:
     n, c, f, height, width, window, stride, dilation = shape
     x, w = tensors((n, c, height, width), (f, c, *window))
     text = assembly(forward(shape), replace(TIGHT, cores=cores))
-    image = isa.assemble(text)
+    image = assembler.assemble(text)
     wanted = functional.conv2d(torch.from_numpy(x), torch.from_numpy(w), stride=stride, dilation=dilation)
     for count in sorted({1, 3, cores}):
         with Machine(cores=count, checked=True) as emulator:
@@ -80,7 +81,7 @@ def test_a_kernel_is_not_shared_with_one_that_reads_nearer_to_the_end(cores: int
     for start in (0, 1):
         body += product(f"r{start}", ("g", tg, "n, f, o"), ("x", tx, f"n, c, o * 3 + {start}"), "i", (to, "f, c"), "f,c,n,o", "n,o")
     text = f"func.func @main(%x: {tx}, %g: {tg}) -> ({to}, {to}) {{{body}\n  return %r0, %r1 : {to}, {to}\n}}"
-    image = isa.assemble(assembly(text, replace(M7032, cores=cores)))
+    image = assembler.assemble(assembly(text, replace(M7032, cores=cores)))
     with Machine(cores=cores, checked=True) as emulator:
         found = emulator.load(image).run([x, g], [])
     for start, got in enumerate(found):
@@ -100,9 +101,9 @@ def test_small_images_two_apart(direction: str, side: int, window: int, cores: i
     (y * grad).sum().backward()
     used = [x, w] if direction == "forward" else [grad.numpy(), x, w]
     wanted = {"forward": y.detach(), "input": image.grad, "weight": weight.grad}[direction]
-    text = driver.run_from("trace", row.trace(), "asm", Options(machine="m7032", cores=8))
+    text = driver.run_from("trace", row.trace(), "asm", CompileOptions(machine="m7032", cores=8))
     with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(isa.assemble(text)).run(used, [])
+        (got,) = emulator.load(assembler.assemble(text)).run(used, [])
     assert wanted is not None
     np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
 
@@ -110,7 +111,12 @@ def test_small_images_two_apart(direction: str, side: int, window: int, cores: i
 def test_sides_of_an_image() -> None:
     image = Affine(0, (300, 20, 2, 0, 100, 10, 1))  # n, oh, ow, f, c, ky, kx: rows of 10 pixels, every second one
     found = windows((4, 4, 4, 8, 3, 3, 3), image, (0, 1, 2), (4, 5, 6), 1)
-    assert found == (Side(300, ((0, 1),)), Side(100, ((3, 1),)), Side(10, ((4, 1), (1, 2))), Side(1, ((5, 1), (2, 2))))
+    assert found == (
+        WindowSide(300, ((0, 1),)),
+        WindowSide(100, ((3, 1),)),
+        WindowSide(10, ((4, 1), (1, 2))),
+        WindowSide(1, ((5, 1), (2, 2))),
+    )
 
 
 def test_rows_that_do_not_overlap_make_no_windows() -> None:
@@ -119,7 +125,7 @@ def test_rows_that_do_not_overlap_make_no_windows() -> None:
 
 def test_weights_read_backwards_are_a_box() -> None:
     found = windows((5, 4, 3, 2), Affine(5, (6, 30, -2, -1)), (0,), (1, 2, 3), 1)
-    assert found == (Side(30, ((1, 1),)), Side(6, ((0, 1),)), Side(2, ((2, -1),)), Side(1, ((3, -1),)))
+    assert found == (WindowSide(30, ((1, 1),)), WindowSide(6, ((0, 1),)), WindowSide(2, ((2, -1),)), WindowSide(1, ((3, -1),)))
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
@@ -140,7 +146,7 @@ def test_windows_walked_backwards(cores: int) -> None:
     text = f"func.func @main(%x: {ti}, %w: {tw}) -> {to} {{{zeros('i', (n, c, out, out), 'f32')}{flipped}\n  return %r : {to}\n}}"
     wanted = functional.conv_transpose2d(torch.from_numpy(x), torch.from_numpy(w), padding=window - 1)
     for parameters in (replace(TIGHT, cores=cores), replace(M7032, cores=cores)):
-        image = isa.assemble(assembly(text, parameters))
+        image = assembler.assemble(assembly(text, parameters))
         with Machine(cores=cores, checked=True) as emulator:
             (got,) = emulator.load(image).run([x, w], [])
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
@@ -158,7 +164,7 @@ def test_gradients_of_a_convolution(cores: int) -> None:
         wanted = {"forward": result.detach(), "input": gradients[0], "weight": gradients[1]}[direction]
         inputs = {"forward": [x, w], "input": [grad, x, w], "weight": [grad, x, w]}[direction]
         with Machine(cores=cores, checked=True) as emulator:
-            (got,) = emulator.load(isa.assemble(target_convolutions.compiled(row))).run(inputs, [])
+            (got,) = emulator.load(assembler.assemble(target_convolutions.compiled(row))).run(inputs, [])
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 
@@ -172,7 +178,7 @@ def test_taps_of_overlapping_windows_stay_in_one_block() -> None:
     factors = Node("in", "f32", (), a), Node("in", "f32", (), b)
     index = Affine(0, (288, 36, 6, 1, 0, 0, 0))
     shape.operands[:] = [a, b]
-    shape.results[:] = [Result(made, index, (), Node("arith.mulf", "f32", factors), "sum", Node("constant", "f32", (), 0))]
+    shape.results[:] = [FunctionResult(made, index, (), Node("arith.mulf", "f32", factors), "sum", Node("constant", "f32", (), 0))]
     found = match(shape)
     assert found is not None
     taps_last, taps_first = (axes_of(found, [], boxes=boxes) for boxes in (True, False))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ftm_backend import driver, isa
-from ftm_backend.linalg.ir import Update
-from ftm_backend.machine import Machine, cycles, presets
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.ir.linalg.function import Update
+from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
-from ftm_backend.midend.write_borders import write_borders
-from ftm_backend.options import Options
+from ftm_backend.midend.transforms.tensor.split_pad import split_pad
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 
 M7032 = presets.load("m7032")
 CASES = {  # shape of what is inside, and what lies before and behind it in each dimension
@@ -43,14 +45,14 @@ def trace(name: str, fill: str, dtype: str) -> str:
 
 
 def compiled(name: str, fill: str = "1.5", dtype: str = "f32", cores: int = 8) -> str:
-    return driver.run_from("trace", trace(name, fill, dtype), "asm", Options(machine="m7032", cores=cores))
+    return driver.run_from("trace", trace(name, fill, dtype), "asm", CompileOptions(machine="m7032", cores=cores))
 
 
 def check(name: str, cores: int, fill: str, dtype: str) -> None:
     inside, around = CASES[name]
     x = np.random.default_rng(0).integers(-9, 9, inside).astype(TYPES[dtype])
     with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(isa.assemble(compiled(name, fill, dtype, cores))).run([x], [])
+        (got,) = emulator.load(assembler.assemble(compiled(name, fill, dtype, cores))).run([x], [])
     np.testing.assert_array_equal(got, np.pad(-x, around, constant_values=float(fill) if "f" in dtype else int(fill)))
 
 
@@ -68,8 +70,8 @@ def test_elements_of_other_types(name: str, dtype: str) -> None:
 
 def parts(name: str, machine: presets.MachineParameters = M7032) -> list[int]:
     """Parts of the updates, none of which lies over anything, if what is around is written by itself."""
-    text = driver.run_from("trace", trace(name, "1.5", "f32"), "linalg", Options(machine="m7032"))
-    updates = [x for x in write_borders(pipeline.FUNCTION.read(text, machine), machine).body if isinstance(x, Update)]
+    text = driver.run_from("trace", trace(name, "1.5", "f32"), "linalg", CompileOptions(machine="m7032"))
+    updates = [x for x in split_pad(pipeline.FUNCTION.read(text, machine), machine).body if isinstance(x, Update)]
     assert all((len(x.parts) == 1) == (x.base.value.splat is not None) for x in updates)
     return [len(x.parts) for x in updates]
 
@@ -90,5 +92,5 @@ def test_a_border_is_not_written_apart_where_a_transfer_takes_the_core() -> None
 
 
 def test_each_element_is_moved_once() -> None:
-    profile = cycles.model(compiled("large"), machine="m7032", cores=8)
+    profile = cycle_model.model(compiled("large"), machine="m7032", cores=8)
     assert profile.dma_bytes < 1.15 * 4 * 64 * (112**2 + 113**2) + 64 * 112 * 128

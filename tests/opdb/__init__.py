@@ -13,8 +13,8 @@
 | op_checks.py, module_checks.py, optim_checks.py | the cases: what is run for an entry of each database |
 | compiled_checks.py | op_db again, each sample under `torch.compile` |
 | databases.py | the databases behind one interface |
-| report.py, families.py | the summary of a run |
+| report.py, symbolic/shape_relations.py | the summary of a run |
 | support.py, support.json | what is native and right, as the last full run found it |
 | table.py | the tables of docs/ops.md, made of it |
-| known.py | gaps that are known, each with its reason |
+| codegen/function_cache.py | gaps that are known, each with its reason |
 """

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from ftm_backend.frontend.trace import DType, Node, Ref, ScalarRef, TensorType, Trace
+from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, TensorType, Trace
 
 DTYPES = {
     torch.float64: "f64",

@@ -11,8 +11,8 @@ import torch
 from ftm_backend import mlir
 from ftm_backend.frontend import lower
 from ftm_backend.frontend.ops import RECORDS
-from ftm_backend.linalg.printer import print_function
-from ftm_backend.upstream import engine as oracle
+from ftm_backend.ir.linalg.printer import print_function
+from ftm_backend.torch_mlir import execution_engine as oracle
 from ops import capture
 from ops.arrays import from_numpy, to_numpy
 
@@ -54,7 +54,7 @@ def units(count: int, dtype: torch.dtype, recording: capture.Recording) -> np.nd
 def run(op: Any, *args: Any, **kwargs: Any) -> tuple[capture.Recording, list[torch.Tensor]]:
     recording, expected = capture.call(op, *args, **kwargs)
     with mlir.context():
-        program = oracle.Program(mlir.ir.Module.parse(print_function(lower(recording.trace))))
+        program = oracle.EngineProgram(mlir.ir.Module.parse(print_function(lower(recording.trace))))
     got = program.run("main", [to_numpy(p) for p in recording.params], recording.scalars)
     return recording, [from_numpy(g, e.dtype) for g, e in zip(got, expected, strict=True)]
 

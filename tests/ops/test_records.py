@@ -11,8 +11,8 @@ import torch
 from ftm_backend import mlir
 from ftm_backend.frontend import Trace, lower
 from ftm_backend.frontend.ops import RECORDS
-from ftm_backend.linalg.printer import print_function
-from ftm_backend.upstream import engine as oracle
+from ftm_backend.ir.linalg.printer import print_function
+from ftm_backend.torch_mlir import execution_engine as oracle
 from ops import (
     capture,
     samples,
@@ -106,7 +106,7 @@ def test_record_agrees_with_pytorch(name: str) -> None:
             function.attributes["sym_name"] = mlir.ir.StringAttr.get(f"call{number}")
             module.body.append(function)
         module.operation.verify()
-        program = oracle.Program(module)
+        program = oracle.EngineProgram(module)
     failures = []
     for number, (recording, results, what) in enumerate(recorded):
         used = {capture.DTYPES[p.dtype] for p in recording.params}

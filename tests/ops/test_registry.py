@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from ftm_backend.frontend import lower
-from ftm_backend.frontend.building import places
-from ftm_backend.frontend.building.record import register
-from ftm_backend.frontend.building.recording import FACTS
+from ftm_backend.frontend.oplib import index_scatter
+from ftm_backend.frontend.oplib.op_record import register
+from ftm_backend.frontend.oplib.schema_annotations import FACTS
 from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
-from ftm_backend.linalg.printer import print_function
+from ftm_backend.ir.linalg.printer import print_function
 from ops import (
     samples,
     samples_elementwise,  # noqa: F401
@@ -67,7 +67,7 @@ def test_domains_name_arguments() -> None:
 def _checks_elements(name: str) -> bool:
     """Whether the lowering of a sampled call has a place that makes the machine fault."""
     sampled = next(iter(test_records.calls(name, next(t for t in ("f32", "i64") if t in RECORDS[name].dtypes))), None)
-    return sampled is not None and str(places.NOWHERE) in print_function(lower(sampled[0].trace))
+    return sampled is not None and str(index_scatter.NOWHERE) in print_function(lower(sampled[0].trace))
 
 
 def test_ops_that_check_elements_have_their_line_noted() -> None:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from ftm_backend import mlir
 from ftm_backend.frontend import Trace, import_trace, lower
-from ftm_backend.linalg.printer import print_function
-from ftm_backend.upstream import engine as oracle
+from ftm_backend.ir.linalg.printer import print_function
+from ftm_backend.torch_mlir import execution_engine as oracle
 from ops import capture
 from ops.arrays import from_numpy, to_numpy
 
@@ -113,7 +113,7 @@ def test_training_step(name: str) -> None:
         module.operation.verify()
         linalg = mlir.ir.Module.parse(print_function(lower(trace)))
         linalg.operation.verify()
-        program = oracle.Program(linalg)
+        program = oracle.EngineProgram(linalg)
     got: list[Any] = program.run("main", [to_numpy(p) for p in recording.params], recording.scalars)
     assert len(got) == len(want)
     for g, w in zip(got, want, strict=True):

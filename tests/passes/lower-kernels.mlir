@@ -15,7 +15,7 @@
 // CHECK: @func main
 // CHECK: @call kernel_0, b0[0], b1[0], o0[0]
 
-module attributes {ftm.stage = "share-kernels", ftm.program = "{\"inputs\": [[\"b0\", \"f32\", [8192]], [\"b1\", \"f32\", [8192]]], \"scalars\": [], \"outputs\": [[\"o0\", \"f32\", [8192], \"b0\"]], \"consts\": [], \"arena\": [], \"windows\": [], \"arena_bytes\": 0}"} {
+module attributes {ftm.stage = "outline-kernels", ftm.program = "{\"inputs\": [[\"b0\", \"f32\", [8192]], [\"b1\", \"f32\", [8192]]], \"scalars\": [], \"outputs\": [[\"o0\", \"f32\", [8192], \"b0\"]], \"consts\": [], \"arena\": [], \"windows\": [], \"arena_bytes\": 0}"} {
   func.func @main(%arg0: tensor<8192xf32>, %arg1: tensor<8192xf32>) -> tensor<8192xf32> attributes {ftm.inputs = ["f32", "f32"], ftm.outputs = ["f32"]} {
     %3 = "ftm.kernel"() ({
       %0 = tensor.empty() : tensor<8192xf32>

@@ -18,8 +18,8 @@ from filecheck.options import Options, parse_argv_options
 from filecheck.parser import Parser
 
 from ftm_backend import codegen
-from ftm_backend.machine import presets
 from ftm_backend.midend import pipeline
+from ftm_backend.target import presets
 from ftm_backend.tools import ftm_opt
 
 HERE = Path(__file__).parent

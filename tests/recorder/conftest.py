@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from ftm_backend.frontend.ops import native_ops
-from ftm_lazy import _C, registration
+from ftm_lazy import _C
+from ftm_lazy.device import registration
 
 EVERY_OP: dict[str, list[str]] = {"*": []}
 COMPILED = {name: list(dtypes) for name, dtypes in native_ops().items()}

@@ -1,4 +1,4 @@
-"""Kernels that take their arguments by C++ types (csrc/recorder/typed_kernels.h): which ops have one, and that arguments are only lent to it."""
+"""Kernels that take their arguments by C++ types (csrc/dispatch/unboxed_kernels.h): which ops have one, and that arguments are only lent to it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ftm_lazy.ahead import Ahead
+from ftm_lazy.compile.lookahead import Lookahead
 
 
 def eventually(condition) -> bool:
@@ -24,7 +24,7 @@ def test_two_are_made_at_once_and_others_wait_for_them():
         both.wait()
         return request.upper()
 
-    ahead = Ahead(make, 2)
+    ahead = Lookahead(make, 2)
     ahead.announce([(f"k{k}", frozenset({str(k)}), letter) for k, letter in enumerate("abcd", 1)])
     assert [ahead.take(f"k{k}") for k in (1, 2, 3, 4)] == ["A", "B", "C", "D"]
     assert ahead.take("k1") is None, "it was handed over"
@@ -42,7 +42,7 @@ def test_what_is_alike_is_made_one_by_one_in_order():
         made.append(request)
         return request
 
-    ahead = Ahead(make, 2)
+    ahead = Lookahead(make, 2)
     ahead.announce([(str(k), frozenset({"mm", "relu", f"{k}"}), k) for k in range(4)])
     assert [ahead.take(str(k)) for k in range(4)] == [0, 1, 2, 3]
     assert made == [0, 1, 2, 3]
@@ -54,7 +54,7 @@ def test_what_fails_fails_for_who_asks_and_nothing_else_does():
             raise ValueError("number 1")
         return request
 
-    ahead = Ahead(make, 2)
+    ahead = Lookahead(make, 2)
     ahead.announce([(str(k), frozenset({f"{k}"}), k) for k in range(3)])
     assert ahead.take("0") == 0
     with pytest.raises(ValueError, match="number 1"):
@@ -65,7 +65,7 @@ def test_what_fails_fails_for_who_asks_and_nothing_else_does():
 
 def test_what_nobody_has_begun_with_is_the_callers():
     blocked = threading.Event()
-    ahead = Ahead(lambda request: blocked.wait(10.0) and request, 2)
+    ahead = Lookahead(lambda request: blocked.wait(10.0) and request, 2)
     ahead.announce([(str(k), frozenset({f"{k}"}), k) for k in range(3)])
     assert eventually(lambda: sum(piece.begun for piece in ahead._sets[0].pieces) == 2)
     assert ahead.take("2") is None
@@ -82,7 +82,7 @@ def test_what_two_threads_announce_is_made_once():
         made.append(request)
         return request
 
-    ahead = Ahead(make, 2)
+    ahead = Lookahead(make, 2)
     for _ in range(2):
         ahead.announce([("k", frozenset("a"), 1), ("l", frozenset("b"), 2)])
     blocked.set()
@@ -91,6 +91,6 @@ def test_what_two_threads_announce_is_made_once():
 
 
 def test_with_one_process_nothing_is_made_ahead():
-    ahead = Ahead(lambda request: request, 0)
+    ahead = Lookahead(lambda request: request, 0)
     ahead.announce([("k", frozenset("a"), 1), ("l", frozenset("b"), 2)])
     assert ahead.take("k") is None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ftm_lazy.registration import TORCH
+from ftm_lazy.device.registration import TORCH
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,11 +23,19 @@ print("trained", torch.ftm.is_available(), torch.ftm.device_count(), hasattr(tor
 """
 
 FAULTS = {
-    "another torch": ("ftm_lazy.registration", "sys.modules['torch'].__version__ = '2.14.1'", f"run `pip install torch=={TORCH}`"),
+    "another torch": ("ftm_lazy.device.registration", "sys.modules['torch'].__version__ = '2.14.1'", f"run `pip install torch=={TORCH}`"),
     "recorder is not built": ("ftm_lazy._C", "raise ModuleNotFoundError('No module named ftm_lazy._C', name=name)", "run `make build`"),
     "recorder does not load": ("ftm_lazy._C", "return damaged(name)", "run `pip install --no-build-isolation"),
-    "module is missing": ("ftm_lazy.sharing", "raise ModuleNotFoundError(f'No module named {name!r}', name=name)", "'sharing'"),
-    "interface of torch changed": ("ftm_lazy.device", "del sys.modules['torch']._register_device_module", "_register_device_module"),
+    "module is missing": (
+        "ftm_lazy.integrations.multiprocessing",
+        "raise ModuleNotFoundError(f'No module named {name!r}', name=name)",
+        "'sharing'",
+    ),
+    "interface of torch changed": (
+        "ftm_lazy.device.torch_ftm",
+        "del sys.modules['torch']._register_device_module",
+        "_register_device_module",
+    ),
 }
 """Fault -> (module that fails while it is imported, how, part of the message)."""
 

@@ -9,7 +9,7 @@ import pytest
 
 import ftm_lazy
 from ftm_lazy import settings
-from ftm_lazy.compiler import Bridge, CompileError, WorkerError
+from ftm_lazy.compile.compile_client import CompileClient, CompileError, WorkerError
 
 TRACE = """trace
   %0 = param f32[4,8]
@@ -27,8 +27,8 @@ def bridge(tmp_path):
     made = []
     base = settings.Settings(cache_dir=tmp_path / "cache")
 
-    def make(**changed: object) -> Bridge:
-        made.append(Bridge(dataclasses.replace(base, **changed)))
+    def make(**changed: object) -> CompileClient:
+        made.append(CompileClient(dataclasses.replace(base, **changed)))
         return made[-1]
 
     ftm_lazy.metrics.reset()
@@ -65,7 +65,7 @@ def test_settings_that_do_not_are_not(bridge):
 
 def test_another_compiler_does_not_use_these_programs(bridge, monkeypatch):
     bridge().compile(TRACE)
-    monkeypatch.setattr("ftm_lazy.compiler.source_hash", lambda: "another")
+    monkeypatch.setattr("ftm_lazy.compile.compile_client.source_hash", lambda: "another")
     other = bridge()
     other.compile(TRACE)
     other.compile(TRACE)  # the process runs other code than this one knows: nothing is stored

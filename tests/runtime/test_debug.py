@@ -20,7 +20,7 @@ def test_stages(pending):
     assert texts["trace"].startswith("trace\n") and "aten::mm(" in texts["trace"]
     assert "torch.aten.mm" in texts["torch"]
     assert "linalg.matmul" in texts["linalg"]
-    assert "ftm.kernel" in texts["group-kernels"]
+    assert "ftm.kernel" in texts["fuse-ops"]
     assert "MM" in texts["ftm"] and "DWAIT" not in texts["ftm"]  # waits come later
     assert "DWAIT" in texts["insert-waits"]
     assert texts["asm"].startswith("@program") and "MM" in texts["asm"]

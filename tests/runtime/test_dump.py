@@ -5,7 +5,7 @@ import multiprocessing
 
 import pytest
 
-from ftm_lazy import dump
+from ftm_lazy.compile import dump
 
 TRACE = """trace
   %0 = param f32[64,10]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ftm_lazy.registration import TORCH
+from ftm_lazy.device.registration import TORCH
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import replace
 
-from ftm_lazy.recompiles import CAUSES, Explanation, History, read
+from ftm_lazy.compile.recompile_explainer import CAUSES, CompileHistory, RecompileExplanation, read
 
 
 def trace(rows: int = 64, alpha: str = "$0", dtype: str = "f32", extra: str = "", results: str = "%1") -> str:
@@ -17,22 +17,22 @@ def trace(rows: int = 64, alpha: str = "$0", dtype: str = "f32", extra: str = ""
     )
 
 
-def after(*texts: str) -> History:
-    history = History()
+def after(*texts: str) -> CompileHistory:
+    history = CompileHistory()
     for text in texts:
         history.add(read(text))
     return history
 
 
-def explained(history: History, text: str, locations: tuple[str, ...] = ()) -> Explanation:
+def explained(history: CompileHistory, text: str, locations: tuple[str, ...] = ()) -> RecompileExplanation:
     why = history.explain(read(text), locations)
     assert why.cause in CAUSES
     return why
 
 
 def test_the_first_trace_is_no_surprise():
-    why = explained(History(), trace())
-    assert why == Explanation("first", "") and not why.is_recompile(settled=True)
+    why = explained(CompileHistory(), trace())
+    assert why == RecompileExplanation("first", "") and not why.is_recompile(settled=True)
 
 
 def test_sizes_dtype_number():
@@ -78,7 +78,7 @@ def test_an_unrelated_program_is_a_first_one():
 
 def test_long_traces_and_long_histories_cost_little():
     lines = "".join(f"  %{i} = aten::add.Scalar(self=%{i - 1}, other=1, alpha=1) : f32[2]\n" for i in range(1, 3000))
-    history = History()
+    history = CompileHistory()
     begin = time.process_time()
     for size in range(50):
         text = read(f"trace\n  %0 = param f32[{size}]\n{lines}  return %2999\n")

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import ftm_lazy
-from ftm_lazy import compiler
+from ftm_lazy.compile import compile_client
 
 SIZES = iter(range(701, 10**6, 2))  # of which no other test has programs
 
@@ -23,13 +23,13 @@ SIZES = iter(range(701, 10**6, 2))  # of which no other test has programs
 class Gate:
     """Holds the compiler back until it is opened; counts who has come to it."""
 
-    def __init__(self, compile: Callable[[compiler.Request], object]) -> None:
+    def __init__(self, compile: Callable[[compile_client.CompileRequest], object]) -> None:
         self._compile = compile
         self._open = threading.Event()
         self.threads: list[threading.Thread] = []
         self.error: Exception | None = None
 
-    def __call__(self, request: compiler.Request) -> object:
+    def __call__(self, request: compile_client.CompileRequest) -> object:
         self.threads.append(threading.current_thread())
         assert self._open.wait(120)
         if self.error is not None:
@@ -51,7 +51,7 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     torch.zeros(1, device="ftm").item()
-    bridge = compiler.bridge()
+    bridge = compile_client.bridge()
     gate = Gate(bridge._compiled)
     monkeypatch.setattr(bridge, "_compiled", gate)
     yield gate
@@ -125,9 +125,9 @@ def test_a_missing_compiler_is_told_to_who_reads_and_asked_again(gate: Gate) -> 
     gate.wait_for(1)
     later = x.to("ftm") * 7  # behind it
     ftm_lazy.sync()
-    gate.error = compiler.WorkerError("no process today")
+    gate.error = compile_client.WorkerError("no process today")
     gate.open()
-    with pytest.raises(compiler.WorkerError, match="no process today"):
+    with pytest.raises(compile_client.WorkerError, match="no process today"):
         later.cpu()
     gate.error = None
     assert torch.equal(y.cpu(), x + 1)
@@ -141,7 +141,7 @@ def test_what_does_not_compile_is_warned_of_where_it_is_read(gate: Gate) -> None
         y = x.to("ftm") + 1
         ftm_lazy.sync()
     gate.wait_for(1)
-    gate.error = compiler.CompileError("a pass is ill")
+    gate.error = compile_client.CompileError("a pass is ill")
     gate.open()
     with pytest.warns(UserWarning, match="could not be compiled .* a pass is ill"):
         torch.ftm.synchronize()
@@ -156,7 +156,7 @@ def test_a_warning_that_is_an_error_loses_nothing(gate: Gate) -> None:
     gate.wait_for(1)
     later = x.to("ftm") * 7
     ftm_lazy.sync()
-    gate.error = compiler.CompileError("a pass is ill")
+    gate.error = compile_client.CompileError("a pass is ill")
     gate.open()
     told = 0
     with warnings.catch_warnings():

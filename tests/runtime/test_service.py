@@ -10,8 +10,8 @@ import warnings
 import pytest
 
 import ftm_lazy
-from ftm_backend.service import pack, source_hash, unpack
-from ftm_lazy.worker import CompileError, Worker
+from ftm_backend.compile_server import pack, source_hash, unpack
+from ftm_lazy.compile.worker import CompileError, Worker
 
 TRACE = """trace
   %0 = param f32[4,8]
@@ -75,7 +75,7 @@ def test_bad_traces_are_errors_and_the_process_stays(service):
 def test_imports_no_torch():
     code = (
         "import sys; from ftm_backend import driver, service; service._warm_up()\n"
-        "driver.compile(sys.argv[1], __import__('ftm_backend.options').options.Options())\n"
+        "driver.compile(sys.argv[1], __import__('ftm_backend.compile_options').options.Options())\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('torch', 'ftm_lazy')])"
     )
     run = subprocess.run([sys.executable, "-c", code, TRACE], capture_output=True, text=True)
@@ -99,7 +99,7 @@ def gone(pid: int, seconds: float = 10.0) -> bool:
 @pytest.mark.parametrize("end", ["sys.exit()", "os._exit(1)", "os.kill(os.getpid(), 9)"])
 def test_ends_with_its_client(end):
     code = (
-        "import os, sys; from ftm_lazy.worker import Worker\n"
+        "import os, sys; from ftm_lazy.compile.worker import Worker\n"
         "service = Worker(60.0); service.start(); print(service.pid, flush=True); " + end
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -167,7 +167,7 @@ def test_the_maker_dies_before_it_has_made_a_copy(pair):
 
 def test_both_end_with_their_client():
     code = (
-        "import os, sys; from ftm_lazy.worker import Worker\n"
+        "import os, sys; from ftm_lazy.compile.worker import Worker\n"
         "copy = Worker(60.0); maker = Worker(60.0, copies=[copy])\n"
         f"for one in (maker, copy): one.compile({TRACE!r}, {REQUEST!r}); print(one.pid, flush=True)\n"
         "os._exit(1)"

@@ -15,13 +15,13 @@ import warnings
 
 import pytest
 
-from ftm_lazy import worker
-from ftm_lazy.worker import CompileError, Worker, WorkerError
+from ftm_lazy.compile import worker
+from ftm_lazy.compile.worker import CompileError, Worker, WorkerError
 
 SERVICE = """
 import os, signal, sys, time
 from pathlib import Path
-from ftm_backend.service import pack, unpack
+from ftm_backend.compile_server import pack, unpack
 
 source, answers = map(int, sys.argv[-2:])
 
@@ -63,10 +63,10 @@ while chunk := os.read(source, 1 << 20):
 def start(tmp_path):
     """Makes workers, and ends them after the test."""
     made = []
-    (tmp_path / "service.py").write_text(textwrap.dedent(SERVICE))
+    (tmp_path / "compile_server.py").write_text(textwrap.dedent(SERVICE))
 
     def make(timeout: float = 60.0, progress: bool = False) -> Worker:
-        made.append(Worker(timeout, progress=progress, command=(sys.executable, str(tmp_path / "service.py"))))
+        made.append(Worker(timeout, progress=progress, command=(sys.executable, str(tmp_path / "compile_server.py"))))
         return made[-1]
 
     yield make
@@ -179,11 +179,11 @@ def test_standard_streams_that_are_closed(tmp_path, start):
     """Then a pipe would take their numbers, and the process's own streams would be put in its place."""
     start()
     code = (
-        "import os, sys; from ftm_lazy.worker import Worker; os.close(0); os.close(1); os.close(2)\n"
+        "import os, sys; from ftm_lazy.compile.worker import Worker; os.close(0); os.close(1); os.close(2)\n"
         "w = Worker(30.0, command=(sys.executable, sys.argv[1]))\n"
         "os._exit(0 if w.compile('hello', {})[0] == b'<hello>' else 1)"
     )
-    assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "service.py")], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "compile_server.py")], timeout=60).returncode == 0
 
 
 def test_one_crash_is_survived(start, tmp_path):
@@ -231,7 +231,7 @@ def test_time_limit(start):
 
 def test_the_start_counts_for_no_program(start, tmp_path):
     service = start(timeout=2.0)
-    (tmp_path / "service.py").write_text("import time; time.sleep(2.5)\n" + textwrap.dedent(SERVICE))
+    (tmp_path / "compile_server.py").write_text("import time; time.sleep(2.5)\n" + textwrap.dedent(SERVICE))
     assert compile_text(service, "hello") == b"<hello>"
 
 
@@ -331,7 +331,7 @@ def test_pythons_isolation_holds_for_the_compilers_process(tmp_path, options, ma
     (tmp_path / "sitecustomize.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
     code = f"""
 import os
-from ftm_lazy.worker import Worker
+from ftm_lazy.compile.worker import Worker
 os.environ["PYTHONPATH"] = {str(tmp_path)!r}
 worker = Worker(timeout=60)
 worker.start()

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ftm_backend import sizes
-from ftm_backend.sizes import (
-    Real,
-    Size,
-    SizeError,
-    Symbols,
+from ftm_backend import symbolic
+from ftm_backend.symbolic import (
+    ShapeEnv,
+    SymbolicExpressionError,
+    SymFloat,
+    SymInt,
     always_equal,
     at_hand,
     ceildiv,
@@ -67,9 +67,9 @@ def _run(expression: Any, values: dict[str, Any]) -> Any:
 def test_where_the_guards_hold_the_result_is_that_of_integers(
     expression: Any, hand: tuple[int, int], others: list[tuple[int, int]]
 ) -> None:
-    with Symbols({"s0": (hand[0], 2), "s1": (hand[1], 0)}) as symbols:
+    with ShapeEnv({"s0": (hand[0], 2), "s1": (hand[1], 0)}) as symbols:
         made = _run(expression, {name: read("{" + name + "}") for name in symbols.values})
-        text = made.text if isinstance(made, Size) else str(made)
+        text = made.text if isinstance(made, SymInt) else str(made)
         back = read("{" + text + "}")
     assert at_hand(made) == at_hand(back) == _run(expression, {"s0": hand[0], "s1": hand[1]})
     guards = list(symbols.guards.values())
@@ -89,9 +89,9 @@ def test_where_the_guards_hold_the_result_is_that_of_integers(
 @given(expressions, st.tuples(st.integers(2, 300), st.integers(0, 90)), st.lists(st.tuples(st.integers(2, 300), st.integers(0, 90))))
 def test_bounds_hold_for_all_values(expression: Any, hand: tuple[int, int], others: list[tuple[int, int]]) -> None:
     """For all that the guards admit: a quotient asks for a divisor above 0."""
-    with Symbols({"s0": (hand[0], 2), "s1": (hand[1], 0)}) as symbols:
+    with ShapeEnv({"s0": (hand[0], 2), "s1": (hand[1], 0)}) as symbols:
         made = _run(expression, {"s0": read("{s0}"), "s1": read("{s1}")})
-    if not isinstance(made, Size):
+    if not isinstance(made, SymInt):
         return
     low, high = made.bounds
     guards = list(symbols.guards.values())
@@ -103,7 +103,7 @@ def test_bounds_hold_for_all_values(expression: Any, hand: tuple[int, int], othe
 
 
 def test_bounds_see_through_quotients() -> None:
-    with Symbols({"s0": (36, 2)}) as symbols:
+    with ShapeEnv({"s0": (36, 2)}) as symbols:
         s = read("{s0}")
         two, one = 2 * (ceildiv(16 * s, 64) * 64), ceildiv(32 * s, 64) * 64
         assert (two - one).bounds == (0, 64)
@@ -117,7 +117,7 @@ def test_bounds_see_through_quotients() -> None:
 
 
 def test_spelling_is_one_for_each_value() -> None:
-    with Symbols({"s0": (37, 2)}) as symbols:
+    with ShapeEnv({"s0": (37, 2)}) as symbols:
         s = read("{s0}")
         assert str(s * 64 // 16) == "{4*s0}"
         assert str(ceildiv(s, 16)) == str((s + 15) // 16) == "{((s0+15)/16)}"
@@ -132,7 +132,7 @@ def test_spelling_is_one_for_each_value() -> None:
 
 
 def test_what_every_number_decides_is_no_guard() -> None:
-    with Symbols({"s0": (37, 2)}) as symbols:
+    with ShapeEnv({"s0": (37, 2)}) as symbols:
         s, before = read("{s0}"), dict(symbols.guards)
         assert s > 0
         assert s * 64 != 0
@@ -147,19 +147,19 @@ def test_what_every_number_decides_is_no_guard() -> None:
 
 
 def test_a_size_has_a_least_and_a_greatest_value() -> None:
-    with Symbols({"s0": (37, 2), "s1": (3, 0)}) as symbols:
+    with ShapeEnv({"s0": (37, 2), "s1": (3, 0)}) as symbols:
         assert {str(g) for g in symbols.guards.values()} == {"s0-2 >= 0", "-s0+2147483648 >= 0", "s1+0 >= 0"}
 
 
 def test_an_upper_bound_is_twice_the_number_at_hand() -> None:
-    with Symbols({"s0": (37, 2)}) as symbols:
+    with ShapeEnv({"s0": (37, 2)}) as symbols:
         assert upper_bound(ceildiv(read("{s0}"), 32)) == 4
         assert "-((s0+31)/32)+4 >= 0" in {str(g) for g in symbols.guards.values()}
         assert upper_bound(read("{s0}") % 5) == 4
 
 
 def test_taking_a_number_is_a_guard_of_equality() -> None:
-    with Symbols({"s0": (5, 2)}) as symbols:
+    with ShapeEnv({"s0": (5, 2)}) as symbols:
         assert list(range(9))[read("{s0}")] == 5
     assert [str(g) for g in symbols.pinned] == ["-s0+5 == 0"]
     assert symbols.pinned[0].place.endswith(f"test_arithmetic.py:{_line('range(9)')}")
@@ -175,21 +175,21 @@ def test_floating_numbers_have_the_same_bits(hand: int, other: int) -> None:
     def share(n: Any) -> Any:
         return 0.1 * (n / (n * 3 - 1)) + 2 * (1 / n) - 0.25
 
-    with Symbols({"s0": (hand, 2)}):
+    with ShapeEnv({"s0": (hand, 2)}):
         made = share(read("{s0}"))
-        assert isinstance(made, Real)
+        assert isinstance(made, SymFloat)
         assert made.value == share(hand) == read_real(repr(made)).value
     assert evaluator([made.text], ("s0",), real=True)(other)[0] == share(other)
 
 
 @pytest.mark.parametrize("text", ["{s0", "{s0.real}", "{f(s0)}", "{s1}", "{}", "{2**s0}", "{s0//2}", "{[1]}", "{1.5}", "{'a'}"])
 def test_texts_that_are_no_sizes(text: str) -> None:
-    with Symbols({"s0": (5, 2)}), pytest.raises(SizeError):
+    with ShapeEnv({"s0": (5, 2)}), pytest.raises(SymbolicExpressionError):
         read(text)
 
 
 def test_sizes_need_symbols() -> None:
-    with pytest.raises(SizeError, match="no sizes are declared"):
+    with pytest.raises(SymbolicExpressionError, match="no sizes are declared"):
         read("{s0}")
     assert read("17") == 17
     assert declared("trace\n  %0 = param f32[2]\n") is None
@@ -201,7 +201,7 @@ def test_sizes_need_symbols() -> None:
 
 def test_guards_do_not_need_assertions() -> None:
     program = """
-from ftm_backend.sizes import Symbols, read, upper_bound
+from ftm_backend.symbolic import Symbols, read, upper_bound
 with Symbols({"s0": (5, 2)}) as symbols:
     upper_bound(read("{s0}"))
     read("{s0}").bit_length()
@@ -213,18 +213,18 @@ print(*map(str, symbols.guards.values()), sep=chr(10))
 
 def test_threads_have_symbols_of_their_own():
     def others() -> None:
-        seen.append(sizes.current())
-        with sizes.Symbols({"s7": (5, 2)}):
+        seen.append(symbolic.current())
+        with symbolic.ShapeEnv({"s7": (5, 2)}):
             entered.set()
             left.wait(10.0)
-            seen.append(int(sizes.read("{s7}")))
+            seen.append(int(symbolic.read("{s7}")))
 
     seen: list[object] = []
     entered, left = threading.Event(), threading.Event()
-    with sizes.Symbols({"s0": (3, 2)}):
+    with symbolic.ShapeEnv({"s0": (3, 2)}):
         thread = threading.Thread(target=others)
         thread.start()
-        assert entered.wait(10.0) and int(sizes.read("{s0}")) == 3
+        assert entered.wait(10.0) and int(symbolic.read("{s0}")) == 3
         left.set()
         thread.join()
     assert seen == [None, 5]

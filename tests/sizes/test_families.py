@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ftm_backend.families import Relation, relate
+from ftm_backend.symbolic.shape_relations import ShapeRelation, relate
 from ftm_lazy import _C
-from ftm_lazy.general import Families
+from ftm_lazy.dynamic_shapes.dynamic_programs import TraceFamilies
 
 split, places = _C._family, _C._family_numbers
 
@@ -27,7 +27,7 @@ def _trace(b: int, t: int) -> str:
     return _TRACE.format(b=b, t=t, bt=b * t, tm=t - 1, o=8 * (t - 1))
 
 
-def _relation(*members: tuple[int, int]) -> Relation:
+def _relation(*members: tuple[int, int]) -> ShapeRelation:
     return relate([split(_trace(*member))[1] for member in members], places(_trace(*members[-1])))
 
 
@@ -157,7 +157,7 @@ def test_two_members_that_differ_by_the_same_are_an_accident_and_three_are_none(
 
 
 def test_a_size_of_one_is_general_in_the_others_and_the_same_member_again_in_none() -> None:
-    families = Families((lambda _: None, lambda *_: None, lambda *_: None))
+    families = TraceFamilies((lambda _: None, lambda *_: None, lambda *_: None))
     assert families.propose(_trace(1, 5)) == []
     assert families.propose(_trace(2, 5))
     assert families.propose(_trace(1, 5)) == []  # its program was dropped

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ftm_backend.driver import infer_sizes
-from ftm_backend.families import Relation
+from ftm_backend.symbolic.shape_relations import ShapeRelation
 from ftm_lazy import _C
-from ftm_lazy.chosen_sizes import larger_sizes
-from ftm_lazy.family import Likely
-from ftm_lazy.first_sight import relation_of, seeded, varying_results
-from ftm_lazy.general import Families
-from ftm_lazy.normal_form import normal_form, normal_varies
+from ftm_lazy.dynamic_shapes.canonicalize import normal_form, normal_varies
+from ftm_lazy.dynamic_shapes.dynamic_programs import TraceFamilies
+from ftm_lazy.dynamic_shapes.mark_dynamic_dims import relation_of, seeded, varying_results
+from ftm_lazy.dynamic_shapes.size_hints import larger_sizes
+from ftm_lazy.dynamic_shapes.trace_family import SizeGuess
 
 # One layer's attention of the last of ``t`` new tokens over a cache of ``c``, with 4 heads of 16.
 _STEP = """trace
@@ -46,7 +46,7 @@ def _general(text: str, varies: tuple[int, ...] = (0, 0, 5)) -> str:
     return infer_sizes(seeded(text, varies, _C._family_numbers(text))) or ""
 
 
-def _relation(text: str, varies: tuple[int, ...] = (0, 0, 5)) -> Relation:
+def _relation(text: str, varies: tuple[int, ...] = (0, 0, 5)) -> ShapeRelation:
     return relation_of(_general(text, varies), text, _C._family_numbers(text))
 
 
@@ -173,10 +173,10 @@ def test_numbers_that_are_the_same_by_chance_are_told_apart() -> None:
 
 
 def test_what_a_second_member_has_otherwise_is_a_symbol_and_the_rest_follows() -> None:
-    families = Families((lambda text: None, lambda text, data: None, lambda text, reason: None))
+    families = TraceFamilies((lambda text: None, lambda text, data: None, lambda text, reason: None))
 
-    def proposed(text: str) -> Relation:
-        (best, *_) = families.propose(text, Likely((0, 0, 0), False, lambda seeds: infer_sizes(seeds) or ""))
+    def proposed(text: str) -> ShapeRelation:
+        (best, *_) = families.propose(text, SizeGuess((0, 0, 0), False, lambda seeds: infer_sizes(seeds) or ""))
         assert best.first_sight
         return best.relation
 
@@ -203,9 +203,9 @@ def _candidates(t: int, count: int) -> str:
 
 def test_what_members_have_alike_is_no_size_that_is_as_large_in_one_of_them() -> None:
     """Six candidates, first beside texts of six tokens and five, then of seven and six."""
-    families = Families((lambda text: None, lambda text, data: None, lambda text, reason: None))
+    families = TraceFamilies((lambda text: None, lambda text, data: None, lambda text, reason: None))
     for t in (6, 7):
-        best, *_ = families.propose(_candidates(t, 6), Likely((0, 0, 0), False, lambda seeds: infer_sizes(seeds) or ""))
+        best, *_ = families.propose(_candidates(t, 6), SizeGuess((0, 0, 0), False, lambda seeds: infer_sizes(seeds) or ""))
     for t, count in ((6, 6), (7, 6), (12, 6), (12, 9)):
         assert best.relation.values(_C._family(_candidates(t, count))[1]) is not None
 
@@ -391,8 +391,8 @@ def test_members_of_cropped_caches_are_those_whose_numbers_are_the_relations(one
 
 def test_a_size_of_one_is_general_at_first_sight_in_the_others() -> None:
     """Members that have more there say nothing of it, also not how large its sizes will be."""
-    families = Families((lambda text: None, lambda text, data: None, lambda text, reason: None))
-    likely = Likely((0,), False, lambda seeds: infer_sizes(seeds) or "")
+    families = TraceFamilies((lambda text: None, lambda text, data: None, lambda text, reason: None))
+    likely = SizeGuess((0,), False, lambda seeds: infer_sizes(seeds) or "")
 
     def rows(b: int, t: int) -> str:
         type_ = f"[{b},{t}]"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ftm_backend.assembler.image_template import TemplateError
 from ftm_backend.driver import compile
 from ftm_backend.executable import Executable
-from ftm_backend.isa.template import TemplateError
-from ftm_lazy.general import Families, Proposal
+from ftm_lazy.dynamic_shapes.dynamic_programs import DynamicCandidate, TraceFamilies
 
 
 def _trace(rows: int, columns: int = 12) -> str:
@@ -22,16 +22,16 @@ class _Store:
         self.entries: dict[str, bytes] = {}
         self.removed: list[str] = []
 
-    def families(self) -> Families:
+    def families(self) -> TraceFamilies:
         """Those of a new process."""
-        return Families((self.entries.get, self.entries.__setitem__, self._remove))
+        return TraceFamilies((self.entries.get, self.entries.__setitem__, self._remove))
 
     def _remove(self, text: str, reason: str) -> None:
         del self.entries[text]
         self.removed.append(reason)
 
 
-def _asked(families: Families, text: str) -> str:
+def _asked(families: TraceFamilies, text: str) -> str:
     """What a process does that wants a program: ``instance``, ``special``, or ``general``."""
     if families.instance(text) is not None:
         return "instance"
@@ -90,7 +90,7 @@ def test_a_program_that_serves_others_alone_is_not_kept() -> None:
     proposal = families.propose(_trace(6))[0]
     made = compile(proposal.text)
     with pytest.raises(TemplateError, match="s0-2 >= 0 does not hold where s0 = 1"):
-        families.keep(Proposal(proposal.text, proposal.relation, proposal.family, (1,), proposal.chosen_for), made)
+        families.keep(DynamicCandidate(proposal.text, proposal.relation, proposal.family, (1,), proposal.chosen_for), made)
     with pytest.raises(TemplateError, match="it has no sizes"):
         families.keep(proposal, Executable(made.image, made.asm, made.machine))
     assert families.instance(_trace(6)) is None
@@ -127,7 +127,7 @@ def test_why_a_program_does_not_serve() -> None:
     assert families.refusal(_trace(3)) == ""
     assert families.refusal(_trace(1)) == "its numbers are related otherwise"
     assert families.refusal(_trace(1 << 20)).startswith("-")
-    assert "does not hold where s0 = 1048576 (codegen/scratchpad.py:" in families.refusal(_trace(1 << 20))
+    assert "does not hold where s0 = 1048576 (codegen/allocate_scratchpad.py:" in families.refusal(_trace(1 << 20))
     assert families.refusal(_trace(6, 13)).startswith("its numbers are related otherwise: `%0 = param f32[6,13]`; ")
 
 

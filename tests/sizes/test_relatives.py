@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ftm_backend.driver import compile, infer_sizes
-from ftm_backend.frontend.trace import Trace
+from ftm_backend.ir.trace.trace import Trace
 from ftm_backend.machine.emulator import Machine
-from ftm_lazy.family import Likely
-from ftm_lazy.general import Families
-from ftm_lazy.ones import bare
+from ftm_lazy.dynamic_shapes.dynamic_programs import TraceFamilies
+from ftm_lazy.dynamic_shapes.size_one import bare
+from ftm_lazy.dynamic_shapes.trace_family import SizeGuess
 
 
 def _heads(rows: int, noted: bool = True) -> str:
@@ -34,11 +34,11 @@ def _heads(rows: int, noted: bool = True) -> str:
     return f"trace\n  %0 = param f32[9,12]\n  %1 = param i64[1,{rows}]\n{''.join(lines)}  return %{len(lines) + 1}\n"
 
 
-def _general(text: str) -> Families:
+def _general(text: str) -> TraceFamilies:
     """Families that have a program which is general at first sight of a trace, in the sizes of its whole numbers."""
-    families = Families(({}.get, lambda *_: None, lambda *_: None))
+    families = TraceFamilies(({}.get, lambda *_: None, lambda *_: None))
     varies = [0 if "f32" in line else 2 for line in text.splitlines() if " = param " in line]
-    proposal = families.propose(text, Likely(varies, False, lambda seeds: infer_sizes(seeds) or ""))[0]
+    proposal = families.propose(text, SizeGuess(varies, False, lambda seeds: infer_sizes(seeds) or ""))[0]
     families.keep(proposal, compile(proposal.text))
     return families
 

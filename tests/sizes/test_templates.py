@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from ftm_backend import isa
+from ftm_backend import assembler
+from ftm_backend.assembler.image_template import ImageTemplate, TemplateError, assemble
 from ftm_backend.driver import compile
-from ftm_backend.isa.template import Template, TemplateError, assemble
-from ftm_backend.sizes import Symbols, evaluator
+from ftm_backend.symbolic import ShapeEnv, evaluator
 
 _TEXT = """\
 @program t, host
@@ -48,13 +48,13 @@ def _plain(values: tuple[int, int]) -> str:
 
 
 def _without_text(image: bytes) -> dict[str, object]:
-    from ftm_backend.isa.image import read_sections
+    from ftm_backend.assembler.image_writer import read_sections
 
     return {name: records for name, records in read_sections(image).items() if name != "text"}
 
 
-def _made() -> tuple[bytes, Template]:
-    with Symbols({"s0": (20, 0), "s1": (40, 0)}):
+def _made() -> tuple[bytes, ImageTemplate]:
+    with ShapeEnv({"s0": (20, 0), "s1": (40, 0)}):
         image, template = assemble(_TEXT)
     assert template is not None
     return image, template
@@ -64,17 +64,17 @@ def _made() -> tuple[bytes, Template]:
 def test_an_instance_is_what_assembling_gives(values: tuple[int, int]) -> None:
     image, template = _made()
     assert template.admits(values)
-    assert _without_text(template.image(image, values)) == _without_text(isa.assemble(_plain(values)))
+    assert _without_text(template.image(image, values)) == _without_text(assembler.assemble(_plain(values)))
 
 
 def test_the_image_itself_is_for_the_numbers_at_hand() -> None:
     image, _ = _made()
-    assert _without_text(image) == _without_text(isa.assemble(_plain((20, 40))))
+    assert _without_text(image) == _without_text(assembler.assemble(_plain((20, 40))))
 
 
 def test_bytes_and_back() -> None:
     image, template = _made()
-    again = Template.from_bytes(template.to_bytes(), len(image))
+    again = ImageTemplate.from_bytes(template.to_bytes(), len(image))
     assert again.image(image, (5, 7)) == template.image(image, (5, 7))
     assert again.guards == template.guards
 
@@ -96,7 +96,7 @@ def test_bytes_and_back() -> None:
 def test_damaged_templates_are_refused(damage: bytes) -> None:
     image, _ = _made()
     with pytest.raises(TemplateError, match="damaged"):
-        Template.from_bytes(damage, len(image))
+        ImageTemplate.from_bytes(damage, len(image))
 
 
 def test_sizes_that_do_not_fit_are_refused() -> None:
@@ -120,5 +120,5 @@ def test_a_compiled_program_serves_other_sizes_as_if_compiled_for_them() -> None
     assert not made.template.admits([1])
     assert made.template.refusal([1]) == "s0-2 >= 0 does not hold where s0 = 1 (the symbol's least value)"
     assert not made.template.admits([1 << 20])
-    assert "(codegen/scratchpad.py:" in made.template.refusal([1 << 20])
+    assert "(codegen/allocate_scratchpad.py:" in made.template.refusal([1 << 20])
     assert _without_text(made.template.image(made.image, [57]))["shapes"] == [57, 12, 57, 12]

@@ -7,11 +7,11 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ftm_backend.instructions.types import SLOT_ALIGNMENT
-from ftm_backend.machine import presets
-from ftm_backend.midend.contractions.tiling import Operand, Problem, pitch
-from ftm_backend.midend.contractions.tiling_general import general_plan
-from ftm_backend.sizes import Symbols, at_hand, evaluator, read, upper_bound
+from ftm_backend.midend.schedule.gemm.dynamic_tiling import general_plan
+from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TilingProblem, pitch
+from ftm_backend.symbolic import ShapeEnv, at_hand, evaluator, read, upper_bound
+from ftm_backend.target import presets
+from ftm_backend.target.element_types import SLOT_ALIGNMENT
 
 HOST = presets.load("host")
 EXTENTS = st.sampled_from((1, 3, 16, 64, 147, 256, 576, 2048))
@@ -19,17 +19,17 @@ EXTENTS = st.sampled_from((1, 3, 16, 64, 147, 256, 576, 2048))
 
 @given(st.integers(2, 300), st.permutations(("m", "n", "k")), st.tuples(EXTENTS, EXTENTS, EXTENTS))
 def test_operands_that_are_kept_have_room_for_twice_their_tiles(rows: int, order: list[str], others: tuple[int, int, int]) -> None:
-    with Symbols({"s0": (rows, 2)}) as symbols:
+    with ShapeEnv({"s0": (rows, 2)}) as symbols:
         size = read("{s0}")
         group = {order[0]: (size, others[0]), order[1]: (others[1],), order[2]: (others[2], 2)}
-        problem = Problem(
+        problem = TilingProblem(
             (1,),
             group["m"],
             group["n"],
             group["k"],
-            Operand("f32", (16, 16)),
-            Operand("f32", (16, 16)),
-            Operand("f32", (16, 16)),
+            OperandTraffic("f32", (16, 16)),
+            OperandTraffic("f32", (16, 16)),
+            OperandTraffic("f32", (16, 16)),
             "f32",
             epilogue_tiles=1,
         )
@@ -55,9 +55,9 @@ def test_operands_that_are_kept_have_room_for_twice_their_tiles(rows: int, order
 @given(st.integers(2, 60), st.integers(2, 2000))
 def test_cores_share_products_of_every_size(chosen: int, rows: int) -> None:
     """Also those far smaller than the numbers that the tiles were chosen for."""
-    with Symbols({"s0": (16 * chosen, 2)}) as symbols:
-        operand = Operand("f32", (64, 64))
-        plan = general_plan(Problem((1,), (read("{s0}"),), (64,), (64,), operand, operand, operand, "f32"), HOST)
+    with ShapeEnv({"s0": (16 * chosen, 2)}) as symbols:
+        operand = OperandTraffic("f32", (64, 64))
+        plan = general_plan(TilingProblem((1,), (read("{s0}"),), (64,), (64,), operand, operand, operand, "f32"), HOST)
         shared = plan.m if plan.m_outer == (plan.split == "outer") else plan.n
         sizes = evaluator([str(n).strip("{}") for n in (shared.size, shared.blocks)], tuple(symbols.values))
     if shared is plan.m and plan.split in ("outer", "inner"):

@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch
 
 from ftm_backend import driver
-from ftm_backend.machine import presets
-from ftm_backend.options import Options
-from ftm_lazy import compiler
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.target import presets
+from ftm_lazy.compile import compile_client
 
 __all__ = ["CORES", "DTYPES", "attempt"]
 
@@ -44,9 +44,9 @@ class _Compiler:
 
     def __init__(self) -> None:
         self.random = Random(0)
-        self.machine = Options()
+        self.machine = CompileOptions()
         self.failures: list[str] = []
-        bridge = compiler.bridge()
+        bridge = compile_client.bridge()
         bridge.answer = self.answer  # type: ignore[method-assign]
         bridge.announce = lambda *requests: None  # type: ignore[method-assign]
         bridge.prepare = lambda: None  # type: ignore[method-assign]
@@ -63,7 +63,7 @@ class _Compiler:
         image = self._compile(text, self.machine)
         return "the program does not compile" if image is None else (image, ())
 
-    def _compile(self, text: str, options: Options) -> bytes | None:
+    def _compile(self, text: str, options: CompileOptions) -> bytes | None:
         try:
             return driver.compile(text, options).image
         except driver.CompileError as error:
@@ -71,8 +71,8 @@ class _Compiler:
             return None
 
 
-def _any_machine(random: Random) -> Options:
-    return Options(machine=random.choice(presets.NAMES), cores=random.choice(CORES))
+def _any_machine(random: Random) -> CompileOptions:
+    return CompileOptions(machine=random.choice(presets.NAMES), cores=random.choice(CORES))
 
 
 _COMPILER = _Compiler()

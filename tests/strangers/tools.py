@@ -24,7 +24,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ftm_backend.runtime import archive
+from ftm_backend.runtime import package_file
 from strangers import campaign
 
 COMMANDS = {
@@ -136,14 +136,14 @@ def strange_file(random: Random, folder: Path) -> str:
 
 def hostile_package(random: Random, folder: Path) -> str:
     """A package whose checksums fit."""
-    sections: dict[str, Any] = dict(archive.read(samples() / "model.ftm"))
+    sections: dict[str, Any] = dict(package_file.read(samples() / "model.ftm"))
     manifest = json.loads(sections["manifest"].tobytes())
     change(random, manifest)
     sections["manifest"] = json.dumps(manifest).encode()
     if random.random() < 0.2:
         sections.pop(random.choice(list(sections)))
     target = folder / "hostile.ftm"
-    archive.write(target, sections)
+    package_file.write(target, sections)
     return str(target)
 
 
@@ -185,7 +185,7 @@ def command_line(random: Random, command: str, folder: Path) -> list[str]:
             [f"--machine={machine}"], [f"--rtol={number}"], ["--instructions=1000000"], [f"--instructions={number}"],
         ],
         "ftm-opt": [
-            ["--ftm-pipeline"], ["--group-kernels"], ["--plan-buffers"], ["--emit-assembly"], ["--list-passes"], ["--no-verify"],
+            ["--ftm-pipeline"], ["--fuse-ops"], ["--assign-buffers"], ["--emit-assembly"], ["--list-passes"], ["--no-verify"],
             ["--pass-pipeline=builtin.module(canonicalize)"], [f"--pass-pipeline={number}"], [f"-o{out}"], [f"--machine={machine}"],
             [f"--cores={number}"],
         ],

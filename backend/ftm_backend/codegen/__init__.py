@@ -4,7 +4,7 @@ In order (``pipeline.py``): ``multibuffer.py`` overlaps transfers with computing
 ``sync.py`` inserts waits; then ``registers.py`` allocates and ``emit.py`` puts the program together.
 """
 
-from ftm_backend.codegen.emit import CodegenError, emit
+from ftm_backend.codegen.emit_assembly import CodegenError, emit
 from ftm_backend.codegen.pipeline import EMIT, PASSES
 
 __all__ = ["EMIT", "PASSES", "CodegenError", "emit"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ftm_backend.stages import FunctionError
+from ftm_backend.pass_manager import FunctionError
 
 __all__ = ["CodegenError"]
 

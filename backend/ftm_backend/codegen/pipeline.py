@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
-from ftm_backend.codegen import multibuffer, scratchpad, sync
-from ftm_backend.codegen.emit import emit
-from ftm_backend.codegen.keep_in_gsm import keep_in_gsm
-from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.stages import Form, Pass
-from ftm_backend.tile.program import TileProgram
-from ftm_backend.tile.reader import read_tiles
-from ftm_backend.tile.text import print_tiles
+from ftm_backend.codegen import allocate_scratchpad, insert_waits, multi_buffer
+from ftm_backend.codegen.emit_assembly import emit
+from ftm_backend.codegen.promote_to_gsm import promote_to_gsm
+from ftm_backend.ir.tile.printer import print_tiles
+from ftm_backend.ir.tile.program import TileProgram
+from ftm_backend.ir.tile.reader import read_tiles
+from ftm_backend.pass_manager import IRFormat, Pass
+from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["EMIT", "PASSES", "run"]
 
-_TILES = Form(print_tiles, lambda content, machine: read_tiles(content), ".tiles")
+_TILES = IRFormat(print_tiles, lambda content, machine: read_tiles(content), ".tiles")
 
 
 def _overlap(program: TileProgram, machine: MachineParameters) -> TileProgram:
     if machine.dma_overlaps:
-        places = multibuffer.Places.of(program)
+        places = multi_buffer.SlotPlaces.of(program)
         for kernel in program.kernels:
-            multibuffer.overlap(kernel, machine, places.within(kernel))
+            multi_buffer.overlap(kernel, machine, places.within(kernel))
     return program
 
 
 def _plan(program: TileProgram, machine: MachineParameters) -> TileProgram:
     for kernel in program.kernels:
-        scratchpad.plan(kernel, machine)
+        allocate_scratchpad.plan(kernel, machine)
     return program
 
 
 def _wait(program: TileProgram, machine: MachineParameters) -> TileProgram:
     del machine
     for kernel in program.kernels:
-        sync.insert_waits(kernel)
+        insert_waits.insert_waits(kernel)
     return program
 
 
 PASSES: tuple[Pass, ...] = (
-    Pass("overlap-transfers", _overlap, _TILES, "load the next tile and store the last one while this one is computed"),
-    Pass("plan-scratchpad", _plan, _TILES, "give each tile its place in AM, SM or GSM, by liveness"),
-    Pass("keep-in-gsm", keep_in_gsm, _TILES, "values between kernels lie in GSM where all kernels of their lifetime leave room"),
+    Pass("multi-buffer", _overlap, _TILES, "load the next tile and store the last one while this one is computed"),
+    Pass("allocate-scratchpad", _plan, _TILES, "give each tile its place in AM, SM or GSM, by liveness"),
+    Pass("promote-to-gsm", promote_to_gsm, _TILES, "values between kernels lie in GSM where all kernels of their lifetime leave room"),
     Pass("insert-waits", _wait, _TILES, "wait for each transfer where its slot is used next"),
 )
 
-ASSEMBLY = Form(lambda text, stage: text, lambda content, machine: content, ".lan")
+ASSEMBLY = IRFormat(lambda text, stage: text, lambda content, machine: content, ".lan")
 
 EMIT = Pass("emit-assembly", emit, ASSEMBLY, "give scalars registers, loops labels, and print matrix assembly", alias="asm")
 

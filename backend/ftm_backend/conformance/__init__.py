@@ -7,6 +7,6 @@ upstream MLIR and LLVM compute from the same linalg.
 from __future__ import annotations
 
 from ftm_backend.conformance.checks import run_all
-from ftm_backend.conformance.outcome import Outcome, report
+from ftm_backend.conformance.outcome import CheckOutcome, report
 
-__all__ = ["Outcome", "report", "run_all"]
+__all__ = ["CheckOutcome", "report", "run_all"]

@@ -9,18 +9,18 @@ from importlib import resources
 
 import numpy as np
 
-from ftm_backend import driver, isa
-from ftm_backend.conformance.ops import traces
-from ftm_backend.conformance.outcome import Outcome
+from ftm_backend import assembler, driver
+from ftm_backend.compile_options import CompileOptions
+from ftm_backend.conformance.op_cases import traces
+from ftm_backend.conformance.outcome import CheckOutcome
+from ftm_backend.docgen import instruction_examples
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.frontend import Trace
-from ftm_backend.instructions.instruction import Instruction
-from ftm_backend.instructions.table import INSTRUCTIONS
-from ftm_backend.instructions.types import TYPES
-from ftm_backend.isa import examples
-from ftm_backend.machine import Machine, MachineError, compare
-from ftm_backend.options import Options
-from ftm_backend.upstream import engine
+from ftm_backend.machine import Machine, MachineError, array_compare
+from ftm_backend.target.element_types import TYPES
+from ftm_backend.target.instruction import InstructionDef
+from ftm_backend.target.instruction_table import INSTRUCTIONS
+from ftm_backend.torch_mlir import execution_engine
 
 __all__ = ["models", "run_all"]
 
@@ -28,7 +28,7 @@ _TOLERANCE = {"f16": 2e-3, "bf16": 2e-2}  # else 1e-4: order of summation, and m
 _RUNS = 5  # of a model, the fastest counts
 
 
-def run_all(machine: Machine, preset: str, only: str = "") -> list[Outcome]:
+def run_all(machine: Machine, preset: str, only: str = "") -> list[CheckOutcome]:
     """Runs all checks on an open machine.
 
     Args:
@@ -38,7 +38,7 @@ def run_all(machine: Machine, preset: str, only: str = "") -> list[Outcome]:
     return [check() for name, check in _checks(machine, preset) if only in name]
 
 
-def _checks(machine: Machine, preset: str) -> Iterator[tuple[str, Callable[[], Outcome]]]:
+def _checks(machine: Machine, preset: str) -> Iterator[tuple[str, Callable[[], CheckOutcome]]]:
     for row in INSTRUCTIONS:
         if row.example is not None:
             name = f"instruction {row.name}"
@@ -55,27 +55,27 @@ def models() -> dict[str, str]:
     return {file.name.removesuffix(".trace"): file.read_text() for file in sorted(files, key=lambda f: f.name)}
 
 
-def _instruction(machine: Machine, name: str, row: Instruction) -> Outcome:
-    case = examples.case(row)
+def _instruction(machine: Machine, name: str, row: InstructionDef) -> CheckOutcome:
+    case = instruction_examples.case(row)
     try:
-        found = machine.load(isa.assemble(case.text)).run(case.inputs, case.scalars)
+        found = machine.load(assembler.assemble(case.text)).run(case.inputs, case.scalars)
     except MachineError as error:
-        return Outcome(name, False, str(error))
+        return CheckOutcome(name, False, str(error))
     for array, expected in zip(found, case.outputs, strict=True):
         token = next(t.token for t in TYPES if t.array == expected.dtype)
-        difference = compare.difference(array, expected, token, 1e-5, 1e-7)
+        difference = array_compare.difference(array, expected, token, 1e-5, 1e-7)
         if difference:
-            return Outcome(name, False, difference)
-    return Outcome(name, True)
+            return CheckOutcome(name, False, difference)
+    return CheckOutcome(name, True)
 
 
-def _program(machine: Machine, preset: str, name: str, text: str) -> Outcome:
+def _program(machine: Machine, preset: str, name: str, text: str) -> CheckOutcome:
     trace = Trace.parse(text)
     generator = np.random.default_rng(0)
     inputs = [_array(generator, type_.dtype, type_.shape) for type_ in trace.params]
     scalars = [1 if kind == "i64" else 0.5 for kind in trace.scalars]
-    expected = engine.run_text(str(driver.run_from("trace", text, "linalg")), inputs, scalars)
-    executable = driver.compile(text, Options(machine=preset))
+    expected = execution_engine.run_text(str(driver.run_from("trace", text, "linalg")), inputs, scalars)
+    executable = driver.compile(text, CompileOptions(machine=preset))
     try:
         program = machine.load(executable.image)
         seconds = []
@@ -84,17 +84,17 @@ def _program(machine: Machine, preset: str, name: str, text: str) -> Outcome:
             found = program.run(inputs, scalars)
             seconds.append(time.perf_counter() - start)
     except MachineError as error:
-        return Outcome(name, False, str(error))
+        return CheckOutcome(name, False, str(error))
     types = trace.types()
     for index, array, reference in zip(trace.results, found, expected, strict=True):
         type_ = types[index]
         assert type_ is not None
         dtype = type_.dtype
         tolerance = _TOLERANCE.get(dtype, 1e-4)
-        difference = compare.difference(array, reference.reshape(array.shape), dtype, tolerance, tolerance)
+        difference = array_compare.difference(array, reference.reshape(array.shape), dtype, tolerance, tolerance)
         if difference:
-            return Outcome(name, False, difference, min(seconds))
-    return Outcome(name, True, seconds=min(seconds))
+            return CheckOutcome(name, False, difference, min(seconds))
+    return CheckOutcome(name, True, seconds=min(seconds))
 
 
 def _array(generator: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:

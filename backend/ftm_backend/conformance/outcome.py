@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["Outcome", "report"]
+__all__ = ["CheckOutcome", "report"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckOutcome:
     """One check.
 
     name: its kind and what it is of, as a file of expected failures has it.  passed: whether the machine did as it must.
@@ -24,7 +24,7 @@ class Outcome:
     seconds: float = 0.0
     reason: str = ""
 
-    def expected_to_fail(self, reason: str) -> Outcome:
+    def expected_to_fail(self, reason: str) -> CheckOutcome:
         """The same with an expectation; one that passes all the same is told of."""
         detail = self.detail if not self.passed else f"passes, though it was expected to fail ({reason}): take it off the list"
         return replace(self, reason=reason, detail=detail)
@@ -40,7 +40,7 @@ class Outcome:
         return self.name.partition(" ")[0]
 
 
-def report(outcomes: Sequence[Outcome], about: Mapping[str, Any]) -> str:
+def report(outcomes: Sequence[CheckOutcome], about: Mapping[str, Any]) -> str:
     """A table of the kinds, the checks that count, and the times of the models."""
     lines = [
         f"{about['machine']}: {about['description']}",

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ftm_backend.frontend.trace import Trace, TraceError
+from ftm_backend.ir.trace.trace import Trace, TraceError
 
 __all__ = ["Trace", "TraceError", "import_trace", "lower"]
 
 
 def import_trace(trace: Trace, locations: Any = None) -> Any:
     """Trace -> module of the torch dialect, in the current MLIR context; see `importer.import_trace`."""
-    from ftm_backend.frontend import complex, importer
+    from ftm_backend.frontend import complex, trace_to_torch_dialect
 
     trace, origins = complex.as_pairs(trace)
-    return importer.import_trace(trace, None if locations is None else [locations[k] for k in origins])
+    return trace_to_torch_dialect.import_trace(trace, None if locations is None else [locations[k] for k in origins])
 
 
 def lower(trace: Trace) -> Any:
-    """Trace -> `linalg.ir.Function`; see `lowering.lower`."""
-    from ftm_backend.frontend import lowering
+    """Trace -> `ir.linalg.function.Function`; see `lowering.lower`."""
+    from ftm_backend.frontend import trace_to_linalg
 
-    return lowering.lower(trace)
+    return trace_to_linalg.lower(trace)

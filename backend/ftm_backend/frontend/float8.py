@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ftm_backend.frontend.element import Elem
+    from ftm_backend.frontend.scalar_expr import ScalarExpr
 
-__all__ = ["FORMATS", "Format", "decode", "encode"]
+__all__ = ["FORMATS", "Float8Format", "decode", "encode"]
 
 _SIGN = 1 << 31  # of an f32
 _INFINITY = 0xFF << 23
@@ -21,7 +21,7 @@ _POWERS = "f8e8m0fnu"  # a power of two and nothing else: eight bits of exponent
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class Float8Format:
     """A format with a sign: bits of the mantissa, bias of the exponent, and codes (without the sign).
 
     largest: of the largest number.  beyond: of what rounds to more.  nan: of NaN.  one_zero: -0 is no number, and its
@@ -37,17 +37,17 @@ class Format:
 
 
 FORMATS = {
-    "f8e4m3fn": Format(3, 7, largest=0x7E, beyond=0x7E, nan=0x7F),
-    "f8e5m2": Format(2, 15, largest=0x7B, beyond=0x7C, nan=0x7F),
-    "f8e4m3fnuz": Format(3, 8, largest=0x7F, beyond=0x80, nan=0x80, one_zero=True),
-    "f8e5m2fnuz": Format(2, 16, largest=0x7F, beyond=0x80, nan=0x80, one_zero=True),
+    "f8e4m3fn": Float8Format(3, 7, largest=0x7E, beyond=0x7E, nan=0x7F),
+    "f8e5m2": Float8Format(2, 15, largest=0x7B, beyond=0x7C, nan=0x7F),
+    "f8e4m3fnuz": Float8Format(3, 8, largest=0x7F, beyond=0x80, nan=0x80, one_zero=True),
+    "f8e5m2fnuz": Float8Format(2, 16, largest=0x7F, beyond=0x80, nan=0x80, one_zero=True),
 }
 """By dtype token."""
 
 
-def decode(x: Elem) -> Elem:
+def decode(x: ScalarExpr) -> ScalarExpr:
     """The f32 that the float8 ``x`` is; exact."""
-    from ftm_backend.frontend.element import where
+    from ftm_backend.frontend.scalar_expr import where
 
     code = x.emitter.emit("arith.extui", "i32", x)
     if x.dtype == _POWERS:
@@ -64,9 +64,9 @@ def decode(x: Elem) -> Elem:
     return where(code.eq(form.nan), math.nan, signed) if form.one_zero else signed
 
 
-def encode(x: Elem, token: str) -> Elem:
+def encode(x: ScalarExpr, token: str) -> ScalarExpr:
     """The f32 ``x`` as the float8 ``token``."""
-    from ftm_backend.frontend.element import where
+    from ftm_backend.frontend.scalar_expr import where
 
     bits = x.bitcast("i32")
     if token == _POWERS:
@@ -88,9 +88,9 @@ def encode(x: Elem, token: str) -> Elem:
     return _byte(where(size > _INFINITY, form.nan, code) | negative, token)
 
 
-def _power(bits: Elem) -> Elem:
+def _power(bits: ScalarExpr) -> ScalarExpr:
     """The exponent, one more from the middle on; of a subnormal number from above the middle on."""
-    from ftm_backend.frontend.element import where
+    from ftm_backend.frontend.scalar_expr import where
 
     exponent = (bits >> 23) & 0xFF
     rest = bits & ((1 << 23) - 1)
@@ -98,5 +98,5 @@ def _power(bits: Elem) -> Elem:
     return where(exponent.eq(0xFF), exponent, exponent + up.to("i32"))
 
 
-def _byte(code: Elem, token: str) -> Elem:
+def _byte(code: ScalarExpr, token: str) -> ScalarExpr:
     return code.emitter.emit("arith.trunci", token, code)

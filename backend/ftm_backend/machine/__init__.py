@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ftm_backend.machine.emulator import Machine, MachineError, Program
+    from ftm_backend.machine.emulator import LoadedProgram, Machine, MachineError
 
-__all__ = ["Machine", "MachineError", "Program"]
+__all__ = ["LoadedProgram", "Machine", "MachineError"]
 
 
 def __getattr__(name: str) -> Any:

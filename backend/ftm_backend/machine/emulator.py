@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ftm_backend.instructions.types import BY_NUMBER, BY_TOKEN
 from ftm_backend.machine.build import LIBRARY, build
+from ftm_backend.target.element_types import BY_NUMBER, BY_TOKEN
 
 ABI_VERSION = 3
 
@@ -23,7 +23,7 @@ _MESSAGE_BYTES = 4096
 _TICK = 50  # milliseconds after which a waiting thread sees to Python's signals
 _INTERRUPTED = 3
 
-__all__ = ["Interrupted", "Job", "Machine", "MachineError", "Program", "Stats", "Tensor"]
+__all__ = ["Interrupted", "LoadedProgram", "Machine", "MachineError", "MachineJob", "MachineStats", "TensorArgument"]
 
 
 class MachineError(RuntimeError):
@@ -31,11 +31,11 @@ class MachineError(RuntimeError):
 
 
 class Interrupted(MachineError):
-    """`Job.interrupt` stopped the program; what it would have written over is as before."""
+    """`MachineJob.interrupt` stopped the program; what it would have written over is as before."""
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TensorArgument:
     """One argument or result of a program; ``alias``: the input whose storage an output may share, or -1."""
 
     name: str
@@ -50,7 +50,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Stats:
+class MachineStats:
     """Totals since the machine was opened; see ``ftm_stats_data``."""
 
     jobs: int
@@ -87,7 +87,7 @@ class _TensorInfo(ctypes.Structure):
 
 class _Stats(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("reserved", ctypes.c_uint32)] + [
-        (name, ctypes.c_uint64) for name in Stats.__dataclass_fields__
+        (name, ctypes.c_uint64) for name in MachineStats.__dataclass_fields__
     ]
 
 
@@ -166,15 +166,15 @@ class Machine:
         """One line about the library."""
         return str(self._library.ftm_description().decode())
 
-    def load(self, image: bytes) -> Program:
+    def load(self, image: bytes) -> LoadedProgram:
         """Prepares a program image.  Raises ``MachineError`` when it is damaged or asks for too much."""
-        return Program(self, image)
+        return LoadedProgram(self, image)
 
-    def stats(self) -> Stats:
+    def stats(self) -> MachineStats:
         """Totals since the machine was opened."""
         raw = _Stats(ctypes.sizeof(_Stats))
         self._library.ftm_stats(self._handle, ctypes.byref(raw))
-        return Stats(*(int(getattr(raw, name)) for name in Stats.__dataclass_fields__))
+        return MachineStats(*(int(getattr(raw, name)) for name in MachineStats.__dataclass_fields__))
 
     def close(self) -> None:
         """Finishes what was submitted and ends the machine's threads."""
@@ -192,7 +192,7 @@ class Machine:
         self.close()
 
 
-class Program:
+class LoadedProgram:
     """A loaded program: its signature, and ways to run it."""
 
     def __init__(self, machine: Machine, image: bytes) -> None:
@@ -207,12 +207,12 @@ class Program:
         self.outputs = self._tensors("output")
         self.arena_bytes = int(self._library.ftm_arena_bytes(self._handle))
 
-    def _tensors(self, kind: str) -> tuple[Tensor, ...]:
+    def _tensors(self, kind: str) -> tuple[TensorArgument, ...]:
         info, found = _TensorInfo(), []
         for index in range(getattr(self._library, f"ftm_{kind}_count")(self._handle)):
             getattr(self._library, f"ftm_{kind}_info")(self._handle, index, ctypes.byref(info))
             shape = tuple(info.shape[k] for k in range(info.rank))
-            found.append(Tensor(info.name.decode(errors="replace"), BY_NUMBER[info.dtype].token, shape, info.alias))
+            found.append(TensorArgument(info.name.decode(errors="replace"), BY_NUMBER[info.dtype].token, shape, info.alias))
         return tuple(found)
 
     def run(self, inputs: Sequence[np.ndarray], scalars: Sequence[float | int] = (), *, donate: Sequence[int] = ()) -> list[np.ndarray]:
@@ -225,7 +225,7 @@ class Program:
         """
         return self.submit(inputs, scalars, donate=donate).wait()
 
-    def submit(self, inputs: Sequence[np.ndarray], scalars: Sequence[float | int] = (), *, donate: Sequence[int] = ()) -> Job:
+    def submit(self, inputs: Sequence[np.ndarray], scalars: Sequence[float | int] = (), *, donate: Sequence[int] = ()) -> MachineJob:
         """As ``run``, without waiting.  Jobs run in the order of submission."""
         arrays = [self._checked(array, tensor) for array, tensor in zip(inputs, self.inputs, strict=True)]
         outputs = []
@@ -239,10 +239,10 @@ class Program:
         packed = np.zeros(max(1, len(self.scalars)), np.int64)
         for number, (value, tensor) in enumerate(zip(scalars, self.scalars, strict=True)):
             packed[number : number + 1].view(tensor.dtype)[0] = value
-        return Job(self, arrays, outputs, packed)
+        return MachineJob(self, arrays, outputs, packed)
 
     @staticmethod
-    def _checked(array: np.ndarray, tensor: Tensor) -> np.ndarray:
+    def _checked(array: np.ndarray, tensor: TensorArgument) -> np.ndarray:
         if array.dtype != tensor.dtype or array.shape != tensor.shape or not array.flags.c_contiguous:
             raise ValueError(
                 f"{tensor.name} must be a dense {tensor.token} array of shape {tensor.shape}, found {array.dtype} of shape {array.shape}"
@@ -255,10 +255,10 @@ class Program:
         self._handle = None
 
 
-class Job:
+class MachineJob:
     """One submitted run; keeps its arrays alive until it has ended."""
 
-    def __init__(self, program: Program, inputs: list[np.ndarray], outputs: list[np.ndarray], scalars: np.ndarray) -> None:
+    def __init__(self, program: LoadedProgram, inputs: list[np.ndarray], outputs: list[np.ndarray], scalars: np.ndarray) -> None:
         self._handle = None
         self._program, self._inputs, self._outputs, self._scalars = program, inputs, outputs, scalars
         self._message = ctypes.create_string_buffer(_MESSAGE_BYTES)

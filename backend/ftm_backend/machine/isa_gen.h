@@ -1,5 +1,5 @@
-// Generated from backend/ftm_backend/instructions/table.py by `python -m ftm_backend.isa.header --write`; do not edit.
-// Opcodes, types and the layout of a program image (see backend/ftm_backend/isa/layout.py).
+// Generated from backend/ftm_backend/target/instruction_table.py by `python -m ftm_backend.assembler.c_header --write`; do not edit.
+// Opcodes, types and the layout of a program image (see backend/ftm_backend/assembler/image_layout.py).
 // clang-format off
 #pragma once
 #include <cstdint>

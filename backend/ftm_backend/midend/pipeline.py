@@ -6,93 +6,93 @@ from collections.abc import Callable
 from typing import Any
 
 from ftm_backend import mlir
-from ftm_backend.linalg.ir import Function
-from ftm_backend.linalg.printer import print_function
-from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.midend import text
-from ftm_backend.midend.compute_factors import compute_factors
-from ftm_backend.midend.compute_images import compute_images
-from ftm_backend.midend.fetch_strips import fetch_strips
-from ftm_backend.midend.finish_folds import finish_folds
-from ftm_backend.midend.fold_windows import fold_windows
-from ftm_backend.midend.group import group_kernels
-from ftm_backend.midend.inline_images import inline_images
-from ftm_backend.midend.inline_operands import inline_operands
-from ftm_backend.midend.interior_padding import fuse_interior_padding
-from ftm_backend.midend.join_attention import join_attention
-from ftm_backend.midend.join_gradients import join_gradients
-from ftm_backend.midend.join_phases import join_phases
-from ftm_backend.midend.kernel import Grouped
-from ftm_backend.midend.lower_kernels import lower_kernels
-from ftm_backend.midend.order_kernels import order_kernels
-from ftm_backend.midend.own_buffers import own_buffers
-from ftm_backend.midend.pad_by_dma import pad_by_dma
-from ftm_backend.midend.plan_buffers import plan_buffers
-from ftm_backend.midend.restrictions import NONE, Restrictions
-from ftm_backend.midend.share_kernels import share_kernels
-from ftm_backend.midend.split_sums import split_sums
-from ftm_backend.midend.sum_panels import sum_panels
-from ftm_backend.midend.sum_strips import sum_strips
-from ftm_backend.midend.turn_copies import turn_copies
-from ftm_backend.midend.turn_factors import turn_factors
-from ftm_backend.midend.verify import verify_kernels
-from ftm_backend.midend.write_borders import write_borders
-from ftm_backend.stages import Form, Pass, VerifyError
-from ftm_backend.tile.program import TileProgram
-from ftm_backend.tile.reader import read_tiles
-from ftm_backend.tile.text import print_tiles
+from ftm_backend.ir.linalg.function import LinalgFunction
+from ftm_backend.ir.linalg.printer import print_function
+from ftm_backend.ir.tile.printer import print_tiles
+from ftm_backend.ir.tile.program import TileProgram
+from ftm_backend.ir.tile.reader import read_tiles
+from ftm_backend.midend.kernel_ir import text
+from ftm_backend.midend.kernel_ir.kernel import KernelModule
+from ftm_backend.midend.kernel_ir.verifier import verify_kernels
+from ftm_backend.midend.lowering.lower_kernels import lower_kernels
+from ftm_backend.midend.retry_policy import NONE, Restrictions
+from ftm_backend.midend.transforms.fusion.fuse_attention import fuse_attention
+from ftm_backend.midend.transforms.fusion.fuse_col2im_epilogue import fuse_col2im_epilogue
+from ftm_backend.midend.transforms.fusion.fuse_conv_backward import fuse_conv_backward
+from ftm_backend.midend.transforms.fusion.fuse_conv_prologue import fuse_conv_prologue
+from ftm_backend.midend.transforms.fusion.fuse_gemm_prologue import fuse_gemm_prologue
+from ftm_backend.midend.transforms.fusion.fuse_gemm_reduction import fuse_gemm_reduction
+from ftm_backend.midend.transforms.fusion.fuse_ops import fuse_ops
+from ftm_backend.midend.transforms.fusion.fuse_pool_reduction import fuse_pool_reduction
+from ftm_backend.midend.transforms.fusion.select_line_buffers import line_buffer_pooling
+from ftm_backend.midend.transforms.fusion.select_transposes import lower_transposes
+from ftm_backend.midend.transforms.memory.assign_buffers import assign_buffers
+from ftm_backend.midend.transforms.memory.outline_kernels import outline_kernels
+from ftm_backend.midend.transforms.memory.resolve_in_place import resolve_in_place
+from ftm_backend.midend.transforms.memory.schedule_kernels import schedule_kernels
+from ftm_backend.midend.transforms.tensor.conv_transpose_to_col2im import conv_transpose_to_col2im
+from ftm_backend.midend.transforms.tensor.fold_pad_into_load import fold_pad_into_load
+from ftm_backend.midend.transforms.tensor.fuse_elementwise_producers import fuse_elementwise_producers
+from ftm_backend.midend.transforms.tensor.fuse_interior_padding import fuse_interior_padding
+from ftm_backend.midend.transforms.tensor.merge_conv_transpose_phases import merge_conv_transpose_phases
+from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
+from ftm_backend.midend.transforms.tensor.rematerialize_pool_inputs import rematerialize_pool_inputs
+from ftm_backend.midend.transforms.tensor.split_k import split_k
+from ftm_backend.midend.transforms.tensor.split_pad import split_pad
+from ftm_backend.pass_manager import IRFormat, Pass, VerifyError
+from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["FUNCTION", "PASSES", "TILES", "apply", "run"]
 
 
-def _read_function(content: str, machine: MachineParameters) -> Function:
-    from ftm_backend.linalg.reader import read_module
+def _read_function(content: str, machine: MachineParameters) -> LinalgFunction:
+    from ftm_backend.ir.linalg.reader import read_module
 
     del machine
     with mlir.context(), mlir.ir.Location.unknown():
         return read_module(content)
 
 
-FUNCTION = Form(print_function, _read_function, ".mlir")
+FUNCTION = IRFormat(print_function, _read_function, ".mlir")
 """Loop nests on tensors."""
 
-GROUPED = Form(text.print_grouped, text.read_grouped, ".mlir", verify_kernels)
+GROUPED = IRFormat(text.print_grouped, text.read_grouped, ".mlir", verify_kernels)
 """Kernels on tensors."""
 
-PROGRAM = Form(text.print_program, text.read_program, ".mlir")
+PROGRAM = IRFormat(text.print_program, text.read_program, ".mlir")
 """Kernels on tensors that have buffers."""
 
-SHARED = Form(text.print_program, lambda content, machine: share_kernels(text.read_program(content, machine), machine), ".mlir")
+SHARED = IRFormat(text.print_program, lambda content, machine: outline_kernels(text.read_program(content, machine), machine), ".mlir")
 """Kernels that say which function they call, with what."""
 
-TILES = Form(print_tiles, lambda content, machine: read_tiles(content), ".tiles")
+TILES = IRFormat(print_tiles, lambda content, machine: read_tiles(content), ".tiles")
 """Kernels on tiles."""
 
 PASSES: tuple[Pass, ...] = (
     Pass(
-        "inline-images",
-        inline_images,
+        "rematerialize-pool-inputs",
+        rematerialize_pool_inputs,
         FUNCTION,
         "what reads windows computes the image, from tensors that are in memory anyway, where that moves less",
         optional=True,
     ),
     Pass(
-        "pad-by-dma",
-        pad_by_dma,
+        "fold-pad-into-load",
+        fold_pad_into_load,
         FUNCTION,
         "leave the zeros around what products and poolings read to DMA, where it works beside the core",
         optional=True,
     ),
     Pass(
-        "fold-windows",
-        fold_windows,
+        "conv-transpose-to-col2im",
+        conv_transpose_to_col2im,
         FUNCTION,
         "transposed convolutions become one product whose windows are summed on chip, where that pays",
         optional=True,
     ),
     Pass(
-        "join-phases",
-        join_phases,
+        "merge-conv-transpose-phases",
+        merge_conv_transpose_phases,
         FUNCTION,
         "products whose results a copy interleaves become one, interleaved on chip, where that pays",
         optional=True,
@@ -105,75 +105,96 @@ PASSES: tuple[Pass, ...] = (
         optional=True,
     ),
     Pass(
-        "write-borders",
-        write_borders,
+        "split-pad",
+        split_pad,
         FUNCTION,
         "write what pads a tensor around it alone, not below it, where DMA works beside the core and rows are long",
         optional=True,
     ),
     Pass(
-        "inline-operands",
-        inline_operands,
+        "fuse-elementwise-producers",
+        fuse_elementwise_producers,
         FUNCTION,
         "let what follows a product compute operands that need none where it reads them",
         optional=True,
     ),
-    Pass("own-buffers", own_buffers, FUNCTION, "give what is written in place memory that nobody else needs; drop what no result needs"),
     Pass(
-        "turn-factors",
-        turn_factors,
+        "resolve-in-place",
+        resolve_in_place,
+        FUNCTION,
+        "give what is written in place memory that nobody else needs; drop what no result needs",
+    ),
+    Pass(
+        "pack-operands",
+        pack_operands,
         FUNCTION,
         "copy factors of products whose short dimensions lie innermost, where that pays",
         optional=True,
     ),
-    Pass("split-sums", split_sums, FUNCTION, "cut products with long sums and small results along the sum, where that pays", optional=True),
-    Pass("group-kernels", group_kernels, GROUPED, "put operations that share a loop nest into one kernel"),
-    Pass("join-attention", join_attention, GROUPED, "put attention, or its gradients, into one kernel: scores stay on chip", optional=True),
+    Pass("split-k", split_k, FUNCTION, "cut products with long sums and small results along the sum, where that pays", optional=True),
+    Pass("fuse-ops", fuse_ops, GROUPED, "put operations that share a loop nest into one kernel"),
+    Pass("fuse-attention", fuse_attention, GROUPED, "put attention, or its gradients, into one kernel: scores stay on chip", optional=True),
     Pass(
-        "join-gradients",
-        join_gradients,
+        "fuse-conv-backward",
+        fuse_conv_backward,
         GROUPED,
         "put both gradients of a product with weights into one kernel with what updates these, where that pays: weights are read once",
         optional=True,
     ),
     Pass(
-        "finish-folds",
-        finish_folds,
+        "fuse-col2im-epilogue",
+        fuse_col2im_epilogue,
         GROUPED,
         "what follows a transposed convolution element by element is computed before its images are stored, where that pays",
         optional=True,
     ),
     Pass(
-        "compute-factors",
-        compute_factors,
+        "fuse-gemm-prologue",
+        fuse_gemm_prologue,
         GROUPED,
         "a factor made for one product alone is computed in its kernel, where that pays",
         optional=True,
     ),
     Pass(
-        "compute-images",
-        compute_images,
+        "fuse-conv-prologue",
+        fuse_conv_prologue,
         GROUPED,
         "an image that products alone multiply is computed by them, of what its statistics are taken of, where that pays",
         optional=True,
     ),
     Pass(
-        "turn-copies", turn_copies, GROUPED, "copies of columns to rows are turned on chip, where DMA works beside the core", optional=True
+        "lower-transposes",
+        lower_transposes,
+        GROUPED,
+        "copies of columns to rows are turned on chip, where DMA works beside the core",
+        optional=True,
     ),
     Pass(
-        "fetch-strips", fetch_strips, GROUPED, "reductions over windows fetch images once, where DMA works beside the core", optional=True
+        "line-buffer-pooling",
+        line_buffer_pooling,
+        GROUPED,
+        "reductions over windows fetch images once, where DMA works beside the core",
+        optional=True,
     ),
     Pass(
-        "sum-strips",
-        sum_strips,
+        "fuse-pool-reduction",
+        fuse_pool_reduction,
         GROUPED,
         "sums of what a kernel of strips makes are taken in it, plane by plane, where that pays",
         optional=True,
     ),
-    Pass("sum-panels", sum_panels, GROUPED, "sums of what a product makes are taken in it, block by block, where that pays", optional=True),
-    Pass("order-kernels", order_kernels, GROUPED, "find the kernels that can fault; let kernels that write over inputs wait for them"),
-    Pass("plan-buffers", plan_buffers, PROGRAM, "give each value between kernels its DDR buffer; place barriers"),
-    Pass("share-kernels", share_kernels, SHARED, "turn kernels into functions of buffers and scalars; equal ones are one function"),
+    Pass(
+        "fuse-gemm-reduction",
+        fuse_gemm_reduction,
+        GROUPED,
+        "sums of what a product makes are taken in it, block by block, where that pays",
+        optional=True,
+    ),
+    Pass(
+        "schedule-kernels", schedule_kernels, GROUPED, "find the kernels that can fault; let kernels that write over inputs wait for them"
+    ),
+    Pass("assign-buffers", assign_buffers, PROGRAM, "give each value between kernels its DDR buffer; place barriers"),
+    Pass("outline-kernels", outline_kernels, SHARED, "turn kernels into functions of buffers and scalars; equal ones are one function"),
     Pass("lower-kernels", lower_kernels, TILES, "turn each function into one of tiles, DMA and maps", alias="ftm"),
 )
 
@@ -186,10 +207,10 @@ def apply(step: Pass, value: Any, machine: MachineParameters, restrictions: Rest
     """
     if step.name in restrictions.skipped:
         return value
-    before = {kernel: kernel.kind for kernel in value.kernels} if isinstance(value, Grouped) else {}
-    separate = {"separate": restrictions.separate} if step.name == "group-kernels" else {}
+    before = {kernel: kernel.kind for kernel in value.kernels} if isinstance(value, KernelModule) else {}
+    separate = {"separate": restrictions.separate} if step.name == "fuse-ops" else {}
     made = step.run(value, machine, **separate)
-    if isinstance(made, Grouped):
+    if isinstance(made, KernelModule):
         for kernel in made.kernels:
             if before.get(kernel) != kernel.kind:
                 kernel.formed_by = step.name
@@ -197,12 +218,12 @@ def apply(step: Pass, value: Any, machine: MachineParameters, restrictions: Rest
         step.form.verify(made)
     except VerifyError as error:
         raise VerifyError(f"pass {step.name}: {error}") from error
-    if step.name == "order-kernels":
+    if step.name == "schedule-kernels":
         restrictions.shrink(made.kernels)
     return made
 
 
-def run(function: Function, machine: MachineParameters, after: Callable[[str, Any], None] | None = None) -> TileProgram:
+def run(function: LinalgFunction, machine: MachineParameters, after: Callable[[str, Any], None] | None = None) -> TileProgram:
     """Runs all passes.
 
     Args:

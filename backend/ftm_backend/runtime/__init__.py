@@ -8,7 +8,7 @@ y = model(x)                    # numpy arrays
 
 from __future__ import annotations
 
-from ftm_backend.runtime.archive import PackageError
-from ftm_backend.runtime.model import INSTRUCTION_LIMIT, Model, load
+from ftm_backend.runtime.package_file import PackageError
+from ftm_backend.runtime.packaged_model import INSTRUCTION_LIMIT, PackagedModel, load
 
-__all__ = ["INSTRUCTION_LIMIT", "Model", "PackageError", "load"]
+__all__ = ["INSTRUCTION_LIMIT", "PackageError", "PackagedModel", "load"]

@@ -13,10 +13,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ftm_backend.command import MOST_CORES, Parser, UserError, bounded, command, naming, say
-from ftm_backend.conformance import Outcome, report, run_all
-from ftm_backend.machine import Machine, MachineError, presets
-from ftm_backend.tools.files import read_object, write
+from ftm_backend.cli import MOST_CORES, Parser, UserError, bounded, command, naming, say
+from ftm_backend.conformance import CheckOutcome, report, run_all
+from ftm_backend.machine import Machine, MachineError
+from ftm_backend.target import presets
+from ftm_backend.tools.input_files import read_object, write
 
 __all__ = ["main"]
 
@@ -81,7 +82,7 @@ def _expected(path: Path | None) -> dict[str, str]:
     return found
 
 
-def _expecting(outcome: Outcome, expected: dict[str, str]) -> Outcome:
+def _expecting(outcome: CheckOutcome, expected: dict[str, str]) -> CheckOutcome:
     return outcome.expected_to_fail(expected[outcome.name]) if outcome.name in expected else outcome
 
 

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ftm_backend.command import MOST_CORES, Parser, bounded, command, naming
-from ftm_backend.machine.presets import MachineParameters
-from ftm_backend.stages import Form, Pass
-from ftm_backend.tools.files import read_text, write
+from ftm_backend.cli import MOST_CORES, Parser, bounded, command, naming
+from ftm_backend.pass_manager import IRFormat, Pass
+from ftm_backend.target.presets import MachineParameters
+from ftm_backend.tools.input_files import read_text, write
 
 __all__ = ["main"]
 
 _EPILOG = """\
 examples:
   ftm-opt --list-passes
-  ftm-opt --own-buffers --group-kernels a.mlir           two passes, in this order
+  ftm-opt --resolve-in-place --fuse-ops a.mlir           two passes, in this order
   ftm-opt --insert-waits a.tiles                          one pass of the tile level
   ftm-opt --ftm-pipeline a.mlir                          all passes, from linalg to assembly
   ftm-opt --pass-pipeline='builtin.module(canonicalize)' a.mlir
@@ -122,7 +122,7 @@ class _Program:
             self.text()
 
 
-def _input_forms() -> dict[str, Form]:
+def _input_forms() -> dict[str, IRFormat]:
     """The form of what each pass takes."""
     from ftm_backend.midend import pipeline
 
@@ -134,7 +134,7 @@ def _input_forms() -> dict[str, Form]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; gives the exit status: 0, or 2 for wrong usage, a wrong input or a pass that fails."""
     given = _parser().parse_args(arguments)
-    from ftm_backend.machine import presets
+    from ftm_backend.target import presets
 
     if given.list_passes:
         width = max(len(step.name) for step in _passes())

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ftm_backend.command import MOST_CORES, Parser, UserError, bounded, command, naming, say
-from ftm_backend.machine import cycles, presets
-from ftm_backend.tools.files import read_assembly, write
-from ftm_backend.tools.timelines import chrome_trace, svg
+from ftm_backend.cli import MOST_CORES, Parser, UserError, bounded, command, naming, say
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
+from ftm_backend.tools.input_files import read_assembly, write
+from ftm_backend.tools.timeline_svg import chrome_trace, svg
 
 __all__ = ["main"]
 
@@ -38,9 +39,9 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--instructions",
         type=int,
-        default=cycles.WALK_LIMIT,
+        default=cycle_model.WALK_LIMIT,
         metavar="N",
-        help=f"instructions of all cores after which the program counts as endless (default {cycles.WALK_LIMIT:,})",
+        help=f"instructions of all cores after which the program counts as endless (default {cycle_model.WALK_LIMIT:,})",
     )
     p.add_argument("--json", action="store_true", help="print JSON in place of the table")
     p.add_argument("--svg", type=Path, metavar="FILE", help="draw one core's timeline")
@@ -86,15 +87,15 @@ def _window(text: str | None) -> tuple[float, float] | None:
     return window
 
 
-def _profile(path: Path, machine: str | None, given: argparse.Namespace, watch: int) -> cycles.Profile:
+def _profile(path: Path, machine: str | None, given: argparse.Namespace, watch: int) -> cycle_model.CycleProfile:
     file = _file(path)
     with naming("--machine", presets.UnknownPreset):
         parameters = presets.load(machine) if machine else None
     text = read_assembly(file)
-    with naming(file, cycles.WalkError, ValueError):
+    with naming(file, cycle_model.WalkError, ValueError):
         if not text.lstrip().startswith("@program"):
             text = _compiled(text, machine or presets.DEFAULT, given.cores)
-        profile = cycles.model(text, machine=parameters, cores=given.cores or None, limit=given.instructions, watch=watch)
+        profile = cycle_model.model(text, machine=parameters, cores=given.cores or None, limit=given.instructions, watch=watch)
     if watch >= profile.cores:
         raise UserError(f"--core {watch}: {file} is modelled on {profile.cores} cores, counted from 0")
     return profile
@@ -102,10 +103,10 @@ def _profile(path: Path, machine: str | None, given: argparse.Namespace, watch: 
 
 def _compiled(text: str, machine: str, cores: int) -> str:
     from ftm_backend import driver
-    from ftm_backend.options import Options
+    from ftm_backend.compile_options import CompileOptions
 
     try:
-        return str(driver.run_from(driver.guess_stage(text), text, "asm", Options(machine=machine, cores=cores)))
+        return str(driver.run_from(driver.guess_stage(text), text, "asm", CompileOptions(machine=machine, cores=cores)))
     except driver.CompileError as error:
         raise ValueError(str(error)) from error
 
@@ -123,7 +124,7 @@ def _file(path: Path) -> Path:
     raise UserError(f"{path} holds neither a .lan nor a .trace file")
 
 
-def comparison(a: cycles.Profile, b: cycles.Profile) -> str:
+def comparison(a: cycle_model.CycleProfile, b: cycle_model.CycleProfile) -> str:
     """Two profiles side by side, kernels matched by name."""
     lines = [
         f"A: modelled on {a.machine}, {a.cores} cores; B: modelled on {b.machine}, {b.cores} cores",
@@ -150,7 +151,7 @@ def _or_dash(value: float | None, form: str) -> str:
     return format(value, form) if value is not None else "-".rjust(int(form.split(".", maxsplit=1)[0].rstrip("d%f")))
 
 
-def _json(profiles: Sequence[cycles.Profile]) -> str:
+def _json(profiles: Sequence[cycle_model.CycleProfile]) -> str:
     listed = []
     for profile in profiles:
         listed.append(

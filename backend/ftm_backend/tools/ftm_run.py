@@ -15,13 +15,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ftm_backend import names
-from ftm_backend.command import MOST_CORES, Parser, UserError, bounded, command, naming
-from ftm_backend.machine import presets
+from ftm_backend import safe_names
+from ftm_backend.cli import MOST_CORES, Parser, UserError, bounded, command, naming
 from ftm_backend.runtime import INSTRUCTION_LIMIT
-from ftm_backend.tools.files import is_package
+from ftm_backend.target import presets
+from ftm_backend.tools.input_files import is_package
 from ftm_backend.tools.run_assembly import run_assembly
-from ftm_backend.tools.run_model import read_manifest, run_compiled, run_package
+from ftm_backend.tools.run_package import read_manifest, run_compiled, run_package
 
 __all__ = ["main"]
 
@@ -70,9 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     options = _parser().parse_args(arguments)
     if not 1 <= options.cores <= MOST_CORES:
-        raise UserError(f"--cores {names.shortened(str(options.cores))}: expected at least one core, and at most {MOST_CORES}")
+        raise UserError(f"--cores {safe_names.shortened(str(options.cores))}: expected at least one core, and at most {MOST_CORES}")
     if options.seed < 0:
-        raise UserError(f"--seed {names.shortened(str(options.seed))}: expected 0 or more")
+        raise UserError(f"--seed {safe_names.shortened(str(options.seed))}: expected 0 or more")
     bounded("--seed", options.seed, 0, _LARGEST)
     bounded("--instructions", options.instructions, 1, _LARGEST)
     if options.machine is not None:

@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ftm_backend.command import MOST_CORES, Parser, bounded, command, naming
-from ftm_backend.tools.files import read_text, write
+from ftm_backend.cli import MOST_CORES, Parser, bounded, command, naming
+from ftm_backend.tools.input_files import read_text, write
 
 __all__ = ["main"]
 
@@ -45,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; gives the exit status: 0, or 2 for a program that does not compile and for wrong usage."""
     given = _parser().parse_args(arguments)
     from ftm_backend import driver
-    from ftm_backend.machine import presets
-    from ftm_backend.options import Options
+    from ftm_backend.compile_options import CompileOptions
+    from ftm_backend.target import presets
 
     cores = bounded("--cores", given.cores, 0, MOST_CORES)
     with naming("--machine", presets.UnknownPreset):
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = read_text(given.file)
     with naming(given.file, driver.CompileError, ValueError):
         source = given.source or driver.guess_stage(text)
-        result = driver.run_from(source, text, given.target, Options(machine=given.machine, cores=cores, dump=given.dump))
+        result = driver.run_from(source, text, given.target, CompileOptions(machine=given.machine, cores=cores, dump=given.dump))
     write(given.output, result)
     return 0
 

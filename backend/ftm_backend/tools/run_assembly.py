@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ftm_backend import isa, names
-from ftm_backend.command import UserError, naming
-from ftm_backend.instructions.types import BY_TOKEN
-from ftm_backend.isa.program import Buffer, Program, ScalarArgument
-from ftm_backend.machine import Machine, MachineError, compare
-from ftm_backend.tools.files import check_fits_memory, read_array, read_object, read_text
+from ftm_backend import assembler, safe_names
+from ftm_backend.cli import UserError, naming
+from ftm_backend.ir import asm
+from ftm_backend.ir.asm.program import AsmProgram, BufferDirective, ScalarArgument
+from ftm_backend.machine import Machine, MachineError, array_compare
+from ftm_backend.target.element_types import BY_TOKEN
+from ftm_backend.tools.input_files import check_fits_memory, read_array, read_object, read_text
 from ftm_backend.tools.run_results import Result, fitting, missing_input, output_files, print_profile, report, write_outputs
 
 __all__ = ["run_assembly"]
@@ -30,9 +31,9 @@ def run_assembly(path: Path, folder: Path | None, options: argparse.Namespace) -
         options: The command line of ``ftm-run``.
     """
     text = read_text(path)
-    with naming(path, isa.AsmError):
-        program = isa.parse(text)
-        image = isa.assemble(program)
+    with naming(path, asm.AsmError):
+        program = asm.parse(text)
+        image = assembler.assemble(program)
     if options.profile:
         print_profile(path, program, options)
         if not (options.inputs or options.random or folder):
@@ -66,7 +67,7 @@ def _named(words: list[str], flag: str, known: list[str]) -> dict[str, str]:
 class Data:
     """Where a run's inputs and scalars come from: the command line, then the folder, then random numbers."""
 
-    def __init__(self, path: Path, program: Program, folder: Path | None, options: argparse.Namespace) -> None:
+    def __init__(self, path: Path, program: AsmProgram, folder: Path | None, options: argparse.Namespace) -> None:
         self.path, self.program, self.folder = path, program, folder
         self.files = _named(options.inputs, "--in", [b.name for b in program.buffers("in")])
         self.values = _named(options.scalar, "--scalar", [s.name for s in program.scalars()])
@@ -76,15 +77,15 @@ class Data:
         """One array for each input, of its type and shape."""
         return [self._input(buffer) for buffer in self.program.buffers("in")]
 
-    def _input(self, buffer: Buffer) -> np.ndarray:
+    def _input(self, buffer: BufferDirective) -> np.ndarray:
         if buffer.name in self.files:
             return _load(Path(self.files[buffer.name]), buffer)
-        beside = names.file_in(self.folder, buffer.name, ".npy") if self.folder is not None else None
+        beside = safe_names.file_in(self.folder, buffer.name, ".npy") if self.folder is not None else None
         if beside is not None and beside.exists():
             return _load(beside, buffer)
         if self.generator is not None:
             check_fits_memory(buffer.elements * BY_TOKEN[buffer.dtype].array.itemsize, f"input {buffer.name}")
-            return compare.random_array(self.generator, buffer)
+            return array_compare.random_array(self.generator, buffer)
         raise missing_input(self.path, buffer.name, buffer.dtype, buffer.shape)
 
     def scalars(self) -> list[float | int]:
@@ -110,6 +111,6 @@ class Data:
         return number
 
 
-def _load(path: Path, buffer: Buffer) -> np.ndarray:
+def _load(path: Path, buffer: BufferDirective) -> np.ndarray:
     wanted = BY_TOKEN[buffer.dtype].array
     return fitting(read_array(path), path, f"input {buffer.name}", wanted, buffer.shape, buffer.dtype)

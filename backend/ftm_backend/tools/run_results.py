@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ftm_backend import names
-from ftm_backend.command import UserError, naming, say
-from ftm_backend.isa.program import Program
-from ftm_backend.machine import compare, cycles, presets
-from ftm_backend.tools.files import naming_file, read_array
+from ftm_backend import safe_names
+from ftm_backend.cli import UserError, naming, say
+from ftm_backend.ir.asm.program import AsmProgram
+from ftm_backend.machine import array_compare
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
+from ftm_backend.tools.input_files import naming_file, read_array
 
 __all__ = ["Result", "fitting", "missing_input", "output_files", "print_profile", "report", "write_outputs"]
 
@@ -26,19 +28,19 @@ class Result(NamedTuple):
     array: np.ndarray
 
 
-def print_profile(subject: Path, program: Program | str, options: argparse.Namespace) -> None:
+def print_profile(subject: Path, program: AsmProgram | str, options: argparse.Namespace) -> None:
     """Prints what the cycle model says of a program."""
-    with naming(f"--profile: {subject}", presets.UnknownPreset, cycles.WalkError, ValueError):
-        limit = min(options.instructions, cycles.WALK_LIMIT)
-        say(cycles.model(program, machine=options.machine, cores=options.cores, limit=limit).table())
+    with naming(f"--profile: {subject}", presets.UnknownPreset, cycle_model.WalkError, ValueError):
+        limit = min(options.instructions, cycle_model.WALK_LIMIT)
+        say(cycle_model.model(program, machine=options.machine, cores=options.cores, limit=limit).table())
 
 
 def output_files(declared: Sequence[str], folder: Path | None) -> list[Path]:
     """FOLDER/NAME.npy for each output.  UserError where a declared name cannot be a file's; empty without a folder."""
     if folder is None:
         return []
-    with naming("outputs", names.InvalidName):
-        return [names.file_in(folder, name, ".npy") for name in declared]
+    with naming("outputs", safe_names.InvalidName):
+        return [safe_names.file_in(folder, name, ".npy") for name in declared]
 
 
 def write_outputs(results: Sequence[Result], folder: Path | None) -> None:
@@ -57,10 +59,10 @@ def report(results: Sequence[Result], folder: Path | None, options: argparse.Nam
     expected: Sequence[Path | None] = output_files([result.name for result in results], folder) or [None] * len(results)
     differing = 0
     for result, path in zip(results, expected, strict=True):
-        line = f"{result.name}  {result.dtype} {list(result.array.shape)}  {compare.summary(result.array, result.dtype)}"
+        line = f"{result.name}  {result.dtype} {list(result.array.shape)}  {array_compare.summary(result.array, result.dtype)}"
         if path is not None and path.exists():
             wanted = fitting(read_array(path), path, f"output {result.name}", result.array.dtype, result.array.shape, result.dtype)
-            difference = compare.difference(result.array, wanted, result.dtype, options.rtol, options.atol)
+            difference = array_compare.difference(result.array, wanted, result.dtype, options.rtol, options.atol)
             differing += difference is not None
             line += f"  {difference or 'equal within tolerance'}"
         elif options.compare is not None:

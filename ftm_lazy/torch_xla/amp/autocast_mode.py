@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ftm_lazy.device_name import NAME
+from ftm_lazy.device.device_name import NAME
 
 __all__ = ["autocast"]
 

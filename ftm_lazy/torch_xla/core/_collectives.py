@@ -1,6 +1,6 @@
 """Collectives of `xla_model` over the processes of the world.
 
-Each reads its tensors, exchanges them on the host and gives tensors on the device; see `ftm_lazy.distributed`.  None of
+Each reads its tensors, exchanges them on the host and gives tensors on the device; see `ftm_lazy.distributed.process_group`.  None of
 them is differentiable; `core.functions` has those that are.  `pin_layout`, `channel_id` and `use_global_device_ids` are
 about XLA's programs and mean nothing here.
 """

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import torch
 from torch.distributed.tensor import DTensor
 
-from ftm_lazy.device_name import NAME
+from ftm_lazy.device.device_name import NAME
 from ftm_lazy.torch_xla import _world
 from ftm_lazy.torch_xla.utils import utils
 

@@ -13,9 +13,10 @@ from typing import Any, TextIO, TypeAlias, TypedDict
 import torch
 from typing_extensions import deprecated
 
-from ftm_lazy import _C, device_index
-from ftm_lazy import device as ftm
-from ftm_lazy.device_name import NAME
+from ftm_lazy import _C
+from ftm_lazy.device import device_index
+from ftm_lazy.device import torch_ftm as ftm
+from ftm_lazy.device.device_name import NAME
 from ftm_lazy.torch_xla import _closures, _devices, _refusals, _steps, _world
 from ftm_lazy.torch_xla._inert import inert
 from ftm_lazy.torch_xla.core._collectives import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ftm_backend.frontend.trace import Ref, Trace, argument_refs
+from ftm_backend.ir.trace.trace import Ref, Trace, argument_refs
 
 __all__ = ["graph"]
 

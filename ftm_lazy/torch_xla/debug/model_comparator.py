@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from ftm_backend.command import Parser, UserError, command, naming
-from ftm_backend.names import printable
+from ftm_backend.cli import Parser, UserError, command, naming
+from ftm_backend.safe_names import printable
 from ftm_lazy.torch_xla import _world
 
 __all__ = ["compare", "compare_tensors", "configure", "save", "tensor_file_compare"]

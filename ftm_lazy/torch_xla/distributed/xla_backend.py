@@ -12,15 +12,15 @@ from typing import Any
 
 import torch.distributed as dist
 
-from ftm_lazy import distributed
-from ftm_lazy.device_name import NAME
-from ftm_lazy.distributed import HostProcessGroup as ProcessGroupXla
+from ftm_lazy.device.device_name import NAME
+from ftm_lazy.distributed import process_group
+from ftm_lazy.distributed.process_group import HostProcessGroup as ProcessGroupXla
 from ftm_lazy.torch_xla._internal import rendezvous
 
 __all__ = ["ProcessGroupXla", "new_xla_process_group"]
 
 if "xla" not in dist.Backend.backend_list:  # it is there if it is the device's name
-    dist.Backend.register_backend("xla", distributed.create, devices=[NAME, "cpu"])
+    dist.Backend.register_backend("xla", process_group.create, devices=[NAME, "cpu"])
 dist.register_rendezvous_handler("xla", rendezvous.pjrt_rendezvous_handler)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch.distributed as dist
 import torch.multiprocessing
 
-from ftm_lazy import registration
+from ftm_lazy.device import registration
 from ftm_lazy.torch_xla import _world
 from ftm_lazy.torch_xla._inert import inert
 from ftm_lazy.torch_xla.utils import utils

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 
-from ftm_lazy.device_name import NAME
+from ftm_lazy.device.device_name import NAME
 
 __all__ = ["from_dlpack", "to_dlpack"]
 

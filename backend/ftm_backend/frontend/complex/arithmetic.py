@@ -5,51 +5,53 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ftm_backend.dtypes import PART
-from ftm_backend.frontend.complex.moves import converted, or_zeros
-from ftm_backend.frontend.complex.pairs import Operand, Rewriter, Tensor, is_number, pair_type, rewrites
-from ftm_backend.frontend.trace import Argument, DType, Ref, TensorType
+from ftm_backend.frontend.complex.data_movement import converted, or_zeros
+from ftm_backend.frontend.complex.split_real_imag import ComplexRewriter, ComplexTensor, Operand, is_number, pair_type, rewrites
+from ftm_backend.ir.trace.trace import Argument, DType, Ref, TensorType
 
 
 @rewrites("aten::complex")
-def _complex(r: Rewriter, result: TensorType, real: Tensor, imag: Tensor) -> Ref:
+def _complex(r: ComplexRewriter, result: TensorType, real: ComplexTensor, imag: ComplexTensor) -> Ref:
     return r.join(r.expand(real.ref, result.shape), r.expand(imag.ref, result.shape))
 
 
 @rewrites("aten::polar")
-def _polar(r: Rewriter, result: TensorType, abs: Tensor, angle: Tensor) -> Ref:
+def _polar(r: ComplexRewriter, result: TensorType, abs: ComplexTensor, angle: ComplexTensor) -> Ref:
     size, turn = r.expand(abs.ref, result.shape), r.expand(angle.ref, result.shape)
     return r.join(r.mul(size, r.unary("cos", turn)), r.mul(size, r.unary("sin", turn)))
 
 
 @rewrites("aten::neg")
-def _neg(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
+def _neg(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
     return r.unary("neg", self.ref)
 
 
 @rewrites("aten::conj_physical aten::_conj_physical")
-def _conjugate(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
+def _conjugate(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
     return r.join(r.part(self.ref, 0), r.unary("neg", r.part(self.ref, 1)))
 
 
 @rewrites("aten::abs")
-def _abs(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
+def _abs(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
     return r.binary("hypot", r.part(self.ref, 0), r.part(self.ref, 1))
 
 
 @rewrites("aten::linalg_vector_norm")
-def _vector_norm(r: Rewriter, result: TensorType, self: Tensor, ord: Argument, dim: Argument, keepdim: bool, dtype: DType | None) -> Ref:
+def _vector_norm(
+    r: ComplexRewriter, result: TensorType, self: ComplexTensor, ord: Argument, dim: Argument, keepdim: bool, dtype: DType | None
+) -> Ref:
     """Of absolute values that are those of `abs` to the last bit: the gradient of a greatest one compares with them."""
     size = r.binary("hypot", r.part(self.ref, 0), r.part(self.ref, 1))
     return r.emit("aten::linalg_vector_norm", result, self=size, ord=ord, dim=dim, keepdim=keepdim, dtype=DType(result.dtype))
 
 
 @rewrites("aten::angle")
-def _angle(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
+def _angle(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
     return r.binary("atan2", r.part(self.ref, 1), r.part(self.ref, 0))
 
 
 @rewrites("aten::sgn")
-def _sgn(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
+def _sgn(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
     real, imaginary = r.part(self.ref, 0), r.part(self.ref, 1)
     size = r.binary("hypot", real, imaginary)
     zero = r.emit("aten::logical_not", TensorType("i1", r.shape(size)), self=size)
@@ -58,19 +60,19 @@ def _sgn(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
 
 
 @rewrites("aten::exp")
-def _exp(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
+def _exp(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
     size, turn = r.unary("exp", r.part(self.ref, 0)), r.part(self.ref, 1)
     return r.join(r.mul(size, r.unary("cos", turn)), r.mul(size, r.unary("sin", turn)))
 
 
 @rewrites("aten::log")
-def _log(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
+def _log(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
     real, imaginary = r.part(self.ref, 0), r.part(self.ref, 1)
     return r.join(r.unary("log", r.binary("hypot", real, imaginary)), r.binary("atan2", imaginary, real))
 
 
 def _sum(op: str) -> Callable[..., Ref]:
-    def rewrite(r: Rewriter, result: TensorType, self: Operand, other: Operand, alpha: Argument) -> Ref:
+    def rewrite(r: ComplexRewriter, result: TensorType, self: Operand, other: Operand, alpha: Argument) -> Ref:
         (a, b), (c, d) = r.parts(self, result), r.parts(other, result)
         if is_number(alpha):
             c, d = _times(r, (c, d), r.parts(alpha, result))
@@ -89,19 +91,19 @@ rewrites("aten::sub.Tensor aten::sub.Scalar")(_subtract)
 
 
 @rewrites("aten::rsub.Tensor aten::rsub.Scalar")
-def _rsub(r: Rewriter, result: TensorType, self: Operand, other: Operand, alpha: Argument) -> Ref:
+def _rsub(r: ComplexRewriter, result: TensorType, self: Operand, other: Operand, alpha: Argument) -> Ref:
     return _subtract(r, result, self=other, other=self, alpha=alpha)
 
 
 @rewrites("aten::mul.Tensor aten::mul.Scalar")
-def _mul(r: Rewriter, result: TensorType, self: Operand, other: Operand) -> Ref:
+def _mul(r: ComplexRewriter, result: TensorType, self: Operand, other: Operand) -> Ref:
     return r.join(*_times(r, r.parts(self, result), r.parts(other, result)))
 
 
 Parts = tuple[Ref, Ref | None]
 
 
-def _times(r: Rewriter, x: Parts, y: Parts) -> Parts:
+def _times(r: ComplexRewriter, x: Parts, y: Parts) -> Parts:
     """The parts of a product; None for the imaginary part of a real one."""
     (a, b), (c, d) = x, y
     if b is None or d is None:
@@ -111,11 +113,11 @@ def _times(r: Rewriter, x: Parts, y: Parts) -> Parts:
 
 
 @rewrites("aten::div.Tensor aten::div.Scalar")
-def _div(r: Rewriter, result: TensorType, self: Operand, other: Operand) -> Ref:
+def _div(r: ComplexRewriter, result: TensorType, self: Operand, other: Operand) -> Ref:
     return r.join(*_quotient(r, r.parts(self, result), r.parts(other, result)))
 
 
-def _quotient(r: Rewriter, x: Parts, y: Parts) -> Parts:
+def _quotient(r: ComplexRewriter, x: Parts, y: Parts) -> Parts:
     """By a real number part by part; by a complex one through its square, parts scaled by its larger side."""
     (a, b), (c, d) = x, y
 
@@ -135,7 +137,7 @@ def _quotient(r: Rewriter, x: Parts, y: Parts) -> Parts:
 def _fused(join: Callable[..., Parts]) -> Callable[..., Ref]:
     """``self`` and ``value`` times what ``join`` makes of two tensors, as optimizers of complex parameters call it."""
 
-    def rewrite(r: Rewriter, result: TensorType, self: Operand, tensor1: Operand, tensor2: Operand, value: Argument) -> Ref:
+    def rewrite(r: ComplexRewriter, result: TensorType, self: Operand, tensor1: Operand, tensor2: Operand, value: Argument) -> Ref:
         (a, b), factor = r.parts(self, result), r.parts(value, result)
         real, imaginary = _times(r, join(r, r.parts(tensor1, result), r.parts(tensor2, result)), factor)
         if imaginary is None:
@@ -150,12 +152,12 @@ rewrites("aten::addcdiv")(_fused(_quotient))
 
 
 @rewrites("aten::reciprocal")
-def _reciprocal(r: Rewriter, result: TensorType, self: Tensor) -> Ref:
+def _reciprocal(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
     return _div(r, result, 1, self)
 
 
 @rewrites("aten::mm aten::bmm")
-def _product(r: Rewriter, result: TensorType, self: Tensor, mat2: Tensor) -> Ref:
+def _product(r: ComplexRewriter, result: TensorType, self: ComplexTensor, mat2: ComplexTensor) -> Ref:
     type_ = TensorType(PART[result.dtype], result.shape)
     op = "aten::mm" if len(result.shape) == 2 else "aten::bmm"
     (a, b), (c, d) = ((r.part(x.ref, 0), r.part(x.ref, 1)) for x in (self, mat2))
@@ -167,8 +169,8 @@ def _product(r: Rewriter, result: TensorType, self: Tensor, mat2: Tensor) -> Ref
 
 
 def _equal(op: str, join: str) -> Callable[..., Ref]:
-    def rewrite(r: Rewriter, result: TensorType, self: Operand, other: Operand) -> Ref:
-        dtypes = {x.type.dtype for x in (self, other) if isinstance(x, Tensor)}
+    def rewrite(r: ComplexRewriter, result: TensorType, self: Operand, other: Operand) -> Ref:
+        dtypes = {x.type.dtype for x in (self, other) if isinstance(x, ComplexTensor)}
         wide = dtypes & {*PART} or {"c128" if "f64" in dtypes else "c64"}  # beside a complex number: as wide as a real tensor
         common = TensorType("c128" if "c128" in wide else wide.pop(), result.shape)
         (a, b), (c, d) = r.parts(self, common), r.parts(other, common)
@@ -184,22 +186,22 @@ rewrites("aten::ne.Tensor aten::ne.Scalar")(_equal("aten::ne.Tensor", "aten::log
 
 
 @rewrites("aten::mean aten::mean.dim")
-def _mean(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Ref:
+def _mean(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Ref:
     return _reduced(r, result, self, dim, keepdim, "aten::mean.dim")
 
 
 @rewrites("aten::sum aten::sum.dim_IntList")
-def _total(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Ref:
+def _total(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Ref:
     return _reduced(r, result, self, dim, keepdim, "aten::sum.dim_IntList")
 
 
 @rewrites("aten::cumsum")
-def _running_total(r: Rewriter, result: TensorType, self: Tensor, dim: int, dtype: DType | None = None) -> Ref:
+def _running_total(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: int, dtype: DType | None = None) -> Ref:
     pair, rank = converted(r, result, self), len(result.shape)
     return r.emit("aten::cumsum", pair_type(result), self=pair, dim=dim % rank, dtype=None) if rank else pair
 
 
-def _reduced(r: Rewriter, result: TensorType, x: Tensor, dim: tuple[int, ...] | None, keepdim: bool, op: str) -> Ref:
+def _reduced(r: ComplexRewriter, result: TensorType, x: ComplexTensor, dim: tuple[int, ...] | None, keepdim: bool, op: str) -> Ref:
     pair, rank = converted(r, TensorType(result.dtype, x.type.shape), x), len(x.type.shape)
     if not rank:
         return pair

@@ -12,10 +12,10 @@ import math
 from collections.abc import Sequence
 
 from ftm_backend.dtypes import PART
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.complex.pairs import Rewriter, Tensor, rewrites
-from ftm_backend.frontend.trace import DType, Ref, TensorType
-from ftm_backend.linalg.affine import row_major
+from ftm_backend.frontend.complex.split_real_imag import ComplexRewriter, ComplexTensor, rewrites
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.ir.linalg.affine import row_major
+from ftm_backend.ir.trace.trace import DType, Ref, TensorType
 
 recorded("aten::_fft_r2c aten::_fft_c2r aten::_fft_c2c", layout="cpu")
 
@@ -29,7 +29,7 @@ _MATRIX = 512
 class _Transform:
     """Builds one transform; a complex value is a pair of Refs of one shape."""
 
-    def __init__(self, r: Rewriter, dtype: str, sign: int) -> None:
+    def __init__(self, r: ComplexRewriter, dtype: str, sign: int) -> None:
         self.r, self.dtype, self.sign = r, dtype, sign
 
     def along_last(self, x: tuple[Ref, Ref]) -> tuple[Ref, Ref]:
@@ -155,18 +155,18 @@ class _Transform:
         return x if factor == 1.0 else self.r.emit("aten::mul.Scalar", TensorType(self.dtype, self.r.shape(x)), self=x, other=factor)
 
 
-def _complex(r: Rewriter, x: tuple[Ref, Ref], transform: _Transform, lengths: Sequence[int], normalization: int) -> Ref:
+def _complex(r: ComplexRewriter, x: tuple[Ref, Ref], transform: _Transform, lengths: Sequence[int], normalization: int) -> Ref:
     return r.join(transform.scaled(x[0], lengths, normalization), transform.scaled(x[1], lengths, normalization))
 
 
-def _transformed(r: Rewriter, x: tuple[Ref, Ref], dims: Sequence[int], transform: _Transform) -> tuple[Ref, Ref]:
+def _transformed(r: ComplexRewriter, x: tuple[Ref, Ref], dims: Sequence[int], transform: _Transform) -> tuple[Ref, Ref]:
     for dim in dims:
         x = transform.along(x, dim)
     return x
 
 
 @rewrites("aten::_fft_c2c")
-def _c2c(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...], normalization: int, forward: bool) -> Ref:
+def _c2c(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: tuple[int, ...], normalization: int, forward: bool) -> Ref:
     transform = _Transform(r, PART[result.dtype], -1 if forward else 1)
     dims = [d % len(result.shape) for d in dim]
     x = _transformed(r, (r.part(self.ref, 0), r.part(self.ref, 1)), dims, transform)
@@ -174,7 +174,7 @@ def _c2c(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...], no
 
 
 @rewrites("aten::_fft_r2c")
-def _r2c(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...], normalization: int, onesided: bool) -> Ref:
+def _r2c(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: tuple[int, ...], normalization: int, onesided: bool) -> Ref:
     dtype, shape = PART[result.dtype], self.type.shape
     transform = _Transform(r, dtype, -1)
     dims = [d % len(shape) for d in dim]
@@ -185,7 +185,7 @@ def _r2c(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...], no
 
 
 @rewrites("aten::_fft_c2r")
-def _c2r(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...], normalization: int, last_dim_size: int) -> Ref:
+def _c2r(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: tuple[int, ...], normalization: int, last_dim_size: int) -> Ref:
     """The inverse of _fft_r2c: of the last dimension the first half is given, the other is its conjugate."""
     transform = _Transform(r, result.dtype, 1)
     shape, n = self.type.shape, last_dim_size
@@ -204,7 +204,7 @@ def _c2r(r: Rewriter, result: TensorType, self: Tensor, dim: tuple[int, ...], no
     return transform.scaled(made, [result.shape[d] for d in dims], normalization)
 
 
-def _short(r: Rewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) -> Ref:
+def _short(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) -> Ref:
     """The real part for n <= 64 from x[rows, n / 2 + 1]: each given element but the first (and the middle of an even
     length) counts twice."""
     rows, given = r.shape(x[0])
@@ -216,7 +216,7 @@ def _short(r: Rewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) -> Re
     )
 
 
-def _mirrored(r: Rewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) -> Ref:
+def _mirrored(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) -> Ref:
     """The real part of the whole transform of x[rows, n / 2 + 1] and its mirror image."""
     rows, given = r.shape(x[0])
     whole = []
@@ -228,7 +228,7 @@ def _mirrored(r: Rewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) ->
     return transform.along_last((whole[0], whole[1]))[0]
 
 
-def _weights(r: Rewriter, n: int, dtype: str) -> Ref:
+def _weights(r: ComplexRewriter, n: int, dtype: str) -> Ref:
     """2, and 1 for 0 and n / 2."""
     count = n // 2 + 1
     made = r.emit("aten::full", TensorType(dtype, (count,)), size=(count,), fill_value=2.0, dtype=DType(dtype))

@@ -7,8 +7,8 @@ import importlib
 from ftm_backend import plugins
 from ftm_backend.dtypes import COMPLEX, FLOATS
 from ftm_backend.frontend import complex
-from ftm_backend.frontend.building.record import RECORDS, OpRecord
-from ftm_backend.frontend.building.recording import FACTS, recording_table
+from ftm_backend.frontend.oplib.op_record import RECORDS, OpRecord
+from ftm_backend.frontend.oplib.schema_annotations import FACTS, recording_table
 
 __all__ = ["RECORDS", "OpRecord", "native_ops", "recording_table"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ftm_lazy import registration
+from ftm_lazy.device import registration
 
 __all__ = ["Skipping"]
 

@@ -15,7 +15,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from ftm_lazy.device_name import NAME
+from ftm_lazy.device.device_name import NAME
 from ftm_lazy.torch_xla import _refusals, _steps, _world
 from ftm_lazy.torch_xla.core import _collectives as collectives
 from ftm_lazy.torch_xla.distributed import xla_backend

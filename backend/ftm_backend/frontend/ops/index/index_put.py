@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 
 from ftm_backend.dtypes import ALL
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.places import NOWHERE, combining, inside, scatter_rows, typed, wrapped
-from ftm_backend.frontend.building.record import SUMS, lowering
-from ftm_backend.frontend.building.recording import Indices, recorded
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.ops.index.indexing import check_integers, common_shape, indexed
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.index_scatter import NOWHERE, combining, inside, scatter_rows, typed, wrapped
+from ftm_backend.frontend.oplib.op_record import SUMS, lowering
+from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
+from ftm_backend.frontend.ops.index.gather import check_integers, common_shape, indexed
 from ftm_backend.frontend.ops.index.masks import flat_source, ranks_of
-from ftm_backend.linalg.affine import row_major
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.ir.linalg.affine import row_major
 
-recorded("aten::index_put", indices=Indices(1, "each", wraps=True), cpu_indices=True, forbids_overlap=True)
+recorded("aten::index_put", indices=IndexArguments(1, "each", wraps=True), cpu_indices=True, forbids_overlap=True)
 recorded("aten::index_put_", composite="unfit")
 recorded("aten::_unsafe_index_put", may_fail=True)
-recorded("aten::put", indices=Indices(1, "all", wraps=True), forbids_overlap=True, tried=("always",))
+recorded("aten::put", indices=IndexArguments(1, "all", wraps=True), forbids_overlap=True, tried=("always",))
 
 
 @lowering(
@@ -28,7 +28,9 @@ recorded("aten::put", indices=Indices(1, "all", wraps=True), forbids_overlap=Tru
     SUMS,
     gap="a mask beside other indices selects a number of elements that only the data knows",
 )
-def _index_put(b: Builder, self: Value, indices: list[Value], values: Value, accumulate: bool = False) -> Value:
+def _index_put(
+    b: LinalgBuilder, self: StridedValue, indices: list[StridedValue], values: StridedValue, accumulate: bool = False
+) -> StridedValue:
     chosen = [i for i in indices if i is not None]
     if len(chosen) == 1 and chosen[0].dtype == "i1":
         return _put_where(b, self, indices, values, accumulate)
@@ -40,7 +42,7 @@ def _index_put(b: Builder, self: Value, indices: list[Value], values: Value, acc
     count, width = math.prod(places), math.prod(inner)
     row_strides = row_major([self.shape[k] for k in dims])
 
-    def flat(*coordinates: Elem) -> Elem:
+    def flat(*coordinates: ScalarExpr) -> ScalarExpr:
         terms = [wrapped(c, self.shape[d]) * s for c, d, s in zip(coordinates, dims, row_strides, strict=True)]
         return sum(terms[1:], terms[0])
 
@@ -57,7 +59,7 @@ def _index_put(b: Builder, self: Value, indices: list[Value], values: Value, acc
     return b.cast(made.permute([back.index(k) for k in range(self.rank)]), self.dtype)
 
 
-def _put_where(b: Builder, self: Value, indices: list[Value], values: Value, accumulate: bool) -> Value:
+def _put_where(b: LinalgBuilder, self: StridedValue, indices: list[StridedValue], values: StridedValue, accumulate: bool) -> StridedValue:
     """x[.., mask, ..] = values: element k of the selection is where the k-th True of the mask is."""
     front = next(k for k, i in enumerate(indices) if i is not None)
     mask = indices[front]
@@ -69,7 +71,7 @@ def _put_where(b: Builder, self: Value, indices: list[Value], values: Value, acc
     count_dim = values.rank - 1 - behind  # of values, if it has one that counts the True elements
     counted = count_dim >= 0 and values.shape[count_dim] != 1
 
-    def combined(x: Elem, v: Elem) -> Elem:
+    def combined(x: ScalarExpr, v: ScalarExpr) -> ScalarExpr:
         return (x.to(b.compute(self.dtype)) + v.to(b.compute(self.dtype))).to(self.dtype) if accumulate else v
 
     if not counted:  # the same values for all places
@@ -80,7 +82,7 @@ def _put_where(b: Builder, self: Value, indices: list[Value], values: Value, acc
     ranks, total = ranks_of(b, mask)
     wanted, source, strides = values.shape[count_dim], flat_source(b, values), row_major(values.shape)
 
-    def body(x: Elem, m: Elem, rank: Elem, ones: Elem) -> Elem:
+    def body(x: ScalarExpr, m: ScalarExpr, rank: ScalarExpr, ones: ScalarExpr) -> ScalarExpr:
         # Another count of values than the mask's is an error, also where there are too many.
         place = e.where(ones.eq(wanted), e.where(m, inside(rank, wanted), 0), NOWHERE) * strides[count_dim]
         for k, size in enumerate(values.shape):
@@ -94,7 +96,7 @@ def _put_where(b: Builder, self: Value, indices: list[Value], values: Value, acc
 
 
 @lowering("aten::put", ALL, "put", SUMS)
-def _put(b: Builder, self: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
+def _put(b: LinalgBuilder, self: StridedValue, index: StridedValue, source: StridedValue, accumulate: bool = False) -> StridedValue:
     kind, dtype, _ = combining("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
     size, count = self.type.numel, index.type.numel
     rows = b.pointwise(lambda place: wrapped(place, size), [b.reshape(index, (count,))], typed("i64", (count,)))

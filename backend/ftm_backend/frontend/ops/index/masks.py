@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ftm_backend.dtypes import ALL
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Output, Value
-from ftm_backend.frontend.building.places import inside, scatter_rows, typed
-from ftm_backend.frontend.building.record import EXACT, lowering
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.building.reduce import reduce
-from ftm_backend.frontend.building.scan import scan
-from ftm_backend.frontend.elements import Elem
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
+from ftm_backend.frontend.oplib.cumulative import scan
+from ftm_backend.frontend.oplib.index_scatter import inside, scatter_rows, typed
+from ftm_backend.frontend.oplib.op_record import EXACT, lowering
+from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.frontend.scalar_math import ScalarExpr
 
 recorded("aten::masked_select", forbids_overlap=True)
 recorded("aten::masked_scatter", tried=("always",), may_fail=True)
@@ -19,13 +19,13 @@ recorded("aten::masked_scatter_backward", may_fail=True, composite="whole")
 __all__ = ["flat_source", "ranks_of"]
 
 
-def flat_source(b: Builder, x: Value) -> Value:
+def flat_source(b: LinalgBuilder, x: StridedValue) -> StridedValue:
     """``x`` flat, to be read at places that are checked; one element in place of none, so that there is a buffer
     in which to be outside."""
     return b.reshape(x, (x.type.numel,)) if x.type.numel else b.full(0, x.dtype, (1,))
 
 
-def ranks_of(b: Builder, mask: Value) -> tuple[Value, Value]:
+def ranks_of(b: LinalgBuilder, mask: StridedValue) -> tuple[StridedValue, StridedValue]:
     """(for each element of ``mask`` how many before it are True, how many are), as flat i32."""
     flat = b.cast(b.reshape(mask, (mask.type.numel,)), "i32")
     counts = scan(b, "sum", flat, 0)
@@ -34,21 +34,21 @@ def ranks_of(b: Builder, mask: Value) -> tuple[Value, Value]:
 
 
 @lowering("aten::masked_scatter", ALL, "masked_scatter", EXACT)
-def _masked_scatter(b: Builder, self: Value, mask: Value, source: Value) -> Value:
+def _masked_scatter(b: LinalgBuilder, self: StridedValue, mask: StridedValue, source: StridedValue) -> StridedValue:
     shape, flat = b.result.shape, flat_source(b, source)
     mask = mask.expand(shape)
     if not b.result.numel:
         return self.expand(shape)
     ranks, _ = ranks_of(b, mask)
 
-    def body(x: Elem, m: Elem, rank: Elem) -> Elem:
+    def body(x: ScalarExpr, m: ScalarExpr, rank: ScalarExpr) -> ScalarExpr:
         return e.where(m, b.extract(flat, [e.where(m, inside(rank, source.type.numel), 0)]), x)
 
     return b.pointwise(body, [self.expand(shape), mask, b.reshape(ranks, shape)], b.result)
 
 
 @lowering("aten::masked_scatter_backward", ALL, "masked_scatter_backward", EXACT)
-def _masked_scatter_backward(b: Builder, grad_output: Value, mask: Value, sizes: list[int]) -> Value:
+def _masked_scatter_backward(b: LinalgBuilder, grad_output: StridedValue, mask: StridedValue, sizes: list[int]) -> StridedValue:
     """The gradient where the mask is True, one after the other; zeros for elements that were not needed."""
     count, size = grad_output.type.numel, b.result.numel
     if not count or not size:
@@ -66,7 +66,7 @@ recorded("aten::nonzero_static", layout="cpu")
 
 
 @lowering("aten::nonzero_static", ALL, "nonzero_static", EXACT)
-def _nonzero_static(b: Builder, self: Value, size: int, fill_value: int = -1) -> Value:
+def _nonzero_static(b: LinalgBuilder, self: StridedValue, size: int, fill_value: int = -1) -> StridedValue:
     """The coordinates of the first ``size`` elements that are not zero, a row for each."""
     count, rank = self.type.numel, self.rank
     if not count or not size or not rank:
@@ -76,13 +76,13 @@ def _nonzero_static(b: Builder, self: Value, size: int, fill_value: int = -1) ->
     # What is not listed goes to a row of its own behind the others, which is cut off.
     rows = b.pointwise(lambda m, r: e.where(m & (r < size), r, size).to("i64"), [b.reshape(mask, (count,)), ranks], typed("i64", (count,)))
 
-    def coordinate() -> Elem:
+    def coordinate() -> ScalarExpr:
         found = b.index(0)
         for k in range(1, rank):
             found = e.where(b.index(rank).eq(k), b.index(k), found)
         return found
 
     shape = (*self.shape, rank)
-    (places,) = b.generic(shape, [], [Output("i64", shape, range(rank + 1))], coordinate)
+    (places,) = b.generic(shape, [], [LoopOutput("i64", shape, range(rank + 1))], coordinate)
     listed = scatter_rows(b, b.full(fill_value, "i64", (size + 1, rank)), rows, b.reshape(places, (count, rank)), "set")
     return listed.slice(0, 0, size)

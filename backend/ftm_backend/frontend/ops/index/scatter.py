@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
-from ftm_backend.frontend.builder import Builder, Output, Value
-from ftm_backend.frontend.building.places import averaged, combining, from_rows, inside, scatter_rows, to_rows, typed, wrapped
-from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
-from ftm_backend.frontend.building.recording import Indices, recorded
-from ftm_backend.frontend.elements import Elem, Number
-from ftm_backend.linalg.affine import row_major
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
+from ftm_backend.frontend.oplib.index_scatter import averaged, combining, from_rows, inside, scatter_rows, to_rows, typed, wrapped
+from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
+from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
+from ftm_backend.frontend.scalar_math import Number, ScalarExpr
+from ftm_backend.ir.linalg.affine import row_major
 
-recorded("aten::index_add aten::index_copy aten::index_reduce", indices=Indices(2, "dim"), forbids_overlap=True, tried=("always",))
-recorded("aten::index_fill", indices=Indices(2, "dim", wraps=True), forbids_overlap=True, value_is_number=True, tried=("always",))
-recorded("aten::scatter aten::scatter_add aten::scatter_reduce", indices=Indices(2, "dim"), forbids_overlap=True)
+recorded("aten::index_add aten::index_copy aten::index_reduce", indices=IndexArguments(2, "dim"), forbids_overlap=True, tried=("always",))
+recorded("aten::index_fill", indices=IndexArguments(2, "dim", wraps=True), forbids_overlap=True, value_is_number=True, tried=("always",))
+recorded("aten::scatter aten::scatter_add aten::scatter_reduce", indices=IndexArguments(2, "dim"), forbids_overlap=True)
 
 # --- along a dimension, place by place -----------------------------------------------------------------------
 
 
-def element_rows(b: Builder, shape: tuple[int, ...], dim: int, index: Value) -> Value:
+def element_rows(b: LinalgBuilder, shape: tuple[int, ...], dim: int, index: StridedValue) -> StridedValue:
     """For ``index`` along ``dim`` the place of each element in the flattening of ``shape``, as i64 [count]."""
     strides = row_major(shape)
 
-    def body(place: Elem) -> Elem:
+    def body(place: ScalarExpr) -> ScalarExpr:
         flat = inside(place, shape[dim]) * strides[dim]
         for k in range(len(shape)):
             if k != dim:
@@ -34,9 +34,9 @@ def element_rows(b: Builder, shape: tuple[int, ...], dim: int, index: Value) -> 
     return b.reshape(made, (index.type.numel,))
 
 
-def _column(b: Builder, source: Value | Number, index: Value, dtype: str) -> Value:
+def _column(b: LinalgBuilder, source: StridedValue | Number, index: StridedValue, dtype: str) -> StridedValue:
     """What is scattered, as [count, 1] of ``dtype``; ``source`` is a number or covers at least ``index``."""
-    if not isinstance(source, Value):
+    if not isinstance(source, StridedValue):
         return b.full(source, dtype, (index.type.numel, 1))
     source = source if source.rank else b.reshape(source, (1,))
     for k, n in enumerate(index.shape):
@@ -45,8 +45,14 @@ def _column(b: Builder, source: Value | Number, index: Value, dtype: str) -> Val
 
 
 def _scatter(
-    b: Builder, self: Value, dim: int, index: Value, source: Value | Number, reduce: str | None = None, include_self: bool = True
-) -> Value:
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: int,
+    index: StridedValue,
+    source: StridedValue | Number,
+    reduce: str | None = None,
+    include_self: bool = True,
+) -> StridedValue:
     """self with ``source`` set, or combined as ``reduce`` says, at ``index`` along ``dim``."""
     kind, dtype, identity = combining(reduce, self.dtype) if reduce is not None else ("set", self.dtype, 0)
     shape = self.shape or (1,)
@@ -58,7 +64,16 @@ def _scatter(
     return b.cast(b.reshape(total, self.shape), self.dtype)
 
 
-def _combined(b: Builder, dest: Value, rows: Value, updates: Value, kind: str, identity: float, include_self: bool, mean: bool) -> Value:
+def _combined(
+    b: LinalgBuilder,
+    dest: StridedValue,
+    rows: StridedValue,
+    updates: StridedValue,
+    kind: str,
+    identity: float,
+    include_self: bool,
+    mean: bool,
+) -> StridedValue:
     """Rows of ``updates`` combined into those of ``dest``; without ``include_self`` those begin from the identity."""
     start = dest
     if not include_self:
@@ -72,54 +87,63 @@ def _combined(b: Builder, dest: Value, rows: Value, updates: Value, kind: str, i
 
 
 @lowering("aten::scatter_add", ALL, "scatter_add", SUMS)
-def _scatter_add(b: Builder, self: Value, dim: int, index: Value, src: Value) -> Value:
+def _scatter_add(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, src: StridedValue) -> StridedValue:
     return _scatter(b, self, dim, index, src, "sum")
 
 
 @lowering("aten::scatter.src", ALL, "scatter", EXACT)
-def _scatter_source(b: Builder, self: Value, dim: int, index: Value, src: Value) -> Value:
+def _scatter_source(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, src: StridedValue) -> StridedValue:
     return _scatter(b, self, dim, index, src)
 
 
 @lowering("aten::scatter.value", ALL, "scatter", EXACT)
-def _scatter_value(b: Builder, self: Value, dim: int, index: Value, value: Number) -> Value:
+def _scatter_value(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, value: Number) -> StridedValue:
     return _scatter(b, self, dim, index, value)
 
 
 @lowering("aten::scatter.reduce", ALL, "scatter_reduce", SUMS)
-def _combine_source(b: Builder, self: Value, dim: int, index: Value, src: Value, reduce: str) -> Value:
+def _combine_source(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, src: StridedValue, reduce: str) -> StridedValue:
     return _scatter(b, self, dim, index, src, reduce)
 
 
 @lowering("aten::scatter.value_reduce", ALL, "scatter_reduce", SUMS)
-def _combine_value(b: Builder, self: Value, dim: int, index: Value, value: Number, reduce: str) -> Value:
+def _combine_value(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, value: Number, reduce: str) -> StridedValue:
     return _scatter(b, self, dim, index, value, reduce)
 
 
 @lowering("aten::scatter_reduce.two", ALL, "scatter_reduce", SUMS)
-def _scatter_reduce(b: Builder, self: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool = True) -> Value:
+def _scatter_reduce(
+    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, src: StridedValue, reduce: str, include_self: bool = True
+) -> StridedValue:
     return _scatter(b, self, dim, index, src, reduce, include_self)
 
 
 # --- whole slices of a dimension ------------------------------------------------------------------------------
 
 
-def _slices(b: Builder, self: Value, dim: int, index: Value) -> tuple[Value, int, Value]:
+def _slices(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue) -> tuple[StridedValue, int, StridedValue]:
     """(self with a dimension at least, dim counted from the front, the indices as i64 [count])."""
     self = self if self.rank else b.reshape(self, (1,))
     return self, dim % self.rank, b.reshape(index, (index.type.numel,))
 
 
-def _checked(b: Builder, index: Value, size: int, check: Callable[[Elem, int], Elem] = inside) -> Value:
+def _checked(b: LinalgBuilder, index: StridedValue, size: int, check: Callable[[ScalarExpr, int], ScalarExpr] = inside) -> StridedValue:
     return b.pointwise(lambda place: check(place, size), [index], typed("i64", index.shape))
 
 
-def _put_slices(b: Builder, self: Value, dim: int, index: Value, source: Value | Number, check: Callable[[Elem, int], Elem]) -> Value:
+def _put_slices(
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: int,
+    index: StridedValue,
+    source: StridedValue | Number,
+    check: Callable[[ScalarExpr, int], ScalarExpr],
+) -> StridedValue:
     """self with slice k of ``source`` (a Value, or one number) at ``index[k]`` along ``dim``."""
     x, dim, index = _slices(b, self, dim, index)
     dest = to_rows(b, x, dim)
     rows = _checked(b, index, x.shape[dim], check)
-    if isinstance(source, Value):
+    if isinstance(source, StridedValue):
         updates = to_rows(b, b.cast(source if source.rank else b.reshape(source, (1,)), x.dtype), dim)
     else:
         updates = b.full(source, x.dtype, (index.type.numel, dest.shape[1]))
@@ -128,13 +152,13 @@ def _put_slices(b: Builder, self: Value, dim: int, index: Value, source: Value |
 
 
 @lowering("aten::index_copy", ALL, "index_copy", EXACT)
-def _index_copy(b: Builder, self: Value, dim: int, index: Value, source: Value) -> Value:
+def _index_copy(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, source: StridedValue) -> StridedValue:
     return _put_slices(b, self, dim, index, source, inside)
 
 
 @lowering("aten::index_fill.int_Scalar aten::index_fill.int_Tensor", ALL, "index_fill", EXACT)
-def _index_fill(b: Builder, self: Value, dim: int, index: Value, value: Value | Number) -> Value:
-    if isinstance(value, Value):
+def _index_fill(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, value: StridedValue | Number) -> StridedValue:
+    if isinstance(value, StridedValue):
         x, dim, _ = _slices(b, self, dim, index)
         shape = [n if k != dim else index.type.numel for k, n in enumerate(x.shape)]
         value = b.cast(value, self.dtype).expand(shape)
@@ -142,7 +166,9 @@ def _index_fill(b: Builder, self: Value, dim: int, index: Value, value: Value | 
 
 
 @lowering("aten::index_add", ALL, "index_add", SUMS)
-def _index_add(b: Builder, self: Value, dim: int, index: Value, source: Value, alpha: Number = 1) -> Value:
+def _index_add(
+    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, source: StridedValue, alpha: Number = 1
+) -> StridedValue:
     x, dim, index = _slices(b, self, dim, index)
     source = source if source.rank else b.reshape(source, (1,))
     kind, dtype, _ = combining("sum", self.dtype)
@@ -154,7 +180,9 @@ def _index_add(b: Builder, self: Value, dim: int, index: Value, source: Value, a
 
 
 @lowering("aten::index_reduce", NUMBERS, "index_reduce", SUMS)
-def _index_reduce(b: Builder, self: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool = True) -> Value:
+def _index_reduce(
+    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, source: StridedValue, reduce: str, include_self: bool = True
+) -> StridedValue:
     x, dim, index = _slices(b, self, dim, index)
     source = source if source.rank else b.reshape(source, (1,))
     if not index.type.numel or not x.type.numel:
@@ -167,7 +195,7 @@ def _index_reduce(b: Builder, self: Value, dim: int, index: Value, source: Value
 
 
 @lowering("aten::unfold_backward", FLOATS, "unfold_backward", SUMS)
-def _unfold_backward(b: Builder, grad_in: Value, input_sizes: list[int], dim: int, size: int, step: int) -> Value:
+def _unfold_backward(b: LinalgBuilder, grad_in: StridedValue, input_sizes: list[int], dim: int, size: int, step: int) -> StridedValue:
     """Adds each window of the gradient, [.., windows at dim, .., size], where it came from."""
     if not input_sizes:
         return b.reshape(grad_in, ())
@@ -178,9 +206,9 @@ def _unfold_backward(b: Builder, grad_in: Value, input_sizes: list[int], dim: in
     zeros = b.full(0, dtype, (input_sizes[dim], b.result.numel // max(1, input_sizes[dim])))
     updates = b.reshape(b.cast(grad_in, dtype).permute(order), (windows * size, zeros.shape[1]))
 
-    def row() -> Elem:
+    def row() -> ScalarExpr:
         return b.index(0) * step + b.index(1)
 
-    (places,) = b.generic((windows, size), [], [Output("i64", (windows, size), (0, 1))], row)
+    (places,) = b.generic((windows, size), [], [LoopOutput("i64", (windows, size), (0, 1))], row)
     made = scatter_rows(b, zeros, b.reshape(places, (windows * size,)), updates, "add")
     return b.cast(from_rows(b, made, input_sizes, dim), grad_in.dtype)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 
 from ftm_backend.dtypes import ALL, NUMBERS, info
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.order import Ordered, order, sort
-from ftm_backend.frontend.building.record import EXACT, Lower, lowering
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.building.reduce import reduce
-from ftm_backend.frontend.building.scan import scan
-from ftm_backend.frontend.building.search import count_before
-from ftm_backend.frontend.elements import Elem, Number
-from ftm_backend.frontend.trace import TensorType
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.binary_search import count_before
+from ftm_backend.frontend.oplib.cumulative import scan
+from ftm_backend.frontend.oplib.op_record import EXACT, Lower, lowering
+from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.frontend.oplib.sorting import SortedRows, order, sort
+from ftm_backend.frontend.scalar_math import Number, ScalarExpr
+from ftm_backend.ir.trace.trace import TensorType
 
 recorded("aten::kthvalue", forbids_overlap=True)
 recorded("aten::sort aten::argsort aten::median aten::nanmedian", tried=("out",))
@@ -23,38 +23,42 @@ recorded("aten::isin", tried=("always",))
 
 
 @lowering("aten::sort aten::sort.stable", ALL, "sort", EXACT)
-def _sort(b: Builder, self: Value, dim: int = -1, descending: bool = False, stable: bool | None = None) -> tuple[Value, Value]:
+def _sort(
+    b: LinalgBuilder, self: StridedValue, dim: int = -1, descending: bool = False, stable: bool | None = None
+) -> tuple[StridedValue, StridedValue]:
     return sort(b, self, dim, descending)
 
 
 @lowering("aten::topk", NUMBERS, "topk", EXACT)
-def _topk(b: Builder, self: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Value, Value]:
+def _topk(
+    b: LinalgBuilder, self: StridedValue, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[StridedValue, StridedValue]:
     if not self.rank or not b.result.numel:
         return b.full(0, self.dtype, b.result.shape) if self.rank else self, b.full(0, "i64", b.result.shape)
     return order(b, self, dim, largest, k).both(b)
 
 
 @lowering("aten::kthvalue", NUMBERS, "kthvalue", EXACT)
-def _kthvalue(b: Builder, self: Value, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
+def _kthvalue(b: LinalgBuilder, self: StridedValue, k: int, dim: int = -1, keepdim: bool = False) -> tuple[StridedValue, StridedValue]:
     if not self.rank or not b.result.numel:
         return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
     return _finished(b, order(b, self, dim, most=k).part(k - 1, 1))
 
 
-def _finished(b: Builder, ordered: Ordered) -> tuple[Value, Value]:
+def _finished(b: LinalgBuilder, ordered: SortedRows) -> tuple[StridedValue, StridedValue]:
     """Values and indices without the dimension, or with it, as the result has it."""
     values, indices = ordered.both(b)
     return b.reshape(values, b.result.shape), b.reshape(indices, b.result.shape)
 
 
-def _middle(b: Builder, x: Value, dim: int, skip: bool) -> Ordered:
+def _middle(b: LinalgBuilder, x: StridedValue, dim: int, skip: bool) -> SortedRows:
     """The lower median along ``dim`` as one sorted element; ``skip``: of what is not NaN, else NaN wins."""
     ordered, count = order(b, x, dim), x.shape[dim]
     if info(x.dtype).kind != "float":
         return ordered.part((count - 1) // 2, 1)
     missing = reduce(b, "sum", [x], [dim], "i64", lambda v: e.isnan(v).to("i64"))  # those are last in order
 
-    def rank(gone: Elem) -> Elem:
+    def rank(gone: ScalarExpr) -> ScalarExpr:
         if skip:
             return e.where(gone.eq(count), 0, (gone.const(count - 1) - gone) >> 1)
         return e.where(gone.eq(0), (count - 1) // 2, gone.const(count) - gone)
@@ -63,7 +67,7 @@ def _middle(b: Builder, x: Value, dim: int, skip: bool) -> Ordered:
 
 
 def _median(skip: bool) -> Lower:
-    def lower(b: Builder, self: Value) -> Value:
+    def lower(b: LinalgBuilder, self: StridedValue) -> StridedValue:
         if not self.type.numel:
             smallest = math.nan if info(self.dtype).kind == "float" else e.lowest(self.dtype)
             return b.full(smallest, self.dtype, ())
@@ -74,7 +78,7 @@ def _median(skip: bool) -> Lower:
 
 
 def _median_dim(skip: bool) -> Lower:
-    def lower(b: Builder, self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+    def lower(b: LinalgBuilder, self: StridedValue, dim: int, keepdim: bool = False) -> tuple[StridedValue, StridedValue]:
         if not self.rank or not b.result.numel:
             return b.reshape(self, b.result.shape) if not self.rank else b.full(0, self.dtype, b.result.shape), b.full(
                 0, "i64", b.result.shape
@@ -91,7 +95,7 @@ lowering("aten::nanmedian.dim", NUMBERS, "median_dim", EXACT)(_median_dim(True))
 
 
 @lowering("aten::mode", ALL, "median_dim", EXACT)
-def _mode(b: Builder, self: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
+def _mode(b: LinalgBuilder, self: StridedValue, dim: int = -1, keepdim: bool = False) -> tuple[StridedValue, StridedValue]:
     """The least of the most frequent values: the first longest run of equals in a sorted row; NaN equals nothing."""
     if not self.rank or not b.result.numel:
         return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
@@ -100,7 +104,7 @@ def _mode(b: Builder, self: Value, dim: int = -1, keepdim: bool = False) -> tupl
     values = ordered.values(b)
     counts = TensorType("i64", self.shape)
 
-    def start(value: Elem) -> Elem:
+    def start(value: ScalarExpr) -> ScalarExpr:
         here = b.index(dim)
         before = b.extract(values, [e.maximum(here - 1, 0) if k == dim else b.index(k) for k in range(self.rank)])
         return e.where(here.eq(0) | value.ne(before), here, b.constant(0, "i64"))
@@ -123,7 +127,7 @@ _FEW = 24
 """Elements to test against up to which comparing with each beats sorting them."""
 
 
-def _is_in(b: Builder, elements: Value, tests: Value, invert: bool) -> Value:
+def _is_in(b: LinalgBuilder, elements: StridedValue, tests: StridedValue, invert: bool) -> StridedValue:
     """For each of ``elements`` whether it is among ``tests``, a Value of one dimension."""
     common, count = b.promoted([elements, tests]), tests.shape[0]
     if not count:
@@ -131,14 +135,14 @@ def _is_in(b: Builder, elements: Value, tests: Value, invert: bool) -> Value:
     few = count <= _FEW
     table = tests if few else order(b, tests, 0).values(b)
 
-    def test(place: Elem) -> Elem:
+    def test(place: ScalarExpr) -> ScalarExpr:
         return b.extract(table, [place]).to(common)
 
-    def ranked(place: Elem) -> Elem:
+    def ranked(place: ScalarExpr) -> ScalarExpr:
         at = test(place)
         return e.where(e.isnan(at), math.inf, at) if at.is_float else at  # NaN stands last
 
-    def body(value: Elem) -> Elem:
+    def body(value: ScalarExpr) -> ScalarExpr:
         value = value.to(common)
         if few:
             hits = [value.eq(test(b.constant(k, "i64"))) for k in range(count)]
@@ -153,16 +157,20 @@ def _is_in(b: Builder, elements: Value, tests: Value, invert: bool) -> Value:
 
 
 @lowering("aten::isin.Tensor_Tensor", NUMBERS, "isin", EXACT)
-def _isin(b: Builder, elements: Value, test_elements: Value, assume_unique: bool = False, invert: bool = False) -> Value:
+def _isin(
+    b: LinalgBuilder, elements: StridedValue, test_elements: StridedValue, assume_unique: bool = False, invert: bool = False
+) -> StridedValue:
     return _is_in(b, elements, b.reshape(test_elements, (test_elements.type.numel,)), invert)
 
 
 @lowering("aten::isin.Tensor_Scalar", NUMBERS, "isin", EXACT)
-def _isin_scalar(b: Builder, elements: Value, test_element: Number, assume_unique: bool = False, invert: bool = False) -> Value:
+def _isin_scalar(
+    b: LinalgBuilder, elements: StridedValue, test_element: Number, assume_unique: bool = False, invert: bool = False
+) -> StridedValue:
     common = b.promoted([elements, test_element])
     test = b.inline(test_element, common)
 
-    def body(value: Elem) -> Elem:
+    def body(value: ScalarExpr) -> ScalarExpr:
         found = value.to(common).eq(test)
         return ~found if invert else found
 
@@ -170,7 +178,9 @@ def _isin_scalar(b: Builder, elements: Value, test_element: Number, assume_uniqu
 
 
 @lowering("aten::isin.Scalar_Tensor", NUMBERS, "isin", EXACT)
-def _isin_of_scalar(b: Builder, element: Number, test_elements: Value, assume_unique: bool = False, invert: bool = False) -> Value:
+def _isin_of_scalar(
+    b: LinalgBuilder, element: Number, test_elements: StridedValue, assume_unique: bool = False, invert: bool = False
+) -> StridedValue:
     common = b.promoted([element, test_elements])
     wanted = b.inline(element, common)
     found = reduce(b, "or", [test_elements], range(test_elements.rank), "i1", lambda v: v.to(common).eq(wanted))

@@ -3,10 +3,10 @@
 from ftm_backend.frontend.ops.math import (  # noqa: F401  (registers the records)
     arithmetic,
     bessel,
-    contract,
+    chebyshev_polynomials,
     elementwise,
     gamma,
-    integers,
-    polynomials,
-    probability,
+    integer_math,
+    matmul,
+    normal_distribution,
 )

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ftm_backend.dtypes import ALL, FLOATS, HALVES, NUMBERS, STORED, info
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.building.pointwise import pointwise
-from ftm_backend.frontend.building.record import EXACT
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.sizes import rounded
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.oplib.op_record import EXACT
+from ftm_backend.frontend.oplib.pointwise import pointwise
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.symbolic import rounded
 
 recorded("aten::div", refuses="zero_divisors_if_rounded", converts_to_out=True)
 recorded("aten::floor_divide aten::fmod aten::remainder", refuses="zero_divisors", converts_to_out=True)
@@ -23,7 +23,7 @@ recorded("aten::masked_fill", value_is_number=True)
 _INTEGER_ZERO = "division of an integer by zero gives 0 instead of an error: a compiled program cannot raise"
 
 
-def _binary(names: str, function: Callable[..., Elem], dtypes: tuple[str, ...] = ALL, **options: Any) -> None:
+def _binary(names: str, function: Callable[..., ScalarExpr], dtypes: tuple[str, ...] = ALL, **options: Any) -> None:
     pointwise(" ".join(f"aten::{name}" for name in names.split()), function, dtypes, "binary", **options)
 
 
@@ -45,14 +45,14 @@ _binary("logaddexp", lambda self, other: _log_add(self, other, e.exp, 1.0), FLOA
 _binary("logaddexp2", lambda self, other: _log_add(self, other, lambda x: e.apply("math.exp2", x), 1 / math.log(2)), FLOATS)
 
 
-def _log_add(x: Elem, y: Elem, power: Callable[[Elem], Elem], unit: float) -> Elem:
+def _log_add(x: ScalarExpr, y: ScalarExpr, power: Callable[[ScalarExpr], ScalarExpr], unit: float) -> ScalarExpr:
     """The logarithm of a sum of powers, without overflow; equal infinities stay."""
     large = e.maximum(x, y)
     value = large + e.log1p(power(-abs(x - y))) * unit
     return e.where(abs(x).eq(math.inf) & x.eq(y), x, value)
 
 
-def _hypot(x: Elem, y: Elem) -> Elem:
+def _hypot(x: ScalarExpr, y: ScalarExpr) -> ScalarExpr:
     """Scaled by the larger side, so that no square overflows; infinite beside NaN."""
     x, y = abs(x), abs(y)
     large, small = e.maximum(x, y), e.minimum(x, y)
@@ -61,12 +61,12 @@ def _hypot(x: Elem, y: Elem) -> Elem:
     return e.where(x.eq(math.inf) | y.eq(math.inf), math.inf, length)
 
 
-def _xlogy(x: Elem, y: Elem) -> Elem:
+def _xlogy(x: ScalarExpr, y: ScalarExpr) -> ScalarExpr:
     product = e.where(x.eq(0), 0, x * e.log(y))
     return e.where(e.isnan(y), y, product)
 
 
-def floor_divide(a: Elem, b: Elem) -> Elem:
+def floor_divide(a: ScalarExpr, b: ScalarExpr) -> ScalarExpr:
     """Division rounded down, with PyTorch's treatment of zeros and infinities."""
     if a.is_bool:
         return a
@@ -85,7 +85,7 @@ def floor_divide(a: Elem, b: Elem) -> Elem:
     return e.where(b.eq(0), a / b, floored)
 
 
-def remainder(a: Elem, b: Elem) -> Elem:
+def remainder(a: ScalarExpr, b: ScalarExpr) -> ScalarExpr:
     """Python's remainder: the sign of the divisor."""
     rest = a % b
     if not a.is_float and not info(a.dtype).signed:
@@ -93,7 +93,7 @@ def remainder(a: Elem, b: Elem) -> Elem:
     return e.where(rest.ne(0) & ((b < 0) ^ (rest < 0)), rest + b, rest)
 
 
-def divide(self: Elem, other: Elem, rounding_mode: str | None, result_dtype: str) -> Elem:
+def divide(self: ScalarExpr, other: ScalarExpr, rounding_mode: str | None, result_dtype: str) -> ScalarExpr:
     """aten::div in its three rounding modes; truncation is of the rounded quotient."""
     if rounding_mode == "floor":
         return floor_divide(self, other)
@@ -108,7 +108,7 @@ _binary("remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", lambda self
 _binary("fmod.Tensor fmod.Scalar", lambda self, other: self % other, NUMBERS, gap=_INTEGER_ZERO)
 
 
-def _integer_power(base: Elem, exponent: int) -> Elem:
+def _integer_power(base: ScalarExpr, exponent: int) -> ScalarExpr:
     result = base.const(1)
     while exponent:
         if exponent & 1:
@@ -119,22 +119,22 @@ def _integer_power(base: Elem, exponent: int) -> Elem:
     return result
 
 
-def power(self: Elem, exponent: Elem, result_dtype: str) -> Elem:
+def power(self: ScalarExpr, exponent: ScalarExpr, result_dtype: str) -> ScalarExpr:
     """x ** y; a small constant exponent becomes products and roots, as in PyTorch."""
-    if not isinstance(exponent, e.Elem):
+    if not isinstance(exponent, e.ScalarExpr):
         return _constant_power(self, exponent, result_dtype)
-    if not isinstance(self, e.Elem):
+    if not isinstance(self, e.ScalarExpr):
         self = exponent.const(self)
     if self.is_float:
         return e.pow_(self, exponent)
     return _variable_integer_power(self, exponent)
 
 
-def _constant_power(x: Elem, exponent: float, result_dtype: str) -> Elem:
+def _constant_power(x: ScalarExpr, exponent: float, result_dtype: str) -> ScalarExpr:
     """x ** exponent, where PyTorch rounds the exponent to a half dtype, but not to float32."""
     if not x.is_float:
         return _integer_power(x, int(exponent))
-    special: dict[float, Callable[[Elem], Elem]] = {
+    special: dict[float, Callable[[ScalarExpr], ScalarExpr]] = {
         0.5: e.sqrt,
         -0.5: e.rsqrt,
         1: lambda x: x,
@@ -156,7 +156,7 @@ def _constant_power(x: Elem, exponent: float, result_dtype: str) -> Elem:
     return e.pow_(x, x.const(exponent))
 
 
-def _variable_integer_power(base: Elem, exponent: Elem) -> Elem:
+def _variable_integer_power(base: ScalarExpr, exponent: ScalarExpr) -> ScalarExpr:
     """Square and multiply over all bits; a negative exponent leaves 1, -1 or 0."""
     result, square, bits = base.const(1), base, info(base.dtype).bits
     for bit in range(bits - 1 if info(base.dtype).signed else bits):
@@ -177,7 +177,7 @@ _binary("pow.Tensor_Tensor", power, NUMBERS)
 _binary("pow.Scalar", power, ALL)
 
 
-def _clamp(self: Elem, min: Elem | None = None, max: Elem | None = None) -> Elem:
+def _clamp(self: ScalarExpr, min: ScalarExpr | None = None, max: ScalarExpr | None = None) -> ScalarExpr:
     x = self if min is None else e.maximum(self, min)
     return x if max is None else e.minimum(x, max)
 
@@ -187,8 +187,8 @@ pointwise("aten::clamp_min aten::clamp_min.Tensor", lambda self, min: _clamp(sel
 pointwise("aten::clamp_max aten::clamp_max.Tensor", lambda self, max: _clamp(self, None, max), ALL, "clamp", tolerance=EXACT)
 
 
-def _where(condition: Elem, self: Elem, other: Elem) -> Elem:
-    if not isinstance(self, e.Elem) and not isinstance(other, e.Elem):  # two bools
+def _where(condition: ScalarExpr, self: ScalarExpr, other: ScalarExpr) -> ScalarExpr:
+    if not isinstance(self, e.ScalarExpr) and not isinstance(other, e.ScalarExpr):  # two bools
         self = condition.emitter.constant(self, "i1")
     return e.where(condition.to("i1"), self, other)
 
@@ -213,8 +213,8 @@ pointwise("aten::addcmul", lambda self, tensor1, tensor2, value: self + tensor1 
 pointwise("aten::addcdiv", lambda self, tensor1, tensor2, value: self + tensor1 / tensor2 * value, FLOATS, "ternary")
 
 
-def _lerp(self: Elem, end: Elem, weight: Elem) -> Elem:
-    weight = weight if isinstance(weight, e.Elem) else self.const(weight)
+def _lerp(self: ScalarExpr, end: ScalarExpr, weight: ScalarExpr) -> ScalarExpr:
+    weight = weight if isinstance(weight, e.ScalarExpr) else self.const(weight)
     far = abs(weight) >= 0.5
     return e.where(far, end - (end - self) * (weight.const(1) - weight), self + weight * (end - self))
 
@@ -222,7 +222,7 @@ def _lerp(self: Elem, end: Elem, weight: Elem) -> Elem:
 pointwise("aten::lerp.Scalar aten::lerp.Tensor", _lerp, FLOATS, "ternary")
 
 
-def _nan_to_num(self: Elem, nan: Elem, posinf: Elem, neginf: Elem, result_dtype: str) -> Elem:
+def _nan_to_num(self: ScalarExpr, nan: ScalarExpr, posinf: ScalarExpr, neginf: ScalarExpr, result_dtype: str) -> ScalarExpr:
     if not self.is_float:
         return self
     largest = _LARGEST[result_dtype]

@@ -1,7 +1,7 @@
 """Bessel functions of the orders 0 and 1.
 
 Near the origin a series, far away an integral over the decaying part alone, give each function to double precision;
-what runs are Chebyshev fits of the two (`frontend/fit.py`).
+what runs are Chebyshev fits of the two (`frontend/chebyshev_fit.py`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from fractions import Fraction
 from functools import partial
 
 from ftm_backend.dtypes import ALL
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.building.pointwise import pointwise
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.fit import Fit, integral
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.chebyshev_fit import ChebyshevFit, integral
+from ftm_backend.frontend.oplib.pointwise import pointwise
+from ftm_backend.frontend.scalar_math import ScalarExpr
 
 _TOLERANCE = {"f64": (1e-8, 1e-8), "f32": (2e-5, 5e-5), "f16": (4e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
 """In f64 PyTorch's own J and Y are off by up to 5e-9 at 8; the phase of a large f32 is what its last bit leaves."""
@@ -64,9 +64,9 @@ def _growth(order: int, x: float) -> float:
     return total / math.sqrt(2 * math.pi)
 
 
-def _orders(function: Callable[[int, float], float], low: float, high: float, terms: int) -> list[Fit]:
+def _orders(function: Callable[[int, float], float], low: float, high: float, terms: int) -> list[ChebyshevFit]:
     """The fits of a function of (order, variable) for orders 0 and 1."""
-    return [Fit(partial(function, order), low, high, terms) for order in (0, 1)]
+    return [ChebyshevFit(partial(function, order), low, high, terms) for order in (0, 1)]
 
 
 _I_NEAR = _orders(lambda n, x: _series(n, x * x, 1) * math.exp(-x), 0, _FAR, 36)
@@ -80,7 +80,7 @@ _K_NEAR = _orders(lambda n, y: _series(n, y, 1, True), 0, 4, 16)
 _K_FAR = _orders(lambda n, t: _far(n, 2 / t, 1).real, 1e-9, 1, 30)
 
 
-def scaled_i(order: int, x: Elem) -> Elem:
+def scaled_i(order: int, x: ScalarExpr) -> ScalarExpr:
     """exp(-|x|) * I(x)."""
     size = abs(x)
     near, far = e.minimum(size, _FAR), e.maximum(size, _FAR)
@@ -90,7 +90,7 @@ def scaled_i(order: int, x: Elem) -> Elem:
     return e.copysign(value, x) if order else value
 
 
-def first_kind(order: int, x: Elem) -> Elem:
+def first_kind(order: int, x: ScalarExpr) -> ScalarExpr:
     """J(x); NaN at infinity, as in PyTorch."""
     size = abs(x)
     near, far = e.minimum(size, _FAR), e.maximum(size, _FAR)
@@ -99,7 +99,7 @@ def first_kind(order: int, x: Elem) -> Elem:
     return e.where(x < 0, -value, value) if order else value
 
 
-def second_kind(order: int, x: Elem) -> Elem:
+def second_kind(order: int, x: ScalarExpr) -> ScalarExpr:
     """Y(x): -inf at 0, NaN left of it and at infinity."""
     near, far = e.minimum(x, _FAR), e.maximum(x, _FAR)
     square = near * near
@@ -112,7 +112,7 @@ def second_kind(order: int, x: Elem) -> Elem:
     return e.where(x < 0, math.nan, e.where(x.eq(0), -math.inf, value))
 
 
-def _wave(order: int, x: Elem, turn: float) -> Elem:
+def _wave(order: int, x: ScalarExpr, turn: float) -> ScalarExpr:
     """sqrt(2 / (pi x)) * (P cos(a) - Q sin(a)) at a = x - order * pi / 2 - pi / 4 + turn."""
     t = x.const(_FAR) / x
     angle = x + (turn - order * math.pi / 2 - math.pi / 4)
@@ -120,7 +120,7 @@ def _wave(order: int, x: Elem, turn: float) -> Elem:
     return (p * e.cos(angle) - q * e.sin(angle)) * e.sqrt(x.const(2 / math.pi) / x)
 
 
-def modified_second_kind(order: int, x: Elem, scaled: bool) -> Elem:
+def modified_second_kind(order: int, x: ScalarExpr, scaled: bool) -> ScalarExpr:
     """K(x), or exp(x) * K(x): infinite at 0, NaN left of it."""
     near, far = e.minimum(x, 2), e.maximum(x, 2)
     square = near * near
@@ -138,16 +138,16 @@ def modified_second_kind(order: int, x: Elem, scaled: bool) -> Elem:
     return e.where(x < 0, math.nan, e.where(x.eq(0), math.inf, value))
 
 
-def _spherical(x: Elem) -> Elem:
+def _spherical(x: ScalarExpr) -> ScalarExpr:
     """sin(x) / x."""
     return e.where(x.eq(0), 1, e.where(abs(x).eq(math.inf), 0, e.sin(x) / x))
 
 
-def _unary(names: str, function: Callable[..., Elem]) -> None:
+def _unary(names: str, function: Callable[..., ScalarExpr]) -> None:
     pointwise(names, function, ALL, "unary", tolerance=_TOLERANCE)
 
 
-def _grown(order: int) -> Callable[[Elem], Elem]:
+def _grown(order: int) -> Callable[[ScalarExpr], ScalarExpr]:
     return lambda self: scaled_i(order, self) * e.exp(abs(self))
 
 

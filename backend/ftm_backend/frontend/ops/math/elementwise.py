@@ -7,35 +7,35 @@ from collections.abc import Callable
 from typing import Any
 
 from ftm_backend.dtypes import ALL, BOOL, FLOATS, INTS, NUMBERS, STORED
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.pointwise import OWN, PROMOTED, pointwise
-from ftm_backend.frontend.building.record import EXACT, TOLERANCE
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.elements import Elem
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.op_record import EXACT, TOLERANCE
+from ftm_backend.frontend.oplib.pointwise import OWN, PROMOTED, pointwise
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.frontend.scalar_math import ScalarExpr
 
 recorded("aten::heaviside", tried=("mixed",))
 recorded("aten::pow aten::pow_", constants=("exponent",), tried=("negative_exponent",))
 
 
-def _unary(name: str, function: Callable[..., Elem], dtypes: tuple[str, ...] = ALL, **options: Any) -> None:
+def _unary(name: str, function: Callable[..., ScalarExpr], dtypes: tuple[str, ...] = ALL, **options: Any) -> None:
     pointwise(f"aten::{name}", function, dtypes, "unary", **options)
 
 
-def _sign(self: Elem) -> Elem:
+def _sign(self: ScalarExpr) -> ScalarExpr:
     return self if self.is_bool else (self > 0).to(self.dtype) - (self < 0).to(self.dtype)
 
 
-def _integral(function: Callable[[Elem], Elem]) -> Callable[[Elem], Elem]:
+def _integral(function: Callable[[ScalarExpr], ScalarExpr]) -> Callable[[ScalarExpr], ScalarExpr]:
     """Rounding: the identity on integers."""
     return lambda self: function(self) if self.is_float else self
 
 
-def _reciprocal(self: Elem) -> Elem:
+def _reciprocal(self: ScalarExpr) -> ScalarExpr:
     return self.const(1) / self
 
 
-def _logit(self: Elem, eps: float | None) -> Elem:
+def _logit(self: ScalarExpr, eps: float | None) -> ScalarExpr:
     # In this order, which matters where eps is more than a half.
     x = self if eps is None else e.where(self < eps, eps, e.minimum(self, 1 - eps))
     return e.log(x / (x.const(1) - x))
@@ -98,7 +98,7 @@ _COPIES = (
 )
 
 
-def _copy(b: Builder, self: Value, src: Value | None = None, **_: object) -> Value:
+def _copy(b: LinalgBuilder, self: StridedValue, src: StridedValue | None = None, **_: object) -> StridedValue:
     """A copy is the value itself: values never change."""
     if src is not None:  # aten::copy(self, src): src in self's shape and dtype
         return b.cast(src.expand(b.result.shape), b.result.dtype)
@@ -106,7 +106,7 @@ def _copy(b: Builder, self: Value, src: Value | None = None, **_: object) -> Val
 
 
 def _register_copies() -> None:
-    from ftm_backend.frontend.building.record import lowering
+    from ftm_backend.frontend.oplib.op_record import lowering
 
     lowering(_COPIES, STORED, "copy", EXACT)(_copy)
 
@@ -114,7 +114,7 @@ def _register_copies() -> None:
 _register_copies()
 
 # Comparisons, in the dtype that both sides promote to.
-_COMPARISONS: dict[str, Callable[[Elem, Elem], Elem]] = {
+_COMPARISONS: dict[str, Callable[[ScalarExpr, ScalarExpr], ScalarExpr]] = {
     "eq": lambda self, other: self.eq(other),
     "ne": lambda self, other: self.ne(other),
     "lt": lambda self, other: self < other,
@@ -125,7 +125,7 @@ _COMPARISONS: dict[str, Callable[[Elem, Elem], Elem]] = {
 for _name, _compare in _COMPARISONS.items():
     pointwise(f"aten::{_name}.Tensor aten::{_name}.Scalar", _compare, ALL, "binary", compute=PROMOTED, tolerance=EXACT)
 
-_LOGIC: dict[str, Callable[[Elem, Elem], Elem]] = {
+_LOGIC: dict[str, Callable[[ScalarExpr, ScalarExpr], ScalarExpr]] = {
     "logical_and": lambda self, other: self.to("i1") & other.to("i1"),
     "logical_or": lambda self, other: self.to("i1") | other.to("i1"),
     "logical_xor": lambda self, other: self.to("i1") ^ other.to("i1"),
@@ -133,7 +133,7 @@ _LOGIC: dict[str, Callable[[Elem, Elem], Elem]] = {
 for _name, _logical in _LOGIC.items():
     pointwise(f"aten::{_name}", _logical, ALL, "binary", compute=OWN, tolerance=EXACT)
 
-_BITS: dict[str, Callable[[Elem, Elem], Elem]] = {
+_BITS: dict[str, Callable[[ScalarExpr, ScalarExpr], ScalarExpr]] = {
     "and": lambda self, other: self & other,
     "or": lambda self, other: self | other,
     "xor": lambda self, other: self ^ other,
@@ -148,13 +148,13 @@ for _name, _bits in _BITS.items():
     )
 
 
-def _shift_left(self: Elem, other: Elem) -> Elem:
+def _shift_left(self: ScalarExpr, other: ScalarExpr) -> ScalarExpr:
     bits = e.info(self.dtype).bits
     inside = (other >= 0) & (other < bits) if e.info(self.dtype).signed else other < bits
     return e.where(inside, self << e.where(inside, other, 0), 0)
 
 
-def _shift_right(self: Elem, other: Elem) -> Elem:
+def _shift_right(self: ScalarExpr, other: ScalarExpr) -> ScalarExpr:
     bits = e.info(self.dtype).bits
     top = bits - 1 if e.info(self.dtype).signed else bits
     inside = (other >= 0) & (other < bits) if e.info(self.dtype).signed else other < bits

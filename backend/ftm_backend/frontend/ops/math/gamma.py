@@ -10,10 +10,10 @@ import math
 from fractions import Fraction
 
 from ftm_backend.dtypes import ALL
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.building.pointwise import pointwise
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.fit import polynomial
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.chebyshev_fit import polynomial
+from ftm_backend.frontend.oplib.pointwise import pointwise
+from ftm_backend.frontend.scalar_math import ScalarExpr
 
 _TOLERANCE = {"f64": (1e-9, 1e-10), "f32": (2e-5, 1e-5), "f16": (2e-3, 1e-3), "bf16": (1.6e-2, 1e-3)}
 """The functions pass through zero; beside it only the absolute error is small."""
@@ -30,17 +30,17 @@ def _bernoulli(count: int) -> list[Fraction]:
 _B = _bernoulli(24)
 
 
-def _terms(x: Elem) -> tuple[int, int]:
+def _terms(x: ScalarExpr) -> tuple[int, int]:
     """(steps to the right, terms of the asymptotic series) that the dtype needs."""
     return (8, 9) if x.dtype == "f64" else (5, 4)
 
 
-def _centred(x: Elem) -> Elem:
+def _centred(x: ScalarExpr) -> ScalarExpr:
     """x without its nearest integer: in [-1/2, 1/2], exact."""
     return x - e.round_even(x)
 
 
-def _lgamma_right(x: Elem) -> Elem:
+def _lgamma_right(x: ScalarExpr) -> ScalarExpr:
     """log(gamma(x)) for x >= 1/2."""
     steps, terms = _terms(x)
     low = x < steps
@@ -56,7 +56,7 @@ def _lgamma_right(x: Elem) -> Elem:
     return e.where(y.eq(math.inf), math.inf, value)
 
 
-def lgamma(x: Elem) -> Elem:
+def lgamma(x: ScalarExpr) -> ScalarExpr:
     """log(abs(gamma(x))); infinite at 0, -1, -2 ..."""
     left = x < 0.5
     right = _lgamma_right(e.where(left, x.const(1) - x, x))
@@ -67,13 +67,13 @@ def lgamma(x: Elem) -> Elem:
     return e.where(x.eq(-math.inf) | (left & _centred(x).eq(0)), math.inf, value)
 
 
-def _cotangent(x: Elem) -> Elem:
+def _cotangent(x: ScalarExpr) -> ScalarExpr:
     """cot(pi * x), exactly 0 halfway between the integers."""
     place = _centred(x)
     return e.sin((place.const(0.5) - abs(place)) * math.pi) / e.sin(place * math.pi)
 
 
-def digamma(x: Elem) -> Elem:
+def digamma(x: ScalarExpr) -> ScalarExpr:
     """Derivative of lgamma: infinite at 0 (with the sign of -x), NaN at the negative integers."""
     steps, terms = _terms(x)
     left = x < 0.5
@@ -100,7 +100,7 @@ def _cotangent_derivative(n: int) -> list[float]:
     return [float(c) for c in p]
 
 
-def polygamma(n: int, self: Elem) -> Elem:
+def polygamma(n: int, self: ScalarExpr) -> ScalarExpr:
     """The n-th derivative of digamma."""
     if n == 0:
         return digamma(self)
@@ -110,7 +110,7 @@ def polygamma(n: int, self: Elem) -> Elem:
     left = x < 0.5
     right = e.where(left, x.const(1) - x, x)
 
-    def inverse_power(v: Elem, count: int) -> Elem:
+    def inverse_power(v: ScalarExpr, count: int) -> ScalarExpr:
         result = over = v.const(1) / v
         for _ in range(count - 1):
             result = result * over
@@ -134,7 +134,7 @@ def polygamma(n: int, self: Elem) -> Elem:
     return e.where((x <= 0) & _centred(x).eq(0), sign * math.inf, value)
 
 
-def _zeta_right(s: Elem, q: Elem) -> Elem:
+def _zeta_right(s: ScalarExpr, q: ScalarExpr) -> ScalarExpr:
     """Sum over k of (q + k)**-s for q > 0, s > 1, by the formula of Euler and Maclaurin."""
     steps, terms = (10, 9) if s.dtype == "f64" else (6, 5)
     total = s.const(0)
@@ -151,7 +151,7 @@ def _zeta_right(s: Elem, q: Elem) -> Elem:
     return e.where(power.eq(0), total, total + power * rest)
 
 
-def zeta(self: Elem, other: Elem) -> Elem:
+def zeta(self: ScalarExpr, other: ScalarExpr) -> ScalarExpr:
     """Hurwitz zeta: the sum over k >= 0 of (other + k)**-self.
 
     Of a negative ``other`` only integral powers are real: its terms left of 0 are those of a sum to the right,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.elimination import DTYPES, SOLUTIONS, as_batch, column, row, steps, substitute
-from ftm_backend.frontend.building.record import lowering
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.repeat import Iteration
-from ftm_backend.frontend.trace import TensorType
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.gaussian_elimination import DTYPES, SOLUTIONS, as_batch, column, row, steps, substitute
+from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.frontend.sequential_loop import LoopIteration
+from ftm_backend.ir.trace.trace import TensorType
 
 
 @lowering("aten::linalg_cholesky_ex", DTYPES, "cholesky", SOLUTIONS)
-def _cholesky_ex(b: Builder, self: Value, upper: bool, check_errors: bool) -> tuple[Value, Value]:
+def _cholesky_ex(b: LinalgBuilder, self: StridedValue, upper: bool, check_errors: bool) -> tuple[StridedValue, StridedValue]:
     """(the factor; for each matrix 0, or the order of the first leading minor that is not positive).
 
     The recorder checks errors (csrc/kernels/linear_algebra.cpp).
@@ -23,19 +23,19 @@ def _cholesky_ex(b: Builder, self: Value, upper: bool, check_errors: bool) -> tu
     batch, n, _ = matrices.shape
     shape = (batch, n, n)
 
-    def step(at: Iteration, k: Value, states: Sequence[Value]) -> list[Value]:
+    def step(at: LoopIteration, k: StridedValue, states: Sequence[StridedValue]) -> list[StridedValue]:
         lower, failed = states
         own = column(b, lower, k)
         pivot = row(b, own.unsqueeze(2), k)
         at_k = k.unsqueeze(0)
 
-        def failure(seen: Elem, value: Elem, number: Elem) -> Elem:
+        def failure(seen: ScalarExpr, value: ScalarExpr, number: ScalarExpr) -> ScalarExpr:
             return e.where(seen.eq(0) & ~(value > 0), (number + 1).to("i32"), seen)
 
         failed = b.pointwise(failure, [failed, pivot, at_k], TensorType("i32", (batch, 1)))
         factors = b.pointwise(lambda value, square: value / e.sqrt(square), [own, pivot], TensorType(lower.dtype, (batch, n)))
 
-        def updated(value: Elem, left: Elem, right: Elem, number: Elem) -> Elem:
+        def updated(value: ScalarExpr, left: ScalarExpr, right: ScalarExpr, number: ScalarExpr) -> ScalarExpr:
             i, j = b.index(1), b.index(2)
             return e.where(j.eq(number), left, e.where((i > number) & (j > number), value - left * right, value))
 
@@ -44,7 +44,7 @@ def _cholesky_ex(b: Builder, self: Value, upper: bool, check_errors: bool) -> tu
 
     made, failed = steps(b, n, [matrices, b.full(0, "i32", (batch, 1))], step)
 
-    def triangle(value: Elem) -> Elem:
+    def triangle(value: ScalarExpr) -> ScalarExpr:
         return e.where(b.index(2) > b.index(1), 0, value)
 
     factor = b.reshape(b.pointwise(triangle, [made], TensorType(made.dtype, shape)), b.result.shape)
@@ -52,7 +52,7 @@ def _cholesky_ex(b: Builder, self: Value, upper: bool, check_errors: bool) -> tu
 
 
 @lowering("aten::_cholesky_solve_helper", DTYPES, "cholesky_solve", SOLUTIONS)
-def _cholesky_solve(b: Builder, self: Value, A: Value, upper: bool) -> Value:  # noqa: N803  (the schema's name)
+def _cholesky_solve(b: LinalgBuilder, self: StridedValue, A: StridedValue, upper: bool) -> StridedValue:  # noqa: N803  (the schema's name)
     """X with ``L @ L.mT @ X = self``."""
     lower = as_batch(b, A.transpose() if upper else A)
     half = substitute(b, lower, as_batch(b, self), upper=False)
@@ -60,7 +60,7 @@ def _cholesky_solve(b: Builder, self: Value, A: Value, upper: bool) -> Value:  #
 
 
 @lowering("aten::cholesky_inverse", DTYPES, "cholesky_inverse", SOLUTIONS)
-def _cholesky_inverse(b: Builder, self: Value, upper: bool) -> Value:
+def _cholesky_inverse(b: LinalgBuilder, self: StridedValue, upper: bool) -> StridedValue:
     """The inverse of ``L @ L.mT``."""
     lower = as_batch(b, self.transpose() if upper else self)
     batch, n, _ = lower.shape

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.elimination import DTYPES, SOLUTIONS, as_batch, column, places, row, rows_at, steps, substitute
-from ftm_backend.frontend.building.record import lowering
-from ftm_backend.frontend.building.reduce import extreme_index
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.repeat import Iteration
-from ftm_backend.frontend.trace import TensorType
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.gaussian_elimination import DTYPES, SOLUTIONS, as_batch, column, places, row, rows_at, steps, substitute
+from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.reductions import extreme_index
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.frontend.sequential_loop import LoopIteration
+from ftm_backend.ir.trace.trace import TensorType
 
 
 @lowering("aten::linalg_lu_factor_ex", DTYPES, "lu_factor", SOLUTIONS)
-def _lu_factor_ex(b: Builder, A: Value, pivot: bool, check_errors: bool) -> tuple[Value, Value, Value]:  # noqa: N803
+def _lu_factor_ex(b: LinalgBuilder, A: StridedValue, pivot: bool, check_errors: bool) -> tuple[StridedValue, StridedValue, StridedValue]:  # noqa: N803
     """(L below the diagonal and U, pivots, for each matrix 0 or the first step whose pivot is 0, counted from 1).
 
     The recorder checks errors (csrc/kernels/linear_algebra.cpp).
@@ -27,26 +27,28 @@ def _lu_factor_ex(b: Builder, A: Value, pivot: bool, check_errors: bool) -> tupl
     batch, rows, columns = matrices.shape
     count = min(rows, columns)
 
-    def step(at: Iteration, k: Value, states: Sequence[Value]) -> list[Value]:
+    def step(at: LoopIteration, k: StridedValue, states: Sequence[StridedValue]) -> list[StridedValue]:
         matrix, failed, pivots = states
         own = column(b, matrix, k)
         chosen = b.pointwise(lambda number: number, [k], TensorType("i64", (batch, 1)))
         if pivot:
 
-            def candidate(value: Elem, number: Elem) -> Elem:
+            def candidate(value: ScalarExpr, number: ScalarExpr) -> ScalarExpr:
                 return e.where(b.index(1) < number, -1, abs(value))
 
             _, chosen = extreme_index(b, "max", b.pointwise(candidate, [own, k], TensorType(own.dtype, own.shape)), 1)
         upper, replaced = row(b, matrix, chosen), row(b, matrix, k)
         divisor, moved = row(b, own.unsqueeze(2), chosen), row(b, own.unsqueeze(2), k)
 
-        def factor(value: Elem, at_pivot: Elem, at_k: Elem, number: Elem, place: Elem) -> Elem:
+        def factor(value: ScalarExpr, at_pivot: ScalarExpr, at_k: ScalarExpr, number: ScalarExpr, place: ScalarExpr) -> ScalarExpr:
             value = e.where(b.index(1).eq(place), at_k, value)
             return e.where(at_pivot.eq(0), value, value / at_pivot)
 
         factors = b.pointwise(factor, [own, divisor, moved, k, chosen], TensorType(own.dtype, own.shape))
 
-        def updated(value: Elem, left: Elem, right: Elem, old: Elem, number: Elem, place: Elem) -> Elem:
+        def updated(
+            value: ScalarExpr, left: ScalarExpr, right: ScalarExpr, old: ScalarExpr, number: ScalarExpr, place: ScalarExpr
+        ) -> ScalarExpr:
             i, j = b.index(1), b.index(2)
             value = e.where(i.eq(place), old, value)
             below = e.where(j.eq(number), left, e.where(j > number, value - left * right, value))
@@ -55,12 +57,12 @@ def _lu_factor_ex(b: Builder, A: Value, pivot: bool, check_errors: bool) -> tupl
         inputs = [matrix, factors.unsqueeze(2), upper.unsqueeze(1), replaced.unsqueeze(1), k, chosen.unsqueeze(2)]
         matrix = b.pointwise(updated, inputs, TensorType(matrix.dtype, (batch, rows, columns)))
 
-        def failure(seen: Elem, value: Elem, number: Elem) -> Elem:
+        def failure(seen: ScalarExpr, value: ScalarExpr, number: ScalarExpr) -> ScalarExpr:
             return e.where(seen.eq(0) & value.eq(0), (number + 1).to("i32"), seen)
 
         failed = b.pointwise(failure, [failed, divisor, k], TensorType("i32", (batch, 1)))
 
-        def noted(seen: Elem, place: Elem, number: Elem) -> Elem:
+        def noted(seen: ScalarExpr, place: ScalarExpr, number: ScalarExpr) -> ScalarExpr:
             return e.where(b.index(1).eq(number), (place + 1).to("i32"), seen)
 
         return [matrix, failed, b.pointwise(noted, [pivots, chosen, k], TensorType("i32", (batch, count)))]
@@ -71,18 +73,18 @@ def _lu_factor_ex(b: Builder, A: Value, pivot: bool, check_errors: bool) -> tupl
     return b.reshape(factors, shapes[0]), b.reshape(pivots, shapes[1]), b.reshape(failed, shapes[2])
 
 
-def _order_of(b: Builder, pivots: Value, rows: int, *, inverse: bool = False) -> Value:
+def _order_of(b: LinalgBuilder, pivots: StridedValue, rows: int, *, inverse: bool = False) -> StridedValue:
     """[batch, rows]: which row each row of P.mT @ A is of A, from pivots [batch, count]; inverse: of P @ A."""
     batch, count = pivots.shape
     swaps = pivots.transpose(0, 1)
 
-    def step(at: Iteration, k: Value, states: Sequence[Value]) -> list[Value]:
+    def step(at: LoopIteration, k: StridedValue, states: Sequence[StridedValue]) -> list[StridedValue]:
         (order,) = states
         chosen = at.row(swaps, *((count - 1, -1) if inverse else (0, 1)))
         other = b.pointwise(lambda place: place.to("i64") - 1, [chosen.unsqueeze(1)], TensorType("i64", (batch, 1)))
         first, second = row(b, order.unsqueeze(2), k), row(b, order.unsqueeze(2), other)
 
-        def swapped(value: Elem, at_k: Elem, at_other: Elem, number: Elem, place: Elem) -> Elem:
+        def swapped(value: ScalarExpr, at_k: ScalarExpr, at_other: ScalarExpr, number: ScalarExpr, place: ScalarExpr) -> ScalarExpr:
             i = b.index(1)
             return e.where(i.eq(number), at_other, e.where(i.eq(place), at_k, value))
 
@@ -92,7 +94,7 @@ def _order_of(b: Builder, pivots: Value, rows: int, *, inverse: bool = False) ->
 
 
 @lowering("aten::linalg_lu_solve", (*DTYPES, "i32"), "lu_solve", SOLUTIONS)
-def _lu_solve(b: Builder, LU: Value, pivots: Value, B: Value, left: bool, adjoint: bool) -> Value:  # noqa: N803
+def _lu_solve(b: LinalgBuilder, LU: StridedValue, pivots: StridedValue, B: StridedValue, left: bool, adjoint: bool) -> StridedValue:  # noqa: N803
     """X with ``A @ X = B`` for A = P @ L @ U; adjoint: with A.mT; not left: with ``X @ A = B``. Batches broadcast."""
     shape = b.result.shape
     outer = shape[:-2]
@@ -114,12 +116,12 @@ def _lu_solve(b: Builder, LU: Value, pivots: Value, B: Value, left: bool, adjoin
 
 @lowering("aten::lu_unpack", (*DTYPES, "i32"), "lu_unpack", SOLUTIONS)
 def _lu_unpack(
-    b: Builder,
-    LU_data: Value,
-    LU_pivots: Value,
+    b: LinalgBuilder,
+    LU_data: StridedValue,
+    LU_pivots: StridedValue,
     unpack_data: bool,
     unpack_pivots: bool,  # noqa: N803
-) -> tuple[Value, Value, Value]:
+) -> tuple[StridedValue, StridedValue, StridedValue]:
     """(P, L, U); empty where they are not asked for."""
     dtype, (rows, columns) = LU_data.dtype, LU_data.shape[-2:]
     permutation, lower, upper = (b.empty(dtype, b.wanted(number).shape) for number in range(3))
@@ -127,11 +129,11 @@ def _lu_unpack(
         matrices = as_batch(b, LU_data)
         batch, count = matrices.shape[0], min(rows, columns)
 
-        def below(value: Elem) -> Elem:
+        def below(value: ScalarExpr) -> ScalarExpr:
             i, j = b.index(1), b.index(2)
             return e.where(i.eq(j), 1, e.where(i > j, value, 0))
 
-        def above(value: Elem) -> Elem:
+        def above(value: ScalarExpr) -> ScalarExpr:
             return e.where(b.index(1) > b.index(2), 0, value)
 
         lower = b.pointwise(below, [matrices.slice(2, 0, count)], TensorType(dtype, (batch, rows, count)))
@@ -140,7 +142,7 @@ def _lu_unpack(
     if unpack_pivots:
         order = _order_of(b, as_batch(b, LU_pivots, 1), rows)
 
-        def one(place: Elem) -> Elem:
+        def one(place: ScalarExpr) -> ScalarExpr:
             return e.where(place.eq(b.index(1)), b.constant(1, dtype), b.constant(0, dtype))
 
         made = b.pointwise(one, [order.unsqueeze(1)], TensorType(dtype, (order.shape[0], rows, rows)))

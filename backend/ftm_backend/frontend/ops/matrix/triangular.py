@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.elimination import DTYPES, SOLUTIONS, as_batch, substitute
-from ftm_backend.frontend.building.record import lowering
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.gaussian_elimination import DTYPES, SOLUTIONS, as_batch, substitute
+from ftm_backend.frontend.oplib.op_record import lowering
 
 
 @lowering("aten::linalg_solve_triangular", DTYPES, "solve_triangular", SOLUTIONS)
-def _solve_triangular(b: Builder, self: Value, B: Value, upper: bool, left: bool, unitriangular: bool) -> Value:  # noqa: N803
+def _solve_triangular(b: LinalgBuilder, self: StridedValue, B: StridedValue, upper: bool, left: bool, unitriangular: bool) -> StridedValue:  # noqa: N803
     """X with ``self @ X = B``, or with ``X @ self = B`` if not ``left``; batches broadcast."""
     shape = b.result.shape
     right = B.expand(shape)
@@ -21,7 +21,9 @@ def _solve_triangular(b: Builder, self: Value, B: Value, upper: bool, left: bool
 
 
 @lowering("aten::triangular_solve", DTYPES, "triangular_solve", SOLUTIONS)
-def _triangular_solve(b: Builder, self: Value, A: Value, upper: bool, transpose: bool, unitriangular: bool) -> tuple[Value, Value]:  # noqa: N803
+def _triangular_solve(
+    b: LinalgBuilder, self: StridedValue, A: StridedValue, upper: bool, transpose: bool, unitriangular: bool
+) -> tuple[StridedValue, StridedValue]:  # noqa: N803
     """(X with ``A @ X = self``, a copy of A)."""
     shape, copied = b.result.shape, A.expand(b.wanted(1).shape)
     triangle = copied.transpose() if transpose else copied

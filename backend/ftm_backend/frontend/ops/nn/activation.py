@@ -6,18 +6,18 @@ import math
 from typing import Any
 
 from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Body, Builder, Value
-from ftm_backend.frontend.building.concatenation import joined
-from ftm_backend.frontend.building.pointwise import pointwise
-from ftm_backend.frontend.building.record import EXACT, TOLERANCE, lowering
-from ftm_backend.frontend.building.recording import Domain, recorded
-from ftm_backend.frontend.elements import Elem, Number
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.concat import joined
+from ftm_backend.frontend.oplib.op_record import EXACT, TOLERANCE, lowering
+from ftm_backend.frontend.oplib.pointwise import pointwise
+from ftm_backend.frontend.oplib.schema_annotations import ValueDomain, recorded
+from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
 # An in-place call's gradient is computed from the result, which does not tell the input where the slope is negative.
-recorded("aten::elu_backward", domain=Domain(0, "alpha", where="is_result"))
-recorded("aten::leaky_relu_backward", domain=Domain(0, "negative_slope", where="self_is_result"))
-recorded("aten::softshrink", domain=Domain(0, "lambd"))
+recorded("aten::elu_backward", domain=ValueDomain(0, "alpha", where="is_result"))
+recorded("aten::leaky_relu_backward", domain=ValueDomain(0, "negative_slope", where="self_is_result"))
+recorded("aten::softshrink", domain=ValueDomain(0, "lambd"))
 recorded("aten::silu_backward aten::mish_backward", composite="whole")
 
 _SQRT_HALF = math.sqrt(0.5)
@@ -47,7 +47,7 @@ _activation(
 _activation("silu", lambda self: self * e.sigmoid(self))
 
 
-def _silu_backward(grad_output: Elem, self: Elem) -> Elem:
+def _silu_backward(grad_output: ScalarExpr, self: ScalarExpr) -> ScalarExpr:
     s = e.sigmoid(self)
     return grad_output * s * (self * (s.const(1) - s) + 1)
 
@@ -57,13 +57,13 @@ _activation("sigmoid_backward", lambda grad_output, output: grad_output * ((outp
 _activation("tanh_backward", lambda grad_output, output: grad_output * (output.const(1) - output * output))
 
 
-def _gelu(self: Elem, approximate: str) -> Elem:
+def _gelu(self: ScalarExpr, approximate: str) -> ScalarExpr:
     if approximate == "tanh":
         return self * 0.5 * (e.tanh((self + self * self * self * _CUBIC) * _SQRT_2_OVER_PI) + 1)
     return self * 0.5 * (e.erf(self * _SQRT_HALF) + 1)
 
 
-def _gelu_backward(grad_output: Elem, self: Elem, approximate: str) -> Elem:
+def _gelu_backward(grad_output: ScalarExpr, self: ScalarExpr, approximate: str) -> ScalarExpr:
     if approximate == "tanh":
         square = self * self
         t = e.tanh((self + square * self * _CUBIC) * _SQRT_2_OVER_PI)
@@ -78,12 +78,14 @@ _activation("gelu", _gelu)
 _activation("gelu_backward", _gelu_backward)
 
 
-def _elu(self: Elem, alpha: Elem, scale: Number, input_scale: Elem) -> Elem:
+def _elu(self: ScalarExpr, alpha: ScalarExpr, scale: Number, input_scale: ScalarExpr) -> ScalarExpr:
     negative = self.const(1) * alpha * scale
     return e.where(self <= 0, e.expm1(self * input_scale) * negative, self * scale)
 
 
-def _elu_backward(grad_output: Elem, alpha: Elem, scale: Elem, input_scale: Elem, is_result: bool, self_or_result: Elem) -> Elem:
+def _elu_backward(
+    grad_output: ScalarExpr, alpha: ScalarExpr, scale: ScalarExpr, input_scale: ScalarExpr, is_result: bool, self_or_result: ScalarExpr
+) -> ScalarExpr:
     x = self_or_result
     negative = x.const(1) * alpha * scale
     inside = (x + negative) * input_scale if is_result else e.exp(x * input_scale) * input_scale * negative
@@ -118,12 +120,12 @@ _activation(
 )
 
 
-def _softplus(self: Elem, beta: Elem, threshold: Elem) -> Elem:
+def _softplus(self: ScalarExpr, beta: ScalarExpr, threshold: ScalarExpr) -> ScalarExpr:
     scaled = self * beta
     return e.where(scaled > threshold, self, e.log1p(e.exp(scaled)) / beta)
 
 
-def _softplus_backward(grad_output: Elem, self: Elem, beta: Elem, threshold: Elem) -> Elem:
+def _softplus_backward(grad_output: ScalarExpr, self: ScalarExpr, beta: ScalarExpr, threshold: ScalarExpr) -> ScalarExpr:
     z = e.exp(self * beta)
     return e.where(self * beta > threshold, grad_output, grad_output * z / (z + 1))
 
@@ -132,12 +134,12 @@ _activation("softplus", _softplus)
 _activation("softplus_backward", _softplus_backward)
 
 
-def _log_sigmoid(x: Elem) -> Elem:
+def _log_sigmoid(x: ScalarExpr) -> ScalarExpr:
     return e.minimum(x, 0) - e.log1p(e.exp(-abs(x)))
 
 
 @lowering("aten::log_sigmoid_forward", FLOATS, "log_sigmoid")
-def _log_sigmoid_forward(b: Builder, self: Value) -> tuple[Value, Value]:
+def _log_sigmoid_forward(b: LinalgBuilder, self: StridedValue) -> tuple[StridedValue, StridedValue]:
     """(log(sigmoid(x)), a buffer for the backward op, which may be empty and is not read by ours)."""
     dtype = compute_dtype(self.dtype)
     out = b.pointwise(lambda x: _log_sigmoid(x.to(dtype)).to(self.dtype), [self], self.type)
@@ -148,21 +150,21 @@ def _log_sigmoid_forward(b: Builder, self: Value) -> tuple[Value, Value]:
 
 
 @lowering("aten::log_sigmoid_backward", FLOATS, "log_sigmoid")
-def _log_sigmoid_backward(b: Builder, grad_output: Value, self: Value, buffer: Value) -> Value:
+def _log_sigmoid_backward(b: LinalgBuilder, grad_output: StridedValue, self: StridedValue, buffer: StridedValue) -> StridedValue:
     dtype = compute_dtype(self.dtype)
 
-    def body(g: Elem, x: Elem) -> Elem:
+    def body(g: ScalarExpr, x: ScalarExpr) -> ScalarExpr:
         x = x.to(dtype)
         return (g.to(dtype) * (x.const(1) - e.sigmoid(x))).to(self.dtype)
 
     return b.pointwise(body, [grad_output, self], b.result)
 
 
-def _mish(x: Elem) -> Elem:
+def _mish(x: ScalarExpr) -> ScalarExpr:
     return x * e.tanh(e.where(x > 20, x, e.log1p(e.exp(e.minimum(x, 20)))))
 
 
-def _mish_backward(grad_output: Elem, self: Elem) -> Elem:
+def _mish_backward(grad_output: ScalarExpr, self: ScalarExpr) -> ScalarExpr:
     t = e.tanh(e.where(self > 20, self, e.log1p(e.exp(e.minimum(self, 20)))))
     return grad_output * (t + self * e.sigmoid(self) * (t.const(1) - t * t))
 
@@ -171,7 +173,7 @@ _activation("mish", lambda self: _mish(self))
 _activation("mish_backward", _mish_backward)
 
 
-def _logit_backward(grad_output: Elem, self: Elem, eps: float | None) -> Elem:
+def _logit_backward(grad_output: ScalarExpr, self: ScalarExpr, eps: float | None) -> ScalarExpr:
     slope = grad_output / (self * (self.const(1) - self))
     if eps is None:
         return e.where((self < 0) | (self > 1), math.nan, slope)
@@ -188,7 +190,7 @@ _GATED = {**TOLERANCE, "f16": (2e-2, 5e-3), "bf16": (1e-1, 5e-2)}
 """PyTorch's CPU rounds each step of these gradients to the half types."""
 
 
-def _halves(x: Value, dim: int) -> tuple[int, Value, Value]:
+def _halves(x: StridedValue, dim: int) -> tuple[int, StridedValue, StridedValue]:
     """(dim, values, gates)"""
     dim %= x.rank
     half = x.shape[dim] // 2
@@ -196,18 +198,18 @@ def _halves(x: Value, dim: int) -> tuple[int, Value, Value]:
 
 
 @lowering("aten::glu", FLOATS, "glu", _GATED)
-def _glu(b: Builder, self: Value, dim: int) -> Value:
+def _glu(b: LinalgBuilder, self: StridedValue, dim: int) -> StridedValue:
     dtype = compute_dtype(self.dtype)
     _, values, gates = _halves(self, dim)
     return b.pointwise(lambda v, g: (v.to(dtype) * e.sigmoid(g.to(dtype))).to(self.dtype), [values, gates], b.result)
 
 
 @lowering("aten::glu_backward", FLOATS, "glu", _GATED)
-def _glu_backward(b: Builder, grad_output: Value, self: Value, dim: int) -> Value:
+def _glu_backward(b: LinalgBuilder, grad_output: StridedValue, self: StridedValue, dim: int) -> StridedValue:
     dtype = compute_dtype(self.dtype)
     dim, values, gates = _halves(self, dim)
 
-    def body(y: Elem, v: Elem, g: Elem) -> tuple[Elem, Elem]:
+    def body(y: ScalarExpr, v: ScalarExpr, g: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
         y, s = y.to(dtype), e.sigmoid(g.to(dtype))
         return (y * s).to(self.dtype), (y * v.to(dtype) * s * (s.const(1) - s)).to(self.dtype)
 
@@ -215,12 +217,12 @@ def _glu_backward(b: Builder, grad_output: Value, self: Value, dim: int) -> Valu
 
 
 @lowering("aten::glu_jvp", FLOATS, "glu", _GATED)
-def _glu_jvp(b: Builder, glu: Value, x: Value, dx: Value, dim: int) -> Value:
+def _glu_jvp(b: LinalgBuilder, glu: StridedValue, x: StridedValue, dx: StridedValue, dim: int) -> StridedValue:
     dtype = compute_dtype(x.dtype)
     _, _, gates = _halves(x, dim)
     _, d_values, d_gates = _halves(dx, dim)
 
-    def body(y: Elem, g: Elem, dv: Elem, dg: Elem) -> Elem:
+    def body(y: ScalarExpr, g: ScalarExpr, dv: ScalarExpr, dg: ScalarExpr) -> ScalarExpr:
         s = e.sigmoid(g.to(dtype))
         return (s * dv.to(dtype) + y.to(dtype) * (s.const(1) - s) * dg.to(dtype)).to(x.dtype)
 

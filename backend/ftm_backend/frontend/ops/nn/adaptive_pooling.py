@@ -6,17 +6,17 @@ import math
 from collections.abc import Callable, Sequence
 
 from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Input, Output, Value
-from ftm_backend.frontend.building.places import inside, scatter_rows
-from ftm_backend.frontend.building.record import EXACT, SUMS, Lower, lowering
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.building.taps import Taps, resample_dims, transposed
-from ftm_backend.frontend.building.windows import Window
-from ftm_backend.frontend.elements import Elem
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
+from ftm_backend.frontend.oplib.index_scatter import inside, scatter_rows
+from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, Lower, lowering
+from ftm_backend.frontend.oplib.resampling import Taps, resample_dims, transposed
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.frontend.oplib.sliding_windows import SlidingWindow
 from ftm_backend.frontend.ops.nn.pooling import average, average_backward, first_place, maximum_of_windows, place_found
-from ftm_backend.frontend.trace import TensorType
-from ftm_backend.linalg.affine import row_major
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.ir.linalg.affine import row_major
+from ftm_backend.ir.trace.trace import TensorType
 
 recorded("aten::adaptive_max_pool2d_backward aten::adaptive_max_pool3d_backward", may_fail=True)
 recorded("aten::fractional_max_pool2d_backward aten::fractional_max_pool3d_backward", may_fail=True)
@@ -29,19 +29,19 @@ def _range(o: int, size: int, out: int) -> range:
     return range(o * size // out, -(-(o + 1) * size // out))
 
 
-def _even(dims: int, shape: Sequence[int], out: Sequence[int]) -> Window | None:
+def _even(dims: int, shape: Sequence[int], out: Sequence[int]) -> SlidingWindow | None:
     """The ordinary pooling that an adaptive one is, where sizes divide."""
     if any(o == 0 or n == 0 or n % o for n, o in zip(shape[-dims:], out[-dims:], strict=True)):
         return None
     steps = [n // o for n, o in zip(shape[-dims:], out[-dims:], strict=True)]
-    return Window(dims, shape, out, steps, steps, [0], [1])
+    return SlidingWindow(dims, shape, out, steps, steps, [0], [1])
 
 
 def _averages(size: int, out: int) -> Taps:
     return [[(place, 1.0 / len(_range(o, size, out))) for place in _range(o, size, out)] for o in range(out)]
 
 
-def _in_planes(b: Builder, x: Value, indices: Value, planes: int, count: int, dtype: str) -> Value:
+def _in_planes(b: LinalgBuilder, x: StridedValue, indices: StridedValue, planes: int, count: int, dtype: str) -> StridedValue:
     """[planes, count]: zeros, with ``x`` added at ``indices`` of each plane."""
     shape = (planes, x.type.numel // max(1, planes))
     flat = b.reshape(indices, shape)
@@ -54,13 +54,13 @@ def _places_backward(dims: int) -> Lower:
     """A gradient that goes to the places that a maximum came from."""
 
     def lower(
-        b: Builder,
-        grad_output: Value,
-        self: Value,
-        indices: Value,
+        b: LinalgBuilder,
+        grad_output: StridedValue,
+        self: StridedValue,
+        indices: StridedValue,
         kernel_size: list[int] | None = None,
         output_size: list[int] | None = None,
-    ) -> Value:
+    ) -> StridedValue:
         count = math.prod(self.shape[-dims:])
         made = _in_planes(b, grad_output, indices, self.type.numel // max(1, count), count, compute_dtype(self.dtype))
         return b.cast(b.reshape(made, self.shape), self.dtype)
@@ -69,13 +69,13 @@ def _places_backward(dims: int) -> Lower:
 
 
 def _maximum(
-    b: Builder,
-    planes: Value,
+    b: LinalgBuilder,
+    planes: StridedValue,
     out: Sequence[int],
     kernel: Sequence[int],
-    tables: Sequence[tuple[Value, list[int]]],
-    place: Callable[[Sequence[Elem], Sequence[Elem]], list[Elem]],
-) -> tuple[Value, Value]:
+    tables: Sequence[tuple[StridedValue, list[int]]],
+    place: Callable[[Sequence[ScalarExpr], Sequence[ScalarExpr]], list[ScalarExpr]],
+) -> tuple[StridedValue, StridedValue]:
     """(maxima, places) of windows that ``place(table Elems, kernel coordinates)`` addresses; planes [P, size...].
 
     tables: (Value, its index over the loops plane, window, kernel place).
@@ -83,30 +83,32 @@ def _maximum(
     dims, source = len(out), planes
     strides, shape = row_major(planes.shape[1:]), (planes.shape[0], *out)
     loops, kept, inner = (*shape, *kernel), range(1 + dims), range(1 + dims, 1 + 2 * dims)
-    reading = [Input(value, index) for value, index in tables]
+    reading = [LoopInput(value, index) for value, index in tables]
 
-    def where(args: Sequence[Elem]) -> list[Elem]:
+    def where(args: Sequence[ScalarExpr]) -> list[ScalarExpr]:
         return place(args[: len(reading)], [b.index(k) for k in inner])
 
     (values,) = b.generic(
         loops,
         reading,
-        [Output(planes.dtype, shape, kept, e.lowest(planes.dtype))],
+        [LoopOutput(planes.dtype, shape, kept, e.lowest(planes.dtype))],
         lambda *args: e.maximum(args[-1], b.extract(source, [b.index(0), *where(args)])),
         reduced=inner,
     )
 
-    def find(*args: Elem) -> Elem:
+    def find(*args: ScalarExpr) -> ScalarExpr:
         at = where(args)
         terms = [i * s for i, s in zip(at, strides, strict=True)]
         number = sum(terms[1:], terms[0])
         return e.minimum(args[-1], place_found(b.extract(source, [b.index(0), *at]), args[-2], number))
 
-    (found,) = b.generic(loops, [*reading, Input(values, kept)], [Output("i64", shape, kept, e.highest("i64"))], find, reduced=inner)
+    (found,) = b.generic(
+        loops, [*reading, LoopInput(values, kept)], [LoopOutput("i64", shape, kept, e.highest("i64"))], find, reduced=inner
+    )
     return values, first_place(b, found)
 
 
-def _adaptive_max(b: Builder, x: Value, dims: int) -> tuple[Value, Value]:
+def _adaptive_max(b: LinalgBuilder, x: StridedValue, dims: int) -> tuple[StridedValue, StridedValue]:
     out = b.result.shape
     even = _even(dims, x.shape, out)
     if even is not None:
@@ -127,7 +129,9 @@ def _adaptive_max(b: Builder, x: Value, dims: int) -> tuple[Value, Value]:
     return _maximum(b, planes, out[-dims:], kernel, tables, lambda found, inner: list(found))
 
 
-def _fractional(b: Builder, x: Value, dims: int, kernel: list[int], output_size: list[int], samples: Value) -> tuple[Value, Value]:
+def _fractional(
+    b: LinalgBuilder, x: StridedValue, dims: int, kernel: list[int], output_size: list[int], samples: StridedValue
+) -> tuple[StridedValue, StridedValue]:
     """Windows that start where the random samples [N, C, dims] say, one set for each plane."""
     size = x.shape[-dims:]
     count = math.prod(x.shape[:-dims])
@@ -140,7 +144,7 @@ def _fractional(b: Builder, x: Value, dims: int, kernel: list[int], output_size:
         # PyTorch takes the samples in the order width, height, but depth, height, width.
         column = drawn.slice(1, 1 - k if dims == 2 else k, 1).expand((count, m))
 
-        def start(sample: Elem, n: int = n, m: int = m, extent: int = extent) -> Elem:
+        def start(sample: ScalarExpr, n: int = n, m: int = m, extent: int = extent) -> ScalarExpr:
             if m == 1:
                 return sample.to("i64") * 0 + (n - extent)
             alpha = sample.to(dtype).const(n - extent) / (m - 1)
@@ -152,13 +156,13 @@ def _fractional(b: Builder, x: Value, dims: int, kernel: list[int], output_size:
     return _maximum(b, planes, output_size, kernel, tables, lambda starts, inner: [s + k for s, k in zip(starts, inner, strict=True)])
 
 
-def _shaped(b: Builder, made: tuple[Value, Value]) -> tuple[Value, Value]:
+def _shaped(b: LinalgBuilder, made: tuple[StridedValue, StridedValue]) -> tuple[StridedValue, StridedValue]:
     return b.reshape(made[0], b.result.shape), b.reshape(made[1], b.result.shape)
 
 
 def _records(dims: int) -> None:
     @lowering(f"aten::_adaptive_avg_pool{dims}d", FLOATS, "adaptive_pool", SUMS)
-    def avg(b: Builder, self: Value, output_size: list[int]) -> Value:
+    def avg(b: LinalgBuilder, self: StridedValue, output_size: list[int]) -> StridedValue:
         even = _even(dims, self.shape, b.result.shape)
         if even is not None:
             return average(b, self, even, True, None)
@@ -166,7 +170,7 @@ def _records(dims: int) -> None:
         return b.cast(resample_dims(b, self, tables, compute_dtype(self.dtype)), self.dtype)
 
     @lowering(f"aten::_adaptive_avg_pool{dims}d_backward", FLOATS, "adaptive_pool_backward", SUMS)
-    def avg_backward(b: Builder, grad_output: Value, self: Value) -> Value:
+    def avg_backward(b: LinalgBuilder, grad_output: StridedValue, self: StridedValue) -> StridedValue:
         even = _even(dims, self.shape, grad_output.shape)
         if even is not None:
             return average_backward(b, grad_output, self, even, True, None)
@@ -174,11 +178,13 @@ def _records(dims: int) -> None:
         return b.cast(resample_dims(b, grad_output, tables, compute_dtype(self.dtype)), self.dtype)
 
     @lowering(f"aten::adaptive_max_pool{dims}d", FLOATS, "adaptive_pool", EXACT)
-    def maximum(b: Builder, self: Value, output_size: list[int]) -> tuple[Value, Value]:
+    def maximum(b: LinalgBuilder, self: StridedValue, output_size: list[int]) -> tuple[StridedValue, StridedValue]:
         return _shaped(b, _adaptive_max(b, self, dims))
 
     @lowering(f"aten::fractional_max_pool{dims}d", FLOATS, "fractional_pool", EXACT)
-    def fractional(b: Builder, self: Value, kernel_size: list[int], output_size: list[int], random_samples: Value) -> tuple[Value, Value]:
+    def fractional(
+        b: LinalgBuilder, self: StridedValue, kernel_size: list[int], output_size: list[int], random_samples: StridedValue
+    ) -> tuple[StridedValue, StridedValue]:
         return _shaped(b, _fractional(b, self, dims, kernel_size, output_size, random_samples))
 
     lowering(f"aten::adaptive_max_pool{dims}d_backward", (*FLOATS, "i64"), "adaptive_pool_backward", SUMS)(_places_backward(dims))
@@ -186,8 +192,13 @@ def _records(dims: int) -> None:
 
     @lowering(f"aten::max_unpool{dims}d", NUMBERS, "max_unpool", EXACT)
     def unpool(
-        b: Builder, self: Value, indices: Value, output_size: list[int], stride: Value | None = None, padding: Value | None = None
-    ) -> Value:
+        b: LinalgBuilder,
+        self: StridedValue,
+        indices: StridedValue,
+        output_size: list[int],
+        stride: StridedValue | None = None,
+        padding: StridedValue | None = None,
+    ) -> StridedValue:
         count = math.prod(output_size)
         planes = math.prod(self.shape[:-dims])
         flat = b.reshape(indices, (planes, self.type.numel // max(1, planes)))

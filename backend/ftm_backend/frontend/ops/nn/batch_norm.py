@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.norms import moments, normalized, reciprocal_deviation
-from ftm_backend.frontend.building.record import ROWS, lowering
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.building.reduce import reduce
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.trace import TensorType
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.moments import moments, normalized, reciprocal_deviation
+from ftm_backend.frontend.oplib.op_record import ROWS, lowering
+from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.ir.trace.trace import TensorType
 
 recorded("aten::_native_batch_norm_legit_functional", tried=("mixed",), like=0, asks_cpu="halves", composite="unfit")
 recorded("aten::_native_batch_norm_legit", tried=("mixed",), like=0, asks_cpu="halves")
@@ -17,23 +17,23 @@ recorded("aten::_native_batch_norm_legit_no_training", tried=("mixed",), like=0)
 recorded("aten::native_batch_norm_backward", like=1, masks_results=True)
 
 
-def _channel(b: Builder, x: Value | None, rank: int) -> Value:
+def _channel(b: LinalgBuilder, x: StridedValue | None, rank: int) -> StridedValue:
     """A [C] value shaped to broadcast along dimension 1 of ``rank`` dimensions."""
     assert x is not None, "the mode of the call needs it"
     return b.reshape(x, (1, x.type.numel, *[1] * (rank - 2)))
 
 
 def _batch_norm(
-    b: Builder,
-    input: Value,
-    weight: Value | None,
-    bias: Value | None,
-    running_mean: Value | None,
-    running_var: Value | None,
+    b: LinalgBuilder,
+    input: StridedValue,
+    weight: StridedValue | None,
+    bias: StridedValue | None,
+    running_mean: StridedValue | None,
+    running_var: StridedValue | None,
     training: bool,
     momentum: float,
     eps: float,
-) -> tuple[Value, Value, Value, Value | None, Value | None]:
+) -> tuple[StridedValue, StridedValue, StridedValue, StridedValue | None, StridedValue | None]:
     """(output, mean, 1 / deviation, new running mean, new running variance); running values None if absent."""
     rank, dtype = input.rank, compute_dtype(input.dtype)
     dims = [k for k in range(rank) if k != 1]
@@ -53,13 +53,15 @@ def _batch_norm(
     return out, mean, deviation, updated[0], updated[1]
 
 
-def _unbiased(x: Value) -> float:
+def _unbiased(x: StridedValue) -> float:
     """From the variance of a batch to the estimate that PyTorch keeps."""
     count = x.type.numel // max(x.shape[1], 1)
     return count / (count - 1) if count > 1 else 1.0
 
 
-def _updated(b: Builder, running: Value | None, new: Value, training: bool, momentum: float, factor: float) -> Value | None:
+def _updated(
+    b: LinalgBuilder, running: StridedValue | None, new: StridedValue, training: bool, momentum: float, factor: float
+) -> StridedValue | None:
     """A running statistic after a batch, in the dtype that the op returns it in."""
     if running is None or len(b.results) < 5:
         return None
@@ -68,15 +70,17 @@ def _updated(b: Builder, running: Value | None, new: Value, training: bool, mome
         return b.cast(running, type_.dtype)
     dtype = compute_dtype(new.dtype)
 
-    def body(old: Elem, fresh: Elem) -> Elem:
+    def body(old: ScalarExpr, fresh: ScalarExpr) -> ScalarExpr:
         return (old.to(dtype) * (1 - momentum) + fresh * (momentum * factor)).to(type_.dtype)
 
     return b.pointwise(body, [running, b.reshape(new, running.shape)], type_)
 
 
-def _statistics(b: Builder, mean: Value, deviation: Value, training: bool) -> tuple[Value | None, Value | None]:
+def _statistics(
+    b: LinalgBuilder, mean: StridedValue, deviation: StridedValue, training: bool
+) -> tuple[StridedValue | None, StridedValue | None]:
     """mean and deviation as the op returns them: of the result's shape, or empty in evaluation."""
-    made: list[Value | None] = []
+    made: list[StridedValue | None] = []
     for value, type_ in zip((mean, deviation), b.results[1:3], strict=True):
         if type_ is None:
             made.append(None)
@@ -95,16 +99,16 @@ def _statistics(b: Builder, mean: Value, deviation: Value, training: bool) -> tu
     ROWS,
 )
 def _native_batch_norm(
-    b: Builder,
-    input: Value,
-    weight: Value | None,
-    bias: Value | None,
+    b: LinalgBuilder,
+    input: StridedValue,
+    weight: StridedValue | None,
+    bias: StridedValue | None,
     momentum: float,
     eps: float,
-    running_mean: Value | None = None,
-    running_var: Value | None = None,
+    running_mean: StridedValue | None = None,
+    running_var: StridedValue | None = None,
     training: bool = False,
-) -> tuple[Value | None, ...]:
+) -> tuple[StridedValue | None, ...]:
     out, mean, deviation, new_mean, new_var = _batch_norm(b, input, weight, bias, running_mean, running_var, training, momentum, eps)
     made = (out, *_statistics(b, mean, deviation, training))
     return (*made, new_mean, new_var) if len(b.results) == 5 else made
@@ -112,18 +116,18 @@ def _native_batch_norm(
 
 @lowering("aten::native_batch_norm_backward", FLOATS, "batch_norm_backward", ROWS)
 def _batch_norm_backward(
-    b: Builder,
-    grad_out: Value,
-    input: Value,
-    weight: Value | None,
-    running_mean: Value | None,
-    running_var: Value | None,
-    save_mean: Value | None,
-    save_invstd: Value | None,
+    b: LinalgBuilder,
+    grad_out: StridedValue,
+    input: StridedValue,
+    weight: StridedValue | None,
+    running_mean: StridedValue | None,
+    running_var: StridedValue | None,
+    save_mean: StridedValue | None,
+    save_invstd: StridedValue | None,
     train: bool,
     eps: float,
     output_mask: list[bool],
-) -> tuple[Value | None, ...]:
+) -> tuple[StridedValue | None, ...]:
     rank, dtype = input.rank, compute_dtype(input.dtype)
     dims = [k for k in range(rank) if k != 1]
     if train:
@@ -138,7 +142,7 @@ def _batch_norm_backward(
 
     batch = [input, mean, total, along] if train else []  # in evaluation the statistics are constants
 
-    def body(g: Elem, r: Elem, *rest: Elem) -> Elem:
+    def body(g: ScalarExpr, r: ScalarExpr, *rest: ScalarExpr) -> ScalarExpr:
         g, r = g.to(dtype), r.to(dtype)
         if train:
             x, m, s, a = rest[:4]
@@ -146,7 +150,7 @@ def _batch_norm_backward(
         factor = r * rest[-1].to(dtype) if scale else r
         return (g * factor).to(input.dtype)
 
-    grads: list[Value | None] = [None, None, None]
+    grads: list[StridedValue | None] = [None, None, None]
     if b.results[0] is not None:
         grads[0] = b.pointwise(body, [grad_out, deviation, *batch, *scale], input.type)
     if b.results[1] is not None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
-from ftm_backend.frontend.builder import Builder, Input, Output, Value
-from ftm_backend.frontend.building.convolution_phases import interleaved_phases
-from ftm_backend.frontend.building.record import lowering
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.building.reduce import reduce
-from ftm_backend.linalg.affine import row_major
-from ftm_backend.linalg.strided import Strided
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
+from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.frontend.oplib.subpixel_convolution import interleaved_phases
+from ftm_backend.ir.linalg.affine import row_major
+from ftm_backend.ir.linalg.strided_layout import Strided
 
 recorded("aten::convolution", tried=("mixed", "negatives", "transposed_integers"), composite="unfit", layout="convolution")
 recorded("aten::convolution_backward", composite="unfit", layout="convolution_backward")
@@ -40,27 +40,29 @@ class _Geometry:
             for values, default in ((stride, 1), (padding, 0), (dilation, 1), (output_padding, 0))
         )
 
-    def lift(self, x: Value) -> Value:
+    def lift(self, x: StridedValue) -> StridedValue:
         """A 1-D activation or weight as a 2-D one."""
         return x.unsqueeze(2) if self.widened else x
 
 
-def _flip(b: Builder, weight: Value, dims: int) -> Value:
+def _flip(b: LinalgBuilder, weight: StridedValue, dims: int) -> StridedValue:
     """The weight reversed in its spatial dimensions, as a tensor of its own."""
     if all(n == 1 for n in weight.shape[-dims:]):
         return weight
     rank = weight.rank
     index = [b.dim(k) if k < rank - dims else b.dim(k) * -1 + (weight.shape[k] - 1) for k in range(rank)]
-    (flipped,) = b.generic(weight.shape, [Input(weight, index)], [Output(weight.dtype, weight.shape, range(rank))], lambda v: v)
+    (flipped,) = b.generic(weight.shape, [LoopInput(weight, index)], [LoopOutput(weight.dtype, weight.shape, range(rank))], lambda v: v)
     return flipped
 
 
-def correlate(b: Builder, x: Value, weight: Value, stride: Sequence[int], dilation: Sequence[int], groups: int) -> Value:
+def correlate(
+    b: LinalgBuilder, x: StridedValue, weight: StridedValue, stride: Sequence[int], dilation: Sequence[int], groups: int
+) -> StridedValue:
     """Valid correlation of x[N,C,...] with weight[F,C/groups,...]; gives [N,F,...] in the compute dtype."""
     dims = x.rank - 2
     out = tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], weight.shape[2:], stride, dilation, strict=True))
     if dims == 2 and groups == 1:
-        from ftm_backend.frontend.builder_ops import contraction
+        from ftm_backend.frontend.named_op_builder import contraction
 
         attributes = {"strides": tuple(stride), "dilations": tuple(dilation)}
         return contraction(
@@ -70,8 +72,14 @@ def correlate(b: Builder, x: Value, weight: Value, stride: Sequence[int], dilati
 
 
 def _window_correlation(
-    b: Builder, x: Value, weight: Value, stride: Sequence[int], dilation: Sequence[int], groups: int, out: tuple[int, ...]
-) -> Value:
+    b: LinalgBuilder,
+    x: StridedValue,
+    weight: StridedValue,
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    out: tuple[int, ...],
+) -> StridedValue:
     """The same as a generic over (n, g, f, out..., c, kernel...)."""
     batch, channels, filters, kernel = x.shape[0], x.shape[1] // groups, weight.shape[0] // groups, weight.shape[2:]
     dims, dtype = len(out), compute_dtype(x.dtype)
@@ -82,15 +90,15 @@ def _window_correlation(
     loops = (batch, groups, filters, *out, channels, *kernel)
     (made,) = b.generic(
         loops,
-        [Input(data, [0, 1, c, *windows]), Input(parameters, [1, 2, c, *range(c + 1, c + 1 + dims)])],
-        [Output(dtype, (batch, groups, filters, *out), range(3 + dims), 0)],
+        [LoopInput(data, [0, 1, c, *windows]), LoopInput(parameters, [1, 2, c, *range(c + 1, c + 1 + dims)])],
+        [LoopOutput(dtype, (batch, groups, filters, *out), range(3 + dims), 0)],
         lambda v, w, carried: carried + v.to(dtype) * w.to(dtype),
         reduced=range(c, c + 1 + dims),
     )
     return b.reshape(made, (batch, groups * filters, *out))
 
 
-def _transposed_weight(b: Builder, weight: Value, groups: int) -> Value:
+def _transposed_weight(b: LinalgBuilder, weight: StridedValue, groups: int) -> StridedValue:
     """[F, C/g, ...] -> [C, F/g, ...]: the weight of the backward convolution, before flipping."""
     filters = weight.shape[0] // groups
     split = b.reshape(weight, (groups, filters, *weight.shape[1:]))
@@ -98,13 +106,13 @@ def _transposed_weight(b: Builder, weight: Value, groups: int) -> Value:
     return b.reshape(swapped, (groups * weight.shape[1], filters, *weight.shape[2:]))
 
 
-def _tap_by_tap(b: Builder, weight: Value) -> Value:
+def _tap_by_tap(b: LinalgBuilder, weight: StridedValue) -> StridedValue:
     """The weight in memory such that one tap of all filters and channels lies together."""
     last = weight.rank - 2
     return b.copy(weight.permute((*range(2, weight.rank), 0, 1))).permute((last, last + 1, *range(last)))
 
 
-def _interior_padded(b: Builder, x: Value, g: _Geometry, size: Sequence[int]) -> Value:
+def _interior_padded(b: LinalgBuilder, x: StridedValue, g: _Geometry, size: Sequence[int]) -> StridedValue:
     """Element o of each spatial dimension at ``o * stride - padding`` of ``size`` places, zeros elsewhere.
 
     Windows of one tap are multiplied before that: there is nothing to multiply between the elements.
@@ -123,7 +131,7 @@ def _interior_padded(b: Builder, x: Value, g: _Geometry, size: Sequence[int]) ->
     return b.update(b.full(0, x.dtype, shape), x, Strided(x.shape, tuple(steps), offset))
 
 
-def _scatter_windows(b: Builder, x: Value, weight: Value, g: _Geometry, size: Sequence[int]) -> Value:
+def _scatter_windows(b: LinalgBuilder, x: StridedValue, weight: StridedValue, g: _Geometry, size: Sequence[int]) -> StridedValue:
     """The transpose of ``correlate``: x[N,F,...] back to spatial extents ``size`` (a transposed convolution)."""
     ones = [1] * g.dims
     if all(n == 1 for n in weight.shape[2:]):
@@ -148,7 +156,7 @@ def _scatter_windows(b: Builder, x: Value, weight: Value, g: _Geometry, size: Se
     return correlate(b, padded, flipped, ones, g.dilation, g.groups)
 
 
-def _forward(b: Builder, x: Value, weight: Value, g: _Geometry, transposed: bool, size: Sequence[int]) -> Value:
+def _forward(b: LinalgBuilder, x: StridedValue, weight: StridedValue, g: _Geometry, transposed: bool, size: Sequence[int]) -> StridedValue:
     if transposed:
         return _scatter_windows(b, x, weight, g, size)
     # Exactly what the windows of ``size`` see: a transposed convolution's gradient may have places that no
@@ -163,17 +171,17 @@ def _forward(b: Builder, x: Value, weight: Value, g: _Geometry, transposed: bool
 
 @lowering("aten::convolution", FLOATS + INTS, "convolution", _CONV)
 def _convolution(
-    b: Builder,
-    input: Value,
-    weight: Value,
-    bias: Value | None,
+    b: LinalgBuilder,
+    input: StridedValue,
+    weight: StridedValue,
+    bias: StridedValue | None,
     stride: list[int],
     padding: list[int],
     dilation: list[int],
     transposed: bool,
     output_padding: list[int],
     groups: int,
-) -> Value:
+) -> StridedValue:
     g = _Geometry(len(b.result.shape) - 2, stride, padding, dilation, output_padding, groups)
     size = [1] * g.widened + list(b.result.shape[2:])
     made = b.reshape(_forward(b, g.lift(input), g.lift(weight), g, transposed, size), b.result.shape)
@@ -185,10 +193,10 @@ def _convolution(
 
 @lowering("aten::convolution_backward", FLOATS, "convolution_backward", _CONV)
 def _convolution_backward(
-    b: Builder,
-    grad_output: Value,
-    input: Value,
-    weight: Value,
+    b: LinalgBuilder,
+    grad_output: StridedValue,
+    input: StridedValue,
+    weight: StridedValue,
     stride: list[int],
     padding: list[int],
     dilation: list[int],
@@ -197,11 +205,11 @@ def _convolution_backward(
     groups: int,
     output_mask: list[bool],
     bias_sizes: list[int] | None = None,
-) -> tuple[Value | None, ...]:
+) -> tuple[StridedValue | None, ...]:
     if not input.type.numel or not weight.type.numel or not grad_output.type.numel:
         return tuple(None if r is None else b.full(0, r.dtype, r.shape) for r in b.results)
     g = _Geometry(input.rank - 2, stride, padding, dilation, output_padding, groups)
-    grads: list[Value | None] = [None, None, None]
+    grads: list[StridedValue | None] = [None, None, None]
     x, w, grad = g.lift(input), g.lift(weight), g.lift(grad_output)
     if b.results[0] is not None:
         if transposed:
@@ -220,7 +228,7 @@ def _convolution_backward(
     return tuple(grads)
 
 
-def _weight_gradient(b: Builder, x: Value, grad: Value, weight: Value, g: _Geometry) -> Value:
+def _weight_gradient(b: LinalgBuilder, x: StridedValue, grad: StridedValue, weight: StridedValue, g: _Geometry) -> StridedValue:
     """[F, C/g, kernel...]: sum over batch and output positions of grad times the window of x."""
     dtype, dims, groups = compute_dtype(x.dtype), g.dims, g.groups
     border = [0, 0, *g.padding]
@@ -233,8 +241,8 @@ def _weight_gradient(b: Builder, x: Value, grad: Value, weight: Value, g: _Geome
     windows = [b.dim(n + 1 + k) * g.stride[k] + b.dim(3 + k) * g.dilation[k] for k in range(dims)]
     (made,) = b.generic(
         (groups, filters, channels, *kernel, batch, *out),
-        [Input(gradient, [n, 0, 1, *range(n + 1, n + 1 + dims)]), Input(data, [n, 0, 2, *windows])],
-        [Output(dtype, (groups, filters, channels, *kernel), range(3 + dims), 0)],
+        [LoopInput(gradient, [n, 0, 1, *range(n + 1, n + 1 + dims)]), LoopInput(data, [n, 0, 2, *windows])],
+        [LoopOutput(dtype, (groups, filters, channels, *kernel), range(3 + dims), 0)],
         lambda d, v, carried: carried + d.to(dtype) * v.to(dtype),
         reduced=range(n, n + 1 + dims),
     )

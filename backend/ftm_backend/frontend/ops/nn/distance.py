@@ -6,20 +6,20 @@ import math
 from collections.abc import Callable
 
 from ftm_backend.dtypes import NUMBERS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.record import lowering
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.building.reduce import reduce
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.trace import TensorType
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.ir.trace.trace import TensorType
 
 recorded("aten::_cdist_forward", constants=("p",), tried=("mixed",))
 
 _DISTANCES = {"f64": (1e-9, 1e-10), "f32": (1e-4, 1e-4), "f16": (1e-2, 1e-2), "bf16": (5e-2, 5e-2)}
 
 
-def _norm(b: Builder, x1: Value, x2: Value, p: float, dtype: str) -> Value:
+def _norm(b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float, dtype: str) -> StridedValue:
     """p-norm of x1 - x2 over their last dimension, which stays with extent 1; the shapes broadcast."""
     shape = _broadcast(x1.shape, x2.shape)
     pair = [x1.expand(shape), x2.expand(shape)]
@@ -27,7 +27,7 @@ def _norm(b: Builder, x1: Value, x2: Value, p: float, dtype: str) -> Value:
     if not shape[-1]:
         return b.full(0, dtype, (*shape[:-1], 1))
 
-    def of(element: Callable[[Elem], Elem], kind: str = "sum") -> Value:
+    def of(element: Callable[[ScalarExpr], ScalarExpr], kind: str = "sum") -> StridedValue:
         return reduce(b, kind, pair, dims, dtype, lambda x, y: element(abs(x.to(dtype) - y.to(dtype))))
 
     if p == 0:
@@ -43,7 +43,7 @@ def _norm(b: Builder, x1: Value, x2: Value, p: float, dtype: str) -> Value:
     return b.pointwise(lambda s: e.pow_(s, s.const(1 / p)), [total], total.type)
 
 
-def _slope(difference: Elem, distance: Elem, p: float) -> Elem:
+def _slope(difference: ScalarExpr, distance: ScalarExpr, p: float) -> ScalarExpr:
     """d distance / d x1."""
     size = abs(difference)
     sign = (difference > 0).to(difference.dtype) - (difference < 0).to(difference.dtype)
@@ -66,25 +66,29 @@ def _broadcast(a: tuple[int, ...], c: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(m if n == 1 else n for n, m in zip(a, c, strict=True))
 
 
-def _gradient(b: Builder, x1: Value, x2: Value, grad: Value, distance: Value, p: float, dims: list[int], dtype: str) -> Value:
+def _gradient(
+    b: LinalgBuilder, x1: StridedValue, x2: StridedValue, grad: StridedValue, distance: StridedValue, p: float, dims: list[int], dtype: str
+) -> StridedValue:
     """Sum over ``dims`` of grad * d distance / d x1; the operands broadcast."""
     shape = _broadcast(_broadcast(x1.shape, x2.shape), grad.shape)
 
-    def element(x: Elem, y: Elem, g: Elem, d: Elem) -> Elem:
+    def element(x: ScalarExpr, y: ScalarExpr, g: ScalarExpr, d: ScalarExpr) -> ScalarExpr:
         return g.to(dtype) * _slope(x.to(dtype) - y.to(dtype), d.to(dtype), p)
 
     return reduce(b, "sum", [v.expand(shape) for v in (x1, x2, grad, distance)], dims, dtype, element)
 
 
 @lowering("aten::_cdist_forward", ("f32", "f64"), "cdist", _DISTANCES)
-def _cdist(b: Builder, x1: Value, x2: Value, p: float, compute_mode: int | None) -> Value:
+def _cdist(b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float, compute_mode: int | None) -> StridedValue:
     dtype = x1.dtype
     made = _norm(b, x1.unsqueeze(x1.rank - 1), x2.unsqueeze(x2.rank - 2), p, dtype)
     return b.reshape(made, b.result.shape)
 
 
 @lowering("aten::_cdist_backward", ("f32", "f64"), "cdist_backward", _DISTANCES)
-def _cdist_backward(b: Builder, grad: Value, x1: Value, x2: Value, p: float, cdist: Value) -> Value:
+def _cdist_backward(
+    b: LinalgBuilder, grad: StridedValue, x1: StridedValue, x2: StridedValue, p: float, cdist: StridedValue
+) -> StridedValue:
     if not b.result.numel or not grad.type.numel:
         return b.full(0, x1.dtype, b.result.shape)
     rank = grad.rank
@@ -101,8 +105,8 @@ def _pairs(rows: int) -> tuple[list[int], list[int]]:
 
 
 @lowering("aten::_pdist_forward", ("f32", "f64"), "pdist", _DISTANCES)
-def _pdist(b: Builder, self: Value, p: float = 2.0) -> Value:
-    from ftm_backend.frontend.building.taps import pick
+def _pdist(b: LinalgBuilder, self: StridedValue, p: float = 2.0) -> StridedValue:
+    from ftm_backend.frontend.oplib.resampling import pick
 
     if not b.result.numel or not self.type.numel:
         return b.full(0, self.dtype, b.result.shape)
@@ -111,7 +115,7 @@ def _pdist(b: Builder, self: Value, p: float = 2.0) -> Value:
 
 
 @lowering("aten::_pdist_backward", ("f32", "f64"), "pdist_backward", _DISTANCES)
-def _pdist_backward(b: Builder, grad: Value, self: Value, p: float, pdist: Value) -> Value:
+def _pdist_backward(b: LinalgBuilder, grad: StridedValue, self: StridedValue, p: float, pdist: StridedValue) -> StridedValue:
     rows = self.shape[0]
     if not grad.type.numel or not self.type.numel:
         return b.full(0, self.dtype, self.shape)
@@ -120,7 +124,7 @@ def _pdist_backward(b: Builder, grad: Value, self: Value, p: float, pdist: Value
     places = b.numbers([number.get((min(i, j), max(i, j)), 0) for i in range(rows) for j in range(rows)], "i64")
     square = b.reshape(places, (rows, rows))
 
-    def spread(x: Value, diagonal: float) -> Value:
+    def spread(x: StridedValue, diagonal: float) -> StridedValue:
         flat = b.reshape(x, (x.type.numel,))
         made = b.pointwise(
             lambda k: e.where(b.index(0).eq(b.index(1)), diagonal, b.extract(flat, [k])), [square], TensorType(self.dtype, (rows, rows))
@@ -133,16 +137,16 @@ def _pdist_backward(b: Builder, grad: Value, self: Value, p: float, pdist: Value
 
 @lowering("aten::_trilinear", NUMBERS, "trilinear", _DISTANCES)
 def _trilinear(
-    b: Builder,
-    i1: Value,
-    i2: Value,
-    i3: Value,
+    b: LinalgBuilder,
+    i1: StridedValue,
+    i2: StridedValue,
+    i3: StridedValue,
     expand1: list[int],
     expand2: list[int],
     expand3: list[int],
     sumdim: list[int],
     unroll_dim: int = 1,
-) -> Value:
+) -> StridedValue:
     dtype = compute_dtype(i1.dtype)
     factors = []
     for x, dims in ((i1, expand1), (i2, expand2), (i3, expand3)):

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from ftm_backend.dtypes import FLOATS, STORED, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.norms import vector_norm
-from ftm_backend.frontend.building.places import inside, scatter_rows
-from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
-from ftm_backend.frontend.building.recording import Indices, recorded
-from ftm_backend.frontend.elements import Elem
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.index_scatter import inside, scatter_rows
+from ftm_backend.frontend.oplib.moments import vector_norm
+from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
+from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
+from ftm_backend.frontend.scalar_math import ScalarExpr
 
-recorded("aten::embedding", indices=Indices(1, "first"), composite="whole")
+recorded("aten::embedding", indices=IndexArguments(1, "first"), composite="whole")
 recorded("aten::embedding_dense_backward", may_fail=True)
 
 
 @lowering("aten::embedding", STORED, "embedding", EXACT)
 def _embedding(
-    b: Builder, weight: Value, indices: Value, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
-) -> Value:
+    b: LinalgBuilder,
+    weight: StridedValue,
+    indices: StridedValue,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> StridedValue:
     table = weight
     rank = len(b.result.shape)
 
-    def body(index: Elem) -> Elem:
+    def body(index: ScalarExpr) -> ScalarExpr:
         return b.extract(table, [inside(index, weight.shape[0]), b.index(rank - 1)])
 
     places = b.reshape(indices, (*indices.shape, 1)).expand(b.result.shape)
@@ -31,8 +36,8 @@ def _embedding(
 
 @lowering("aten::embedding_dense_backward", FLOATS + ("i64", "i32"), "embedding_backward", SUMS)
 def _embedding_backward(
-    b: Builder, grad_output: Value, indices: Value, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
-) -> Value:
+    b: LinalgBuilder, grad_output: StridedValue, indices: StridedValue, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> StridedValue:
     dtype, width, count = compute_dtype(b.result.dtype), b.result.shape[-1], indices.type.numel
     rows = b.cast(b.reshape(indices, (count,)), "i64")
     updates = b.cast(b.reshape(grad_output, (count, width)), dtype)
@@ -40,7 +45,7 @@ def _embedding_backward(
     if scale_grad_by_freq:
         often = frequencies(b, rows, num_weights)
 
-        def divided(g: Elem, row: Elem) -> Elem:
+        def divided(g: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
             count = b.extract(often, [inside(row, num_weights), b.index(1) * 0])
             return g / count.to(dtype) if g.is_float else e.where(count.eq(1), g, 0)  # 1 / count is an integer there
 
@@ -51,20 +56,20 @@ def _embedding_backward(
     return b.cast(made, b.result.dtype)
 
 
-def frequencies(b: Builder, rows: Value, size: int) -> Value:
+def frequencies(b: LinalgBuilder, rows: StridedValue, size: int) -> StridedValue:
     """How often each of [0, size) is among ``rows``: i64 [size, 1]."""
     ones = b.full(1, "i64", (rows.type.numel, 1))
     return scatter_rows(b, b.full(0, "i64", (size, 1)), rows, ones, "add")
 
 
 @lowering("aten::embedding_renorm", FLOATS + ("i64", "i32"), "embedding_renorm", SUMS)
-def _embedding_renorm(b: Builder, self: Value, indices: Value, max_norm: float, norm_type: float) -> Value:
+def _embedding_renorm(b: LinalgBuilder, self: StridedValue, indices: StridedValue, max_norm: float, norm_type: float) -> StridedValue:
     """Scales the rows that are indexed down to the norm; a row once, however often it is indexed."""
     dtype, entries = compute_dtype(self.dtype), self.shape[0]
     often = frequencies(b, b.cast(b.reshape(indices, (indices.type.numel,)), "i64"), entries)
     norm = vector_norm(b, self, norm_type, [1], dtype)
 
-    def body(x: Elem, n: Elem, hits: Elem) -> Elem:
+    def body(x: ScalarExpr, n: ScalarExpr, hits: ScalarExpr) -> ScalarExpr:
         scaled = x.to(dtype) * (n.const(max_norm) / (n + 1e-7))
         return e.where((hits > 0) & (n > max_norm), scaled.to(self.dtype), x)
 

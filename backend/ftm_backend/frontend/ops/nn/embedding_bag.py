@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Output, Value
-from ftm_backend.frontend.building.places import NOWHERE, inside, scatter_rows, typed
-from ftm_backend.frontend.building.record import SUMS, lowering
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.building.reduce import sum_of
-from ftm_backend.frontend.building.search import count_before
-from ftm_backend.frontend.elements import Elem
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
+from ftm_backend.frontend.oplib.binary_search import count_before
+from ftm_backend.frontend.oplib.index_scatter import NOWHERE, inside, scatter_rows, typed
+from ftm_backend.frontend.oplib.op_record import SUMS, lowering
+from ftm_backend.frontend.oplib.reductions import sum_of
+from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.ops.nn.embedding import frequencies
+from ftm_backend.frontend.scalar_math import ScalarExpr
 
 recorded("aten::_embedding_bag aten::_embedding_bag_forward_only", may_fail=True, ranks=(2, 1, 1), asks_cpu="always", counts_bags=True)
 recorded("aten::_embedding_bag_dense_backward aten::_embedding_bag_per_sample_weights_backward", may_fail=True)
@@ -20,14 +20,14 @@ _BAGS = ("f32", "f64", "f16", "bf16", "i64", "i32")
 _SUM, _MEAN, _MAX = 0, 1, 2
 
 
-def _bag_of(b: Builder, count: int, offsets: Value, bags: int) -> Value:
+def _bag_of(b: LinalgBuilder, count: int, offsets: StridedValue, bags: int) -> StridedValue:
     """The bag of each of ``count`` indices, as i64 [count]: the last one that begins before or at it."""
     begins = offsets
 
-    def body() -> Elem:
+    def body() -> ScalarExpr:
         position = b.index(0)
 
-        def begin(place: Elem) -> Elem:
+        def begin(place: ScalarExpr) -> ScalarExpr:
             return b.extract(begins, [place]).to("i64")
 
         bag = count_before(b, bags, begin, position, right=True) - 1
@@ -36,10 +36,10 @@ def _bag_of(b: Builder, count: int, offsets: Value, bags: int) -> Value:
         right = begin(b.constant(0, "i64")).eq(0) & (begin(last) <= count)
         return e.where(right & (bag >= 0), bag, NOWHERE)
 
-    return b.generic((count,), [], [Output("i64", (count,), [0])], body)[0]
+    return b.generic((count,), [], [LoopOutput("i64", (count,), [0])], body)[0]
 
 
-def _bag_sizes(b: Builder, bag: Value, indices: Value, bags: int, padding_idx: int) -> Value:
+def _bag_sizes(b: LinalgBuilder, bag: StridedValue, indices: StridedValue, bags: int, padding_idx: int) -> StridedValue:
     """How many indices each bag has beside the padding: i64 [bags, 1]."""
     count = indices.type.numel
     ones = b.full(1, "i64", (count, 1))
@@ -50,17 +50,17 @@ def _bag_sizes(b: Builder, bag: Value, indices: Value, bags: int, padding_idx: i
 
 @lowering("aten::_embedding_bag aten::_embedding_bag_forward_only", _BAGS, "embedding_bag", SUMS)
 def _embedding_bag(
-    b: Builder,
-    weight: Value,
-    indices: Value,
-    offsets: Value,
+    b: LinalgBuilder,
+    weight: StridedValue,
+    indices: StridedValue,
+    offsets: StridedValue,
     scale_grad_by_freq: bool = False,
     mode: int = 0,
     sparse: bool = False,
-    per_sample_weights: Value | None = None,
+    per_sample_weights: StridedValue | None = None,
     include_last_offset: bool = False,
     padding_idx: int = -1,
-) -> tuple[Value, ...]:
+) -> tuple[StridedValue, ...]:
     """(result, bag of each index, size of each bag, for a maximum the row that it is from)."""
     count, (entries, width), (bags, _) = indices.type.numel, weight.shape, b.result.shape
     dtype, table = compute_dtype(weight.dtype), weight
@@ -68,7 +68,7 @@ def _embedding_bag(
     column = b.reshape(indices, (count, 1))
     nothing = e.lowest(dtype) if mode == _MAX else 0
 
-    def row(index: Elem, *scale: Elem) -> Elem:
+    def row(index: ScalarExpr, *scale: ScalarExpr) -> ScalarExpr:
         value = b.extract(table, [inside(index, entries), b.index(1)]).to(dtype)
         value = value * scale[0].to(dtype) if scale else value
         return e.where(index.eq(padding_idx), nothing, value) if padding_idx >= 0 else value
@@ -91,7 +91,7 @@ def _embedding_bag(
     )
 
 
-def _like(b: Builder, x: Value, number: int) -> Value:
+def _like(b: LinalgBuilder, x: StridedValue, number: int) -> StridedValue:
     """``x`` as result ``number``, in whose place kernels give what they have use for: it may be longer or empty."""
     wanted = b.wanted(number)
     x = b.cast(x, wanted.dtype)
@@ -103,11 +103,11 @@ def _like(b: Builder, x: Value, number: int) -> Value:
     return b.pad(x, [0], [wanted.shape[0] - x.shape[0]], 0)
 
 
-def _max_rows(b: Builder, rows: Value, total: Value, bag: Value, column: Value) -> Value:
+def _max_rows(b: LinalgBuilder, rows: StridedValue, total: StridedValue, bag: StridedValue, column: StridedValue) -> StridedValue:
     """The row of the table that each maximum is from: that of the first index that has it; 0 for an empty bag."""
     count, best = rows.shape[0], total
 
-    def place(value: Elem, home: Elem) -> Elem:
+    def place(value: ScalarExpr, home: ScalarExpr) -> ScalarExpr:
         most = b.extract(best, [inside(home, total.shape[0]), b.index(1)])
         return e.where(value.eq(most) | e.isnan(value) if value.is_float else value.eq(most), b.index(0), count)
 
@@ -115,7 +115,7 @@ def _max_rows(b: Builder, rows: Value, total: Value, bag: Value, column: Value) 
     first = scatter_rows(b, b.full(count, "i64", total.shape), bag, places, "min")
     flat = b.reshape(column, (count,))
 
-    def index(at: Elem) -> Elem:
+    def index(at: ScalarExpr) -> ScalarExpr:
         return e.where(at.eq(count), 0, b.extract(flat, [e.where(at.eq(count), 0, at)]).to("i64"))
 
     found = b.pointwise(index, [first], first.type)
@@ -125,18 +125,18 @@ def _max_rows(b: Builder, rows: Value, total: Value, bag: Value, column: Value) 
 
 @lowering("aten::_embedding_bag_dense_backward", _BAGS, "embedding_bag_backward", SUMS)
 def _dense_backward(
-    b: Builder,
-    grad: Value,
-    indices: Value,
-    offset2bag: Value,
-    bag_size: Value,
-    maximum_indices: Value,
+    b: LinalgBuilder,
+    grad: StridedValue,
+    indices: StridedValue,
+    offset2bag: StridedValue,
+    bag_size: StridedValue,
+    maximum_indices: StridedValue,
     num_weights: int,
     scale_grad_by_freq: bool,
     mode: int,
-    per_sample_weights: Value | None,
+    per_sample_weights: StridedValue | None,
     padding_idx: int = -1,
-) -> Value:
+) -> StridedValue:
     dtype, count, (bags, width) = compute_dtype(grad.dtype), indices.type.numel, grad.shape
     zeros = b.full(0, dtype, (num_weights, width))
     if mode == _MAX:
@@ -149,7 +149,7 @@ def _dense_backward(
     often = frequencies(b, rows, num_weights) if scale_grad_by_freq else None
     scales = [] if per_sample_weights is None else [b.reshape(per_sample_weights, (count, 1))]
 
-    def update(index: Elem, home: Elem, *scale: Elem) -> Elem:
+    def update(index: ScalarExpr, home: ScalarExpr, *scale: ScalarExpr) -> ScalarExpr:
         home = inside(home, bags)
         value = b.extract(source, [home, b.index(1)]).to(dtype)
         if mode == _MEAN:
@@ -163,7 +163,9 @@ def _dense_backward(
     return b.cast(scatter_rows(b, zeros, rows, updates, "add"), grad.dtype)
 
 
-def _max_backward(b: Builder, zeros: Value, grad: Value, maximum_indices: Value, bag_size: Value) -> Value:
+def _max_backward(
+    b: LinalgBuilder, zeros: StridedValue, grad: StridedValue, maximum_indices: StridedValue, bag_size: StridedValue
+) -> StridedValue:
     """Each element of the gradient belongs to the row that its maximum is from."""
     (bags, width), entries = grad.shape, zeros.shape[0]
     if not bags or not width:
@@ -179,8 +181,15 @@ def _max_backward(b: Builder, zeros: Value, grad: Value, maximum_indices: Value,
 
 @lowering("aten::_embedding_bag_per_sample_weights_backward", FLOATS + ("i64", "i32"), "embedding_bag_weights", SUMS)
 def _weights_backward(
-    b: Builder, grad: Value, weight: Value, indices: Value, offsets: Value, offset2bag: Value, mode: int, padding_idx: int = -1
-) -> Value:
+    b: LinalgBuilder,
+    grad: StridedValue,
+    weight: StridedValue,
+    indices: StridedValue,
+    offsets: StridedValue,
+    offset2bag: StridedValue,
+    mode: int,
+    padding_idx: int = -1,
+) -> StridedValue:
     """What each index scaled: the product of its row of the table with the gradient of its bag."""
     dtype, count, (bags, width) = compute_dtype(grad.dtype), indices.type.numel, grad.shape
     if not count:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend.builder import Builder, Input, Output, Place, Value
-from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
-from ftm_backend.frontend.building.windows import Window, windows
-from ftm_backend.linalg.affine import row_major
-from ftm_backend.linalg.strided import Strided
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, OperandDim, StridedValue
+from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
+from ftm_backend.frontend.oplib.sliding_windows import SlidingWindow, windows
+from ftm_backend.ir.linalg.affine import row_major
+from ftm_backend.ir.linalg.strided_layout import Strided
 
 
 def _places(size: list[int], kernel: list[int], dilation: list[int], padding: list[int], stride: list[int]) -> list[int]:
@@ -16,21 +16,29 @@ def _places(size: list[int], kernel: list[int], dilation: list[int], padding: li
 
 
 @lowering("aten::im2col", (*FLOATS, "i1"), "fold", EXACT)
-def _im2col(b: Builder, self: Value, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]) -> Value:
+def _im2col(
+    b: LinalgBuilder, self: StridedValue, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
+) -> StridedValue:
     size = list(self.shape[-2:])
     out = _places(size, kernel_size, dilation, padding, stride)
-    w = Window(2, self.shape, out, kernel_size, stride, padding, dilation)
+    w = SlidingWindow(2, self.shape, out, kernel_size, stride, padding, dilation)
     # Loops as in the result: plane, kernel place, window.
-    index: list[int | Place] = [0, *(b.dim(3 + k) * stride[k] + b.dim(1 + k) * dilation[k] for k in range(2))]
+    index: list[int | OperandDim] = [0, *(b.dim(3 + k) * stride[k] + b.dim(1 + k) * dilation[k] for k in range(2))]
     loops = (w.planes, *kernel_size, *out)
-    (made,) = b.generic(loops, [Input(windows(b, self, w, 0), index)], [Output(self.dtype, loops, range(5))], lambda v: v)
+    (made,) = b.generic(loops, [LoopInput(windows(b, self, w, 0), index)], [LoopOutput(self.dtype, loops, range(5))], lambda v: v)
     return b.reshape(made, b.result.shape)
 
 
 @lowering("aten::col2im", (*FLOATS, "i1"), "fold", SUMS)
 def _col2im(
-    b: Builder, self: Value, output_size: list[int], kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
-) -> Value:
+    b: LinalgBuilder,
+    self: StridedValue,
+    output_size: list[int],
+    kernel_size: list[int],
+    dilation: list[int],
+    padding: list[int],
+    stride: list[int],
+) -> StridedValue:
     out = _places(output_size, kernel_size, dilation, padding, stride)
     batch = self.shape[0] if self.rank == 3 else 1
     planes = batch * (self.shape[-2] // (kernel_size[0] * kernel_size[1]))
@@ -45,7 +53,7 @@ def _col2im(
     high = [n + p - m for n, p, m in zip(output_size, padding, shape[3:], strict=True)]
     padded = b.pad(spread, [0, 0, 0, *low], [0, 0, 0, *high], 0)
     dtype = "i1" if self.dtype == "i1" else compute_dtype(self.dtype)
-    index: list[int | Place] = [
+    index: list[int | OperandDim] = [
         0,
         3,
         4,
@@ -53,8 +61,8 @@ def _col2im(
     ]
     (made,) = b.generic(
         (planes, *output_size, *kernel_size),
-        [Input(padded, index)],
-        [Output(dtype, (planes, *output_size), range(3), 0)],
+        [LoopInput(padded, index)],
+        [LoopOutput(dtype, (planes, *output_size), range(3), 0)],
         lambda v, carried: carried + v.to(dtype),
         reduced=(3, 4),
     )

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Input, Output, Value
-from ftm_backend.frontend.building.concatenation import joined
-from ftm_backend.frontend.building.places import scatter_rows
-from ftm_backend.frontend.building.record import lowering
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.trace import TensorType
-from ftm_backend.linalg.affine import row_major
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
+from ftm_backend.frontend.oplib.concat import joined
+from ftm_backend.frontend.oplib.index_scatter import scatter_rows
+from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.ir.linalg.affine import row_major
+from ftm_backend.ir.trace.trace import TensorType
 
 _SAMPLED = {"f64": (1e-9, 1e-10), "f32": (2e-4, 2e-5), "f16": (5e-2, 5e-2), "bf16": (2e-1, 3e-1)}
 """PyTorch's CPU rounds coordinates and weights to the half types."""
@@ -29,7 +29,7 @@ _ZEROS, _BORDER, _REFLECTION = 0, 1, 2
 class _Grid:
     """Shapes and modes of one call; coordinates are in the order width, height, depth, dimensions reversed."""
 
-    def __init__(self, b: Builder, x: Value, grid: Value, mode: int, padding: int, align: bool) -> None:
+    def __init__(self, b: LinalgBuilder, x: StridedValue, grid: StridedValue, mode: int, padding: int, align: bool) -> None:
         self.b, self.x, self.mode, self.padding, self.align = b, x, mode, padding, align
         self.dims = x.rank - 2
         self.dtype = compute_dtype(x.dtype)
@@ -39,7 +39,7 @@ class _Grid:
         self.reach = {_LINEAR: 2, _NEAREST: 1, _CUBIC: 4}[mode]
         self.corners = self.reach**self.dims
 
-    def unnormalized(self, place: Elem, size: int) -> Elem:
+    def unnormalized(self, place: ScalarExpr, size: int) -> ScalarExpr:
         """[-1, 1] -> places of the input."""
         return (place + 1) * ((size - 1) / 2) if self.align else ((place + 1) * size - 1) / 2
 
@@ -48,7 +48,7 @@ class _Grid:
         """How fast that changes, in the order of the grid's coordinates."""
         return [(n - 1) / 2 if self.align else n / 2 for n in reversed(self.size)]
 
-    def bounded(self, place: Elem, size: int) -> tuple[Elem, Elem]:
+    def bounded(self, place: ScalarExpr, size: int) -> tuple[ScalarExpr, ScalarExpr]:
         """(place moved inside by the padding mode, its slope); as they are for padding with zeros."""
         one = place.const(1)
         if self.padding == _ZEROS:
@@ -71,7 +71,7 @@ class _Grid:
         slope = e.where(inside, slope, 0)
         return e.minimum(e.where(place > 0, place, 0), limit), slope  # NaN goes to 0
 
-    def corner(self, place: Elem, number: Elem, size: int) -> tuple[Elem, Elem, Elem]:
+    def corner(self, place: ScalarExpr, number: ScalarExpr, size: int) -> tuple[ScalarExpr, ScalarExpr, ScalarExpr]:
         """In one dimension, for corner ``number`` (i64 Elem): (place as a float, weight, slope of the weight)."""
         coordinate = self.unnormalized(place, size)
         step = number.to(self.dtype)
@@ -87,17 +87,17 @@ class _Grid:
         upper = coordinate - base
         return base + step, e.where(number.eq(0), base + 1 - coordinate, upper), e.where(number.eq(0), -slope, slope)
 
-    def table(self, slopes: bool) -> list[Value]:
+    def table(self, slopes: bool) -> list[StridedValue]:
         """[places [N, P, K] of i64, -1 outside; weights [N, P, K]; with ``slopes`` the weight's for each coordinate]."""
         b, dims = self.b, self.dims
         shape = (self.batch, self.places, self.corners)
         coordinates = [b.reshape(self.grid.slice(2, k, 1), (self.batch, self.places, 1)).expand(shape) for k in range(dims)]
         strides = row_major(self.size)
 
-        def body(*values: Elem) -> tuple[Elem, ...]:
+        def body(*values: ScalarExpr) -> tuple[ScalarExpr, ...]:
             number = b.index(2)
-            flat: list[Elem] = []
-            inside: list[Elem] = []
+            flat: list[ScalarExpr] = []
+            inside: list[ScalarExpr] = []
             weights, rates = [], []
             for k, value in enumerate(values):
                 size, divisor = self.size[dims - 1 - k], self.reach**k
@@ -117,13 +117,13 @@ class _Grid:
         types = [TensorType("i64", shape)] + [TensorType(self.dtype, shape)] * (1 + dims * slopes)
         return list(b.pointwise_all(body, coordinates, types))
 
-    def read(self, source: Value, place: Elem, channel: Elem) -> Elem:
+    def read(self, source: StridedValue, place: ScalarExpr, channel: ScalarExpr) -> ScalarExpr:
         """In a body over (batch, ...): the input at ``place``, 0 outside."""
         value = self.b.extract(source, [self.b.index(0), channel, e.maximum(place, 0)]).to(self.dtype)
         return e.where(place < 0, 0, value)
 
     @property
-    def flat(self) -> Value:
+    def flat(self) -> StridedValue:
         """The input as [N, C, places]."""
         count = 1
         for n in self.size:
@@ -131,32 +131,32 @@ class _Grid:
         return self.b.reshape(self.x, (self.batch, self.channels, count))
 
 
-def _digit(number: Elem, divisor: int, base: int, last: bool) -> Elem:
+def _digit(number: ScalarExpr, divisor: int, base: int, last: bool) -> ScalarExpr:
     number = number if divisor == 1 else number.emitter.emit("arith.divsi", "i64", number, number.const(divisor))
     return number if last else number % base
 
 
-def _product(factors: Sequence[Elem]) -> Elem:
+def _product(factors: Sequence[ScalarExpr]) -> ScalarExpr:
     made = factors[0]
     for factor in factors[1:]:
         made = made * factor
     return made
 
 
-def _cubic(share: Elem, number: Elem) -> tuple[Elem, Elem]:
+def _cubic(share: ScalarExpr, number: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
     """(weight, its slope) of the neighbour ``number`` of four around ``share`` beyond the second."""
     a = -0.75
 
-    def inner(x: Elem) -> Elem:
+    def inner(x: ScalarExpr) -> ScalarExpr:
         return (x * (a + 2) - (a + 3)) * x * x + 1
 
-    def inner_slope(x: Elem) -> Elem:
+    def inner_slope(x: ScalarExpr) -> ScalarExpr:
         return (x * (3 * (a + 2)) - 2 * (a + 3)) * x
 
-    def outer(x: Elem) -> Elem:
+    def outer(x: ScalarExpr) -> ScalarExpr:
         return ((x * a - 5 * a) * x + 8 * a) * x - 4 * a
 
-    def outer_slope(x: Elem) -> Elem:
+    def outer_slope(x: ScalarExpr) -> ScalarExpr:
         return (x * (3 * a) - 10 * a) * x + 8 * a
 
     left = number < 2
@@ -168,7 +168,9 @@ def _cubic(share: Elem, number: Elem) -> tuple[Elem, Elem]:
 
 
 @lowering("aten::grid_sampler_2d aten::grid_sampler_3d", FLOATS, "grid_sampler", _SAMPLED)
-def _grid_sampler(b: Builder, input: Value, grid: Value, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Value:
+def _grid_sampler(
+    b: LinalgBuilder, input: StridedValue, grid: StridedValue, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> StridedValue:
     if not b.result.numel:
         return b.full(0, input.dtype, b.result.shape)
     g = _Grid(b, input, grid, interpolation_mode, padding_mode, align_corners)
@@ -176,8 +178,8 @@ def _grid_sampler(b: Builder, input: Value, grid: Value, interpolation_mode: int
     source, shape = g.flat, (g.batch, g.channels, g.places)
     (made,) = b.generic(
         (*shape, g.corners),
-        [Input(places, [0, 2, 3]), Input(weights, [0, 2, 3])],
-        [Output(g.dtype, shape, range(3), 0)],
+        [LoopInput(places, [0, 2, 3]), LoopInput(weights, [0, 2, 3])],
+        [LoopOutput(g.dtype, shape, range(3), 0)],
         lambda place, w, carried: carried + e.where(place < 0, 0, g.read(source, place, b.index(1)) * w),
         reduced=(3,),
     )
@@ -186,17 +188,17 @@ def _grid_sampler(b: Builder, input: Value, grid: Value, interpolation_mode: int
 
 @lowering("aten::grid_sampler_2d_backward aten::grid_sampler_3d_backward", FLOATS, "grid_sampler_backward", _SAMPLED)
 def _grid_sampler_backward(
-    b: Builder,
-    grad_output: Value,
-    input: Value,
-    grid: Value,
+    b: LinalgBuilder,
+    grad_output: StridedValue,
+    input: StridedValue,
+    grid: StridedValue,
     interpolation_mode: int,
     padding_mode: int,
     align_corners: bool,
     output_mask: list[bool],
-) -> tuple[Value | None, ...]:
+) -> tuple[StridedValue | None, ...]:
     g = _Grid(b, input, grid, interpolation_mode, padding_mode, align_corners)
-    results: list[Value | None] = [None, None]
+    results: list[StridedValue | None] = [None, None]
     if not grad_output.type.numel or not input.type.numel:
         return tuple(None if t is None else b.full(0, t.dtype, t.shape) for t in b.results)
     places, weights, *slopes = g.table(slopes=True)
@@ -211,12 +213,12 @@ def _grid_sampler_backward(
     return tuple(results)
 
 
-def _input_gradient(b: Builder, g: _Grid, grad: Value, places: Value, weights: Value) -> Value:
+def _input_gradient(b: LinalgBuilder, g: _Grid, grad: StridedValue, places: StridedValue, weights: StridedValue) -> StridedValue:
     """Adds grad * weight at each corner; a row of the sum has all channels of an input place."""
     count = g.flat.shape[2]
     shape = (g.batch, g.places, g.corners, g.channels)
 
-    def update(place: Elem, w: Elem, v: Elem) -> Elem:
+    def update(place: ScalarExpr, w: ScalarExpr, v: ScalarExpr) -> ScalarExpr:
         return e.where(place < 0, 0, v.to(g.dtype) * w)
 
     spread = (g.batch, g.places, g.corners, 1)
@@ -232,17 +234,17 @@ def _input_gradient(b: Builder, g: _Grid, grad: Value, places: Value, weights: V
     return b.reshape(b.reshape(made, (g.batch, count, g.channels)).permute((0, 2, 1)), g.x.shape)
 
 
-def _grid_gradient(b: Builder, g: _Grid, grad: Value, places: Value, slope: Value) -> Value:
+def _grid_gradient(b: LinalgBuilder, g: _Grid, grad: StridedValue, places: StridedValue, slope: StridedValue) -> StridedValue:
     """[N, P]: sum over channels and corners of grad * input * slope."""
     source, shape = g.flat, (g.batch, g.places)
 
-    def body(v: Elem, place: Elem, s: Elem, carried: Elem) -> Elem:
+    def body(v: ScalarExpr, place: ScalarExpr, s: ScalarExpr, carried: ScalarExpr) -> ScalarExpr:
         return carried + e.where(place < 0, 0, g.read(source, place, b.index(2)) * v.to(g.dtype) * s)
 
     (made,) = b.generic(
         (*shape, g.channels, g.corners),
-        [Input(grad, [0, 2, 1]), Input(places, [0, 1, 3]), Input(slope, [0, 1, 3])],
-        [Output(g.dtype, shape, range(2), 0)],
+        [LoopInput(grad, [0, 2, 1]), LoopInput(places, [0, 1, 3]), LoopInput(slope, [0, 1, 3])],
+        [LoopOutput(g.dtype, shape, range(2), 0)],
         body,
         reduced=(2, 3),
     )

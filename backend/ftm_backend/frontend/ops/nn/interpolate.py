@@ -11,9 +11,9 @@ import struct
 from collections.abc import Callable, Sequence
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
-from ftm_backend.frontend.building.taps import Taps, pick, resample_dims, transposed
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
+from ftm_backend.frontend.oplib.resampling import Taps, pick, resample_dims, transposed
 
 _LINEAR = {"f64": (1e-10, 1e-11), "f32": (1e-4, 1e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 1e-2)}
 
@@ -149,7 +149,7 @@ def _nearest(dims: int, exact: bool) -> None:
     name = f"aten::{'_upsample_nearest_exact' if exact else 'upsample_nearest'}{dims}d"
 
     @lowering(name, (*FLOATS, "u8"), "interpolate", EXACT)
-    def forward(b: Builder, self: Value, output_size: list[int], **given: float | None) -> Value:
+    def forward(b: LinalgBuilder, self: StridedValue, output_size: list[int], **given: float | None) -> StridedValue:
         outer, size, scales = self.shape[:-dims], self.shape[-dims:], _scales(dims, given)
         if _whole_multiples(size, output_size, scales, exact):
             split = b.reshape(self, _split(outer, size, size)).expand(_split(outer, size, output_size))
@@ -158,8 +158,10 @@ def _nearest(dims: int, exact: bool) -> None:
         return pick(b, self, [None, None, *places])
 
     @lowering(f"{name}_backward", (*FLOATS, "u8"), "interpolate_backward", SUMS)
-    def backward(b: Builder, grad_output: Value, output_size: list[int], input_size: list[int], **given: float | None) -> Value:
-        from ftm_backend.frontend.building.reduce import reduce
+    def backward(
+        b: LinalgBuilder, grad_output: StridedValue, output_size: list[int], input_size: list[int], **given: float | None
+    ) -> StridedValue:
+        from ftm_backend.frontend.oplib.reductions import reduce
 
         outer, size, scales = input_size[:-dims], input_size[-dims:], _scales(dims, given)
         dtype = compute_dtype(grad_output.dtype)
@@ -178,14 +180,19 @@ def _weighted(name: str, dims: int, table: Callable[..., Taps]) -> None:
         return [table(n, m, align, s, _rounding(dtype)) for n, m, s in zip(size, out, _scales(dims, given), strict=True)]
 
     @lowering(f"aten::{name}", FLOATS, "interpolate", _LINEAR)
-    def forward(b: Builder, self: Value, output_size: list[int], align_corners: bool, **given: float | None) -> Value:
+    def forward(b: LinalgBuilder, self: StridedValue, output_size: list[int], align_corners: bool, **given: float | None) -> StridedValue:
         made = tables(self.shape[-dims:], output_size, align_corners, given, self.dtype)
         return b.cast(resample_dims(b, self, made, compute_dtype(self.dtype)), self.dtype)
 
     @lowering(f"aten::{name}_backward", FLOATS, "interpolate_backward", _LINEAR)
     def backward(
-        b: Builder, grad_output: Value, output_size: list[int], input_size: list[int], align_corners: bool, **given: float | None
-    ) -> Value:
+        b: LinalgBuilder,
+        grad_output: StridedValue,
+        output_size: list[int],
+        input_size: list[int],
+        align_corners: bool,
+        **given: float | None,
+    ) -> StridedValue:
         size, dtype = input_size[-dims:], grad_output.dtype
         made = tables(size, output_size, align_corners, given, dtype)
         turned = [transposed(t, n) for t, n in zip(made, size, strict=True)]

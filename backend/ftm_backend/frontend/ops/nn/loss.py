@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.demands import checked
-from ftm_backend.frontend.building.places import inside
-from ftm_backend.frontend.building.record import SUMS, lowering
-from ftm_backend.frontend.building.recording import Indices, recorded
-from ftm_backend.frontend.building.reduce import reduce
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.trace import TensorType
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.index_scatter import inside
+from ftm_backend.frontend.oplib.op_record import SUMS, lowering
+from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
+from ftm_backend.frontend.oplib.value_preconditions import checked
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.ir.trace.trace import TensorType
 
 recorded("aten::binary_cross_entropy", may_fail=True, tried=("mixed",))
-recorded("aten::nll_loss_forward aten::nll_loss2d_forward", indices=Indices(1, "classes"), tried=("mixed_reals", "integers"))
+recorded("aten::nll_loss_forward aten::nll_loss2d_forward", indices=IndexArguments(1, "classes"), tried=("mixed_reals", "integers"))
 
 NONE, MEAN, SUM = 0, 1, 2
 """PyTorch's numbers of the reductions of a loss."""
 
 
-def _rows(b: Builder, x: Value, target: Value) -> tuple[Value, Value, int]:
+def _rows(b: LinalgBuilder, x: StridedValue, target: StridedValue) -> tuple[StridedValue, StridedValue, int]:
     """Class scores as [N, C, P], targets as [N, 1, P], and C; P counts the places of a spatial loss."""
     batch = 1 if x.rank == 1 else x.shape[0]
     classes = x.shape[0 if x.rank == 1 else 1]
@@ -30,28 +30,30 @@ def _rows(b: Builder, x: Value, target: Value) -> tuple[Value, Value, int]:
     return b.reshape(x, (batch, classes, places)), b.reshape(target, (batch, 1, places)), classes
 
 
-def _weights(b: Builder, weight: Value | None, classes: int) -> list[Value]:
+def _weights(b: LinalgBuilder, weight: StridedValue | None, classes: int) -> list[StridedValue]:
     return [] if weight is None else [b.reshape(weight, (1, classes, 1))]
 
 
 @lowering("aten::nll_loss_forward aten::nll_loss2d_forward", FLOATS + ("i64",), "nll_loss", SUMS)
-def _nll_loss(b: Builder, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int) -> tuple[Value, Value]:
+def _nll_loss(
+    b: LinalgBuilder, self: StridedValue, target: StridedValue, weight: StridedValue | None, reduction: int, ignore_index: int
+) -> tuple[StridedValue, StridedValue]:
     """Gathers the target's scores, so that a target that is no class is a fault, as it is an error on the CPU."""
     x, t, classes = _rows(b, self, target)
     dtype = compute_dtype(self.dtype)
     scores, per_row = x, TensorType(dtype, t.shape)
     weights = None if weight is None else weight
 
-    def counted(label: Elem, value: Elem) -> Elem:
+    def counted(label: ScalarExpr, value: ScalarExpr) -> ScalarExpr:
         return e.where(label.ne(ignore_index), value, 0)
 
-    def place(label: Elem) -> Elem:
+    def place(label: ScalarExpr) -> ScalarExpr:
         return inside(counted(label, label), classes)
 
-    def share(label: Elem) -> Elem:
+    def share(label: ScalarExpr) -> ScalarExpr:
         return b.constant(1, dtype) if weights is None else b.extract(weights, [place(label)]).to(dtype)
 
-    def score(label: Elem) -> Elem:
+    def score(label: ScalarExpr) -> ScalarExpr:
         value = -b.extract(scores, [b.index(0), place(label), b.index(2)]).to(dtype)
         return counted(label, value if weights is None else value * share(label))
 
@@ -70,15 +72,22 @@ def _nll_loss(b: Builder, self: Value, target: Value, weight: Value | None, redu
 
 @lowering("aten::nll_loss_backward aten::nll_loss2d_backward", FLOATS + ("i64",), "nll_loss_backward", SUMS)
 def _nll_loss_backward(
-    b: Builder, grad_output: Value, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int, total_weight: Value
-) -> Value:
+    b: LinalgBuilder,
+    grad_output: StridedValue,
+    self: StridedValue,
+    target: StridedValue,
+    weight: StridedValue | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: StridedValue,
+) -> StridedValue:
     x, t, classes = _rows(b, self, target)
     dtype = compute_dtype(self.dtype)
     scale = _weights(b, weight, classes)
     grad = b.reshape(grad_output, t.shape if reduction == NONE else (1, 1, 1))
     total = [b.reshape(total_weight, (1, 1, 1))] if reduction == MEAN else []
 
-    def body(label: Elem, g: Elem, *rest: Elem) -> Elem:
+    def body(label: ScalarExpr, g: ScalarExpr, *rest: ScalarExpr) -> ScalarExpr:
         value = -g.to(dtype)
         if total:
             value = value / rest[0].to(dtype)
@@ -91,21 +100,23 @@ def _nll_loss_backward(
     return b.reshape(made, self.shape)
 
 
-def _loss(names: str, family: str, element: Callable[..., Elem], demand: Callable[[Elem], Elem] | None = None) -> None:
+def _loss(names: str, family: str, element: Callable[..., ScalarExpr], demand: Callable[[ScalarExpr], ScalarExpr] | None = None) -> None:
     """A loss that is ``element(input, target, extra arguments)`` and then its reduction; ``demand``: of elements of both."""
 
     @lowering(names, FLOATS, family, SUMS)
-    def lower(b: Builder, self: Value, target: Value, reduction: int, weight: Value | None = None, **extra: object) -> Value:
+    def lower(
+        b: LinalgBuilder, self: StridedValue, target: StridedValue, reduction: int, weight: StridedValue | None = None, **extra: object
+    ) -> StridedValue:
         dtype = compute_dtype(self.dtype)
         shape = b.result.shape if reduction == NONE else _broadcast(self.shape, target.shape)
         values = [self.expand(shape), target.expand(shape), *([] if weight is None else [weight.expand(shape)])]
         checks = [checked(b, value, demand) for value in (self, target)] if demand is not None else []
 
-        def loss(x: Elem, t: Elem, *w: Elem) -> Elem:
+        def loss(x: ScalarExpr, t: ScalarExpr, *w: ScalarExpr) -> ScalarExpr:
             value = element(x.to(dtype), t.to(dtype), **extra)
             return value * w[0].to(dtype) if w else value
 
-        def with_checks(value: Elem, zeros: Sequence[Elem]) -> Elem:
+        def with_checks(value: ScalarExpr, zeros: Sequence[ScalarExpr]) -> ScalarExpr:
             return sum((zero.to(dtype) for zero in zeros), start=value)
 
         if reduction == NONE:
@@ -119,18 +130,24 @@ def _loss(names: str, family: str, element: Callable[..., Elem], demand: Callabl
         return b.pointwise(lambda s, *zeros: (with_checks(s, zeros) / divisor).to(b.result.dtype), [total, *checks], b.result)
 
 
-def _loss_backward(names: str, family: str, element: Callable[..., Elem]) -> None:
+def _loss_backward(names: str, family: str, element: Callable[..., ScalarExpr]) -> None:
     """The gradient ``element(input, target, extra)`` of such a loss, scaled."""
 
     @lowering(names, FLOATS, family, SUMS)
     def lower(
-        b: Builder, grad_output: Value, self: Value, target: Value, reduction: int, weight: Value | None = None, **extra: object
-    ) -> Value:
+        b: LinalgBuilder,
+        grad_output: StridedValue,
+        self: StridedValue,
+        target: StridedValue,
+        reduction: int,
+        weight: StridedValue | None = None,
+        **extra: object,
+    ) -> StridedValue:
         dtype = compute_dtype(self.dtype)
         count = self.type.numel
         values = [self, target, grad_output, *([] if weight is None else [weight])]
 
-        def body(x: Elem, t: Elem, g: Elem, *w: Elem) -> Elem:
+        def body(x: ScalarExpr, t: ScalarExpr, g: ScalarExpr, *w: ScalarExpr) -> ScalarExpr:
             value = element(x.to(dtype), t.to(dtype), **extra) * g.to(dtype)
             if w:
                 value = value * w[0].to(dtype)
@@ -147,34 +164,34 @@ def _broadcast(a: tuple[int, ...], c: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(m if n == 1 else n for n, m in zip(a, c, strict=True))
 
 
-def _smooth_l1(x: Elem, t: Elem, beta: float) -> Elem:
+def _smooth_l1(x: ScalarExpr, t: ScalarExpr, beta: float) -> ScalarExpr:
     distance = abs(x - t)
     return distance if beta == 0 else e.where(distance < beta, distance * distance * 0.5 / beta, distance - 0.5 * beta)
 
 
-def _smooth_l1_backward(x: Elem, t: Elem, beta: float) -> Elem:
+def _smooth_l1_backward(x: ScalarExpr, t: ScalarExpr, beta: float) -> ScalarExpr:
     d = x - t
     sign = (d > 0).to(d.dtype) - (d < 0).to(d.dtype)
     return sign if beta == 0 else e.where(abs(d) < beta, d / beta, sign)
 
 
-def _huber(x: Elem, t: Elem, delta: float) -> Elem:
+def _huber(x: ScalarExpr, t: ScalarExpr, delta: float) -> ScalarExpr:
     distance = abs(x - t)
     return e.where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
 
 
-def _huber_backward(x: Elem, t: Elem, delta: float) -> Elem:
+def _huber_backward(x: ScalarExpr, t: ScalarExpr, delta: float) -> ScalarExpr:
     d = x - t
     return e.minimum(e.maximum(d, -delta), delta)
 
 
-def _bce(x: Elem, t: Elem) -> Elem:
+def _bce(x: ScalarExpr, t: ScalarExpr) -> ScalarExpr:
     no = e.maximum(e.log1p(-x), -100)
     yes = e.maximum(e.log(x), -100)
     return (t - 1) * no - t * yes
 
 
-def _bce_backward(x: Elem, t: Elem) -> Elem:
+def _bce_backward(x: ScalarExpr, t: ScalarExpr) -> ScalarExpr:
     return (x - t) / e.maximum((x.const(1) - x) * x, 1e-12)
 
 
@@ -189,11 +206,13 @@ _loss_backward("aten::binary_cross_entropy_backward", "probability_loss_backward
 
 
 @lowering("aten::binary_cross_entropy_with_logits", FLOATS, "logits_loss", SUMS)
-def _bce_with_logits(b: Builder, self: Value, target: Value, weight: Value | None, pos_weight: Value | None, reduction: int) -> Value:
+def _bce_with_logits(
+    b: LinalgBuilder, self: StridedValue, target: StridedValue, weight: StridedValue | None, pos_weight: StridedValue | None, reduction: int
+) -> StridedValue:
     dtype = compute_dtype(self.dtype)
     values = [self, target, *(v.expand(self.shape) for v in (weight, pos_weight) if v is not None)]
 
-    def loss(x: Elem, t: Elem, *rest: Elem) -> Elem:
+    def loss(x: ScalarExpr, t: ScalarExpr, *rest: ScalarExpr) -> ScalarExpr:
         x, t = x.to(dtype), t.to(dtype)
         log_sigmoid = e.minimum(x, 0) - e.log1p(e.exp(-abs(x)))
         factor = b.constant(1, dtype) if pos_weight is None else (rest[-1].to(dtype) - 1) * t + 1

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.places import inside
-from ftm_backend.frontend.building.record import SUMS, lowering
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.building.reduce import reduce
-from ftm_backend.frontend.elements import Elem, Number
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.index_scatter import inside
+from ftm_backend.frontend.oplib.op_record import SUMS, lowering
+from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.ops.nn.loss import MEAN, NONE
-from ftm_backend.frontend.trace import TensorType
+from ftm_backend.frontend.scalar_math import Number, ScalarExpr
+from ftm_backend.ir.trace.trace import TensorType
 
 recorded("aten::multi_margin_loss aten::multilabel_margin_loss_forward", may_fail=True, asks_cpu="one_sample")
 recorded("aten::multi_margin_loss_backward aten::multilabel_margin_loss_backward", may_fail=True)
 
 
-def _rows(b: Builder, x: Value) -> Value:
+def _rows(b: LinalgBuilder, x: StridedValue) -> StridedValue:
     """Scores as [N, C]."""
     classes = x.shape[-1] if x.rank else 1
     return b.reshape(x, (x.type.numel // max(1, classes), classes))
 
 
-def _finished(b: Builder, losses: Value, reduction: int) -> Value:
+def _finished(b: LinalgBuilder, losses: StridedValue, reduction: int) -> StridedValue:
     """[N, 1] losses as the op returns them."""
     if reduction == NONE:
         return b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
@@ -34,7 +34,7 @@ def _finished(b: Builder, losses: Value, reduction: int) -> Value:
     return b.pointwise(lambda s: (s / count).to(b.result.dtype), [total], b.result)
 
 
-def _incoming(b: Builder, grad: Value, rows: int, reduction: int) -> Value:
+def _incoming(b: LinalgBuilder, grad: StridedValue, rows: int, reduction: int) -> StridedValue:
     """The gradient of each row as [N, 1] or [1, 1]."""
     return b.reshape(grad, (rows, 1) if reduction == NONE else (1, 1))
 
@@ -43,14 +43,14 @@ def _incoming(b: Builder, grad: Value, rows: int, reduction: int) -> Value:
 
 
 def _margins(
-    b: Builder, x: Value, target: Value, weight: Value | None, margin: Number, dtype: str
-) -> tuple[list[Value], Callable[..., tuple[Elem, Elem | None, Elem]]]:
+    b: LinalgBuilder, x: StridedValue, target: StridedValue, weight: StridedValue | None, margin: Number, dtype: str
+) -> tuple[list[StridedValue], Callable[..., tuple[ScalarExpr, ScalarExpr | None, ScalarExpr]]]:
     """(operands, from their Elems to (distance to the margin, row's weight, whether this is the right class))."""
     scores = x
     labels = b.reshape(target, (x.shape[0], 1))
     limit = b.inline(margin, dtype)
 
-    def place(label: Elem) -> Elem:
+    def place(label: ScalarExpr) -> ScalarExpr:
         return inside(label, x.shape[1])
 
     right = b.pointwise(lambda t: b.extract(scores, [b.index(0), place(t)]).to(dtype), [labels], TensorType(dtype, labels.shape))
@@ -58,7 +58,7 @@ def _margins(
     if weight is not None:
         operands.append(b.pointwise(lambda t: b.extract(weight, [place(t)]).to(dtype), [labels], right.type))
 
-    def split(v: Elem, label: Elem, best: Elem, *scale: Elem) -> tuple[Elem, Elem | None, Elem]:
+    def split(v: ScalarExpr, label: ScalarExpr, best: ScalarExpr, *scale: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr | None, ScalarExpr]:
         distance = limit - best + v.to(dtype)
         factor = scale[0] if scale else None
         return distance, factor, label.to("i64").eq(b.index(1))
@@ -68,13 +68,19 @@ def _margins(
 
 @lowering("aten::multi_margin_loss", FLOATS + ("i64",), "margin_loss", SUMS)
 def _multi_margin(
-    b: Builder, self: Value, target: Value, p: Number = 1, margin: Number = 1, weight: Value | None = None, reduction: int = 1
-) -> Value:
+    b: LinalgBuilder,
+    self: StridedValue,
+    target: StridedValue,
+    p: Number = 1,
+    margin: Number = 1,
+    weight: StridedValue | None = None,
+    reduction: int = 1,
+) -> StridedValue:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
     power = b.inline(p, dtype)
     operands, split = _margins(b, x, target, weight, margin, dtype)
 
-    def loss(*values: Elem) -> Elem:
+    def loss(*values: ScalarExpr) -> ScalarExpr:
         distance, factor, is_right = split(*values)
         value = e.where(power.eq(1), distance, distance * distance)
         value = value if factor is None else value * factor
@@ -86,15 +92,22 @@ def _multi_margin(
 
 @lowering("aten::multi_margin_loss_backward", FLOATS + ("i64",), "margin_loss_backward", SUMS)
 def _multi_margin_backward(
-    b: Builder, grad_output: Value, self: Value, target: Value, p: Number, margin: Number, weight: Value | None = None, reduction: int = 1
-) -> Value:
+    b: LinalgBuilder,
+    grad_output: StridedValue,
+    self: StridedValue,
+    target: StridedValue,
+    p: Number,
+    margin: Number,
+    weight: StridedValue | None = None,
+    reduction: int = 1,
+) -> StridedValue:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
     rows, classes = x.shape
     power = b.inline(p, dtype)
     operands, split = _margins(b, x, target, weight, margin, dtype)
     count = classes * (rows if reduction == MEAN else 1)
 
-    def slope(*values: Elem) -> Elem:
+    def slope(*values: ScalarExpr) -> ScalarExpr:
         distance, factor, is_right = split(*values)
         value = e.where(power.eq(1), distance.const(1), distance * 2)
         value = value if factor is None else value * factor
@@ -104,7 +117,7 @@ def _multi_margin_backward(
     slopes = b.pointwise(slope, whole, TensorType(dtype, x.shape))
     total = reduce(b, "sum", [slopes], [1], dtype)
 
-    def body(s: Elem, t: Elem, label: Elem, g: Elem) -> Elem:
+    def body(s: ScalarExpr, t: ScalarExpr, label: ScalarExpr, g: ScalarExpr) -> ScalarExpr:
         return (e.where(label.to("i64").eq(b.index(1)), -t, s) * g.to(dtype)).to(self.dtype)
 
     made = b.pointwise(
@@ -116,7 +129,7 @@ def _multi_margin_backward(
 # --- several right classes --------------------------------------------------------------------------------
 
 
-def _right_classes(b: Builder, target: Value) -> tuple[Value, Value]:
+def _right_classes(b: LinalgBuilder, target: StridedValue) -> tuple[StridedValue, StridedValue]:
     """(targets [N, T] with those behind the first negative one as -1, [N, C] of bool: whether a class is named)."""
     rows, count = target.shape
     negative = reduce(b, "min", [target], [1], "i64", lambda t: e.where(t < 0, b.index(1), count))
@@ -126,7 +139,7 @@ def _right_classes(b: Builder, target: Value) -> tuple[Value, Value]:
 
 
 @lowering("aten::multilabel_margin_loss_forward", FLOATS + ("i64",), "multilabel_margin_loss", SUMS)
-def _multilabel_margin(b: Builder, self: Value, target: Value, reduction: int) -> tuple[Value, Value]:
+def _multilabel_margin(b: LinalgBuilder, self: StridedValue, target: StridedValue, reduction: int) -> tuple[StridedValue, StridedValue]:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
     rows, classes = x.shape
     if not x.type.numel:
@@ -136,7 +149,7 @@ def _multilabel_margin(b: Builder, self: Value, target: Value, reduction: int) -
     scores = x
     cube = (rows, classes, classes)  # row, named class, other class
 
-    def loss(t: Elem, v: Elem, right: Elem) -> Elem:
+    def loss(t: ScalarExpr, v: ScalarExpr, right: ScalarExpr) -> ScalarExpr:
         best = b.extract(scores, [b.index(0), e.maximum(t, 0)]).to(dtype)
         distance = v.to(dtype) - best + 1
         return e.where((t >= 0) & ~right & (distance > 0), distance, 0)
@@ -150,7 +163,9 @@ def _multilabel_margin(b: Builder, self: Value, target: Value, reduction: int) -
 
 
 @lowering("aten::multilabel_margin_loss_backward", FLOATS + ("i64",), "multilabel_margin_loss_backward", SUMS)
-def _multilabel_margin_backward(b: Builder, grad_output: Value, self: Value, target: Value, reduction: int, is_target: Value) -> Value:
+def _multilabel_margin_backward(
+    b: LinalgBuilder, grad_output: StridedValue, self: StridedValue, target: StridedValue, reduction: int, is_target: StridedValue
+) -> StridedValue:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
     rows, classes = x.shape
     if not x.type.numel:
@@ -159,7 +174,7 @@ def _multilabel_margin_backward(b: Builder, grad_output: Value, self: Value, tar
     scores = x
     count = classes * (rows if reduction == MEAN else 1)
 
-    def active(t: Elem, v: Elem, right: Elem) -> Elem:
+    def active(t: ScalarExpr, v: ScalarExpr, right: ScalarExpr) -> ScalarExpr:
         best = b.extract(scores, [b.index(0), e.maximum(t, 0)]).to(dtype)
         return e.where((t >= 0) & ~right & (v.to(dtype) - best + 1 > 0), best.const(1), 0)
 
@@ -177,7 +192,7 @@ def _multilabel_margin_backward(b: Builder, grad_output: Value, self: Value, tar
         lambda n, t: e.where(t.eq(b.index(1)), n, 0),
     )
 
-    def body(up: Elem, down: Elem, g: Elem) -> Elem:
+    def body(up: ScalarExpr, down: ScalarExpr, g: ScalarExpr) -> ScalarExpr:
         return ((up - down) * (g.to(dtype) / count)).to(self.dtype)
 
     made = b.pointwise(

@@ -6,19 +6,21 @@ import math
 from collections.abc import Sequence
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.norms import moments, normalized, reciprocal_deviation
-from ftm_backend.frontend.building.record import ROWS, lowering
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.building.reduce import reduce
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.trace import TensorType
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.moments import moments, normalized, reciprocal_deviation
+from ftm_backend.frontend.oplib.op_record import ROWS, lowering
+from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.ir.trace.trace import TensorType
 
 recorded("aten::native_layer_norm aten::native_group_norm", tried=("mixed",), asks_cpu="halves", composite="whole")
 recorded("aten::native_group_norm_backward", like=1)
 
 
-def _normalized(b: Builder, x: Value, dims: list[int], weight: Value | None, bias: Value | None, eps: float) -> tuple[Value, ...]:
+def _normalized(
+    b: LinalgBuilder, x: StridedValue, dims: list[int], weight: StridedValue | None, bias: StridedValue | None, eps: float
+) -> tuple[StridedValue, ...]:
     """x normalized over ``dims``, in its own type, with the mean and 1 / deviation of each group.
 
     ``weight`` and ``bias`` broadcast against x, or are None.
@@ -35,8 +37,15 @@ def _normalized(b: Builder, x: Value, dims: list[int], weight: Value | None, bia
 
 
 def _normalized_backward(
-    b: Builder, grad: Value, x: Value, mean: Value, rstd: Value, weight: Value | None, dims: list[int], shared: list[int]
-) -> tuple[Value | None, ...]:
+    b: LinalgBuilder,
+    grad: StridedValue,
+    x: StridedValue,
+    mean: StridedValue,
+    rstd: StridedValue,
+    weight: StridedValue | None,
+    dims: list[int],
+    shared: list[int],
+) -> tuple[StridedValue | None, ...]:
     """The gradients of x, weight and bias of `_normalized`; those that are not asked for are None.
 
     All operands broadcast against x.  ``shared`` are the dimensions along which an element of weight is used.
@@ -44,19 +53,19 @@ def _normalized_backward(
     dtype = compute_dtype(x.dtype)
     scale = [] if weight is None else [weight]
     share = 1 / max(1, math.prod(x.shape[dim] for dim in dims))
-    grads: list[Value | None] = [None, None, None]
+    grads: list[StridedValue | None] = [None, None, None]
 
-    def scaled(g: Elem, w: Sequence[Elem]) -> Elem:
+    def scaled(g: ScalarExpr, w: Sequence[ScalarExpr]) -> ScalarExpr:
         return g.to(dtype) * w[0].to(dtype) if w else g.to(dtype)
 
-    def normal(v: Elem, m: Elem, r: Elem) -> Elem:
+    def normal(v: ScalarExpr, m: ScalarExpr, r: ScalarExpr) -> ScalarExpr:
         return (v.to(dtype) - m.to(dtype)) * r.to(dtype)
 
     if b.results[0] is not None:
         total = reduce(b, "sum", [grad, *scale], dims, dtype, lambda g, *w: scaled(g, w))
         along = reduce(b, "sum", [grad, x, mean, rstd, *scale], dims, dtype, lambda g, v, m, r, *w: scaled(g, w) * normal(v, m, r))
 
-        def body(g: Elem, v: Elem, m: Elem, r: Elem, s: Elem, a: Elem, *w: Elem) -> Elem:
+        def body(g: ScalarExpr, v: ScalarExpr, m: ScalarExpr, r: ScalarExpr, s: ScalarExpr, a: ScalarExpr, *w: ScalarExpr) -> ScalarExpr:
             inner = scaled(g, w) - s * share - normal(v, m, r) * a * share
             return (inner * r.to(dtype)).to(x.dtype)
 
@@ -71,19 +80,19 @@ def _normalized_backward(
     return tuple(grads)
 
 
-def _reshaped(b: Builder, parameter: Value | None, shape: tuple[int, ...]) -> Value | None:
+def _reshaped(b: LinalgBuilder, parameter: StridedValue | None, shape: tuple[int, ...]) -> StridedValue | None:
     return None if parameter is None else b.reshape(parameter, shape)
 
 
-def _rows(x: Value, normalized_shape: list[int]) -> tuple[int, int]:
+def _rows(x: StridedValue, normalized_shape: list[int]) -> tuple[int, int]:
     """The shape of x as [rows, columns] with the normalized dimensions as columns."""
     return math.prod(x.shape[: x.rank - len(normalized_shape)]), math.prod(normalized_shape)
 
 
 @lowering("aten::native_layer_norm", FLOATS, "layer_norm", ROWS)
 def _layer_norm(
-    b: Builder, input: Value, normalized_shape: list[int], weight: Value | None, bias: Value | None, eps: float
-) -> tuple[Value, ...]:
+    b: LinalgBuilder, input: StridedValue, normalized_shape: list[int], weight: StridedValue | None, bias: StridedValue | None, eps: float
+) -> tuple[StridedValue, ...]:
     rows, columns = _rows(input, normalized_shape)
     weight, bias = _reshaped(b, weight, (1, columns)), _reshaped(b, bias, (1, columns))
     return _normalized(b, b.reshape(input, (rows, columns)), [1], weight, bias, eps)
@@ -91,16 +100,16 @@ def _layer_norm(
 
 @lowering("aten::native_layer_norm_backward", FLOATS, "layer_norm_backward", ROWS)
 def _layer_norm_backward(
-    b: Builder,
-    grad_out: Value,
-    input: Value,
+    b: LinalgBuilder,
+    grad_out: StridedValue,
+    input: StridedValue,
     normalized_shape: list[int],
-    mean: Value,
-    rstd: Value,
-    weight: Value | None,
-    bias: Value | None,
+    mean: StridedValue,
+    rstd: StridedValue,
+    weight: StridedValue | None,
+    bias: StridedValue | None,
     output_mask: list[bool],
-) -> tuple[Value | None, ...]:
+) -> tuple[StridedValue | None, ...]:
     rows, columns = _rows(input, normalized_shape)
     grad, x = (b.reshape(value, (rows, columns)) for value in (grad_out, input))
     mean, rstd = (b.reshape(value, (rows, 1)) for value in (mean, rstd))
@@ -109,26 +118,34 @@ def _layer_norm_backward(
 
 @lowering("aten::native_group_norm", FLOATS, "group_norm", ROWS)
 def _group_norm(
-    b: Builder, input: Value, weight: Value | None, bias: Value | None, N: int, C: int, HxW: int, group: int, eps: float
-) -> tuple[Value, ...]:
+    b: LinalgBuilder,
+    input: StridedValue,
+    weight: StridedValue | None,
+    bias: StridedValue | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+) -> tuple[StridedValue, ...]:
     weight, bias = _reshaped(b, weight, (1, group, C // group, 1)), _reshaped(b, bias, (1, group, C // group, 1))
     return _normalized(b, b.reshape(input, (N, group, C // group, HxW)), [2, 3], weight, bias, eps)
 
 
 @lowering("aten::native_group_norm_backward", FLOATS, "group_norm_backward", ROWS)
 def _group_norm_backward(
-    b: Builder,
-    grad_out: Value,
-    input: Value,
-    mean: Value,
-    rstd: Value,
-    weight: Value | None,
+    b: LinalgBuilder,
+    grad_out: StridedValue,
+    input: StridedValue,
+    mean: StridedValue,
+    rstd: StridedValue,
+    weight: StridedValue | None,
     N: int,
     C: int,
     HxW: int,
     group: int,
     output_mask: list[bool],
-) -> tuple[Value | None, ...]:
+) -> tuple[StridedValue | None, ...]:
     grad, x = (b.reshape(value, (N, group, C // group, HxW)) for value in (grad_out, input))
     mean, rstd = (b.reshape(value, (N, group, 1, 1)) for value in (mean, rstd))
     return _normalized_backward(b, grad, x, mean, rstd, _reshaped(b, weight, (1, group, C // group, 1)), [2, 3], [0, 3])

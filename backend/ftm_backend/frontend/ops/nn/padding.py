@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.concatenation import flipped, joined
-from ftm_backend.frontend.building.record import EXACT, lowering
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.building.reduce import sum_of
-from ftm_backend.sizes import greater, never_negative
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.concat import flipped, joined
+from ftm_backend.frontend.oplib.op_record import EXACT, lowering
+from ftm_backend.frontend.oplib.reductions import sum_of
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.symbolic import greater, never_negative
 
 recorded("aten::reflection_pad2d aten::reflection_pad3d aten::replication_pad2d aten::replication_pad3d", like=0)
 recorded(
@@ -68,7 +68,7 @@ def _parts(size: int, before: int, behind: int, border: Border) -> list[_Part]:
     return parts
 
 
-def _padded(b: Builder, x: Value, dim: int, parts: Sequence[_Part]) -> Value:
+def _padded(b: LinalgBuilder, x: StridedValue, dim: int, parts: Sequence[_Part]) -> StridedValue:
     made = []
     for part in parts:
         window = x.slice(dim, part.start, part.length)
@@ -77,7 +77,7 @@ def _padded(b: Builder, x: Value, dim: int, parts: Sequence[_Part]) -> Value:
     return joined(b, made, dim)
 
 
-def _gathered(b: Builder, grad: Value, dim: int, size: int, parts: Sequence[_Part]) -> Value:
+def _gathered(b: LinalgBuilder, grad: StridedValue, dim: int, size: int, parts: Sequence[_Part]) -> StridedValue:
     """The gradient of what was padded: each part is added to the window that it came from."""
     total, begin = None, 0
     for part in parts:
@@ -102,7 +102,7 @@ def _border(kind: str, border: Border, dims: int) -> None:
         return [(rank - 1 - k, _parts(shape[rank - 1 - k], padding[2 * k], padding[2 * k + 1], border)) for k in range(dims)]
 
     @lowering(f"aten::{kind}_pad{dims}d", (*NUMBERS, "i1"), "border", EXACT)
-    def forward(b: Builder, self: Value, padding: list[int]) -> Value:
+    def forward(b: LinalgBuilder, self: StridedValue, padding: list[int]) -> StridedValue:
         if not b.result.numel:
             return b.full(0, self.dtype, b.result.shape)
         made = self
@@ -111,7 +111,7 @@ def _border(kind: str, border: Border, dims: int) -> None:
         return made
 
     @lowering(f"aten::{kind}_pad{dims}d_backward", FLOATS, "border_backward", _CORNERS)
-    def backward(b: Builder, grad_output: Value, self: Value, padding: list[int]) -> Value:
+    def backward(b: LinalgBuilder, grad_output: StridedValue, self: StridedValue, padding: list[int]) -> StridedValue:
         if not grad_output.type.numel or not self.type.numel:
             return b.full(0, self.dtype, self.shape)
         made = b.cast(grad_output, compute_dtype(self.dtype))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Input, Output, Value
-from ftm_backend.frontend.building.places import inside, scatter_rows, typed
-from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
-from ftm_backend.frontend.building.recording import recorded
-from ftm_backend.frontend.building.windows import Window, gather_chosen, gather_windows, positions, windows
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.trace import TensorType
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
+from ftm_backend.frontend.oplib.index_scatter import inside, scatter_rows, typed
+from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.frontend.oplib.sliding_windows import SlidingWindow, gather_chosen, gather_windows, positions, windows
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.ir.trace.trace import TensorType
 
 recorded("aten::fractional_max_pool3d", tried=("always",))
 recorded("aten::max_pool2d_with_indices_backward aten::max_pool3d_with_indices_backward", may_fail=True)
@@ -20,25 +20,25 @@ recorded("aten::max_pool2d_with_indices_backward aten::max_pool3d_with_indices_b
 __all__ = ["average", "average_backward", "first_place", "place_found"]
 
 
-def place_found(value: Elem, best: Elem, place: Elem) -> Elem:
+def place_found(value: ScalarExpr, best: ScalarExpr, place: ScalarExpr) -> ScalarExpr:
     """What to take the minimum of to find the place of ``best`` as PyTorch does: the first, but the last NaN."""
     hit = e.where(value.eq(best), place, e.highest(place.dtype))
     return e.where(e.isnan(value), place * -1 - 1, hit) if value.is_float else hit
 
 
-def first_place(b: Builder, found: Value) -> Value:
+def first_place(b: LinalgBuilder, found: StridedValue) -> StridedValue:
     """The place that such a minimum means."""
     return b.pointwise(lambda p: e.where(p < 0, p * -1 - 1, p), [found], found.type)
 
 
-def maximum_of_windows(b: Builder, x: Value, w: Window) -> tuple[Value, Value]:
+def maximum_of_windows(b: LinalgBuilder, x: StridedValue, w: SlidingWindow) -> tuple[StridedValue, StridedValue]:
     """(maxima, their places) of shape [planes, windows...], places in a type that takes little memory: a gradient reads them repeatedly."""
     w, dtype = w.trimmed(), w.counted
     padded, index, shape = windows(b, x, w, e.lowest(x.dtype)), w.index(b), (w.planes, *w.out)
     (values,) = b.generic(
         w.loops,
-        [Input(padded, index)],
-        [Output(x.dtype, shape, w.kept, e.lowest(x.dtype))],
+        [LoopInput(padded, index)],
+        [LoopOutput(x.dtype, shape, w.kept, e.lowest(x.dtype))],
         lambda v, best: e.maximum(best, v),
         reduced=w.inner,
     )
@@ -46,21 +46,21 @@ def maximum_of_windows(b: Builder, x: Value, w: Window) -> tuple[Value, Value]:
     places = b.pad(positions(b, w.size, dtype=dtype), w.padding, w.high, far)  # the border is never chosen
     (found,) = b.generic(
         w.loops,
-        [Input(padded, index), Input(places, index[1:]), Input(values, w.kept)],
-        [Output(dtype, shape, w.kept, far)],
+        [LoopInput(padded, index), LoopInput(places, index[1:]), LoopInput(values, w.kept)],
+        [LoopOutput(dtype, shape, w.kept, far)],
         lambda v, place, best, first: e.minimum(first, place_found(v, best, place)),
         reduced=w.inner,
     )
     return values, first_place(b, found) if x.dtype in FLOATS else found
 
 
-def average(b: Builder, x: Value, w: Window, include_pad: bool, override: int | None) -> Value:
+def average(b: LinalgBuilder, x: StridedValue, w: SlidingWindow, include_pad: bool, override: int | None) -> StridedValue:
     """Means of windows, of the op's result type."""
     dtype, read = compute_dtype(x.dtype), w.trimmed()
     (total,) = b.generic(
         read.loops,
-        [Input(windows(b, x, read, 0), read.index(b))],
-        [Output(dtype, (w.planes, *w.out), w.kept, 0)],
+        [LoopInput(windows(b, x, read, 0), read.index(b))],
+        [LoopOutput(dtype, (w.planes, *w.out), w.kept, 0)],
         lambda v, carried: carried + v.to(dtype),
         reduced=w.inner,
     )
@@ -68,7 +68,9 @@ def average(b: Builder, x: Value, w: Window, include_pad: bool, override: int | 
     return b.cast(b.reshape(mean, b.result.shape), b.result.dtype)
 
 
-def average_backward(b: Builder, grad_output: Value, x: Value, w: Window, include_pad: bool, override: int | None) -> Value:
+def average_backward(
+    b: LinalgBuilder, grad_output: StridedValue, x: StridedValue, w: SlidingWindow, include_pad: bool, override: int | None
+) -> StridedValue:
     """Its gradient."""
     dtype = compute_dtype(x.dtype)
     grad = b.reshape(grad_output, (w.planes, *w.out))
@@ -77,7 +79,7 @@ def average_backward(b: Builder, grad_output: Value, x: Value, w: Window, includ
     return b.cast(b.reshape(made, x.shape), x.dtype)
 
 
-def _divisors(w: Window, include_pad: bool, override: int | None) -> list[list[int]] | int:
+def _divisors(w: SlidingWindow, include_pad: bool, override: int | None) -> list[list[int]] | int:
     """What average pooling divides by: one number, or the extent of each window in each dimension."""
     if override is not None:
         return override
@@ -97,14 +99,14 @@ def _divisors(w: Window, include_pad: bool, override: int | None) -> list[list[i
     return extents
 
 
-def _divided(b: Builder, x: Value, divisors: list[list[int]] | int, dtype: str) -> Value:
+def _divided(b: LinalgBuilder, x: StridedValue, divisors: list[list[int]] | int, dtype: str) -> StridedValue:
     """x[planes, windows...] divided by the extents of its windows."""
     type_ = TensorType(dtype, x.shape)
     if isinstance(divisors, int):
         return b.pointwise(lambda v: v.to(dtype) / divisors, [x], type_)
     rows = [b.reshape(b.numbers(row, dtype), (len(row), *[1] * (len(divisors) - 1 - k))) for k, row in enumerate(divisors)]
 
-    def body(v: Elem, count: Elem, *rest: Elem) -> Elem:
+    def body(v: ScalarExpr, count: ScalarExpr, *rest: ScalarExpr) -> ScalarExpr:
         for extent in rest:
             count = count * extent
         return v.to(dtype) / count
@@ -112,7 +114,7 @@ def _divided(b: Builder, x: Value, divisors: list[list[int]] | int, dtype: str) 
     return b.pointwise(body, [x, *rows], type_)
 
 
-def _scattered(b: Builder, grad: Value, places: Value, w: Window, dtype: str) -> Value:
+def _scattered(b: LinalgBuilder, grad: StridedValue, places: StridedValue, w: SlidingWindow, dtype: str) -> StridedValue:
     """Each gradient at its place of the plane: for places of which nobody knows that they lie in their windows."""
     extent = math.prod(w.size)
     count = grad.type.numel
@@ -126,9 +128,15 @@ def _scattered(b: Builder, grad: Value, places: Value, w: Window, dtype: str) ->
 def _records(dims: int) -> None:
     @lowering(f"aten::max_pool{dims}d_with_indices", FLOATS + INTS, "max_pool", EXACT)
     def max_pool(
-        b: Builder, self: Value, kernel_size: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool
-    ) -> tuple[Value, Value]:
-        w = Window(dims, self.shape, b.result.shape, kernel_size, stride, padding, dilation)
+        b: LinalgBuilder,
+        self: StridedValue,
+        kernel_size: list[int],
+        stride: list[int],
+        padding: list[int],
+        dilation: list[int],
+        ceil_mode: bool,
+    ) -> tuple[StridedValue, StridedValue]:
+        w = SlidingWindow(dims, self.shape, b.result.shape, kernel_size, stride, padding, dilation)
         values, places = maximum_of_windows(b, self, w)
         chosen = b.cast(places, "i64")
         b.pooled[chosen.base] = w, places
@@ -136,17 +144,17 @@ def _records(dims: int) -> None:
 
     @lowering(f"aten::max_pool{dims}d_with_indices_backward", (*FLOATS, "i64"), "max_pool_backward", SUMS)
     def max_pool_backward(
-        b: Builder,
-        grad_output: Value,
-        self: Value,
+        b: LinalgBuilder,
+        grad_output: StridedValue,
+        self: StridedValue,
         kernel_size: list[int],
         stride: list[int],
         padding: list[int],
         dilation: list[int],
         ceil_mode: bool,
-        indices: Value,
-    ) -> Value:
-        w = Window(dims, self.shape, grad_output.shape, kernel_size, stride, padding, dilation)
+        indices: StridedValue,
+    ) -> StridedValue:
+        w = SlidingWindow(dims, self.shape, grad_output.shape, kernel_size, stride, padding, dilation)
         dtype, shape = compute_dtype(self.dtype), (w.planes, *w.out)
         grad = b.reshape(grad_output, shape)
         windows, places = b.pooled.get(indices.base, (None, None))
@@ -158,31 +166,31 @@ def _records(dims: int) -> None:
 
     @lowering(f"aten::avg_pool{dims}d", FLOATS + ("i64",), "avg_pool", SUMS)
     def avg_pool(
-        b: Builder,
-        self: Value,
+        b: LinalgBuilder,
+        self: StridedValue,
         kernel_size: list[int],
         stride: list[int],
         padding: list[int],
         ceil_mode: bool,
         count_include_pad: bool,
         divisor_override: int | None,
-    ) -> Value:
-        w = Window(dims, self.shape, b.result.shape, kernel_size, stride, padding, [1])
+    ) -> StridedValue:
+        w = SlidingWindow(dims, self.shape, b.result.shape, kernel_size, stride, padding, [1])
         return average(b, self, w, count_include_pad, divisor_override)
 
     @lowering(f"aten::avg_pool{dims}d_backward", FLOATS, "avg_pool_backward", SUMS)
     def avg_pool_backward(
-        b: Builder,
-        grad_output: Value,
-        self: Value,
+        b: LinalgBuilder,
+        grad_output: StridedValue,
+        self: StridedValue,
         kernel_size: list[int],
         stride: list[int],
         padding: list[int],
         ceil_mode: bool,
         count_include_pad: bool,
         divisor_override: int | None,
-    ) -> Value:
-        w = Window(dims, self.shape, grad_output.shape, kernel_size, stride, padding, [1])
+    ) -> StridedValue:
+        w = SlidingWindow(dims, self.shape, grad_output.shape, kernel_size, stride, padding, [1])
         return average_backward(b, grad_output, self, w, count_include_pad, divisor_override)
 
 

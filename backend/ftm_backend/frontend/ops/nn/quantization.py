@@ -4,25 +4,25 @@ can hold in training (fake quantization), as `torchao` and quantization-aware tr
 from __future__ import annotations
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.product import product
-from ftm_backend.frontend.building.record import EXACT, PRODUCTS, lowering
-from ftm_backend.frontend.building.reduce import reduce
-from ftm_backend.frontend.elements import Elem, Number
-from ftm_backend.frontend.trace import TensorType
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.matmul import product
+from ftm_backend.frontend.oplib.op_record import EXACT, PRODUCTS, lowering
+from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.scalar_math import Number, ScalarExpr
+from ftm_backend.ir.trace.trace import TensorType
 
 _TENSORS = ("f32", "f16", "bf16", "i32", "i64", "u8", "i1")
 """Values, and what tells how they are quantized: scales, zero points, whether at all."""
 
 
 @lowering("aten::_int_mm", ("i8", "u8"), "int_mm", EXACT)
-def _int_mm(b: Builder, self: Value, mat2: Value) -> Value:
+def _int_mm(b: LinalgBuilder, self: StridedValue, mat2: StridedValue) -> StridedValue:
     return product(b, b.cast(self, "i32"), b.cast(mat2, "i32"))
 
 
 @lowering("aten::_weight_int8pack_mm", (*FLOATS, "i8"), "weight_int8", PRODUCTS)
-def _weight_int8pack_mm(b: Builder, self: Value, mat2: Value, scales: Value) -> Value:
+def _weight_int8pack_mm(b: LinalgBuilder, self: StridedValue, mat2: StridedValue, scales: StridedValue) -> StridedValue:
     """self[M, K] . mat2[N, K] transposed, each column scaled."""
     dtype = compute_dtype(self.dtype)
     made = product(b, b.cast(self, dtype), b.cast(mat2, dtype).transpose(0, 1))
@@ -30,14 +30,20 @@ def _weight_int8pack_mm(b: Builder, self: Value, mat2: Value, scales: Value) -> 
 
 
 def _rounded(
-    b: Builder, x: Value, scale: Value | Number, zero_point: Value | Number, quant_min: int, quant_max: int, enabled: Value | None = None
-) -> tuple[Value, Value]:
+    b: LinalgBuilder,
+    x: StridedValue,
+    scale: StridedValue | Number,
+    zero_point: StridedValue | Number,
+    quant_min: int,
+    quant_max: int,
+    enabled: StridedValue | None = None,
+) -> tuple[StridedValue, StridedValue]:
     """(x rounded to the numbers that the integers in range stand for, whether it was in their range)"""
-    parameters = {k: v for k, v in (("scale", scale), ("zero", zero_point), ("on", enabled)) if isinstance(v, Value)}
+    parameters = {k: v for k, v in (("scale", scale), ("zero", zero_point), ("on", enabled)) if isinstance(v, StridedValue)}
 
-    numbers = {k: b.inline(v, "f32") for k, v in (("scale", scale), ("zero", zero_point)) if not isinstance(v, Value)}
+    numbers = {k: b.inline(v, "f32") for k, v in (("scale", scale), ("zero", zero_point)) if not isinstance(v, StridedValue)}
 
-    def body(value: Elem, *given: Elem) -> tuple[Elem, Elem]:
+    def body(value: ScalarExpr, *given: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
         found = dict(zip(parameters, given, strict=True))
         wide = value.to("f32")
         step, zero = (found[k].to("f32") if k in found else numbers[k] for k in ("scale", "zero"))
@@ -55,21 +61,29 @@ def _rounded(
 
 
 @lowering("aten::fake_quantize_per_tensor_affine_cachemask", _TENSORS, "fake_quantize", EXACT)
-def _per_tensor(b: Builder, self: Value, scale: float, zero_point: int, quant_min: int, quant_max: int) -> tuple[Value, Value]:
+def _per_tensor(
+    b: LinalgBuilder, self: StridedValue, scale: float, zero_point: int, quant_min: int, quant_max: int
+) -> tuple[StridedValue, StridedValue]:
     return _rounded(b, self, scale, zero_point, quant_min, quant_max)
 
 
 @lowering("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", _TENSORS, "fake_quantize", EXACT)
 def _by_tensors(
-    b: Builder, self: Value, scale: Value, zero_point: Value, fake_quant_enabled: Value, quant_min: int, quant_max: int
-) -> tuple[Value, Value]:
+    b: LinalgBuilder,
+    self: StridedValue,
+    scale: StridedValue,
+    zero_point: StridedValue,
+    fake_quant_enabled: StridedValue,
+    quant_min: int,
+    quant_max: int,
+) -> tuple[StridedValue, StridedValue]:
     return _rounded(b, self, scale, zero_point, quant_min, quant_max, fake_quant_enabled)
 
 
 @lowering("aten::fake_quantize_per_channel_affine_cachemask", _TENSORS, "fake_quantize", EXACT)
 def _per_channel(
-    b: Builder, self: Value, scale: Value, zero_point: Value, axis: int, quant_min: int, quant_max: int
-) -> tuple[Value, Value]:
+    b: LinalgBuilder, self: StridedValue, scale: StridedValue, zero_point: StridedValue, axis: int, quant_min: int, quant_max: int
+) -> tuple[StridedValue, StridedValue]:
     shape = [1] * self.rank
     shape[axis % self.rank] = self.shape[axis % self.rank]
     return _rounded(b, self, b.reshape(scale, shape), b.reshape(zero_point, shape), quant_min, quant_max)
@@ -79,7 +93,7 @@ _LEAST_SCALE = 6.1e-5
 """Of those that an observer chooses: above what f16 stores with fewer bits."""
 
 
-def _chosen(low: Elem, high: Elem, quant_min: int, quant_max: int, symmetric: bool) -> tuple[Elem, Elem]:
+def _chosen(low: ScalarExpr, high: ScalarExpr, quant_min: int, quant_max: int, symmetric: bool) -> tuple[ScalarExpr, ScalarExpr]:
     """(scale f32, zero point i32) of the integers in range for values between two f32: in f64 where PyTorch's CPU does."""
     steps = quant_max - quant_min
     if symmetric:
@@ -108,21 +122,21 @@ def _chosen(low: Elem, high: Elem, quant_min: int, quant_max: int, symmetric: bo
 
 @lowering("aten::_fused_moving_avg_obs_fq_helper_functional", ("f32", "i32", "i64", "u8", "i1"), "observed", EXACT)
 def _observed(
-    b: Builder,
-    self: Value,
-    observer_on: Value,
-    fake_quant_on: Value,
-    running_min: Value,
-    running_max: Value,
-    scale: Value,
-    zero_point: Value,
+    b: LinalgBuilder,
+    self: StridedValue,
+    observer_on: StridedValue,
+    fake_quant_on: StridedValue,
+    running_min: StridedValue,
+    running_max: StridedValue,
+    scale: StridedValue,
+    zero_point: StridedValue,
     averaging_const: Number,
     quant_min: int,
     quant_max: int,
     ch_axis: int,
     per_row_fake_quant: bool = False,
     symmetric_quant: bool = False,
-) -> tuple[Value, ...]:
+) -> tuple[StridedValue, ...]:
     """(rounded, whether in range, least and greatest value as they move, scale, zero point), of all or of each row."""
     axis = ch_axis % self.rank
     dims = [k for k in range(self.rank) if not (per_row_fake_quant and k == axis)]
@@ -131,11 +145,20 @@ def _observed(
     on, rounds = (b.reshape(x, ()) for x in (observer_on, fake_quant_on))
     share = b.inline(averaging_const, "f32")
 
-    def moved(current: Elem, running: Elem, observed: Elem) -> Elem:
+    def moved(current: ScalarExpr, running: ScalarExpr, observed: ScalarExpr) -> ScalarExpr:
         first = abs(running).eq(float("inf"))
         return e.where(observed.ne(0), e.where(first, current, running + share * (current - running)), running)
 
-    def body(low: Elem, high: Elem, least: Elem, greatest: Elem, scale: Elem, zero: Elem, on: Elem, rounds: Elem) -> tuple[Elem, ...]:
+    def body(
+        low: ScalarExpr,
+        high: ScalarExpr,
+        least: ScalarExpr,
+        greatest: ScalarExpr,
+        scale: ScalarExpr,
+        zero: ScalarExpr,
+        on: ScalarExpr,
+        rounds: ScalarExpr,
+    ) -> tuple[ScalarExpr, ...]:
         least, greatest = moved(low, least, on), moved(high, greatest, on)
         new_scale, new_zero = _chosen(least, greatest, quant_min, quant_max, symmetric_quant)
         chosen = rounds.ne(0)

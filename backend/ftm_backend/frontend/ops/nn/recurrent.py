@@ -1,6 +1,6 @@
 """Recurrent layers over time: what one direction of LSTM, GRU and plain recurrent layers computes, and its gradient.
 
-``gates`` has what the inputs contribute, for all steps; what depends on the step before is a loop (`frontend/repeat.py`).  States
+``gates`` has what the inputs contribute, for all steps; what depends on the step before is a loop (`frontend/sequential_loop.py`).  States
 are kept for each step and the one before the first: of T steps there are T + 1 rows, in the order of the steps' inputs.
 """
 
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ftm_backend.dtypes import FLOATS
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Body, Builder, Value
-from ftm_backend.frontend.building.product import product
-from ftm_backend.frontend.building.record import lowering
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.repeat import Iteration, repeat
-from ftm_backend.frontend.trace import TensorType
-from ftm_backend.linalg.affine import row_major
-from ftm_backend.linalg.strided import Strided
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.matmul import product
+from ftm_backend.frontend.oplib.op_record import lowering
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.frontend.sequential_loop import LoopIteration, repeat
+from ftm_backend.ir.linalg.affine import row_major
+from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.trace.trace import TensorType
 
 _TOLERANCE = {"f64": (1e-9, 1e-9), "f32": (1e-4, 1e-5), "f16": (2e-2, 8e-3), "bf16": (8e-2, 5e-2)}
 
@@ -32,24 +32,24 @@ class _Steps:
         self.after = (count - 1, -1) if backwards else (1, 1)
 
 
-def _states(b: Builder, start: Value, steps: _Steps) -> Value:
+def _states(b: LinalgBuilder, start: StridedValue, steps: _Steps) -> StridedValue:
     """Rows for the states, of which the first to be read is ``start``."""
     rows = b.empty(start.dtype, (steps.count + 1, *start.shape))
     return _with_row(b, rows, steps.before[0], start)
 
 
-def _with_row(b: Builder, rows: Value, row: int, value: Value) -> Value:
+def _with_row(b: LinalgBuilder, rows: StridedValue, row: int, value: StridedValue) -> StridedValue:
     strides = row_major(rows.shape)
     return b.update(rows, value, Strided(value.shape, strides[1:], row * strides[0]))
 
 
-def _parts(x: Value, count: int) -> list[Value]:
+def _parts(x: StridedValue, count: int) -> list[StridedValue]:
     """The columns of ``x`` in equal parts."""
     width = x.shape[1] // count
     return [x.slice(1, k * width, width) for k in range(count)]
 
 
-def _joined(b: Builder, parts: list[Value]) -> Value:
+def _joined(b: LinalgBuilder, parts: list[StridedValue]) -> StridedValue:
     """The reverse."""
     rows, width = parts[0].shape
     made = b.empty(parts[0].dtype, (rows, len(parts) * width))
@@ -57,12 +57,12 @@ def _joined(b: Builder, parts: list[Value]) -> Value:
     return b.placed(made, [(part, Strided(part.shape, strides, k * width)) for k, part in enumerate(parts)])
 
 
-def _cell(b: Builder, inputs: list[Value], count: int, body: Body) -> list[Value]:
+def _cell(b: LinalgBuilder, inputs: list[StridedValue], count: int, body: Body) -> list[StridedValue]:
     """``count`` results of an elementwise function, of the shape and type of the first input."""
     type_ = TensorType(inputs[0].dtype, inputs[0].shape)
     compute = b.compute(type_.dtype)
 
-    def computed(*elements: Elem) -> tuple[Elem, ...]:
+    def computed(*elements: ScalarExpr) -> tuple[ScalarExpr, ...]:
         made = body(*(x.to(compute) for x in elements))
         return tuple(x.to(type_.dtype) for x in (made if isinstance(made, tuple) else (made,)))
 
@@ -73,15 +73,17 @@ def _cell(b: Builder, inputs: list[Value], count: int, body: Body) -> list[Value
 
 
 @lowering("ftm::lstm_forward", FLOATS, "recurrent", _TOLERANCE)
-def _lstm_forward(b: Builder, gates: Value, hidden: Value, cell: Value, weight: Value, backwards: bool) -> tuple[Value, ...]:
+def _lstm_forward(
+    b: LinalgBuilder, gates: StridedValue, hidden: StridedValue, cell: StridedValue, weight: StridedValue, backwards: bool
+) -> tuple[StridedValue, ...]:
     """(hidden states, cell states, gates after their activations: input, forget, candidate, output)"""
     steps = _Steps(gates.shape[0], backwards)
 
-    def step(at: Iteration) -> None:
+    def step(at: LoopIteration) -> None:
         own = _parts(at.row(gates, *steps.x), 4)
         recurrent = _parts(product(b, at.made(0, *steps.before), weight.transpose()), 4)
 
-        def body(c: Elem, *x: Elem) -> tuple[Elem, ...]:
+        def body(c: ScalarExpr, *x: ScalarExpr) -> tuple[ScalarExpr, ...]:
             i, f, g, o = (x[k] + x[4 + k] for k in range(4))
             i, f, g, o = e.sigmoid(i), e.sigmoid(f), e.tanh(g), e.sigmoid(o)
             c = f * c + i * g
@@ -98,17 +100,34 @@ def _lstm_forward(b: Builder, gates: Value, hidden: Value, cell: Value, weight: 
 
 @lowering("ftm::lstm_backward", FLOATS, "recurrent", _TOLERANCE)
 def _lstm_backward(
-    b: Builder, grad: Value, grad_hidden: Value, grad_cell: Value, cells: Value, kept: Value, weight: Value, backwards: bool
-) -> tuple[Value, ...]:
+    b: LinalgBuilder,
+    grad: StridedValue,
+    grad_hidden: StridedValue,
+    grad_cell: StridedValue,
+    cells: StridedValue,
+    kept: StridedValue,
+    weight: StridedValue,
+    backwards: bool,
+) -> tuple[StridedValue, ...]:
     """Gradients of (gates, first hidden state, first cell state); ``grad`` of the hidden states of all steps."""
     forward = _Steps(grad.shape[0], backwards)
     steps = _Steps(grad.shape[0], not backwards)
 
-    def step(at: Iteration) -> None:
+    def step(at: LoopIteration) -> None:
         activated = _parts(at.row(kept, *steps.x), 4)
         c, before = at.row(cells, *_row(forward.after, steps)), at.row(cells, *_row(forward.before, steps))
 
-        def body(dy: Elem, dh: Elem, dc: Elem, c: Elem, before: Elem, i: Elem, f: Elem, g: Elem, o: Elem) -> tuple[Elem, ...]:
+        def body(
+            dy: ScalarExpr,
+            dh: ScalarExpr,
+            dc: ScalarExpr,
+            c: ScalarExpr,
+            before: ScalarExpr,
+            i: ScalarExpr,
+            f: ScalarExpr,
+            g: ScalarExpr,
+            o: ScalarExpr,
+        ) -> tuple[ScalarExpr, ...]:
             dh = dy + dh
             squashed = e.tanh(c)
             dc = dc + dh * o * (1 - squashed * squashed)
@@ -131,7 +150,7 @@ def _row(rows: tuple[int, int], steps: _Steps) -> tuple[int, int]:
     return first + (steps.count - 1) * step, -step
 
 
-def _first(b: Builder, made: Sequence[Value], steps: _Steps) -> tuple[Value, ...]:
+def _first(b: LinalgBuilder, made: Sequence[StridedValue], steps: _Steps) -> tuple[StridedValue, ...]:
     """Gradients of all steps as they are, those of states before the first step."""
     last = steps.after[0] + (steps.count - 1) * steps.after[1]
     gradients, *states = made
@@ -142,17 +161,19 @@ def _first(b: Builder, made: Sequence[Value], steps: _Steps) -> tuple[Value, ...
 
 
 @lowering("ftm::gru_forward", FLOATS, "recurrent", _TOLERANCE)
-def _gru_forward(b: Builder, gates: Value, hidden: Value, weight: Value, bias: Value | None, backwards: bool) -> tuple[Value, ...]:
+def _gru_forward(
+    b: LinalgBuilder, gates: StridedValue, hidden: StridedValue, weight: StridedValue, bias: StridedValue | None, backwards: bool
+) -> tuple[StridedValue, ...]:
     """(hidden states, what the gradient needs: reset, update, candidate, and the recurrent part of the candidate)"""
     steps = _Steps(gates.shape[0], backwards)
     width = hidden.shape[1]
 
-    def step(at: Iteration) -> None:
+    def step(at: LoopIteration) -> None:
         before = at.made(0, *steps.before)
         own, recurrent = _parts(at.row(gates, *steps.x), 3), _parts(product(b, before, weight.transpose()), 3)
         biases = [] if bias is None else [bias.slice(0, k * width, width) for k in range(3)]
 
-        def body(h: Elem, *x: Elem) -> tuple[Elem, ...]:
+        def body(h: ScalarExpr, *x: ScalarExpr) -> tuple[ScalarExpr, ...]:
             hr, hz, hn = (x[3 + k] + x[6 + k] if biases else x[3 + k] for k in range(3))
             r, z = e.sigmoid(x[0] + hr), e.sigmoid(x[1] + hz)
             n = e.tanh(x[2] + r * hn)
@@ -168,16 +189,24 @@ def _gru_forward(b: Builder, gates: Value, hidden: Value, weight: Value, bias: V
 
 @lowering("ftm::gru_backward", FLOATS, "recurrent", _TOLERANCE)
 def _gru_backward(
-    b: Builder, grad: Value, grad_hidden: Value, states: Value, kept: Value, weight: Value, backwards: bool
-) -> tuple[Value, ...]:
+    b: LinalgBuilder,
+    grad: StridedValue,
+    grad_hidden: StridedValue,
+    states: StridedValue,
+    kept: StridedValue,
+    weight: StridedValue,
+    backwards: bool,
+) -> tuple[StridedValue, ...]:
     """Gradients of (gates, recurrent gates, first hidden state)."""
     forward = _Steps(grad.shape[0], backwards)
     steps = _Steps(grad.shape[0], not backwards)
 
-    def step(at: Iteration) -> None:
+    def step(at: LoopIteration) -> None:
         before = at.row(states, *_row(forward.before, steps))
 
-        def body(dy: Elem, dh: Elem, h: Elem, r: Elem, z: Elem, n: Elem, hn: Elem) -> tuple[Elem, ...]:
+        def body(
+            dy: ScalarExpr, dh: ScalarExpr, h: ScalarExpr, r: ScalarExpr, z: ScalarExpr, n: ScalarExpr, hn: ScalarExpr
+        ) -> tuple[ScalarExpr, ...]:
             dh = dy + dh
             dn = dh * (1 - z) * (1 - n * n)
             dr = dn * hn * r * (1 - r)
@@ -201,11 +230,13 @@ def _gru_backward(
 
 
 @lowering("ftm::rnn_forward", FLOATS, "recurrent", _TOLERANCE)
-def _rnn_forward(b: Builder, gates: Value, hidden: Value, weight: Value, relu: bool, backwards: bool) -> Value:
+def _rnn_forward(
+    b: LinalgBuilder, gates: StridedValue, hidden: StridedValue, weight: StridedValue, relu: bool, backwards: bool
+) -> StridedValue:
     """Hidden states."""
     steps = _Steps(gates.shape[0], backwards)
 
-    def step(at: Iteration) -> None:
+    def step(at: LoopIteration) -> None:
         recurrent = product(b, at.made(0, *steps.before), weight.transpose())
         made = _cell(b, [at.row(gates, *steps.x), recurrent], 1, lambda x, y: _activated(x + y, relu))
         at.store(0, *steps.after, made[0])
@@ -215,14 +246,14 @@ def _rnn_forward(b: Builder, gates: Value, hidden: Value, weight: Value, relu: b
 
 @lowering("ftm::rnn_backward", FLOATS, "recurrent", _TOLERANCE)
 def _rnn_backward(
-    b: Builder, grad: Value, grad_hidden: Value, states: Value, weight: Value, relu: bool, backwards: bool
-) -> tuple[Value, ...]:
+    b: LinalgBuilder, grad: StridedValue, grad_hidden: StridedValue, states: StridedValue, weight: StridedValue, relu: bool, backwards: bool
+) -> tuple[StridedValue, ...]:
     """Gradients of (gates, first hidden state)."""
     forward = _Steps(grad.shape[0], backwards)
     steps = _Steps(grad.shape[0], not backwards)
 
-    def step(at: Iteration) -> None:
-        def body(dy: Elem, dh: Elem, h: Elem) -> Elem:
+    def step(at: LoopIteration) -> None:
+        def body(dy: ScalarExpr, dh: ScalarExpr, h: ScalarExpr) -> ScalarExpr:
             return e.where(h <= 0, 0, dy + dh) if relu else (dy + dh) * (1 - h * h)
 
         (made,) = _cell(b, [at.row(grad, *steps.x), at.made(1, *steps.before), at.row(states, *_row(forward.after, steps))], 1, body)
@@ -232,5 +263,5 @@ def _rnn_backward(
     return _first(b, repeat(b, steps.count, [b.empty(grad.dtype, grad.shape), _states(b, grad_hidden, steps)], step), steps)
 
 
-def _activated(x: Elem, relu: bool) -> Elem:
+def _activated(x: ScalarExpr, relu: bool) -> ScalarExpr:
     return e.maximum(x, 0) if relu else e.tanh(x)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.record import ROWS, lowering
-from ftm_backend.frontend.building.reduce import reduce
-from ftm_backend.frontend.elements import Elem
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.op_record import ROWS, lowering
+from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.scalar_math import ScalarExpr
 
 
-def _shifted(b: Builder, x: Value, dim: int) -> tuple[Value, Value, str]:
+def _shifted(b: LinalgBuilder, x: StridedValue, dim: int) -> tuple[StridedValue, StridedValue, str]:
     """(maximum along dim, sum of exp(x - maximum), compute dtype)."""
     dtype = compute_dtype(b.result.dtype)
     largest = reduce(b, "max", [x], [dim], dtype)
@@ -21,7 +21,7 @@ def _shifted(b: Builder, x: Value, dim: int) -> tuple[Value, Value, str]:
 
 
 @lowering("aten::_softmax", FLOATS, "softmax", ROWS)
-def _softmax(b: Builder, self: Value, dim: int, half_to_float: bool) -> Value:
+def _softmax(b: LinalgBuilder, self: StridedValue, dim: int, half_to_float: bool) -> StridedValue:
     if not self.rank:
         return b.pointwise(lambda x: x - x + 1, [self], b.result)
     largest, total, dtype = _shifted(b, self, dim % self.rank)
@@ -29,18 +29,18 @@ def _softmax(b: Builder, self: Value, dim: int, half_to_float: bool) -> Value:
 
 
 @lowering("aten::_safe_softmax", FLOATS, "safe_softmax", ROWS)
-def _safe_softmax(b: Builder, self: Value, dim: int, dtype: str | None = None) -> Value:
+def _safe_softmax(b: LinalgBuilder, self: StridedValue, dim: int, dtype: str | None = None) -> StridedValue:
     """Softmax in which a row of -inf gives zeros."""
     largest, total, compute = _shifted(b, self, dim % self.rank)
 
-    def body(x: Elem, m: Elem, s: Elem) -> Elem:
+    def body(x: ScalarExpr, m: ScalarExpr, s: ScalarExpr) -> ScalarExpr:
         return e.where(m.eq(-math.inf), 0, e.exp(x.to(compute) - m) / s).to(b.result.dtype)
 
     return b.pointwise(body, [self, largest, total], b.result)
 
 
 @lowering("aten::_log_softmax", FLOATS, "softmax", ROWS)
-def _log_softmax(b: Builder, self: Value, dim: int, half_to_float: bool) -> Value:
+def _log_softmax(b: LinalgBuilder, self: StridedValue, dim: int, half_to_float: bool) -> StridedValue:
     if not self.rank:
         return b.pointwise(lambda x: x - x, [self], b.result)
     largest, total, dtype = _shifted(b, self, dim % self.rank)
@@ -49,7 +49,7 @@ def _log_softmax(b: Builder, self: Value, dim: int, half_to_float: bool) -> Valu
 
 
 @lowering("aten::_softmax_backward_data", FLOATS, "softmax_backward", ROWS)
-def _softmax_backward(b: Builder, grad_output: Value, output: Value, dim: int, input_dtype: str) -> Value:
+def _softmax_backward(b: LinalgBuilder, grad_output: StridedValue, output: StridedValue, dim: int, input_dtype: str) -> StridedValue:
     dtype = compute_dtype(output.dtype)
     if not output.rank:
         return b.pointwise(lambda g: (g - g).to(b.result.dtype), [grad_output], b.result)
@@ -59,7 +59,7 @@ def _softmax_backward(b: Builder, grad_output: Value, output: Value, dim: int, i
 
 
 @lowering("aten::_log_softmax_backward_data", FLOATS, "softmax_backward", ROWS)
-def _log_softmax_backward(b: Builder, grad_output: Value, output: Value, dim: int, input_dtype: str) -> Value:
+def _log_softmax_backward(b: LinalgBuilder, grad_output: StridedValue, output: StridedValue, dim: int, input_dtype: str) -> StridedValue:
     dtype = compute_dtype(output.dtype)
     if not output.rank:
         return b.pointwise(lambda g: (g - g).to(b.result.dtype), [grad_output], b.result)

@@ -1,6 +1,3 @@
 """Random numbers and random choices."""
 
-from ftm_backend.frontend.ops.random import (  # noqa: F401  (registers the records)
-    random,
-    sampling,
-)
+from ftm_backend.frontend.ops.random import distributions, sampling  # noqa: F401  (registers the records)

@@ -1,8 +1,3 @@
 """Reduce: reductions, running combinations, histograms, segments."""
 
-from ftm_backend.frontend.ops.reduce import (  # noqa: F401  (registers the records)
-    histogram,
-    reduction,
-    scan,
-    segments,
-)
+from ftm_backend.frontend.ops.reduce import cumulative, histogram, reduction, segment_reduce  # noqa: F401  (registers the records)

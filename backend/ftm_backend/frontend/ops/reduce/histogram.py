@@ -8,22 +8,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Input, Output, Value
-from ftm_backend.frontend.building.places import NOWHERE, scatter_rows, typed
-from ftm_backend.frontend.building.record import EXACT, SUMS, lowering
-from ftm_backend.frontend.building.recording import Domain, recorded
-from ftm_backend.frontend.building.reduce import reduce
-from ftm_backend.frontend.building.search import count_before
-from ftm_backend.frontend.elements import Elem, Number
-from ftm_backend.linalg.affine import row_major
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
+from ftm_backend.frontend.oplib.binary_search import count_before
+from ftm_backend.frontend.oplib.index_scatter import NOWHERE, scatter_rows, typed
+from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
+from ftm_backend.frontend.oplib.reductions import reduce
+from ftm_backend.frontend.oplib.schema_annotations import ValueDomain, recorded
+from ftm_backend.frontend.scalar_math import Number, ScalarExpr
+from ftm_backend.ir.linalg.affine import row_major
 
-recorded("aten::histc", constants=("min", "max"), domain=Domain("min", "max"), may_fail=True)
+recorded("aten::histc", constants=("min", "max"), domain=ValueDomain("min", "max"), may_fail=True)
 recorded("aten::histogram aten::_histogramdd_from_bin_cts aten::_histogramdd_from_bin_tensors", may_fail=True)
 
 
 @lowering("aten::histc", FLOATS + INTS, "histc", EXACT)
-def _histc(b: Builder, self: Value, bins: int = 100, min: Number = 0, max: Number = 0) -> Value:
+def _histc(b: LinalgBuilder, self: StridedValue, bins: int = 100, min: Number = 0, max: Number = 0) -> StridedValue:
     dtype, count = compute_dtype(self.dtype), self.type.numel
     wide = dtype if e.info(dtype).kind == "float" else "f64"
     flat = b.cast(b.reshape(self, (count,)), wide)
@@ -32,13 +32,13 @@ def _histc(b: Builder, self: Value, bins: int = 100, min: Number = 0, max: Numbe
     low, high = (b.inline(x, wide) for x in (min, max))
     bounds = [reduce(b, kind, [flat], (0,), wide) for kind in ("min", "max")]
 
-    def edges(least: Elem, most: Elem) -> tuple[Elem, Elem]:
+    def edges(least: ScalarExpr, most: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
         """Equal bounds mean those of the data; where these are equal too, one more to each side."""
         left, right = e.where(low.eq(high), least, low), e.where(low.eq(high), most, high)
         same = left.eq(right)
         return e.where(same, left - 1, left), e.where(same, right + 1, right)
 
-    def place(x: Elem, least: Elem, most: Elem) -> Elem:
+    def place(x: ScalarExpr, least: ScalarExpr, most: ScalarExpr) -> ScalarExpr:
         left, right = edges(least, most)
         hit = (x >= left) & (x <= right)
         spot = (e.where(hit, x, left) - left) * bins / (right - left)
@@ -57,16 +57,16 @@ def _histc(b: Builder, self: Value, bins: int = 100, min: Number = 0, max: Numbe
 class _Edges:
     """The edges of the bins of one dimension: ``at`` gives one in a body, from its number and the bounds."""
 
-    def __init__(self, count: int, at: Callable[..., Elem], bounds: Sequence[Value] = ()) -> None:
+    def __init__(self, count: int, at: Callable[..., ScalarExpr], bounds: Sequence[StridedValue] = ()) -> None:
         self.count, self.at, self.bounds = count, at, bounds
 
 
-def _given(b: Builder, edges: Value) -> _Edges:
+def _given(b: LinalgBuilder, edges: StridedValue) -> _Edges:
     table = edges
     return _Edges(edges.shape[0], lambda place: b.extract(table, [place]))
 
 
-def _spaced(b: Builder, column: Value, count: int, bounds: tuple[float, float] | None) -> _Edges:
+def _spaced(b: LinalgBuilder, column: StridedValue, count: int, bounds: tuple[float, float] | None) -> _Edges:
     """``count`` edges evenly between ``bounds``, or between the extremes of ``column``."""
     dtype = column.dtype
     if bounds is None and column.type.numel:
@@ -74,7 +74,7 @@ def _spaced(b: Builder, column: Value, count: int, bounds: tuple[float, float] |
     else:
         extremes = [b.full(x, dtype, (1, 1)) for x in bounds or (0.0, 1.0)]
 
-    def at(place: Elem, least: Elem, most: Elem) -> Elem:
+    def at(place: ScalarExpr, least: ScalarExpr, most: ScalarExpr) -> ScalarExpr:
         same = least.eq(most)  # one element wide then, around the number
         left, right = e.where(same, least - 0.5, least), e.where(same, most + 0.5, most)
         step = (right - left) / (count - 1)
@@ -85,23 +85,23 @@ def _spaced(b: Builder, column: Value, count: int, bounds: tuple[float, float] |
     return _Edges(count, at, extremes)
 
 
-def _tensor_of(b: Builder, edges: _Edges, dtype: str) -> Value:
+def _tensor_of(b: LinalgBuilder, edges: _Edges, dtype: str) -> StridedValue:
     """The edges as a tensor."""
-    reading = [Input(x, (None, None)) for x in edges.bounds]
-    return b.generic((edges.count,), reading, [Output(dtype, (edges.count,), [0])], lambda *ends: edges.at(b.index(0), *ends))[0]
+    reading = [LoopInput(x, (None, None)) for x in edges.bounds]
+    return b.generic((edges.count,), reading, [LoopOutput(dtype, (edges.count,), [0])], lambda *ends: edges.at(b.index(0), *ends))[0]
 
 
-def _histogram(b: Builder, x: Value, dims: Sequence[_Edges], weight: Value | None, density: bool) -> Value:
+def _histogram(b: LinalgBuilder, x: StridedValue, dims: Sequence[_Edges], weight: StridedValue | None, density: bool) -> StridedValue:
     """How many rows of ``x`` [n, d] (or how much of ``weight``) are in each bin; the last edge is inside."""
     dtype, count = x.dtype, x.shape[0]
     shape = [edges.count - 1 for edges in dims]
     bins, strides = math.prod(shape), row_major(shape)
     bounds = [x for edges in dims for x in edges.bounds]
 
-    def at(edges: _Edges, own: list[Elem], number: Elem) -> Elem:
+    def at(edges: _Edges, own: list[ScalarExpr], number: ScalarExpr) -> ScalarExpr:
         return edges.at(number, *own)
 
-    def place(*values: Elem) -> Elem:
+    def place(*values: ScalarExpr) -> ScalarExpr:
         columns, ends = values[: len(dims)], iter(values[len(dims) :])
         row, hit = b.constant(0, "i64"), b.constant(1, "i1")
         for value, edges, stride in zip(columns, dims, strides, strict=True):
@@ -126,7 +126,7 @@ def _histogram(b: Builder, x: Value, dims: Sequence[_Edges], weight: Value | Non
         return hist
     total = reduce(b, "sum", [hist], range(len(shape)), dtype)
 
-    def share(h: Elem, whole: Elem, *ends: Elem) -> Elem:
+    def share(h: ScalarExpr, whole: ScalarExpr, *ends: ScalarExpr) -> ScalarExpr:
         left, h = iter(ends), h / whole
         for d, edges in enumerate(dims):
             own = [next(left) for _ in edges.bounds]
@@ -142,13 +142,13 @@ def _ranges(range: list[float] | None, dims: int) -> list[tuple[float, float] | 
 
 @lowering("aten::histogram.bin_ct aten::histogram.bins_tensor", ("f32", "f64"), "histogram", SUMS)
 def _one_histogram(
-    b: Builder,
-    self: Value,
-    bins: Value | int = 100,
+    b: LinalgBuilder,
+    self: StridedValue,
+    bins: StridedValue | int = 100,
     range: list[float] | None = None,
-    weight: Value | None = None,
+    weight: StridedValue | None = None,
     density: bool = False,
-) -> tuple[Value, Value]:
+) -> tuple[StridedValue, StridedValue]:
     x = b.reshape(self, (self.type.numel, 1))
     if isinstance(bins, int):
         edges = _spaced(b, x, bins + 1, _ranges(range, 1)[0])
@@ -156,14 +156,19 @@ def _one_histogram(
     return _histogram(b, x, [_given(b, bins)], weight, density), bins
 
 
-def _rows_of(b: Builder, x: Value) -> Value:
+def _rows_of(b: LinalgBuilder, x: StridedValue) -> StridedValue:
     return b.reshape(x, (x.type.numel // max(1, x.shape[-1]), x.shape[-1]))
 
 
 @lowering("aten::_histogramdd_bin_edges", ("f32", "f64"), "histogramdd", SUMS)
 def _bin_edges(
-    b: Builder, self: Value, bins: list[int], range: list[float] | None = None, weight: Value | None = None, density: bool = False
-) -> tuple[Value, ...]:
+    b: LinalgBuilder,
+    self: StridedValue,
+    bins: list[int],
+    range: list[float] | None = None,
+    weight: StridedValue | None = None,
+    density: bool = False,
+) -> tuple[StridedValue, ...]:
     x = _rows_of(b, self)
     bounds = _ranges(range, len(bins))
     return tuple(_tensor_of(b, _spaced(b, x.slice(1, d, 1), n + 1, bounds[d]), self.dtype) for d, n in enumerate(bins))
@@ -171,13 +176,13 @@ def _bin_edges(
 
 @lowering("aten::_histogramdd_from_bin_cts aten::_histogramdd_from_bin_tensors", ("f32", "f64"), "histogramdd", SUMS)
 def _many_histogram(
-    b: Builder,
-    self: Value,
-    bins: list[Value | int],
+    b: LinalgBuilder,
+    self: StridedValue,
+    bins: list[StridedValue | int],
     range: list[float] | None = None,
-    weight: Value | None = None,
+    weight: StridedValue | None = None,
     density: bool = False,
-) -> Value:
+) -> StridedValue:
     x = _rows_of(b, self)
     bounds = _ranges(range, len(bins))
     dims = [_spaced(b, x.slice(1, d, 1), n + 1, bounds[d]) if isinstance(n, int) else _given(b, n) for d, n in enumerate(bins)]

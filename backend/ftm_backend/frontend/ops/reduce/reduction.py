@@ -5,63 +5,69 @@ from __future__ import annotations
 import math
 
 from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
-from ftm_backend.frontend import elements as e
-from ftm_backend.frontend.builder import Builder, Value
-from ftm_backend.frontend.building.norms import moments, vector_norm
-from ftm_backend.frontend.building.record import EXACT, SUMS, Lower, lowering
-from ftm_backend.frontend.building.recording import Domain, recorded
-from ftm_backend.frontend.building.reduce import extreme_index, mean_of, normal_dims, reduce, sum_of
-from ftm_backend.frontend.elements import Elem, Number
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.moments import moments, vector_norm
+from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, Lower, lowering
+from ftm_backend.frontend.oplib.reductions import extreme_index, mean_of, normal_dims, reduce, sum_of
+from ftm_backend.frontend.oplib.schema_annotations import ValueDomain, recorded
+from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
 recorded("aten::linalg_vector_norm", constants=("ord",))
 recorded("aten::max aten::min aten::aminmax", tried=("out",))
 recorded("aten::norm aten::dist", constants=("p",))
-recorded("aten::renorm", constants=("p",), domain=Domain(0, "maxnorm"))
+recorded("aten::renorm", constants=("p",), domain=ValueDomain(0, "maxnorm"))
 recorded("aten::all aten::any", composite="whole")
 recorded("aten::logsumexp", tried=("no_dims",))
 recorded("aten::nansum", asks_cpu="no_dims")
 
 
-def _finish(b: Builder, x: Value) -> Value:
+def _finish(b: LinalgBuilder, x: StridedValue) -> StridedValue:
     return b.cast(b.reshape(x, b.result.shape), b.result.dtype)
 
 
 @lowering("aten::sum aten::sum.dim_IntList", ALL, "reduction", SUMS)
-def _sum(b: Builder, self: Value, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None) -> Value:
+def _sum(
+    b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None
+) -> StridedValue:
     return _finish(b, sum_of(b, self, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
 
 
 @lowering("aten::nansum", ALL, "reduction", SUMS)
-def _nansum(b: Builder, self: Value, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None) -> Value:
+def _nansum(
+    b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None
+) -> StridedValue:
     dims = normal_dims(dim, self.rank)
     number = (lambda x: e.where(e.isnan(x), 0, x)) if e.info(self.dtype).kind == "float" else None
     return _finish(b, sum_of(b, self, dims, compute_dtype(b.result.dtype), number))
 
 
 @lowering("aten::count_nonzero.dim_IntList", ALL, "reduction", EXACT)
-def _count_nonzero(b: Builder, self: Value, dim: list[int] | None = None) -> Value:
+def _count_nonzero(b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None) -> StridedValue:
     return _finish(b, sum_of(b, self, normal_dims(dim, self.rank), "i64", lambda x: x.ne(0)))
 
 
 @lowering("aten::mean aten::mean.dim", ALL, "reduction", SUMS)
-def _mean(b: Builder, self: Value, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None) -> Value:
+def _mean(
+    b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None
+) -> StridedValue:
     return _finish(b, mean_of(b, self, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
 
 
 @lowering("aten::prod aten::prod.dim_int", ALL, "reduction", SUMS)
-def _prod(b: Builder, self: Value, dim: int | None = None, keepdim: bool = False, dtype: str | None = None) -> Value:
+def _prod(b: LinalgBuilder, self: StridedValue, dim: int | None = None, keepdim: bool = False, dtype: str | None = None) -> StridedValue:
     return _finish(b, reduce(b, "prod", [self], normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
 
 
 def _extreme(kind: str) -> Lower:
-    def lower(b: Builder, self: Value, dim: int | list[int] | None = None, keepdim: bool = False) -> Value:
+    def lower(b: LinalgBuilder, self: StridedValue, dim: int | list[int] | None = None, keepdim: bool = False) -> StridedValue:
         return _finish(b, reduce(b, kind, [self], normal_dims(dim, self.rank), self.dtype))
 
     return lower
 
 
 def _extreme_dim(kind: str) -> Lower:
-    def lower(b: Builder, self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+    def lower(b: LinalgBuilder, self: StridedValue, dim: int, keepdim: bool = False) -> tuple[StridedValue, StridedValue]:
         if not self.rank:
             return self, b.full(0, "i64", ())
         values, indices = extreme_index(b, kind, self, dim % self.rank)
@@ -72,7 +78,7 @@ def _extreme_dim(kind: str) -> Lower:
 
 
 def _extreme_place(kind: str) -> Lower:
-    def lower(b: Builder, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    def lower(b: LinalgBuilder, self: StridedValue, dim: int | None = None, keepdim: bool = False) -> StridedValue:
         if not self.rank:
             return b.full(0, "i64", b.result.shape)
         x = self if dim is not None else b.reshape(self, (self.type.numel,))
@@ -89,14 +95,14 @@ for _name, _kind in (("max", "max"), ("min", "min")):
 
 
 @lowering("aten::aminmax", ALL, "aminmax", EXACT)
-def _aminmax(b: Builder, self: Value, dim: int | None = None, keepdim: bool = False) -> tuple[Value, Value]:
+def _aminmax(b: LinalgBuilder, self: StridedValue, dim: int | None = None, keepdim: bool = False) -> tuple[StridedValue, StridedValue]:
     dims = normal_dims(dim, self.rank)
     low, high = (reduce(b, kind, [self], dims, self.dtype) for kind in ("min", "max"))
     return b.reshape(low, b.result.shape), b.reshape(high, b.result.shape)
 
 
 def _test(kind: str) -> Lower:
-    def lower(b: Builder, self: Value, dim: int | list[int] | None = None, keepdim: bool = False) -> Value:
+    def lower(b: LinalgBuilder, self: StridedValue, dim: int | list[int] | None = None, keepdim: bool = False) -> StridedValue:
         return _finish(b, reduce(b, kind, [self], normal_dims(dim, self.rank), "i1"))
 
     return lower
@@ -108,8 +114,8 @@ lowering("aten::all aten::all.dim aten::all.dims", ALL, "reduction", EXACT)(_tes
 
 def _variance(root: bool, with_mean: bool) -> Lower:
     def lower(
-        b: Builder, self: Value, dim: int | list[int] | None = None, correction: Number | None = None, keepdim: bool = False
-    ) -> Value | tuple[Value, Value]:
+        b: LinalgBuilder, self: StridedValue, dim: int | list[int] | None = None, correction: Number | None = None, keepdim: bool = False
+    ) -> StridedValue | tuple[StridedValue, StridedValue]:
         variance, mean = moments(b, self, normal_dims(dim, self.rank), 1 if correction is None else correction)
         if root:
             variance = b.pointwise(e.sqrt, [variance], variance.type)
@@ -127,20 +133,20 @@ lowering("aten::std_mean.correction", FLOATS, "variance", SUMS)(_variance(True, 
 
 @lowering("aten::linalg_vector_norm", FLOATS, "norm", SUMS)
 def _vector_norm(
-    b: Builder, self: Value, ord: Number, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None
-) -> Value:
+    b: LinalgBuilder, self: StridedValue, ord: Number, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None
+) -> StridedValue:
     return _finish(b, vector_norm(b, self, ord, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
 
 
 @lowering("aten::norm.Scalar aten::norm.ScalarOpt_dim aten::norm.ScalarOpt_dtype aten::norm.ScalarOpt_dim_dtype", FLOATS, "norm", SUMS)
 def _norm(
-    b: Builder, self: Value, p: Number | None, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None
-) -> Value:
+    b: LinalgBuilder, self: StridedValue, p: Number | None, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None
+) -> StridedValue:
     return _vector_norm(b, self, 2 if p is None else p, dim)
 
 
 @lowering("aten::renorm", FLOATS, "renorm", SUMS)
-def _renorm(b: Builder, self: Value, p: float, dim: int, maxnorm: Number) -> Value:
+def _renorm(b: LinalgBuilder, self: StridedValue, p: float, dim: int, maxnorm: Number) -> StridedValue:
     """Slices along ``dim`` whose p-norm is over ``maxnorm``, scaled down to it."""
     dims = [k for k in range(self.rank) if k != dim % self.rank]
     dtype = compute_dtype(self.dtype)
@@ -152,7 +158,7 @@ def _renorm(b: Builder, self: Value, p: float, dim: int, maxnorm: Number) -> Val
         total = reduce(b, "sum", [self], dims, dtype, lambda x: e.pow_(abs(x.to(dtype)), b.constant(p, dtype)))
     most = b.inline(maxnorm, dtype)
 
-    def scaled(x: Elem, s: Elem) -> Elem:
+    def scaled(x: ScalarExpr, s: ScalarExpr) -> ScalarExpr:
         norm = s if math.isinf(p) else e.sqrt(s) if p == 2 else e.pow_(s, b.constant(1 / p, dtype))
         return (x.to(dtype) * e.where(norm > most, most / (norm + 1e-7), 1)).to(x.dtype)
 
@@ -160,7 +166,7 @@ def _renorm(b: Builder, self: Value, p: float, dim: int, maxnorm: Number) -> Val
 
 
 @lowering("aten::logsumexp", ALL, "reduction", SUMS)
-def _logsumexp(b: Builder, self: Value, dim: list[int], keepdim: bool = False) -> Value:
+def _logsumexp(b: LinalgBuilder, self: StridedValue, dim: list[int], keepdim: bool = False) -> StridedValue:
     dims = normal_dims(dim, self.rank)
     dtype = compute_dtype(b.result.dtype)
     largest = reduce(b, "max", [self], dims, dtype)

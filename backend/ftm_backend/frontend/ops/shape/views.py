@@ -1,18 +1,18 @@
 """Views: PyTorch's words for them, and the recorder's ``ftm.view`` and ``ftm.update``.
 
-A view lowers to another access of the same buffer, so it costs nothing; see `frontend/builder.py`.
+A view lowers to another access of the same buffer, so it costs nothing; see `frontend/linalg_builder.py`.
 """
 
 from __future__ import annotations
 
 from ftm_backend.dtypes import STORED, info
-from ftm_backend.frontend.builder import Builder, Input, Output, Value
-from ftm_backend.frontend.building.record import EXACT, lowering
-from ftm_backend.frontend.elements import Elem
-from ftm_backend.frontend.trace import TensorType
-from ftm_backend.linalg.affine import row_major
-from ftm_backend.linalg.strided import Strided
-from ftm_backend.sizes import seen_equal
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
+from ftm_backend.frontend.oplib.op_record import EXACT, lowering
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.ir.linalg.affine import row_major
+from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.ir.trace.trace import TensorType
+from ftm_backend.symbolic import seen_equal
 
 
 @lowering(
@@ -22,32 +22,32 @@ from ftm_backend.sizes import seen_equal
     "view",
     EXACT,
 )
-def _reshape(b: Builder, self: Value, **_: object) -> Value:
+def _reshape(b: LinalgBuilder, self: StridedValue, **_: object) -> StridedValue:
     return b.reshape(self, b.result.shape)
 
 
 @lowering("aten::expand aten::broadcast_to aten::expand_copy", STORED, "view", EXACT)
-def _expand(b: Builder, self: Value, size: list[int], implicit: bool = False) -> Value:
+def _expand(b: LinalgBuilder, self: StridedValue, size: list[int], implicit: bool = False) -> StridedValue:
     return self.expand(b.result.shape)
 
 
 @lowering("aten::transpose.int", STORED, "view", EXACT)
-def _transpose(b: Builder, self: Value, dim0: int, dim1: int) -> Value:
+def _transpose(b: LinalgBuilder, self: StridedValue, dim0: int, dim1: int) -> StridedValue:
     return self.transpose(dim0, dim1) if self.rank else self
 
 
 @lowering("aten::t aten::t_copy", STORED, "view", EXACT)
-def _t(b: Builder, self: Value) -> Value:
+def _t(b: LinalgBuilder, self: StridedValue) -> StridedValue:
     return self.transpose(0, 1) if self.rank == 2 else self
 
 
 @lowering("aten::permute aten::permute_copy", STORED, "view", EXACT)
-def _permute(b: Builder, self: Value, dims: list[int]) -> Value:
+def _permute(b: LinalgBuilder, self: StridedValue, dims: list[int]) -> StridedValue:
     return self.permute([d % self.rank for d in dims])
 
 
 @lowering("aten::slice.Tensor aten::slice_copy.Tensor", STORED, "view", EXACT)
-def _slice(b: Builder, self: Value, dim: int, start: int | None, end: int | None, step: int) -> Value:
+def _slice(b: LinalgBuilder, self: StridedValue, dim: int, start: int | None, end: int | None, step: int) -> StridedValue:
     dim %= self.rank
     size = self.shape[dim]
     start = 0 if start is None else max(0, min(size, start + size if start < 0 else start))
@@ -55,19 +55,19 @@ def _slice(b: Builder, self: Value, dim: int, start: int | None, end: int | None
 
 
 @lowering("aten::narrow", STORED, "view", EXACT)
-def _narrow(b: Builder, self: Value, dim: int, start: int, length: int) -> Value:
+def _narrow(b: LinalgBuilder, self: StridedValue, dim: int, start: int, length: int) -> StridedValue:
     dim %= self.rank
     return self.slice(dim, start % self.shape[dim] if self.shape[dim] else 0, length)
 
 
 @lowering("aten::select.int aten::select_copy.int", STORED, "view", EXACT)
-def _select(b: Builder, self: Value, dim: int, index: int) -> Value:
+def _select(b: LinalgBuilder, self: StridedValue, dim: int, index: int) -> StridedValue:
     dim %= self.rank
     return self.at(self.access.select(dim, index % self.shape[dim]))
 
 
 @lowering("aten::diagonal aten::diagonal_copy", STORED, "view", EXACT)
-def _diagonal(b: Builder, self: Value, offset: int, dim1: int, dim2: int) -> Value:
+def _diagonal(b: LinalgBuilder, self: StridedValue, offset: int, dim1: int, dim2: int) -> StridedValue:
     dim1, dim2 = dim1 % self.rank, dim2 % self.rank
     rest = [k for k in range(self.rank) if k not in (dim1, dim2)]
     strides = self.access.strides
@@ -83,7 +83,7 @@ def _diagonal(b: Builder, self: Value, offset: int, dim1: int, dim2: int) -> Val
 
 
 @lowering("aten::unfold", STORED, "view", EXACT)
-def _unfold(b: Builder, self: Value, dimension: int, size: int, step: int) -> Value:
+def _unfold(b: LinalgBuilder, self: StridedValue, dimension: int, size: int, step: int) -> StridedValue:
     a = self.access
     if not self.rank:
         return b.reshape(self, b.result.shape)
@@ -94,7 +94,7 @@ def _unfold(b: Builder, self: Value, dimension: int, size: int, step: int) -> Va
 
 
 @lowering("aten::split.Tensor aten::split_with_sizes aten::chunk aten::unbind.int", STORED, "split", EXACT)
-def _split(b: Builder, self: Value, dim: int, **_: object) -> tuple[Value, ...]:
+def _split(b: LinalgBuilder, self: StridedValue, dim: int, **_: object) -> tuple[StridedValue, ...]:
     dim %= self.rank
     start, parts = 0, []
     for result in b.results:
@@ -108,17 +108,17 @@ def _split(b: Builder, self: Value, dim: int, **_: object) -> tuple[Value, ...]:
 
 
 @lowering("aten::as_strided aten::as_strided_copy", STORED, "as_strided", EXACT)
-def _as_strided(b: Builder, self: Value, size: list[int], stride: list[int], storage_offset: int | None) -> Value:
+def _as_strided(b: LinalgBuilder, self: StridedValue, size: list[int], stride: list[int], storage_offset: int | None) -> StridedValue:
     return b.strided(self, Strided(tuple(size), tuple(stride), storage_offset or 0))
 
 
 @lowering("ftm.view", STORED, "view", EXACT)
-def _view(b: Builder, base: Value, sizes: list[int], strides: list[int], offset: int) -> Value:
+def _view(b: LinalgBuilder, base: StridedValue, sizes: list[int], strides: list[int], offset: int) -> StridedValue:
     return b.strided(base, Strided(tuple(sizes), tuple(strides), offset))
 
 
 @lowering("ftm.update", STORED, "view", EXACT)
-def _update(b: Builder, base: Value, value: Value, sizes: list[int], strides: list[int], offset: int) -> Value:
+def _update(b: LinalgBuilder, base: StridedValue, value: StridedValue, sizes: list[int], strides: list[int], offset: int) -> StridedValue:
     access = Strided(tuple(sizes), tuple(strides), offset)
     order = sorted(range(len(sizes)), key=lambda k: -strides[k])
     sorted_access = access.permute(order)
@@ -128,13 +128,13 @@ def _update(b: Builder, base: Value, value: Value, sizes: list[int], strides: li
     return b.update(base, value, access)
 
 
-def len_flat(x: Value) -> int:
+def len_flat(x: StridedValue) -> int:
     """Number of elements of ``x``."""
     return x.type.numel
 
 
 @lowering("ftm.bitcast", STORED, "view", EXACT)
-def _bitcast(b: Builder, base: Value, dtype: str) -> Value:
+def _bitcast(b: LinalgBuilder, base: StridedValue, dtype: str) -> StridedValue:
     old, new = (_width(token) for token in (base.dtype, dtype))
     base = b.reshape(base, (base.type.numel,))
     if old == new:
@@ -151,7 +151,7 @@ def _width(token: str) -> int:
     return max(8, info(token).bits)
 
 
-def _reread(b: Builder, x: Value, dtype: str) -> Value:
+def _reread(b: LinalgBuilder, x: StridedValue, dtype: str) -> StridedValue:
     """``x``'s bits as a dtype of the same width; a byte that is no bool's counts as true unless it is 0."""
     if x.dtype == dtype or "i1" in (x.dtype, dtype):
         return b.cast(x, dtype)
@@ -160,24 +160,24 @@ def _reread(b: Builder, x: Value, dtype: str) -> Value:
     return b.pointwise(lambda e: e.bitcast(dtype), [x], TensorType(dtype, x.shape))
 
 
-def _split_words(b: Builder, x: Value, width: int) -> Value:
+def _split_words(b: LinalgBuilder, x: StridedValue, width: int) -> StridedValue:
     """Integers in pieces of ``width`` bits, the low ones first."""
     pieces = _width(x.dtype) // width
     shape = (*x.shape, pieces)
 
-    def body(word: Elem) -> Elem:
+    def body(word: ScalarExpr) -> ScalarExpr:
         return (word >> (b.index(1) * width).to(x.dtype)).to(f"i{width}")
 
-    return b.generic(shape, [Input(x, [0])], [Output(f"i{width}", shape, [0, 1])], body)[0]
+    return b.generic(shape, [LoopInput(x, [0])], [LoopOutput(f"i{width}", shape, [0, 1])], body)[0]
 
 
-def _join_words(b: Builder, x: Value, width: int) -> Value:
+def _join_words(b: LinalgBuilder, x: StridedValue, width: int) -> StridedValue:
     """The reverse: each integer of ``width`` bits is the sum of its pieces, each in its place."""
     pieces = width // _width(x.dtype)
     count = x.type.numel // pieces
     x = b.reshape(x, (count, pieces))
 
-    def body(piece: Elem, sum_: Elem) -> Elem:
+    def body(piece: ScalarExpr, sum_: ScalarExpr) -> ScalarExpr:
         return sum_ + (piece.to(f"i{width}") << (b.index(1) * _width(x.dtype)).to(f"i{width}"))
 
-    return b.generic((count, pieces), [Input(x, [0, 1])], [Output(f"i{width}", (count,), [0], 0)], body, reduced=[1])[0]
+    return b.generic((count, pieces), [LoopInput(x, [0, 1])], [LoopOutput(f"i{width}", (count,), [0], 0)], body, reduced=[1])[0]

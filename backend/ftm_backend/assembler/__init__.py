@@ -1,0 +1,5 @@
+"""The assembler: assembly becomes the binary image that the machine loads."""
+
+from ftm_backend.assembler.image_writer import assemble, verify
+
+__all__ = ["assemble", "verify"]

@@ -1,0 +1,165 @@
+"""Writes ``machine/isa_gen.h``, opcodes, types and image records for the machine's loader, and its interface's element types.
+
+python -m ftm_backend.assembler.c_header --write    # after a change of the table
+python -m ftm_backend.assembler.c_header --check    # fails when a file is stale
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ftm_backend.assembler import image_layout
+from ftm_backend.cli import Parser, command
+from ftm_backend.target import element_types, instruction_table
+from ftm_backend.target.instruction import InstructionDef
+
+PATH = Path(__file__).resolve().parent.parent / "machine" / "isa_gen.h"
+INTERFACE = PATH.parent / "include" / "ftm_machine.h"
+_ELEMENTS = re.compile(r"(/\* generated: element types \*/\n).*?(/\* end \*/)", re.DOTALL)
+
+
+def constant(name: str) -> str:
+    """An instruction's mnemonic as part of a C identifier: ``@call`` -> ``CALL``."""
+    return re.sub(r"\W", "", name).upper()
+
+
+def _enum(name: str, rows: Iterable[tuple[str, int, str]]) -> list[str]:
+    lines = [f"enum {name} {{"]
+    lines += [f"  {key} = {value},{'  // ' + doc if doc else ''}" for key, value, doc in rows]
+    return [*lines, "};", ""]
+
+
+def strip_name(row: InstructionDef) -> str:
+    """The kernel's name in C++: ``VCMPEQ`` -> ``Cmpeq``."""
+    return row.name[1:].capitalize()
+
+
+def _strips() -> list[str]:
+    """The operations on strips, and what the compiler of map bodies asks of each."""
+    rows = instruction_table.STRIPS
+    lines = _enum("class Strip : uint8_t", [(strip_name(row), i, row.name) for i, row in enumerate(rows)] + [("Count", len(rows), "")])
+    lines += [
+        "// operands: read.  choosing: the first is a mask.  mask: so is the result.  exact: a half's result is a half without rounding.",
+        "// kernel: the operation that computes it; another one does with its two operands exchanged.",
+        "struct StripFacts {",
+        "  uint8_t operands;",
+        "  bool choosing, mask, exact;",
+        "  Strip kernel;",
+        "};",
+        "constexpr StripFacts kStrips[] = {",
+    ]
+    for row in rows:
+        reads = row.operands[:-1]
+        kernel = strip_name(instruction_table.BY_NAME[row.mirrors] if row.mirrors else row)
+        flags = ", ".join(str(flag).lower() for flag in (reads[0].kind == "B1", row.result == "B1", row.exact))
+        lines.append(f"  {{{len(reads)}, {flags}, Strip::{kernel}}},")
+    lines += ["};", "constexpr Strip kStripOf[] = {  // by opcode; Count: none"]
+    strips = {row.name for row in rows}
+    lines += [f"  Strip::{strip_name(row) if row.name in strips else 'Count'}," for row in instruction_table.INSTRUCTIONS]
+    return [*lines, "};", ""]
+
+
+def _struct(record: image_layout.LayoutRecord) -> list[str]:
+    lines = [f"// {record.doc}", f"struct {record.name} {{"]
+    for field in record.fields:
+        c_type = image_layout.C_TYPES[field.code][0] if field.code in image_layout.C_TYPES else field.code
+        name = field.name + ("_" if field.name == "from" else "")
+        array = f"[{field.count}]" if field.count > 1 else ""
+        lines.append(f"  {c_type} {name}{array};{'  // ' + field.doc if field.doc else ''}")
+    return [*lines, "};", f'static_assert(sizeof({record.name}) == {record.size}, "image layout");', ""]
+
+
+def render() -> str:
+    """The text of the header."""
+    lines = [
+        "// Generated from backend/ftm_backend/target/instruction_table.py by `python -m ftm_backend.assembler.c_header --write`; do not edit.",
+        "// Opcodes, types and the layout of a program image (see backend/ftm_backend/assembler/image_layout.py).",
+        "// clang-format off",
+        "#pragma once",
+        "#include <cstdint>",
+        "",
+        "namespace ftm::isa {",
+        "",
+        f"constexpr uint64_t kMagic = 0x{int.from_bytes(image_layout.MAGIC, 'little'):016x}ull;",
+        f"constexpr uint32_t kVersion = {image_layout.VERSION};",
+        f"constexpr uint64_t kFingerprint = 0x{instruction_table.fingerprint():016x}ull;",
+        f"constexpr int kScalarRegisters = {element_types.SCALAR_REGISTERS};",
+        f"constexpr int kSlotAlignment = {element_types.SLOT_ALIGNMENT};",
+        "",
+    ]
+    lines += _enum(
+        "Opcode : uint16_t",
+        [(f"FTM_OP_{constant(row.name)}", instruction_table.OPCODES[row.name], row.formula) for row in instruction_table.INSTRUCTIONS]
+        + [("FTM_OP_COUNT", len(instruction_table.INSTRUCTIONS), "")],
+    )
+    lines += ["constexpr const char* kOpcodeNames[] = {"]
+    lines += [f'  "{row.name}",' for row in instruction_table.INSTRUCTIONS] + ["};", ""]
+    lines += _strips()
+    lines += _enum("class Type : uint8_t", [(t.suffix, t.number, f"{t.token}, {t.bytes} bytes") for t in element_types.TYPES])
+    lines += [f"constexpr int kTypes = {len(element_types.TYPES)};"]
+    lines += ["constexpr int kTypeBytes[] = {" + ", ".join(str(t.bytes) for t in element_types.TYPES) + "};"]
+    lines += ["constexpr const char* kTypeNames[] = {" + ", ".join(f'"{t.token}"' for t in element_types.TYPES) + "};"]
+    sums = (element_types.ACCUMULATORS.get(t.token) for t in element_types.TYPES)
+    lines += ["// In what the matrix unit sums products of a type's elements; -1: it does not take them."]
+    lines += ["constexpr int kAccumulators[] = {" + ", ".join(str(element_types.BY_TOKEN[t].number if t else -1) for t in sums) + "};", ""]
+    lines += _enum("Space : uint8_t", [(f"FTM_SPACE_{n.upper()}", v, "") for n, v in element_types.SPACES.items()])
+    lines += _enum("Access : uint8_t", [(f"FTM_ACCESS_{n.upper()}", i, "") for i, n in enumerate(instruction_table.ACCESSES)])
+    lines += _enum(
+        "Scope : uint8_t",
+        [
+            (f"FTM_SCOPE_{n.upper()}", i, doc)
+            for i, (n, doc) in enumerate(zip(instruction_table.SCOPES, ("every element", "Rx1", "1xC", "1x1"), strict=True))
+        ],
+    )
+    lines += _enum(
+        "Reduce : uint8_t",
+        [("FTM_REDUCE_NONE", 0, "")] + [(f"FTM_REDUCE_{n.upper()}", i, "") for i, n in enumerate(instruction_table.REDUCTIONS, 1)],
+    )
+    lines += _enum("OperandKind : uint8_t", [(f"FTM_OPERAND_{n}", i, "") for i, n in enumerate(image_layout.OPERAND_KINDS)])
+    lines += _enum("BufferKind : uint8_t", [(f"FTM_BUFFER_{n}", i, "") for i, n in enumerate(image_layout.BUFFER_KINDS)])
+    lines += _enum("Flag : uint16_t", [(f"FTM_FLAG_{n}", 1 << i, "") for i, n in enumerate(image_layout.FLAGS)])
+    for record in image_layout.RECORDS.values():
+        lines += _struct(record)
+    lines += _enum(
+        "SectionIndex",
+        [
+            (
+                f"FTM_SECTION_{name.upper()}",
+                i,
+                f"array of {of.name if isinstance(of, image_layout.LayoutRecord) else image_layout.C_TYPES[of][0]}",
+            )
+            for i, (name, of) in enumerate(image_layout.SECTIONS)
+        ]
+        + [("FTM_SECTIONS", len(image_layout.SECTIONS), "")],
+    )
+    return "\n".join([*lines, "}  // namespace ftm::isa", ""])
+
+
+def interface() -> str:
+    """The text of the machine's interface with the element types' numbers put in."""
+    rows = "".join(f"  FTM_{t.suffix} = {t.number},\n" for t in element_types.TYPES)
+    return _ELEMENTS.sub(lambda match: f"{match[1]}enum ftm_dtype {{\n{rows}}};\n{match[2]}", INTERFACE.read_text())
+
+
+@command("python -m ftm_backend.assembler.c_header")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line: see the module's docstring."""
+    parser = Parser("python -m ftm_backend.assembler.c_header", __doc__.split("\n")[0])
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--write", action="store_true", help="write the headers")
+    group.add_argument("--check", action="store_true", help="exit with 1 when one is stale")
+    if parser.parse_args(arguments).write:
+        PATH.write_text(render())
+        INTERFACE.write_text(interface())
+        return 0
+    stale = [path for path, text in ((PATH, render()), (INTERFACE, interface())) if not path.exists() or path.read_text() != text]
+    for path in stale:
+        print(f"{path} is stale: run `python -m ftm_backend.assembler.c_header --write`", file=sys.stderr)
+    return int(bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,291 @@
+"""Program to image: joins the numbered declarations, instructions and maps into the sections of ``assembler.image_layout``."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from ftm_backend.assembler import image_layout
+from ftm_backend.assembler.image_layout import INSTRUCTION, NONE
+from ftm_backend.assembler.instruction_encoder import InstructionEncoder
+from ftm_backend.assembler.map_encoder import MapEncoder
+from ftm_backend.assembler.object_files import OBJECTS, Bases, ObjectFile, make_object
+from ftm_backend.assembler.symbol_table import SymbolTable
+from ftm_backend.ir.asm import program as p
+from ftm_backend.ir.asm.parser import parse
+from ftm_backend.symbolic import ceildiv, greater, narrow
+from ftm_backend.target import instruction_table
+from ftm_backend.target.element_types import MEMORY_ALIGNMENT, SPACES
+from ftm_backend.target.instruction_table import OPCODES
+
+_ZEROS = (0, NONE, NONE) * 4
+_SIZES = {name: record.size for name, record in image_layout.SECTIONS if isinstance(record, image_layout.LayoutRecord)}
+_BUFFER_NUMBER = {"in": 0, "out": 1, "const": 2, "arena": 3, "gsm": 4, "param": 5}
+
+
+def assemble(program: p.AsmProgram | str, *, with_text: bool = True) -> bytes:
+    """The image of a program, given as data or as text.
+
+    with_text: whether the image carries the text, which lets the machine show lines in its messages.
+
+    Raises:
+        AsmError: what is wrong, with line, column and the line itself.
+    """
+    if isinstance(program, str):
+        program = parse(program, known=True)
+    elif not program.source:
+        program = parse(str(program))  # Gives built programs the lines that messages refer to.
+    return _Assembler(program).run(with_text)
+
+
+def verify(program: p.AsmProgram | str) -> None:
+    """Checks all that assembling checks; raises AsmError."""
+    assemble(program, with_text=False)
+
+
+class _Strings:
+    def __init__(self) -> None:
+        self.blob = bytearray()
+        self._known: dict[str, int] = {}
+
+    def add(self, text: str) -> int:
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = len(self.blob)
+            self.blob += text.encode() + b"\0"
+        return found
+
+
+class _Assembler:
+    def __init__(self, program: p.AsmProgram) -> None:
+        self.program = program
+        self.symbols = SymbolTable(program)
+        self.strings = _Strings()
+        self.encoder = InstructionEncoder(self.symbols)
+        self.maps = MapEncoder(self.encoder)
+        self.code, self.functions, self.labels, self.tiles = bytearray(), bytearray(), bytearray(), bytearray()
+        self.collected = {
+            "tiles": self.tiles,
+            "instructions": self.code,
+            "dims": self.encoder.dims,
+            "maps": self.maps.maps,
+            "map_inputs": self.maps.inputs,
+            "map_outputs": self.maps.outputs,
+            "map_ops": self.maps.ops,
+            "labels": self.labels,
+        }
+
+    def run(self, with_text: bool) -> bytes:
+        for function in self.symbols.code():
+            self._function(function)
+        self._refuse_recursion()
+        # In whole lines, of which it is known more often than of bytes which end is the last for all sizes.
+        ends = (
+            b.buffer.offset + ceildiv(b.buffer.elements * b.type.bytes, MEMORY_ALIGNMENT) * MEMORY_ALIGNMENT
+            for b in self.symbols.buffers.values()
+            if b.buffer.kind == "arena"
+        )
+        arena = functools.reduce(greater, ends, 0)
+        buffers, shapes, data = self._buffers()
+        sections: dict[str, bytes | bytearray] = {
+            "buffers": buffers,
+            "scalars": self._scalars(),
+            "shapes": shapes,
+            "tiles": self.tiles,
+            "functions": self.functions,
+            "instructions": self.code,
+            "arguments": self.encoder.arguments,
+            "dims": self.encoder.dims,
+            "maps": self.maps.maps,
+            "map_inputs": self.maps.inputs,
+            "map_outputs": self.maps.outputs,
+            "map_ops": self.maps.ops,
+            "immediates": struct.pack(f"<{len(self.maps.immediates.bits)}Q", *self.maps.immediates.bits),
+            "labels": self.labels,
+            "const_data": data,
+            "text": "\n".join(self.program.source).encode(errors="replace") if with_text else b"",
+        }
+        header = (
+            self.strings.add(self.program.name),
+            self.strings.add(self.program.machine),
+            self.symbols.functions["main"],
+            len(self.program.buffers("in")),
+            len(self.program.buffers("out")),
+            len(self.symbols.scalars),
+            arena,
+        )
+        sections["strings"] = self.strings.blob
+        return _join(sections, header)
+
+    def _function(self, function: p.AsmFunction) -> None:
+        number = self.symbols.functions[function.name]
+        parameters = self.symbols.parameters[number]
+        buffers = [symbol.number for symbol in parameters.buffers.values()]
+        scalars = [scalar for scalar, _ in parameters.scalars.values()]
+        starts = {name: len(records) for name, records in self.collected.items()}
+        bases = {name: start // _SIZES[name] for name, start in starts.items()}
+        bases |= {
+            "function": number,
+            "line": function.line,
+            "buffers": buffers[0] if buffers else len(self.symbols.buffers),
+            "scalars": scalars[0] if scalars else len(self.symbols.scalars),
+        }
+        if function.object is None:
+            names = self._encode(function, number, bases)
+            self._keep(function, starts, bases, names)
+        else:
+            self._relocate(function.object, bases)
+        count = len(self.code) // INSTRUCTION.size - bases["instructions"]
+        self.functions += image_layout.FUNCTION.pack(
+            self.strings.add(function.name),
+            bases["instructions"],
+            count,
+            function.line,
+            buffers[0] if buffers else 0,
+            len(buffers),
+            scalars[0] if scalars else 0,
+            len(scalars),
+        )
+
+    def _relocate(self, known: ObjectFile, bases: Bases) -> None:
+        """Puts in the records of a function that was encoded before."""
+        numbers = {then: self.maps.immediates.add(key) for key, then in known.immediates}
+        records = known.relocated(bases, numbers)
+        for section, names in known.names.items():
+            records[section]["name"] = [self.strings.add(name) for name in names]
+        self.symbols.tile_count += len(records["tiles"])
+        for section, collected in self.collected.items():
+            collected += records[section].tobytes()
+
+    def _keep(self, function: p.AsmFunction, starts: dict[str, int], bases: Bases, names: dict[str, tuple[str, ...]]) -> None:
+        """Keeps the function's records for other programs, if it is complete in itself."""
+        lines = self.program.source[function.line : function.end - 1]
+        parts = {name: bytes(records[starts[name] :]) for name, records in self.collected.items()}
+        made = make_object(function, parts, bases, self.maps.immediates.keys, names)
+        if made is not None and not any("{" in line for line in lines):  # sizes are those of one program
+            OBJECTS.put((self.program.machine, "\n".join(lines)), made, made.size)
+
+    def _encode(self, function: p.AsmFunction, number: int, bases: Bases) -> dict[str, tuple[str, ...]]:
+        """Appends the function's records; gives the names of its tiles and labels."""
+        tiles = self.symbols.declare_tiles(function)
+        labels, listed = self.symbols.labels(function, bases["instructions"])
+        self.encoder.start(number, tiles, labels)
+        encode, encode_map = self.encoder.encode, self.maps.encode
+        for item in function.items:
+            if isinstance(item, p.AsmInstruction):
+                self.code += encode(item)
+            elif isinstance(item, p.MapBlock):
+                self.code += encode_map(item)
+        self.code += INSTRUCTION.pack(OPCODES["@ret"], 0, NONE, 0, function.end, NONE, NONE, NONE, NONE, NONE, NONE, 0, 0, 0, 0, *_ZEROS)
+        for symbol in tiles.values():
+            t = symbol.tile
+            self.tiles += image_layout.TILE.pack(
+                self.strings.add(t.name),
+                number,
+                SPACES[t.space],
+                symbol.type.number,
+                t.depth,
+                narrow(t.rows),
+                narrow(t.columns),
+                0,
+                t.offset,
+                symbol.slot_bytes,
+            )
+        for label, position in listed:
+            bounds = label.bounds or (NONE, NONE)
+            self.labels += image_layout.LABEL.pack(self.strings.add(label.name), position, *bounds)
+        return {"tiles": tuple(tiles), "labels": tuple(label.name for label, _ in listed)}
+
+    def _refuse_recursion(self) -> None:
+        names = list(self.symbols.functions)
+        callees: dict[int, list[int]] = {}
+        for caller, callee in self.encoder.calls:
+            callees.setdefault(caller, []).append(callee)
+        done: set[int] = set()
+        for root in range(len(names)):
+            path: list[tuple[int, int]] = [(root, 0)] if root not in done else []
+            while path:
+                function, step = path.pop()
+                following = callees.get(function, [])
+                if step == len(following):
+                    done.add(function)
+                    continue
+                path.append((function, step + 1))
+                callee = following[step]
+                if any(active == callee for active, _ in path):
+                    line = next(f.line for f in self.symbols.code() if f.name == names[callee])
+                    raise self.symbols.report.error(f"function {names[callee]!r} calls itself, which is not allowed", line)
+                if callee not in done:
+                    path.append((callee, 0))
+
+    def _buffers(self) -> tuple[bytes, bytes, bytes]:
+        buffers, data = bytearray(), bytearray()
+        shapes: list[int] = []
+        arguments = {"in": 0, "out": 0}
+        parameters = (symbol for known in self.symbols.parameters for symbol in known.buffers.values())
+        for symbol in (*self.symbols.buffers.values(), *parameters):
+            buffer = symbol.buffer
+            offset = buffer.offset
+            elements = 0 if buffer.kind == "param" else buffer.elements
+            if buffer.kind == "const":
+                data += bytes(-len(data) % MEMORY_ALIGNMENT)
+                offset = len(data)
+                data += buffer.data
+            elif buffer.kind in arguments:
+                offset = arguments[buffer.kind]
+                arguments[buffer.kind] += 1
+            buffers += image_layout.BUFFER.pack(
+                self.strings.add(buffer.name),
+                _BUFFER_NUMBER[buffer.kind],
+                symbol.type.number,
+                len(buffer.shape),
+                len(shapes),
+                symbol.alias,
+                elements,
+                elements * symbol.type.bytes,
+                offset,
+            )
+            shapes += buffer.shape
+        return bytes(buffers), struct.pack(f"<{len(shapes)}q", *shapes), bytes(data)
+
+    def _scalars(self) -> bytes:
+        numbers = {"f64": 0, "i64": 4}
+        scalars = [*self.symbols.scalars.items(), *(item for known in self.symbols.parameters for item in known.scalars.items())]
+        return b"".join(image_layout.SCALAR.pack(self.strings.add(name), numbers[dtype]) for name, (_, dtype) in scalars)
+
+
+def _join(sections: dict[str, bytes | bytearray], header: Sequence[int]) -> bytes:
+    """Header, directory and sections, each section at a multiple of 64 bytes."""
+    start = image_layout.HEADER.size + image_layout.SECTION.size * len(image_layout.SECTIONS)
+    directory, body = bytearray(), bytearray()
+    for name, kind in image_layout.SECTIONS:
+        body += bytes(-(start + len(body)) % MEMORY_ALIGNMENT)
+        size = kind.size if isinstance(kind, image_layout.LayoutRecord) else struct.calcsize(kind)
+        directory += image_layout.SECTION.pack(start + len(body), len(sections[name]) // size)
+        body += sections[name]
+    head = image_layout.HEADER.pack(
+        int.from_bytes(image_layout.MAGIC, "little"),
+        image_layout.VERSION,
+        len(image_layout.SECTIONS),
+        instruction_table.fingerprint(),
+        start + len(body),
+        *header,
+    )
+    return head + bytes(directory) + bytes(body)
+
+
+def read_sections(image: bytes) -> dict[str, Any]:
+    """The records of every section of an image, as flat tuples (integers and bytes for the plain sections)."""
+    found: dict[str, Any] = {}
+    for number, (name, kind) in enumerate(image_layout.SECTIONS):
+        at = image_layout.HEADER.size + number * image_layout.SECTION.size
+        offset, count = image_layout.SECTION.struct.unpack_from(image, at)
+        if isinstance(kind, image_layout.LayoutRecord):
+            found[name] = kind.unpack_all(image[offset : offset + count * kind.size])
+        elif kind == "B":
+            found[name] = image[offset : offset + count]
+        else:
+            found[name] = list(struct.unpack_from(f"<{count}{kind}", image, offset))
+    return found

@@ -1,0 +1,158 @@
+"""``@map`` blocks to image records.
+
+A body's operations each have a result, called by the operation's number: where it is held, and which results are computed in
+the output's tile itself, is the machine's to choose (``machine/src/map_allocate.cpp``).
+"""
+
+from __future__ import annotations
+
+from ftm_backend.assembler.image_layout import INSTRUCTION, MAP, MAP_INPUT, MAP_OP, MAP_OUTPUT, NONE
+from ftm_backend.assembler.instruction_encoder import InstructionEncoder
+from ftm_backend.assembler.map_type_checker import KIND, ImmediateTypes, MapTypeChecker, TypedMapBody, TypedOperation
+from ftm_backend.ir.asm import program as p
+from ftm_backend.target.instruction_table import ACCESSES, OPCODES, REDUCTIONS, SCOPES
+
+_INPUT, _RESULT = KIND["INPUT"], KIND["RESULT"]
+_MOST_OPERATIONS = 1 << 16
+_ABSENT = (0, 0, 0)
+_ZERO = (0, NONE, NONE)
+_FLOAT_REDUCTIONS = {"sum", "prod", "min", "max"}
+
+
+class MapEncoder:
+    """Collects the records of all maps of a program."""
+
+    def __init__(self, encoder: InstructionEncoder) -> None:
+        self.encoder = encoder
+        self.error = encoder.error
+        self.immediates = ImmediateTypes()
+        self.typer = MapTypeChecker(encoder, self.immediates)
+        self.maps, self.inputs, self.outputs, self.ops = bytearray(), bytearray(), bytearray(), bytearray()
+
+    def encode(self, item: p.MapBlock) -> bytes:
+        """Adds the records of ``item``; returns its instruction record."""
+        body = self.typer.run(item)
+        self._check(item)
+        if len(body.operations) > _MOST_OPERATIONS:
+            raise self.error(f"a map has {len(body.operations)} operations and may have {_MOST_OPERATIONS}", item.line)
+        first = (len(self.inputs) // MAP_INPUT.size, len(self.outputs) // MAP_OUTPUT.size, len(self.ops) // MAP_OP.size)
+        for number, entry in enumerate(item.inputs, 1):
+            tile = self.encoder.tile(entry.tile, item.line, number)
+            slot = self.encoder.index(entry.tile, item.line, number)
+            self.inputs += MAP_INPUT.pack(tile.number, ACCESSES.index(entry.access), tile.type.number, 0, *slot)
+        for number, (out, value) in enumerate(zip(item.outputs, body.outputs, strict=True), len(item.inputs) + 1):
+            tile = self.encoder.tile(out.tile, item.line, number)
+            slot = self.encoder.index(out.tile, item.line, number)
+            kind, index = _place(value, len(item.inputs))
+            reduction = REDUCTIONS.index(out.reduction) + 1 if out.reduction else 0
+            self.outputs += MAP_OUTPUT.pack(
+                tile.number,
+                SCOPES.index(out.scope),
+                reduction,
+                out.accumulate,
+                tile.type.number,
+                kind,
+                tile.type.number,
+                index,
+                0,
+                *slot,
+            )
+        for operation in body.operations:
+            self.ops += _pack(operation, body, len(item.inputs))
+        number = len(self.maps) // MAP.size
+        self.maps += MAP.pack(first[0], len(item.inputs), first[1], len(item.outputs), first[2], len(body.operations), item.line)
+        rows = self._extent(item.rows, item.line)
+        columns = self._extent(item.columns, item.line)
+        predicate, negated = item.predicate or (NONE, False)
+        if predicate != NONE:
+            self.encoder.register(predicate, item.line, None)
+        return INSTRUCTION.pack(
+            OPCODES["@map"],
+            0,
+            predicate,
+            negated,
+            item.line,
+            number,
+            NONE,
+            NONE,
+            NONE,
+            NONE,
+            NONE,
+            0,
+            0,
+            0,
+            0,
+            *rows,
+            *columns,
+            *_ZERO,
+            *_ZERO,
+        )
+
+    def _extent(self, item: p.Scalar, line: int) -> tuple[int, int, int]:
+        value = self.encoder.value(item, line, 0)
+        if value[1] == NONE and value[2] == NONE and value[0] < 0:
+            raise self.error(f"extent {value[0]} is negative", line, 0)
+        return value
+
+    def _check(self, item: p.MapBlock) -> None:
+        """Refuses static extents above the tiles', and tiles that are read and written in conflicting ways."""
+        rows = item.rows.value if isinstance(item.rows, p.Immediate) else -1
+        columns = item.columns.value if isinstance(item.columns, p.Immediate) else -1
+        shapes = {
+            "full": (rows, columns),
+            "row": (1, columns),
+            "col": (rows, 1),
+            "one": (1, 1),
+            "r": (rows, 1),
+            "c": (1, columns),
+            "a": (1, 1),
+        }
+        read: dict[p.SlotReference, str] = {}
+        for number, entry in enumerate(item.inputs, 1):
+            self.encoder.fits(self.encoder.tile(entry.tile, item.line, number), *shapes[entry.access], item.line, number)
+            if read.get(entry.tile, "full") == "full":
+                read[entry.tile] = entry.access
+        written: set[p.SlotReference] = set()
+        for number, out in enumerate(item.outputs, len(item.inputs) + 1):
+            tile = self.encoder.tile(out.tile, item.line, number)
+            self.encoder.fits(tile, *shapes[out.scope], item.line, number)
+            if out.tile in written:
+                raise self.error(f"{tile.tile.name} is written by two outputs of the map", item.line, number)
+            written.add(out.tile)
+            if out.tile in read and (read[out.tile] != "full" or out.scope != "full"):
+                raise self.error(
+                    f"{tile.tile.name} is read and written with different accesses in one map: use another tile for the "
+                    "result, or .acc to combine with what it holds",
+                    item.line,
+                    number,
+                )
+            if out.reduction:
+                legal = _FLOAT_REDUCTIONS if tile.type.kind == "float" else set(REDUCTIONS)
+                legal = {"and", "or"} if tile.type.kind == "bool" else legal
+                if out.reduction not in legal:
+                    raise self.error(f"no reduction {out.reduction!r} of {tile.type.suffix}", item.line, number)
+
+
+def _place(value: int, inputs: int) -> tuple[int, int]:
+    """What an operand says of a value of the body: kind and index."""
+    return (_INPUT, value) if value < inputs else (_RESULT, value - inputs)
+
+
+def _pack(operation: TypedOperation, body: TypedMapBody, inputs: int) -> bytes:
+    fields: list[int] = []
+    for source in operation.sources:
+        kind, index = _place(source.index, inputs) if source.kind in (_INPUT, _RESULT) else (source.kind, source.index)
+        fields += (kind, source.type.number, index)
+    for _ in range(3 - len(operation.sources)):
+        fields += _ABSENT
+    return MAP_OP.pack(
+        operation.opcode,
+        operation.type,
+        operation.from_type,
+        operation.line,
+        body.types[operation.result].number,
+        *fields,
+        operation.buffer,
+        0,
+        *operation.address,
+    )

@@ -1,0 +1,58 @@
+"""The last step of the compiler: registers are allocated and the program is printed as assembly.
+
+The grammar belongs to ``ftm_backend.ir.asm``.
+"""
+
+from __future__ import annotations
+
+from ftm_backend.codegen import linearize
+from ftm_backend.codegen.donation_fault_check import can_fault, check_replacing
+from ftm_backend.codegen.errors import CodegenError
+from ftm_backend.ir.tile.kernel_tree import TileDecl, TileKernel, called, gsm_bytes, instructions
+from ftm_backend.ir.tile.printer import header, parameters
+from ftm_backend.ir.tile.program import TileProgram, WrittenFunction
+from ftm_backend.target.presets import MachineParameters
+
+__all__ = ["CodegenError", "emit", "emit_function"]
+
+
+def emit(program: TileProgram, machine: MachineParameters) -> str:
+    """The assembly text of a program.
+
+    Raises:
+        CodegenError: with the function that cannot be written.
+    """
+    check_replacing(program.functions, program.in_bounds, {symbol for symbol, *_, alias in program.outputs if alias})
+    lines = header(program, machine.name)
+    wanted = _called(program)
+    for function in program.functions:
+        body = function.lines if isinstance(function, WrittenFunction) else _body(function)
+        if function.name in wanted:
+            lines += ["", f"@func {function.name}", *body, "@ret"]
+        if program.known is not None and function.name in program.keys:
+            assert isinstance(function, TileKernel)
+            written = WrittenFunction(function.name, tuple(body), function.parameters, can_fault(function), gsm_bytes(function))
+            key = program.keys[function.name]
+            program.known.put(key, written, written.size(key))
+    return "\n".join(lines) + "\n"
+
+
+def _called(program: TileProgram) -> set[str]:
+    """``main`` and the functions that it calls; others may be there to be known to later programs."""
+    main = program.functions[-1]
+    assert isinstance(main, TileKernel)
+    return {main.name, *(called(instruction)[0] for instruction in instructions(main.body) if instruction.kind == "call")}
+
+
+def emit_function(kernel: TileKernel) -> list[str]:
+    """The lines of one function, ``@func`` to ``@ret``."""
+    return [f"@func {kernel.name}", *_body(kernel), "@ret"]
+
+
+def _body(kernel: TileKernel) -> list[str]:
+    calls = any(instruction.kind == "call" for instruction in instructions(kernel.body))
+    return [*parameters(kernel), *(_declaration(tile) for tile in kernel.tiles), *linearize.write(kernel, calls)]
+
+
+def _declaration(tile: TileDecl) -> str:
+    return f"  @tile {tile.name}, {tile.space}, {tile.dtype}, {tile.rows}x{tile.columns}, {tile.depth}, {tile.offset}"

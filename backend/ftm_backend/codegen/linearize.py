@@ -1,0 +1,305 @@
+"""Writes a kernel's tree as lines of assembly: places index arithmetic, for which ``allocation`` finds registers.
+
+An expression belongs to the outermost scope in which everything it depends on is known, and is
+computed there right before the first statement that needs it: loop-invariant parts of sums leave their loops,
+and equal parts are computed once.  When registers run out, computed values stay closer to their uses instead:
+first within the loop that uses them, then within the single statement.  Index arithmetic is cheap, so that
+recomputing takes the place of spilling, for which the machine has no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ftm_backend.codegen.errors import CodegenError
+from ftm_backend.codegen.linear_scan import OutOfRegisters, RegisterLine, VirtualRegister, allocate, moves_nothing, text
+from ftm_backend.ir.tile.index_expr import Atom, Expr
+from ftm_backend.ir.tile.kernel_tree import Block, Slot, SlotUse, TileBranch, TileInstruction, TileKernel, TileLoop
+from ftm_backend.symbolic import always_equal, as_integer, never_negative
+
+__all__ = ["write"]
+
+REGISTERS = 64
+CALLER_REGISTERS = 8
+"""The last ones belong to functions that call others; registers are shared, and nothing saves them."""
+MANY = 1 << 31
+"""Upper bound in the text for a trip count that is not known."""
+PLACEMENTS = ("scope", "loop", "statement")
+
+_BINARY = {
+    "mul": "SMUL",
+    "div": "SDIV",
+    "rem": "SREM",
+    "min": "SMIN",
+    "max": "SMAX",
+    "lt": "SLT",
+    "eq": "SEQ",
+    "ne": "SNE",
+}
+
+
+@dataclass
+class _Scope:
+    values: dict[object, VirtualRegister] = field(default_factory=dict)
+
+
+def write(kernel: TileKernel, calls: bool) -> list[str]:
+    """The lines of a function between ``@func`` with its tiles and ``@ret``.
+
+    Args:
+        kernel: with tiles laid out and waits inserted.
+        calls: whether the function calls others, which share the registers.
+
+    Raises:
+        CodegenError: when 64 registers do not suffice in any placement.
+    """
+    registers = range(REGISTERS - CALLER_REGISTERS, REGISTERS) if calls else range(REGISTERS - CALLER_REGISTERS)
+    for placement in PLACEMENTS[2 if calls else 0 :]:
+        lines = _Writer(kernel, placement).lines
+        try:
+            allocate(lines, registers)
+        except OutOfRegisters:
+            continue
+        return [text(line) for line in lines if not moves_nothing(line)]
+    raise CodegenError(
+        kernel.name,
+        f"@{kernel.name} needs more than {len(registers)} registers at one point even when every address is computed "
+        f"where it is used: its loops are nested too deeply, or one instruction has too many operands",
+    )
+
+
+class _Writer:
+    def __init__(self, kernel: TileKernel, placement: str) -> None:
+        self.kernel, self.indices, self.placement = kernel, kernel.indices, placement
+        self.lines: list[RegisterLine] = []
+        self.scopes = [_Scope()]
+        self.labels = 0
+        self.loops = 0
+        self._needs: dict[int, list[SlotUse]] = {}
+        self.block(kernel.body, 0)
+
+    # Expressions -------------------------------------------------------------------------------------------
+
+    def find(self, key: object) -> VirtualRegister | None:
+        for scope in reversed(self.scopes):
+            value = scope.values.get(key)
+            if value is not None:
+                return value
+        return None
+
+    def define(self, key: object, parts: Sequence[str | VirtualRegister]) -> VirtualRegister:
+        """Emits an instruction with a new value as its destination."""
+        value = VirtualRegister()
+        self.lines.append(RegisterLine([*parts, value]))
+        self.scopes[-1].values[key] = value
+        return value
+
+    def atom(self, atom: Atom) -> VirtualRegister:
+        value = self.find(atom)
+        if value is not None:
+            return value
+        if atom.operation == "var":
+            if atom is self.indices.core:
+                return self.define(atom, ["SCID "])
+            if atom is self.indices.cores:
+                return self.define(atom, ["SNC "])
+            raise CodegenError(self.kernel.name, f"@{self.kernel.name} uses {atom!r} outside of the scope that defines it")
+        args = [self.scalar(arg) for arg in atom.args]
+        return self.define(atom, [f"{_BINARY[atom.operation]} ", args[0], ", ", args[1], ", "])
+
+    def scalar(self, expr: Expr) -> VirtualRegister | str:
+        """The expression as one operand: a number or a value."""
+        return str(expr.const) if not expr.terms else self.value(expr)
+
+    def value(self, expr: Expr) -> VirtualRegister:
+        """The expression in one register; its parts that vary less are values of their own."""
+        if always_equal(expr.const, 0) and len(expr.terms) == 1 and always_equal(expr.terms[0][1], 1):
+            return self.atom(expr.terms[0][0])
+        found = self.find(expr)
+        if found is not None:
+            return found
+        inner, outer = self._parts(expr)
+        if outer is None:
+            return self._sum(expr, None, expr.const, inner)
+        if not outer.terms:
+            return self._sum(expr, None, outer.const, inner)
+        return self._sum(expr, self.value(outer), 0, inner)
+
+    def _parts(self, expr: Expr) -> tuple[list[tuple[Atom, int]], Expr | None]:
+        """The terms of the innermost level, and the rest of the sum if there is one."""
+        inner = [(a, c) for a, c in expr.terms if a.level == expr.level]
+        if len(inner) == len(expr.terms):
+            return inner, None
+        return inner, self.indices.linear(expr.const, {a: c for a, c in expr.terms if a.level != expr.level})
+
+    def _sum(self, expr: Expr, start: VirtualRegister | None, const: int, terms: list[tuple[Atom, int]]) -> VirtualRegister:
+        total: VirtualRegister | None = start
+        terms = sorted(terms, key=lambda term: term[1] < 0)  # a positive one first saves a negation
+        for position, (atom, c) in enumerate(terms):
+            term = self.atom(atom)
+            final = position == len(terms) - 1 and always_equal(const, 0)
+            if c == -1 and total is not None:
+                total = self._emit(expr, final, ["SSUB ", total, ", ", term, ", "])
+                continue
+            if c == -1:
+                total, const = self._emit(expr, position == len(terms) - 1, ["SSUB ", str(const), ", ", term, ", "]), 0
+                continue
+            if not always_equal(c, 1):
+                term = self._emit(expr, final and total is None, ["SMUL ", term, f", {c}, "])
+            total = term if total is None else self._emit(expr, final, ["SADD ", total, ", ", term, ", "])
+        assert total is not None, "what has no terms is a constant"
+        if not always_equal(const, 0):
+            total = self._emit(expr, True, ["SADD ", total, f", {const}, "])
+        return total
+
+    def _emit(self, expr: Expr, final: bool, parts: list[str | VirtualRegister]) -> VirtualRegister:
+        if final:
+            return self.define(expr, parts)
+        value = VirtualRegister()
+        self.lines.append(RegisterLine([*parts, value]))
+        return value
+
+    def use(self, use: SlotUse) -> list[str | VirtualRegister]:
+        """The text of a use."""
+        expr = use.expr
+        if not use.address:
+            return [self.scalar(expr)]
+        if not expr.terms:
+            return [str(expr.const)]
+        base = self.value(self.indices.linear(0, dict(expr.terms)))
+        return [base] if always_equal(expr.const, 0) else [base, f"{expr.const:+d}"]
+
+    # Statements --------------------------------------------------------------------------------------------
+
+    def block(self, block: Block, level: int) -> None:
+        for statement in block:
+            if self.placement == "statement":
+                self.scopes.append(_Scope())
+            elif self.placement == "scope":
+                self.hoist(self.needs(statement), level)
+            if isinstance(statement, TileInstruction):
+                self.instruction(statement)
+            elif isinstance(statement, TileLoop):
+                self.loop(statement, level)
+            else:
+                self.branch(statement, level)
+            if self.placement == "statement":
+                kept = self.scopes.pop()
+                if isinstance(statement, TileInstruction) and statement.result is not None:
+                    self.scopes[-1].values[statement.result] = kept.values[statement.result]
+
+    def needs(self, statement: TileInstruction | TileLoop | TileBranch) -> list[SlotUse]:
+        """All expressions used at or below a statement."""
+        found = self._needs.get(id(statement))
+        if found is None:
+            if isinstance(statement, TileInstruction):
+                found = [part for part in statement.parts if isinstance(part, SlotUse)]
+                slots = [part for part in statement.parts if isinstance(part, Slot)]
+                found += [SlotUse(slot.index, address=True) for slot in slots if slot.tile.depth > 1]
+            elif isinstance(statement, TileLoop):
+                found = [SlotUse(e) for e in (statement.lower, statement.upper)]
+                found += self._below(statement.body)
+            else:
+                found = [SlotUse(statement.condition), *self._below(statement.body), *self._below(statement.otherwise)]
+            self._needs[id(statement)] = found
+        return found
+
+    def _below(self, block: Block) -> list[SlotUse]:
+        return list(dict.fromkeys(use for statement in block for use in self.needs(statement)))
+
+    def hoist(self, uses: Iterable[SlotUse], level: int) -> None:
+        """Computes the parts of ``uses`` that are known at ``level``."""
+        for use in uses:
+            expr = self.indices.linear(0, dict(use.expr.terms)) if use.address else use.expr
+            self._hoist(expr, level)
+
+    def _hoist(self, expr: Expr, level: int) -> None:
+        if expr.level <= level:
+            if expr.terms:
+                self.value(expr)
+            return
+        inner, outer = self._parts(expr)
+        if outer is not None:
+            self._hoist(outer, level)
+        for atom, _ in inner:
+            for arg in atom.args:
+                self._hoist(arg, level)
+
+    def instruction(self, statement: TileInstruction) -> None:
+        parts: list[str | VirtualRegister] = []
+        for part in statement.parts:
+            if isinstance(part, SlotUse):
+                parts += self.use(part)
+            elif isinstance(part, Slot):
+                parts += [part.tile.name]
+                if part.tile.depth > 1:
+                    parts += ["[", *self.use(SlotUse(part.index, address=True)), "]"]
+            else:
+                parts.append(part)
+        if statement.result is not None:
+            self.define(statement.result, parts)
+        else:
+            self.lines.append(RegisterLine(parts))
+
+    def loop(self, loop: TileLoop, level: int) -> None:
+        name = f"LOOP_{self.loops}"
+        self.loops += 1
+        distance = self.indices.sub(loop.upper, loop.lower)
+        upper = self.scalar(loop.upper)
+        counter = VirtualRegister()
+        self.lines.append(RegisterLine(["SMOV ", self.scalar(loop.lower), ", ", counter]))
+        end = ""
+        if not never_negative(distance.low - 1):
+            end = self.label()
+            runs = self.temporary(["SLT ", counter, ", ", upper, ", "])
+            self.lines.append(RegisterLine([f"SBR {end}"], predicate=(runs, True)))
+        low = as_integer(distance.low) if never_negative(distance.low - 1) else 1
+        high = MANY  # of sizes for which there may be no trip as well
+        if never_negative(low - distance.high):
+            high = low
+        elif never_negative(distance.high - low) and never_negative(MANY - distance.high):
+            high = as_integer(distance.high)
+        self.lines.append(RegisterLine([f"{name}: {low}, {high}"], opens=True, indent="  "))
+        self.scopes.append(_Scope({loop.variable: counter}))
+        self.block(loop.body, level + 1)
+        self.scopes.pop()
+        self.lines.append(RegisterLine(["SADD ", counter, ", 1, ", counter]))
+        again = self.temporary(["SLT ", counter, ", ", upper, ", "])
+        self.lines.append(RegisterLine([f"SBR {name}"], predicate=(again, False), closes=True))
+        if end:
+            self.lines.append(RegisterLine([f"{end}:"], indent="  "))
+
+    def branch(self, branch: TileBranch, level: int) -> None:
+        if not branch.condition.terms:
+            taken = branch.body if branch.condition.const else branch.otherwise
+            self.scopes.append(_Scope())
+            self.block(taken, level + 1)
+            self.scopes.pop()
+            return
+        condition = self.value(branch.condition)
+        for block, negated in ((branch.body, False), (branch.otherwise, True)):
+            if block:
+                self._guarded(block, condition, negated, level + 1)
+
+    def _guarded(self, block: Block, condition: VirtualRegister, negated: bool, level: int) -> None:
+        """A block that runs where a condition holds: one predicated instruction, or a jump over it."""
+        self.scopes.append(_Scope())
+        start = len(self.lines)
+        self.block(block, level)
+        self.scopes.pop()
+        if len(self.lines) == start + 1 and self.lines[start].predicate is None:
+            self.lines[start].predicate = condition, negated
+        elif len(self.lines) > start:
+            end = self.label()
+            self.lines.insert(start, RegisterLine([f"SBR {end}"], predicate=(condition, not negated)))
+            self.lines.append(RegisterLine([f"{end}:"], indent="  "))
+
+    def temporary(self, parts: list[str | VirtualRegister]) -> VirtualRegister:
+        value = VirtualRegister()
+        self.lines.append(RegisterLine([*parts, value]))
+        return value
+
+    def label(self) -> str:
+        self.labels += 1
+        return f"BB_{self.labels - 1}"

@@ -1,0 +1,43 @@
+"""Running combinations along a dimension."""
+
+from __future__ import annotations
+
+import math
+
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.ir.trace.trace import TensorType
+
+__all__ = ["extreme_scan", "scan"]
+
+_KINDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "lse": "lse"}
+
+
+def scan(b: LinalgBuilder, kind: str, x: StridedValue, dim: int) -> StridedValue:
+    """Inclusive scan of ``x`` along ``dim`` in x's dtype: ``sum``, ``prod``, ``min``, ``max`` or ``lse``.
+
+    Sums of floats are kept in f64 on the way; ``min`` and ``max`` propagate NaN.
+    """
+    if not x.rank or not x.type.numel:
+        return x
+    if x.dtype == "u8" and kind in ("min", "max"):  # the machine's bytes are signed
+        return b.cast(scan(b, kind, b.cast(x, "i16"), dim), "u8")
+    dim %= x.rank
+    shape = (math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
+    made = b.create("ftm.scan", x.dtype, shape, [b.tensor(b.reshape(x, shape))], {"kind": _KINDS[kind]})
+    return b.reshape(made, x.shape)
+
+
+def extreme_scan(b: LinalgBuilder, kind: str, x: StridedValue, dim: int) -> tuple[StridedValue, StridedValue]:
+    """(running extreme, its place along ``dim``): the last place of equals, and of NaN the last NaN."""
+    values = scan(b, kind, x, dim)
+
+    def place(element: ScalarExpr, best: ScalarExpr) -> ScalarExpr:
+        taken = element.eq(best)
+        if element.is_float:
+            taken = taken | e.isnan(element)
+        return e.where(taken, b.index(dim), b.constant(0, "i64"))
+
+    places = b.pointwise(place, [x, values], TensorType("i64", x.shape))
+    return values, scan(b, "max", places, dim)

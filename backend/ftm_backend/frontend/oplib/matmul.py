@@ -1,0 +1,16 @@
+"""Matrix products; the half types accumulate in f32."""
+
+from __future__ import annotations
+
+from ftm_backend.dtypes import compute_dtype
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.named_op_builder import contraction
+
+__all__ = ["product"]
+
+
+def product(b: LinalgBuilder, x: StridedValue, y: StridedValue) -> StridedValue:
+    """x[(B,)M,K] . y[(B,)K,N] in the accumulator's dtype."""
+    return contraction(
+        b, "linalg.batch_matmul" if x.rank == 3 else "linalg.matmul", x, y, (*x.shape[:-1], y.shape[-1]), compute_dtype(x.dtype)
+    )

@@ -1,0 +1,85 @@
+"""How elementwise records are written: ``pointwise(names, function of elements)``.
+
+The function takes the op's arguments by name.  Tensors and runtime scalars arrive as Elems, everything else
+(None, bool, int, float, str, lists) as it stands in the trace.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+
+from ftm_backend.dtypes import HALVES, compute_dtype
+from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.op_record import TOLERANCE, OpRecord, register
+from ftm_backend.frontend.scalar_math import ScalarExpr
+
+__all__ = ["OWN", "PROMOTED", "RESULT", "pointwise"]
+
+RESULT = "result"
+"""Arguments are converted to the result's dtype: arithmetic."""
+
+PROMOTED = "promoted"
+"""Arguments are converted to the dtype that PyTorch promotes them to: comparisons."""
+
+OWN = "own"
+"""Arguments keep their dtypes; the function converts what it needs."""
+
+_DECIDED_BY_RESULT = frozenset({"memory_format", "dtype"})
+_OPERANDS = frozenset({"self", "other"})  # a Python bool among these is a number to compute with
+
+
+def pointwise(
+    names: str,
+    function: Body,
+    dtypes: Iterable[str],
+    family: str,
+    *,
+    compute: str = RESULT,
+    keep: Iterable[str] = (),
+    tolerance: dict[str, tuple[float, float]] | None = None,
+    gap: str = "",
+) -> OpRecord:
+    """Registers an elementwise op.
+
+    Args:
+        names: op names, separated by blanks.
+        function: from arguments to the result's Elem (or a tuple); the result is converted to the result's
+            dtype, which the function gets as ``result_dtype`` if it asks.  Half types are computed in f32.
+        compute: RESULT, PROMOTED or OWN.
+        keep: tensor arguments that stay in their own dtype (masks, indices).
+    """
+    keep = frozenset(keep)
+    accepted = frozenset(inspect.signature(function).parameters)
+
+    def lower(b: LinalgBuilder, **arguments: object) -> tuple[StridedValue, ...]:
+        outputs = tuple(t for t in b.results if t is not None)
+        for name in _DECIDED_BY_RESULT - accepted:
+            arguments.pop(name, None)
+        if "result_dtype" in accepted:
+            arguments["result_dtype"] = b.result.dtype
+        numbers = [v for k, v in arguments.items() if isinstance(v, (StridedValue, ScalarExpr)) and k not in keep]
+        common = "" if compute == OWN else b.result.dtype if compute == RESULT else b.promoted(numbers)
+        dtype = compute_dtype(common) if common else ""
+        arguments = {k: b.constant(v, dtype or "i1") if isinstance(v, bool) and k in _OPERANDS else v for k, v in arguments.items()}
+        tensors = {k: v for k, v in arguments.items() if isinstance(v, StridedValue)}
+        others = {
+            k: v.to(dtype) if isinstance(v, ScalarExpr) and dtype and k not in keep else v for k, v in arguments.items() if k not in tensors
+        }
+
+        def operand(v: ScalarExpr) -> ScalarExpr:
+            """A tensor's element in the compute dtype, by way of the dtype that all are promoted to: an integer
+            that f16 cannot hold is infinite."""
+            return v.to(common).to(dtype) if common in HALVES else v.to(dtype)
+
+        def body(*elems: ScalarExpr) -> tuple[ScalarExpr, ...]:
+            values = dict(zip(tensors, elems, strict=True))
+            if dtype:
+                values = {k: v if k in keep else operand(v) for k, v in values.items()}
+            made = function(**values, **others)
+            made = made if isinstance(made, tuple) else (made,)
+            return tuple(m.to(o.dtype) for m, o in zip(made, outputs, strict=True))
+
+        return b.pointwise_all(body, list(tensors.values()), outputs)
+
+    return register(OpRecord(tuple(names.split()), tuple(dtypes), lower, family, TOLERANCE if tolerance is None else tolerance, gap))

@@ -1,0 +1,176 @@
+"""Sorting on Values: the keys that ``ftm.sort`` takes, and what comes out of them.
+
+The machine sorts i64.  A row is turned into numbers whose upper half is a key that is ordered as the elements are (NaN
+greatest, -0.0 equal to 0.0), and whose lower half is the element's place, which makes the sort stable and gives the
+permutation.  The elements come back from the keys.  Types of 64 bits are sorted twice, by the lower half of their
+keys and then, stably, by the upper one; their elements are gathered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ftm_backend.dtypes import info
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
+from ftm_backend.frontend.scalar_math import ScalarExpr
+from ftm_backend.ir.trace.trace import TensorType
+
+__all__ = ["SortedRows", "order", "sort", "sort_indices"]
+
+_PLACE_BITS = 31  # of a place; one bit below tells -0.0 from 0.0
+_NAN = 0x7FFFFFFF
+_NAN_WIDE = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class SortedRows:
+    """A sorted tensor: ``packed`` has the numbers in the tensor's own layout, sorted along ``dim``.
+
+    Of a type of 64 bits, ``packed`` has the places and ``source`` the tensor that was sorted.
+    """
+
+    packed: StridedValue
+    dtype: str
+    dim: int
+    descending: bool
+    source: StridedValue | None = None
+
+    def part(self, start: int, length: int) -> SortedRows:
+        """Ranks ``start`` to ``start + length``."""
+        return replace(self, packed=self.packed.slice(self.dim, start, length))
+
+    def at(self, b: LinalgBuilder, ranks: StridedValue) -> SortedRows:
+        """The element whose rank ``ranks``, an i64 Value with extent 1 along ``dim``, says."""
+        packed = self.packed
+
+        def body(rank: ScalarExpr) -> ScalarExpr:
+            return b.extract(packed, [rank if k == self.dim else b.index(k) for k in range(packed.rank)])
+
+        return replace(self, packed=b.pointwise(body, [ranks], TensorType("i64", ranks.shape)))
+
+    def indices(self, b: LinalgBuilder) -> StridedValue:
+        """Places along ``dim`` in the tensor that was sorted, i64."""
+        if self.source is not None:
+            return self.packed
+        return b.pointwise(_place, [self.packed], TensorType("i64", self.packed.shape))
+
+    def values(self, b: LinalgBuilder) -> StridedValue:
+        """The elements."""
+        return b.pointwise(self._element(b), [self.packed], TensorType(self.dtype, self.packed.shape))
+
+    def both(self, b: LinalgBuilder) -> tuple[StridedValue, StridedValue]:
+        """(values, indices)."""
+        if self.source is not None:
+            return self.values(b), self.packed
+        element, shape = self._element(b), self.packed.shape
+        results = TensorType(self.dtype, shape), TensorType("i64", shape)
+        values, places = b.pointwise_all(lambda p: (element(p), _place(p)), [self.packed], results)
+        return values, places
+
+    def _element(self, b: LinalgBuilder) -> Callable[[ScalarExpr], ScalarExpr]:
+        if self.source is not None:
+            source = self.source
+            return lambda p: b.extract(source, [p if k == self.dim else b.index(k) for k in range(source.rank)])
+        return lambda p: _from_key(p, self.dtype, self.descending)
+
+
+def order(b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False, most: int | None = None) -> SortedRows:
+    """Sorts ``x``, which has elements, stably along ``dim``; ``most``: only so many first ranks are wanted."""
+    dim %= x.rank
+    most = x.shape[dim] if most is None else most
+    if x.shape[dim] >= 1 << _PLACE_BITS:
+        raise TypeError(f"a row of {x.shape[dim]} elements is longer than a place has bits")
+    if info(x.dtype).bits == 64:
+        return _order_wide(b, x, dim, descending, most)
+
+    def pack(value: ScalarExpr) -> ScalarExpr:
+        key, flag = _to_key(value)
+        return _packed(b, ~key if descending else key, dim) | flag
+
+    return SortedRows(_sorted(b, pack, x, dim, most), x.dtype, dim, descending)
+
+
+def sort(b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False) -> tuple[StridedValue, StridedValue]:
+    """(values, indices) of a stable sort of ``x`` along ``dim``; NaN is greatest."""
+    if not x.rank or not x.type.numel:
+        return x, b.full(0, "i64", x.shape)
+    return order(b, x, dim, descending).both(b)
+
+
+def sort_indices(b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False) -> StridedValue:
+    """The permutation that sorts ``x`` stably along ``dim``."""
+    if not x.rank or not x.type.numel:
+        return b.full(0, "i64", x.shape)
+    return order(b, x, dim, descending).indices(b)
+
+
+def _sorted(b: LinalgBuilder, pack: Callable[[ScalarExpr], ScalarExpr], x: StridedValue, dim: int, most: int) -> StridedValue:
+    """The ``most`` least of ``pack(element)`` along ``dim``, in x's layout; ``pack`` may ask for b.index(k) of it."""
+    moved = [*(k for k in range(x.rank) if k != dim), dim]  # what is sorted lies last in memory
+    *outer, length = (x.shape[k] for k in moved)
+    (numbers,) = b.generic(x.shape, [LoopInput(x, range(x.rank))], [LoopOutput("i64", (*outer, length), moved)], pack)
+    rows = math.prod(outer)
+    made = b.create("ftm.sort", "i64", (rows, most), [b.tensor(b.reshape(numbers, (rows, length)))])
+    return b.reshape(made, (*outer, most)).permute([moved.index(k) for k in range(x.rank)])
+
+
+def _packed(b: LinalgBuilder, key: ScalarExpr, dim: int) -> ScalarExpr:
+    """A key of 32 bits, as i64, above the place along ``dim``."""
+    return (key << 32) | (b.index(dim) << 1)
+
+
+def _place(packed: ScalarExpr) -> ScalarExpr:
+    return (packed & 0xFFFFFFFF) >> 1
+
+
+def _to_key(value: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
+    """(a number of 32 bits as i64 that is ordered as the elements are, 1 for -0.0 else 0)."""
+    if not value.is_float:
+        key = value.to("i64")
+        return key, key.const(0)
+    number = value.to("f32")
+    bits = number.bitcast("i32")
+    key = e.where(bits < 0, bits ^ _NAN, bits)  # negative numbers the other way round
+    key = e.where(number.eq(0), 0, e.where(e.isnan(number), _NAN, key))
+    return key.to("i64"), (number.eq(0) & (bits < 0)).to("i64")
+
+
+def _from_key(packed: ScalarExpr, dtype: str, descending: bool) -> ScalarExpr:
+    key = packed >> 32
+    if descending:
+        key = ~key
+    if info(dtype).kind != "float":
+        return key.to(dtype)
+    key = key.to("i32")
+    number = e.where(key < 0, key ^ _NAN, key).bitcast("f32")  # of the greatest key: a NaN
+    return e.where((packed & 1).ne(0), -0.0, number).to(dtype)
+
+
+def _order_wide(b: LinalgBuilder, x: StridedValue, dim: int, descending: bool, most: int) -> SortedRows:
+    def key_of(value: ScalarExpr) -> ScalarExpr:
+        key = value
+        if value.is_float:
+            bits = value.bitcast("i64")
+            key = e.where(bits < 0, bits ^ _NAN_WIDE, bits)
+            key = e.where(value.eq(0), 0, e.where(e.isnan(value), _NAN_WIDE, key))
+        return ~key if descending else key
+
+    source = x
+
+    def lower(value: ScalarExpr) -> ScalarExpr:
+        return _packed(b, (key_of(value) & 0xFFFFFFFF) - (1 << 31), dim)
+
+    def extract(tensor: StridedValue, place: ScalarExpr) -> ScalarExpr:
+        return b.extract(tensor, [place if k == dim else b.index(k) for k in range(x.rank)])
+
+    def upper(packed: ScalarExpr) -> ScalarExpr:
+        return _packed(b, key_of(extract(source, _place(packed))) >> 32, dim)
+
+    first = _sorted(b, lower, x, dim, x.shape[dim])
+    second = _sorted(b, upper, first, dim, most)
+    whole = first
+    places = b.pointwise(lambda p: _place(extract(whole, _place(p))), [second], TensorType("i64", second.shape))
+    return SortedRows(places, x.dtype, dim, descending, source)

@@ -1,0 +1,103 @@
+"""Reading at places that data says: gathers, indexing by tensors of integers.
+
+Gathers read with ``tensor.extract`` in an elementwise body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ftm_backend.dtypes import ALL, INTS, STORED
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.index_scatter import inside, typed, wrapped
+from ftm_backend.frontend.oplib.op_record import EXACT, lowering
+from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
+from ftm_backend.frontend.scalar_math import ScalarExpr
+
+recorded("aten::_unsafe_index", may_fail=True)
+recorded("aten::gather", indices=IndexArguments(2, "dim"), forbids_overlap=True)
+recorded("aten::index", indices=IndexArguments(1, "each", wraps=True), cpu_indices=True, forbids_overlap=True)
+recorded("aten::index_select", indices=IndexArguments(2, "dim"), forbids_overlap=True, tried=("always",))
+recorded("aten::take", indices=IndexArguments(1, "all", wraps=True), forbids_overlap=True, tried=("always",))
+
+
+@lowering("aten::index_select", ALL, "index_select", EXACT)
+def _index_select(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue) -> StridedValue:
+    self = self if self.rank else b.reshape(self, (1,))
+    shape = [1] * self.rank
+    dim %= self.rank
+    shape[dim] = index.type.numel
+    wanted = (*self.shape[:dim], index.type.numel, *self.shape[dim + 1 :])
+    return b.reshape(_along(b, self, dim, b.reshape(index, shape).expand(wanted)), b.result.shape)
+
+
+@lowering("aten::gather", ALL, "gather", EXACT)
+def _gather(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, sparse_grad: bool = False) -> StridedValue:
+    self = self if self.rank else b.reshape(self, (1,))
+    index = index if index.rank else b.reshape(index, (1,))
+    return b.reshape(_along(b, self, dim % self.rank, index), b.result.shape)
+
+
+def _along(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue) -> StridedValue:
+    """self[.., index[..], ..] at ``dim``."""
+    if not index.type.numel:
+        return b.full(0, self.dtype, index.shape)
+    source = self
+
+    def body(place: ScalarExpr) -> ScalarExpr:
+        return b.extract(source, [inside(place, self.shape[k]) if k == dim else b.index(k) for k in range(self.rank)])
+
+    return b.pointwise(body, [index], typed(self.dtype, index.shape))
+
+
+@lowering("aten::take", ALL, "take", EXACT)
+def _take(b: LinalgBuilder, self: StridedValue, index: StridedValue) -> StridedValue:
+    count = self.type.numel
+    flat = b.reshape(self, (count,))
+    return b.pointwise(lambda place: b.extract(flat, [wrapped(place, count)]), [index], b.result)
+
+
+def indexed(x: StridedValue, indices: Sequence[StridedValue | None]) -> tuple[list[int], list[int], int]:
+    """(indexed dimensions, the others, where the index dimensions stand in the result of x[indices])."""
+    indices = [*indices, *[None] * (x.rank - len(indices))]
+    dims = [k for k, i in enumerate(indices) if i is not None]
+    rest = [k for k in range(x.rank) if k not in dims]
+    adjacent = dims == list(range(dims[0], dims[-1] + 1))
+    return dims, rest, dims[0] if adjacent else 0
+
+
+def check_integers(indices: Sequence[StridedValue | None]) -> None:
+    """TypeError unless every index is one of integers."""
+    for index in indices:
+        if index is not None and index.dtype not in INTS:
+            raise TypeError(f"an index of {index.dtype} selects a number of elements that only the data knows")
+
+
+def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """What ``shapes`` broadcast to."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    return tuple(next((n for n in column if n != 1), 1) for column in zip(*padded, strict=True))
+
+
+@lowering(
+    "aten::index.Tensor aten::_unsafe_index.Tensor",
+    STORED,
+    "index",
+    EXACT,
+    gap="a mask as index selects a number of elements that only the data knows",
+)
+def _index(b: LinalgBuilder, self: StridedValue, indices: list[StridedValue]) -> StridedValue:
+    check_integers(indices)
+    dims, rest, front = indexed(self, indices)
+    source, chosen = self, [i for i in indices if i is not None]
+    width = len(common_shape([i.shape for i in chosen]))
+    places = [b.reshape(i, (*i.shape, *[1] * (len(rest) - front))) for i in chosen]
+
+    def body(*values: ScalarExpr) -> ScalarExpr:
+        coordinates: dict[int, ScalarExpr] = {d: wrapped(v, self.shape[d]) for d, v in zip(dims, values, strict=True)}
+        for position, k in enumerate(rest):
+            coordinates[k] = b.index(position if position < front else position + width)
+        return b.extract(source, [coordinates[k] for k in range(self.rank)])
+
+    return b.pointwise(body, places, b.result)

@@ -1,0 +1,81 @@
+"""Chebyshev polynomials of the four kinds, in closed form: trigonometric inside [-1, 1], hyperbolic outside.
+
+The order is a tensor too, so no recurrence of a fixed length would do.  They are computed in f64: near the ends
+of the interval the closed forms lose digits that a recurrence keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ftm_backend.dtypes import ALL
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.oplib.pointwise import pointwise
+from ftm_backend.frontend.scalar_math import ScalarExpr
+
+_TOLERANCE = {"f64": (1e-9, 1e-9), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
+
+
+def _angles(size: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
+    """(arc cosine inside [0, 1], arc hyperbolic cosine outside)."""
+    inside = e.apply("math.acos", e.minimum(size, 1))
+    outside = e.maximum(size, 1)
+    return inside, e.log(outside + e.sqrt((outside - 1) * (outside + 1)))
+
+
+def _hyperbolic(x: ScalarExpr, sign: float) -> ScalarExpr:
+    """cosh or sinh, from exponentials."""
+    grown = e.exp(x)
+    return (grown + (grown.const(1) / grown) * sign) * 0.5
+
+
+def _ratio(x: ScalarExpr, factor: ScalarExpr, divisor: float, kind: str) -> ScalarExpr:
+    """f(factor * angle) / f(divisor * angle) for x >= 0, f sine or cosine; its limit where the angle is 0."""
+    inside, outside = _angles(x)
+    if kind == "cos":
+        near, far = e.cos(inside * factor), _hyperbolic(outside * factor, 1)
+        below, beyond = e.cos(inside * divisor), _hyperbolic(outside * divisor, 1)
+    else:
+        near, far = e.sin(inside * factor), _hyperbolic(outside * factor, -1)
+        below, beyond = e.sin(inside * divisor), _hyperbolic(outside * divisor, -1)
+    limit = factor.const(1) if kind == "cos" else factor / divisor
+    return e.where(x.eq(1), limit, e.where(x < 1, near / below, far / beyond))
+
+
+def _first(size: ScalarExpr, n: ScalarExpr, left: ScalarExpr) -> ScalarExpr:
+    return _ratio(size, n, 0.0, "cos")
+
+
+def _second(size: ScalarExpr, n: ScalarExpr, left: ScalarExpr) -> ScalarExpr:
+    return _ratio(size, n + 1, 1.0, "sin")
+
+
+def _third(size: ScalarExpr, n: ScalarExpr, left: ScalarExpr) -> ScalarExpr:
+    """To the left of 0 the third kind is the mirrored fourth."""
+    return e.where(left, _ratio(size, n + 0.5, 0.5, "sin"), _ratio(size, n + 0.5, 0.5, "cos"))
+
+
+def _fourth(size: ScalarExpr, n: ScalarExpr, left: ScalarExpr) -> ScalarExpr:
+    return e.where(left, _ratio(size, n + 0.5, 0.5, "cos"), _ratio(size, n + 0.5, 0.5, "sin"))
+
+
+def _register(kind: str, function: Callable[[ScalarExpr, ScalarExpr, ScalarExpr], ScalarExpr]) -> None:
+    def polynomial(x: ScalarExpr, n: ScalarExpr, shifted: bool) -> ScalarExpr:
+        x, n = x.to("f64"), e.trunc(n.to("f64"))
+        if shifted:
+            x = x * 2 - 1
+        odd = e.floor(n * 0.5).ne(n * 0.5)
+        left = x < 0
+        value = function(abs(x), n, left)
+        value = e.where(left & odd, -value, value)
+        return e.where(n < 0, 0, e.where(n.eq(0), 1, e.where(e.isnan(x), math.nan, value)))
+
+    pointwise(f"aten::special_chebyshev_polynomial_{kind}", lambda x, n: polynomial(x, n, False), ALL, "chebyshev", tolerance=_TOLERANCE)
+    pointwise(
+        f"aten::special_shifted_chebyshev_polynomial_{kind}", lambda x, n: polynomial(x, n, True), ALL, "chebyshev", tolerance=_TOLERANCE
+    )
+
+
+for _kind, _function in (("t", _first), ("u", _second), ("v", _third), ("w", _fourth)):
+    _register(_kind, _function)

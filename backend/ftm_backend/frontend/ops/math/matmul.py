@@ -1,0 +1,125 @@
+"""Matrix products.  Half types accumulate in f32; transposed operands are views, for the midend to fold."""
+
+from __future__ import annotations
+
+from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
+from ftm_backend.frontend.oplib.call_arguments import given
+from ftm_backend.frontend.oplib.matmul import product
+from ftm_backend.frontend.oplib.op_record import PRODUCTS, lowering
+from ftm_backend.frontend.oplib.schema_annotations import recorded
+from ftm_backend.frontend.scalar_math import Number, ScalarExpr
+from ftm_backend.symbolic import always_equal
+
+recorded(
+    "aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot aten::vdot aten::linear",
+    tried=("mixed",),
+)
+recorded("aten::linalg_cross", tried=("mixed",), forbids_overlap=True)
+
+_DTYPES = FLOATS + INTS
+
+
+@lowering("aten::mm aten::bmm", _DTYPES, "matmul", PRODUCTS)
+def _mm(b: LinalgBuilder, self: StridedValue, mat2: StridedValue) -> StridedValue:
+    return b.cast(product(b, self, mat2), b.result.dtype)
+
+
+_SKIPPING = ("f32", "f64")
+"""Dtypes of which the CPU's BLAS skips the product if alpha is 0, so that its NaN and infinities do not count."""
+
+_SMALL_BATCH_PRODUCT = 400
+"""Multiplications of one matrix below which the CPU's baddbmm does not call BLAS, and computes the product whatever alpha is."""
+
+
+def _scaled_sum(
+    b: LinalgBuilder, bias: StridedValue, left: StridedValue, right: StridedValue, beta: Number, alpha: Number, skips_from: int = 0
+) -> StridedValue:
+    """beta * bias + alpha * (left @ right); a factor of 0 leaves its term out, NaN and infinities included.
+
+    Args:
+        skips_from: Multiplications of one matrix from which on an alpha of 0 leaves the product out.
+    """
+    made = b.reshape(product(b, left, right), b.result.shape)
+    rows, inner, columns = left.shape[-2], left.shape[-1], right.shape[-1]
+    dtype = made.dtype
+    beta, alpha = b.inline(beta, dtype), b.inline(0 if always_equal(inner, 0) else alpha, dtype)
+
+    def body(x: ScalarExpr, p: ScalarExpr) -> ScalarExpr:
+        if b.result.dtype in _SKIPPING:
+            skips = alpha.eq(0)
+            if skips_from:
+                skips = skips & (b.constant(rows * inner * columns, "i64") >= skips_from)
+            p = e.where(skips, 0, p)
+        return (e.where(beta.eq(0), 0, x.to(dtype) * beta) + p * alpha).to(b.result.dtype)
+
+    return b.pointwise(body, [bias.expand(b.result.shape), made], b.result)
+
+
+@lowering("aten::addmm", _DTYPES, "addmm", PRODUCTS)
+def _addmm(b: LinalgBuilder, self: StridedValue, mat1: StridedValue, mat2: StridedValue, beta: Number, alpha: Number) -> StridedValue:
+    return _scaled_sum(b, self, mat1, mat2, beta, alpha)
+
+
+@lowering("aten::baddbmm", _DTYPES, "addmm", PRODUCTS)
+def _baddbmm(b: LinalgBuilder, self: StridedValue, batch1: StridedValue, batch2: StridedValue, beta: Number, alpha: Number) -> StridedValue:
+    return _scaled_sum(b, self, batch1, batch2, beta, alpha, _SMALL_BATCH_PRODUCT)
+
+
+@lowering("aten::mv", _DTYPES, "matmul", PRODUCTS)
+def _mv(b: LinalgBuilder, self: StridedValue, vec: StridedValue) -> StridedValue:
+    return b.cast(b.reshape(product(b, self, vec.unsqueeze(1)), b.result.shape), b.result.dtype)
+
+
+@lowering("aten::addmv", _DTYPES, "addmm", PRODUCTS)
+def _addmv(b: LinalgBuilder, self: StridedValue, mat: StridedValue, vec: StridedValue, beta: Number, alpha: Number) -> StridedValue:
+    return _scaled_sum(b, self, mat, vec.unsqueeze(1), beta, alpha)
+
+
+@lowering("aten::dot aten::vdot", _DTYPES, "matmul", PRODUCTS)
+def _dot(b: LinalgBuilder, self: StridedValue, tensor: StridedValue | None = None, other: StridedValue | None = None) -> StridedValue:
+    from ftm_backend.frontend.oplib.reductions import reduce
+
+    y = given(tensor, other)
+    dtype = compute_dtype(self.dtype)
+    total = reduce(b, "sum", [self, y], [0], dtype, lambda p, q: p.to(dtype) * q.to(dtype))
+    return b.cast(b.reshape(total, ()), b.result.dtype)
+
+
+@lowering("aten::addbmm", _DTYPES, "addmm", PRODUCTS)
+def _addbmm(b: LinalgBuilder, self: StridedValue, batch1: StridedValue, batch2: StridedValue, beta: Number, alpha: Number) -> StridedValue:
+    """The sum over the batch is one product along batch and inner dimension together."""
+    count, rows, inner = batch1.shape
+    left = b.reshape(batch1.permute([1, 0, 2]), (rows, count * inner))
+    right = b.reshape(batch2, (count * inner, batch2.shape[2]))
+    return _scaled_sum(b, self, left, right, beta, alpha)
+
+
+@lowering("aten::linalg_cross", FLOATS + INTS, "cross", PRODUCTS)
+def _cross(b: LinalgBuilder, self: StridedValue, other: StridedValue, dim: int) -> StridedValue:
+    from ftm_backend.ir.trace.trace import TensorType
+
+    shape = b.result.shape
+    x, y, dim = self.expand(shape), other.expand(shape), dim % len(shape)
+    dtype = compute_dtype(b.result.dtype)
+    result = b.full(0, b.result.dtype, shape)
+    for k in range(3):
+        sides = [v.slice(dim, (k + step) % 3, 1) for v in (x, y) for step in (1, 2)]
+        part = b.pointwise(
+            lambda x1, x2, y1, y2: (x1.to(dtype) * y2.to(dtype) - x2.to(dtype) * y1.to(dtype)).to(b.result.dtype),
+            sides,
+            TensorType(b.result.dtype, sides[0].shape),
+        )
+        result = b.update(result, part, b.full(0, b.result.dtype, shape).access.slice(dim, k, 1))
+    return result
+
+
+@lowering("aten::trace", FLOATS + INTS, "trace", PRODUCTS)
+def _trace(b: LinalgBuilder, self: StridedValue) -> StridedValue:
+    from ftm_backend.frontend.oplib.reductions import sum_of
+    from ftm_backend.ir.linalg.strided_layout import Strided
+
+    length, (down, right) = min(self.shape), self.access.strides
+    diagonal = self.at(Strided((length,), (down + right,), self.access.offset))
+    return b.cast(b.reshape(sum_of(b, diagonal, [0], compute_dtype(b.result.dtype)), ()), b.result.dtype)

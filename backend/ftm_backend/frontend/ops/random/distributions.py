@@ -1,0 +1,252 @@
+"""Random ops: a distribution each, and dropout; `building/philox.py` makes the bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from ftm_backend.dtypes import ALL, BOOL, FLOATS, NUMBERS, compute_dtype, info
+from ftm_backend.frontend import scalar_math as e
+from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
+from ftm_backend.frontend.oplib.integer_bits import next_after, round_down, round_up
+from ftm_backend.frontend.oplib.op_record import EXACT, TOLERANCE, lowering
+from ftm_backend.frontend.oplib.philox import element_number, open_unit, unit, word
+from ftm_backend.frontend.oplib.schema_annotations import ValueDomain, recorded
+from ftm_backend.frontend.oplib.value_preconditions import checked
+from ftm_backend.frontend.scalar_math import Number, ScalarExpr
+
+# The device may compute what they are drawn with.
+recorded("aten::bernoulli", domain=ValueDomain(0, "p", 1), may_fail=True, converts_to_out=True, draws="bernoulli")
+recorded("aten::normal", tried=("out",), may_fail=True, converts_to_out=True, draws="normal")
+recorded("aten::native_dropout", runtime=("p",), domain=ValueDomain(0, "p", 1, where="train"), draws="dropout")
+recorded("aten::uniform", draws="uniform")
+recorded("aten::normal_functional", draws="normal")
+recorded("aten::log_normal", draws="log_normal")
+recorded("aten::exponential", draws="exponential")
+recorded("aten::cauchy", draws="cauchy")
+recorded("aten::geometric", draws="geometric")
+recorded("aten::random", draws="integers")
+recorded("aten::native_dropout_backward", runtime=("scale",))
+
+
+def _random(
+    names: str,
+    family: str,
+    element: Callable[..., ScalarExpr],
+    dtypes: Iterable[str] = FLOATS,
+    inputs: tuple[str, ...] = (),
+    tolerance: dict[str, tuple[float, float]] = TOLERANCE,
+    demands: dict[str, Callable[[ScalarExpr], ScalarExpr]] | None = None,
+) -> None:
+    """A record whose element is ``element(b, number, seed, offset, **arguments)``.
+
+    Args:
+        inputs: arguments that may be tensors, and then are elements.
+        demands: what the elements of a tensor must be like, by argument.
+    """
+
+    @lowering(names, dtypes, family, tolerance)
+    def lower(b: LinalgBuilder, seed: ScalarExpr, offset: ScalarExpr, **arguments: object) -> StridedValue:
+        result = b.result
+        values = {k: v for k, v in arguments.items() if k in inputs and isinstance(v, StridedValue)}
+        rest = {k: v for k, v in arguments.items() if k not in values}
+        rank = len(result.shape)
+        checks = [checked(b, values[name], demand) for name, demand in (demands or {}).items() if name in values]
+
+        def body(*elems: ScalarExpr) -> ScalarExpr:
+            number = element_number(b, result.shape)
+            for check in elems[len(values) :]:
+                number = number + check
+            made = element(b, number, seed, offset, **dict(zip(values, elems, strict=False)), **rest)
+            return made.to(result.dtype)
+
+        reading = [LoopInput(v, range(rank - v.rank, rank)) for v in [*values.values(), *checks]]
+        return b.generic(result.shape, reading, [LoopOutput(result.dtype, result.shape, range(rank))], body)[0]
+
+
+def _uniform(
+    b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, from_: Number = 0.0, to: Number = 1.0, **_: object
+) -> ScalarExpr:
+    """Uniform in [from, to): rounding to nearest could reach ``to``, so draws are rounded down."""
+    token = b.result.dtype
+    dtype = compute_dtype(token)
+    low, high = b.inline(from_, token), b.inline(to, token)
+    first, end = low.to(dtype), high.to(dtype)
+    last = e.maximum(next_after(high, -math.inf).to(dtype), first)
+    return round_down(e.minimum(first + unit(b, number, seed, offset, dtype) * (end - first), last), token)
+
+
+def _normal(
+    b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, mean: Number = 0.0, std: Number = 1.0, **_: object
+) -> ScalarExpr:
+    """Box-Muller, from the element's own two numbers."""
+    dtype = compute_dtype(b.result.dtype)
+    first, second = (open_unit(b, number * 2 + k, seed, offset, dtype) for k in (0, 1))
+    z = e.sqrt(e.log(first) * -2) * e.cos(second * (2 * math.pi))
+    return z * _parameter(b, std, dtype) + _parameter(b, mean, dtype)
+
+
+def _log_normal(
+    b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, mean: Number = 1.0, std: Number = 2.0, **_: object
+) -> ScalarExpr:
+    return e.exp(_normal(b, number, seed, offset, mean, std))
+
+
+def _cauchy(
+    b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, median: Number = 0.0, sigma: Number = 1.0, **_: object
+) -> ScalarExpr:
+    """tan(pi (u - 1/2)), as the cotangent of an angle that is exact where the tangent is steep."""
+    dtype = compute_dtype(b.result.dtype)
+    centred = open_unit(b, number, seed, offset, dtype) - 0.5
+    angle = (0.5 - abs(centred)) * math.pi
+    tangent = e.copysign(e.cos(angle) / e.sin(angle), centred)
+    return tangent * _parameter(b, sigma, dtype) + _parameter(b, median, dtype)
+
+
+def _geometric(b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, p: Number, **_: object) -> ScalarExpr:
+    """The number of trials until the first success; whole numbers are made from f64, as they may be large."""
+    dtype = compute_dtype(b.result.dtype) if info(b.result.dtype).kind == "float" else "f64"
+    trials = e.log(open_unit(b, number, seed, offset, dtype)) / e.log1p(-_parameter(b, p, dtype))
+    return e.maximum(e.ceil(trials), 1)  # a p that rounds to 1 makes the quotient 0
+
+
+def _parameter(b: LinalgBuilder, value: Number, dtype: str) -> ScalarExpr:
+    return value.to(dtype) if isinstance(value, e.ScalarExpr) else b.constant(value, dtype)
+
+
+def _is_probability(p: ScalarExpr) -> ScalarExpr:
+    return (p >= 0) & (p <= 1)
+
+
+def _bernoulli(
+    b: LinalgBuilder,
+    number: ScalarExpr,
+    seed: ScalarExpr,
+    offset: ScalarExpr,
+    p: Number | None = None,
+    self: Number | None = None,
+    **_: object,
+) -> ScalarExpr:
+    chance = self if p is None else p
+    assert chance is not None
+    probability = _parameter(b, chance, "f64")
+    return (unit(b, number, seed, offset, "f32").to("f64") < probability).to(b.result.dtype)
+
+
+def _exponential(
+    b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, lambd: Number = 1.0, **_: object
+) -> ScalarExpr:
+    """In (0, inf): PyTorch documents that 0 is not drawn, so what underflows becomes the smallest number."""
+    token = b.result.dtype
+    dtype = compute_dtype(token)
+    rate = _parameter(b, lambd, dtype)
+    drawn = -e.log1p(-open_unit(b, number, seed, offset, dtype)) / rate
+    smallest = next_after(b.constant(0, token), math.inf).to(dtype)
+    return e.where(rate.eq(math.inf), 0, e.maximum(drawn, smallest))
+
+
+def _integers(
+    b: LinalgBuilder,
+    number: ScalarExpr,
+    seed: ScalarExpr,
+    offset: ScalarExpr,
+    low: Number = 0,
+    high: Number | None = None,
+    from_: Number | None = None,
+    to: Number | None = None,
+    **_: object,
+) -> ScalarExpr:
+    """Uniform integers in [low, high), rounded down to what a floating dtype holds, so that ``high`` is not reached."""
+    low = low if from_ is None else from_
+    high = high if to is None else to
+    token = b.result.dtype
+    if high is None:
+        high = low if low == _LOWEST else _unbounded(token)  # an empty span stands for all of i64
+    first = b.inline(low, "i64")
+    span = b.inline(high, "i64") - first
+    low_word = word(b, number * 2, seed, offset)
+    high_word = word(b, number * 2 + 1, seed, offset)
+    bits = b.emitter.emit("arith.extui", "i64", low_word) | (b.emitter.emit("arith.extsi", "i64", high_word) << 32)
+    whole = span.eq(0)
+    drawn = e.where(whole, bits, e.apply("arith.remui", bits, e.where(whole, 1, span))) + first
+    if info(token).kind != "float" or (_is_exact(low, token) and _is_exact(high, token)):
+        return drawn
+    return e.maximum(round_down(drawn, token), round_up(first, token))
+
+
+_LOWEST = -(2**63)
+
+
+def _unbounded(token: str) -> int:
+    """The end of ``random_()``: all that the dtype counts exactly."""
+    facts = info(token)
+    return 2**facts.digits + (facts.kind == "float")
+
+
+def _is_exact(bound: Number, token: str) -> bool:
+    """Whether the dtype holds all integers between 0 and a bound that is known."""
+    return isinstance(bound, int) and abs(bound) <= _unbounded(token)
+
+
+_random("aten::uniform aten::rand aten::rand_like", "random_uniform", _uniform)
+_random("aten::normal_functional aten::randn aten::randn_like aten::normal.float_float", "random_normal", _normal)
+_random(
+    "aten::normal.Tensor_float aten::normal.float_Tensor aten::normal.Tensor_Tensor",
+    "random_normal_tensor",
+    _normal,
+    inputs=("mean", "std"),
+    demands={"std": lambda std: std >= 0},
+)
+_random("aten::bernoulli.p", "random_bernoulli_p", _bernoulli, ALL, tolerance=EXACT)
+_random("aten::bernoulli", "random_bernoulli", _bernoulli, FLOATS, inputs=("self",), tolerance=EXACT, demands={"self": _is_probability})
+_random(
+    "aten::bernoulli.Tensor",
+    "random_bernoulli_tensor",
+    _bernoulli,
+    NUMBERS + BOOL,
+    inputs=("p",),
+    tolerance=EXACT,
+    demands={"p": _is_probability},
+)
+_random("aten::exponential", "random_exponential", _exponential)
+_random("aten::log_normal", "random_log_normal", _log_normal)
+_random("aten::cauchy", "random_cauchy", _cauchy)
+_random("aten::geometric", "random_geometric", _geometric, NUMBERS)
+_random(
+    "aten::random aten::random.to aten::random.from aten::randint aten::randint.low aten::randint_like aten::randint_like.low_dtype",
+    "random_integers",
+    _integers,
+    ALL,
+    tolerance=EXACT,
+)
+
+
+@lowering("aten::native_dropout", FLOATS, "random_dropout", EXACT)
+def _native_dropout(
+    b: LinalgBuilder, input: StridedValue, p: Number, train: bool | None, seed: ScalarExpr, offset: ScalarExpr
+) -> tuple[StridedValue, StridedValue]:
+    """(input scaled where kept, mask of what is kept)."""
+    mask_type = b.wanted(1)
+    if train is False:
+        return input, b.full(1, mask_type.dtype, mask_type.shape)
+    dtype = compute_dtype(input.dtype)
+
+    def body(x: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
+        keep = b.constant(1.0, "f64") - b.inline(p, "f64")
+        scale = e.where(keep.eq(0.0), 0.0, 1.0 / keep).to(dtype)
+        draw = unit(b, element_number(b, input.shape), seed, offset, "f32").to("f64")
+        kept = draw < keep
+        return (x.to(dtype) * kept.to(dtype) * scale).to(input.dtype), kept
+
+    scaled, kept = b.pointwise_all(body, [input], [b.result, mask_type])
+    return scaled, kept
+
+
+@lowering("aten::native_dropout_backward", FLOATS + BOOL, "dropout_backward")
+def _native_dropout_backward(b: LinalgBuilder, grad_output: StridedValue, mask: StridedValue, scale: Number) -> StridedValue:
+    dtype = compute_dtype(b.result.dtype)
+
+    def body(g: ScalarExpr, m: ScalarExpr) -> ScalarExpr:
+        return (g.to(dtype) * m.to(dtype) * b.inline(scale, dtype)).to(b.result.dtype)
+
+    return b.pointwise(body, [grad_output, mask], b.result)

@@ -1,0 +1,114 @@
+"""Functions of scalar expressions, for the bodies of ops: ``from ftm_backend.frontend import elements as e``, then ``e.exp(x)``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ftm_backend.dtypes import info
+from ftm_backend.frontend.scalar_expr import Number, ScalarEmitter, ScalarExpr, where
+
+__all__ = [
+    "Number",
+    "ScalarEmitter",
+    "ScalarExpr",
+    "apply",
+    "ceil",
+    "copysign",
+    "cos",
+    "erf",
+    "exp",
+    "expm1",
+    "floor",
+    "fma",
+    "highest",
+    "info",
+    "isnan",
+    "log",
+    "log1p",
+    "log2",
+    "lowest",
+    "maximum",
+    "minimum",
+    "pow_",
+    "round_even",
+    "rsqrt",
+    "sigmoid",
+    "sin",
+    "sqrt",
+    "tanh",
+    "trunc",
+    "where",
+]
+
+
+def _unary(op: str) -> Callable[[ScalarExpr], ScalarExpr]:
+    def function(x: ScalarExpr) -> ScalarExpr:
+        return x.emitter.emit(op, x.dtype, x)
+
+    function.__doc__ = f"``{op}``; x is floating."
+    return function
+
+
+exp, expm1, log, log1p, log2 = map(_unary, ("math.exp", "math.expm1", "math.log", "math.log1p", "math.log2"))
+sin, cos, tanh, erf = map(_unary, ("math.sin", "math.cos", "math.tanh", "math.erf"))
+sqrt, rsqrt, floor, ceil = map(_unary, ("math.sqrt", "math.rsqrt", "math.floor", "math.ceil"))
+trunc, round_even = map(_unary, ("math.trunc", "math.roundeven"))
+
+
+def apply(op: str, *operands: ScalarExpr) -> ScalarExpr:
+    """The operation ``op`` on operands of one dtype, with a result of that dtype."""
+    return operands[0].emitter.emit(op, operands[0].dtype, *operands)
+
+
+def pow_(x: ScalarExpr, y: ScalarExpr) -> ScalarExpr:
+    """Floating power."""
+    return apply("math.powf", x, y)
+
+
+def sigmoid(x: ScalarExpr) -> ScalarExpr:
+    """1 / (1 + exp(-x))."""
+    return x.const(1) / (exp(-x) + 1)
+
+
+def copysign(x: ScalarExpr, y: ScalarExpr) -> ScalarExpr:
+    """Magnitude of x, sign of y."""
+    return apply("math.copysign", x, y)
+
+
+def fma(a: ScalarExpr, b: ScalarExpr, c: ScalarExpr) -> ScalarExpr:
+    """``a * b + c`` rounded once."""
+    return apply("math.fma", a, b, c)
+
+
+def isnan(x: ScalarExpr) -> ScalarExpr:
+    """i1: x is NaN."""
+    return x.ne(x)
+
+
+def maximum(a: ScalarExpr, b: Number) -> ScalarExpr:
+    """The larger; NaN where either is NaN."""
+    return a.maximum(b)
+
+
+def minimum(a: ScalarExpr, b: Number) -> ScalarExpr:
+    """The smaller; NaN where either is NaN."""
+    return a.minimum(b)
+
+
+def lowest(token: str) -> float:
+    """The identity of max: -inf, or the smallest integer."""
+    facts = info(token)
+    if facts.kind == "float":
+        return -math.inf
+    return -(1 << (facts.bits - 1)) if facts.kind == "int" and facts.signed else 0
+
+
+def highest(token: str) -> float:
+    """The identity of min: inf, or the largest integer."""
+    facts = info(token)
+    if facts.kind == "float":
+        return math.inf
+    if facts.kind == "bool":
+        return 1
+    return (1 << (facts.bits - 1)) - 1 if facts.signed else (1 << facts.bits) - 1

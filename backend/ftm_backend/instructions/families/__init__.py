@@ -1,1 +1,0 @@
-"""The instructions, one file for each family; ``instructions.table`` joins them."""

@@ -1,0 +1,379 @@
+"""Prints a function as MLIR: upstream's ``linalg`` on tensors, and the ``ftm`` operations beside it.
+
+``reader`` reads the text back.  Operands that are not read as they lie are views (``ftm.view``); what is the same number
+everywhere is a ``linalg.fill``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ftm_backend.ir.linalg.affine import Affine, row_major, volume
+from ftm_backend.ir.linalg.body_printer import BodyPrinter, constant_text, data_text
+from ftm_backend.ir.linalg.function import (
+    Border,
+    FunctionResult,
+    LinalgFunction,
+    Node,
+    Operand,
+    SequentialLoop,
+    Statement,
+    Tensor,
+    Update,
+    Value,
+    Window,
+)
+from ftm_backend.ir.linalg.scalar_nodes import combined
+from ftm_backend.ir.linalg.strided_layout import Strided
+
+__all__ = ["FunctionPrinter", "print_function"]
+
+
+def print_function(function: LinalgFunction, stage: str = "linalg") -> str:
+    """The text of a module that holds ``function`` as ``@main``."""
+    return FunctionPrinter(function, {} if stage == "linalg" else {"ftm.stage": f'"{stage}"'}).text()
+
+
+def tensor_type(shape: Sequence[int], dtype: str) -> str:
+    """``tensor<2x3xf32>``"""
+    return f"tensor<{''.join(f'{n}x' for n in shape)}{dtype}>"
+
+
+class FunctionPrinter:
+    """Prints one function; values are named in the order in which they are needed.  attributes: of the module."""
+
+    def __init__(self, function: LinalgFunction, attributes: dict[str, str]) -> None:
+        self.function = function
+        self._attributes = attributes
+        self.lines: list[str] = []
+        self.indent = "    "
+        self._names: dict[Value, str] = {}
+        self._scalars: dict[str, str] = {}
+        self._uniform: dict[int, str] = {}
+        self._once: dict[str, str] = {}
+        self._count = 0
+
+    def text(self) -> str:
+        """The whole module."""
+        function = self.function
+        arguments: list[str] = []
+        for value in function.inputs:
+            self._names[value] = f"%arg{len(arguments)}"
+            arguments.append(f"{self._names[value]}: {tensor_type(value.shape, value.dtype)}")
+        for node in function.scalars:
+            self._scalars[node.payload] = f"%arg{len(arguments)}"
+            arguments.append(f"%arg{len(arguments)}: {node.dtype}")
+        self.body()
+        returned = [self.tensor(t) for t in function.results]
+        types = [tensor_type(t.view.sizes, t.value.dtype) for t in function.results]
+        if returned:
+            self.line(f"return {', '.join(returned)} : {', '.join(types)}")
+        else:
+            self.line("return")
+        result = "" if not types else f" -> {types[0]}" if len(types) == 1 else f" -> ({', '.join(types)})"
+        words = ", ".join(
+            f"ftm.{name} = [{', '.join(f'{chr(34)}{t}{chr(34)}' for t in tokens)}]"
+            for name, tokens in (("inputs", function.input_types), ("outputs", function.output_types))
+        )
+        head = f"  func.func @main({', '.join(arguments)}){result} attributes {{{words}}} {{"
+        said = ", ".join(f"{name} = {text}" for name, text in self._attributes.items())
+        module = f"module attributes {{{said}}} {{" if said else "module {"
+        return "\n".join([module, head, *self.lines, "  }", "}"]) + "\n"
+
+    def body(self) -> None:
+        """All operations."""
+        for item in self.function.body:
+            self.operation(item)
+
+    def _operations(self, function: LinalgFunction) -> None:
+        for item in function.body:
+            self.operation(item)
+
+    def operation(self, item: Statement | Update | SequentialLoop) -> None:
+        """One operation."""
+        if isinstance(item, Update):
+            self._update(item)
+        elif isinstance(item, SequentialLoop):
+            self.repeat(item, partial(self._operations, item.body))
+        elif item.op.startswith("ftm."):
+            self._whole(item)
+        elif item.op == "linalg.fill":
+            (result,) = item.results
+            self._copied(self.filled(result.yields, result.value), result.value)
+        elif item.op == "linalg.copy":
+            (operand,), (result,) = item.operands, item.results
+            view = Strided(result.value.shape, operand.index.coeffs, operand.index.const)
+            self._copied(self.tensor(Tensor(operand.value, view)), result.value)
+        else:
+            self._structured(item)
+
+    # --- pieces ----------------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        """One line at the current depth."""
+        self.lines.append(self.indent + text)
+
+    def define(self, text: str) -> str:
+        """One operation with one result; gives its name."""
+        name = f"%{self._count}"
+        self._count += 1
+        self.line(f"{name} = {text}")
+        return name
+
+    def once(self, text: str) -> str:
+        """An operation that is printed once for all who need it."""
+        if text not in self._once:
+            self._once[text] = self.define(text)
+        return self._once[text]
+
+    def value(self, value: Value) -> str:
+        """The name of a value, which is printed first if it is a constant or has no elements yet."""
+        name = self._names.get(value)
+        if name is None:
+            if value.splat is not None:
+                name = self.filled(value.splat, value)
+            elif value.border is not None:
+                name = self._bordered(value, value.border)
+            elif value.data is not None:
+                name = self.define(f"arith.constant {data_text(value)} : {tensor_type(value.shape, value.dtype)}")
+            else:
+                name = self.empty(value.shape, value.dtype)
+            self._names[value] = name
+        return name
+
+    def _bordered(self, value: Value, border: Border) -> str:
+        inside = self.tensor(Tensor(border.inside, Strided.whole(border.sizes)))
+        low = ", ".join(map(str, border.low))
+        return self.define(
+            f'"ftm.border"({inside}) {{low = array<i64: {low}>}} : ({tensor_type(border.sizes, value.dtype)}) -> '
+            f"{tensor_type(value.shape, value.dtype)}"
+        )
+
+    def empty(self, shape: Sequence[int], dtype: str) -> str:
+        """A tensor to be written."""
+        return self.define(f"tensor.empty() : {tensor_type(shape, dtype)}")
+
+    def filled(self, node: Node, value: Value) -> str:
+        """A tensor of one number."""
+        kind = tensor_type(value.shape, value.dtype)
+        number, out = self.uniform(node), self.empty(value.shape, value.dtype)
+        return self.define(f"linalg.fill ins({number} : {value.dtype}) outs({out} : {kind}) -> {kind}")
+
+    def uniform(self, node: Node) -> str:
+        """A number that is known outside of loops."""
+        return BodyPrinter(self, {}, self._uniform).node(node)
+
+    def scalar(self, symbol: str) -> str:
+        """The argument that is a runtime number."""
+        return self._scalars[symbol]
+
+    def constant(self, node: Node) -> str:
+        """A number."""
+        return self.once(f"arith.constant {constant_text(node)}")
+
+    def tensor(self, tensor: Tensor) -> str:
+        """A tensor in the shape of its view."""
+        value = tensor.value
+        if value.shape == tensor.view.sizes and tensor.view.is_dense:
+            return self.value(value)
+        return self.view(value, tensor.view)
+
+    def view(self, value: Value, view: Strided) -> str:
+        """An ``ftm.view``."""
+        strides = ", ".join(str(0 if n == 1 else s) for n, s in zip(view.sizes, view.strides, strict=True))
+        words = f"array<i64: {strides}>" if strides else "array<i64>"
+        return self.define(
+            f'"ftm.view"({self.value(value)}) {{offset = {view.offset} : i64, strides = {words}}} : '
+            f"({tensor_type(value.shape, value.dtype)}) -> {tensor_type(view.sizes, value.dtype)}"
+        )
+
+    # --- operations ------------------------------------------------------------------------------------
+
+    def _update(self, update: Update) -> None:
+        kind = tensor_type(update.result.shape, update.result.dtype)
+        name = self.tensor(Tensor(update.base.value, update.base.view.reshape(update.result.shape) or update.base.view))
+        for number, part in enumerate(update.parts):
+            joined = ", joined" if number else ""
+            written = self.tensor(part.value)
+            strides = ", ".join(map(str, part.place.strides))
+            words = f"array<i64: {strides}>" if strides else "array<i64>"
+            name = self.define(
+                f'"ftm.update"({name}, {written}) {{offset = {part.place.offset} : i64, strides = {words}{joined}}} : '
+                f"({kind}, {tensor_type(part.value.view.sizes, part.value.value.dtype)}) -> {kind}"
+            )
+        self._names[update.result] = name
+
+    def repeat(self, repeat: SequentialLoop, body: Callable[[], object]) -> None:
+        """A loop whose iterations take windows out of tensors and put them in; ``body`` prints what is between."""
+        for value in repeat.reads():
+            self.value(value)
+        kinds = [tensor_type(v.shape, v.dtype) for v in repeat.results]
+        bounds = [self.once(f"arith.constant {n} : index") for n in (0, repeat.trips, 1)]
+        bases = [self.tensor(Tensor(base, Strided.whole(v.shape))) for v, base in zip(repeat.results, repeat.bases, strict=True)]
+        name, number = f"%{self._count}", self._count
+        self._count += 1
+        arrays = {value: f"%a{number}_{k}" for k, value in enumerate(repeat.results)}
+        taken = ", ".join(f"{array} = {base}" for array, base in zip(arrays.values(), bases, strict=True))
+        several = f":{len(kinds)}" if len(kinds) > 1 else ""
+        self.line(
+            f"{name}{several} = scf.for %k{number} = {bounds[0]} to {bounds[1]} step {bounds[2]} iter_args({taken}) -> "
+            f"({', '.join(kinds)}) {{"
+        )
+        shared = dict(self._once), dict(self._uniform)
+        self.indent += "  "
+        self._names |= arrays
+        for value in repeat.body.inputs:
+            assert value.window is not None
+            source = value.window.value
+            self._names[value] = self.define(
+                f'"ftm.window"({self._names[source]}, %k{number}) {_moving(value.window)} : '
+                f"({tensor_type(source.shape, source.dtype)}, index) -> {tensor_type(value.shape, value.dtype)}"
+            )
+        body()
+        for tensor, window in zip(repeat.body.results, repeat.stores, strict=True):
+            kind = tensor_type(window.value.shape, window.value.dtype)
+            arrays[window.value] = self.define(
+                f'"ftm.place"({arrays[window.value]}, {self.tensor(tensor)}, %k{number}) {_moving(window)} : '
+                f"({kind}, {tensor_type(tensor.view.sizes, tensor.value.dtype)}, index) -> {kind}"
+            )
+        self.line(f"scf.yield {', '.join(arrays.values())} : {', '.join(kinds)}")
+        self.indent = self.indent[:-2]
+        self.line("}")
+        self._once, self._uniform = shared
+        for k, value in enumerate(repeat.results):
+            self._names[value] = f"{name}#{k}" if several else name
+
+    def _copied(self, source: str, value: Value) -> None:
+        kind, out = tensor_type(value.shape, value.dtype), self.empty(value.shape, value.dtype)
+        self._names[value] = self.define(f"linalg.copy ins({source} : {kind}) outs({out} : {kind}) -> {kind}")
+
+    def _whole(self, statement: Statement) -> None:
+        names = [self.tensor(t) for t in statement.tensors]
+        types = [tensor_type(t.view.sizes, t.value.dtype) for t in statement.tensors]
+        result = statement.results[0].value
+        words = ", ".join(f'{name} = "{word}"' for name, word in statement.attributes.items())
+        attributes = f" {{{words}}}" if words else ""
+        self._names[result] = self.define(
+            f'"{statement.op}"({", ".join(names)}){attributes} : ({", ".join(types)}) -> {tensor_type(result.shape, result.dtype)}'
+        )
+
+    def _structured(self, statement: Statement) -> None:
+        if statement.tensors:
+            self._named(statement)
+            return
+        rank = len(statement.loops)
+        reads = [self._read(o, statement.loops) for o in statement.operands]
+        seen = {k for _, _, places in reads for k in places if isinstance(k, int)}
+        seen |= {k for r in statement.results for i in r.indices for k in _bare(i)}
+        hidden = [k for k in range(rank) if k not in seen]
+        if hidden:  # linalg takes a loop's extent from an operand that it indexes alone
+            shape = [statement.loops[k] for k in hidden]
+            reads.append((self.once(f"tensor.empty() : {tensor_type(shape, 'i8')}"), tensor_type(shape, "i8"), [*hidden]))
+        starts = [self._start(r) for r in statement.results]
+        kinds = [tensor_type(r.value.shape, r.value.dtype) for r in statement.results]
+        loops = ", ".join(f"d{k}" for k in range(rank))
+        maps = [f"affine_map<({loops}) -> ({', '.join('0' if k is None else f'd{k}' for k in places)})>" for *_, places in reads]
+        maps += [f"affine_map<({loops}) -> ({', '.join(map(_affine_text, r.indices))})>" for r in statement.results]
+        kinds_of = ", ".join('"reduction"' if reduced else '"parallel"' for reduced in statement.reduced)
+        body = BodyPrinter(self, {id(o): f"%in{k}" for k, o in enumerate(statement.operands)}, self._uniform)
+        arguments = [f"%in{k}: {o.value.dtype}" for k, o in enumerate(statement.operands)]
+        arguments += ["%unused: i8"] * bool(hidden) + [f"%out{k}: {r.value.dtype}" for k, r in enumerate(statement.results)]
+        count = len(statement.results)
+        name = f"%{self._count}" + (f":{count}" if count > 1 else "")
+        for k, result in enumerate(statement.results):
+            self._names[result.value] = f"%{self._count}" + (f"#{k}" if count > 1 else "")
+        self._count += 1
+        ins = ""
+        if reads:
+            ins = f" ins({', '.join(n for n, _, _ in reads)} : {', '.join(t for _, t, _ in reads)})"
+        body.prepare(statement)
+        self.line(
+            f"{name} = linalg.generic {{indexing_maps = [{', '.join(maps)}], iterator_types = [{kinds_of}]}}{ins} "
+            f"outs({', '.join(starts)} : {', '.join(kinds)}) {{"
+        )
+        self.line(f"^bb0({', '.join(arguments)}):")
+        self.indent += "  "
+        yields = [body.node(_yielded(r, number)) for number, r in enumerate(statement.results)]
+        self.line(f"linalg.yield {', '.join(yields)} : {', '.join(r.value.dtype for r in statement.results)}")
+        self.indent = self.indent[:-2]
+        self.line(f"}} -> {kinds[0] if count == 1 else '(' + ', '.join(kinds) + ')'}")
+
+    def _named(self, statement: Statement) -> None:
+        (result,) = statement.results
+        names = [self.tensor(t) for t in statement.tensors]
+        types = [tensor_type(t.view.sizes, t.value.dtype) for t in statement.tensors]
+        kind = tensor_type(result.value.shape, result.value.dtype)
+        words = ", ".join(f"{k} = dense<[{', '.join(map(str, v))}]> : tensor<{len(v)}xi64>" for k, v in statement.attributes.items())
+        attributes = f" {{{words}}}" if words else ""
+        self._names[result.value] = self.define(
+            f"{statement.op}{attributes} ins({', '.join(names)} : {', '.join(types)}) outs({self._start(result)} : {kind}) -> {kind}"
+        )
+
+    def _start(self, result: FunctionResult) -> str:
+        """What a result is written over, or where its reduction starts."""
+        value = result.value
+        if result.combine is None:
+            return self.once(f"tensor.empty() : {tensor_type(value.shape, value.dtype)}")
+        if isinstance(result.init, Node):
+            return self.filled(result.init, value)
+        assert isinstance(result.init, Operand)
+        return self.tensor(Tensor(result.init.value, _as_view(result)))
+
+    def _read(self, operand: Operand, loops: Sequence[int]) -> tuple[str, str, list[int | None]]:
+        """Name and type of an operand, and which loop walks each of its dimensions (None: it is read at 0)."""
+        value, index = operand.value, operand.index
+        places = _dimensions(index, loops, value.shape)
+        if places is not None:
+            return self.value(value), tensor_type(value.shape, value.dtype), places
+        used = [k for k, c in enumerate(index.coeffs) if c]
+        view = Strided(tuple(loops[k] for k in used), tuple(index.coeffs[k] for k in used), index.const)
+        return self.view(value, view), tensor_type(view.sizes, value.dtype), list(used)
+
+
+def _yielded(result: FunctionResult, number: int) -> Node:
+    if result.combine in (None, "general"):
+        return result.yields
+    return combined(str(result.combine), Node("carry", result.value.dtype, payload=number), result.yields)
+
+
+def _moving(window: Window) -> str:
+    return f"{{start = {window.start} : i64, step = {window.step} : i64}}"
+
+
+def _as_view(result: FunctionResult) -> Strided:
+    """The tensor that a reduction starts from, in the shape of its result."""
+    assert isinstance(result.init, Operand)
+    strides = []
+    for index, size in zip(result.indices, result.value.shape, strict=True):
+        loop = next((k for k, c in enumerate(index.coeffs) if c), None)
+        strides.append(0 if loop is None or size == 1 else result.init.index.coeffs[loop])
+    return Strided(result.value.shape, tuple(strides), result.init.index.const)
+
+
+def _dimensions(index: Affine, loops: Sequence[int], shape: Sequence[int]) -> list[int | None] | None:
+    """For each dimension the loop that walks it whole, or None where no loop walks each dimension of ``shape``."""
+    if index.const or not volume(shape):
+        return None
+    by_step = {c: k for k, c in enumerate(index.coeffs) if c}
+    if len(by_step) != sum(1 for c in index.coeffs if c):
+        return None
+    places: list[int | None] = []
+    for size, step in zip(shape, row_major(shape), strict=True):
+        loop = by_step.pop(step, None) if size > 1 else None
+        if size > 1 and (loop is None or loops[loop] != size):
+            return None
+        places.append(loop)
+    return None if by_step else places
+
+
+def _bare(index: Affine) -> list[int]:
+    used = [k for k, c in enumerate(index.coeffs) if c]
+    return used if len(used) == 1 and index.coeffs[used[0]] == 1 and not index.const else []
+
+
+def _affine_text(index: Affine) -> str:
+    terms = [f"d{k}" if c == 1 else f"d{k} * {c}" for k, c in enumerate(index.coeffs) if c]
+    if index.const or not terms:
+        terms.append(str(index.const))
+    return " + ".join(terms)

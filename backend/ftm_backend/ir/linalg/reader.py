@@ -1,0 +1,306 @@
+"""Reads MLIR, linalg on tensors with the ``ftm`` operations beside it, into a function.
+
+Everything that only moves elements (slices, reshapes, transposes, broadcasts, copying generics) becomes part of the
+accesses that read through it; paddings and inserted slices become updates (`read_updates`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ftm_backend.ir.linalg import update_reader
+from ftm_backend.ir.linalg.affine import dot, row_major, volume
+from ftm_backend.ir.linalg.body_reader import BodyReader, constant_node, token
+from ftm_backend.ir.linalg.function import (
+    FunctionResult,
+    LinalgFunction,
+    Node,
+    Operand,
+    SequentialLoop,
+    Statement,
+    Tensor,
+    Value,
+    Window,
+    constant,
+    copy_statement,
+    nodes_of,
+    whole_statement,
+)
+from ftm_backend.ir.linalg.named_ops import NAMED, named_statement
+from ftm_backend.ir.linalg.scalar_nodes import recognise_reduction
+from ftm_backend.ir.linalg.strided_layout import Strided, compose
+from ftm_backend.ir.linalg.type_reader import extents, indices_of, sliced, tensor_type
+from ftm_backend.mlir import ir
+from ftm_backend.mlir_stubs import Module, Operation
+
+__all__ = ["FunctionReader", "read_module"]
+
+
+def read_module(text: str) -> LinalgFunction:
+    """The function ``@main`` of a module's text, in the current MLIR context.
+
+    Raises:
+        ir.MLIRError: text that is no valid MLIR.  ValueError: an operation that the midend does not take.
+    """
+    return FunctionReader(ir.Module.parse(text)).function
+
+
+class FunctionReader:
+    """Reads the one function of a module.
+
+    Args:
+        module: holds one function with a body.
+        handlers: for operations of other stages; a handler takes the reader and the operation.
+
+    Raises:
+        ValueError: an operation that the midend does not take.
+    """
+
+    def __init__(self, module: Module, handlers: Mapping[str, Handler] | None = None) -> None:
+        functions = [op for op in module.body.operations if op.operation.name == "func.func" and len(op.regions[0].blocks)]
+        if len(functions) != 1:
+            raise ValueError(f"a program is one function with a body, found {len(functions)}")
+        operation = functions[0].operation
+        self.function = LinalgFunction()
+        self.tensors: dict[ir.Value, Tensor] = {}
+        self.scalars: dict[ir.Value, Node] = {}
+        self._handlers = {**_HANDLERS, **(handlers or {})}
+        self._copies: dict[tuple[int, Strided], Tensor] = {}
+        self._stores: list[Window] = []  # of the repeat that is being read
+        block = operation.regions[0].blocks[0]
+        for argument in block.arguments:
+            if isinstance(argument.type, ir.RankedTensorType):
+                self.function.inputs.append(self.bind(argument))
+            else:
+                node = Node("scalar", token(argument.type), payload=f"s{len(self.function.scalars)}")
+                self.function.scalars.append(node)
+                self.scalars[argument] = node
+        operations = list(block.operations)
+        for op in operations[:-1]:
+            self.read(op)
+        self.function.results = [self.tensors[o] for o in operations[-1].operands]
+        self.function.input_types = _told(operation, "ftm.inputs", [v.dtype for v in self.function.inputs])
+        self.function.output_types = _told(operation, "ftm.outputs", [t.value.dtype for t in self.function.results])
+
+    def bind(self, ssa: ir.Value, value: Value | None = None) -> Value:
+        """Declares ``ssa`` a dense tensor."""
+        if value is None:
+            dtype, shape = tensor_type(ssa.type)
+            value = Value(dtype, shape)
+        self.tensors[ssa] = Tensor.whole(value)
+        return value
+
+    def read(self, op: Operation) -> None:
+        """One operation."""
+        name = op.operation.name
+        handler = self._handlers.get(name)
+        if handler is not None:
+            handler(self, op)
+        elif name in NAMED:
+            self._named(op)
+        elif name.startswith(("arith.", "math.")) or name == "ftm.philox":
+            self.scalars[op.results[0]] = BodyReader(self.scalars, self.tensors, 0, []).operation(op)
+        else:
+            raise ValueError(f"{name} cannot be lowered: the midend reads linalg, tensor, arith, math and ftm operations")
+
+    # --- values ----------------------------------------------------------------------------------------
+
+    def _empty(self, op: Operation) -> None:
+        self.bind(op.results[0])
+
+    def _constant(self, op: Operation) -> None:
+        result, attribute = op.results[0], op.attributes["value"]
+        if not isinstance(result.type, ir.RankedTensorType):
+            self.scalars[result] = constant_node(attribute, token(result.type))
+            return
+        dtype, shape = tensor_type(result.type)
+        if attribute.is_splat and volume(shape):
+            self.bind(result, Value(dtype, shape, splat=constant_node(attribute.get_splat_value(), dtype)))
+            return
+        numbers = [attribute[k] for k in range(len(attribute))]
+        value = constant([float(n) if dtype == "bf16" else n for n in numbers], dtype)
+        value.shape = shape
+        self.bind(result, value)
+
+    def _fill(self, op: Operation) -> None:
+        dtype, shape = tensor_type(op.results[0].type)
+        self.bind(op.results[0], Value(dtype, shape, splat=self.scalars[op.operands[0]]))
+
+    # --- views -----------------------------------------------------------------------------------------
+
+    def _see(self, op: Operation, base: Tensor, view: Strided) -> None:
+        """The result is ``view`` of the elements of ``base``."""
+        composed = (
+            compose(view, base.view)
+            if not (base.view.is_contiguous() and base.view.offset)
+            else Strided(view.sizes, view.strides, view.offset + base.view.offset)
+        )
+        if composed is None:
+            base, composed = self.copied(base), view
+        self.tensors[op.results[0]] = Tensor(base.value, composed)
+
+    def _view(self, op: Operation) -> None:
+        view = Strided(tensor_type(op.results[0].type)[1], tuple(op.attributes["strides"]), op.attributes["offset"].value)
+        self._see(op, self.tensors[op.operands[0]], view)
+
+    def _reshape(self, op: Operation) -> None:
+        base, shape = self.tensors[op.operands[0]], tensor_type(op.results[0].type)[1]
+        access = base.view.reshape(shape)
+        if access is None:
+            base = self.copied(base)
+            access = base.view.reshape(shape)
+        assert access is not None, "a dense tensor takes every shape"
+        self.tensors[op.results[0]] = Tensor(base.value, access)
+
+    def _transpose(self, op: Operation) -> None:
+        base = self.tensors[op.operands[0]]
+        self.tensors[op.results[0]] = Tensor(base.value, base.view.permute(tuple(op.attributes["permutation"])))
+
+    def _broadcast(self, op: Operation) -> None:
+        base, shape = self.tensors[op.operands[0]], tensor_type(op.results[0].type)[1]
+        added, strides = set(op.attributes["dimensions"]), iter(base.view.strides)
+        steps = tuple(0 if k in added else next(strides) for k in range(len(shape)))
+        self.tensors[op.results[0]] = Tensor(base.value, Strided(shape, steps, base.view.offset))
+
+    def _extract_slice(self, op: Operation) -> None:
+        base = self.tensors[op.operands[0]]
+        self.tensors[op.results[0]] = Tensor(base.value, sliced(op, base.view, tensor_type(op.results[0].type)[1]))
+
+    def copied(self, tensor: Tensor) -> Tensor:
+        """A dense copy, one for all who need it."""
+        key = id(tensor.value), tensor.view
+        if key not in self._copies:
+            made = copy_statement(tensor)
+            self.function.body.append(made)
+            self._copies[key] = Tensor.whole(made.results[0].value)
+        return self._copies[key]
+
+    def _copy(self, op: Operation) -> None:
+        made = copy_statement(self.tensors[op.operands[0]])
+        self.function.body.append(made)
+        self.bind(op.results[0], made.results[0].value)
+
+    # --- repeats ---------------------------------------------------------------------------------------
+
+    def _repeat(self, op: Operation) -> None:
+        lower, upper, step = (self.scalars[o].payload for o in op.operands[:3])
+        if (lower, step) != (0, 1) or upper < 1:
+            raise ValueError(f"scf.for from {lower} to {upper} by {step} cannot be lowered: loops go from 0 to at least 1 by 1")
+        outside, copies = self.function, dict(self._copies)
+        bases = [self._dense(self.tensors[o]) for o in op.operands[3:]]
+        block = op.regions[0].blocks[0]
+        self.function = LinalgFunction()
+        results = [self.bind(argument) for argument in list(block.arguments)[1:]]
+        repeat = SequentialLoop(upper, self.function, [], results, bases)
+        before, self._stores = self._stores, repeat.stores
+        for inner in list(block.operations)[:-1]:
+            self.read(inner)
+        self.function, self._copies, self._stores = outside, copies, before
+        for ssa, value in zip(op.results, results, strict=True):
+            self.bind(ssa, value).producer = repeat
+        outside.body.append(repeat)
+
+    def _dense(self, tensor: Tensor) -> Value:
+        return tensor.value if tensor.is_whole else self.copied(tensor).value
+
+    def _window(self, op: Operation) -> None:
+        value = self.bind(op.results[0])
+        value.window = Window(self._dense(self.tensors[op.operands[0]]), op.attributes["start"].value, op.attributes["step"].value)
+        self.function.inputs.append(value)
+
+    def _stored(self, op: Operation) -> None:
+        array = self.tensors[op.operands[0]]
+        self.function.results.append(self.tensors[op.operands[1]])
+        self._stores.append(Window(array.value, op.attributes["start"].value, op.attributes["step"].value))
+        self.tensors[op.results[0]] = array
+
+    # --- operations ------------------------------------------------------------------------------------
+
+    def _whole(self, op: Operation) -> None:
+        operands = [self.tensors[o] for o in op.operands]
+        attributes = {name: op.attributes[name].value for name in op.attributes}
+        value = self.bind(op.results[0])
+        self.function.body.append(whole_statement(op.operation.name, operands, value, attributes))
+
+    def _named(self, op: Operation) -> None:
+        x, y, start = (self.tensors[o] for o in op.operands)
+        attributes = {name: tuple(int(n) for n in op.attributes[name]) for name in ("strides", "dilations") if name in op.attributes}
+        value = self.bind(op.results[0])
+        init = start.value.splat if start.value.splat is not None else start
+        self.function.body.append(named_statement(op.operation.name, (x, y), value, init, attributes))
+
+    def _generic(self, op: Operation) -> None:
+        maps = [indices_of(a.value) for a in op.attributes["indexing_maps"]]
+        reduced = tuple("reduction" in str(kind) for kind in op.attributes["iterator_types"])
+        rank, count = len(reduced), len(op.results)
+        tensors = [self.tensors[o] for o in op.operands]
+        loops = extents(maps, [t.view.sizes for t in tensors], rank)
+        carried = any(reduced)
+        operands: list[Operand] = []
+        arguments: list[Node] = []
+        for number, (tensor, indices) in enumerate(zip(tensors, maps, strict=True)):
+            started = number - (len(tensors) - count)
+            if started >= 0 and carried:
+                arguments.append(Node("carry", tensor.value.dtype, payload=started))
+            elif tensor.value.splat is not None:
+                arguments.append(tensor.value.splat)
+            else:
+                operands.append(Operand(tensor.value, dot(indices, tensor.view.strides, tensor.view.offset, rank)))
+                arguments.append(Node("in", tensor.value.dtype, payload=operands[-1]))
+        gathers: list[Value] = []
+        reader = BodyReader(self.scalars, self.tensors, rank, gathers, self.copied)
+        yields = reader.block(op.regions[0].blocks[0], arguments)
+        results: list[FunctionResult] = []
+        for number, (ssa, node) in enumerate(zip(op.results, yields, strict=True)):
+            indices, start = maps[len(maps) - count + number], tensors[len(tensors) - count + number]
+            value = Value(*tensor_type(ssa.type))
+            result = FunctionResult(value, dot(indices, row_major(value.shape), 0, rank), indices, node)
+            if carried:
+                result.init = start.value.splat or Operand(start.value, dot(indices, start.view.strides, start.view.offset, rank))
+                recognise_reduction(result, number)
+            results.append(result)
+            self.bind(ssa, value)
+        used = {id(n.payload) for n in nodes_of(results) if n.op == "in"}
+        statement = Statement(
+            "linalg.generic", loops, reduced, [o for o in operands if id(o) in used], results, list(dict.fromkeys(gathers))
+        )
+        moved = None if carried else statement.moved()
+        if moved is not None:
+            self.tensors[op.results[0]] = moved
+            return
+        for result in results:
+            result.value.producer = statement
+        self.function.body.append(statement)
+
+
+def _told(operation: Operation, name: str, default: list[str]) -> list[str]:
+    """The dtype tokens that were noted for arguments or results (they tell u8 from i8)."""
+    return [a.value for a in operation.attributes[name]] if name in operation.attributes else default
+
+
+Handler = Callable[[FunctionReader, Operation], None]
+
+_HANDLERS: dict[str, Handler] = {
+    "tensor.empty": FunctionReader._empty,
+    "arith.constant": FunctionReader._constant,
+    "linalg.fill": FunctionReader._fill,
+    "linalg.copy": FunctionReader._copy,
+    "ftm.view": FunctionReader._view,
+    "tensor.expand_shape": FunctionReader._reshape,
+    "tensor.collapse_shape": FunctionReader._reshape,
+    "tensor.extract_slice": FunctionReader._extract_slice,
+    "linalg.transpose": FunctionReader._transpose,
+    "linalg.broadcast": FunctionReader._broadcast,
+    "ftm.update": update_reader.update,
+    "scf.for": FunctionReader._repeat,
+    "ftm.window": FunctionReader._window,
+    "ftm.place": FunctionReader._stored,
+    "tensor.insert_slice": update_reader.insert_slice,
+    "tensor.pad": update_reader.pad,
+    "ftm.border": update_reader.border,
+    "ftm.scatter": FunctionReader._whole,
+    "ftm.scan": FunctionReader._whole,
+    "ftm.sort": FunctionReader._whole,
+    "ftm.conv_transpose": FunctionReader._whole,
+    "linalg.generic": FunctionReader._generic,
+}

@@ -1,0 +1,276 @@
+"""Index expressions as plain data: folded, compared and bounded without touching the IR.
+
+An ``Expr`` is a constant plus a sum of integer multiples of *atoms*; an atom is a variable (a loop's counter,
+the core's number, an integer loaded from memory) or a non-linear operation on expressions.  Expressions are
+interned, so equal ones are the same object: common subexpressions, invariance and aliasing of slots become
+comparisons.  All division rounds down; ranges are inclusive and may be infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from ftm_backend.symbolic import SymInt, always_equal, divides, never_negative
+
+__all__ = ["Atom", "Expr", "IndexFactory", "greatest", "least"]
+
+
+class Atom:
+    """A variable (``operation == "var"``) or an operation on expressions.
+
+    level: nesting depth of the scope that defines it; 0 is the function.
+    low, high: bounds of its value.  name: its text.
+    """
+
+    __slots__ = ("args", "high", "key", "level", "low", "name", "operation")
+
+    def __init__(self, operation: str, args: tuple[Expr, ...], level: int, low: float, high: float, name: str) -> None:
+        self.operation, self.args, self.level = operation, args, level
+        self.low, self.high, self.name = low, high, name
+        self.key = level, name  # the order of the terms of a sum, which a text must give again
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Expr:
+    """``const + sum(coefficient * atom)``, atoms of outer scopes first."""
+
+    __slots__ = ("const", "level", "terms")
+
+    def __init__(self, const: int, terms: tuple[tuple[Atom, int], ...]) -> None:
+        self.const, self.terms = const, terms
+        self.level = max((atom.level for atom, _ in terms), default=0)
+
+    @property
+    def constant(self) -> int | None:
+        """The value, if it does not depend on anything."""
+        return None if self.terms else self.const
+
+    @property
+    def low(self) -> float:
+        """The smallest value that it can take."""
+        return self.const + sum(c * (a.low if c > 0 else a.high) for a, c in self.terms)
+
+    @property
+    def high(self) -> float:
+        """The largest value that it can take."""
+        return self.const + sum(c * (a.high if c > 0 else a.low) for a, c in self.terms)
+
+    def depends_on(self, atom: Atom) -> bool:
+        """Whether ``atom`` occurs anywhere in the expression."""
+        return any(a is atom or any(e.depends_on(atom) for e in a.args) for a, _ in self.terms)
+
+    def coefficient(self, atom: Atom) -> int | None:
+        """How much the value grows with ``atom``; None when it does so other than linearly."""
+        found = 0
+        for a, c in self.terms:
+            if a is atom:
+                found = c
+            elif any(e.depends_on(atom) for e in a.args):
+                return None
+        return found
+
+    def __repr__(self) -> str:
+        words = [f"{c}*{a!r}" if not always_equal(c, 1) else repr(a) for a, c in self.terms]
+        return " + ".join(words if words and always_equal(self.const, 0) else [*words, str(self.const)])
+
+
+class IndexFactory:
+    """Makes the expressions of one function."""
+
+    def __init__(self) -> None:
+        self._exprs: dict[tuple[int, tuple[tuple[Atom, int], ...]], Expr] = {}
+        self._atoms: dict[tuple[str, tuple[Expr, ...]], Atom] = {}
+        self.core = self.variable("core", 0, 0, inf)
+        self.cores = self.variable("cores", 0, 1, inf)
+
+    # --- leaves -----------------------------------------------------------------------------------------
+
+    def variable(self, name: str, level: int, low: float, high: float) -> Atom:
+        """A new variable."""
+        return Atom("var", (), level, low, high, name)
+
+    def constant(self, value: int) -> Expr:
+        """The expression of a number."""
+        return self._intern(value, ())
+
+    def of(self, atom: Atom) -> Expr:
+        """The expression that is one atom."""
+        return self._intern(0, ((atom, 1),))
+
+    def _intern(self, const: int, terms: tuple[tuple[Atom, int], ...]) -> Expr:
+        key = const, terms
+        expr = self._exprs.get(key)
+        if expr is None:
+            expr = self._exprs[key] = Expr(const, terms)
+        return expr
+
+    def _atom(self, operation: str, args: tuple[Expr, ...], low: float = -inf, high: float = inf) -> Expr:
+        key = operation, args
+        atom = self._atoms.get(key)
+        if atom is None:
+            level = max(e.level for e in args)
+            atom = self._atoms[key] = Atom(operation, args, level, low, high, f"{operation}({', '.join(map(repr, args))})")
+        return self.of(atom)
+
+    # --- arithmetic -------------------------------------------------------------------------------------
+
+    def linear(self, const: int, terms: dict[Atom, int]) -> Expr:
+        """``const + sum(coefficient * atom)``"""
+        kept = sorted(((a, c) for a, c in terms.items() if c), key=lambda term: term[0].key)
+        return self._intern(const, tuple(kept))
+
+    def add(self, a: Expr, b: Expr, sign: int = 1) -> Expr:
+        """``a + sign * b``"""
+        if not b.terms:
+            return self._intern(a.const + sign * b.const, a.terms)
+        terms = dict(a.terms)
+        for atom, c in b.terms:
+            terms[atom] = terms.get(atom, 0) + sign * c
+        return self.linear(a.const + sign * b.const, terms)
+
+    def sub(self, a: Expr, b: Expr) -> Expr:
+        """``a - b``"""
+        return self.add(a, b, -1)
+
+    def scale(self, a: Expr, factor: int) -> Expr:
+        """``a * factor``"""
+        if always_equal(factor, 0):
+            return self.constant(0)
+        return self._intern(a.const * factor, tuple((atom, c * factor) for atom, c in a.terms))
+
+    def mul(self, a: Expr, b: Expr) -> Expr:
+        """``a * b``"""
+        if not b.terms:
+            return self.scale(a, b.const)
+        if not a.terms:
+            return self.scale(b, a.const)
+        corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high) if not (x == 0 or y == 0)] or [0]
+        if any(x == 0 for x in (a.low, a.high, b.low, b.high)):
+            corners.append(0)
+        return self._atom("mul", (a, b), min(corners), max(corners))
+
+    def div(self, a: Expr, b: Expr) -> Expr:
+        """``floor(a / b)``; by zero gives 0."""
+        if b.terms:
+            return self._atom("div", (a, b), *self._quotient(a, b))
+        d = b.const
+        if d == 0:
+            return self.constant(0)
+        whole, rest = self._split(a, d)
+        if _within(rest, d):
+            return whole
+        low, high = (x if abs(x) == inf else x // d for x in (rest.low, rest.high)) if never_negative(d - 1) else (-inf, inf)
+        return self.add(whole, self._atom("div", (rest, b), low, high))
+
+    def rem(self, a: Expr, b: Expr) -> Expr:
+        """``a - b * floor(a / b)``; by zero gives 0."""
+        if b.terms:
+            return self._atom("rem", (a, b))
+        d = b.const
+        if d == 0:
+            return self.constant(0)
+        _, rest = self._split(a, d)
+        if _within(rest, d):
+            return rest
+        return self._atom("rem", (rest, b), *((0, d - 1) if d > 0 else (d + 1, 0)))
+
+    def _split(self, a: Expr, d: int) -> tuple[Expr, Expr]:
+        """``(whole, rest)`` with ``a == whole * d + rest`` and as little as possible left in ``rest``."""
+        exact = not isinstance(d, SymInt) or divides(d, a.const)
+        whole = {atom: c // d for atom, c in a.terms if divides(d, c)}
+        rest = {atom: c for atom, c in a.terms if not divides(d, c)}
+        return self.linear(a.const // d if exact else 0, whole), self.linear(a.const % d if exact else a.const, rest)
+
+    def _quotient(self, a: Expr, b: Expr) -> tuple[float, float]:
+        """Bounds of ``floor(a / b)``; exact for shares ``(n * core + k) / cores``, as core < cores."""
+        if a.low < 0 or b.low < 1:
+            return -inf, inf
+        if b.terms == ((self.cores, 1),) and b.const == 0 and len(a.terms) == 1 and a.terms[0][0] is self.core:
+            n, k = a.terms[0][1], a.const
+            return 0, n - 1 if k < n else k
+        return 0, a.high
+
+    def min(self, a: Expr, b: Expr) -> Expr:
+        """The smaller."""
+        difference = self.sub(a, b)
+        if never_negative(-difference.high):
+            return a
+        if never_negative(difference.low):
+            return b
+        return self._atom("min", (a, b), least(a.low, b.low), least(a.high, b.high))
+
+    def max(self, a: Expr, b: Expr) -> Expr:
+        """The larger."""
+        difference = self.sub(a, b)
+        if never_negative(difference.low):
+            return a
+        if never_negative(-difference.high):
+            return b
+        return self._atom("max", (a, b), greatest(a.low, b.low), greatest(a.high, b.high))
+
+    def compare(self, operation: str, a: Expr, b: Expr) -> Expr:
+        """``a <operation> b`` as 0 or 1; operation: lt, eq or ne."""
+        difference = self.sub(a, b)
+        low, high = difference.low, difference.high
+        certain: bool | None = None
+        if operation == "lt":
+            certain = True if never_negative(-1 - high) else False if never_negative(low) else None
+        else:
+            differ = never_negative(low - 1) or never_negative(-high - 1)
+            equal = True if always_equal(low, 0) and always_equal(high, 0) else False if differ else None
+            certain = equal if operation == "eq" or equal is None else not equal
+        if certain is not None:
+            return self.constant(int(certain))
+        return self._atom(operation, (a, b), 0, 1)
+
+    def apply(self, operation: str, args: tuple[Expr, ...]) -> Expr:
+        """The expression of an atom's operation on other arguments."""
+        table: dict[str, Callable[..., Expr]] = {
+            "mul": self.mul,
+            "div": self.div,
+            "rem": self.rem,
+            "min": self.min,
+            "max": self.max,
+        }
+        if operation in table:
+            return table[operation](*args)
+        if operation not in ("lt", "eq", "ne"):
+            raise ValueError(f"there is no index operation {operation!r}")
+        return self.compare(operation, *args)
+
+    def substitute(self, expr: Expr, atom: Atom, value: Expr) -> Expr:
+        """``expr`` with ``value`` for ``atom``."""
+        result = self.constant(expr.const)
+        for a, c in expr.terms:
+            if a is atom:
+                part = value
+            elif a.args and any(e.depends_on(atom) for e in a.args):
+                part = self.apply(a.operation, tuple(self.substitute(e, atom, value) for e in a.args))
+            else:
+                part = self.of(a)
+            result = self.add(result, self.scale(part, c))
+        return result
+
+
+def _within(rest: Expr, divisor: int) -> bool:
+    """Whether ``rest`` is a remainder already."""
+    if never_negative(divisor):
+        return never_negative(rest.low) and never_negative(divisor - 1 - rest.high)
+    return never_negative(rest.low - divisor - 1) and never_negative(-rest.high)
+
+
+def least(a: float, b: float) -> float:
+    """The smaller bound; of two that differ with the sizes, none."""
+    if not isinstance(a, SymInt) and not isinstance(b, SymInt):
+        return min(a, b)
+    return a if never_negative(b - a) else b if never_negative(a - b) else -inf
+
+
+def greatest(a: float, b: float) -> float:
+    """The larger bound; of two that differ with the sizes, none."""
+    if not isinstance(a, SymInt) and not isinstance(b, SymInt):
+        return max(a, b)
+    return a if never_negative(a - b) else b if never_negative(b - a) else inf

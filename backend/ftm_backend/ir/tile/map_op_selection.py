@@ -1,0 +1,288 @@
+"""How each element operation of ``arith``, ``math`` and ``ftm`` is written as map operations.
+
+Decisions:
+- A float product with one use, added to something that is no product itself, becomes one ``VFMA`` (F64 and
+  F32).  It rounds once instead of twice, well within the tolerance of a float sum; ``a*b - a*b`` stays exactly 0.
+- Unsigned operations on types other than u8 are expanded: the machine's integers are signed.
+- ``math.round`` rounds halves away from zero; the machine rounds them to even.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ftm_backend.ir.linalg.function import Node
+from ftm_backend.ir.tile.kernel_tree import SlotUse
+from ftm_backend.ir.tile.map_body_builder import BodyWriter, MapOperand, suffix
+from ftm_backend.ir.tile.map_conversions import CONVERSIONS, convert, extend_unsigned
+from ftm_backend.target.element_types import BY_SUFFIX
+from ftm_backend.target.instruction_table import STRIPS
+
+__all__ = ["RULES"]
+
+Rule = Callable[[BodyWriter, Node], MapOperand]
+
+_NAMES = {element: row.name for row in STRIPS for element in row.elements}
+"""Element operation -> the map operation that it is, by the instruction table; the others have rules below."""
+_BOOLEAN = {
+    "arith.addi": "VXOR",
+    "arith.subi": "VXOR",
+    "arith.muli": "VAND",
+    "arith.maxsi": "VAND",
+    "arith.minsi": "VOR",
+    "arith.maxui": "VOR",
+    "arith.minui": "VAND",
+}
+"""Integer operations on i1, whose true is -1 when read as a signed number."""
+
+_CMPF = {  # predicate -> (operation, negate), or two operations combined
+    1: ("EQ", False),
+    2: ("GT", False),
+    3: ("GE", False),
+    4: ("LT", False),
+    5: ("LE", False),
+    9: ("LE", True),
+    10: ("LT", True),
+    11: ("GE", True),
+    12: ("GT", True),
+    13: ("NE", False),
+}
+_CMPI = ("EQ", "NE", "LT", "LE", "GT", "GE", "LT", "LE", "GT", "GE")
+
+
+def _type(node: Node) -> str:
+    return suffix(node.dtype)
+
+
+def _operands(w: BodyWriter, node: Node) -> list[MapOperand]:
+    return [w.operand(value) for value in node.operands]
+
+
+def _named(w: BodyWriter, node: Node) -> MapOperand:
+    kind = _type(node)
+    name = _NAMES[node.op]
+    if kind == "B1":
+        name = _BOOLEAN.get(node.op, name)
+    return w.emit(f"{name}.{kind}", *_operands(w, node))
+
+
+# --- float sums: fused with a product where that is safe ------------------------------------------------
+
+
+def _product(w: BodyWriter, value: Node, kind: str) -> list[MapOperand] | None:
+    """The factors of ``value`` if it is a product that nothing else needs; its line is taken back."""
+    if kind not in ("F64", "F32") or w.uses.get(id(value), 0) != 1:
+        return None
+    return w.take(w.operand(value), f"VMUL.{kind}")
+
+
+def _is_product(value: Node) -> bool:
+    return value.op == "arith.mulf"
+
+
+def _addf(w: BodyWriter, node: Node) -> MapOperand:
+    kind = _type(node)
+    a, b = node.operands
+    for value, other in ((a, b), (b, a)):
+        if _is_product(value) and not _is_product(other):
+            addend = w.operand(other)
+            factors = _product(w, value, kind)
+            if factors:
+                return w.emit(f"VFMA.{kind}", *factors, addend)
+    return w.emit(f"VADD.{kind}", w.operand(a), w.operand(b))
+
+
+def _negated(operand: MapOperand) -> MapOperand | None:
+    """``-operand`` if it is a constant."""
+    if operand.kind != "immediate" or operand.text == "nan":
+        return None
+    text = str(operand.text)
+    return MapOperand(text[1:] if text.startswith("-") else "-" + text, "immediate")
+
+
+def _subf(w: BodyWriter, node: Node) -> MapOperand:
+    kind = _type(node)
+    a, b = node.operands
+    if _is_product(a) and not _is_product(b):
+        addend = _negated(w.operand(b))
+        factors = _product(w, a, kind) if addend else None
+        if addend and factors:
+            return w.emit(f"VFMA.{kind}", *factors, addend)
+    return w.emit(f"VSUB.{kind}", w.operand(a), w.operand(b))
+
+
+def _divf(w: BodyWriter, node: Node) -> MapOperand:
+    kind = _type(node)
+    a, b = _operands(w, node)
+    if a.text == "1.0":
+        return w.emit(f"VRCP.{kind}", b)
+    return w.emit(f"VDIV.{kind}", a, b)
+
+
+def _round(w: BodyWriter, node: Node) -> MapOperand:
+    kind, x = _type(node), w.operand(node.operands[0])
+    whole = w.emit(f"VTRUNC.{kind}", x)
+    rest = w.emit(f"VABS.{kind}", w.emit(f"VSUB.{kind}", x, whole))
+    away = w.emit(f"VADD.{kind}", whole, w.emit(f"VCOPYSIGN.{kind}", "1.0", x))
+    return w.emit(f"VSEL.{kind}", w.emit(f"VCMPGE.{kind}", rest, "0.5"), away, whole)
+
+
+def _fpowi(w: BodyWriter, node: Node) -> MapOperand:
+    kind, exponent = _type(node), node.operands[1]
+    power = convert(w, w.operand(exponent), suffix(exponent.dtype), kind)
+    return w.emit(f"VPOW.{kind}", w.operand(node.operands[0]), power)
+
+
+def _classify(w: BodyWriter, node: Node) -> MapOperand:
+    kind, x = suffix(node.operands[0].dtype), w.operand(node.operands[0])
+    if node.op == "math.isnan":
+        return w.emit(f"VCMPNE.{kind}", x, x)
+    relation = "EQ" if node.op == "math.isinf" else "LT"
+    return w.emit(f"VCMP{relation}.{kind}", w.emit(f"VABS.{kind}", x), "inf")
+
+
+# --- comparison and selection ---------------------------------------------------------------------------
+
+
+def _cmpf(w: BodyWriter, node: Node) -> MapOperand:
+    kind = suffix(node.operands[0].dtype)
+    predicate = node.payload
+    if predicate in (0, 15):
+        return w.immediate(predicate == 15, "B1")
+    a, b = _operands(w, node)
+    if predicate in _CMPF:
+        relation, negate = _CMPF[predicate]
+        result = w.emit(f"VCMP{relation}.{kind}", a, b)
+        return w.emit("VNOT.B1", result) if negate else result
+    if predicate in (6, 8):  # one, and its opposite ueq
+        result = w.emit("VOR.B1", w.emit(f"VCMPLT.{kind}", a, b), w.emit(f"VCMPGT.{kind}", a, b))
+        return w.emit("VNOT.B1", result) if predicate == 8 else result
+    relation, join = ("EQ", "VAND.B1") if predicate == 7 else ("NE", "VOR.B1")  # ord, uno
+    return w.emit(join, w.emit(f"VCMP{relation}.{kind}", a, a), w.emit(f"VCMP{relation}.{kind}", b, b))
+
+
+def _unsigned(w: BodyWriter, operand: MapOperand, kind: str) -> tuple[str, MapOperand]:
+    """A type and an operand of it that order as ``operand`` does when read as unsigned."""
+    if kind == "B1":
+        return kind, operand
+    if kind == "I8":
+        return "U8", w.emit("VBITC.U8.I8", operand)
+    return kind, w.emit(f"VXOR.{kind}", operand, str(-(2 ** (BY_SUFFIX[kind].bits - 1))))
+
+
+def _cmpi(w: BodyWriter, node: Node) -> MapOperand:
+    kind = suffix(node.operands[0].dtype)
+    predicate = node.payload
+    a, b = _operands(w, node)
+    if kind == "B1" and 2 <= predicate <= 5:
+        a, b = b, a
+    if predicate >= 6:
+        (_, a), (kind, b) = _unsigned(w, a, kind), _unsigned(w, b, kind)
+    return w.emit(f"VCMP{_CMPI[predicate]}.{kind}", a, b)
+
+
+def _min_max_unsigned(w: BodyWriter, node: Node) -> MapOperand:
+    kind = _type(node)
+    a, b = _operands(w, node)
+    if kind == "B1":
+        return w.emit(f"{_BOOLEAN[node.op]}.B1", a, b)
+    (_, x), (compared, y) = _unsigned(w, a, kind), _unsigned(w, b, kind)
+    relation = "GE" if node.op == "arith.maxui" else "LE"
+    return w.emit(f"VSEL.{kind}", w.emit(f"VCMP{relation}.{compared}", x, y), a, b)
+
+
+# --- integer division -----------------------------------------------------------------------------------
+
+
+def _rounded_division(w: BodyWriter, node: Node) -> MapOperand:
+    """``arith.floordivsi`` and ``arith.ceildivsi``: the truncated quotient, corrected by one where it is off."""
+    kind = _type(node)
+    a, b = _operands(w, node)
+    quotient = w.emit(f"VDIV.{kind}", a, b)
+    rest = w.emit(f"VREM.{kind}", a, b)
+    inexact = w.emit(f"VCMPNE.{kind}", rest, "0")
+    signs = w.emit(f"VCMPLT.{kind}", w.emit(f"VXOR.{kind}", a, b), "0")
+    down = node.op == "arith.floordivsi"
+    off = w.emit("VAND.B1", inexact, signs if down else w.emit("VNOT.B1", signs))
+    return w.emit(f"VSEL.{kind}", off, w.emit(f"V{'SUB' if down else 'ADD'}.{kind}", quotient, "1"), quotient)
+
+
+def _divide_unsigned(w: BodyWriter, node: Node) -> MapOperand:
+    """``arith.divui`` and ``arith.remui``."""
+    kind = _type(node)
+    a, b = _operands(w, node)
+    name = "VDIV" if node.op == "arith.divui" else "VREM"
+    if kind != "I64":
+        wide = "U8" if kind == "I8" else "I64"
+        x, y = (extend_unsigned(w, operand, kind, wide) for operand in (a, b))
+        return convert(w, w.emit(f"{name}.{wide}", x, y), wide, kind)
+    # Half of a is a positive number: divide it, double, and correct by at most one.  A divisor of 2^63 or more
+    # (negative as a signed number) goes in at most once.
+    half = w.emit("VDIV.I64", w.emit("VSHRU.I64", a, "1"), b)
+    estimate = w.emit("VSHL.I64", half, "1")
+    rest = w.emit("VSUB.I64", a, w.emit("VMUL.I64", estimate, b))
+    quotient = w.emit("VSEL.I64", w.emit("VCMPLT.I64", b, "0"), "0", estimate)
+    rest = w.emit("VSEL.I64", w.emit("VCMPLT.I64", b, "0"), a, rest)
+    (_, x), (_, y) = _unsigned(w, rest, "I64"), _unsigned(w, b, "I64")
+    once_more = w.emit("VCMPGE.I64", x, y)
+    if name == "VDIV":
+        return w.emit("VSEL.I64", once_more, w.emit("VADD.I64", quotient, "1"), quotient)
+    return w.emit("VSEL.I64", once_more, w.emit("VSUB.I64", rest, b), rest)
+
+
+# --- leaves ---------------------------------------------------------------------------------------------
+
+
+def _constant(w: BodyWriter, node: Node) -> MapOperand:
+    return w.immediate(node.payload, _type(node))
+
+
+def _scalar(w: BodyWriter, node: Node) -> MapOperand:
+    return MapOperand(w.scalars.get(node.payload, node.payload), "s")
+
+
+def _position(w: BodyWriter, node: Node) -> MapOperand:
+    return w.emit("VIDX", *(_index(use) for use in node.payload))
+
+
+def _index(use: SlotUse) -> MapOperand:
+    """An index expression as an operand: a number, or the register that will hold it."""
+    return MapOperand(use, "r") if use.expr.terms else MapOperand(str(use.expr.const), "immediate")
+
+
+def _gather(w: BodyWriter, node: Node) -> MapOperand:
+    (index,) = node.operands
+    w.gathers.append(node.payload.symbol)
+    position = convert(w, w.operand(index), suffix(index.dtype), "I64")
+    return w.emit(f"VGA.{_type(node)}", f"{node.payload.symbol}[0]", position)
+
+
+def _philox(w: BodyWriter, node: Node) -> MapOperand:
+    return w.emit("VPHILOX", *_operands(w, node))
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(_NAMES, _named),
+    "arith.addf": _addf,
+    "arith.subf": _subf,
+    "arith.divf": _divf,
+    "math.round": _round,
+    "math.fpowi": _fpowi,
+    "math.isnan": _classify,
+    "math.isinf": _classify,
+    "math.isfinite": _classify,
+    "arith.cmpf": _cmpf,
+    "arith.cmpi": _cmpi,
+    "arith.maxui": _min_max_unsigned,
+    "arith.minui": _min_max_unsigned,
+    "arith.floordivsi": _rounded_division,
+    "arith.ceildivsi": _rounded_division,
+    "arith.divui": _divide_unsigned,
+    "arith.remui": _divide_unsigned,
+    **CONVERSIONS,
+    "constant": _constant,
+    "scalar": _scalar,
+    "position": _position,
+    "gather": _gather,
+    "ftm.philox": _philox,
+}

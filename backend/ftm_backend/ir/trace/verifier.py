@@ -1,0 +1,107 @@
+"""Checks a trace: every value defined before its use, numbering canonical, views inside their base."""
+
+from __future__ import annotations
+
+from ftm_backend.ir.trace.trace import Node, Ref, TensorType, Trace, TraceError, argument_refs, check_type
+
+__all__ = ["verify"]
+
+
+def verify(trace: Trace) -> None:
+    """Raises TraceError where ``trace`` is not well formed or not canonical.
+
+    Canonical: parameters and scalars are numbered in the order of their first use (results count as used
+    after all nodes), every scalar is used exactly once, and nothing is recorded that the results do not need.
+    """
+    for type_ in trace.params:
+        check_type(type_)
+    types: list[TensorType | None] = list(trace.params)
+    seen_params = 0
+    seen_scalars = 0
+    for position, node in enumerate(trace.nodes):
+        try:
+            for _, value in node.args:
+                for ref in argument_refs(value):
+                    if isinstance(ref, Ref):
+                        _check_defined(ref.index, types)
+                        seen_params = _in_order(ref.index, seen_params, len(trace.params))
+                    elif ref.index != seen_scalars or ref.index >= len(trace.scalars):
+                        raise TraceError(
+                            f"${ref.index} is used where ${seen_scalars} is due: each scalar is used once, in order, "
+                            f"and the trace has {len(trace.scalars)}"
+                        )
+                    else:
+                        seen_scalars += 1
+            if not node.results:
+                raise TraceError("a node has at least one result")
+            for result in node.results:
+                if result is not None:
+                    check_type(result)
+            _check_view(node, types)
+        except TraceError as error:
+            raise TraceError(f"node {position} ({node.op}): {error}") from None
+        types.extend(node.results)
+    for index in trace.results:
+        _check_defined(index, types)
+        seen_params = _in_order(index, seen_params, len(trace.params))
+    if seen_params != len(trace.params):
+        raise TraceError(f"parameter %{seen_params} is never used; leave it out of the trace")
+    if seen_scalars != len(trace.scalars):
+        raise TraceError(f"scalar ${seen_scalars} is never used; leave it out of the trace")
+    _check_needed(trace)
+
+
+def _check_defined(index: int, types: list[TensorType | None]) -> None:
+    if index >= len(types):
+        raise TraceError(f"%{index} is used before it is defined")
+    if types[index] is None:
+        raise TraceError(f"%{index} is an undefined tensor and cannot be used")
+
+
+def _in_order(index: int, seen: int, params: int) -> int:
+    if index < params:
+        if index > seen:
+            raise TraceError(f"%{index} is used before %{seen}: parameters are numbered in the order of first use")
+        if index == seen:
+            return seen + 1
+    return seen
+
+
+def _check_needed(trace: Trace) -> None:
+    needed = set(trace.results)
+    last = len(trace.types())
+    for position in range(len(trace.nodes) - 1, -1, -1):
+        node = trace.nodes[position]
+        first = last - len(node.results)
+        if not any(index in needed for index in range(first, last)):
+            raise TraceError(f"node {position} ({node.op}): no result of the trace needs %{first}; leave the node out")
+        for _, value in node.args:
+            needed.update(ref.index for ref in argument_refs(value) if isinstance(ref, Ref))
+        last = first
+
+
+def _check_view(node: Node, types: list[TensorType | None]) -> None:
+    """ftm.view and ftm.update address inside their base, and their types agree."""
+    if node.op not in ("ftm.view", "ftm.update"):
+        return
+    base = types[node.argument("base").index]
+    result = node.results[0]
+    if base is None or result is None:
+        raise TraceError("base and result are defined tensors")
+    sizes, strides, offset = node.argument("sizes"), node.argument("strides"), node.argument("offset")
+    if len(sizes) != len(strides):
+        raise TraceError(f"sizes has {len(sizes)} entries and strides {len(strides)}")
+    viewed, expected = result, TensorType(base.dtype, tuple(sizes))
+    if node.op == "ftm.update":
+        viewed = types[node.argument("value").index]
+        if result != base:
+            raise TraceError(f"the result is {result}, but the base is {base}")
+    if viewed != expected:
+        raise TraceError(f"the view is {viewed}, but dtype of the base and sizes give {expected}")
+    if any(stride < 0 for stride in strides) or offset < 0:
+        raise TraceError("strides and offset are not negative")
+    if expected.numel == 0:
+        return
+    last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    if last >= base.numel:
+        raise TraceError(f"the view reaches element {last} of a base of {base.numel} elements")

@@ -1,0 +1,97 @@
+"""Who held which bytes of the arena before: the buffers that a new one has to wait for.
+
+Offsets of programs for many sizes are polynomials, which have no order but a partial one (`ftm_backend.symbolic.Order`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Generic, TypeVar
+
+from ftm_backend.symbolic import PartialOrder, SymInt, at_hand
+
+__all__ = ["ArenaReuse"]
+
+Owner = TypeVar("Owner")
+
+
+class ArenaReuse(Generic[Owner]):
+    """Who held each byte of the arena last."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._spans: list[tuple[int, Owner]] = []  # end, owner; parallel to _starts
+        self._general: _General[Owner] | None = None
+
+    def take(self, start: int, end: int, owner: Owner) -> list[Owner]:
+        """Notes the owner of the bytes from start to end; gives those who held parts of them before."""
+        if self._general is None and not isinstance(start, SymInt) and not isinstance(end, SymInt):
+            return self._take(start, end, owner)
+        if self._general is None:
+            self._general = _General()
+            for begin, (stop, earlier) in zip(self._starts, self._spans, strict=True):
+                self._general.take(begin, stop, earlier)
+        return self._general.take(start, end, owner)
+
+    def _take(self, start: int, end: int, owner: Owner) -> list[Owner]:
+        low = bisect_left(self._starts, start)
+        if low and self._spans[low - 1][0] > start:
+            low -= 1
+        high = low
+        kept: list[tuple[int, tuple[int, Owner]]] = []
+        before = []
+        while high < len(self._starts) and self._starts[high] < end:
+            begin, (stop, earlier) = self._starts[high], self._spans[high]
+            before.append(earlier)
+            if begin < start:
+                kept.append((begin, (start, earlier)))
+            if stop > end:
+                kept.append((end, (stop, earlier)))
+            high += 1
+        pieces = sorted([*kept, (start, (end, owner))], key=lambda piece: piece[0])
+        self._starts[low:high] = [piece[0] for piece in pieces]
+        self._spans[low:high] = [piece[1] for piece in pieces]
+        return before
+
+
+@dataclass(eq=False, slots=True)
+class _Region(Generic[Owner]):
+    """``begin`` and ``end`` as numbers of the order, and at hand."""
+
+    begin: int
+    end: int
+    first: int
+    last: int
+    owner: Owner
+
+
+class _General(Generic[Owner]):
+    """The same where offsets are sizes: whoever may have held a part is among those before."""
+
+    def __init__(self) -> None:
+        self._order = PartialOrder()
+        self._regions: list[_Region[Owner]] = []
+
+    def take(self, start: int, end: int, owner: Owner) -> list[Owner]:
+        order = self._order
+        new = _Region(order.number(start), order.number(end), at_hand(start), at_hand(end), owner)
+        order.note(new.end, new.begin)
+        met: list[_Region[Owner]] = []
+        # The nearest first: what is beyond it follows.
+        for region in sorted(self._regions, key=attrgetter("last"), reverse=True):
+            if region.last > new.first or not order.never_less(new.begin, region.end):
+                met.append(region)
+        for region in sorted(met, key=attrgetter("first")):
+            if region.first >= new.last and order.never_less(region.begin, new.end):
+                met.remove(region)
+        gone = {id(r) for r in met if self._covers(new, r)}
+        self._regions = [new, *(region for region in self._regions if id(region) not in gone)]
+        return [region.owner for region in met]
+
+    def _covers(self, new: _Region[Owner], old: _Region[Owner]) -> bool:
+        """Whether nothing of an old region is left."""
+        if old.first < new.first or old.last > new.last:
+            return False
+        return self._order.never_less(old.begin, new.begin) and self._order.never_less(new.end, old.end)

@@ -1,0 +1,153 @@
+"""Kernels that read an image, as they are if they compute it themselves: as a factor of their product, or in what follows that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ftm_backend.ir.linalg.affine import Affine, row_major
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.lowering.gemm import col2im
+from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
+from ftm_backend.midend.schedule.gemm.operand_roles import computed_schedule, schedule
+from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
+from ftm_backend.midend.transforms.tensor.align_loops import align_all
+from ftm_backend.midend.transforms.tensor.producer_inlining import ReadPosition, cuts_of, element_around, ones, read_instead, rebuilt
+from ftm_backend.target.presets import MachineParameters
+
+__all__ = ["FeatureMapConsumer", "FeatureMapProducers", "Inside", "can_read", "reader_of"]
+
+
+Inside = dict[tuple[object, ...], tuple[Operand, Statement]]
+"""Tensors of ones with borders, by their types and sizes, and what makes the ones."""
+
+
+class FeatureMapProducers:
+    """Statements that make an image of what it is computed of, with and without zeros around it; each is made once.
+
+    element: of the image, over its dimensions; made: the tensor of its size that it is computed of; inside: is added to.
+    """
+
+    def __init__(self, image: Value, element: Node, made: Value, inside: Inside) -> None:
+        self.image, self.element, self.made, self.inside = image, element, made, inside
+        self._made: dict[tuple[object, ...], Statement] = {}
+
+    @property
+    def statements(self) -> list[Statement]:
+        """All that have been made."""
+        return list(self._made.values())
+
+    def of(self, read: Value) -> Statement | None:
+        """What makes ``read``, the image or that with a border; None if it has another shape, or parameters along the border."""
+        shape, border = self.image.shape, read.border
+        place = ReadPosition(shape, (0,) * len(shape), shape, None)
+        if border is not None:
+            place = ReadPosition(read.shape, border.low, border.sizes, constant(0, read.dtype))
+        others = [node.payload for node in walk([self.element]) if node.op == "in" and node.payload.value is not self.made]
+        if place.sizes != shape or any(operand.index.coeffs[k] for operand in others for k in place.padded):
+            return None
+        key = place.shape, place.low
+        if key not in self._made:
+            self._made[key] = self._make(place)
+        return self._made[key]
+
+    def _make(self, place: ReadPosition) -> Statement:
+        rank, dtype = len(place.shape), self.image.dtype
+        inside = None
+        if place.fill is not None:
+            first = place.padded[0]
+            key = dtype, rank, place.shape[first:], place.low[first:], place.sizes[first:]
+            if key not in self.inside:
+                self.inside[key] = ones(dtype, place, rank)
+            inside = self.inside[key][0]
+        element = element_around(self.element, [self.made], place, inside)
+        result = FunctionResult(
+            Value(dtype, place.shape), Affine(0, row_major(place.shape)), tuple(Affine.loop(k, rank) for k in range(rank)), element
+        )
+        operands = list(dict.fromkeys(node.payload for node in walk([element]) if node.op == "in"))
+        result.value.producer = Statement("linalg.generic", place.shape, (False,) * rank, operands, [result])
+        return result.value.producer
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMapConsumer:
+    """A kernel that computes an image: its kind and statements, which of them stand in place of others, and cycles that it takes longer."""
+
+    kernel: Kernel
+    kind: str
+    statements: list[Statement]
+    instead: dict[Statement, Statement]
+    longer: float
+
+
+def can_read(kernel: Kernel) -> bool:
+    """Whether it is of a kind that may compute an image."""
+    return kernel.repeat is None and not kernel.one_core and kernel.kind in ("contraction", "fold")
+
+
+def reader_of(kernel: Kernel, makers: FeatureMapProducers, machine: MachineParameters) -> FeatureMapConsumer | None:
+    """The kernel, which reads an image and is of such a kind, as one that computes it; None if it cannot."""
+    first, *others = kernel.statements
+    instead: dict[Statement, Statement] = {}
+    before: list[Statement] = []
+    if makers.image in first.reads():
+        found = _multiplied(first, makers) if kernel.kind == "contraction" else None
+        if found is None:
+            return None
+        before, instead[first] = [found[0]], found[1]
+    chain = [instead.get(first, first)]
+    for statement in others:
+        if makers.image in statement.reads():
+            inlined = _inlined(statement, makers)
+            if inlined is None or before:  # both is nothing that a network does
+                return None
+            instead[statement] = inlined
+        chain.append(instead.get(statement, statement))
+        if not _can_follow(kernel.kind)(chain[:-1], chain[-1], machine):
+            return None
+    apart, together = _cycles(kernel.kind, kernel.statements, [], machine), _cycles(kernel.kind, chain, before, machine)
+    if apart is None or together is None:
+        return None
+    return FeatureMapConsumer(kernel, "computed" if before else kernel.kind, [*before, *chain], instead, together - apart)
+
+
+def _can_follow(kind: str) -> Callable[[Sequence[Statement], Statement, MachineParameters], bool]:
+    return col2im.can_follow if kind == "fold" else lambda chain, statement, machine: can_fuse_epilogue(chain, statement)
+
+
+def _cycles(kind: str, statements: list[Statement], makers: list[Statement], machine: MachineParameters) -> float | None:
+    """What a kernel takes, if it is made of panels."""
+    if kind == "fold":
+        plan = col2im.planned(statements, machine)
+        return None if plan is None else plan.cycles
+    chosen = computed_schedule(align_all(statements), makers, machine) if makers else schedule(align_all(statements), machine)
+    return chosen.plan.cycles if chosen is not None and isinstance(chosen.plan, PanelSchedule) else None
+
+
+def _multiplied(product: Statement, makers: FeatureMapProducers) -> tuple[Statement, Statement] | None:
+    """What makes the image as a product reads it, and the product of that."""
+    read = {operand.value for operand in product.operands if operand.value.in_memory is makers.image}
+    maker = makers.of(next(iter(read))) if len(read) == 1 else None
+    if maker is None:
+        return None
+    (made,) = maker.writes()
+    operands = {o: Operand(made, o.index) if o.value in read else o for o in product.operands}
+    (result,) = product.results
+    done: dict[Node, Node] = {}
+    for node in walk([result.yields]):
+        done[node] = Node("in", node.dtype, payload=operands[node.payload]) if node.op == "in" else rebuilt(node, done)
+    results = [replace(result, yields=done[result.yields], stores=list(result.stores))]
+    return maker, Statement("linalg.generic", product.loops, product.reduced, list(operands.values()), results)
+
+
+def _inlined(statement: Statement, makers: FeatureMapProducers) -> Statement | None:
+    """A statement that computes the image's elements where it has read them."""
+    results = [replace(result, stores=list(result.stores)) for result in statement.results]
+    made = replace(statement, op="linalg.generic", results=results, tensors=(), attributes={})
+    cuts = cuts_of(made, makers.image, makers.image.shape)
+    if cuts is None or any(len(pieces) > 1 for pieces in cuts) or statement.is_reduction or statement.gathers:
+        return None
+    read_instead(made, makers.image, makers.element, makers.image.shape, cuts)
+    return made

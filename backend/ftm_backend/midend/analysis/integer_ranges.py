@@ -1,0 +1,311 @@
+"""Bounds of the integers that kernels compute, and what a gather that did not fault says about its indices.
+
+Indices of gathers and scatters are small expressions: positions, constants, elements of integer tensors, selections
+under comparisons.  `Ranges.of` bounds such an expression from below and above.  `Ranges.demand` goes the other way:
+when an expression is known to lie in bounds, it bounds the elements that went into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+from ftm_backend.dtypes import MACHINE
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import Node, Operand
+from ftm_backend.symbolic import SymInt, at_hand, greater, never_less, seen_equal, seen_less
+
+Range = tuple[int, int]
+"""The least and the greatest value."""
+
+Bounds = dict[int, tuple[Node, Range]]
+"""What is known of nodes, by their id."""
+
+_WIDTHS = {facts.token: facts.bits for facts in MACHINE if facts.kind == "int" and facts.signed}
+_MOST_NODES = 400
+"""Nodes looked at for one index: more than any index that is written by hand has."""
+
+_MIRRORED = {2: 4, 3: 5, 4: 2, 5: 3, 0: 0, 1: 1}
+"""arith.cmpi predicates (eq ne slt sle sgt sge) with their sides exchanged."""
+
+_NEGATED = {0: 1, 1: 0, 2: 5, 3: 4, 4: 3, 5: 2}
+
+
+def whole(dtype: str) -> Range:
+    """All values of a type; a boolean is 0 or 1."""
+    bits = _WIDTHS.get(dtype)
+    return (0, 1) if bits is None else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def span(index: Affine, loops: Sequence[int]) -> Range:
+    """The least and the greatest value of an affine expression over non-empty loops."""
+    ends = [c * (n - 1) for c, n in zip(index.coeffs, loops, strict=True)]
+    return index.const + sum(-greater(-end, 0) for end in ends), index.const + sum(greater(end, 0) for end in ends)
+
+
+class _TooLarge(Exception):
+    """The expression has more nodes than are worth looking at."""
+
+
+class Ranges:
+    """Bounds of the nodes of one statement.
+
+    Args:
+        loops: extents of the statement's loops; none is empty.
+        element: bounds of the elements that an operand reads.
+    """
+
+    def __init__(self, loops: Sequence[int], element: Callable[[Operand], Range]):
+        self._loops, self._element = loops, element
+        self._left = _MOST_NODES
+
+    def of(self, node: Node, known: Bounds | None = None) -> Range:
+        """Bounds of a node's values, given bounds of some nodes below it."""
+        self._left = _MOST_NODES
+        try:
+            return self._of(node, known or {})
+        except _TooLarge:
+            return whole(node.dtype)
+
+    def demand(self, node: Node, low: int, high: int) -> Bounds:
+        """What holds for the elements below ``node`` if all its values lie in ``[low, high]``."""
+        self._left = _MOST_NODES
+        try:
+            found = self._demand(node, (low, high), {})
+        except _TooLarge:
+            return {}
+        return {key: bound for key, bound in found.items() if bound[0].op == "in"}
+
+    # --- upwards ---------------------------------------------------------------------------------------
+
+    def _of(self, node: Node, known: Bounds) -> Range:
+        self._left -= 1
+        if self._left < 0:
+            raise _TooLarge
+        made = _within(self._computed(node, known), whole(node.dtype))
+        bound = known.get(id(node))
+        return made if bound is None else _meet(made, bound[1])
+
+    def _computed(self, node: Node, known: Bounds) -> Range:
+        anything = whole(node.dtype)
+        if node.dtype != "i1" and node.dtype not in _WIDTHS:
+            return anything
+        if node.op == "constant":
+            return _number(node), _number(node)
+        if node.op == "index":
+            return span(node.payload, self._loops)
+        if node.op == "in":
+            return self._element(node.payload)
+        if node.op == "arith.select":
+            return self._select(node, known)
+        if node.op == "arith.cmpi":
+            return self._compare(node, known)
+        if node.op == "gather":
+            return self._element(Operand(node.payload, Affine(0, ())))
+        rule = _RULES.get(node.op)
+        if rule is None or (any(n.dtype == "i1" for n in node.operands) and node.op not in _ON_BOOLEANS):
+            return anything
+        if node.op == "arith.extui" and self._of(node.operands[0], known)[0] < 0:
+            return 0, (1 << _WIDTHS[node.operands[0].dtype]) - 1
+        return rule(*(self._of(operand, known) for operand in node.operands))
+
+    def _select(self, node: Node, known: Bounds) -> Range:
+        condition, yes, no = node.operands
+        holds = self._of(condition, known)
+        parts = []
+        if holds[1]:
+            parts.append(self._of(yes, self._assume(condition, True, known)))
+        if not holds[0]:
+            parts.append(self._of(no, self._assume(condition, False, known)))
+        return min(p[0] for p in parts), max(p[1] for p in parts)
+
+    def _compare(self, node: Node, known: Bounds) -> Range:
+        kind = _predicate(node)
+        if kind not in _NEGATED or node.operands[0].dtype == "i1":
+            return 0, 1
+        a, b = (self._of(operand, known) for operand in node.operands)
+        if _always(kind, a, b):
+            return 1, 1
+        return (0, 0) if _always(_NEGATED[kind], a, b) else (0, 1)
+
+    # --- downwards -------------------------------------------------------------------------------------
+
+    def _assume(self, condition: Node, holds: bool, known: Bounds) -> Bounds:
+        """``known`` and what a condition says, where it holds (or does not)."""
+        made = dict(known)
+        if condition.op == ("arith.andi" if holds else "arith.ori"):
+            for operand in condition.operands:
+                made = self._assume(operand, holds, made)
+        elif condition.op == "arith.cmpi" and _predicate(condition) in _NEGATED and condition.operands[0].dtype != "i1":
+            kind = _predicate(condition) if holds else _NEGATED[_predicate(condition)]
+            left, right = condition.operands
+            a, b = self._of(left, known), self._of(right, known)
+            _narrow(made, left, a, _allowed(kind, b))
+            _narrow(made, right, b, _allowed(_MIRRORED[kind], a))
+        return made
+
+    def _demand(self, node: Node, need: Range, known: Bounds) -> Bounds:
+        bound = _meet(self._of(node, known), need)
+        found: Bounds = {**known, id(node): (node, bound)}
+        if node.op in ("arith.extsi", "arith.index_cast"):
+            return self._demand(node.operands[0], bound, found)
+        if node.op == "arith.addi":
+            left, right = node.operands
+            a, b = self._of(left, known), self._of(right, known)
+            if a[0] + b[0] < whole(node.dtype)[0] or a[1] + b[1] > whole(node.dtype)[1]:
+                return found  # it may wrap around
+            found = self._demand(left, (need[0] - b[1], need[1] - b[0]), found)
+            return self._demand(right, (need[0] - a[1], need[1] - a[0]), found)
+        if node.op == "arith.muli" and node.operands[1].op == "constant" and node.operands[1].payload > 0:
+            factor, inner = node.operands[1].payload, self._of(node.operands[0], known)
+            if inner[0] * factor < whole(node.dtype)[0] or inner[1] * factor > whole(node.dtype)[1]:
+                return found
+            return self._demand(node.operands[0], (-(-need[0] // factor), need[1] // factor), found)
+        if node.op == "arith.select":
+            return self._demand_select(node, need, found)
+        return found
+
+    def _demand_select(self, node: Node, need: Range, known: Bounds) -> Bounds:
+        """A branch whose values are all outside was not taken; else what both branches say."""
+        condition, yes, no = node.operands
+        sides = []
+        for holds, branch in ((True, yes), (False, no)):
+            inside = self._assume(condition, holds, known)
+            got = self._of(branch, inside)
+            if not (seen_less(need[1], got[0]) or seen_less(got[1], need[0])):
+                sides.append(self._demand(branch, need, inside))
+        if len(sides) == 1:
+            return sides[0]
+        if not sides:
+            return known
+        both = sides[0].keys() & sides[1].keys()
+        return {
+            key: (sides[0][key][0], (min(sides[0][key][1][0], sides[1][key][1][0]), max(sides[0][key][1][1], sides[1][key][1][1])))
+            for key in both
+        }
+
+
+def _number(node: Node) -> int:
+    """The payload of a constant; booleans are 0 and 1."""
+    return int(node.payload) if isinstance(node.payload, bool) else node.payload
+
+
+def _predicate(node: Node) -> int:
+    return int(node.payload)
+
+
+def _narrow(known: Bounds, node: Node, now: Range, allowed: Range) -> None:
+    known[id(node)] = (node, _meet(now, allowed))
+    while node.op in ("arith.extsi", "arith.index_cast"):
+        node = node.operands[0]
+        known[id(node)] = (node, _meet(known[id(node)][1] if id(node) in known else whole(node.dtype), allowed))
+
+
+def _meet(a: Range, b: Range) -> Range:
+    """What both say; where they contradict each other (code that does not run) the first.
+
+    Of two ends that hold either may be taken, so that which of them is nearer at hand needs no guard.
+    """
+    low, high = max(a[0], b[0], key=at_hand), min(a[1], b[1], key=at_hand)
+    return (low, high) if at_hand(low) <= at_hand(high) else a
+
+
+def _within(made: Range, type_range: Range) -> Range:
+    """A result that may wrap around can be anything."""
+    fits = seen_less(type_range[0], made[0] + 1) and seen_less(made[1], type_range[1] + 1)
+    return made if fits else type_range
+
+
+def _allowed(kind: int, other: Range) -> Range:
+    """Values that can stand in the relation ``kind`` to some value of ``other``."""
+    low, high = whole("i64")
+    return {0: other, 1: (low, high), 2: (low, other[1] - 1), 3: (low, other[1]), 4: (other[0] + 1, high), 5: (other[0], high)}[kind]
+
+
+def _always(kind: int, a: Range, b: Range) -> bool:
+    """Whether a comparison holds for all values; where sizes are such that it may or may not, it is computed."""
+    if kind == 0:
+        return seen_equal(a[0], a[1]) and seen_equal(a[1], b[0]) and seen_equal(b[0], b[1])
+    if kind == 1:
+        return _less(a[1], b[0]) or _less(b[1], a[0])
+    if kind in (4, 5):
+        kind, a, b = _MIRRORED[kind], b, a
+    return _less(a[1], b[0] if kind == 2 else b[0] + 1)
+
+
+def _less(left: int, right: int) -> bool:
+    """Whether one is less than another: a guard bounds sizes from above alone, as steps of a search, say, are for small sizes, too."""
+    return seen_less(left, right) if isinstance(left, SymInt) else never_less(right, left + 1)
+
+
+def _product(a: Range, b: Range) -> Range:
+    ends = [x * y for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def _minimum(a: Range, b: Range) -> Range:
+    """Of the upper ends either one holds, so that of sizes none is asked for its value: the one that is a size says more of indices."""
+    (low, high), (other_low, other_high) = a, b
+    if never_less(high, other_high) or (isinstance(other_high, SymInt) and not never_less(other_high, high)):
+        high = other_high
+    if never_less(low, other_low):
+        low = other_low
+    elif not never_less(other_low, low):
+        low = min(_floor(low), _floor(other_low))
+    return low, high
+
+
+def _floor(number: int) -> int:
+    """What a number is at least, whatever the sizes."""
+    return max(whole("i64")[0], int(number.bounds[0])) if isinstance(number, SymInt) and number.bounds[0] > -inf else number
+
+
+def _and(a: Range, b: Range) -> Range:
+    masks = [side[1] for side in (a, b) if side[0] >= 0]
+    if not masks:
+        return whole("i64")
+    both_true = a == b == (1, 1)
+    return int(both_true), min(masks)
+
+
+def _or(a: Range, b: Range) -> Range:
+    if min(a[0], b[0]) < 0 or max(a[1], b[1]) > 1:
+        return whole("i64")
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+def _remainder(a: Range, b: Range) -> Range:
+    limit = max(abs(b[0]), abs(b[1]), 1) - 1  # division by zero gives 0
+    return (0 if a[0] >= 0 else max(-limit, a[0])), (0 if a[1] <= 0 else min(limit, a[1]))
+
+
+def _quotient(a: Range, b: Range) -> Range:
+    if b[0] <= 0:
+        return whole("i64")
+    ends = [_truncated(x, y) for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def _truncated(x: int, y: int) -> int:
+    return x // y if x >= 0 else -(-x // y)
+
+
+_RULES: dict[str, Any] = {
+    "arith.addi": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "arith.subi": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "arith.muli": _product,
+    "arith.maxsi": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "arith.minsi": _minimum,
+    "arith.andi": _and,
+    "arith.ori": _or,
+    "arith.remsi": _remainder,
+    "arith.divsi": _quotient,
+    "arith.extsi": lambda a: a,
+    "arith.trunci": lambda a: a,
+    "arith.index_cast": lambda a: a,
+    "arith.extui": lambda a: a,
+}
+
+_ON_BOOLEANS = ("arith.andi", "arith.ori", "arith.extui")
+"""Operations whose rules hold for booleans; others see true as -1."""

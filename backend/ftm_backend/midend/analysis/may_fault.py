@@ -1,0 +1,168 @@
+"""Which kernels can still fault: those that read or write at a place that the data says, unless it is proved inside.
+
+A kernel that ran without a fault has checked its indices.  A later one that uses the same indices within the same
+bounds (an embedding's gradient after the embedding) cannot fault any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from ftm_backend.ir.linalg.affine import Affine, volume
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
+from ftm_backend.midend.analysis.integer_ranges import Range, Ranges, whole
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.symbolic import at_hand, is_walked, seen_equal
+
+_DEEPEST = 8
+"""Statements through which the bounds of an index are followed."""
+
+Dims = tuple[tuple[int, int], ...]
+"""Stride and extent of each dimension of an access, the smallest stride first."""
+
+Inputs = Collection[Value]
+"""The values that a kernel reads from memory."""
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """Elements of a tensor, and the bounds that they are known to keep."""
+
+    first: int
+    dims: Dims
+    bounds: Range
+
+    def covers(self, first: int, dims: Dims) -> bool:
+        """Whether an access touches these elements only."""
+        if (first, dims) == (self.first, self.dims):
+            return True
+        if self.dims and (len(self.dims) > 1 or self.dims[0][0] != 1):
+            return False
+        return self.first <= first and first + _reach(dims) <= self.first + _reach(self.dims)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A computed place: ``node`` over the loops of ``statement`` must lie in [0, size)."""
+
+    statement: Statement
+    node: Node
+    size: int
+
+
+@dataclass
+class FaultAnalysis:
+    """Kernels are visited in the order in which they run."""
+
+    _checked: dict[Value, list[_Checked]] = field(default_factory=dict)
+    _made: dict[Value, tuple[FunctionResult, Inputs]] = field(default_factory=dict)
+
+    def visit(self, kernel: Kernel) -> bool:
+        """Whether the kernel can fault; what it checks is known from then on."""
+        inputs = set(kernel.inputs)
+        for value, result in zip(kernel.outputs, kernel.made, strict=True):
+            if result is not None and value.dtype.startswith("i"):
+                self._made[value] = (result, inputs)
+        places = [p for s in kernel.statements for p in _places(s)]
+        open_places = [p for p in places if not self._proved(p, inputs)]
+        for place in open_places:
+            self._learn(place, inputs)
+        return bool(open_places)
+
+    def _proved(self, place: _Place, inputs: Inputs) -> bool:
+        low, high = self._ranges(place.statement, inputs).of(place.node)
+        return low >= 0 and high < place.size
+
+    def _learn(self, place: _Place, inputs: Inputs) -> None:
+        loops = place.statement.loops
+        for node, bounds in self._ranges(place.statement, inputs).demand(place.node, 0, place.size - 1).values():
+            operand: Operand = node.payload
+            if operand.value in inputs:
+                first, dims = _elements(operand.index, loops)
+                self._checked.setdefault(operand.value, []).append(_Checked(first, dims, bounds))
+
+    # --- bounds ----------------------------------------------------------------------------------------
+
+    def _ranges(self, statement: Statement, inputs: Inputs, depth: int = 0) -> Ranges:
+        return Ranges(statement.loops, lambda operand: self._element(operand, statement.loops, inputs, depth))
+
+    def _element(self, operand: Operand, loops: Sequence[int], inputs: Inputs, depth: int) -> Range:
+        """Bounds of the elements that an operand reads."""
+        value = operand.value
+        made = whole(value.dtype)
+        if depth == _DEEPEST:
+            return made
+        if value not in inputs:
+            return _meet(made, self._result(_result_of(value), inputs, depth)) if isinstance(value.producer, Statement) else made
+        if value in self._made:
+            result, outer = self._made[value]
+            made = _meet(made, self._result(result, outer, depth))
+        first, dims = _elements(operand.index, loops) if operand.index.coeffs else (0, ((1, volume(value.shape)),))
+        for checked in self._checked.get(value, ()):
+            if checked.covers(first, dims):
+                made = _meet(made, checked.bounds)
+        return made
+
+    def _result(self, result: FunctionResult, inputs: Inputs, depth: int) -> Range:
+        """Bounds of a statement's result."""
+        statement = result.value.producer
+        assert isinstance(statement, Statement)
+        anything = whole(result.value.dtype)
+        if not statement.op.startswith("linalg.") or 0 in statement.loops:
+            return anything
+        ranges = self._ranges(statement, inputs, depth + 1)
+        if result.combine is None:
+            return ranges.of(result.yields)
+        if result.combine not in ("min", "max") or not isinstance(result.init, Node):
+            return anything
+        made, start = ranges.of(result.yields), ranges.of(result.init)
+        choose = min if result.combine == "min" else max
+        return choose(made[0], start[0]), choose(made[1], start[1])
+
+
+def _places(statement: Statement) -> list[_Place]:
+    """The computed places of a statement that runs at all."""
+    if statement.op == "ftm.scatter":
+        dest, indices, _ = (t.view.sizes for t in statement.tensors)
+        if not volume(dest) or not volume(indices):
+            return []
+        over = Statement(statement.op, indices, (False,), [], [])
+        return [_Place(over, Node("in", statement.operands[1].value.dtype, payload=statement.operands[1]), dest[0])]
+    if not statement.gathers or 0 in statement.loops:
+        return []
+    return [
+        _Place(statement, n.operands[0], volume(n.payload.shape)) for n in walk(r.yields for r in statement.results) if n.op == "gather"
+    ]
+
+
+def _result_of(value: Value) -> FunctionResult:
+    assert isinstance(value.producer, Statement)
+    return next(r for r in value.producer.results if r.value is value)
+
+
+def _elements(index: Affine, loops: Sequence[int]) -> tuple[int, Dims]:
+    """Which elements an access touches, whatever the order of its loops."""
+    first = index.const
+    dims: list[tuple[int, int]] = []
+    for stride, extent in sorted(zip(index.coeffs, loops, strict=True), key=lambda pair: abs(at_hand(pair[0]))):
+        if not stride or not (is_walked(extent) or extent == 0):
+            continue
+        if stride < 0:
+            first += stride * (extent - 1)
+            stride = -stride
+        if dims and seen_equal(stride, dims[-1][0] * dims[-1][1]):
+            dims[-1] = (dims[-1][0], dims[-1][1] * extent)
+        else:
+            dims.append((stride, extent))
+    return first, tuple(dims)
+
+
+def _reach(dims: Dims) -> int:
+    """Elements from the first that an access touches to the last."""
+    return sum((extent - 1) * stride for stride, extent in dims)
+
+
+def _meet(a: Range, b: Range) -> Range:
+    low, high = max(a[0], b[0]), min(a[1], b[1])
+    return (low, high) if low <= high else a

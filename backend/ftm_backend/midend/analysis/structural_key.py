@@ -1,0 +1,219 @@
+"""What a kernel is, apart from the program that it is in: two kernels of one signature have one function.
+
+A signature says everything that lowering looks at, in terms of the kernel's own parameters: buffers by number, addresses
+relative to the lowest element that the kernel touches of each, runtime scalars by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, nodes_of, walk
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.lowering.gemm.im2col_operand import behind
+from ftm_backend.midend.schedule.gemm.contraction import product_in
+from ftm_backend.target.presets import ELEMENT_BYTES
+
+__all__ = ["KernelArguments", "arguments_of", "signature", "words_of"]
+
+_SHIFTED = ("nest", "contraction", "attention", "attention-backward", "strips", "summed-strips", "turn")
+"""Kinds of kernels that reach memory through the affine accesses of their statements alone, gathers apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelArguments:
+    """What a kernel passes to its function: ``symbol -> (number, element that the parameter starts at)``, and scalars.
+
+    bodies: the nodes of each statement, operands first.
+    """
+
+    buffers: dict[str, tuple[int, int]]
+    scalars: dict[str, int]
+    bodies: tuple[list[Node], ...]
+
+
+def arguments_of(kernel: Kernel) -> KernelArguments:
+    """The kernel's buffers in the order inputs, outputs, workspaces, and its scalars in the order of their uses."""
+    symbols = dict.fromkeys(str(v.symbol) for v in (*kernel.inputs, *kernel.outputs, *kernel.workspaces))
+    lowest = _lowest(kernel) if kernel.kind in _SHIFTED else {}
+    bodies = tuple(nodes_of(statement.results) for statement in kernel.statements)
+    starts = [r.init for s in kernel.statements for r in s.results if isinstance(r.init, Node)]
+    scalars = dict.fromkeys(n.payload for body in (*bodies, walk(starts)) for n in body if n.op == "scalar")
+    return KernelArguments(
+        {symbol: (number, lowest.get(symbol, 0)) for number, symbol in enumerate(symbols)},
+        {symbol: number for number, symbol in enumerate(scalars)},
+        bodies,
+    )
+
+
+def _lowest(kernel: Kernel) -> dict[str, int]:
+    """The first element that the kernel touches of each buffer; buffers that it addresses by data start at 0."""
+    found: dict[str, int] = {}
+
+    def touch(value: Value, index: Affine, loops: tuple[int, ...]) -> None:
+        if value.symbol is not None:
+            first = index.const + sum(c * (n - 1) for c, n in zip(index.coeffs, loops, strict=True) if c < 0)
+            found[value.symbol] = min(found.get(value.symbol, first), first)
+
+    whole: set[str | None] = {value.symbol for value in kernel.workspaces}
+    for statement in kernel.statements:
+        whole.update(v.symbol for v in statement.gathers)
+        whole.update(t.value.symbol for t in statement.tensors if statement.op.startswith("ftm."))
+        whole.update(o.value.in_memory.symbol for o in statement.operands if o.value.border is not None)
+        for operand in statement.operands:
+            touch(operand.value, operand.index, statement.loops)
+        for result in statement.results:
+            for store in result.stores:
+                touch(store.target, store.index, statement.loops)
+            if isinstance(result.init, Operand):
+                touch(result.init.value, result.init.index, statement.loops)
+    return {symbol: 0 if symbol in whole else max(first, 0) for symbol, first in found.items()}
+
+
+def signature(kernel: Kernel, arguments: KernelArguments, shared: Iterable[tuple[int, int]]) -> tuple[Any, ...]:
+    """The kernel in terms of its parameters, as one flat tuple that compares equal where the kernels are equal.
+
+    shared: pairs of parameters that are one memory.
+    """
+    writer = _Writer(arguments)
+    writer.words += [
+        kernel.kind,
+        kernel.one_core,
+        kernel.faults,
+        kernel.machine.name,
+        kernel.machine.cores,
+        kernel.machine.am_bytes,
+        *shared,
+        None,
+    ]
+    for value in (*kernel.inputs, *kernel.outputs, *kernel.workspaces):
+        writer.value(value)
+    for statement, body in zip(kernel.statements, arguments.bodies, strict=True):
+        writer.statement(statement, body)
+    if kernel.kind in ("contraction", "computed", "summed") and kernel.machine.dma_overlaps:
+        product = kernel.statements[product_in(kernel.statements)]
+        for operand in product.operands:
+            granule = kernel.machine.dma_granule // ELEMENT_BYTES[operand.value.dtype]
+            writer.words.append(behind(product.loops, operand.index, prod(operand.value.shape), granule))
+    return tuple(writer.words)
+
+
+def words_of(statement: Statement) -> tuple[tuple[Any, ...], list[Value]]:
+    """A statement of a program whose values have no buffers yet, as a tuple that compares equal where statements are equal but for which
+    values and runtime scalars they are about; and these values, in order."""
+    body = nodes_of(statement.results)
+    starts = walk(r.init for r in statement.results if isinstance(r.init, Node))
+    scalars = dict.fromkeys(n.payload for n in (*body, *starts) if n.op == "scalar")
+    writer = _Writer(KernelArguments({}, {symbol: number for number, symbol in enumerate(scalars)}, ()))
+    writer.statement(statement, body)
+    return tuple(writer.words), writer.values
+
+
+class _Writer:
+    def __init__(self, arguments: KernelArguments) -> None:
+        self._arguments = arguments
+        self._known: dict[int, int] = {}
+        self.words: list[Any] = []
+        self.values: list[Value] = []
+
+    def _first(self, thing: object) -> bool:
+        """Writes the number of a record; whether it is met for the first time."""
+        number = self._known.get(id(thing))
+        if number is None:
+            self._known[id(thing)] = number = len(self._known)
+            self.words.append(number)
+            return True
+        self.words.append(number)
+        return False
+
+    def value(self, value: Value) -> None:
+        if self._first(value):
+            self.values.append(value)
+            number = -1 if value.symbol is None else self._arguments.buffers[value.symbol][0]
+            self.words += (value.dtype, value.shape, number)
+            if value.border is not None:
+                self.words += ("border", value.border.sizes, value.border.low)
+                self.value(value.border.inside)
+            if value.splat is not None:
+                self.words.append("splat")
+                self.nodes(walk([value.splat]))
+
+    def access(self, value: Value, index: Affine) -> None:
+        start = 0 if value.symbol is None else self._arguments.buffers[value.symbol][1]
+        self.words += (index.const - start, index.coeffs)
+
+    def statement(self, statement: Statement, body: list[Node]) -> None:
+        words = self.words
+        words += (
+            statement.op,
+            statement.loops,
+            statement.reduced,
+            len(statement.operands),
+            len(statement.gathers),
+            len(statement.tensors),
+            len(statement.results),
+        )
+        if statement.attributes:
+            words.append(repr(sorted(statement.attributes.items())))
+        for operand in statement.operands:
+            self.operand(operand)
+        for table in statement.gathers:
+            self.value(table)
+        for tensor in statement.tensors:
+            self.value(tensor.value)
+            start = 0 if tensor.value.symbol is None else self._arguments.buffers[tensor.value.symbol][1]
+            words += (tensor.view.sizes, tensor.view.strides, tensor.view.offset - start)
+        self.nodes(body)
+        for result in statement.results:
+            self.result(result)
+
+    def operand(self, operand: Operand) -> None:
+        if self._first(operand):
+            self.value(operand.value)
+            self.access(operand.value, operand.index)
+
+    def result(self, result: FunctionResult) -> None:
+        words = self.words
+        self._first(result)
+        self.value(result.value)
+        words += (result.index.const, result.index.coeffs, result.combine, len(result.stores))
+        for index in result.indices:
+            words += (index.const, index.coeffs)
+        self._first(result.yields)
+        if isinstance(result.init, Node):
+            words.append("node")
+            self.nodes(walk([result.init]))
+            self._first(result.init)
+        elif result.init is not None:
+            words.append("operand")
+            self.operand(result.init)
+        for store in result.stores:
+            self.value(store.target)
+            self.access(store.target, store.index)
+
+    def nodes(self, nodes: Iterable[Node]) -> None:
+        words, known = self.words, self._known
+        for node in nodes:
+            if id(node) in known:
+                continue
+            for operand in node.operands:
+                words.append(known[id(operand)])
+            known[id(node)] = len(known)
+            words += (node.op, node.dtype, len(node.operands))
+            payload = node.payload
+            if payload is None:
+                continue
+            if node.op == "in":
+                self.operand(payload)
+            elif node.op == "gather":
+                self.value(payload)
+            elif node.op == "scalar":
+                words.append(self._arguments.scalars[payload])
+            elif node.op == "constant":
+                words.append(repr(payload))  # -0.0 and 0.0, 1 and True are not one
+            else:
+                words.append(payload)

@@ -1,0 +1,48 @@
+"""Arithmetic on runtime scalars alone: done once per kernel in a map of one element, not for each element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ftm_backend.ir.linalg.function import Node, Statement, walk
+from ftm_backend.ir.tile.builder import TileBuilder
+from ftm_backend.midend.lowering.map_bodies import mapped
+
+
+class UniformValues:
+    """The uniform nodes of some statements: ``tiles`` has, for each that is computed ahead, its 1x1 tile."""
+
+    def __init__(self, statements: Sequence[Statement], b: TileBuilder):
+        self._b = b
+        self.tiles: dict[int, tuple[Node, Any]] = {}
+        starts = [r.init for s in statements for r in s.results if isinstance(r.init, Node)]
+        roots = [r.yields for s in statements for r in s.results] + starts
+        order = walk(roots)
+        uniform: set[int] = set()
+        for node in order:
+            leaf = node.op in ("constant", "scalar")
+            computed = bool(node.operands) and node.op != "gather" and all(id(n) in uniform for n in node.operands)
+            if leaf or computed:
+                uniform.add(id(node))
+        wanted = {id(n): n for n in roots}
+        for node in order:
+            if id(node) not in uniform:
+                wanted.update((id(n), n) for n in node.operands)
+        self._nodes = [n for n in order if id(n) in wanted and id(n) in uniform and not _is_operand(n)]
+
+    def compute(self) -> None:
+        """Builds the map at the insertion point."""
+        if not self._nodes:
+            return
+        b = self._b
+        made = [(node, b.tile(node.dtype, 1, 1)) for node in self._nodes]
+        b.map(1, 1, [], [(tile, 0, "full") for _, tile in made], lambda _: mapped(b, self._nodes, lambda _: None))
+        self.tiles = {id(node): (node, tile) for node, tile in made}
+
+
+def _is_operand(node: Node) -> bool:
+    """Whether instructions take the node as an operand as it is: no need to compute it ahead."""
+    if node.op in ("constant", "scalar"):
+        return True
+    return node.op == "arith.truncf" and node.operands[0].op == "scalar"

@@ -1,0 +1,1 @@
+"""Kernel IR: linalg statements grouped into kernels, with their device buffers."""

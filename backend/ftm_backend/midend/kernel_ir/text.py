@@ -1,0 +1,210 @@
+"""Text of kernels: MLIR in which each kernel is an ``ftm.kernel`` around its operations.
+
+Attributes of a kernel: ``kind``, and as far as passes have decided them ``one_core``, ``faults``, ``barrier``, ``share``, and the
+symbols of the buffers that it reads, writes and works in (``inputs``, ``outputs``, ``workspaces``), and the ``call`` that it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+
+from ftm_backend import mlir
+from ftm_backend.ir.linalg.function import LinalgFunction, SequentialLoop, Statement, Tensor, Update, Value
+from ftm_backend.ir.linalg.printer import FunctionPrinter, tensor_type
+from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
+from ftm_backend.midend.kernel_ir.program import KernelProgram
+from ftm_backend.midend.transforms.fusion.fuse_ops import KernelFormer, place_results
+from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
+from ftm_backend.midend.transforms.memory.outline_kernels import KernelCall
+from ftm_backend.mlir_stubs import Module, Operation
+from ftm_backend.target.presets import MachineParameters
+
+__all__ = ["print_grouped", "print_program", "read_grouped", "read_program"]
+
+
+class _Printer(FunctionPrinter):
+    """Prints kernels in their order; updates follow the kernels that make their parts."""
+
+    def __init__(
+        self, function: LinalgFunction, kernels: list[Kernel], attributes: dict[str, str], calls: Sequence[KernelCall] = ()
+    ) -> None:
+        super().__init__(function, attributes)
+        self._kernels, self._calls = kernels, dict(zip(kernels, calls, strict=bool(calls)))
+        self._users: dict[Value, list[Statement | Update | SequentialLoop | None]] = {}
+        self._holders: dict[Statement, list[set[Statement]]] = {}
+        for kernel in kernels:
+            members = set(kernel.statements)
+            for statement in kernel.statements:
+                self._holders.setdefault(statement, []).append(members)
+        self._note(function)
+
+    def _note(self, function: LinalgFunction) -> None:
+        """Who uses what a function computes."""
+        for tensor in function.results:
+            self._users.setdefault(tensor.value, []).append(None)
+        for item in function.body:
+            for value in item.reads():
+                self._users.setdefault(value, []).append(item)
+            if isinstance(item, SequentialLoop):
+                self._note(item.body)
+
+    def body(self) -> None:
+        self._body(self.function, self._kernels)
+
+    def _body(self, function: LinalgFunction, kernels: Sequence[Kernel]) -> None:
+        """The kernels of a function, or of the body of a repeat."""
+        waiting = [u for u in function.body if isinstance(u, Update)]
+        done: set[Value] = set()
+        for first, end in runs(kernels):
+            run, repeat = kernels[first:end], kernels[first].repeat
+            if repeat is not None and repeat.body is not function:
+                self.repeat(repeat, functools.partial(self._body, repeat.body, run))
+                done.update(repeat.results)
+                self._updates(waiting, done)
+                continue
+            self._run(run, waiting, done)
+
+    def _run(self, kernels: Sequence[Kernel], waiting: list[Update], done: set[Value]) -> None:
+        for kernel in kernels:
+            self._kernel(kernel)
+            done.update(r.value for s in kernel.statements for r in s.results)
+            self._updates(waiting, done)
+
+    def _updates(self, waiting: list[Update], done: set[Value]) -> None:
+        for update in list(waiting):
+            base = update.base.value
+            if all(p.value.value in done for p in update.parts) and (base.producer is None or base in done):
+                self.operation(update)
+                done.add(update.result)
+                waiting.remove(update)
+
+    def _outside(self, user: Statement | Update | SequentialLoop | None, value: Value) -> bool:
+        """Whether a user reads a value in some kernel that does not make it."""
+        return not isinstance(user, Statement) or any(value.producer not in held for held in self._holders[user])
+
+    def _kernel(self, kernel: Kernel) -> None:
+        members = set(kernel.statements)
+        for statement in kernel.statements:
+            for value in statement.reads():
+                if value.producer not in members:
+                    self.value(value)
+            for operand in statement.operands:
+                if operand.value.border is not None:
+                    self.value(operand.value)
+        first = [s for s in kernel.statements if self._holders[s][0] == members]  # what several kernels compute, the first one stores
+        known = {r.value: self._names[r.value] for s in kernel.statements if s not in first for r in s.results}
+        yielded = [r.value for s in first for r in s.results if any(self._outside(user, r.value) for user in self._users.get(r.value, ()))]
+        lines, self.lines = self.lines, []
+        self.indent += "  "
+        shared = dict(self._once), dict(self._uniform)
+        for statement in kernel.statements:
+            self.operation(statement)
+        self._once, self._uniform = shared
+        names = ", ".join(self._names[v] for v in yielded)
+        types = ", ".join(tensor_type(v.shape, v.dtype) for v in yielded)
+        self.line(f'"ftm.yield"({names}) : ({types}) -> ()')
+        self.indent = self.indent[:-2]
+        inside, self.lines = self.lines, lines
+        count = len(yielded)
+        name = f"%{self._count}" + (f":{count}" if count > 1 else "")
+        for k, value in enumerate(yielded):
+            self._names[value] = f"%{self._count}" + (f"#{k}" if count > 1 else "")
+        self._names.update(known)
+        self._count += 1
+        self.line(f'{name} = "ftm.kernel"() ({{')
+        self.lines += inside
+        self.line(f"}}) {{{_words(kernel, self._calls.get(kernel))}}} : () -> ({types})")
+
+
+def _words(kernel: Kernel, call: KernelCall | None) -> str:
+    words = [f'kind = "{kernel.kind}"']
+    words += [name for name in ("one_core", "faults", "barrier") if getattr(kernel, name)]
+    words += [f"share = {kernel.share}"] if kernel.share > 1 else []
+    for name in ("inputs", "outputs", "workspaces"):
+        symbols = [v.symbol for v in getattr(kernel, name)]
+        if symbols and all(symbols):
+            words.append(f"{name} = [{', '.join(f'{chr(34)}{s}{chr(34)}' for s in symbols)}]")
+    if call is not None:
+        words.append(f'call = "{call.text}"')
+    return ", ".join(words)
+
+
+def print_grouped(grouped: KernelModule, stage: str) -> str:
+    """The text of a function whose statements have become kernels."""
+    return _Printer(grouped.function, grouped.kernels, {"ftm.stage": f'"{stage}"'}).text()
+
+
+def print_program(program: KernelProgram, stage: str) -> str:
+    """The text of a planned program: with the symbols of all buffers."""
+    facts = {name: getattr(program, name) for name in ("inputs", "scalars", "outputs", "consts", "arena", "windows", "arena_bytes")}
+    attributes = {"ftm.stage": f'"{stage}"', "ftm.program": json.dumps(json.dumps(facts))}
+    return _Printer(program.function, program.kernels, attributes, program.calls).text()
+
+
+def read_grouped(text: str, machine: MachineParameters) -> KernelModule:
+    """The reverse of `print_grouped`.
+
+    Raises:
+        ValueError, ir.MLIRError: text that holds no kernels.
+    """
+    with mlir.context(), mlir.ir.Location.unknown():
+        return _read(mlir.ir.Module.parse(text), machine)[0]
+
+
+def read_program(text: str, machine: MachineParameters) -> KernelProgram:
+    """The reverse of `print_program`."""
+    with mlir.context(), mlir.ir.Location.unknown():
+        module = mlir.ir.Module.parse(text)
+        if "ftm.program" not in module.operation.attributes:
+            raise ValueError("the module has no attribute ftm.program: it has not been through assign-buffers")
+        facts = json.loads(module.operation.attributes["ftm.program"].value)
+        grouped, operations = _read(module, machine)
+        program = KernelProgram(grouped.function, grouped.kernels, **facts)
+        for kernel, op in zip(program.kernels, operations, strict=True):
+            if "workspaces" in op.attributes:
+                buffers = {a[0]: (a[2], tuple(a[3])) for a in program.arena}
+                kernel.workspaces = [Value(*buffers[a.value]) for a in op.attributes["workspaces"]]
+            for name in ("inputs", "outputs", "workspaces"):
+                symbols = [a.value for a in op.attributes[name]] if name in op.attributes else []
+                for value, symbol in zip(getattr(kernel, name), symbols, strict=True):
+                    value.symbol = symbol
+        return program
+
+
+def _read(module: Module, machine: MachineParameters) -> tuple[KernelModule, list[Operation]]:
+    from ftm_backend.ir.linalg.reader import FunctionReader
+
+    groups: list[tuple[Operation, list[Statement], LinalgFunction]] = []
+
+    def kernel(reader: FunctionReader, op: Operation) -> None:
+        before = len(reader.function.body)
+        operations = list(op.regions[0].blocks[0].operations)
+        for inner in operations[:-1]:
+            reader.read(inner)
+        made = reader.function.body[before:]
+        if any(isinstance(item, Update) for item in made):
+            raise ValueError("updates lie outside of kernels")
+        groups.append((op.operation, [s for s in made if isinstance(s, Statement)], reader.function))
+        for outer, ssa in zip(op.results, operations[-1].operands, strict=True):
+            tensor = reader.tensors[ssa]
+            reader.tensors[outer] = tensor if tensor.value.producer is not None else Tensor.whole(tensor.value)
+
+    reader = FunctionReader(module, {"ftm.kernel": kernel})
+    function = reader.function
+    formers = {id(function): KernelFormer(function, machine)}
+    for item in function.body:
+        if isinstance(item, SequentialLoop):
+            place_results(item)
+            formers[id(item.body)] = KernelFormer(item.body, machine, repeat=item)
+    kernels: list[Kernel] = []
+    for op, statements, inside in groups:
+        cluster = FusionGroup(op.attributes["kind"].value, statements, one_core="one_core" in op.attributes)
+        former = formers[id(inside)]
+        former.count = len(kernels)
+        kernels.append(former.kernel(cluster))
+        kernels[-1].faults, kernels[-1].barrier = "faults" in op.attributes, "barrier" in op.attributes
+        if "share" in op.attributes:
+            kernels[-1].shrink(op.attributes["share"].value)
+    return KernelModule(function, kernels), [op for op, *_ in groups]

@@ -1,0 +1,59 @@
+"""Verifier of kernels on tensors: runs after every pass that forms or changes kernels.
+
+A pass that moves statements between kernels can lose one, run it twice, or put a reader before what it reads. Code generation
+would then address a value that has no memory, far from the fault.
+"""
+
+from __future__ import annotations
+
+from ftm_backend.ir.linalg.function import Statement, Update, Value, statements_of
+from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
+from ftm_backend.midend.transforms.fusion.fuse_ops import home_of, makers_of
+from ftm_backend.pass_manager import VerifyError
+
+__all__ = ["verify_kernels"]
+
+
+def verify_kernels(grouped: KernelModule) -> None:
+    """Checks that kernels hold the function's statements, and that each value is stored by one kernel before it is read.
+
+    Raises:
+        VerifyError: names the kernel and the value.
+    """
+    held = {statement for kernel in grouped.kernels for statement in kernel.statements}
+    body = dict.fromkeys(statements_of(grouped.function))
+    for statement in body:
+        if statement not in held:
+            raise VerifyError(f"no kernel computes {_told(statement)}")
+    for kernel in grouped.kernels:
+        for statement in kernel.statements:
+            if statement not in body:
+                raise VerifyError(f"{kernel.name} computes {_told(statement)}, which the program does not have")
+    stored: dict[Value, Kernel] = {}
+    computed: set[Statement] = set()
+    for kernel in grouped.kernels:
+        for value in kernel.inputs:
+            _check_read(kernel, value, stored, computed)
+        for value, result, tie in zip(kernel.outputs, kernel.made, kernel.ties, strict=True):
+            if result is not None and tie is None and value in stored:
+                raise VerifyError(f"{kernel.name} stores {value}, as {stored[value].name} does")
+            stored[value] = kernel
+        computed.update(kernel.statements)
+    for tensor in grouped.function.results:
+        home = home_of(tensor.value)
+        if isinstance(home.producer, Statement) and home not in stored:
+            raise VerifyError(f"no kernel stores the result {home}")
+
+
+def _check_read(kernel: Kernel, value: Value, stored: dict[Value, Kernel], computed: set[Statement]) -> None:
+    """Checks that earlier kernels have put a value into memory."""
+    home = home_of(value)
+    if isinstance(home.producer, Statement | Update) and home not in stored:
+        raise VerifyError(f"{kernel.name} reads {value}, which no kernel before it stores")
+    for maker in makers_of(value):
+        if maker not in computed:
+            raise VerifyError(f"{kernel.name} reads {value}, which is not complete before it")
+
+
+def _told(statement: Statement) -> str:
+    return f"{statement.op} over {statement.loops}"

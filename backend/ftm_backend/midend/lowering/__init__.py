@@ -1,0 +1,1 @@
+"""Lowering: kernels and their schedules become tile IR."""

@@ -1,0 +1,64 @@
+"""Lowers the gradients of attention: a team of cores that holds all keys of a batch entry (``backward_team``), or phases
+(``backward_phases``), between which all cores meet."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ftm_backend.ir.tile.builder import TileBuilder
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.lowering.attention.backward_exchange import team_workspace
+from ftm_backend.midend.lowering.attention.backward_multipass import phases_of
+from ftm_backend.midend.lowering.attention.backward_resident_keys import ResidentKeysTeam
+from ftm_backend.midend.schedule.attention.backward_multipass_tiling import MultipassTiling, backward_plan
+from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern, read_attention_backward
+
+__all__ = ["lower", "workspace"]
+
+
+def workspace(kernel: Kernel) -> list[tuple[str, int]]:
+    """What the first phase leaves for the others: three numbers for each row of scores; what a team exchanges."""
+    form, plan = _planned(kernel)
+    shared = [] if plan.team is None else team_workspace(form, plan.team)
+    return shared if _team_alone(plan) else [(form.accumulator, prod(form.extents[:-3]))] * len(form.known) + shared
+
+
+def lower(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the kernel's function body at the insertion point.
+
+    Raises:
+        ValueError: the kernel's statements are no gradients of an attention whose blocks fit on chip.
+    """
+    form, plan = _planned(kernel)
+    if plan.team is None:
+        _phases(kernel, form, plan, b)
+    elif _team_alone(plan):
+        ResidentKeysTeam(form, b, plan.team, []).build(kernel)
+    else:
+        _, cores = kernel.core(b)
+        with b.if_(b.compare("lt", plan.team.cores - 1, cores)):
+            ResidentKeysTeam(form, b, plan.team, kernel.workspaces[len(form.known) :]).build(kernel)
+        with b.if_(b.compare("lt", cores, plan.team.cores)):
+            _phases(kernel, form, plan, b)
+
+
+def _team_alone(plan: MultipassTiling) -> bool:
+    """Whether there are always as many cores as a team takes."""
+    return plan.team is not None and plan.team.cores == 1
+
+
+def _phases(kernel: Kernel, form: AttentionBackwardPattern, plan: MultipassTiling, b: TileBuilder) -> None:
+    for number, (phase, sizes) in enumerate(zip(phases_of(form), plan.sizes, strict=True)):
+        if number:
+            b.barrier()
+        phase(form, b, sizes, kernel.workspaces[: len(form.known)]).build(kernel)
+
+
+def _planned(kernel: Kernel) -> tuple[AttentionBackwardPattern, MultipassTiling]:
+    form = read_attention_backward(kernel.statements)
+    if form is None:
+        raise ValueError("statements of an attention-backward kernel are no gradients of an attention")
+    plan = backward_plan(form, kernel.machine, 1 if kernel.one_core else kernel.machine.cores)
+    if plan is None:
+        raise ValueError("gradients of an attention do not fit on chip")
+    return form, plan

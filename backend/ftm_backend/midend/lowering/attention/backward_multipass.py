@@ -1,0 +1,226 @@
+"""The phases of attention's gradients, in blocks: neither scores nor their gradients leave the chip.
+
+The first phase holds a block of queries still and walks the keys.  It carries the largest score, the sum of exponentials and the *dot*
+(``sum_n P * part``) of each query along, as attention itself does, with the two sums that the gradient of the queries is made of; it
+leaves what it knows of each row in memory.  Where that gradient is not linear in P, a phase of its own walks the keys again.  The last
+phase holds a block of keys still and walks the queries, whose rows are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ftm_backend.ir.linalg.function import Node, Value
+from ftm_backend.ir.linalg.scalar_nodes import constant, identity
+from ftm_backend.ir.tile.builder import TileBuilder
+from ftm_backend.midend.lowering.attention.backward_pass import BackwardPass, Factors, PassSizes, PassStep, StoredBlock
+from ftm_backend.midend.lowering.attention.block_loads import ComputedBlock
+from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern, OperandGradient
+from ftm_backend.midend.schedule.attention.score_expressions import is_lowest, replaced
+
+__all__ = ["KeyPass", "QueryPass", "SlopePass", "phases_of"]
+
+
+class QueryPass(BackwardPass):
+    """The first phase: the gradient of the queries; leaves the largest score, 1 / the sum and the dot of each row in ``known``."""
+
+    def __init__(self, form: AttentionBackwardPattern, b: TileBuilder, sizes: PassSizes, known: Sequence[Value]) -> None:
+        _, m, n, d, _ = form.axes
+        super().__init__(form, b, sizes, (m, n), ((form.q, form.grad), (form.k, form.v)))
+        self.known, kind, still = known, form.accumulator, sizes.still
+        most = (sizes.walked, still)
+        axes = (n, m)
+        self.score = ComputedBlock(self.blocks, form.score, [form.scores], axes, most)
+        self.least = Node("least", kind)
+        shifted = Node("math.exp", kind, (Node("arith.subf", kind, (form.score, self.least)),))
+        memo = {id(form.exponential): shifted}
+        summed = [replaced(x, memo) for x in form.linear or ()]
+        nodes = [shifted, replaced(form.along, memo), *summed]
+        self.others = nodes[1:]
+        self.parts = ComputedBlock(self.blocks, shifted, [form.score, form.products, self.least, form.empty], axes, most, also=self.others)
+        self.elements = [self.element_tile(x, like) for x, like in zip(summed, self.products[::-1], strict=False)]
+        self.largest, self.total, self.dot = (b.tile(kind, 1, still, depth=2) for _ in range(3))
+        self.block_largest, self.scale, self.subtracted = (b.tile(kind, 1, still) for _ in range(3))
+        self.empty = b.tile("i1", 1, still)
+        self.sums = [b.tile(kind, form.extents[d], still) for _ in summed]
+        self.stored = StoredBlock(self, form.of_q, self.sums[0], m, d) if summed else None
+
+    def fetch_walked(self, step: PassStep) -> None:
+        """Keys, values, masks."""
+        super().fetch_walked(step)
+        self.score.fetch(step.places, step.number)
+        self.parts.fetch(step.places, step.number)
+
+    def start(self, step: PassStep) -> None:
+        """No score has been seen."""
+        kind = self.form.accumulator
+        starts = [constant(identity("max", kind), kind), constant(0, kind), constant(0, kind)]
+        rows = [(t, step.unit, "full") for t in (self.largest, self.total, self.dot)]
+        self.b.map(1, self.columns(step), [], rows, lambda _: starts)
+        for sums in self.sums:
+            self.zero(step, sums)
+
+    def block(self, step: PassStep) -> None:
+        """The scores of one block of keys, and what they add."""
+        form, places = self.form, step.places
+        scores, products = self.products
+        largest, given = (self.block_largest, 0, "cmax"), [(scores, 0, "full")]
+        if form.score is form.scores:
+            self.score.map(places, step.number, given, [largest])
+        else:
+            self.score.map(places, step.number, given, [(scores, 0, "full"), largest], [form.score])
+        self._rescale(step)
+        self.parts.map(
+            places,
+            step.number,
+            [(scores, 0, "full"), (products, 0, "full"), (self.subtracted, 0, "row"), (self.empty, 0, "row")],
+            [(self.total, step.unit, "csum.acc"), (self.dot, step.unit, "csum.acc"), *((t, 0, "full") for t in self.elements)],
+            self.others,
+        )
+        for elements, sums in zip(self.elements, self.sums, strict=True):
+            self.sum_up(step, self.walked[0], elements, sums)
+
+    def _rescale(self, step: PassStep) -> None:
+        """The largest scores so far; what was summed is scaled to them."""
+        kind, now = self.form.accumulator, step.unit
+
+        def rows(arguments: Sequence[Node]) -> list[Node]:
+            before, block, total, dot = arguments
+            largest = Node("arith.maximumf", kind, (before, block))
+            none = is_lowest(largest)
+            scale = Node("math.exp", kind, (Node("arith.subf", kind, (before, largest)),))
+            scale = Node("arith.select", kind, (none, constant(1, kind), scale))
+            subtracted = Node("arith.select", kind, (none, constant(0, kind), largest))
+            return [largest, scale, subtracted, none, *(Node("arith.mulf", kind, (x, scale)) for x in (total, dot))]
+
+        held, total, dot = ((t, now, "full") for t in (self.largest, self.total, self.dot))
+        self.b.map(
+            1,
+            self.columns(step),
+            [held, (self.block_largest, 0, "full"), total, dot],
+            [held, *((t, 0, "full") for t in (self.scale, self.subtracted, self.empty)), total, dot],
+            rows,
+        )
+        if self.walked_blocks > 1:
+            for tile in self.sums:
+                sums = (tile, 0, "full")
+                self.b.map(
+                    tile.rows, self.columns(step), [sums, (self.scale, 0, "row")], [sums], lambda x: [Node("arith.mulf", kind, tuple(x))]
+                )
+
+    def finish(self, step: PassStep) -> None:
+        """Divides by the sums of the rows; stores what is known of them, and the gradient."""
+        b, kind, now = self.b, self.form.accumulator, step.unit
+
+        def rows(arguments: Sequence[Node]) -> list[Node]:
+            total, largest, dot = arguments
+            if self.form.given:  # the weights of a row without scores are what they are, not parts of a sum
+                total = Node("arith.select", kind, (is_lowest(largest), constant(1, kind), total))
+            inverse = Node("arith.divf", kind, (constant(1, kind), total))
+            return [inverse, Node("arith.mulf", kind, (dot, inverse))]
+
+        def gradient(arguments: Sequence[Node]) -> list[Node]:
+            first, second, dot, inverse = arguments
+            taken = Node("arith.subf", kind, (first, Node("arith.mulf", kind, (second, dot))))
+            return [Node("arith.mulf", kind, (taken, inverse))]
+
+        held, total, dot = ((t, now, "full") for t in (self.largest, self.total, self.dot))
+        b.map(1, self.columns(step), [total, held, dot], [total, dot], rows)
+        for value, tile in zip(self.known, (self.largest, self.total, self.dot), strict=True):
+            b.store(tile, now, self.blocks.buffer(value), **self.blocks.block(self.row_access(), step.places, (), (self.m,)))
+        if self.stored is None:
+            return
+        first, second = ((t, 0, "full") for t in self.sums)
+        b.map(self.sums[0].rows, self.columns(step), [first, second, (self.dot, now, "row"), (self.total, now, "row")], [first], gradient)
+        self.stored.build(step)
+
+
+class RowStatisticsPass(BackwardPass):
+    """A phase whose rows are known: sums of elements that are computed from both products, each sum a gradient.
+
+    axes, factors: as of `BackwardPass`; of the axes one is that of the rows.  made: for each gradient its elements, itself, and the
+    number of its inner axis.
+    """
+
+    def __init__(
+        self,
+        form: AttentionBackwardPattern,
+        b: TileBuilder,
+        sizes: PassSizes,
+        known: Sequence[Value],
+        axes: tuple[int, int],
+        factors: tuple[Factors, Factors],
+        made: Sequence[tuple[Node, OperandGradient, int]],
+    ) -> None:
+        super().__init__(form, b, sizes, axes, factors)
+        self.known, kind, still = known, form.accumulator, sizes.still
+        self.rows_walked = axes[1] == self.m
+        element, *self.others = [node for node, _, _ in made]
+        self.parts = ComputedBlock(
+            self.blocks, element, [form.scores, form.products, *form.known], axes[::-1], (sizes.walked, still), also=self.others
+        )
+        self.elements = [self.element_tile(node, product) for (node, _, _), product in zip(made, self.products, strict=False)]
+        extents = (sizes.walked, 1) if self.rows_walked else (1, still)
+        self.rows = [b.tile(kind, *extents, depth=2) for _ in known]
+        self.sums = [b.tile(kind, form.extents[axis], still) for _, _, axis in made]
+        self.stored = [StoredBlock(self, gradient, sums, axes[0], axis) for (_, gradient, axis), sums in zip(made, self.sums, strict=True)]
+
+    def fetch_still(self, step: PassStep) -> None:
+        """Its factors, and what is known of rows where these are held still."""
+        super().fetch_still(step)
+        if not self.rows_walked:
+            self.fetch_known(self.known, self.rows, step.unit, step.places, down=False)
+
+    def fetch_walked(self, step: PassStep) -> None:
+        """Its factors, masks, and what is known of rows where these are walked."""
+        super().fetch_walked(step)
+        if self.rows_walked:
+            self.fetch_known(self.known, self.rows, step.number, step.places, down=True)
+        self.parts.fetch(step.places, step.number)
+
+    def start(self, step: PassStep) -> None:
+        """Nothing has been summed."""
+        for sums in self.sums:
+            self.zero(step, sums)
+
+    def block(self, step: PassStep) -> None:
+        """What one block of what is walked adds."""
+        slot, access = (step.number, "col") if self.rows_walked else (step.unit, "row")
+        given = [*((t, 0, "full") for t in self.products), *((t, slot, access) for t in self.rows)]
+        self.parts.map(step.places, step.number, given, [(t, 0, "full") for t in self.elements], self.others)
+        for walked, elements, sums in zip(self.walked, self.elements, self.sums, strict=False):
+            self.sum_up(step, walked, elements, sums)
+
+    def finish(self, step: PassStep) -> None:
+        """Stores the gradients."""
+        for stored in self.stored:
+            stored.build(step)
+
+
+class SlopePass(RowStatisticsPass):
+    """The phase between, where the first did not see to it: the gradient of the queries."""
+
+    def __init__(self, form: AttentionBackwardPattern, b: TileBuilder, sizes: PassSizes, known: Sequence[Value]) -> None:
+        _, m, n, d, _ = form.axes
+        super().__init__(form, b, sizes, known, (m, n), ((form.q, form.grad), (form.k, form.v)), [(form.slope, form.of_q, d)])
+
+
+class KeyPass(RowStatisticsPass):
+    """The last phase: the gradients of keys and values."""
+
+    def __init__(self, form: AttentionBackwardPattern, b: TileBuilder, sizes: PassSizes, known: Sequence[Value]) -> None:
+        _, m, n, d, v = form.axes
+        super().__init__(
+            form,
+            b,
+            sizes,
+            known,
+            (n, m),
+            ((form.k, form.v), (form.q, form.grad)),
+            [(form.slope, form.of_k, d), (form.weight, form.of_v, v)],
+        )
+
+
+def phases_of(form: AttentionBackwardPattern) -> tuple[type[QueryPass] | type[SlopePass] | type[KeyPass], ...]:
+    """The phases that make the gradients, in order; all cores meet between them."""
+    return (QueryPass, KeyPass) if form.linear else (QueryPass, SlopePass, KeyPass)

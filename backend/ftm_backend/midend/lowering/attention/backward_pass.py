@@ -1,0 +1,218 @@
+"""A phase of attention's gradients: holds blocks of one side still and walks those of the other, with transfers a step ahead.
+
+What is held still is turned once.  Then what is walked is the operand of all products whose elements are broadcast one by one, and is
+read as it lies; what is summed has the columns of what is held still.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import NamedTuple
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import Node, Value
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.tile.builder import Index, TileBuilder
+from ftm_backend.ir.tile.kernel_tree import TileDecl
+from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
+from ftm_backend.midend.lowering.attention.block_loads import BlockOperand
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
+from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern, OperandGradient
+
+__all__ = ["BackwardPass", "Factors", "PassSizes", "PassStep", "StoredBlock"]
+
+
+class PassSizes(NamedTuple):
+    """Rows of what is held still and of what is walked in a block; where the latter waits to be broadcast from."""
+
+    still: int
+    walked: int
+    space: str
+
+
+class PassStep(NamedTuple):
+    """Where a step is: its number, its unit, the blocks within the batch entry, the places of both."""
+
+    number: Index
+    unit: Index
+    walked: Index
+    places: Places
+
+
+Factors = tuple[Node, Node]
+"""What is multiplied to make the scores, and what to make their gradients."""
+
+
+class BackwardPass(ABC):
+    """What all phases do: fetch a step ahead, turn what is held still, multiply.
+
+    axes: of what is held still and of what is walked; factors: those of the two products, held still and walked.  The products are
+    walked x still; ``sums`` are d or v x still.
+    """
+
+    def __init__(
+        self, form: AttentionBackwardPattern, b: TileBuilder, sizes: PassSizes, axes: tuple[int, int], factors: tuple[Factors, Factors]
+    ) -> None:
+        self.form, self.b, self.sizes, self.axes = form, b, sizes, axes
+        self.blocks = BlockTransfers(b, form.extents)
+        self.batch, self.m, self.n, self.d, self.v = form.axes
+        still, walked = sizes.still, sizes.walked
+        self.still_blocks, self.walked_blocks = (-(-form.extents[a] // s) for a, s in zip(axes, (still, walked), strict=True))
+        inner = [(axis, form.extents[axis]) for axis in (self.d, self.v)]
+        self.still = [BlockOperand(self.blocks, x, (axes[0], a), (still, n), "am") for x, (a, n) in zip(factors[0], inner, strict=True)]
+        self.walked = [
+            BlockOperand(self.blocks, x, (axes[1], a), (walked, n), sizes.space) for x, (a, n) in zip(factors[1], inner, strict=True)
+        ]
+        for factor in self.still:
+            factor.declare(2 if factor.turned else 1, 1)
+        for factor in self.walked:
+            factor.declare(2, 1)
+        self.turned = [None if f.turned else b.tile(f.node.dtype, n, still) for f, (_, n) in zip(self.still, inner, strict=True)]
+        self.products = [b.tile(form.accumulator, walked, still) for _ in inner]
+
+    def element_tile(self, node: Node, like: TileDecl) -> TileDecl:
+        """Where the elements of a node go that is computed from the products: over one of them if they have its type."""
+        return like if node.dtype == like.dtype else self.b.tile(node.dtype, self.sizes.walked, self.sizes.still)
+
+    # --- steps ----------------------------------------------------------------------------------------
+
+    def build(self, kernel: Kernel) -> None:
+        """The steps of this core."""
+        b = self.b
+        units = prod(self.form.extents[a] for a in self.batch) * self.still_blocks
+        self.low, high = core_share(b, kernel, units)
+        steps = b.mul(b.sub(high, self.low), self.walked_blocks)
+        with self.where([] if isinstance(steps, int) else [("lt", 0, steps)]):
+            self.fetch_still(self._at(0))
+            self.fetch_walked(self._at(0))
+        with b.for_(0, steps) as number:
+            step = self._at(number)
+            ahead = self._at(b.add(number, 1))
+            with self.where([("lt", ahead.number, steps)]):
+                self.fetch_walked(ahead)
+            with self.where(self._first(step)):
+                self._turn(step)
+                self.start(step)
+                later = self._at(b.add(number, self.walked_blocks))
+                with self.where([("lt", later.number, steps)]):
+                    self.fetch_still(later)
+            self._multiply(step)
+            self.block(step)
+            with self.where([("eq", step.walked, self.walked_blocks - 1)] if self.walked_blocks > 1 else []):
+                self.finish(step)
+
+    @contextmanager
+    def where(self, conditions: Sequence[tuple[str, Index, Index]]) -> Iterator[None]:
+        """What is built inside happens where all conditions hold."""
+        if not conditions:
+            yield
+            return
+        with self.b.if_(self.b.compare(*conditions[0])), self.where(conditions[1:]):
+            yield
+
+    def _first(self, step: PassStep) -> list[tuple[str, Index, Index]]:
+        return [("eq", step.walked, 0)] if self.walked_blocks > 1 else []
+
+    def _at(self, number: Index) -> PassStep:
+        b, form = self.b, self.form
+        unit, walked = b.add(self.low, b.div(number, self.walked_blocks)), b.rem(number, self.walked_blocks)
+        entry, still = b.div(unit, self.still_blocks), b.rem(unit, self.still_blocks)
+        places: Places = {axis: (0, form.extents[axis]) for axis in (self.d, self.v)}
+        places |= self.blocks.steps(self.batch, entry)
+        for axis, at, size in zip(self.axes, (still, walked), self.sizes[:2], strict=True):
+            extent, start = form.extents[axis], b.mul(at, size)
+            places[axis] = (start, size if extent % size == 0 else b.min(size, b.sub(extent, start)))
+        return PassStep(number, unit, walked, places)
+
+    def fetch_still(self, step: PassStep) -> None:
+        """Starts the transfers of what is held still."""
+        for factor in self.still:
+            factor.fetch(step.places, step.unit)
+
+    def fetch_known(self, known: Sequence[Value], tiles: Sequence[TileDecl], slot: Index, places: Places, down: bool) -> None:
+        """Starts the transfers of what is known of rows, which go ``down`` a tile or along it."""
+        sides = ((self.m,), ()) if down else ((), (self.m,))
+        for value, tile in zip(known, tiles, strict=True):
+            self.blocks.load(value, self.row_access(), tile, slot, places, *sides)
+
+    def fetch_walked(self, step: PassStep) -> None:
+        """Starts the transfers of what is walked."""
+        for factor in self.walked:
+            factor.fetch(step.places, step.number)
+
+    # --- computing ------------------------------------------------------------------------------------
+
+    def _turn(self, step: PassStep) -> None:
+        for factor, turned in zip(self.still, self.turned, strict=True):
+            factor.build(step.places, step.unit, 0)
+            if turned is not None:
+                self.b.transpose(*factor.at(step.unit, 0), turned, 0)
+
+    def _multiply(self, step: PassStep) -> None:
+        """Both products."""
+        for still, turned, walked, product in zip(self.still, self.turned, self.walked, self.products, strict=True):
+            walked.build(step.places, step.number, 0)
+            columns = still.at(step.unit, 0) if turned is None else (turned, 0)
+            self.b.mm(*walked.at(step.number, 0), *columns, product, 0, trans_a=walked.turned)
+
+    def sum_up(self, step: PassStep, walked: BlockOperand, elements: TileDecl, sums: TileDecl) -> None:
+        """Adds ``walked' elements`` to ``sums``."""
+        self.b.mm(*walked.at(step.number, 0), elements, 0, sums, 0, acc=True, trans_a=not walked.turned)
+
+    def columns(self, step: PassStep) -> Index:
+        """Of what is held still: how many there are."""
+        return step.places[self.axes[0]][1]
+
+    def zero(self, step: PassStep, sums: TileDecl) -> None:
+        """Begins a sum."""
+        kind = self.form.accumulator
+        self.b.map(sums.rows, self.columns(step), [], [(sums, 0, "full")], lambda _: [constant(0, kind)])
+
+    @abstractmethod
+    def start(self, step: PassStep) -> None:
+        """Begins with a block of what is held still."""
+
+    @abstractmethod
+    def block(self, step: PassStep) -> None:
+        """What a block of products adds."""
+
+    @abstractmethod
+    def finish(self, step: PassStep) -> None:
+        """Ends with a block of what is held still."""
+
+    def row_access(self) -> Affine:
+        """The elements of a tensor that has a number for each row of scores."""
+        coeffs, step = [0] * len(self.form.extents), 1
+        for axis in (self.m, *reversed(self.batch)):
+            coeffs[axis], step = step, step * self.form.extents[axis]
+        return Affine(0, tuple(coeffs))
+
+
+class StoredBlock:
+    """A gradient from its sums, ``inner`` x ``outer``, to memory."""
+
+    def __init__(self, phase: BackwardPass, gradient: OperandGradient, sums: TileDecl, outer: int, inner: int) -> None:
+        indices = [gradient.access(s.index) for o in gradient.epilogue.outputs for s in o.stores]
+        self.by_columns = bool(indices) and all(x.coeffs[outer] == 1 and x.coeffs[inner] != 1 for x in indices)
+        self.b, self.sums = phase.b, sums
+        self.tile = sums if self.by_columns else phase.b.tile(sums.dtype, sums.columns, sums.rows, depth=2)
+        sides = ((inner,), (outer,)) if self.by_columns else ((outer,), (inner,))
+        epilogue = gradient.epilogue
+        self.body = TileBody(
+            phase.blocks,
+            *sides,
+            (self.tile.rows, self.tile.columns),
+            epilogue.operands,
+            [(o.element, o.stores) for o in epilogue.outputs],
+            gradient.access,
+            {id(epilogue.product): self.tile},
+        )
+
+    def build(self, step: PassStep) -> None:
+        """Computes what follows, and stores it."""
+        if not self.by_columns:
+            self.b.transpose(self.sums, 0, self.tile, step.unit)
+        self.body.build(step.places, step.unit)

@@ -1,0 +1,114 @@
+"""Blocks of attention's operands, and maps over blocks of scores: what they read is fetched a step ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ftm_backend.ir.linalg.function import Node, Operand
+from ftm_backend.ir.tile.builder import Index, Mapped
+from ftm_backend.ir.tile.kernel_tree import TileDecl
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, nodes_above
+from ftm_backend.midend.lowering.map_bodies import mapped
+from ftm_backend.midend.schedule.attention.forward_tiling import nodes_in
+
+__all__ = ["BlockOperand", "ComputedBlock"]
+
+
+class ComputedBlock:
+    """An element over blocks of two axes: it is computed from ``given`` nodes, whose tiles its maps are told, and from tensors.
+
+    axes: of a tile's rows and of its columns; most: the largest block; depth: of the rings of what is fetched; also: other nodes that
+    its maps compute.  What lies with neighbours along the rows is turned.
+    """
+
+    def __init__(
+        self,
+        blocks: BlockTransfers,
+        node: Node,
+        given: Sequence[Node],
+        axes: tuple[int, int],
+        most: tuple[int, int],
+        depth: int = 2,
+        also: Sequence[Node] = (),
+    ) -> None:
+        self.blocks, self.node, self.given, self.axes = blocks, node, given, axes
+        inside = nodes_above([node, *also], {id(x) for x in given})
+        self.positions = list(dict.fromkeys(x.payload for x in inside if x.op == "index"))
+        b = blocks.b
+        self.reads: list[tuple[Operand, str, TileDecl, TileDecl | None]] = []
+        for operand in dict.fromkeys(x.payload for x in inside if x.op == "in"):
+            steps = [operand.index.coeffs[axis] for axis in axes]
+            word = {(True, True): "full", (False, True): "row", (True, False): "col", (False, False): "one"}[steps[0] != 0, steps[1] != 0]
+            rows, columns = (size if step else 1 for size, step in zip(most, steps, strict=True))
+            dtype = operand.value.dtype
+            turned = b.tile(dtype, rows, columns) if word == "full" and steps[0] == 1 != steps[1] else None
+            sides = (rows, columns) if turned is None else (columns, rows)
+            self.reads.append((operand, word, b.tile(dtype, *sides, depth=depth), turned))
+
+    def fetch(self, places: Places, slot: Index) -> None:
+        """Starts the transfers of what the map reads, into slot ``slot`` of each ring."""
+        for operand, word, tile, turned in self.reads:
+            sides = self.axes[:1] if word in ("full", "col") else (), self.axes[1:] if word in ("full", "row") else ()
+            self.blocks.load(operand.value, operand.index, tile, slot, places, *(sides if turned is None else sides[::-1]))
+
+    def map(self, places: Places, slot: Index, given: Sequence[Mapped], outs: Sequence[Mapped], extra: Sequence[Node] = ()) -> None:
+        """The map: ``given`` are the tiles of the given nodes; ``outs`` take the node, and then each of ``extra``."""
+        b, ins = self.blocks.b, list(given)
+        for _, word, tile, turned in self.reads:
+            if turned is not None:
+                b.transpose(tile, slot, turned, 0)
+            ins.append((tile, slot, word) if turned is None else (turned, 0, word))
+        starts = {index: self.blocks.address(index, places) for index in self.positions}
+
+        def body(arguments: Sequence[Node]) -> list[Node]:
+            held = {id(node): argument for node, argument in zip(self.given, arguments, strict=False)}
+            read = {id(o): x for (o, *_), x in zip(self.reads, arguments[len(self.given) :], strict=True)}
+
+            def leaf(node: Node) -> Node | None:
+                if id(node) in held:
+                    return held[id(node)]
+                if node.op == "in":
+                    return read[id(node.payload)]
+                if node.op == "index":
+                    return b.position(starts[node.payload], *(node.payload.coeffs[axis] for axis in self.axes))
+                return None
+
+            return mapped(b, [self.node, *extra], leaf)
+
+        b.map(places[self.axes[0]][1], places[self.axes[1]][1], ins, outs, body)
+
+
+class BlockOperand:
+    """Blocks of queries, keys or values as they lie: ``outer`` x ``inner``, or the other way (``turned``).
+
+    arriving, kept: slots of what is fetched, and of what is computed of it if it is no tensor as it is.
+    """
+
+    def __init__(self, blocks: BlockTransfers, node: Node, axes: tuple[int, int], most: tuple[int, int], space: str) -> None:
+        self.blocks, self.node, self.space = blocks, node, space
+        whole = [x.payload.index for x in nodes_in(node) if all(x.payload.index.coeffs[a] for a in axes)]
+        self.turned = bool(whole) and whole[0].coeffs[axes[0]] == 1 != whole[0].coeffs[axes[1]]
+        self.axes, self.most = (axes[::-1], most[::-1]) if self.turned else (axes, most)
+        self.computed = node.op != "in"
+
+    def declare(self, arriving: int, kept: int) -> None:
+        """Declares the tiles."""
+        self.made = ComputedBlock(self.blocks, self.node, [], self.axes, self.most, arriving) if self.computed else None
+        self.tile = self.blocks.b.tile(self.node.dtype, *self.most, *((self.space, arriving) if self.made is None else ("am", kept)))
+
+    def fetch(self, places: Places, slot: Index) -> None:
+        """Starts the transfers of the block at ``places``."""
+        if self.made is not None:
+            self.made.fetch(places, slot)
+            return
+        operand: Operand = self.node.payload
+        self.blocks.load(operand.value, operand.index, self.tile, slot, places, self.axes[:1], self.axes[1:])
+
+    def build(self, places: Places, slot: Index, kept: Index) -> None:
+        """Computes what is no tensor as it is, from what was fetched into ``slot``."""
+        if self.made is not None:
+            self.made.map(places, slot, [], [(self.tile, kept, "full")])
+
+    def at(self, slot: Index, kept: Index) -> tuple[TileDecl, Index]:
+        """The tile and slot to multiply."""
+        return self.tile, slot if self.made is None else kept

@@ -1,0 +1,302 @@
+"""Lowers attention in blocks: no score leaves the chip.
+
+A *unit* of work is a block of queries of one batch entry.  Its core walks the blocks of keys: their scores, held as keys x
+queries, stay in AM; the largest score and the sum of exponentials of each query are carried along, and what was summed
+before is scaled when a larger score is met (the *online softmax*).  Held so, keys and values are the operand of both products whose
+elements are broadcast one by one, so that they are read as they lie, and rows of the softmax are columns of a tile,
+which are reduced without crossing lanes.
+
+A unit has several *parts*, for which each block of keys is fetched once.  All parts of all blocks of all units of a core are one
+sequence of *steps*: a step starts transfers for later ones, then computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import NamedTuple
+
+from ftm_backend.ir.linalg.function import Node
+from ftm_backend.ir.linalg.scalar_nodes import constant, identity
+from ftm_backend.ir.tile.builder import Index, TileBuilder
+from ftm_backend.ir.tile.kernel_tree import TileDecl
+from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
+from ftm_backend.midend.lowering.attention.block_loads import BlockOperand, ComputedBlock
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
+from ftm_backend.midend.schedule.attention.forward_tiling import AttentionTiling, attention_plan
+from ftm_backend.midend.schedule.attention.match_forward import AttentionPattern, read_attention
+from ftm_backend.midend.schedule.attention.score_expressions import is_lowest, replaced
+
+__all__ = ["lower"]
+
+
+def lower(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the kernel's function body at the insertion point.
+
+    Raises:
+        ValueError: the kernel is no attention whose blocks fit on chip.
+    """
+    form = read_attention(kernel.statements)
+    plan = None if form is None else attention_plan(form, kernel.machine)
+    if form is None or plan is None:
+        raise ValueError("statements of an attention kernel make no attention that fits on chip")
+    _Lowering(kernel, form, plan, b).build()
+
+
+class _Step(NamedTuple):
+    """Where a step is: its number; its unit, the batch entry of this, the block of keys and that of queries within the unit;
+    the number of the block of queries within the batch entry; the places of all blocks."""
+
+    number: Index
+    unit: Index
+    entry: Index
+    block: Index
+    part: Index
+    queries: Index
+    places: Places
+
+
+class _Lowering:
+    def __init__(self, kernel: Kernel, form: AttentionPattern, plan: AttentionTiling, b: TileBuilder) -> None:
+        self.kernel, self.form, self.plan, self.b = kernel, form, plan, b
+        self.batch, self.m, self.n, self.d, self.v = form.axes
+        self.sizes = {self.m: plan.m, self.n: plan.n}
+        self.m_blocks, self.n_blocks = (-(-form.extents[a] // self.sizes[a]) for a in (self.m, self.n))
+        self.entry_units = -(-self.m_blocks // plan.parts)
+        self.blocks = BlockTransfers(b, form.extents)
+        self._declare()
+
+    def _declare(self) -> None:
+        b, form, plan, blocks = self.b, self.form, self.plan, self.blocks
+        d, v, kind, parts = form.extents[self.d], form.extents[self.v], form.accumulator, plan.parts
+        self.q = BlockOperand(blocks, form.q, (self.m, self.d), (plan.m, d), "am")
+        self.q.declare(2 * parts if self.q.turned else parts, parts if self.q.turned else 1)
+        self.q_turned = b.tile(form.q.dtype, d, plan.m, depth=parts)
+        self.keys = BlockOperand(blocks, form.k, (self.n, self.d), (plan.n, d), plan.space)
+        self.values = BlockOperand(blocks, form.v, (self.n, self.v), (plan.n, v), plan.space)
+        for factor in (self.keys, self.values):
+            factor.declare(2, 1)
+        most = (plan.n, plan.m)
+        self.products = b.tile(form.product.dtype, *most)
+        self.score = ComputedBlock(blocks, form.score, [form.product], (self.n, self.m), most)
+        self.scores = self.products if form.score.dtype == form.product.dtype else b.tile(kind, *most)
+        self.least = Node("least", kind)
+        self.exponential = Node("math.exp", kind, (Node("arith.subf", kind, (form.score, self.least)),))
+        weight = replaced(form.weight, {id(form.exponential): self.exponential})
+        self.weight = ComputedBlock(blocks, weight, [form.score, self.least, form.empty], (self.n, self.m), most)
+        self.weights = self.scores if form.weight.dtype == kind else b.tile(form.weight.dtype, *most)
+        self.largest, self.total = (b.tile(kind, 1, plan.m, depth=parts) for _ in range(2))
+        self.block_largest, self.scale, self.subtracted = (b.tile(kind, 1, plan.m) for _ in range(3))
+        self.empty = b.tile("i1", 1, plan.m)
+        self.sums = b.tile(kind, v, plan.m, depth=parts)
+        self.by_columns = self._stored_by_columns()
+        self.result = self.sums if self.by_columns else b.tile(kind, plan.m, v, depth=2)
+        sides = ((self.v,), (self.m,)) if self.by_columns else ((self.m,), (self.v,))
+        epilogue = form.epilogue
+        self.body = TileBody(
+            blocks,
+            *sides,
+            (self.result.rows, self.result.columns),
+            epilogue.operands,
+            [(o.element, o.stores) for o in epilogue.outputs],
+            form.access,
+            {id(epilogue.product): self.result},
+        )
+
+    def _stored_by_columns(self) -> bool:
+        """Whether neighbours in a column of the result are neighbours in memory, and those in a row are not."""
+        indices = [self.form.access(s.index) for o in self.form.epilogue.outputs for s in o.stores]
+        return bool(indices) and all(x.coeffs[self.m] == 1 and x.coeffs[self.v] != 1 for x in indices)
+
+    # --- steps ----------------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """The steps of this core."""
+        b, parts = self.b, self.plan.parts
+        units = prod(self.form.extents[a] for a in self.batch) * self.entry_units
+        self.low, high = core_share(b, self.kernel, units)
+        steps = b.mul(b.sub(high, self.low), self.n_blocks * parts)
+        with self._where([] if isinstance(steps, int) else [("lt", 0, steps)]):
+            self._fetch_queries(self._at(0))
+            self._fetch_factors(self._at(0), first=True)
+            self._fetch_beside(self._at(0))
+            for part in range(1, parts):
+                self._fetch_queries(self._at(part))
+        with b.for_(0, steps) as number:
+            self._step(self._at(number), steps)
+
+    def _step(self, step: _Step, steps: Index) -> None:
+        b, ends, parts = self.b, self.n_blocks > 1, self.plan.parts
+        with self._where([("eq", step.part, 0)] if parts > 1 else []):
+            self._fetch_ahead(self._at(b.add(step.number, parts)), steps, self._fetch_factors)
+        if self.score.reads or self.weight.reads:
+            self._fetch_ahead(self._at(b.add(step.number, 1)), steps, self._fetch_beside)
+        with self._where([("eq", step.block, 0)] if ends else []):
+            with self._where(self._exists(step)):
+                self._start(step)
+            self._fetch_ahead(self._at(b.add(step.number, self.n_blocks * parts)), steps, self._fetch_queries)
+        with self._where(self._exists(step)):
+            self._block(step)
+            with self._where([("eq", step.block, self.n_blocks - 1)] if ends else []):
+                self._finish(step)
+
+    def _fetch_ahead(self, step: _Step, steps: Index, fetch: Callable[[_Step], None]) -> None:
+        with self._where([("lt", step.number, steps)]):
+            fetch(step)
+
+    @contextmanager
+    def _where(self, conditions: Sequence[tuple[str, Index, Index]]) -> Iterator[None]:
+        """What is built inside happens where all conditions hold."""
+        if not conditions:
+            yield
+            return
+        with self.b.if_(self.b.compare(*conditions[0])), self._where(conditions[1:]):
+            yield
+
+    def _at(self, number: Index) -> _Step:
+        b, parts = self.b, self.plan.parts
+        unit = b.add(self.low, b.div(number, self.n_blocks * parts))
+        block, part = b.rem(b.div(number, parts), self.n_blocks), b.rem(number, parts)
+        entry = b.div(unit, self.entry_units)
+        queries = b.add(b.mul(b.rem(unit, self.entry_units), parts), part)
+        places: Places = {axis: (0, self.form.extents[axis]) for axis in (self.d, self.v)}
+        places |= self.blocks.steps(self.batch, entry)
+        for axis, at in ((self.m, queries), (self.n, block)):
+            size, extent = self.sizes[axis], self.form.extents[axis]
+            start = b.mul(at, size)
+            places[axis] = (start, size if extent % size == 0 else b.min(size, b.sub(extent, start)))
+        return _Step(number, unit, entry, block, part, queries, places)
+
+    def _exists(self, step: _Step) -> list[tuple[str, Index, Index]]:
+        """Where there are such queries: the last unit of a batch entry may have fewer parts."""
+        return [("lt", step.queries, self.m_blocks)] if self.m_blocks % self.plan.parts else []
+
+    def _slot(self, step: _Step) -> Index:
+        """Where keys and values of a step are: if one block has them all, they stay for all units of a batch entry."""
+        return step.entry if self.n_blocks == 1 else self.b.div(step.number, self.plan.parts)
+
+    def _new(self, step: _Step) -> list[tuple[str, Index, Index]]:
+        """When the keys and values of a step, which is not the core's first, are not those of the step before."""
+        if self.n_blocks > 1:
+            return [("eq", step.part, 0)] if self.plan.parts > 1 else []
+        return [("eq", step.queries, 0)] if self.m_blocks > 1 else []
+
+    def _fetch_factors(self, step: _Step, first: bool = False) -> None:
+        """Starts the transfers of keys and values."""
+        with self._where([] if first or self.n_blocks > 1 else self._new(step)):
+            self.keys.fetch(step.places, self._slot(step))
+            self.values.fetch(step.places, self._slot(step))
+
+    def _fetch_beside(self, step: _Step) -> None:
+        """Starts the transfers of masks and the like."""
+        with self._where(self._exists(step)):
+            self.score.fetch(step.places, step.number)
+            self.weight.fetch(step.places, step.number)
+
+    def _queries(self, step: _Step) -> Index:
+        return self.b.add(self.b.mul(step.unit, self.plan.parts), step.part)
+
+    def _fetch_queries(self, step: _Step) -> None:
+        with self._where(self._exists(step)):
+            self.q.fetch(step.places, self._queries(step))
+
+    # --- computing ------------------------------------------------------------------------------------
+
+    def _start(self, step: _Step) -> None:
+        """Begins with a block of queries."""
+        b, columns, kind = self.b, step.places[self.m][1], self.form.accumulator
+        self.q.build(step.places, self._queries(step), step.number)
+        if not self.q.turned:
+            b.transpose(*self.q.at(self._queries(step), step.number), self.q_turned, step.number)
+        starts = [constant(identity("max", kind), kind), constant(0, kind)]
+        b.map(1, columns, [], [(t, step.number, "full") for t in (self.largest, self.total)], lambda _: starts)
+        b.map(step.places[self.v][1], columns, [], [(self.sums, step.number, "full")], lambda _: [constant(0, kind)])
+
+    def _factors(self, step: _Step) -> None:
+        """Computes keys and values that are no tensors as they are, where they are new."""
+        made = [x for x in (self.keys, self.values) if x.computed]
+        conditions = self._new(step)
+        if not made:
+            return
+        if conditions and self.n_blocks == 1:  # the core's first step, too
+            (_, a, b), first = conditions[0], self.b.compare("eq", step.number, 0)
+            conditions = [("lt", 0, self.b.add(first, self.b.compare("eq", a, b)))]
+        with self._where(conditions):
+            for factor in made:
+                factor.build(step.places, self._slot(step), 0)
+
+    def _block(self, step: _Step) -> None:
+        """The scores of one block of keys, and what they add."""
+        b, form, places = self.b, self.form, step.places
+        self._factors(step)
+        keys, values = (x.at(self._slot(step), 0) for x in (self.keys, self.values))
+        queries = self.q.at(self._queries(step), step.number) if self.q.turned else (self.q_turned, step.number)
+        b.mm(*keys, *queries, self.products, 0, trans_a=self.keys.turned)
+        largest, given = (self.block_largest, 0, "cmax"), [(self.products, 0, "full")]
+        if form.score is form.product:
+            self.score.map(places, step.number, given, [largest])
+        else:
+            self.score.map(places, step.number, given, [(self.scores, 0, "full"), largest], [form.score])
+        self._rescale(step)
+        self.weight.map(
+            places,
+            step.number,
+            [(self.scores, 0, "full"), (self.subtracted, 0, "row"), (self.empty, 0, "row")],
+            [(self.weights, 0, "full"), (self.total, step.number, "csum.acc")],
+            [self.exponential],
+        )
+        b.mm(*values, self.weights, 0, self.sums, step.number, acc=True, trans_a=not self.values.turned)
+
+    def _rescale(self, step: _Step) -> None:
+        """The largest scores so far; what was summed is scaled to them."""
+        columns, kind = step.places[self.m][1], self.form.accumulator
+
+        def rows(arguments: Sequence[Node]) -> list[Node]:
+            before, block, total = arguments
+            largest = Node("arith.maximumf", kind, (before, block))
+            empty = is_lowest(largest)
+            scale = Node("math.exp", kind, (Node("arith.subf", kind, (before, largest)),))
+            scale = Node("arith.select", kind, (empty, constant(1, kind), scale))
+            subtracted = Node("arith.select", kind, (empty, constant(0, kind), largest))
+            return [largest, scale, subtracted, empty, Node("arith.mulf", kind, (total, scale))]
+
+        now = step.number
+        held, total = (self.largest, now, "full"), (self.total, now, "full")
+        self.b.map(
+            1,
+            columns,
+            [held, (self.block_largest, 0, "full"), total],
+            [held, *((t, 0, "full") for t in (self.scale, self.subtracted, self.empty)), total],
+            rows,
+        )
+        if self.n_blocks > 1:
+            self._scale(step, self.scale, 0)
+
+    def _scale(self, step: _Step, factors: TileDecl, slot: Index) -> None:
+        """Multiplies what was summed for each query by a number."""
+        sums, kind = (self.sums, step.number, "full"), self.form.accumulator
+        self.b.map(
+            step.places[self.v][1],
+            step.places[self.m][1],
+            [sums, (factors, slot, "row")],
+            [sums],
+            lambda x: [Node("arith.mulf", kind, tuple(x))],
+        )
+
+    def _finish(self, step: _Step) -> None:
+        """Divides by the sums of the rows; what follows; the result is stored."""
+        b, kind = self.b, self.form.accumulator
+
+        def inverse(arguments: Sequence[Node]) -> list[Node]:
+            total, largest = arguments
+            if self.form.given:  # the weights of a row without scores are what they are, not parts of a sum
+                total = Node("arith.select", kind, (is_lowest(largest), constant(1, kind), total))
+            return [Node("arith.divf", kind, (constant(1, kind), total))]
+
+        total, now = (self.total, step.number, "full"), step.number
+        b.map(1, step.places[self.m][1], [total, (self.largest, now, "full")], [total], inverse)
+        self._scale(step, self.total, now)
+        if not self.by_columns:
+            b.transpose(self.sums, now, self.result, now)
+        self.body.build(step.places, now)

@@ -1,0 +1,185 @@
+"""Lowers transposed convolutions as a product whose windows are summed on chip: ``FOLD`` in the place of what turns C.
+
+``T[(c, tap), (n, window)] = sum_f W[f, c, tap] * X[n, f, window]`` has no zeros to multiply, whatever the stride, reads weights and windows
+as they lie, and needs no border.  A block of it takes all taps of some channels and all windows of some images; when its sum over f is
+complete, each of its elements is added to the place of the image that it belongs to, and the images are stored.  What follows element by
+element (bias, activation, another gradient that is added, the mask of an activation's) is computed of them before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store, Value
+from ftm_backend.ir.tile.builder import TileBuilder
+from ftm_backend.midend.analysis.body_cost import MOST_OPERATIONS, operations
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.lowering.gemm.deferred_epilogue import DeferredEpilogue
+from ftm_backend.midend.lowering.gemm.epilogue import MOST_TILES, Epilogue, demands, read_epilogue
+from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
+from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import LARGEST
+from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2Im, Col2ImGeometry
+from ftm_backend.midend.schedule.gemm.contraction import Contraction, ContractionForm
+from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
+from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule, fitting_plan
+from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic as TiledOperand
+from ftm_backend.midend.schedule.gemm.tiling import TilingProblem
+from ftm_backend.midend.transforms.tensor.producer_inlining import is_elementwise, is_whole
+from ftm_backend.target import cost_rules
+from ftm_backend.target.element_types import ACCUMULATORS
+from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+
+__all__ = ["OP", "can_follow", "geometry_of", "lower", "one_core", "planned", "schedule_of"]
+
+OP = "ftm.conv_transpose"
+_CHANNEL, _TAP, _IMAGE, _DOWN, _ACROSS, _FILTER, _ROW, _COLUMN = range(8)
+
+
+def lower(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the kernel's function body at the insertion point.
+
+    Raises:
+        ValueError: the convolution does not fit the scratchpads.
+    """
+    statements = kernel.statements
+    machine = replace(kernel.machine, cores=1) if kernel.one_core else kernel.machine
+    plan = planned(statements, machine)
+    if plan is None:
+        raise ValueError(f"no blocks of {OP} of {statements[0].loops} fit the scratchpads of machine {machine.name!r}")
+    (DeferredEpilogue if plan.late else PanelLoop)(kernel, schedule_of(statements, plan), b).build()
+
+
+def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
+    """Whether the model says that sharing the kernel among cores does not pay."""
+    plan = planned(statements, machine)
+    return plan is not None and plan.cores == 1
+
+
+def can_follow(chain: Sequence[Statement], statement: Statement, machine: MachineParameters) -> bool:
+    """Whether a statement may be computed behind a transposed convolution and what already follows it, before the images are stored.
+
+    It must be over the elements of the images, and read what the others make where it is itself.
+    """
+    shape, made = chain[0].results[0].value.shape, {result.value for each in chain for result in each.results}
+    read = [operand for operand in statement.operands if operand.value in made]
+    if not read or not is_elementwise(statement, shape) or not all(is_whole(operand.index, shape) for operand in read):
+        return False
+    if any(operand.value.border is not None for operand in statement.operands) or operations([*chain, statement]) > MOST_OPERATIONS:
+        return False
+    epilogue = _epilogue([*chain, statement])
+    return not epilogue.positions and demands(epilogue, machine)["epilogue_tiles"] <= MOST_TILES
+
+
+def planned(statements: Sequence[Statement], machine: MachineParameters) -> PanelSchedule | None:
+    """The cheapest plan; None if no blocks fit the scratchpads."""
+    form, geometry = _form(statements[0], ()), geometry_of(statements[0])
+    _, weight = statements[0].tensors
+    if prod(geometry.shape.taps) > LARGEST["m"] or geometry.cut(1, 1).elements > LARGEST["n"]:
+        return None
+    return _plan(form, geometry, weight.value.dtype, tuple(demands(_epilogue(statements), machine).items()), machine)
+
+
+@lru_cache(maxsize=256)
+def _plan(
+    form: ContractionForm, geometry: Col2ImGeometry, dtype: str, following: tuple[tuple[str, Any], ...], machine: MachineParameters
+) -> PanelSchedule | None:
+    a, b = form.accesses[:2]
+    accumulator = ACCUMULATORS[dtype]
+    problem = TilingProblem(
+        batch=(),
+        m=form.sizes(form.m),
+        n=form.sizes(form.n),
+        k=form.sizes(form.k),
+        a=form.operand(a, dtype, form.m, form.k),
+        b=form.operand(b, dtype, form.k, form.n),
+        c=TiledOperand(accumulator, (1, 1)),
+        accumulator=accumulator,
+        folded=geometry,
+        piecewise=_is_piecewise(form, dtype, machine),
+        **dict(following),
+    )
+    return fitting_plan(problem, machine)
+
+
+def _epilogue(statements: Sequence[Statement]) -> Epilogue:
+    """What follows, over the dimensions of the images; while nothing is said to be stored, the last result is."""
+    (image,) = statements[0].results
+    shape = image.value.shape
+    if not any(result.stores for each in statements for result in each.results):
+        *others, last = statements
+        (result,) = last.results
+        statements = [*others, replace(last, results=[replace(result, stores=[Store(result.value, result.index)])])]
+        (image,) = statements[0].results
+    x, weight = (Operand(tensor.value, Affine.constant(0, len(shape))) for tensor in statements[0].tensors)
+    over = Contraction(Statement(OP, shape, (False,) * len(shape), [], [image]), weight, x)
+    return read_epilogue(over, statements[1:])
+
+
+def _is_piecewise(form: ContractionForm, dtype: str, machine: MachineParameters) -> bool:
+    """Whether images lie as filters x windows, few windows each."""
+    windows, b = prod(form.sizes(form.n[1:])), form.accesses[1]
+    return 1 < windows < machine.dma_granule // ELEMENT_BYTES[dtype] and form.run(b, form.n[1:]) == b.coeffs[_FILTER] == windows
+
+
+def _numbers(words: str) -> tuple[int, ...]:
+    return tuple(map(int, words.split(",")))
+
+
+def geometry_of(statement: Statement) -> Col2ImGeometry:
+    """What is summed."""
+    x, weight = statement.tensors
+    (result,) = statement.results
+    stride, dilation, padding = (_numbers(statement.attributes[name]) for name in ("stride", "dilation", "padding"))
+    return Col2ImGeometry(cost_rules.Col2ImCost(weight.view.sizes[2:], x.view.sizes[2:], result.value.shape[2:], stride), dilation, padding)
+
+
+def _form(statement: Statement, others: Sequence[Affine]) -> ContractionForm:
+    """Axes of the product, and of the elements of an image; accesses of the weights, the windows, the product, and others of images."""
+    x, weight = (tensor.view for tensor in statement.tensors)
+    (result,) = statement.results
+    images, filters, *windows = x.sizes
+    _, channels, *taps = weight.sizes
+    extents = (channels, prod(taps), images, *windows, filters, *result.value.shape[2:])
+    a = (weight.strides[1], _together(weight.sizes[2:], weight.strides[2:]), 0, 0, 0, weight.strides[0], 0, 0)
+    b = (0, 0, x.strides[0], *x.strides[2:], x.strides[1], 0, 0)
+    columns = images * prod(windows)
+    c = (prod(taps) * columns, columns, prod(windows), windows[1], 1, 0, 0, 0)
+    accesses = [Affine(weight.offset, a), Affine(x.offset, b), Affine(0, c)]
+    for index in others:
+        image, channel, row, column = index.coeffs
+        accesses.append(Affine(index.const, (channel, 0, image, 0, 0, 0, row, column)))
+    m, n = ((outer, *(k for k in inner if extents[k] > 1)) for outer, inner in ((_CHANNEL, (_TAP,)), (_IMAGE, (_DOWN, _ACROSS))))
+    return ContractionForm(extents, (), m, n, (_FILTER,), tuple(accesses))
+
+
+def _together(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """The stride of two dimensions that are walked as one."""
+    outer, inner = sizes
+    if 1 not in (outer, inner) and strides[0] != inner * strides[1]:
+        raise ValueError(f"taps {outer} x {inner} with strides {strides} are not walked as one")
+    return strides[1] if inner > 1 else strides[0]
+
+
+def schedule_of(statements: Sequence[Statement], plan: PanelSchedule | None = None) -> OperandRoles:
+    """The product and what follows it; accesses are those of the weights, the windows, the sums, and of what is stored and read behind."""
+    x, weight = statements[0].tensors
+    epilogue = _epilogue(statements)
+    others = [store.index for output in epilogue.outputs for store in output.stores]
+    others += [operand.index for operand in epilogue.operands]
+    form = _form(statements[0], list(dict.fromkeys(others)))
+    a, b, c = form.accesses[:3]
+    accumulator = ACCUMULATORS[weight.value.dtype]
+    factors = (Operand(weight.value, a), Operand(x.value, b))
+    product = Node("arith.mulf" if "f" in accumulator else "arith.muli", accumulator)
+    made = FunctionResult(Value(accumulator, form.extents[:5]), c, (), product, "sum", Node("constant", accumulator, payload=0))
+    loops = tuple(n if k <= _FILTER else 1 for k, n in enumerate(form.extents))
+    contraction = Contraction(
+        Statement("linalg.generic", loops, tuple(k == _FILTER for k in range(len(loops))), list(factors), [made]), *factors
+    )
+    fold = Col2Im(geometry_of(statements[0]), form, _IMAGE, (_DOWN, _ACROSS), (_ROW, _COLUMN))
+    return OperandRoles(contraction, epilogue, form, *factors, plan=plan, fold=fold)

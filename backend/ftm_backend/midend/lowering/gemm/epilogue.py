@@ -1,0 +1,204 @@
+"""What a contraction's kernel computes on a tile of C before storing it: bias, activation, residual, casts.
+
+The elementwise statements that follow a contraction in its kernel become one body over the contraction's own
+loops: operands and positions are rewritten as functions of these loops, values computed in between vanish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import Node, Operand, Statement, Store, Value, walk
+from ftm_backend.midend.analysis.body_cost import MOST_OPERATIONS, interval, operations
+from ftm_backend.midend.schedule.gemm.contraction import Contraction, axes_of, match
+from ftm_backend.symbolic import always_equal, seen_equal
+from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+
+__all__ = ["MOST_TILES", "Epilogue", "EpilogueOutput", "can_fuse_epilogue", "demands", "read_epilogue"]
+
+MOST_TILES = 10
+"""Tiles of C's extents that an epilogue may need; more would leave too little scratchpad for the operands."""
+
+
+@dataclass(frozen=True, eq=False)
+class EpilogueOutput:
+    """One result of the kernel: its element, in the rewritten body, and where it goes."""
+
+    element: Node
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Epilogue:
+    """The body over one element of C; ``product`` stands for the element that the contraction gave.
+
+    ``operands`` are the DDR tensors that it reads, ``positions`` the index functions that it computes with;
+    all indices are over the contraction's loops.
+    """
+
+    product: Node
+    outputs: tuple[EpilogueOutput, ...]
+    operands: tuple[Operand, ...]
+    positions: tuple[Affine, ...]
+
+
+class _Rewriter:
+    """Rewrites bodies of the kernel's statements over the contraction's loops, statement by statement."""
+
+    def __init__(self, contraction: Contraction) -> None:
+        result = contraction.statement.results[0]
+        self.contraction = contraction
+        self.rank = len(contraction.statement.loops)
+        self.product = Node("carry", contraction.accumulator, payload=0)
+        self.elements: dict[int, Node] = {id(result.value): self.product}
+        self.places: dict[int, Affine] = {id(result.value): result.index}
+        self.operands: dict[tuple[int, Affine], Node] = {}
+        self.positions: dict[Affine, Node] = {}
+
+    def loops_of(self, statement: Statement) -> list[int | None] | None:
+        """For each loop of ``statement`` the contraction's loop that it walks; None when they do not match."""
+        reads = [o for o in statement.operands if id(o.value) in self.elements]
+        if statement.is_reduction or statement.gathers or not reads or not statement.loops:
+            return None
+        place = self.places[id(reads[0].value)]
+        ours = self.contraction.statement
+        free = [k for k, extent in enumerate(ours.loops) if not seen_equal(extent, 1) and not ours.reduced[k]]
+        loops: list[int | None] = []
+        for number, extent in enumerate(statement.loops):
+            stride = reads[0].index.coeffs[number]
+            found: list[int | None] = [None]
+            if not seen_equal(extent, 1):
+                found = [k for k in free if always_equal(ours.loops[k], extent) and always_equal(place.coeffs[k], stride)]
+            if not found:
+                return None
+            loops.append(found[0])
+            if found[0] is not None:
+                free.remove(found[0])
+        if free:
+            return None
+        same = all(self._over(o.index, loops) == self._trimmed(self.places[id(o.value)]) for o in reads)
+        return loops if same else None
+
+    def _trimmed(self, index: Affine) -> Affine:
+        """``index`` without the terms of loops of one trip."""
+        extents = self.contraction.statement.loops
+        return Affine(index.const, tuple(0 if seen_equal(n, 1) else c for c, n in zip(index.coeffs, extents, strict=True)))
+
+    def _over(self, index: Affine, loops: Sequence[int | None]) -> Affine:
+        coeffs = [0] * self.rank
+        for stride, loop in zip(index.coeffs, loops, strict=True):
+            if loop is not None:
+                coeffs[loop] = stride
+        return Affine(index.const, tuple(coeffs))
+
+    def take(self, statement: Statement) -> list[EpilogueOutput] | None:
+        """Rewrites one statement; its outputs, or None when it cannot run on a tile of C."""
+        loops = self.loops_of(statement)
+        if loops is None:
+            return None
+        done: dict[int, Node] = {}
+        for node in walk(result.yields for result in statement.results):
+            done[id(node)] = self._rewrite(node, done, loops)
+        outputs = []
+        for result in statement.results:
+            self.elements[id(result.value)] = done[id(result.yields)]
+            self.places[id(result.value)] = self._over(result.index, loops)
+            outputs.append(
+                EpilogueOutput(done[id(result.yields)], tuple(Store(s.target, self._over(s.index, loops)) for s in result.stores))
+            )
+        return outputs
+
+    def _rewrite(self, node: Node, done: dict[int, Node], loops: Sequence[int | None]) -> Node:
+        if node.op == "in":
+            computed = self.elements.get(id(node.payload.value))
+            if computed is not None:
+                return computed
+            index = self._over(node.payload.index, loops)
+            read = Node("in", node.dtype, payload=Operand(node.payload.value, index))
+            return self.operands.setdefault((id(node.payload.value), index), read)
+        if node.op == "index":
+            index = self._over(node.payload, loops)
+            return self.positions.setdefault(index, Node("index", node.dtype, payload=index))
+        if not node.operands:
+            return node
+        return Node(node.op, node.dtype, tuple(done[id(n)] for n in node.operands), node.payload)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles that the operands need."""
+        return len(self.operands)
+
+
+def read_epilogue(contraction: Contraction, statements: Sequence[Statement]) -> Epilogue:
+    """The body of the elementwise ``statements`` that follow ``contraction`` in its kernel.
+
+    Raises:
+        ValueError: a statement that ``can_fuse_epilogue`` does not allow.
+    """
+    rewriter = _Rewriter(contraction)
+    result = contraction.statement.results[0]
+    outputs = [EpilogueOutput(rewriter.product, tuple(result.stores))]
+    for statement in statements:
+        taken = rewriter.take(statement)
+        if taken is None:
+            raise ValueError(f"{statement.op} over {statement.loops} cannot follow a contraction in its kernel")
+        outputs += taken
+    reads = tuple(node.payload for node in rewriter.operands.values())
+    return Epilogue(rewriter.product, tuple(o for o in outputs if o.stores), reads, tuple(rewriter.positions))
+
+
+def demands(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
+    """What it asks of a plan: fields of a `tiling.Problem`."""
+    others = epilogue.outputs[1:]
+    parameters = [o for o in epilogue.operands if machine.dma_overlaps and sum(map(bool, o.index.coeffs)) <= 1]
+    operands = [o for o in epilogue.operands if o not in parameters]
+    stored = {store.index.coeffs for output in epilogue.outputs[:1] for store in output.stores}
+    alike = sum(ELEMENT_BYTES[operand.value.dtype] for operand in operands if operand.index.coeffs in stored)
+    alike += sum(ELEMENT_BYTES[x.element.dtype] for x in others if {store.index.coeffs for store in x.stores} <= stored)
+    tiles = len(operands) + sum(output.element is not epilogue.product for output in epilogue.outputs)
+    dtypes = [*(o.value.dtype for o in operands), *(x.element.dtype for x in epilogue.outputs if x.element is not epilogue.product)]
+    wider = sum(max(0, ELEMENT_BYTES[dtype] - ELEMENT_BYTES[epilogue.product.dtype]) for dtype in dtypes)
+    body = interval(machine, [output.element for output in epilogue.outputs], tiles + len(parameters) + 1) if machine.dma_overlaps else 0.0
+    return {
+        "epilogue_tiles": tiles,
+        "epilogue_wider": wider,
+        "epilogue_operands": len(operands),
+        "epilogue_parameters": len(parameters),
+        "epilogue_bytes": sum(ELEMENT_BYTES[dtype] for dtype in (*(o.value.dtype for o in operands), *(o.element.dtype for o in others))),
+        "epilogue_alike": alike,
+        "epilogue_interval": body,
+    }
+
+
+def can_fuse_epilogue(chain: Sequence[Statement], candidate: Statement) -> bool:
+    """Whether ``candidate`` may join the kernel ``chain``: a contraction and what already follows it.
+
+    It must be elementwise over exactly the elements of the contraction's result, reading a value of the chain
+    at the same element; its other operands may be any affine reads.  Where it computes with positions (random
+    numbers, masks), the position must be one function of the tile's rows and columns.
+    """
+    contraction = match(chain[0])
+    if contraction is None:
+        return False
+    if operations([*chain, candidate]) > MOST_OPERATIONS:
+        return False
+    rewriter = _Rewriter(contraction)
+    for statement in chain[1:]:
+        if rewriter.take(statement) is None:
+            return False
+    if rewriter.take(candidate) is None or rewriter.tiles > MOST_TILES:
+        return False
+    if not rewriter.positions:
+        return True
+    produced = {id(v) for v in _values(chain)}
+    others = [node.payload.index for node in rewriter.operands.values() if id(node.payload.value) not in produced]
+    stores = [s.index for s in contraction.statement.results[0].stores]
+    form = axes_of(contraction, [*others, *stores, *rewriter.positions])
+    return len(form.m) <= 1 and len(form.n) <= 1
+
+
+def _values(chain: Sequence[Statement]) -> list[Value]:
+    return [result.value for statement in chain for result in statement.results]

@@ -1,0 +1,213 @@
+"""Lowers contraction kernels: matrix products, convolutions and their gradients, with what follows them.
+
+The nest, on each core: for each batch entry, for each tile of the outer loop, for each tile of the inner loop:
+accumulate over k in a C tile (A from SM, B from AM), run the epilogue on it, store it.  Operand tiles are
+fetched by strided DMA straight from where the tensors lie, so transposes, windows (im2col) and broadcasts cost
+no pass over memory; the schedule says which tiles stay in scratchpad and which loop the cores share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from ftm_backend.ir.linalg.function import Operand, Statement
+from ftm_backend.ir.tile.builder import Index, TileBuilder
+from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
+from ftm_backend.midend.lowering.gemm.deferred_epilogue import DeferredEpilogue
+from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
+from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
+from ftm_backend.midend.lowering.gemm.split_k import SplitKPanels
+from ftm_backend.midend.schedule.gemm.contraction import match, product_in
+from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles, computed_schedule, schedule
+from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
+from ftm_backend.midend.schedule.gemm.tiling import GemmTiling, TileCut, pitch
+from ftm_backend.symbolic import always_equal
+from ftm_backend.target.presets import MachineParameters
+
+__all__ = ["can_fuse_epilogue", "lower", "lower_computed", "lower_summed", "match", "one_core"]
+
+
+def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
+    """Whether the model says that sharing this kernel among cores does not pay."""
+    found = schedule(statements, machine).plan
+    return found is None or (found.cores == 1 if isinstance(found, PanelSchedule) else found.split == "none")
+
+
+def lower(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the kernel's function body at the insertion point.
+
+    Raises:
+        ValueError: the kernel is not a contraction with a fusible epilogue, or does not fit the scratchpads.
+    """
+    machine = replace(kernel.machine, cores=1) if kernel.one_core and kernel.machine.dma_overlaps else kernel.machine
+    chosen = schedule(kernel.aligned, machine)
+    if isinstance(chosen.plan, PanelSchedule):
+        _panels(chosen.plan)(kernel, chosen, b).build()
+    elif chosen.plan is not None:
+        _Nest(kernel, chosen, b).build()
+
+
+def lower_summed(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the body of a kernel that sums what its product makes.
+
+    Raises:
+        ValueError: the sums do not go with the product's blocks.
+    """
+    sums = tuple(kernel.statements[len(kernel.aligned) :])
+    chosen = replace(schedule(kernel.aligned, kernel.machine, len(sums)), sums=sums)
+    if not isinstance(chosen.plan, PanelSchedule):
+        raise ValueError(f"{kernel.name}: its product has no panels")
+    (DeferredEpilogue if chosen.plan.late else PanelLoop)(kernel, chosen, b).build()
+
+
+def lower_computed(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the body of a kernel whose first statements make a factor of the product that follows.
+
+    Raises:
+        ValueError: they do not, or blocks of all that it takes do not fit the scratchpads.
+    """
+    chosen = computed_schedule(kernel.aligned, kernel.statements[: product_in(kernel.statements)], kernel.machine)
+    if chosen is None:
+        raise ValueError(f"{kernel.name}: its first statements make no factor of its product")
+    assert isinstance(chosen.plan, PanelSchedule), "other schedules fetch their factors"
+    _panels(chosen.plan)(kernel, chosen, b).build()
+
+
+def _panels(plan: PanelSchedule) -> type[PanelLoop]:
+    """What builds a plan's panels."""
+    return SplitKPanels if plan.k_groups > 1 else DeferredEpilogue if plan.late else PanelLoop
+
+
+class _Nest:
+    """The loop nest of one kernel."""
+
+    def __init__(self, kernel: Kernel, chosen: OperandRoles, b: TileBuilder) -> None:
+        assert isinstance(chosen.plan, GemmTiling)
+        self.kernel, self.b, self.chosen = kernel, b, chosen
+        self.form, self.plan = chosen.form, chosen.plan
+        self.blocks = BlockTransfers(b, self.form.extents)
+        plan, form, epilogue = self.plan, self.form, chosen.epilogue
+        self.outer, self.inner = (plan.m, plan.n) if plan.m_outer else (plan.n, plan.m)
+        self.k_blocks = 0 if 0 in form.sizes(form.k) else plan.k.blocks
+        resident = {"outer": (plan.outer_resident, self.k_blocks), "inner": (plan.inner_resident, self.k_blocks * self.inner.blocks)}
+        a_side, b_side = ("outer", "inner") if plan.m_outer else ("inner", "outer")
+        dtype = chosen.a.value.dtype
+        if self.k_blocks:
+            self.a_tile = self._ring(dtype, plan.m, plan.k, plan.trans_a, "sm", resident[a_side])
+            self.b_tile = self._ring(dtype, plan.k, plan.n, plan.trans_b, "am", resident[b_side])
+        self.c_tile = b.tile(chosen.contraction.accumulator, plan.m.elements, plan.n.elements)
+        self.body = TileBody(
+            self.blocks,
+            form.m,
+            form.n,
+            (plan.m.elements, plan.n.elements),
+            epilogue.operands,
+            [(output.element, output.stores) for output in epilogue.outputs],
+            chosen.access,
+            {id(epilogue.product): self.c_tile},
+        )
+
+    def _ring(self, dtype: str, rows: TileCut, columns: TileCut, turned: bool, space: str, resident: tuple[bool, int]) -> Any:
+        first, second = (columns, rows) if turned else (rows, columns)
+        # A tile that is fetched anew in the loop has one slot here: the multi-buffer pass gives it more.
+        depth = resident[1] if resident[0] else 1
+        return self.b.tile(dtype, first.elements, pitch(second.elements, dtype), space, depth)
+
+    # --- loops ------------------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """Builds the whole nest, on all cores or guarded for core 0."""
+        if self.plan.split == "none" and not self.kernel.one_core:
+            with self.b.if_(self.b.compare("eq", self.b.core_id(), 0)):
+                self._batches()
+        else:
+            self._batches()
+
+    def _range(self, name: str, blocks: int) -> tuple[Index, Index]:
+        return core_share(self.b, self.kernel, blocks) if self.plan.split == name else (0, blocks)
+
+    def _group(self, is_m: bool) -> tuple[int, ...]:
+        return self.form.m if is_m else self.form.n
+
+    def _batches(self) -> None:
+        b, form, plan, blocks = self.b, self.form, self.plan, self.blocks
+        inner_range = self._range("inner", self.inner.blocks)
+        outer_range = self._range("outer", self.outer.blocks)
+        inner_access = form.accesses[1 if plan.m_outer else 0]
+        once = plan.inner_resident and not any(inner_access.coeffs[axis] for axis in form.batch)
+        if once:
+            self._fill_inner({}, inner_range)
+        with b.for_(*self._range("batch", prod(form.sizes(form.batch)))) as batch:
+            entry = blocks.steps(form.batch, batch)
+            if plan.inner_resident and not once:
+                self._fill_inner(entry, inner_range)
+            with b.for_(*outer_range) as outer:
+                places = entry | blocks.place(self._group(plan.m_outer), self.outer, outer)
+                if plan.outer_resident and self.k_blocks:
+                    with b.for_(0, self.k_blocks) as k:
+                        self._load(plan.m_outer, places | blocks.place(form.k, plan.k, k), k)
+                with b.for_(*inner_range) as inner:
+                    self._tile(places | blocks.place(self._group(not plan.m_outer), self.inner, inner), inner)
+
+    def _fill_inner(self, entry: Places, numbers: tuple[Index, Index]) -> None:
+        """Fetches this core's part of the inner operand, where it stays."""
+        b, side = self.b, not self.plan.m_outer
+        if not self.k_blocks:
+            return
+        with b.for_(*numbers) as inner:
+            places = entry | self.blocks.place(self._group(side), self.inner, inner)
+            with b.for_(0, self.k_blocks) as k:
+                slot = b.add(b.mul(inner, self.k_blocks), k)
+                self._load(side, places | self.blocks.place(self.form.k, self.plan.k, k), slot)
+
+    def _tile(self, places: Places, inner: Index) -> None:
+        """One tile of C."""
+        has_start = self._start(places)
+        if self.k_blocks:
+            self._accumulate(places, inner, 0, has_start)
+            if not always_equal(self.k_blocks, 1):
+                with self.b.for_(1, self.k_blocks) as k:
+                    self._accumulate(places, inner, k, True)
+        self.body.build(places)
+
+    def _start(self, places: Places) -> bool:
+        """Puts the initial value into the C tile; False when the matrix product may overwrite it."""
+        b, form, contraction = self.b, self.form, self.chosen.contraction
+        init = contraction.init
+        if isinstance(init, Operand):
+            self.blocks.load(init.value, self.chosen.access(init.index), self.c_tile, 0, places, form.m, form.n)
+            return True
+        if contraction.starts_at_zero and self.k_blocks:
+            return False
+
+        b.map(self.blocks.count(form.m, places), self.blocks.count(form.n, places), [], [(self.c_tile, 0, "full")], lambda _: [init])
+        return True
+
+    def _accumulate(self, places: Places, inner: Index, k: Index, acc: bool) -> None:
+        b, plan = self.b, self.plan
+        places = places | self.blocks.place(self.form.k, plan.k, k)
+        outer_slot = k if plan.outer_resident else 0
+        inner_slot = b.add(b.mul(inner, self.k_blocks), k) if plan.inner_resident else 0
+        if not plan.outer_resident:
+            self._load(plan.m_outer, places, outer_slot)
+        if not plan.inner_resident:
+            self._load(not plan.m_outer, places, inner_slot)
+        a_slot, b_slot = (outer_slot, inner_slot) if plan.m_outer else (inner_slot, outer_slot)
+        b.mm(self.a_tile, a_slot, self.b_tile, b_slot, self.c_tile, 0, acc=acc, trans_a=plan.trans_a, trans_b=plan.trans_b)
+
+    def _load(self, is_a: bool, places: Places, slot: Index) -> None:
+        """Fetches the tile of A or of B at ``places``."""
+        form, plan, chosen = self.form, self.plan, self.chosen
+        if is_a:
+            rows, columns, turned = form.m, form.k, plan.trans_a
+            operand, access, tile = chosen.a, form.accesses[0], self.a_tile
+        else:
+            rows, columns, turned = form.k, form.n, plan.trans_b
+            operand, access, tile = chosen.b, form.accesses[1], self.b_tile
+        if turned:
+            rows, columns = columns, rows
+        self.blocks.load(operand.value, access, tile, slot, places, rows, columns)

@@ -1,0 +1,74 @@
+"""A factor of a product that is computed on chip, block by block, from what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value, walk
+from ftm_backend.midend.schedule.gemm.contraction import Contraction
+from ftm_backend.midend.transforms.tensor.producer_inlining import at_places, coordinates, is_elementwise, is_whole, rebuilt
+
+__all__ = ["OperandPrologue", "element_of", "read_factor"]
+
+
+@dataclass(frozen=True, eq=False)
+class OperandPrologue:
+    """``element`` stands for an element of ``operand``, one of a contraction's two; ``operands`` are what it reads, over its loops."""
+
+    operand: Operand
+    element: Node
+    operands: tuple[Operand, ...]
+    reduced: tuple[bool, ...]
+    """For each loop whether the sum is along it."""
+
+    @property
+    def wide(self) -> list[Operand]:
+        """Those that are read as the factor would be, one element for each of its."""
+        return [operand for operand in self.operands if operand.index == self.operand.index]
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether blocks of it can be computed: all that it reads is memory without a border, and but for ``wide`` it changes along the
+        sum alone, or not along it."""
+        for operand in self.operands:
+            along = {reduced for c, reduced in zip(operand.index.coeffs, self.reduced, strict=True) if c}
+            if operand.value.border is not None or (len(along) > 1 and operand.index != self.operand.index):
+                return False
+        return True
+
+
+def read_factor(makers: Sequence[Statement], product: Contraction) -> OperandPrologue | None:
+    """What statements compute as a factor of a product; None if it is not made element by element, or not read at one place."""
+    value = makers[-1].results[0].value
+    read = [operand for operand in (product.a, product.b) if operand.value is value]
+    made = element_of(makers, value.shape)
+    if len(read) != 1 or made is None:
+        return None
+    loops = product.statement.loops
+    places = coordinates(loops, read[0].index, value.shape)
+    if places is None:
+        return None
+    operands: dict[tuple[Value, Affine], Operand] = {}
+    element = at_places(made, places, len(loops), operands)
+    found = OperandPrologue(read[0], element, tuple(operands.values()), product.statement.reduced)
+    return found if found.wide and all(operand.value.splat is None for operand in found.operands) else None
+
+
+def element_of(makers: Sequence[Statement], shape: tuple[int, ...]) -> Node | None:
+    """What the last of some statements computes, of what none of them does; None if they are not over the elements of one shape."""
+    elements: dict[Value, Node] = {}
+    for maker in makers:
+        if not is_elementwise(maker, shape):
+            return None
+        done: dict[Node, Node] = {}
+        for node in walk([maker.results[0].yields]):
+            if node.op in ("index", "gather", "carry"):
+                return None
+            known = elements.get(node.payload.value) if node.op == "in" else None
+            if known is not None and not is_whole(node.payload.index, shape):
+                return None
+            done[node] = known or rebuilt(node, done)
+        elements[maker.results[0].value] = done[maker.results[0].yields]
+    return elements[makers[-1].results[0].value]

@@ -1,0 +1,168 @@
+"""Sums that a product's kernel takes of its results, block by block, while a block is on chip to be stored.
+
+Each row of a block, such as the places of some lines of a channel, is a *part*: a statement behind the kernel's others sums the elements of
+each part, or the squares of what they differ from their mean.  Other kernels add the parts up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ftm_backend.ir.linalg.affine import Affine, row_major
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.linalg.strided_layout import Strided, merged
+from ftm_backend.ir.tile.builder import Index
+from ftm_backend.ir.tile.kernel_tree import TileDecl
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places
+from ftm_backend.midend.lowering.map_bodies import mapped
+from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
+from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
+
+__all__ = ["PartialSums", "ReductionEpilogue", "divide", "parts_of"]
+
+Walk = tuple[tuple[int, int], ...]
+"""Extents and strides, outermost first."""
+
+
+def divide(statements: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """The product with what follows it element by element, and the sums behind them."""
+    number = next((k for k, s in enumerate(statements) if k and s.is_reduction), len(statements))
+    return list(statements[:number]), list(statements[number:])
+
+
+@dataclass(frozen=True)
+class PartialSums:
+    """How the elements of a result lie in parts: which part, an element of it, and the row that each part is of."""
+
+    outer: Walk
+    inner: Walk
+    row: tuple[int, int]
+
+    @property
+    def count(self) -> int:
+        """Elements of a part."""
+        return prod(n for n, _ in self.inner)
+
+    @property
+    def loops(self) -> tuple[int, ...]:
+        """Of a statement that sums each part."""
+        return (*(n for n, _ in self.outer), *(n for n, _ in self.inner), self.row[0])
+
+    def walks(self, statement: Statement, operand: Operand) -> bool:
+        """Whether a statement reads all elements there, and keeps what belongs to one row together."""
+        pairs = [*zip(statement.loops, operand.index.coeffs, strict=True)]
+        kept = [pair for pair, reduced in zip(pairs, statement.reduced, strict=True) if not reduced and pair[0] > 1]
+        summed = [pair for pair, reduced in zip(pairs, statement.reduced, strict=True) if reduced]
+        return operand.index.const == 0 and kept == [self.row] and _joined(summed) == _joined([*self.outer, *self.inner])
+
+    def of_elements(self, dtype: str, value: Value, yields: Node, operands: list[Operand]) -> Statement:
+        """The statement that sums each part into ``value``."""
+        rank, outer = len(self.loops), len(self.outer)
+        every = [*range(outer), rank - 1]
+        coeffs = [0] * rank
+        for k, step in zip(every, row_major(value.shape), strict=True):
+            coeffs[k] = step
+        places = tuple(Affine.loop(k, rank) for k in every)
+        result = FunctionResult(value, Affine(0, tuple(coeffs)), places, yields, "sum", constant(0, dtype))
+        value.producer = Statement("linalg.generic", self.loops, tuple(k not in every for k in range(rank)), operands, [result])
+        return value.producer
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a number for each part of each row."""
+        return (*(n for n, _ in self.outer), self.row[0])
+
+    @property
+    def element(self) -> Affine:
+        """Where an element lies, over the loops."""
+        return Affine(0, (*(step for _, step in (*self.outer, *self.inner)), self.row[1]))
+
+    @property
+    def part(self) -> Affine:
+        """Where the number of a part lies, over the loops."""
+        steps = row_major(self.shape)
+        return Affine(0, (*steps[:-1], *(0 for _ in self.inner), steps[-1]))
+
+
+def _joined(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    ordered = sorted(pairs, key=lambda pair: -pair[1])
+    return merged(Strided(tuple(n for n, _ in ordered), tuple(step for _, step in ordered), 0))
+
+
+def _sides(chosen: OperandRoles) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes that make the rows and the columns of a block as it is stored."""
+    assert isinstance(chosen.plan, PanelSchedule)
+    form = chosen.form
+    return (form.n, form.m) if chosen.plan.turn_c else (form.m, form.n)
+
+
+def parts_of(chosen: OperandRoles) -> PartialSums | None:
+    """The parts that the blocks of a plan have; None where they differ in size, or a row of a block is not one of the result."""
+    plan, form = chosen.plan, chosen.form
+    if not isinstance(plan, PanelSchedule) or plan.zip_c or plan.fold_c or len(chosen.epilogue.outputs) != 1:
+        return None
+    (output,) = chosen.epilogue.outputs
+    if len(output.stores) != 1:
+        return None
+    access = chosen.access(output.stores[0].index)
+    rows, columns = _sides(chosen)
+    cut = plan.m if plan.turn_c else plan.n
+    wide = [axis for axis in rows if form.extents[axis] > 1]
+    if access.const or len(wide) != 1 or not columns or form.extents[columns[cut.dim]] % cut.size:
+        return None
+
+    def pair(axis: int) -> tuple[int, int]:
+        return form.extents[axis], access.coeffs[axis]
+
+    pieces, step = form.extents[columns[cut.dim]] // cut.size, access.coeffs[columns[cut.dim]]
+    outer = (*map(pair, (*form.batch, *columns[: cut.dim])), (pieces, step * cut.size))
+    return PartialSums(outer, ((cut.size, step), *map(pair, columns[cut.dim + 1 :])), pair(wide[0]))
+
+
+class ReductionEpilogue:
+    """Writes the sums of one kernel."""
+
+    def __init__(self, blocks: BlockTransfers, chosen: OperandRoles) -> None:
+        parts = parts_of(chosen)
+        if parts is None or any(s.loops != parts.loops for s in chosen.sums):
+            raise ValueError("sums do not go with the blocks of their product")
+        assert isinstance(chosen.plan, PanelSchedule)
+        self.blocks, self.chosen = blocks, chosen
+        self.rows, self.columns = _sides(chosen)
+        self.cut = chosen.plan.m if chosen.plan.turn_c else chosen.plan.n
+        most = (chosen.plan.n if chosen.plan.turn_c else chosen.plan.m).elements
+        self.tiles = {s.results[0].value: blocks.b.tile(s.results[0].value.dtype, most, 1) for s in chosen.sums}
+
+    def take(self, places: Places, made: TileDecl, slot: Index) -> None:
+        """The sums of the block at ``places``, which lies in a tile, and their stores."""
+        b = self.blocks.b
+        rows, columns = self.blocks.count(self.rows, places), self.blocks.count(self.columns, places)
+        for statement in self.chosen.sums:
+            (result,) = statement.results
+            before = [o.value for o in statement.operands if o.value in self.tiles]
+            ins = [(made, slot, "full"), *((self.tiles[value], 0, "col") for value in before)]
+
+            def body(arguments: Sequence[Node], result: FunctionResult = result, before: Sequence[Value] = before) -> list[Node]:
+                known = dict(zip(before, arguments[1:], strict=True))
+                return mapped(b, [result.yields], lambda n: known.get(n.payload.value, arguments[0]) if n.op == "in" else None)
+
+            b.map(rows, columns, ins, [(self.tiles[result.value], 0, "rsum")], body)
+        for statement in self.chosen.sums:
+            self._store(statement, places, rows)
+
+    def _store(self, statement: Statement, places: Places, rows: Index) -> None:
+        b = self.blocks.b
+        (result,) = statement.results
+        cut_axis = self.columns[self.cut.dim]
+        starts: list[Index] = [places[axis][0] for axis in (*self.chosen.form.batch, *self.columns[: self.cut.dim])]
+        starts.append(b.div(places[cut_axis][0], self.cut.size))
+        (row,) = (axis for axis in self.rows if self.chosen.form.extents[axis] > 1)
+        for store in result.stores:
+            at: Index = store.index.const
+            for start, step in zip((*starts, places[row][0]), (*store.index.coeffs[: len(starts)], store.index.coeffs[-1]), strict=True):
+                at = b.add(at, b.mul(start, step))
+            buffer = b.buffer(store.symbol, result.value.dtype, store.elements)
+            b.store(self.tiles[result.value], 0, buffer, at, [rows, 1], [store.index.coeffs[-1], 1], 1)

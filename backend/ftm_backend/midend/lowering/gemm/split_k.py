@@ -1,0 +1,153 @@
+"""Panels whose sum is cut: the cores of a group walk a part of k each for the same panel of C, and add up what they have in GSM.
+
+Where C is small and k is long, as in the gradient of a convolution's weights, cores that share C fetch and turn most of both factors.
+Cores that share k read their own part of each alone, and meet only when a panel is done: each chunk is then the business of one *member* of
+the group, which takes the other members' parts of it from GSM, and runs what follows the product.
+"""
+
+from __future__ import annotations
+
+from ftm_backend.ir.linalg.function import Node
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.tile.builder import Index
+from ftm_backend.midend.lowering.gemm.block_transfers import Places
+from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop, PanelStep
+from ftm_backend.target import cost_rules
+
+__all__ = ["SplitKPanels"]
+
+
+class SplitKPanels(PanelLoop):
+    """A step is one block of k of this core's part; its number counts from the beginning of the panel."""
+
+    # --- cores ----------------------------------------------------------------------------------------
+
+    def _divide(self) -> None:
+        b, plan = self.b, self.plan
+        self.together = False  # steps do not end at barriers
+        self.core, cores = self.kernel.core(b)
+        self.groups = b.min(plan.row_groups * plan.column_groups, cores)
+        self.members = b.max(1, b.min(min(plan.k_groups, plan.k.blocks), b.div(cores, self.groups)))
+        self.group, self.member = b.rem(self.core, self.groups), b.div(self.core, self.groups)
+        total = self.rows * plan.n.blocks
+        self.low, self.high = (b.div(b.mul(at, total), self.groups) for at in (self.group, b.add(self.group, 1)))
+        self.panels = b.div(b.add(b.sub(self.groups, 1), total), self.groups)  # of the busiest group: all take part in its barriers
+        first, last = (b.min(at, self.members) for at in (self.member, b.add(self.member, 1)))  # of cores without a group nothing is left
+        self.first_k, end = (b.div(b.mul(at, plan.k.blocks), self.members) for at in (first, last))
+        self.steps = b.sub(end, self.first_k)
+
+    def _owner(self) -> tuple[Index, int]:
+        return self.core, self.plan.cores
+
+    def _beside(self) -> tuple[int, int]:
+        return self.ahead, 1
+
+    def _turned(self) -> int:
+        return 1
+
+    def _declare(self) -> None:
+        b, plan = self.b, self.plan
+        self.ahead = cost_rules.pieces(plan.chunks, plan.k_groups)  # chunks of a member: what they need is fetched while it walks k
+        super()._declare()
+        kind = self.chosen.contraction.accumulator
+        self.parts = b.tile(kind, plan.m.elements, plan.n.elements, "gsm", plan.cores * plan.chunks)
+        self.arrived = b.tile(kind, plan.m.elements, plan.n.elements, "am", 2)
+
+    def _part(self, member: Index, chunk: Index) -> Index:
+        """Where in GSM a member's part of a chunk lies."""
+        b = self.b
+        return b.add(b.mul(b.add(b.mul(member, self.groups), self.group), self.plan.chunks), chunk)
+
+    # --- steps ----------------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """Builds the whole sequence."""
+        b = self.b
+        b.barrier()  # other cores may still read what an earlier kernel left in GSM
+        with b.for_(0, self.panels) as number:
+            panel = b.add(self.low, number)
+            has_panel = ("lt", panel, self.high)
+            with b.where(has_panel):
+                self._walk(panel)
+            b.barrier()
+            with b.where(has_panel, ("lt", self.member, self.members)):
+                self._add_up(panel)
+            b.barrier()  # the next panel's parts take the place of those that were added up
+
+    def _step(self, panel: Index, number: Index) -> PanelStep:
+        b, blocks = self.b, self.plan.n.blocks
+        return PanelStep(number, 0, 0, b.add(self.first_k, number), b.div(panel, blocks), b.rem(panel, blocks))
+
+    def _walk(self, panel: Index) -> None:
+        """The products of this core's part of k, and the transfers of its parts of the chunks that others add up."""
+        b, last = self.b, self.b.sub(self.steps, 1)
+        with b.for_(0, b.min(1, self.steps)):
+            self._fetch(self._step(panel, 0))
+            self._clear(self._step(panel, 0))
+        with b.for_(0, self.steps) as number:
+            step = self._step(panel, number)
+            with b.where(("lt", number, last)):
+                self._fetch(self._step(panel, b.add(number, 1)))
+            self._expect_part(step, b.sub(last, number))
+            self._multiply(step)
+
+    def _clear(self, step: PanelStep) -> None:
+        """Sets the panel to zero, while its first blocks are on their way."""
+        b, kind = self.b, self.chosen.contraction.accumulator
+        with b.for_(0, self._chunks(step)) as chunk:
+            b.map(*self._sides(self._c_places(step, chunk)), [], [(self.c_tile, chunk, "full")], lambda _: [constant(0, kind)])
+
+    def _multiply(self, step: PanelStep) -> None:
+        b, last = self.b, ("eq", step.number, self.b.sub(self.steps, 1))
+        self._make_b(step)
+        with b.for_(0, self._chunks(step)) as chunk:
+            places = self._c_places(step, chunk) if self.box is not None else {}
+            self._product(step, chunk, (self._b_slot(step), chunk), places, True)
+            with b.where(last, ("ne", b.rem(chunk, self.members), self.member)):
+                b.copy(self.c_tile, chunk, self.parts, self._part(self.member, chunk))
+
+    def _add_up(self, panel: Index) -> None:
+        """The other members' parts of every chunk that is this one's business, and what follows the product."""
+        b, step = self.b, self._step(panel, 0)
+        left = b.sub(self._chunks(step), self.member)
+        mine = b.div(b.add(left, b.sub(self.members, 1)), self.members)
+        with b.for_(0, mine) as number:
+            chunk = self._mine(number)
+            with b.where(("lt", b.sub(b.min(self.ahead, self.steps), 1), number)):  # on fewer cores than planned
+                self.body.fetch(self._c_places(step, chunk), b.rem(number, self.ahead))
+            with b.for_(1, b.min(2, self.members)) as other:
+                self._receive(other, chunk)
+            places = self._c_places(step, chunk)
+            with b.for_(1, self.members) as other:
+                with b.where(("lt", b.add(other, 1), self.members)):
+                    self._receive(b.add(other, 1), chunk)
+                self._add(places, chunk, b.rem(other, 2))
+            if self.plan.turn_c:
+                self._turn(places, chunk, 0)
+            self.body.finish(places, 0 if self.plan.turn_c else chunk, 0, b.rem(number, self.ahead))
+
+    def _mine(self, number: Index) -> Index:
+        """The chunk that is so many after this member's first one."""
+        return self.b.add(self.member, self.b.mul(number, self.members))
+
+    def _expect_part(self, step: PanelStep, number: Index) -> None:
+        """Starts the transfers of what follows the product reads for one of this member's chunks, if it has that many."""
+        b = self.b
+        with b.where(("lt", number, self.ahead), ("lt", self._mine(number), self._chunks(step))):
+            self.body.fetch(self._c_places(step, self._mine(number)), number)
+
+    def _receive(self, other: Index, chunk: Index) -> None:
+        """Starts the transfer of the part that the member ``other`` behind this one has of a chunk."""
+        b = self.b
+        member = b.rem(b.add(self.member, other), self.members)
+        b.copy(self.parts, self._part(member, chunk), self.arrived, b.rem(other, 2))
+
+    def _add(self, places: Places, chunk: Index, slot: Index) -> None:
+        """Adds a part that has arrived to this core's own."""
+        kind = self.chosen.contraction.accumulator
+        name, c = "arith.addf" if kind.startswith("f") else "arith.addi", (self.c_tile, chunk, "full")
+        self.b.map(*self._sides(places), [c, (self.arrived, slot, "full")], [c], lambda both: [Node(name, kind, tuple(both))])
+
+    def _sides(self, places: Places) -> tuple[Index, Index]:
+        """Rows and columns of the chunk at ``places``."""
+        return self.blocks.count(self.form.m, places), self.blocks.count(self.form.n, places)

@@ -1,0 +1,104 @@
+"""Boxes of a tensor in a slot: how they are fetched, and where the windows lie in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import prod
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import Value
+from ftm_backend.ir.tile.builder import Index
+from ftm_backend.ir.tile.kernel_tree import TileDecl
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, sides
+from ftm_backend.midend.lowering.gemm.im2col_operand import COLUMN_SIDES, WindowSide
+
+__all__ = ["WindowBox"]
+
+
+class WindowBox:
+    """The boxes of an operand; ``axes``: those that ``WindowSide`` counts."""
+
+    def __init__(self, blocks: BlockTransfers, sides: Sequence[WindowSide], axes: Sequence[int]) -> None:
+        self.blocks, self.axes = blocks, axes
+        self.sides = list(sides)
+        self.row_sides = max(len(self.sides) - COLUMN_SIDES, 0)
+
+    def most(self, counts: Sequence[int]) -> tuple[int, int]:
+        """Rows and columns of the largest box, for a block that takes so many steps of each axis."""
+        lengths = [side.fetched(1 + sum((counts[at] - 1) * abs(step) for at, step in side.steps)) for side in self.sides]
+        return prod(lengths[: self.row_sides]), prod(lengths[self.row_sides :])
+
+    def _lengths(self, places: Places) -> list[Index]:
+        b = self.blocks.b
+        found: list[Index] = []
+        for side in self.sides:
+            length: Index = 1
+            for at, step in side.steps:
+                length = b.add(length, b.mul(b.sub(places[self.axes[at]][1], 1), abs(step)))
+            found.append(side.fetched(length) if isinstance(length, int) else length)
+        return found
+
+    def extents(self, places: Places) -> tuple[Index, Index]:
+        """Rows and columns of the box below the block at ``places``."""
+        b, lengths = self.blocks.b, self._lengths(places)
+        one: Index = 1
+        return reduce(b.mul, lengths[: self.row_sides], one), reduce(b.mul, lengths[self.row_sides :], one)
+
+    def load(
+        self,
+        value: Value,
+        access: Affine,
+        tile: TileDecl,
+        slot: Index,
+        places: Places,
+        strides: Sequence[int] | None = None,
+        taken: tuple[bool, bool] = (True, True),
+    ) -> None:
+        """DMA of the box below the block at ``places``.
+
+        strides: of its sides, if ``value`` is not the tensor that they are known of; ``taken``: whether it has the rows and the columns.
+        """
+        extents, strides = self._lengths(places), [side.unit for side in self.sides] if strides is None else list(strides)
+        first = self._corner(access, places, strides)
+        whole = (self.row_sides, len(self.sides) - self.row_sides)
+        rows, columns = (count if take else 0 for count, take in zip(whole, taken, strict=True))
+        kept = slice(self.row_sides - rows, self.row_sides + columns)
+        extents, strides = extents[kept], strides[kept]
+        if rows == 0:
+            extents, strides = [1, *extents], [1, *strides]
+        if columns == 0:
+            extents, strides = [*extents, 1], [*strides, 1]
+        self.blocks.b.load(self.blocks.buffer(value), first, tile, slot, extents, strides, max(rows, 1), sides(value))
+
+    def _corner(self, access: Affine, places: Places, strides: Sequence[int]) -> Index:
+        """Where the box below the block at ``places`` starts."""
+        b, first = self.blocks.b, self.blocks.address(access, places)
+        for side, stride in zip(self.sides, strides, strict=True):
+            for at, step in side.steps:
+                if step < 0:  # the block starts at the box's far end
+                    first = b.add(first, b.mul(b.sub(places[self.axes[at]][1], 1), step * stride))
+        return first
+
+    def reads(self, tile: TileDecl, places: Places, rows: int) -> tuple[list[Index], list[Index], int]:
+        """Extents and strides in the slot of the axes of the block at ``places``, of which ``rows`` make the product's rows;
+        and how many of these there are."""
+        b, lengths = self.blocks.b, self._lengths(places)
+        distance: dict[int, Index] = {}
+        pitch: Index = 1
+        for number in range(len(self.sides) - 1, -1, -1):
+            if number == self.row_sides - 1:
+                pitch = tile.columns
+            for at, step in self.sides[number].steps:
+                distance[at] = b.mul(pitch, step)
+            pitch = b.mul(pitch, lengths[number])
+        extents: list[Index] = []
+        strides: list[Index] = []
+        for at, axis in enumerate(self.axes):
+            extents.append(places[axis][1])
+            strides.append(distance.get(at, 0))
+        if rows == 0:
+            extents, strides, rows = [1, *extents], [0, *strides], 1
+        if rows == len(extents):
+            extents, strides = [*extents, 1], [*strides, 0]
+        return extents, strides, rows

@@ -1,0 +1,74 @@
+"""Transfers of tiles whose rows lie behind each other in memory, in runs that waste a part of each granule.
+
+Normalizations hold channels as rows, all images and places of each as columns.  Of an image a channel's places are a run, the next
+channel's lie behind it: 16 bytes each where images are 2x2, of which DMA moves granules.  Such a tile goes through another one, with
+a row for each image, which all its channels share; ``DCW`` takes it apart on chip, or puts it together.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from ftm_backend.ir.tile.builder import Index
+from ftm_backend.ir.tile.kernel_tree import TileDecl
+from ftm_backend.ir.tile.operands import BufferAddress
+from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition
+from ftm_backend.target import cost_rules
+from ftm_backend.target.presets import ELEMENT_BYTES
+
+if TYPE_CHECKING:
+    from ftm_backend.midend.lowering.loop_nest.emit_loops import NestEmitter
+
+__all__ = ["fetch", "pays", "put"]
+
+
+def pays(nest: NestEmitter, place: AxisPosition, dtype: str) -> bool:
+    """Whether a tile of all rows and columns at ``place`` is cheaper to move in runs of all its rows."""
+    plan, machine, steps = nest.plan, nest.kernel.machine, place.steps
+    if not machine.dma_overlaps or len(plan.rows) != 1 or len(plan.columns) < 2 or any(a in plan.cut for a in plan.columns):
+        return False
+    (row,), outer, inner = plan.rows, plan.columns[:-1], plan.columns[-1]
+    if not all(isinstance(n, int) for n in (row.extent, *(a.extent for a in plan.columns), *steps.values())):
+        return False
+    if steps.get(inner) != 1 or steps.get(row) != inner.extent or any(steps.get(a, 0) <= 0 for a in outer):
+        return False
+    item, deep, across = ELEMENT_BYTES[dtype], plan.row_count(), prod(a.extent for a in outer)
+    rate, run = cost_rules.bytes_per_cycle(machine, machine.cores), inner.extent * item
+    separate = across * deep * cost_rules.granules(machine, run) / rate
+    together = across * cost_rules.granules(machine, deep * run) / rate
+    on_chip = across * deep * cost_rules.granules(machine, run) / machine.gsm_bytes_per_cycle
+    return together + cost_rules.transfer_cycles(machine, 0.0, on_chip, 0.0) < separate
+
+
+def fetch(nest: NestEmitter, buffer: BufferAddress, place: AxisPosition, tile: TileDecl) -> None:
+    """Loads a tile."""
+    b, joined = nest.b, _tile(nest, tile.dtype)
+    b.load(buffer, nest.address(place), joined, 0, *_in_memory(nest, place))
+    count, run = _sizes(nest)
+    b.copy_windows(joined, 0, [nest.extent(rows=True), count, run], [run, joined.columns, 1], 1, tile, 0)
+
+
+def put(nest: NestEmitter, tile: TileDecl, buffer: BufferAddress, place: AxisPosition) -> None:
+    """Stores a tile."""
+    b, joined = nest.b, _tile(nest, tile.dtype)
+    count, run = _sizes(nest)
+    b.copy_windows(tile, 0, [count, nest.extent(rows=True), run], [run, tile.columns, 1], 1, joined, 0)
+    b.store(joined, 0, buffer, nest.address(place), *_in_memory(nest, place))
+
+
+def _sizes(nest: NestEmitter) -> tuple[int, int]:
+    """Runs of a row, and elements of each."""
+    return prod(a.extent for a in nest.plan.columns[:-1]), nest.plan.columns[-1].extent
+
+
+def _tile(nest: NestEmitter, dtype: str) -> TileDecl:
+    count, run = _sizes(nest)
+    return nest.b.tile(dtype, count, nest.plan.row_count() * run)
+
+
+def _in_memory(nest: NestEmitter, place: AxisPosition) -> tuple[list[Index], list[int], int]:
+    """Extents and strides of the runs, and how many of them are rows."""
+    outer = nest.plan.columns[:-1]
+    run = nest.b.mul(nest.extent(rows=True), nest.plan.columns[-1].extent)
+    return [*(a.extent for a in outer), run], [*(place.steps[a] for a in outer), 1], len(outer)

@@ -1,0 +1,275 @@
+"""Writes the maps of a nest kernel: one for each stage of a tile, and those that start and finish reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, walk
+from ftm_backend.ir.linalg.scalar_nodes import combined, identity
+from ftm_backend.ir.tile.builder import Index
+from ftm_backend.ir.tile.kernel_tree import TileDecl
+from ftm_backend.midend.lowering.loop_nest.reductions import ReductionForm, starts_at_identity
+from ftm_backend.midend.lowering.map_bodies import mapped
+from ftm_backend.midend.schedule.loop_nest.map_stages import MapStage
+
+if TYPE_CHECKING:
+    from ftm_backend.midend.lowering.loop_nest.emit_loops import NestEmitter
+
+
+class _Inputs:
+    """Inputs of a map under construction: each tile once."""
+
+    def __init__(self) -> None:
+        self.list: list[tuple[TileDecl, int, str]] = []
+        self._number: dict[tuple[TileDecl, str], int] = {}
+
+    def add(self, tile: TileDecl, access: str) -> int:
+        """The number of an input."""
+        key = (tile, access)
+        if key not in self._number:
+            self._number[key] = len(self.list)
+            self.list.append((tile, 0, access))
+        return self._number[key]
+
+
+class MapEmitter:
+    """Writes maps for ``nest``, the kernel's writer."""
+
+    def __init__(self, nest: NestEmitter):
+        self._nest, self._b = nest, nest.b
+
+    # --- one stage -------------------------------------------------------------------------------------
+
+    def write(self, stage: MapStage) -> None:
+        """The map of a stage, with the stores of what it completes."""
+        nest, b = self._nest, self._b
+        inputs = _Inputs()
+        number: dict[int, int] = {}  # node: input of the map
+        positions: dict[int, tuple[Index, int, int, list[int]]] = {}
+        here = {r.value for s in stage.statements for r in s.results}
+        elements: list[tuple[Statement, FunctionResult, Node]] = []
+        for s in stage.statements:
+            for r in s.results:
+                node = self._element(s, r)
+                elements.append((s, r, node))
+                for n in walk([node]):
+                    if id(n) in nest.uniforms.tiles:
+                        number[id(n)] = inputs.add(nest.uniforms.tiles[id(n)][1], "one")
+                    elif n.op == "in" and n.payload.value not in here:
+                        number[id(n)] = self._input(s, n.payload, stage.narrow, inputs)
+                    elif n.op == "carry":
+                        number[id(n)] = inputs.add(nest.accumulators[s.results[n.payload]], "full")
+                    elif n.op == "index":
+                        base, down, across, added = nest.positions.parts(s, n)
+                        positions[id(n)] = (base, down, across, [inputs.add(*part) for part in added])
+        outputs: list[tuple[TileDecl, int, str]] = []
+        sources: list[int] = []
+        after: list[tuple[Statement, FunctionResult, TileDecl, ReductionForm]] = []
+        for position, (s, r, _) in enumerate(elements):
+            tile, word, form = self._output(s, r)
+            if tile is not None:
+                outputs.append((tile, 0, word))
+                sources.append(position)
+                after.append((s, r, tile, form))
+
+        def body(arguments: Sequence[Node]) -> list[Node]:
+            known: dict[Value, Node] = {}
+
+            def leaf(n: Node) -> Node | None:
+                if id(n) in number:
+                    return arguments[number[id(n)]]
+                if n.op == "in":
+                    return known[n.payload.value]
+                if n.op == "index":
+                    base, down, across, added = positions[id(n)]
+                    total = b.position(base, down, across)
+                    for part in added:
+                        total = Node("arith.addi", "i64", (total, arguments[part]))
+                    return total
+                return None
+
+            values = []
+            for _, r, node in elements:
+                values += mapped(b, [node], leaf)
+                known[r.value] = values[-1]
+            return [values[k] for k in sources]
+
+        turned = nest.axes.shape.turned
+        rows = 1 if stage.narrow and turned else nest.extent(rows=True)
+        columns = 1 if stage.narrow and not turned else nest.extent(rows=False)
+        b.map(rows, columns, inputs.list, outputs, body)
+        for s, r, tile, form in after:
+            self._complete(s, r, tile, form)
+
+    def _element(self, s: Statement, r: FunctionResult) -> Node:
+        """What the map computes for a result: the element, or the new running value."""
+        nest = self._nest
+        reduced = nest.axes.reduced[s]
+        if r.combine is None or (reduced and r.combine != "general" and nest.forms[s].word):
+            return r.yields
+        if reduced and r.combine == "general":
+            return r.yields
+        if reduced:
+            number = s.results.index(r)
+            return combined(r.combine, Node("carry", r.value.dtype, payload=number), r.yields)
+        # Every reduced extent is 1: the start value takes part once.
+        start = self._start_node(s, r)
+        if r.combine == "general":
+            return _substituted(r.yields, [self._start_node(s, other) for other in s.results])
+        return r.yields if starts_at_identity(r) else combined(r.combine, start, r.yields)
+
+    def _start_node(self, s: Statement, r: FunctionResult) -> Node:
+        if isinstance(r.init, Node):
+            return r.init
+        assert isinstance(r.init, Operand)
+        nest = self._nest
+        key, place = nest.key(s, r.init)
+        if key not in nest.tiles:
+            nest.tiles[key] = nest.load(r.init, place, *nest.reach(place))
+        return Node("in", r.value.dtype, payload=r.init)
+
+    def _input(self, s: Statement, operand: Operand, narrow: bool, inputs: _Inputs) -> int:
+        nest = self._nest
+        producer = operand.value.producer
+        if producer in nest.forms:
+            form = nest.forms[producer]
+            whole_rows, whole_columns = form.rows, form.columns
+            tile = nest.tiles[operand.value]
+        else:
+            key, place = nest.key(s, operand)
+            whole_rows, whole_columns = nest.reach(place)
+            tile = nest.tiles[key]
+        # A map over one row or one column reads vectors along the other side as full tiles.
+        turned = nest.axes.shape.turned
+        one_row = not nest.plan.rows or (narrow and turned)
+        one_column = not nest.plan.columns or (narrow and not turned)
+        if (whole_rows or one_row) and (whole_columns or one_column):
+            return inputs.add(tile, "full")
+        return inputs.add(tile, "col" if whole_rows else "row" if whole_columns else "one")
+
+    def _output(self, s: Statement, r: FunctionResult) -> tuple[TileDecl | None, str, ReductionForm]:
+        nest = self._nest
+        form = nest.forms[s]
+        if form.crossing:
+            tile = nest.accumulators[r]
+            return tile, f"{form.word}{r.combine}.acc" if form.word and r.combine != "general" else "full", form
+        if not r.stores and r.value not in nest.kept:
+            return None, "", form
+        tile = nest.tile(r.value.dtype, form.rows, form.columns)
+        reduces = form.word and nest.axes.reduced[s] and r.combine != "general"
+        return tile, f"{form.word}{r.combine}" if reduces else "full", form
+
+    def _complete(self, s: Statement, r: FunctionResult, tile: TileDecl, form: ReductionForm) -> None:
+        """Stores a result that this tile completes, or keeps it for later stages."""
+        nest = self._nest
+        if form.crossing:
+            return
+        if nest.axes.reduced[s]:
+            tile = self._with_start(s, r, tile, form)
+        nest.tiles[r.value] = tile
+        nest.store(s, r, tile, form)
+
+    # --- reductions ------------------------------------------------------------------------------------
+
+    def start_accumulators(self) -> None:
+        """Allocates what tiles accumulate into and sets it to where its reduction starts."""
+        nest = self._nest
+        for s, form in self._crossing():
+            rows, columns = self._extents(form)
+            for r in s.results:
+                tile = nest.accumulators[r] = nest.tile(r.value.dtype, form.rows, form.columns)
+                if r.combine != "general":
+                    assert r.combine is not None
+                    self.fill(tile, rows, columns, Node("constant", r.value.dtype, payload=identity(r.combine, r.value.dtype)))
+                elif isinstance(r.init, Operand):
+                    place = nest.axes.place(s, r.init.index)
+                    nest.load(r.init, place, form.rows, form.columns, tile)
+                else:
+                    assert r.init is not None
+                    self.fill(tile, rows, columns, r.init)
+
+    def finish_accumulators(self) -> None:
+        """Stores what was accumulated."""
+        nest = self._nest
+        for s, form in self._crossing():
+            for r in s.results:
+                tile = nest.accumulators[r]
+                if r in nest.partial:
+                    nest.store_partial(s, r, tile, form)
+                else:
+                    nest.store(s, r, self._with_start(s, r, tile, form), form)
+
+    def _crossing(self) -> list[tuple[Statement, ReductionForm]]:
+        """The statements whose reductions go on from tile to tile."""
+        return [(s, form) for s in self._nest.kernel.statements if (form := self._nest.forms[s]).crossing]
+
+    def _extents(self, form: ReductionForm) -> tuple[Index, Index]:
+        """Rows and columns of a result's tile."""
+        nest = self._nest
+        return nest.extent(rows=True) if form.rows else 1, nest.extent(rows=False) if form.columns else 1
+
+    def _with_start(self, s: Statement, r: FunctionResult, tile: TileDecl, form: ReductionForm) -> TileDecl:
+        """The tile of a reduction of ``s`` that is complete, combined with where it starts."""
+        rows, columns = self._extents(form)
+        return self.started(
+            r, tile, rows, columns, lambda: self._nest.tile(r.value.dtype, form.rows, form.columns), self._start_tile(s, r, form)
+        )
+
+    def _start_tile(self, s: Statement, r: FunctionResult, form: ReductionForm) -> TileDecl | None:
+        if not isinstance(r.init, Operand) or r.combine == "general":
+            return None
+        return self._nest.load(r.init, self._nest.axes.place(s, r.init.index), form.rows, form.columns)
+
+    def started(
+        self, r: FunctionResult, tile: TileDecl, rows: Index, columns: Index, make: Callable[[], TileDecl], start_tile: TileDecl | None
+    ) -> TileDecl:
+        """The tile of a finished reduction: what was reduced, combined with where it starts."""
+        if r.combine == "general" or starts_at_identity(r):
+            return tile
+        inputs = _Inputs()
+        inputs.add(tile, "full")
+        reduced = Node("reduced", r.value.dtype)
+        number = {id(reduced): 0}
+        if start_tile is not None:
+            start = Node("start", r.value.dtype)
+            number[id(start)] = inputs.add(start_tile, "full")
+        else:
+            assert isinstance(r.init, Node)
+            start = r.init
+            if id(start) in self._nest.uniforms.tiles:
+                number[id(start)] = inputs.add(self._nest.uniforms.tiles[id(start)][1], "one")
+        assert r.combine is not None
+        node = combined(r.combine, start, reduced)
+        out = make()
+
+        def body(arguments: Sequence[Node]) -> list[Node]:
+            return mapped(self._b, [node], lambda n: arguments[number[id(n)]] if id(n) in number else None)
+
+        self._b.map(rows, columns, inputs.list, [(out, 0, "full")], body)
+        return out
+
+    def fill(self, tile: TileDecl, rows: Index, columns: Index, node: Node) -> None:
+        """Sets a tile to a constant or uniform value."""
+        inputs = _Inputs()
+        known = self._nest.uniforms.tiles.get(id(node))
+        if known is not None:
+            inputs.add(known[1], "one")
+        self._b.map(
+            rows,
+            columns,
+            inputs.list,
+            [(tile, 0, "full")],
+            lambda arguments: [arguments[0]] if known is not None else mapped(self._b, [node], lambda _: None),
+        )
+
+
+def _substituted(node: Node, starts: Sequence[Node]) -> Node:
+    """``node`` with the running values replaced."""
+    made: dict[int, Node] = {}
+    for n in walk([node]):
+        if n.op == "carry":
+            made[id(n)] = starts[n.payload]
+        else:
+            made[id(n)] = Node(n.op, n.dtype, tuple(made[id(o)] for o in n.operands), n.payload)
+    return made[id(node)]

@@ -1,0 +1,126 @@
+"""Lowers nests over windows in strips, see ``strips_plan``: as other nests, but for how tiles come from DDR and go there.
+
+DLD     planes x run          along memory
+TRANS   run x planes          a strip: one row for each element of the images
+DCW     places x (windows, planes)   what the windows see, read in place
+maps                          as in every nest
+DCW     windows x planes
+TRANS   planes x windows
+DST                           along memory
+
+Sums of what is stored (``strip_sums``) are taken before it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from ftm_backend.ir.linalg.function import FunctionResult, Operand, Statement
+from ftm_backend.ir.tile.builder import Index, TileBuilder
+from ftm_backend.ir.tile.kernel_tree import TileDecl
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.lowering.loop_nest.emit_loops import NestEmitter
+from ftm_backend.midend.lowering.loop_nest.line_buffer_sums import LineBufferSums, divide
+from ftm_backend.midend.lowering.loop_nest.reductions import ReductionForm
+from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import LineBufferPlan, plan_strips
+from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxis
+
+__all__ = ["lower", "lower_summed"]
+
+
+def lower(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the kernel's function body at the insertion point.
+
+    Raises:
+        ValueError: the kernel is no reduction over windows, or is cheaper as other nests are.
+    """
+    _build(kernel, [], b)
+
+
+def lower_summed(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the body of a kernel of strips whose last statements sum what it stores.
+
+    Raises:
+        ValueError: as of `lower`, or the sums do not go with the strips.
+    """
+    statements, sums = divide(kernel.statements)
+    _build(replace(kernel, statements=statements, domain=None), sums, b)
+
+
+def _build(kernel: Kernel, sums: Sequence[Statement], b: TileBuilder) -> None:
+    plan = plan_strips(kernel, together=bool(sums))
+    if plan is None:
+        raise ValueError(f"{kernel.name}: no strips serve its windows")
+    LineBufferWriter(kernel, plan, sums, b).build()
+
+
+class LineBufferWriter(NestEmitter):
+    """Builds one kernel at the insertion point."""
+
+    def __init__(self, kernel: Kernel, plan: LineBufferPlan, sums: Sequence[Statement], b: TileBuilder) -> None:
+        super().__init__(kernel, plan.tiles, b)
+        self.strips = plan
+        self.sums = LineBufferSums(self, kernel.statements[-1], sums)
+
+    def build(self) -> None:
+        """Builds everything."""
+        self.sums.prepare()
+        super().build()
+
+    def _nest(self, depth: int) -> None:
+        if depth != self.sums.levels:
+            super()._nest(depth)
+            return
+        self.sums.begin()
+        super()._nest(depth)
+        self.sums.end()
+
+    def load(self, operand: Operand, place: AxisPosition, rows: bool, columns: bool, tile: TileDecl | None = None) -> TileDecl:
+        """A strip of the operand at the current place, and out of it what the windows see, in ``tile`` or a new one."""
+        b, value, planes = self.b, operand.value, self.strips.planes
+        buffer, border = self.source(value)
+        tile = self.tile(value.dtype, rows, columns) if tile is None else tile
+        run: Index = 1
+        for axis in (*self.plan.rows, *self.strips.across):
+            if axis in place.steps:
+                run = b.add(run, b.mul(b.sub(self.count[axis], 1), place.steps[axis]))
+        step, most, pitch = place.steps.get(planes), self.strips.run(place), 1
+        if step is None:
+            strip = b.tile(value.dtype, 1, most)
+            b.load(buffer, self.address(place), strip, 0, [1, run], [1, 1], 1, border)
+        elif place.steps.keys() == {planes}:  # a number for each plane
+            strip = b.tile(value.dtype, 1, self.strips.width)
+            b.load(buffer, self.address(place), strip, 0, [1, self.count[planes]], [1, step], 1, border)
+        else:
+            pitch = self.strips.width
+            arrived, strip = b.tile(value.dtype, pitch, most), b.tile(value.dtype, most, pitch)
+            b.load(buffer, self.address(place), arrived, 0, [self.count[planes], run], [step, 1], 1, border)
+            b.transpose(arrived, 0, strip, 0)
+            self.sums.arrived[operand.value, place.const, frozenset(place.steps.items())] = arrived
+        inside = AxisPosition(0, {a: s * pitch for a, s in place.steps.items()} | ({planes: 1} if step is not None else {}))
+        b.copy_windows(strip, 0, *self.dims(inside, rows, columns), tile, 0)
+        return tile
+
+    def store(self, statement: Statement, result: FunctionResult, tile: TileDecl, form: ReductionForm) -> None:
+        """Stores a result's tile, whose columns are windows and planes, to all places in DDR that it goes to."""
+        b, planes, dtype = self.b, self.strips.planes, result.value.dtype
+        steps: dict[TileAxis, Index] = {}  # of the tile's memory
+        for group, step in ((self.strips.across, self.count[planes]), (self.plan.rows if form.rows else [], self.plan.column_count())):
+            for axis in reversed(group):
+                steps[axis] = step
+                step = b.mul(step, self.count[axis])
+        most = prod(self.plan.cut.get(a, a.extent) for a in steps)
+        for store in result.stores:
+            place = self.axes.place(statement, store.index)
+            walked = sorted(steps, key=lambda a: -place.steps.get(a, 0))  # as they lie in memory
+            spread, turned = b.tile(dtype, most, self.strips.width), b.tile(dtype, self.strips.width, most)
+            inside = [(self.count[a], steps[a]) for a in walked] + [(self.count[planes], 1)]
+            b.copy_windows(tile, 0, [n for n, _ in inside], [s for _, s in inside], len(walked), spread, 0)
+            b.transpose(spread, 0, turned, 0)
+            if self.sums.statements and statement is self.sums.last:
+                self.sums.add(turned)
+            dims = [(self.count[planes], place.steps[planes]), *self._dims(place, walked)]
+            buffer = b.buffer(store.symbol, dtype, store.elements)
+            b.store(turned, 0, buffer, self.address(place), [n for n, _ in dims], [s for _, s in dims], 1)

@@ -1,0 +1,210 @@
+"""Sums that a kernel of strips takes of what it makes, plane by plane, while a tile of that is on chip, turned to be stored.
+
+What is summed may also take what the strips were fetched from, as it arrived, and parameters of a plane.  A tile's rows are planes there,
+its columns lie as in memory: each row is added to one number, which is stored when all tiles of the planes have been there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.ir.tile.builder import Index
+from ftm_backend.ir.tile.kernel_tree import TileDecl
+from ftm_backend.midend.analysis.uniform_values import UniformValues
+from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
+from ftm_backend.midend.lowering.map_bodies import mapped
+from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import LineBufferPlan
+from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxis, index_nodes
+
+if TYPE_CHECKING:
+    from ftm_backend.midend.lowering.loop_nest.line_buffer import LineBufferWriter
+
+__all__ = ["KeptSum", "LineBufferSums", "divide", "kept_of", "sums_of"]
+
+
+def divide(statements: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """The statements of a kernel of strips, and those behind them that sum elements of the last one's result."""
+    for number in range(1, len(statements)):
+        if all(sums_of(statements[number - 1], s) for s in statements[number:]):
+            return list(statements[:number]), list(statements[number:])
+    return list(statements), []
+
+
+def sums_of(last: Statement, statement: Statement) -> bool:
+    """Whether ``statement`` walks the elements of what ``last`` makes as that does, and only sums."""
+    if last.is_reduction or not statement.is_reduction or statement.loops != last.loops or statement.gathers or statement.tensors:
+        return False
+    if len(last.results) != 1 or len(statement.results) != 1 or index_nodes(statement.results):
+        return False
+    (made,), (result,) = last.results, statement.results
+    if result.combine != "sum" or not starts_at_identity(result) or result.value.dtype != result.yields.dtype:
+        return False
+    read = [operand for operand in statement.operands if operand.value is made.value]
+    return bool(read) and all(operand.index == made.index for operand in read)
+
+
+@dataclass(frozen=True)
+class KeptSum:
+    """Loops of a sum that are not reduced, without those of the planes; the loops of the planes; and how many levels of the plan are
+    around all of a plane."""
+
+    loops: tuple[int, ...]
+    planes: tuple[int, ...]
+    levels: int
+
+
+def kept_of(plan: LineBufferPlan, last: Statement, statement: Statement) -> KeptSum | None:
+    """How a sum of each plane goes with the plan's tiles, whatever ``statement`` does with the planes; None if it does not."""
+    axes = plan.tiles.axes
+    every = range(len(last.loops))
+    walked = [_walked(plan, last, k) for k in every]
+    planes = tuple(k for k in every if walked[k] == {plan.planes})
+    if any(not found and last.loops[k] != 1 for k, found in enumerate(walked)) or prod(last.loops[k] for k in planes) != plan.planes.extent:
+        return None
+    loops = tuple(k for k in every if not statement.reduced[k] and k not in planes)
+    summed = {a for k in every if statement.reduced[k] and k not in planes for a in walked[k]}
+    kept = {a for k in (*loops, *planes) for a in walked[k]}
+    if summed & kept or not summed.issuperset(plan.across):
+        return None
+    outside = [level.axis in kept for level in plan.tiles.levels]
+    levels = sum(outside)
+    if not all(outside[:levels]) or plan.tiles.divided not in plan.tiles.levels[:levels]:
+        return None
+    fetched = {_key(o.value, axes.place(s, o.index)) for s in axes.kernel.statements for o in s.operands}
+    fetched.add(_key(last.results[0].value, axes.place(last, last.results[0].index)))
+    for operand in statement.operands:
+        place = axes.place(last, operand.index)
+        if operand.value.border is not None or operand.value.splat is not None or not _is_straight(plan, last, operand.index):
+            return None
+        if place.steps.keys() & summed and not (_is_strip(plan, place) and _key(operand.value, place) in fetched):
+            return None
+    return KeptSum(loops, planes, levels)
+
+
+def _key(value: Value, place: AxisPosition) -> object:
+    return value, place.const, frozenset(place.steps.items())
+
+
+def _walked(plan: LineBufferPlan, last: Statement, loop: int) -> set[TileAxis]:
+    """The axes that a loop of the last statement walks."""
+    axes = plan.tiles.axes
+    factors = axes.domain.coefficients(last, Affine.loop(loop, len(last.loops)))
+    return {axis for axis in axes.axes if any(factors.get(leaf) for leaf in axis.leaves)}
+
+
+def _is_straight(plan: LineBufferPlan, last: Statement, index: Affine) -> bool:
+    """Whether an access walks each axis with one step."""
+    axes = plan.tiles.axes
+    factors = axes.domain.coefficients(last, index)
+    return all(
+        factors.get(outer, 0) == factors.get(inner, 0) * inner.extent for axis in axes.axes for outer, inner in pairwise(axis.leaves)
+    )
+
+
+def _is_strip(plan: LineBufferPlan, place: AxisPosition) -> bool:
+    """Whether all of a plane's elements in a tile lie beside each other in memory."""
+    run = 1
+    for axis in sorted(plan.across, key=lambda a: place.steps.get(a, 0)):
+        if place.steps.get(axis) != run:
+            return False
+        run *= axis.extent
+    return plan.planes in place.steps
+
+
+class LineBufferSums:
+    """Writes the sums of one kernel."""
+
+    def __init__(self, nest: LineBufferWriter, last: Statement, statements: Sequence[Statement]) -> None:
+        self.nest, self.last, self.statements = nest, last, statements
+        kept = [kept_of(nest.strips, last, s) for s in statements]
+        if None in kept:
+            raise ValueError(f"{nest.kernel.name}: its sums do not go with its strips")
+        self.levels = next((each.levels for each in kept if each is not None), None)
+        self.arrived: dict[object, TileDecl] = {}
+        """Strips as they came from memory, by operand and address."""
+        self._uniforms = UniformValues(statements, nest.b)
+        self._totals: list[TileDecl] = []
+        self._parameters: dict[object, tuple[TileDecl, str]] = {}
+
+    def prepare(self) -> None:
+        """What depends on no tile."""
+        self._uniforms.compute()
+
+    def begin(self) -> None:
+        """Sets the sums of some planes to zero, and fetches their parameters."""
+        b, nest = self.nest.b, self.nest
+        planes, width = nest.strips.planes, nest.strips.width
+        self._totals, self._parameters = [], {}
+        for statement in self.statements:
+            dtype = statement.results[0].value.dtype
+            total = b.tile(dtype, width, 1)
+            zero = constant(0, dtype)
+            b.map(nest.count[planes], 1, [], [(total, 0, "full")], lambda _, zero=zero: [zero])  # type: ignore[misc]
+            self._totals.append(total)
+            for operand in statement.operands:
+                key, place = self._key(operand)
+                if operand.value is self.last.results[0].value or place.steps.keys() & set(nest.strips.across) or key in self._parameters:
+                    continue
+                step = place.steps.get(planes)
+                tile = b.tile(operand.value.dtype, width if step else 1, 1)
+                buffer, _ = nest.source(operand.value)
+                b.load(buffer, nest.address(place), tile, 0, [nest.count[planes] if step else 1, 1], [step or 1, 1], 1)
+                self._parameters[key] = tile, "col" if step else "one"
+
+    def add(self, made: TileDecl) -> None:
+        """Adds a tile of what has been made: a row for each plane, columns as they lie in memory."""
+        b, nest = self.nest.b, self.nest
+        columns: Index = 1
+        for axis in nest.strips.across:
+            columns = b.mul(columns, nest.count[axis])
+        inputs: list[tuple[TileDecl, int, str]] = []
+        number: dict[object, int] = {}
+
+        def known(tile: TileDecl, access: str) -> int:
+            if (tile, access) not in number:
+                number[tile, access] = len(inputs)
+                inputs.append((tile, 0, access))
+            return number[tile, access]
+
+        leaves: dict[object, int] = {}
+        for statement in self.statements:
+            for operand in statement.operands:
+                key, _ = self._key(operand)
+                if operand.value is self.last.results[0].value:
+                    leaves[key] = known(made, "full")
+                elif key in self._parameters:
+                    leaves[key] = known(*self._parameters[key])
+                else:
+                    leaves[key] = known(self.arrived[key], "full")
+        uniform = {key: known(tile, "one") for key, (_, tile) in self._uniforms.tiles.items()}
+
+        def body(arguments: Sequence[Node]) -> list[Node]:
+            def leaf(node: Node) -> Node | None:
+                if id(node) in uniform:
+                    return arguments[uniform[id(node)]]
+                return arguments[leaves[self._key(node.payload)[0]]] if node.op == "in" else None
+
+            return mapped(b, [statement.results[0].yields for statement in self.statements], leaf)
+
+        b.map(nest.count[nest.strips.planes], columns, inputs, [(total, 0, "rsum.acc") for total in self._totals], body)
+
+    def end(self) -> None:
+        """Stores the sums."""
+        b, nest = self.nest.b, self.nest
+        planes = nest.strips.planes
+        for statement, total in zip(self.statements, self._totals, strict=True):
+            (result,) = statement.results
+            for store in result.stores:
+                place = nest.axes.place(self.last, store.index)
+                buffer = b.buffer(store.symbol, result.value.dtype, store.elements)
+                b.store(total, 0, buffer, nest.address(place), [nest.count[planes], 1], [place.steps[planes], 1], 1)
+
+    def _key(self, operand: Operand) -> tuple[object, AxisPosition]:
+        return self.nest.key(self.last, operand)

@@ -1,0 +1,131 @@
+"""Lowers copies into another order whose rows are columns of what they read: a permutation, an interleaving.
+
+Element by element, DMA moves a granule for each.  Instead, a tile is fetched along what lies together in the source, turned
+by ``TRANS``, and stored along what lies together in the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import Operand, Statement
+from ftm_backend.ir.tile.builder import Index, TileBuilder
+from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places
+from ftm_backend.midend.lowering.rows.gather_scatter import largest
+from ftm_backend.midend.schedule.gemm.contraction import merge_loops
+from ftm_backend.midend.schedule.gemm.tiling import TileCut
+from ftm_backend.symbolic import at_hand, is_integer
+from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+
+__all__ = ["lower", "match_turn"]
+
+_PART_OF_AM = 6
+"""A tile takes at most this part of AM: there are two, each a ring of two."""
+
+_ROWS = 256
+"""Rows of a tile that leave enough columns for DMA's runs."""
+
+_LAUNCHES = 16
+"""Launches of a transfer that a copy element by element must take for turning to pay."""
+
+
+class TransposeWriter(NamedTuple):
+    """A copy over merged axes: ``down`` lie together in the result, ``along`` in the source, ``others`` are walked."""
+
+    source: Operand
+    extents: tuple[int, ...]
+    others: tuple[int, ...]
+    down: tuple[int, ...]
+    along: tuple[int, ...]
+    accesses: tuple[Affine, ...]
+    """Of the source, then of the places that it is stored at."""
+
+
+def match_turn(statement: Statement, machine: MachineParameters, targets: Sequence[Affine]) -> TransposeWriter | None:
+    """``statement`` as a copy that is worth turning on chip; None if it is another operation, or lies well as it is.
+
+    targets: where its elements are stored; the first place decides.
+    """
+    if not machine.dma_overlaps or not targets or statement.gathers or statement.tensors or len(statement.operands) != 1:
+        return None
+    if at_hand(statement.volume) * machine.dma_element_cycles < _LAUNCHES * machine.dma_latency:
+        return None
+    if statement.moved() is None or not all(is_integer(n) and n > 0 for n in statement.loops):
+        return None
+    (source,), result = statement.operands, targets[0]
+    wanted = (source.index, *targets)
+    if not all(is_integer(c) for index in wanted for c in index.coeffs):
+        return None
+    loops = [k for k, extent in enumerate(statement.loops) if extent != 1]
+    loops.sort(key=lambda k: abs(result.coeffs[k]), reverse=True)
+    extents, groups, accesses = merge_loops(statement.loops, {"all": loops}, wanted)
+    read, written = accesses[0].coeffs, accesses[1].coeffs
+    axes = groups["all"]
+    down = next((k for k in axes if written[k] == 1), None)
+    along = next((k for k in axes if read[k] == 1), None)
+    if down is None or along is None or down == along or abs(read[down]) <= 1:
+        return None
+    columns = _together(along, [k for k in axes if k != down], extents, read)
+    rows = _together(down, [k for k in axes if k not in columns], extents, written)
+    others = tuple(k for k in axes if k not in (*rows, *columns))
+    return TransposeWriter(source, extents, others, rows, columns, accesses)
+
+
+def _together(axis: int, candidates: Sequence[int], extents: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """``axis`` and those that continue it in memory, outermost first."""
+    found, length = [axis], extents[axis]
+    while True:
+        following = [k for k in candidates if k not in found and strides[k] == length]
+        if not following:
+            return tuple(found)
+        found.insert(0, following[0])
+        length *= extents[following[0]]
+
+
+def lower(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the kernel's function body at the insertion point.
+
+    Raises:
+        ValueError: the kernel is no copy to be turned.
+    """
+    (statement,) = kernel.statements
+    stores = statement.results[0].stores
+    turn = match_turn(statement, kernel.machine, [store.index for store in stores])
+    if turn is None:
+        raise ValueError(f"{statement.op} over {statement.loops} is no copy to be turned")
+    _, *targets = turn.accesses
+    dtype = turn.source.value.dtype
+    rows, columns = _cuts(turn, dtype, kernel)
+    blocks = BlockTransfers(b, turn.extents)
+    arrived = b.tile(dtype, rows.elements, columns.elements)
+    turned = b.tile(dtype, columns.elements, rows.elements)
+    walked = prod(turn.extents[k] for k in turn.others)
+    with b.for_(*core_share(b, kernel, walked * rows.blocks * columns.blocks)) as number:
+        places = _places(blocks, turn, rows, columns, number)
+        blocks.load(turn.source.value, turn.accesses[0], arrived, 0, places, turn.down, turn.along)
+        b.transpose(arrived, 0, turned, 0)
+        for store, target in zip(stores, targets, strict=True):
+            blocks.store(turned, 0, dtype, store, target, places, turn.along, turn.down)
+
+
+def _places(blocks: BlockTransfers, turn: TransposeWriter, rows: TileCut, columns: TileCut, number: Index) -> Places:
+    b = blocks.b
+    column, number = b.rem(number, columns.blocks), b.div(number, columns.blocks)
+    row, number = b.rem(number, rows.blocks), b.div(number, rows.blocks)
+    return blocks.steps(turn.others, number) | blocks.place(turn.down, rows, row) | blocks.place(turn.along, columns, column)
+
+
+def _cuts(turn: TransposeWriter, dtype: str, kernel: Kernel) -> tuple[TileCut, TileCut]:
+    """Tiles that fill their part of AM, or less where cores would have nothing to do."""
+    item = ELEMENT_BYTES[dtype]
+    room = kernel.machine.am_bytes // _PART_OF_AM // item
+    down, along, others = ([turn.extents[k] for k in group] for group in (turn.down, turn.along, turn.others))
+    tiles = 1 if kernel.one_core else 2 * kernel.machine.cores
+    share = -(-prod(down) * prod(along) * prod(others) // tiles)
+    rows = largest(down, min(_ROWS, room))
+    run = kernel.machine.dma_granule // item
+    return rows, largest(along, max(min(room, share) // rows.elements, min(run, room // rows.elements)))

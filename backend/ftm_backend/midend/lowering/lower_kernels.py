@@ -1,0 +1,91 @@
+"""Pass ``lower-kernels``: each function becomes one of tiles, DMA and maps; ``main`` calls them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ftm_backend.ir.tile import kernel_tree
+from ftm_backend.ir.tile.builder import Index, TileBuilder
+from ftm_backend.ir.tile.program import TileProgram
+from ftm_backend.midend.kernel_ir.kernel import Kernel, runs
+from ftm_backend.midend.kernel_ir.program import KernelProgram
+from ftm_backend.midend.lowering.registry import LOWERINGS
+from ftm_backend.midend.transforms.memory.outline_kernels import KernelCall, OutlinedFunction
+from ftm_backend.pass_manager import FunctionError
+from ftm_backend.target.presets import MachineParameters
+
+__all__ = ["lower_kernels"]
+
+
+def lower_kernels(program: KernelProgram, machine: MachineParameters) -> TileProgram:
+    """The tile level of a planned program."""
+    made = TileProgram(
+        machine.name, inputs=program.inputs, scalars=program.scalars, outputs=program.outputs, consts=program.consts, arena=program.arena
+    )
+    made.known = program.known
+    for function in program.functions:
+        written = None if made.known is None else made.known.get(function.key)
+        if written is None:
+            made.functions.append(_lower(function))
+            made.keys[function.name] = function.key
+        else:
+            made.functions.append(replace(written, name=function.name))
+        if not function.kernel.faults:
+            made.in_bounds.add(function.name)
+    b = TileBuilder("main")
+    for first, end in runs(program.kernels):
+        kernels, calls, repeat = program.kernels[first:end], program.calls[first:end], program.kernels[first].repeat
+        if repeat is None:
+            _call(kernels, calls, b, 0)
+            continue
+        if kernels[0].barrier and all(kernel.one_core for kernel in kernels):
+            b.barrier()
+            kernels[0].barrier = False
+        with b.for_(0, repeat.trips) as iteration:
+            _call(kernels, calls, b, iteration)
+    made.functions.append(b.kernel)
+    return made
+
+
+def _lower(function: OutlinedFunction) -> kernel_tree.TileKernel:
+    """The tile level of one function.
+
+    Raises:
+        FunctionError: its kernel cannot be lowered, for whatever reason.
+    """
+    arguments = function.arguments
+    b = TileBuilder(
+        function.name,
+        {symbol: (f"x{number}", start) for symbol, (number, start) in arguments.buffers.items()},
+        {symbol: f"a{number}" for symbol, number in arguments.scalars.items()},
+    )
+    b.kernel.parameters, b.kernel.scalars = function.parameters, function.scalars
+    try:
+        LOWERINGS[function.kernel.kind].lower(function.kernel, b)
+    except Exception as error:
+        raise FunctionError(function.name, f"{type(error).__name__}: {error}") from error
+    return b.kernel
+
+
+def _call(kernels: list[Kernel], calls: list[KernelCall], b: TileBuilder, iteration: Index) -> None:
+    """Calls kernels in order; those of one core that follow each other share one test."""
+
+    def call(number: int) -> None:
+        places = [(symbol, b.add(at, b.mul(iteration, step)) if step else at) for symbol, at, step in calls[number].buffers]
+        b.call(calls[number].function.name, [*places, *calls[number].scalars])
+
+    position = 0
+    while position < len(kernels):
+        kernel = kernels[position]
+        if kernel.barrier:
+            b.barrier()
+        last = position + 1
+        if not kernel.one_core:
+            call(position)
+        else:
+            while last < len(kernels) and kernels[last].one_core and not kernels[last].barrier:
+                last += 1
+            with b.if_(b.compare("eq", b.core_id(), 0)):
+                for number in range(position, last):
+                    call(number)
+        position = last

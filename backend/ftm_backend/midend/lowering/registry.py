@@ -1,0 +1,54 @@
+"""Which function lowers which kind of kernel: the one place to add a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ftm_backend.ir.tile.builder import TileBuilder
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.lowering.attention import backward as attention_backward
+from ftm_backend.midend.lowering.attention import forward as attention
+from ftm_backend.midend.lowering.gemm import col2im, conv_backward
+from ftm_backend.midend.lowering.gemm import lower as contraction
+from ftm_backend.midend.lowering.loop_nest import line_buffer, transpose
+from ftm_backend.midend.lowering.loop_nest import lower as nest
+from ftm_backend.midend.lowering.rows import gather_scatter as rows
+from ftm_backend.midend.lowering.rows import scan
+from ftm_backend.midend.lowering.sort import lower as sort
+
+
+def no_workspace(kernel: Kernel) -> list[tuple[str, int]]:
+    """For kernels that need no DDR buffers of their own."""
+    del kernel
+    return []
+
+
+@dataclass(frozen=True)
+class KernelLowering:
+    """``lower(kernel, builder)`` builds the body of the kernel's function at the insertion point.
+
+    ``workspace(kernel)`` lists the (dtype, elements) of DDR buffers that it needs besides its operands; their
+    symbols come back as ``kernel.workspaces``.
+    """
+
+    lower: Callable[[Kernel, TileBuilder], None]
+    workspace: Callable[[Kernel], list[tuple[str, int]]] = no_workspace
+
+
+LOWERINGS: dict[str, KernelLowering] = {
+    "fold": KernelLowering(col2im.lower),
+    "nest": KernelLowering(nest.lower, nest.workspace),
+    "contraction": KernelLowering(contraction.lower),
+    "computed": KernelLowering(contraction.lower_computed),
+    "summed": KernelLowering(contraction.lower_summed),
+    "gradients": KernelLowering(conv_backward.lower),
+    "attention": KernelLowering(attention.lower),
+    "attention-backward": KernelLowering(attention_backward.lower, attention_backward.workspace),
+    "rows": KernelLowering(rows.lower),
+    "scan": KernelLowering(scan.lower),
+    "sort": KernelLowering(sort.lower, sort.workspace),
+    "strips": KernelLowering(line_buffer.lower),
+    "summed-strips": KernelLowering(line_buffer.lower_summed),
+    "turn": KernelLowering(transpose.lower),
+}

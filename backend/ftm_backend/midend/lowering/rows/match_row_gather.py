@@ -1,0 +1,121 @@
+"""Recognises gathers that read whole rows: ``table[ids[i], j]`` with ``j`` running along contiguous elements.
+
+The flat element that is read is a sum; terms that depend on data are constant along the *column* loops, along
+which the rest walks consecutive elements.  What remains is the address of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value, walk
+from ftm_backend.midend.lowering.gemm.block_transfers import nodes_above
+from ftm_backend.symbolic import at_hand, seen_equal
+
+__all__ = ["RowGather", "match_gather"]
+
+SHORTEST_ROW = 8
+"""Elements below which the DMA engine gains nothing over gathering element by element in a map."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowGather:
+    """An elementwise statement whose one gather reads rows.
+
+    Row ``r`` starts at element ``base + row_stride * identity(r)`` of ``table``; ``identity`` is a node over
+    the row loops.  Inside a row, ``columns`` walks consecutive elements.
+    """
+
+    statement: Statement
+    gather: Node
+    table: Value
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    identity: Node
+    row_stride: int
+    base: int
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """Tensors that the body reads beside the table and the row numbers."""
+        return tuple(n.payload for n in _body(self.statement, self.gather) if n.op == "in")
+
+    @property
+    def positions(self) -> tuple[Affine, ...]:
+        """Index functions in the body and in the row numbers."""
+        inside = [*_body(self.statement, self.gather), *walk([self.identity])]
+        return tuple(dict.fromkeys(n.payload for n in inside if n.op == "index"))
+
+
+def _body(statement: Statement, gather: Node) -> list[Node]:
+    """Nodes of the bodies, without what computes the place of the gather."""
+    return nodes_above([result.yields for result in statement.results], {id(gather)})
+
+
+def _terms(node: Node) -> list[Node]:
+    if node.op == "arith.addi":
+        return [term for operand in node.operands for term in _terms(operand)]
+    return [node]
+
+
+def _depends(nodes: Sequence[Node], loop: int) -> bool:
+    """Whether any of ``nodes`` changes along ``loop``."""
+    for node in walk(nodes):
+        index = node.payload.index if node.op == "in" else node.payload if node.op == "index" else None
+        if index is not None and index.coeffs[loop]:
+            return True
+    return False
+
+
+def match_gather(statement: Statement) -> RowGather | None:
+    """``statement`` as a gather of rows, or None."""
+    if statement.is_reduction or len(statement.gathers) != 1 or 0 in statement.loops:
+        return None
+    gathers = [n for n in walk(r.yields for r in statement.results) if n.op == "gather"]
+    if len(gathers) != 1:
+        return None
+    (gather,) = gathers
+    rank = len(statement.loops)
+    place, data = Affine.constant(0, rank), []
+    for term in _terms(gather.operands[0]):
+        if term.op == "index":
+            place = place + term.payload
+        elif term.op == "constant":
+            place = place.shifted(term.payload)
+        else:
+            data.append(term)
+    if not data:
+        return None
+    loops = [k for k, extent in enumerate(statement.loops) if not seen_equal(extent, 1)]
+    columns: list[int] = []
+    length = 1
+    # In the order of the sizes at hand: a loop of one may lie anywhere, and a column is as far apart as those before it are long.
+    for loop in sorted(loops, key=lambda k: at_hand(place.coeffs[k])):
+        if seen_equal(place.coeffs[loop], length) and not _depends(data, loop):
+            columns.insert(0, loop)
+            length *= statement.loops[loop]
+    if length < SHORTEST_ROW:
+        return None
+    rows = [k for k in loops if k not in columns]
+    index = statement.results[0].index
+    rows.sort(key=lambda k: abs(index.coeffs[k]), reverse=True)
+    rest = Affine(0, tuple(0 if k in columns else c for k, c in enumerate(place.coeffs)))
+    identity, stride = _row_number(data, rest)
+    return RowGather(statement, gather, gather.payload, tuple(rows), tuple(columns), identity, stride, place.const)
+
+
+def _row_number(data: list[Node], rest: Affine) -> tuple[Node, int]:
+    """The part of the address that is computed, and what it is multiplied by."""
+    if len(data) == 1 and rest.is_constant:
+        node = data[0]
+        if node.op == "arith.muli" and node.operands[1].op == "constant":
+            return node.operands[0], node.operands[1].payload
+        return node, 1
+    total = data[0]
+    for term in data[1:]:
+        total = Node("arith.addi", "i64", (total, term), {})
+    if not rest.is_constant:
+        total = Node("arith.addi", "i64", (total, Node("index", "i64", payload=rest)), {})
+    return total, 1

@@ -1,0 +1,123 @@
+"""Lowers ``ftm.scan``: running combinations over tensors of any length, tile after tile with a carry.
+
+The result lies as O x N x I, row-major, and the scan goes along N.  Where I is wide, tiles are N x I and the scan goes
+down their columns, all of which are contiguous in memory; else tiles are (O, I) x N and it goes along their rows.  Cores
+share what is independent, never the length of a scan.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from ftm_backend.dtypes import FLOATS
+from ftm_backend.ir.linalg.function import Node, Statement
+from ftm_backend.ir.linalg.scalar_nodes import constant, identity
+from ftm_backend.ir.tile.builder import TileBuilder
+from ftm_backend.ir.tile.index_arithmetic import Index
+from ftm_backend.ir.tile.kernel_tree import TileDecl
+from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places
+from ftm_backend.midend.lowering.rows.gather_scatter import largest
+from ftm_backend.symbolic import ceildiv
+from ftm_backend.target.presets import ELEMENT_BYTES
+
+ONE_CORE_ELEMENTS = 20_000
+"""Elements below which a scan runs on one core."""
+
+_DOWN_FROM = 8
+"""Contiguous columns from which scanning down them beats gathering rows along the scan."""
+
+_PART_OF_AM = 4
+"""A tile takes at most this part of AM: there may be two, each a ring of two."""
+
+_TOGETHER = 4
+"""Rows or columns that should be scanned side by side."""
+
+_IDENTITY = {"add": 0.0, "mul": 1.0, "lse": -inf}
+
+
+def one_core(statement: Statement) -> bool:
+    """Whether sharing the scan among cores does not pay, or there is nothing to share."""
+    outer, length, inner = statement.loops
+    return outer * inner == 1 or outer * length * inner < ONE_CORE_ELEMENTS
+
+
+def lower(kernel: Kernel, b: TileBuilder) -> None:
+    """Builds the kernel's function body at the insertion point."""
+    (statement,) = kernel.statements
+    if statement.volume:
+        _Scan(kernel, statement, b).build()
+
+
+class _Scan:
+    """Axes 0 = O, 1 = N, 2 = I."""
+
+    def __init__(self, kernel: Kernel, statement: Statement, b: TileBuilder) -> None:
+        self.kernel, self.statement, self.b = kernel, statement, b
+        self.source, self.result = statement.operands[0], statement.results[0]
+        self.kind, self.dtype = statement.attributes["kind"], statement.results[0].value.dtype
+        self.carried = "f64" if self.dtype in FLOATS else "i64"
+        self.blocks = BlockTransfers(b, statement.loops)
+        self.room = kernel.machine.am_bytes // _PART_OF_AM // ELEMENT_BYTES[self.carried]
+
+    def build(self) -> None:
+        """The whole kernel."""
+        if self.statement.loops[2] >= _DOWN_FROM:
+            self._down()
+        else:
+            self._along()
+
+    def _along(self) -> None:
+        outer, length, inner = self.statement.loops
+        share = ceildiv(outer * inner, 1 if self.kernel.one_core else self.kernel.machine.cores)
+        columns = largest((length,), self.room // min(_TOGETHER, share))
+        rows = largest((outer, inner), min(share, self.room // columns.elements))
+        tiles = self._tiles(rows.elements, columns.elements, (rows.elements, 1))
+        with self.b.for_(*core_share(self.b, self.kernel, rows.blocks)) as block:
+            places = self.blocks.place((0, 2), rows, block)
+            self._run(tiles, places, (self.blocks.count((0, 2), places), 1), columns, (0, 2), (1,))
+
+    def _down(self) -> None:
+        outer, length, inner = self.statement.loops
+        cores = 1 if self.kernel.one_core else self.kernel.machine.cores
+        share = max(_DOWN_FROM, ceildiv(inner, ceildiv(cores, outer)))
+        columns = largest((inner,), min(share, self.room // min(_TOGETHER, length)))
+        rows = largest((length,), self.room // columns.elements)
+        tiles = self._tiles(rows.elements, columns.elements, (1, columns.elements))
+        with self.b.for_(*core_share(self.b, self.kernel, outer * columns.blocks)) as number:
+            places = self.blocks.steps((0,), self.b.div(number, columns.blocks))
+            places |= self.blocks.place((2,), columns, self.b.rem(number, columns.blocks))
+            self._run(tiles, places, (1, self.blocks.count((2,), places)), rows, (1,), (2,))
+
+    def _tiles(self, rows: int, columns: int, carry: tuple[int, int]) -> tuple[TileDecl, TileDecl, TileDecl]:
+        """What is scanned, the carry, and the result, which has a tile of its own where loads go on meanwhile."""
+        x = self.b.tile(self.dtype, rows, columns)
+        y = self.b.tile(self.dtype, rows, columns) if self.kernel.machine.dma_overlaps else x
+        return x, self.b.tile(self.carried, *carry), y
+
+    def _run(
+        self,
+        tiles: tuple[TileDecl, TileDecl, TileDecl],
+        places: Places,
+        carried: tuple[Index, Index],
+        steps: Any,
+        rows: tuple[int, ...],
+        columns: tuple[int, ...],
+    ) -> None:
+        """One carry from the start of the scan to its end, ``steps`` at a time."""
+        b, blocks = self.b, self.blocks
+        x, carry, y = tiles
+        b.map(*carried, [], [(carry, 0, "full")], lambda _: [self._identity()])
+        with b.for_(0, steps.blocks) as step:
+            inside = places | blocks.place((1,), steps, step)
+            blocks.load(self.source.value, self.source.index, x, 0, inside, rows, columns)
+            b.scan(self.kind, x, 0, carry, 0, y, 0, down=rows == (1,))
+            for store in self.result.stores:
+                blocks.store(y, 0, self.dtype, store, store.index, inside, rows, columns)
+
+    def _identity(self) -> Node:
+        if self.kind in ("min", "max"):
+            return constant(identity(self.kind, self.carried), self.carried)
+        number = _IDENTITY[self.kind]
+        return constant(number if self.carried == "f64" else int(number), self.carried)

@@ -1,0 +1,62 @@
+"""One pass of a sort that is too long for scratchpad: pairs of sorted runs become one run each.
+
+A pass makes its result in *blocks*.  What a block takes from each of its two runs follows from a binary search in
+them (``sort_split``), so every block can be made by any core at any time, and no tile grows with the row.
+"""
+
+from __future__ import annotations
+
+from ftm_backend.ir.tile.builder import TileBuilder
+from ftm_backend.ir.tile.operands import BufferAddress
+from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
+from ftm_backend.midend.lowering.sort.merge_path import MergeSplit, split_runs
+from ftm_backend.symbolic import ceildiv
+
+__all__ = ["merge_runs"]
+
+_BLOCKS_OF_CHUNK = 4
+"""Blocks that make a chunk: three tiles of a block must fit where one of a chunk does."""
+
+
+def merge_runs(
+    b: TileBuilder,
+    kernel: Kernel,
+    run: int,
+    shape: tuple[int, int, int],
+    source: BufferAddress,
+    target: BufferAddress,
+    ends: BufferAddress,
+    chunk: int,
+) -> None:
+    """Merges runs of ``run`` elements, of which a row's last ones may be shorter, into ``target``.
+
+    Args:
+        shape: rows, their length, and how many elements of each go to ``target``.
+        source, target: rows of runs, dense.
+        ends: room for two numbers of each core.
+        chunk: what was sorted at once; the blocks' size derives from it.
+    """
+    rows, length, kept = shape
+    block = chunk // _BLOCKS_OF_CHUNK
+    a, other, merged = (b.tile("i64", 1, block) for _ in range(3))
+    low, high = b.tile("i64", 1, 2), b.tile("i64", 1, 2)
+    blocks = ceildiv(kept, block)
+    core, _ = kernel.core(b)
+    with b.for_(*core_share(b, kernel, rows * blocks)) as number:
+        row = b.div(number, blocks)
+        at = b.mul(b.rem(number, blocks), block)
+        pair = b.mul(b.div(at, 2 * run), 2 * run)
+        mine = b.min(run, b.sub(length, pair))
+        others = b.min(run, b.sub(b.sub(length, pair), mine))
+        count = b.min(block, b.sub(kept, at))
+        first = b.sub(at, pair)
+        first_run = b.add(b.mul(row, length), pair)
+        second_run = b.add(first_run, mine)
+        split_runs(b, MergeSplit(source, rows * length, first_run, mine, second_run, others, first, count, run), low, high)
+        b.store(low, 0, ends, b.mul(core, 2), [1, 2], [2, 1], 1)
+        begin, end = (b.load_index(ends, b.add(b.mul(core, 2), k)) for k in (0, 1))
+        taken = b.sub(end, begin)
+        b.load(source, b.add(first_run, begin), a, 0, [1, taken], [1, 1], 1)
+        b.load(source, b.add(second_run, b.sub(first, begin)), other, 0, [1, b.sub(count, taken)], [1, 1], 1)
+        b.merge(a, 0, other, 0, merged, 0)
+        b.store(merged, 0, target, b.add(b.mul(row, kept), at), [1, count], [kept, 1], 1)

@@ -1,0 +1,1 @@
+"""Schedules of attention, forward and backward."""

@@ -1,0 +1,207 @@
+"""Sizes of attention's blocks, by the machine's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from ftm_backend.ir.linalg.function import Node, walk
+from ftm_backend.midend.schedule.attention.match_forward import AttentionPattern
+from ftm_backend.target import cost_rules
+from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+
+__all__ = ["EXPONENTIAL", "STARTED", "AttentionTiling", "attention_plan", "nodes_in"]
+
+_MOST_PARTS = 8
+"""Blocks of queries that a unit has at most."""
+
+EXPONENTIAL = {"f32": 26, "f64": 32}
+"""Operations of a multiply-add pipe for each score: the exponential of a difference, the sum."""
+
+STARTED = {"f32": 330, "f64": 400}
+"""Cycles of a step in which its maps wait for their first vectors: two of them for exponentials."""
+
+_ROOM = 0.95
+"""The part of AM that is planned for; rows of numbers and roundings take some more."""
+
+
+@dataclass(frozen=True)
+class AttentionTiling:
+    """``m`` and ``n``: sizes of the blocks of scores, which are held as n x m.  parts: blocks of queries of a unit.
+    space: where K and V wait to be broadcast from.  units: of all cores.  cycles: what it should cost the busiest core."""
+
+    m: int
+    n: int
+    parts: int
+    space: str
+    units: int
+    cycles: float
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What a plan depends on, so that equal attentions are planned once.
+
+    extents: of all axes.  kind, dtype: of the accumulator and of keys and values; plain: these are elements as they lie in memory.
+    wide: of what is read for each score, the dtype and whether it lies along n.  rounded: weights are of another type
+    than the accumulator.  operations: on each score.
+    """
+
+    extents: tuple[int, ...]
+    kind: str
+    dtype: str
+    plain: bool
+    wide: tuple[tuple[str, bool], ...]
+    rounded: bool
+    operations: int
+
+
+def attention_plan(form: AttentionPattern, machine: MachineParameters) -> AttentionTiling | None:
+    """The cheapest plan; None if no blocks fit on chip."""
+    _, m, n, _, _ = form.axes
+    nodes = walk([form.score, form.weight])
+    reads = [(x.payload.value.dtype, x.payload.index.coeffs) for x in nodes if x.op == "in"]
+    facts = _Facts(
+        form.extents,
+        form.accumulator,
+        form.k.dtype,
+        form.k.op == form.v.op == "in",
+        tuple((dtype, steps[n] == 1) for dtype, steps in reads if steps[n] and steps[m]),
+        form.weight.dtype != form.accumulator,
+        EXPONENTIAL[form.accumulator] + sum(x.op.startswith(("arith.", "math.")) for x in nodes),
+    )
+    return _cheapest(facts, machine)
+
+
+@lru_cache(maxsize=256)
+def _cheapest(facts: _Facts, machine: MachineParameters) -> AttentionTiling | None:
+    found = [_cost(facts, machine, *sizes) for sizes in _sizes(facts, machine)]
+    return min((p for p in found if p is not None), key=lambda p: p.cycles, default=None)
+
+
+def _sizes(facts: _Facts, machine: MachineParameters) -> Iterator[tuple[int, int, int]]:
+    rows, columns = facts.extents[-4:-2]
+    widths, height = machine.mm_widths(facts.kind), machine.mm_rows
+    blocks = [cost_rules.pieces(columns, count) for count in (1, 2, 3, 4)]
+    blocks += [min(columns, heights * height) for heights in (4, 8, 12, 16, 24, 32)]
+    for n_size in dict.fromkeys(blocks):
+        for m_size in dict.fromkeys((*(min(rows, width) for width in widths), *(cost_rules.pieces(rows, count) for count in (1, 2, 3)))):
+            if m_size <= 2 * widths[0]:
+                yield from ((m_size, n_size, parts) for parts in range(1, min(_MOST_PARTS, cost_rules.pieces(rows, m_size)) + 1))
+
+
+def _cost(facts: _Facts, machine: MachineParameters, m: int, n: int, parts: int) -> AttentionTiling | None:
+    *batch, rows, columns, d, v = facts.extents
+    kind, size, moved = facts.kind, ELEMENT_BYTES[facts.kind], ELEMENT_BYTES[facts.dtype]
+    factors = 2 * n * (d + v) * moved
+    space = "sm" if facts.plain and factors <= machine.sm_bytes else "am"
+    held = n * m * (2 * size + sum(3 * ELEMENT_BYTES[dtype] for dtype, _ in facts.wide)) - n * m * size * (not facts.rounded)
+    held += m * size * (2 * parts * d + d + parts * v + 2 * v) + (0 if space == "sm" else factors + (0 if facts.plain else factors // 2))
+    if held > _ROOM * machine.am_bytes:
+        return None
+    lanes = machine.lanes(kind)
+
+    def step(m: int, n: int) -> float:
+        """One block of keys for one of queries."""
+        vectors = cost_rules.pieces(m, lanes)
+        found = cost_rules.outer_cycles(machine, kind, n, m, d) + cost_rules.outer_cycles(machine, kind, v, m, n)
+        found += 1.5 * v * vectors * (columns > n) + STARTED[kind]  # two vectors are loaded and one is stored through two ports
+        found += sum(cost_rules.transpose_cycles(machine, dtype, n, m) for dtype, along in facts.wide if along)
+        return float(found + n * vectors * (1 + facts.operations / machine.fma_units))
+
+    def over(extent: int, size: int, cost: Callable[[int], float]) -> float:
+        return extent // size * cost(size) + (cost(extent % size) if extent % size else 0.0)
+
+    blocks, key_blocks = cost_rules.pieces(rows, m), cost_rules.pieces(columns, n)
+    entry_units = cost_rules.pieces(blocks, parts)
+    units = prod(batch) * entry_units
+    most = cost_rules.pieces(units, machine.cores)
+
+    def queries(m: int) -> float:
+        """A block of queries, with all keys."""
+        return over(columns, n, lambda n: step(m, n)) + cost_rules.transpose_cycles(machine, kind, d + v, m)
+
+    def each(entry: float, unit: float) -> float:
+        """Of a unit, on average over the busiest core's: the last one of a batch entry may be smaller."""
+        return (most // entry_units * entry + most % entry_units * unit) / most
+
+    computing = each(over(rows, m, queries), min(parts, blocks) * queries(m)) / key_blocks
+    own = each(rows, min(parts * m, rows))
+    moves = _Moves(
+        cost_rules.bytes_per_cycle(machine, min(units, machine.cores)),
+        keys=columns / key_blocks * d * moved,
+        values=columns / key_blocks * v * moved,
+        queries=own * d * size,
+        results=own * v * size,
+        beside=own * columns / key_blocks * sum(ELEMENT_BYTES[dtype] for dtype, _ in facts.wide),
+        parts=min(parts, blocks),
+    )
+    if key_blocks > 1:
+        cycles = moves.walk(computing, key_blocks, most)
+    else:
+        cycles = moves.keep(computing, most, cost_rules.pieces(most, entry_units))
+    return AttentionTiling(m, n, parts, space, units, cycles)
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """What a unit moves, in bytes: of each block of keys and values, of its queries, of its results, and beside the scores of a block.
+
+    rate: bytes of a core in a cycle.  parts: of its queries.
+    """
+
+    rate: float
+    keys: float
+    values: float
+    queries: float
+    results: float
+    beside: float
+    parts: int
+
+    def walk(self, computing: float, blocks: int, units: int) -> float:
+        """Cycles where units walk several blocks of keys: while all parts meet one, the next one arrives; with the first of a unit the
+        queries of the next one, and what is left to store of the one before; with its last one its results are stored.
+
+        computing: cycles of all parts for one block.
+        """
+        block, last = self.keys + self.values + self.beside, self.results / self.parts
+        begins, goes_on = self._step(computing, block + self.queries + last), self._step(computing, block)
+        ends = self._step(computing, block + self.results - last)
+        most = units * (begins + (blocks - 2) * goes_on + ends)
+        over = begins - self._step(computing, block + last) + ends - self._step(computing, self.results - last)
+        return most - over + self._edges(computing, block + self.queries)
+
+    def keep(self, computing: float, units: int, entries: int) -> float:
+        """Cycles where one block has all keys: they arrive with the first unit of each of so many entries.
+
+        computing: cycles of a unit.
+        """
+        apart = self.queries + self.beside
+        new = (entries - 1) / max(units - 1, 1)  # of the units that come next
+
+        def step(stored: float) -> float:
+            both = (self._step(computing, apart + stored), self._step(computing, apart + self.keys + self.values + stored))
+            return (1 - new) * both[0] + new * both[1]
+
+        last = self._step(computing, self.results)
+        total = computing if units == 1 else step(0.0) + (units - 2) * step(self.results) + last
+        return total + self._edges(computing, 0.0 if units == 1 else apart)
+
+    def _step(self, computing: float, moved: float) -> float:
+        return max(computing, moved / self.rate)
+
+    def _edges(self, computing: float, beside: float) -> float:
+        """What nothing hides: the first queries and keys; the last results.
+
+        The first values and the other parts' queries arrive beside the first block, with what comes next anyway.
+        """
+        first, rest = self.queries / self.parts, self.queries * (self.parts - 1) / self.parts
+        late = self._step(computing, self.values + rest + beside) - self._step(computing, beside)
+        return (first + self.keys + self.results / self.parts) / self.rate + late
+
+
+def nodes_in(node: Node) -> list[Node]:
+    """The tensors' elements that a node is computed from."""
+    return [x for x in walk([node]) if x.op == "in"]

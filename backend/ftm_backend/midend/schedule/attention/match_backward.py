@@ -1,0 +1,251 @@
+"""The gradients of attention as one computation.
+
+With ``P = softmax_n(score(S))``, ``S = Q K'``, ``W = weight(P)`` and ``T = G V'``, where G is the gradient of the result ``W V``:
+
+    dV[n, v] = sum_m W[m, n] * G[m, v]
+    D[m, n]  = slope(P * (part(T) - sum_n(part(T) * P)))
+    dQ[m, d] = sum_n D[m, n] * K[n, d]
+    dK[n, d] = sum_m D[m, n] * Q[m, d]
+
+for each entry of the batch; ``score``, ``weight``, ``part`` and ``slope`` are elementwise, the last linear.  So autograd writes it,
+whatever scales, masks, dropout and casts lie between.  All accesses are functions of the axes (``elements``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import Node, Statement, Value, walk
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.midend.lowering.gemm.epilogue import Epilogue
+from ftm_backend.midend.schedule.attention.match_forward import LastOutput
+from ftm_backend.midend.schedule.attention.score_expressions import (
+    LINEAR,
+    OEQ,
+    REDUCTIONS,
+    NotAttention,
+    ScoreAxes,
+    ScoreExpressions,
+    replaced,
+)
+from ftm_backend.midend.schedule.gemm.contraction import match
+
+__all__ = ["AttentionBackwardPattern", "OperandGradient", "read_attention_backward"]
+
+
+@dataclass(frozen=True, eq=False)
+class OperandGradient:
+    """One of the three: what follows its product; its indices are over loops that ``access`` knows."""
+
+    epilogue: Epilogue
+    access: Callable[[Affine], Affine]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionBackwardPattern(ScoreAxes):
+    """What the lowering needs to know.
+
+    q, k, v, grad: elements of the factors.  scores, products: stand for S and T,
+    of type ``accumulator``.
+
+    Of a row whose largest score and sum of exponentials are not known yet: ``score``, ``exponential``, and, in terms of this and not yet
+    divided by the sum, ``along``, whose sum is the dot, and ``linear``, if D is linear in P: it is ``linear[0] - linear[1] * dot``.  (It
+    is not where masked scores have gradients that only the running program knows.)  empty: stands for whether all scores of a row are
+    -inf; given: whether P is given for such a row.
+
+    Of a row that is known: ``weight`` and ``slope``, W and D, in terms of ``known``: the largest score, 1 / the sum, and dot.
+    """
+
+    q: Node
+    k: Node
+    v: Node
+    grad: Node
+    scores: Node
+    products: Node
+    score: Node
+    exponential: Node
+    along: Node
+    linear: tuple[Node, Node] | None
+    empty: Node
+    given: bool
+    weight: Node
+    slope: Node
+    known: tuple[Node, Node, Node]
+    accumulator: str
+    of_q: OperandGradient
+    of_k: OperandGradient
+    of_v: OperandGradient
+
+
+def read_attention_backward(statements: Sequence[Statement]) -> AttentionBackwardPattern | None:
+    """The gradients that these statements compute, of which only the last products and what follows them have results; None if they
+    compute another thing, or there are no elements, or sizes are not numbers."""
+    products = [s for s in statements if match(s) is not None]
+    if len(products) != 5 or not all(type(n) is int and n for s in statements for n in s.loops):
+        return None
+    try:
+        after = _after(statements, products)
+        inside = [s for s in statements if not any(s in each for each in after)]
+        inner = [s for s in products if s in inside]
+        if len(inner) != 2:
+            return None
+    except NotAttention:
+        return None
+    for scores, other in (inner, inner[::-1]):
+        try:
+            return _read(inside, scores, other, after)
+        except NotAttention:
+            continue
+    return None
+
+
+def _after(statements: Sequence[Statement], products: Sequence[Statement]) -> list[list[Statement]]:
+    """The products from which no other one is computed, each with what follows it."""
+    found = []
+    for product in products:
+        made: set[Value] = {r.value for r in product.results}
+        chain = [product]
+        for statement in statements[statements.index(product) + 1 :]:
+            if not made.isdisjoint(statement.reads()):
+                chain.append(statement)
+                made.update(r.value for r in statement.results)
+        if not any(s in products for s in chain[1:]):
+            found.append(chain)
+    if len({s for chain in found for s in chain}) != sum(map(len, found)):
+        raise NotAttention
+    return found
+
+
+def _read(
+    inside: Sequence[Statement], scores: Statement, other: Statement, after: Sequence[Sequence[Statement]]
+) -> AttentionBackwardPattern:
+    elements = ScoreExpressions(inside, {scores: -2, other: -1})
+    elements.find_axes()
+    m, n = elements.n - 1, elements.n
+    lasts = [LastOutput(elements, chain) for chain in after]
+    inner = {id(last): last.p() for last in lasts}
+    if set(elements.products) != {scores, other}:
+        raise NotAttention
+    product = elements.products[other]
+
+    def only(axis: int, slopes: bool) -> LastOutput:
+        found = [x for x in lasts if x.summed == axis and (product in walk([inner[id(x)]])) == slopes]
+        if len(found) != 1:
+            raise NotAttention
+        return found[0]
+
+    of_q, of_k, of_v = only(n, True), only(m, True), only(m, False)
+    for last, axis in ((of_q, -2), (of_k, -2), (of_v, -1)):
+        last.free(axis)
+    (q, k), (grad, v) = elements.factors[scores], elements.factors[other]
+    if of_q.other() is not k or of_k.other() is not q or of_v.other() is not grad:
+        raise NotAttention
+    for node, without in ((q, n), (k, m), (v, m), (grad, n)):
+        elements.check_free(node, without)
+    weight, slope = inner[id(of_v)], inner[id(of_q)]
+    if slope is not inner[id(of_k)]:
+        raise NotAttention
+    row = elements.quotient(weight)
+    exponential, total = row.operands
+    score, largest = exponential.operands[0].operands
+    kind = of_q.values.accumulator
+    if {score.dtype, total.dtype, elements.products[scores].dtype, product.dtype} != {kind} or product in walk([row]):
+        raise NotAttention
+    dot, p, part = _dot(elements, slope, row)
+    empty = elements.made("empty", "i1", ())
+    given: list[Node] = []
+    raw = elements.weight(p, row, empty, score, given)
+    if part.dtype != kind or any(x.op in REDUCTIONS for x in walk([part])):
+        raise NotAttention
+    along = elements.made("arith.mulf", kind, (part, raw))
+    known = largest, Node("inverse", kind), dot
+    of_row = {id(row): Node("arith.mulf", kind, (exponential, known[1]))}
+    for node in walk([weight, slope]):
+        if node.op == "and":
+            of_row[id(node)] = Node("arith.cmpf", "i1", (largest, constant(-inf, kind)), OEQ)
+    of_row |= {id(x): x for x in known}
+    made = replaced(weight, of_row), replaced(slope, of_row)
+    return AttentionBackwardPattern(
+        elements.extents,
+        q,
+        k,
+        v,
+        grad,
+        elements.products[scores],
+        product,
+        score,
+        exponential,
+        along,
+        _linear(elements, slope, dot, (along, raw)),
+        empty,
+        bool(given),
+        *made,
+        known,
+        kind,
+        *(OperandGradient(x.epilogue(), x.access) for x in (of_q, of_k, of_v)),
+    )
+
+
+def _dot(elements: ScoreExpressions, slope: Node, row: Node) -> tuple[Node, Node, Node]:
+    """The dot that ``slope`` is made with, and the two factors that it sums: P and part."""
+    other = next(x for x in elements.products.values() if x.payload == -1)
+    dots = [x for x in walk([slope]) if x.op == "sum" and other in walk([x])]
+    if len(dots) != 1 or dots[0].operands[0].op != "arith.mulf":
+        raise NotAttention
+    p, part = sorted(dots[0].operands[0].operands, key=lambda x: other in walk([x]))
+    if row not in walk([p]) or other in walk([p]):
+        raise NotAttention
+    return dots[0], p, part
+
+
+def _linear(elements: ScoreExpressions, slope: Node, dot: Node, inner: tuple[Node, Node]) -> tuple[Node, Node] | None:
+    """``slope``, if it is linear in ``P * (part - dot)``, with each of ``inner`` in place of that."""
+    path: list[tuple[Node, int]] = []
+    node = slope
+    while not _is_core(node, dot):
+        side = _linear_side(elements, node, dot)
+        if side is None:
+            return None
+        path.append((node, side))
+        node = node.operands[side]
+
+    def outside(made: Node) -> Node:
+        for node, side in reversed(path):
+            operands = list(node.operands)
+            operands[side] = made
+            made = elements.made(node.op, node.dtype, tuple(operands), node.payload)
+        return made
+
+    return outside(inner[0]), outside(inner[1])
+
+
+def _is_core(node: Node, dot: Node) -> bool:
+    """Whether a node is ``P * (part - dot)``, where dot sums ``P * part``."""
+    factors = {id(x) for x in dot.operands[0].operands}
+    if node.op == "arith.mulf":
+        return any(
+            x.op == "arith.subf" and x.operands[1] is dot and {id(x.operands[0]), id(p)} == factors
+            for p, x in (node.operands, node.operands[::-1])
+        )
+    return (
+        node.op == "arith.subf"
+        and node.operands[0] is dot.operands[0]
+        and node.operands[1].op == "arith.mulf"
+        and any(x is dot and id(p) in factors for p, x in (node.operands[1].operands, node.operands[1].operands[::-1]))
+    )
+
+
+def _linear_side(elements: ScoreExpressions, node: Node, dot: Node) -> int | None:
+    """The operand in which the node is linear, and that dot is in; None if there is none."""
+    sides = [k for k, x in enumerate(node.operands) if dot in walk([x])]
+    others = [x for k, x in enumerate(node.operands) if k not in sides]
+    if len(sides) == 1 and all(map(elements.plain, others)):
+        (side,) = sides
+        if node.op in ("arith.truncf", "arith.extf") or side in LINEAR.get(node.op, ()):
+            return side
+        if node.op == "arith.select" and side and node.operands[3 - side].op == "constant" and node.operands[3 - side].payload == 0:
+            return side
+    return None

@@ -1,0 +1,145 @@
+"""Attention as one computation: a product, the softmax of its rows, and the product with these.
+
+``result[b, m, v] = sum_n weight(softmax_n(score(sum_d Q[b, m, d] * K[b, n, d]))) * V[b, n, v]``, where ``score`` and ``weight`` are
+elementwise: scale, masks, dropout, casts.  All accesses are functions of the axes (``elements``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import Node, Operand, Statement
+from ftm_backend.midend.lowering.gemm.epilogue import Epilogue, read_epilogue
+from ftm_backend.midend.schedule.attention.score_expressions import Loops, NotAttention, ScoreAxes, ScoreExpressions
+from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
+from ftm_backend.midend.transforms.tensor.align_loops import align_all
+
+__all__ = ["AttentionPattern", "LastOutput", "read_attention"]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionPattern(ScoreAxes):
+    """What the lowering needs to know.
+
+    q, k, v: elements of the factors, as the matrix unit takes them.
+    product: stands for the element of Q K', of type ``accumulator``; score: what the softmax is taken of.
+    exponential, weight: ``exp(score - largest of its row)``, and what is multiplied by V, in terms of it and not yet divided by
+    the sum of its row.  empty: stands for whether all scores of a row are -inf; given: whether ``weight`` says what such a row has.
+    epilogue: what follows the second product; its indices are over loops that ``access`` knows.
+    """
+
+    q: Node
+    k: Node
+    v: Node
+    product: Node
+    score: Node
+    exponential: Node
+    weight: Node
+    empty: Node
+    given: bool
+    accumulator: str
+    epilogue: Epilogue
+    access: Callable[[Affine], Affine]
+
+
+def read_attention(statements: Sequence[Statement]) -> AttentionPattern | None:
+    """The attention that these statements compute, of which the last product and what follows it have results; None if they
+    compute another thing, or there are no elements, or sizes are not numbers."""
+    products = [s for s in statements if match(s) is not None]
+    if len(products) != 2 or not all(type(n) is int and n for s in statements for n in s.loops):
+        return None
+    first = statements.index(products[1])
+    try:
+        return _read(statements[:first], products[0], statements[first:])
+    except NotAttention:
+        return None
+
+
+def _read(before: Sequence[Statement], scores: Statement, after: Sequence[Statement]) -> AttentionPattern:
+    elements = ScoreExpressions(before, {scores: -2})
+    elements.find_axes()
+    last = LastOutput(elements, after)
+    p, m, n = last.p(), elements.n - 1, elements.n
+    if last.summed != n:
+        raise NotAttention
+    last.free(-1)
+    row = elements.quotient(p)
+    numerator, total = row.operands
+    score, _ = numerator.operands[0].operands
+    kind = last.values.accumulator
+    if scores not in elements.products or {score.dtype, total.dtype} != {kind}:
+        raise NotAttention
+    empty = elements.made("empty", "i1", ())
+    given: list[Node] = []
+    made = elements.weight(p, row, empty, score, given)
+    v, (q, k) = last.other(), elements.factors[scores]
+    for node, without in ((q, n), (k, m), (v, m)):
+        elements.check_free(node, without)
+    return AttentionPattern(
+        elements.extents, q, k, v, elements.products[scores], score, numerator, made, empty, bool(given), kind, last.epilogue(), last.access
+    )
+
+
+class LastOutput:
+    """A product of something that has an element for each score, and what follows it.
+
+    values: the product; summed: the number of the axis that it sums along.
+    """
+
+    def __init__(self, elements: ScoreExpressions, statements: Sequence[Statement]) -> None:
+        self.elements = elements
+        try:
+            self.statements = align_all(statements)
+        except ValueError as error:
+            raise NotAttention from error
+        values = match(self.statements[0])
+        if values is None or not values.starts_at_zero:
+            raise NotAttention
+        self.values: Contraction = values
+        sides = [x for x in (values.a, values.b) if x.value.producer in elements.inside and elements.is_score(x.value)]
+        if len(sides) != 1:
+            raise NotAttention
+        (self._p,) = sides
+        self._other: Operand = values.b if self._p is values.a else values.a
+        extents = values.statement.loops
+        free = [k for k, n in enumerate(extents) if n != 1 and values.group_of(k) in ("m", "n") and not self._p.index.coeffs[k]]
+        reduced = [k for k, n in enumerate(extents) if n != 1 and values.statement.reduced[k]]
+        if len(free) != 1 or len(reduced) != 1:
+            raise NotAttention
+        (self._free,) = free
+        place = elements.place_of(self._p.value)
+        self._loops: Loops = elements.loops(extents, self._p.index, place, {self._free: ()})
+        if len(self._loops[reduced[0]]) != 1:
+            raise NotAttention
+        (self.summed,) = self._loops[reduced[0]]
+
+    def p(self) -> Node:
+        """What there is for each score, as an expression."""
+        return self.elements.element(self._p.value, self.access(self._p.index))
+
+    def free(self, axis: int) -> None:
+        """Says which axis the result has that the scores have not: -2 for d, -1 for v; its extent may be known by now."""
+        elements, extent = self.elements, self.values.statement.loops[self._free]
+        if elements.extents[axis] not in (0, extent):
+            raise NotAttention
+        extents = list(elements.extents)
+        extents[axis] = extent
+        elements.extents = tuple(extents)
+        self._loops[self._free] = (elements.rank + axis,)
+
+    def other(self) -> Node:
+        """What the scores' are multiplied with, as an expression."""
+        return self.elements.element(self._other.value, self.access(self._other.index))
+
+    def epilogue(self) -> Epilogue:
+        """What follows the product; nothing that was followed is in memory."""
+        epilogue = read_epilogue(self.values, self.statements[1:])
+        if any(o.value.producer in self.elements.inside for o in epilogue.operands):
+            raise NotAttention
+        return epilogue
+
+    def access(self, index: Affine) -> Affine:
+        """An index over the product's loops as a function of the axes."""
+        return self.elements.over(index, self._loops)

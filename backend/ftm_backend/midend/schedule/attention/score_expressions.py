@@ -1,0 +1,299 @@
+"""What the statements of an attention compute, as one expression over the axes of the scores.
+
+The *axes* are those of the batch, then m (queries), n (keys), d (along which queries and keys are multiplied) and v.
+Statements are followed from a product to what they read: each becomes part of one expression over the axes, in which equal
+parts are one node, so that a softmax is recognised whatever statements it is spread over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value, walk
+from ftm_backend.ir.linalg.scalar_nodes import constant, operation
+from ftm_backend.midend.schedule.gemm.contraction import match
+
+__all__ = ["LINEAR", "OEQ", "REDUCTIONS", "Loops", "NotAttention", "ScoreAxes", "ScoreExpressions", "is_lowest", "replaced"]
+
+OEQ = 1
+"""The predicate of a comparison of floats for equality."""
+
+LINEAR = {"arith.mulf": (0, 1), "arith.divf": (0,)}
+"""Operations that are linear in these operands, given the other one."""
+
+REDUCTIONS = ("max", "sum", "and")
+"""Nodes that stand for a reduction of their operand along n."""
+
+Loops = dict[int, tuple[int, ...]]
+"""For each loop of a statement the axes that it walks, outermost first."""
+
+
+class NotAttention(Exception):
+    """The statements are no attention."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreAxes:
+    """Of scores and what is multiplied to make them and with them.  extents: of all axes; the last four are m, n, d and v."""
+
+    extents: tuple[int, ...]
+
+    @property
+    def axes(self) -> tuple[tuple[int, ...], int, int, int, int]:
+        """Numbers of the axes: of the batch, m, n, d, v."""
+        m = len(self.extents) - 4
+        return tuple(range(m)), m, m + 1, m + 2, m + 3
+
+
+class ScoreExpressions:
+    """Elements of values as expressions over the axes.
+
+    inside: the statements that are followed; what others make is read from memory.  products: those of ``inside`` that are
+    products, each with the axis that it sums along, counted from the end: -2 for d, -1 for v.  ``extents`` and ``n``, the number of
+    that axis, are set by who knows them.
+    """
+
+    extents: tuple[int, ...]
+    n: int
+
+    def __init__(self, inside: Sequence[Statement], products: Mapping[Statement, int]) -> None:
+        self.inside: Collection[Statement] = set(inside)
+        self.order, self.sums = inside, products
+        self.nodes: dict[tuple[Any, ...], Node] = {}
+        self.products: dict[Statement, Node] = {}
+        self.factors: dict[Statement, tuple[Node, Node]] = {}
+
+    @property
+    def rank(self) -> int:
+        """How many axes there are."""
+        return self.n + 3
+
+    # --- axes -----------------------------------------------------------------------------------------
+
+    def find_axes(self) -> None:
+        """Extents of the axes: those of the reduction that finds the largest score, and what products sum along."""
+        found = [s for s in self.order if s.is_reduction and s.results[0].combine == "max" and len(s.operands) == 1]
+        if len(found) != 1:
+            raise NotAttention
+        (largest,) = found
+        loops = [k for k, extent in enumerate(largest.loops) if extent != 1]
+        reduced = [k for k in loops if largest.reduced[k]]
+        if len(reduced) != 1 or len(loops) < 2:
+            raise NotAttention
+        order = [k for k in loops if k not in reduced] + reduced
+        self.n = len(order) - 1
+        extents = [*(largest.loops[k] for k in order), 0, 0]
+        for product, axis in self.sums.items():
+            extents[axis] = product.loops[_summed(product)]
+        self.extents = tuple(extents)
+
+    def is_score(self, value: Value) -> bool:
+        """Whether a value has an element for each score: the one that is P."""
+        return value.dtype != "i1" and _volume(value.shape) == _volume(self.extents[:-2])
+
+    def place_of(self, value: Value) -> Affine:
+        """The elements of a dense tensor of all scores, in the order of the axes."""
+        coeffs, step = [0] * self.rank, 1
+        for axis in range(self.n, -1, -1):
+            coeffs[axis], step = step, step * self.extents[axis]
+        return Affine(0, tuple(coeffs))
+
+    def loops(self, extents: Sequence[int], index: Affine, place: Affine, known: Loops) -> Loops:
+        """The axes of each loop of a statement that touches elements ``index`` of a tensor; the axes say ``place``."""
+        if index.const != place.const:
+            raise NotAttention
+        loops = dict(known)
+        free = [axis for axis, step in enumerate(place.coeffs) if step and not any(axis in taken for taken in known.values())]
+        for loop, extent in enumerate(extents):
+            if loop in loops or extent == 1:
+                continue
+            step, left = index.coeffs[loop], extent
+            found: list[int] = []
+            while left != 1:
+                axis = next((a for a in free if place.coeffs[a] == step and left % self.extents[a] == 0), None)
+                if axis is None:
+                    raise NotAttention
+                free.remove(axis)
+                found.insert(0, axis)
+                step, left = step * self.extents[axis], left // self.extents[axis]
+            loops[loop] = tuple(found)
+        if free:
+            raise NotAttention
+        return loops
+
+    def over(self, index: Affine, loops: Loops) -> Affine:
+        """An index over a statement's loops as a function of the axes."""
+        coeffs = [0] * self.rank
+        for loop, axes in loops.items():
+            step = index.coeffs[loop]
+            for axis in reversed(axes):
+                coeffs[axis] += step
+                step *= self.extents[axis]
+        return Affine(index.const, tuple(coeffs))
+
+    # --- elements -------------------------------------------------------------------------------------
+
+    def made(self, op: str, dtype: str, operands: tuple[Node, ...], payload: Any = None) -> Node:
+        """The one node of this kind."""
+        shown = (id(payload.value), payload.index) if isinstance(payload, Operand) else payload
+        key = (op, dtype, *map(id, operands), repr(shown))
+        if key not in self.nodes:
+            folded = operation(op, dtype, operands, payload)
+            self.nodes[key] = folded if folded.op == op else self.made(folded.op, folded.dtype, folded.operands, folded.payload)
+        return self.nodes[key]
+
+    def element(self, value: Value, place: Affine) -> Node:
+        """The element of a value at ``place``."""
+        maker = value.producer
+        if not isinstance(maker, Statement) or maker not in self.inside:
+            return self.made("in", value.dtype, (), Operand(value, place))
+        if maker.gathers or maker.op in ("ftm.scatter", "ftm.scan", "ftm.sort", "ftm.conv_transpose"):
+            raise NotAttention
+        result = next(r for r in maker.results if r.value is value)
+        known: Loops = {}
+        if maker in self.sums:
+            known = {_summed(maker): (self.rank + self.sums[maker],)}
+        elif maker.is_reduction:
+            known = {k: (self.n,) for k, n in enumerate(maker.loops) if maker.reduced[k] and n == self.extents[self.n]}
+            if len(known) != 1 or place.coeffs[self.n]:
+                raise NotAttention
+        loops = self.loops(maker.loops, result.index, place, known)
+        if maker in self.sums:
+            return self._product(maker, loops)
+        made: dict[int, Node] = {}
+        for node in walk([result.yields]):
+            made[id(node)] = self._node(node, tuple(made[id(x)] for x in node.operands), loops)
+        element = made[id(result.yields)]
+        if not maker.is_reduction:
+            return element
+        init = result.init
+        start = {"max": -inf, "sum": 0, "and": 1}.get(str(result.combine))
+        if not isinstance(init, Node) or init.op != "constant" or start is None or init.payload != start:
+            raise NotAttention
+        return self.made(str(result.combine), element.dtype, (element,))
+
+    def _node(self, node: Node, operands: tuple[Node, ...], loops: Loops) -> Node:
+        if node.op == "in":
+            return self.element(node.payload.value, self.over(node.payload.index, loops))
+        if node.op == "index":
+            return self.made("index", node.dtype, (), self.over(node.payload, loops))
+        if node.op in ("carry", "gather"):
+            raise NotAttention
+        return self.made(node.op, node.dtype, operands, node.payload)
+
+    def _product(self, maker: Statement, loops: Loops) -> Node:
+        """The element of a product; notes its factors: what moves along m, then what moves along n."""
+        contraction = match(maker)
+        if contraction is None or not contraction.starts_at_zero:
+            raise NotAttention
+        if maker not in self.products:
+            a, b = (self.element(x.value, self.over(x.index, loops)) for x in (contraction.a, contraction.b))
+            self.factors[maker] = (b, a) if self._walks(a, self.n) else (a, b)
+            self.products[maker] = self.made("product", contraction.accumulator, (), self.sums[maker])
+        return self.products[maker]
+
+    # --- softmax --------------------------------------------------------------------------------------
+
+    def quotient(self, weight: Node) -> Node:
+        """The quotient of exponential and sum that ``weight`` is made of."""
+        found = [node for node in walk([weight]) if _is_softmax(node)]
+        if len(found) != 1:
+            raise NotAttention
+        return found[0]
+
+    def weight(self, node: Node, row: Node, empty: Node, score: Node, given: list[Node]) -> Node:
+        """``node``, which is linear in the quotient ``row``, with the exponential in its place."""
+        if node is row:
+            return row.operands[0]
+        if node.op in ("arith.truncf", "arith.extf"):
+            return self.made(node.op, node.dtype, (self.weight(node.operands[0], row, empty, score, given),))
+        if node.op in LINEAR:
+            sides = [k for k in LINEAR[node.op] if row in walk([node.operands[k]])]
+            if len(sides) == 1 and self.plain(node.operands[1 - sides[0]]):
+                operands = list(node.operands)
+                operands[sides[0]] = self.weight(operands[sides[0]], row, empty, score, given)
+                return self.made(node.op, node.dtype, tuple(operands))
+        if node.op == "arith.select":
+            condition, yes, no = node.operands
+            if _all_lowest(condition, score) and self.plain(yes) and not given:
+                given.append(yes)
+                return self.made(node.op, node.dtype, (empty, yes, self.weight(no, row, empty, score, given)))
+            if self.plain(condition) and _is_zero(yes):
+                return self.made(node.op, node.dtype, (condition, yes, self.weight(no, row, empty, score, given)))
+            if self.plain(condition) and _is_zero(no):
+                return self.made(node.op, node.dtype, (condition, self.weight(yes, row, empty, score, given), no))
+        raise NotAttention
+
+    def plain(self, node: Node) -> bool:
+        """Whether a node depends on no score."""
+        return all(n.op not in ("product", *REDUCTIONS) for n in walk([node]))
+
+    def _walks(self, node: Node, axis: int) -> bool:
+        return any(n.payload.index.coeffs[axis] for n in walk([node]) if n.op == "in")
+
+    def check_free(self, node: Node, axis: int) -> None:
+        """A factor is elementwise, has no part that moves along ``axis`` and is no number alone."""
+        nodes = walk([node])
+        steps = [n.payload.index if n.op == "in" else n.payload for n in nodes if n.op in ("in", "index")]
+        if not self.plain(node) or any(x.coeffs[axis] for x in steps) or not any(n.op == "in" for n in nodes):
+            raise NotAttention
+
+
+def _summed(product: Statement) -> int:
+    """The loop that a product sums along."""
+    found = [k for k, extent in enumerate(product.loops) if extent != 1 and product.reduced[k]]
+    if len(found) != 1:
+        raise NotAttention
+    return found[0]
+
+
+def _is_softmax(node: Node) -> bool:
+    """``exp(x - max(x)) / sum(exp(x - max(x)))``"""
+    if node.op != "arith.divf" or node.operands[1].op != "sum" or node.operands[1].operands[0] is not node.operands[0]:
+        return False
+    top = node.operands[0]
+    if top.op != "math.exp" or top.operands[0].op != "arith.subf":
+        return False
+    x, largest = top.operands[0].operands
+    return largest.op == "max" and largest.operands[0] is x
+
+
+def _all_lowest(node: Node, score: Node) -> bool:
+    """Whether it says that all scores of a row are -inf."""
+    if node.op != "and":
+        return False
+    (test,) = node.operands
+    if test.op != "arith.cmpf" or test.payload != OEQ:
+        return False
+    x, number = test.operands
+    same = x is score or (score.op == "arith.extf" and score.operands[0] is x)
+    return same and number.op == "constant" and number.payload == -inf
+
+
+def _is_zero(node: Node) -> bool:
+    return node.op == "constant" and node.payload == 0
+
+
+def _volume(extents: Sequence[int]) -> int:
+    total = 1
+    for extent in extents:
+        total *= extent
+    return total
+
+
+def replaced(node: Node, made: dict[int, Node]) -> Node:
+    """``node`` with those below it that ``made`` knows exchanged; adds what it makes."""
+    if id(node) not in made:
+        operands = tuple(replaced(x, made) for x in node.operands)
+        changed = any(x is not y for x, y in zip(operands, node.operands, strict=True))
+        made[id(node)] = Node(node.op, node.dtype, operands, node.payload) if changed else node
+    return made[id(node)]
+
+
+def is_lowest(largest: Node) -> Node:
+    """Whether all scores of a row are -inf, which say nothing about what to subtract."""
+    return Node("arith.cmpf", "i1", (largest, constant(-inf, largest.dtype)), OEQ)

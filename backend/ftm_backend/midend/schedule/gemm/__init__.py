@@ -1,0 +1,1 @@
+"""Schedules of contractions: matrix products, convolutions and their gradients."""

@@ -1,0 +1,138 @@
+"""Sizes of blocks that the planner of panels tries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import gcd, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ftm_backend.midend.schedule.gemm.tiling import TileCut, cuts
+from ftm_backend.target import cost_rules
+
+if TYPE_CHECKING:
+    from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2ImGeometry
+    from ftm_backend.midend.schedule.gemm.tiling import TilingProblem
+    from ftm_backend.target.presets import MachineParameters
+
+__all__ = ["LARGEST", "CandidateSizes", "Cuts", "axis", "cuts_of", "folded_sizes", "sizes", "taken"]
+
+Cuts = tuple[tuple[TileCut, ...], tuple[TileCut, ...], tuple[TileCut, ...]]
+"""Of m, n and k."""
+
+LARGEST = {"m": 768, "n": 4096, "k": 4096}
+"""Elements of a group that a tile may take."""
+LARGE_IMAGE = 1024
+"""Windows of an image from which on blocks of some of its rows are tried."""
+
+
+class CandidateSizes(NamedTuple):
+    """Which sizes a grid has: their growth, the chunks of a panel, and whether they suit the micro-kernels."""
+
+    growth: float
+    chunks: tuple[int, ...]
+    quanta: bool
+
+
+def axis(values: Sequence[Any], position: int) -> Any:
+    """Values along one of the axes (m, chunks, n, k)."""
+    shape = [1, 1, 1, 1]
+    shape[position] = len(values)
+    return np.array(values).reshape(shape)
+
+
+def cuts_of(
+    problem: TilingProblem, machine: MachineParameters, groups: tuple[int, int], dots: bool, turned: bool, sampling: CandidateSizes
+) -> Cuts:
+    """Cuts of m, n and k for one grid of cores.
+
+    Args:
+        problem: to be planned.
+        machine: whose micro-kernels they suit.
+        groups: of rows and of columns.
+        dots: whether products are sums along k.
+        turned: whether C is stored with its columns as rows.
+        sampling: which sizes.
+    """
+    rows, columns = groups
+    shares = 1 if prod(problem.batch) >= rows else rows
+    share = cost_rules.pieces(prod(problem.n), columns)
+    widths = (cost_rules.DOT_COLUMNS,) if dots else machine.mm_widths(problem.accumulator)
+    n_quantum = min(widths, key=lambda width: cost_rules.pieces(share, width) * width)
+    quanta = (machine.mm_rows, n_quantum, 16) if sampling.quanta else (1, 1, 1)
+    m = sizes(problem.m, quanta[0], LARGEST["m"], shares, sampling.growth)
+    n = sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth)
+    k = sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth)
+    if problem.folded:
+        m, n = folded_sizes(problem.folded, (problem.m[0], problem.n[0]), quanta[0], (shares, columns), sampling.growth)
+    if problem.zipped:  # both halves of a block, and all that lies inside of them
+        *outside, halves, inside = problem.n
+        n = (TileCut(len(outside), halves, halves * inside, prod(outside)),)
+    if problem.sums:
+        m, n = (_even(m, problem.m), n) if turned else (m, _even(n, problem.n))
+    return m, n, k
+
+
+def _even(found: tuple[TileCut, ...], extents: Sequence[int]) -> tuple[TileCut, ...]:
+    """The cuts, but for those that leave a smaller block, if there are others: all rows of a block are sums of as many elements."""
+    sides = extents or (1,)
+    return tuple(cut for cut in found if sides[cut.dim] % cut.size == 0) or found
+
+
+@lru_cache(maxsize=4096)
+def sizes(extents: tuple[int, ...], quantum: int, largest: int, shares: int, growth: float) -> tuple[TileCut, ...]:
+    """Cuts of a group, growing by ``growth``; those of a single dimension give each of ``shares`` sharers as many."""
+    extents = extents or (1,)
+    if len(extents) > 1:
+        kept: list[TileCut] = []
+        for each in cuts(extents, quantum, largest):
+            if not kept or each.elements >= growth * kept[-1].elements:
+                kept.append(each)
+        return tuple(kept)
+    found: dict[int, TileCut] = {}
+    target = float(quantum)
+    while True:
+        for each in {max(1, int(extents[0] / (shares * target))), cost_rules.pieces(extents[0], int(shares * target))}:
+            size = min(extents[0], cost_rules.pieces(cost_rules.pieces(extents[0], shares * each), quantum) * quantum)
+            found.setdefault(size, TileCut(0, size, size, cost_rules.pieces(extents[0], size)))
+        if shares * target >= extents[0]:
+            if shares == 1:
+                break
+            shares = 1
+        if target >= largest:
+            break
+        target = max(target * growth, target + 1)
+    return tuple(sorted((cut for cut in found.values() if cut.elements <= largest or len(found) == 1), key=lambda c: c.size))
+
+
+def folded_sizes(
+    folded: Col2ImGeometry, extents: tuple[int, int], quantum: int, shares: tuple[int, int], growth: float
+) -> tuple[tuple[TileCut, ...], tuple[TileCut, ...]]:
+    """Cuts of rows and columns of a product whose windows are summed: whole channels; whole images, and rows of large ones.
+
+    Args:
+        folded: the windows.
+        extents: channels, images.
+        quantum: rows of the micro-kernel.
+        shares: of how many sharers of each.
+        growth: of the sizes.
+    """
+    taps, windows = prod(folded.shape.taps), prod(folded.shape.windows)
+    channels = sizes((extents[0],), quantum // gcd(quantum, taps), max(LARGEST["m"] // taps, 1), shares[0], growth)
+    columns: list[TileCut] = []
+    if windows <= LARGEST["n"]:
+        columns += [folded.whole(extents[1], cut.size) for cut in sizes((extents[1],), 1, LARGEST["n"] // windows, shares[1], growth)]
+    if windows > LARGE_IMAGE:
+        steps = folded.shape.steps[0]
+        found = [folded.cut(extents[1], cut.size) for cut in sizes((steps,), 1, steps, 1, growth)]
+        columns += [cut for number, cut in enumerate(found) if cut.elements <= LARGEST["n"] or (number == 0 and not columns)]
+    return tuple(TileCut(0, cut.size, cut.size * taps, cut.blocks) for cut in channels), tuple(
+        sorted(columns, key=lambda cut: cut.elements)
+    )
+
+
+def taken(extents: Sequence[int], cut: TileCut) -> tuple[int, ...]:
+    """Steps of each dimension that a block takes."""
+    return tuple(1 if at < cut.dim else cut.size if at == cut.dim else extent for at, extent in enumerate(extents))

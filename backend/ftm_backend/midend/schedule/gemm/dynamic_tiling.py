@@ -1,0 +1,70 @@
+"""Tilings of contractions whose extents are sizes: chosen for the numbers at hand, right for all of their class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from ftm_backend.midend.schedule.gemm.tiling import GemmTiling, OperandTraffic, TileCut, TilingProblem, plan
+from ftm_backend.symbolic import SymInt, at_hand, ceildiv
+from ftm_backend.target.presets import MachineParameters
+
+__all__ = ["general_plan", "generalized", "shared"]
+
+
+def general_plan(problem: TilingProblem, machine: MachineParameters) -> GemmTiling:
+    """As `tiling.plan`; a tile that takes all of a dimension takes all of it for every number, and cores share what they share evenly."""
+    found = plan(_known(problem), machine)
+    m, n, k = generalized(found.m, problem.m), generalized(found.n, problem.n), generalized(found.k, problem.k)
+    if found.split in ("outer", "inner"):
+        if (found.split == "outer") == found.m_outer:
+            m = shared(m, problem.m, machine.mm_rows, machine.cores)
+        else:
+            n = shared(n, problem.n, machine.mm_columns(problem.accumulator), machine.cores)
+    return replace(found, m=m, n=n, k=k)
+
+
+def _known(problem: TilingProblem) -> TilingProblem:
+    batch, m, n, k = (tuple(map(at_hand, extents)) for extents in (problem.batch, problem.m, problem.n, problem.k))
+    a, b, c = (_operand(operand) for operand in (problem.a, problem.b, problem.c))
+    sized = _sized(problem.m), _sized(problem.n), _sized(problem.k)
+    return replace(problem, batch=batch, m=m, n=n, k=k, a=a, b=b, c=c, sized=sized)
+
+
+def _sized(extents: Sequence[int]) -> int:
+    """The first dimension whose extent is a size; behind the last where none is."""
+    return next((dim for dim, extent in enumerate(extents) if isinstance(extent, SymInt)), len(extents))
+
+
+def _operand(operand: OperandTraffic) -> OperandTraffic:
+    first, second = operand.runs
+    return replace(operand, runs=(at_hand(first), at_hand(second)))
+
+
+def generalized(cut: TileCut, extents: Sequence[int]) -> TileCut:
+    """A cut that was chosen for the numbers at hand: what takes all of a dimension then takes all of it always."""
+    extents = tuple(extents) or (1,)
+    extent, inside, outside = extents[cut.dim], prod(extents[cut.dim + 1 :]), prod(extents[: cut.dim])
+    size = extent if cut.size == at_hand(extent) else cut.size
+    return TileCut(cut.dim, size, size * inside, outside * ceildiv(extent, size))
+
+
+def shared(cut: TileCut, extents: Sequence[int], quantum: int, cores: int) -> TileCut:
+    """A cut whose tiles ``cores`` take turns at: as many for each of them for every number, where sizes decide how many there are.
+
+    A tile of the size chosen for large numbers would leave small ones to a single core. The tiles are no larger than that.
+    """
+    extents = tuple(extents) or (1,)
+    extent, inside, outside = extents[cut.dim], prod(extents[cut.dim + 1 :]), prod(extents[: cut.dim])
+    if not isinstance(extent, SymInt) or isinstance(cut.size, SymInt) or isinstance(outside, SymInt) or outside >= cores:
+        return cut
+    parts = ceildiv(cores, outside)
+    unit = quantum if inside == 1 else 1
+    size = _pieces(extent, parts * ceildiv(extent, parts * cut.size) * unit) * unit
+    return TileCut(cut.dim, size, size * inside, outside * _pieces(extent, size))
+
+
+def _pieces(extent: int, size: int) -> int:
+    """`ceildiv` of an extent that is not 0: never below 1, which is to be seen from its text."""
+    return 1 + (extent - 1) // size

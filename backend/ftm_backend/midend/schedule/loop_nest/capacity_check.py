@@ -1,0 +1,99 @@
+"""Whether tiles can carry the statements of a nest: on their operands, their shape, and what AM holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from ftm_backend.ir.linalg.affine import Affine, volume
+from ftm_backend.ir.linalg.function import Statement, Value
+from ftm_backend.midend.analysis.body_cost import MOST_OPERATIONS, operations
+from ftm_backend.midend.schedule.loop_nest.iteration_domain import DomainDim, DomainShape, IterationDomain, Loops, steps_of
+from ftm_backend.midend.schedule.loop_nest.tile_axes import index_nodes
+from ftm_backend.symbolic import at_hand
+from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+
+__all__ = ["MOST_STATEMENTS", "ONE_CORE_WORK", "Stored", "acceptable", "common_domain"]
+
+ONE_CORE_WORK = 20_000
+"""Element operations below which a nest kernel runs on one core: a barrier costs as much as this work."""
+
+MOST_STATEMENTS = 48
+_VECTOR = 64  # columns that a turned tile should have
+_MOST_OPERANDS = 24
+_BESIDE = 1.3  # tiles of held elements may take AM but for this: the next ones of some are fetched beside them
+
+Stored = Callable[[Value, Collection[Statement]], bool]
+"""Whether a value goes to memory from a kernel of these statements."""
+
+
+def common_domain(statements: list[Statement]) -> IterationDomain | None:
+    """The domain of a nest of these statements; None when their loops do not fit together."""
+    domain = IterationDomain()
+    return domain if all(domain.add(statement) for statement in statements) else None
+
+
+def acceptable(domain: IterationDomain, machine: MachineParameters, stored: Stored) -> bool:
+    """Whether tiles can carry a domain, within the scratchpad and along memory."""
+    if len(domain.loops) > MOST_STATEMENTS or operations(domain.loops) > MOST_OPERATIONS:
+        return False
+    operands = {(o.value, o.index) for _, o in domain.fetched()}
+    if len(operands) > _MOST_OPERANDS:
+        return False
+    shape = domain.shape()
+    if shape is None:
+        return False
+    return not shape.resident or _fits(domain, shape, machine, stored)
+
+
+def _fits(domain: IterationDomain, shape: DomainShape, machine: MachineParameters, stored: Stored) -> bool:
+    """Whether tiles of all held elements fit, with a vector's width of free ones where those are columns."""
+    held = set(shape.held)
+    width = at_hand(volume([leaf.extent for leaf in held]))
+    free = at_hand(volume([leaf.extent for leaf in shape.free]))
+    if free < machine.cores and width * len(domain.loops) > ONE_CORE_WORK:
+        return False
+    across = min(free, _VECTOR) if shape.turned else 1
+    return width * across * _held_bytes(domain, held, stored) * _BESIDE <= machine.am_bytes
+
+
+def _held_bytes(domain: IterationDomain, held: set[DomainDim], stored: Stored) -> int:
+    """Bytes for each held element: of what is fetched, each once, of what is stored, of what a later map reads, and of positions."""
+    tiles: dict[object, str] = {}
+    level: dict[Statement, int] = {}  # which map a statement is in, as of ``stages_of``
+    wide: dict[Loops, bool] = {}
+    steps: dict[tuple[Loops, tuple[int, ...]], frozenset[tuple[DomainDim, int]]] = {}
+
+    def walked(loops: Loops, index: Affine) -> frozenset[tuple[DomainDim, int]]:
+        """How an access walks, if it does along what is held."""
+        key = loops, index.coeffs
+        if key not in steps:
+            found = steps_of(*key)
+            steps[key] = frozenset() if held.isdisjoint(found) else frozenset(found.items())
+        return steps[key]
+
+    for s, loops in domain.loops.items():
+        if loops not in wide:
+            wide[loops] = held.issubset(domain.span(s))
+        level[s] = 0
+        for o in s.operands:
+            producer = o.value.producer
+            if producer in level:
+                assert isinstance(producer, Statement)
+                later = bool(domain.reduced(producer)) or wide[domain.loops[producer]] != wide[loops]
+                level[s] = max(level[s], level[producer] + later)
+        if not wide[loops]:
+            continue
+        for o in s.operands:
+            producer = o.value.producer
+            if producer not in level:
+                if along := walked(loops, o.index):
+                    tiles[o.value, o.index.const, along] = o.value.dtype
+            elif wide[domain.loops[producer]] and level[producer] != level[s] and not domain.reduced(producer):
+                tiles[o.value] = o.value.dtype
+        reduced = domain.reduced(s)
+        if held.isdisjoint(reduced):  # along the free ones, if at all
+            tiles |= {r.value: r.value.dtype for r in s.results if reduced or stored(r.value, domain.loops.keys())}
+        for node in index_nodes(s.results):
+            if along := walked(loops, node.payload):
+                tiles["position", along] = "i64"
+    return sum(ELEMENT_BYTES[dtype] for dtype in tiles.values())

@@ -1,0 +1,301 @@
+"""The common iteration domain of a nest kernel's statements.
+
+Statements that share a kernel iterate over one set of dimensions.  ``IterationDomain.add`` finds for each loop of a
+statement the dimensions that it stands for, from the values it reads: an elementwise consumer of ``[B*T, C]``
+that iterates over ``[B, T, C]`` splits the producer's first dimension in two.  ``IterationDomain.shape`` then says
+whether a tile of rows and columns can carry all statements at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ftm_backend.ir.linalg.affine import Affine, digits, volume
+from ftm_backend.ir.linalg.function import Operand, Statement, Value
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.symbolic import always_equal, at_hand, divides, is_walked, seen_equal
+
+_SHORT = 16  # fewer columns than this leave vector code idle
+
+
+@dataclass(eq=False, slots=True)
+class DomainDim:
+    """One dimension of the domain; ``parts`` are what it was split into, outer first."""
+
+    extent: int
+    parts: tuple[DomainDim, DomainDim] | None = None
+
+    def leaves(self) -> list[DomainDim]:
+        """The dimensions that this one consists of now, outer first, without those of extent 1."""
+        if self.parts is None:
+            return [self] if is_walked(self.extent) else []
+        return self.parts[0].leaves() + self.parts[1].leaves()
+
+    def split(self, inner: int) -> tuple[DomainDim, DomainDim]:
+        """Splits into ``extent / inner`` outer by ``inner`` inner."""
+        self.parts = (DomainDim(self.extent // inner), DomainDim(inner))
+        return self.parts
+
+
+Loops = tuple[tuple[DomainDim, ...], ...]
+"""The dimensions of each loop of a statement."""
+
+
+def leaves_of(dims: Sequence[DomainDim]) -> list[DomainDim]:
+    """The leaves of several dimensions in order."""
+    found: list[DomainDim] = []
+    for dim in dims:  # most were never split: they are asked without a call
+        if dim.parts is not None:
+            found += dim.leaves()
+        elif is_walked(dim.extent):
+            found.append(dim)
+    return found
+
+
+def steps_of(loops: Loops, coeffs: Sequence[int]) -> dict[DomainDim, int]:
+    """The factor of each leaf in an index that has these factors of loops, zeros left out."""
+    factors: dict[DomainDim, int] = {}
+    for dims, coefficient in zip(loops, coeffs, strict=True):
+        if coefficient:
+            for leaf in reversed(leaves_of(dims)):
+                factors[leaf] = coefficient
+                coefficient *= leaf.extent
+    return factors
+
+
+@dataclass(frozen=True)
+class DomainShape:
+    """How tiles can carry a domain.
+
+    ``free`` and ``held`` partition the leaves when ``resident``: then a tile holds all of ``held`` for some
+    of ``free``, so that statements can use what others reduced along it.  Held leaves are the columns of
+    tiles, or their rows when ``turned``.  Otherwise ``held`` is empty, every statement spans all leaves, and
+    all reductions reduce ``reduced``.
+    """
+
+    resident: bool
+    free: tuple[DomainDim, ...]
+    held: tuple[DomainDim, ...]
+    reduced: frozenset[DomainDim]
+    turned: bool = False
+
+
+@dataclass(eq=False)
+class IterationDomain:
+    """Dimensions, and for each statement the dimensions of each of its loops."""
+
+    dims: list[DomainDim] = field(default_factory=list)
+    loops: dict[Statement, Loops] = field(default_factory=dict)
+    _reads: dict[Value, tuple[Statement, Operand]] = field(default_factory=dict)
+
+    def add(self, statement: Statement) -> bool:
+        """Binds ``statement`` to the domain; says whether that was possible (else nothing changed)."""
+        bound: list[list[DomainDim] | None] = [None if is_walked(n) else [] for n in statement.loops]
+        for operand in statement.operands:
+            producer = operand.value.producer
+            if producer in self.loops and not self._bind_whole(statement, operand, producer, bound):
+                return False
+        if any(value.producer in self.loops for value in statement.gathers):
+            return False
+        for operand in statement.operands:
+            if None in bound and operand.value in self._reads:
+                self._bind_alike(statement, operand, bound)
+        if None in bound and not self._bind_rest(statement, bound):
+            return False
+        used = leaves_of([d for dims in bound for d in (dims or ())])
+        if len(set(used)) != len(used):
+            return False
+        self.loops[statement] = tuple(tuple(dims or ()) for dims in bound)
+        for operand in statement.operands:
+            self._reads.setdefault(operand.value, (statement, operand))
+        return True
+
+    def remove(self, statement: Statement) -> None:
+        """Takes out the statement that was added last; dimensions that only it had go, splits stay."""
+        del self.loops[statement]
+        self._reads = {v: (s, o) for v, (s, o) in self._reads.items() if s is not statement}
+        used = set(leaves_of([d for loops in self.loops.values() for dims in loops for d in dims]))
+        self.dims = [d for d in self.dims if used.issuperset(d.leaves())]
+
+    def leaves(self) -> list[DomainDim]:
+        """All leaves, in the order in which their dimensions were added."""
+        return leaves_of(self.dims)
+
+    def span(self, statement: Statement) -> list[DomainDim]:
+        """The leaves that a statement iterates over, in the order of its loops."""
+        return [leaf for dims in self.loops[statement] for leaf in leaves_of(dims)]
+
+    def reduced(self, statement: Statement) -> frozenset[DomainDim]:
+        """The leaves that a statement reduces."""
+        if not statement.is_reduction:
+            return frozenset()
+        loops = self.loops[statement]
+        return frozenset(leaf for dims, reduced in zip(loops, statement.reduced, strict=True) if reduced for leaf in leaves_of(dims))
+
+    def coefficients(self, statement: Statement, index: Affine) -> dict[DomainDim, int]:
+        """``index`` as a function of leaves: the factor of each, zeros left out."""
+        return steps_of(self.loops[statement], index.coeffs)
+
+    def fetched(self) -> Iterator[tuple[Statement, Operand]]:
+        """What statements read that is not made here."""
+        return ((s, o) for s in self.loops for o in s.operands if o.value.producer not in self.loops)
+
+    # --- binding ---------------------------------------------------------------------------------------
+
+    def _bind_whole(self, statement: Statement, operand: Operand, producer: Statement, bound: list[list[DomainDim] | None]) -> bool:
+        """Binds through a value computed in the domain: it must be read whole, each element once."""
+        result = next(r for r in producer.results if r.value is operand.value)
+        written = digits(producer.loops, result.index)
+        read = digits(statement.loops, operand.index)
+        if written is None or read is None:
+            return False
+        if not always_equal(volume([producer.loops[k] for k in written]), volume([statement.loops[k] for k in read])):
+            return False
+        target = leaves_of([d for k in written for d in self.loops[producer][k]])
+        matched = _align([statement.loops[k] for k in read], target)
+        if matched is None:
+            return False
+        for loop, dims in zip(read, matched, strict=True):
+            known = bound[loop]
+            if known is None:
+                bound[loop] = dims
+            elif leaves_of(known) != leaves_of(dims):
+                return False
+        return True
+
+    def _bind_alike(self, statement: Statement, operand: Operand, bound: list[list[DomainDim] | None]) -> None:
+        """Binds through a tensor that another statement reads with the same strides."""
+        other, theirs = self._reads[operand.value]
+        used = set(leaves_of([d for dims in bound for d in (dims or ())]))
+        for loop, (extent, factor) in enumerate(zip(statement.loops, operand.index.coeffs, strict=True)):
+            if bound[loop] is not None or not factor:
+                continue
+            for k, (n, c) in enumerate(zip(other.loops, theirs.index.coeffs, strict=True)):
+                leaves = leaves_of(self.loops[other][k])
+                if always_equal(n, extent) and always_equal(c, factor) and not used.intersection(leaves):
+                    bound[loop] = leaves
+                    used.update(leaves)
+                    break
+
+    def _bind_rest(self, statement: Statement, bound: list[list[DomainDim] | None]) -> bool:
+        """Binds loops that no access ties: to dimensions not used yet if extents agree, else to new ones."""
+        used = set(leaves_of([d for dims in bound for d in (dims or ())]))
+        unused = [leaf for leaf in self.leaves() if leaf not in used]
+        missing = [k for k, dims in enumerate(bound) if dims is None]
+        if unused:
+            matched = None
+            if always_equal(volume([d.extent for d in unused]), volume([statement.loops[k] for k in missing])):
+                matched = _align([statement.loops[k] for k in missing], unused)
+            if matched is None:
+                return False
+            for loop, dims in zip(missing, matched, strict=True):
+                bound[loop] = dims
+            return True
+        for loop in missing:
+            dim = DomainDim(statement.loops[loop])
+            self.dims.append(dim)
+            bound[loop] = [dim]
+        return True
+
+    # --- tiles -----------------------------------------------------------------------------------------
+
+    def shape(self) -> DomainShape | None:
+        """How tiles carry the domain; None when no single tile shape does."""
+        order = self.leaves()
+        every = frozenset(order)
+        if len(self.loops) > 1 and any(s.volume == 0 or any(r.combine == "general" for r in s.results) for s in self.loops):
+            return None
+        walks: dict[tuple[Loops, tuple[bool, ...]], tuple[frozenset[DomainDim], frozenset[DomainDim]]] = {}  # many statements walk alike
+        for s, loops in self.loops.items():
+            if (loops, s.reduced) not in walks:
+                walks[loops, s.reduced] = frozenset(self.span(s)), self.reduced(s)
+        sets = list(dict.fromkeys(reduced for _, reduced in walks.values() if reduced))
+        narrow = {span for span, _ in walks.values() if span != every}
+        read = {o.value for s in self.loops for o in s.operands} if sets else set()
+        consumed = {(loops, s.reduced) for s, loops in self.loops.items() if s.is_reduction and any(r.value in read for r in s.results)}
+        used = {walks[walk][1] for walk in consumed if walks[walk][1]}
+        if not used and not narrow and len(sets) <= 1:
+            return DomainShape(False, tuple(order), (), next(iter(sets), frozenset()))
+        held = _held(every, used, narrow, sets)
+        if held is None:
+            return None
+        free = every - held
+        for walk, (span, reduced) in walks.items():
+            if span not in (every, free):
+                return None
+            if reduced and reduced not in ((held, free, every) if span == every else (free,)):
+                return None
+            if reduced and reduced != held and walk in consumed:
+                return None
+        return DomainShape(
+            True, tuple(d for d in order if d in free), tuple(d for d in order if d in held), frozenset(), self._better_turned(free, held)
+        )
+
+    def _better_turned(self, free: frozenset[DomainDim], held: frozenset[DomainDim]) -> bool:
+        """Whether held leaves are better rows: they are a short window, or memory runs along the free ones."""
+        if at_hand(volume([leaf.extent for leaf in held])) < _SHORT <= at_hand(volume([leaf.extent for leaf in free])):
+            return True
+        along = {True: 0, False: 0}
+        for (loops, coeffs), count in Counter((self.loops[s], o.index.coeffs) for s, o in self.fetched()).items():
+            factors = steps_of(loops, coeffs)
+            beside = [leaf for leaf, step in factors.items() if seen_equal(step, 1)]
+            elements = at_hand(volume([leaf.extent for leaf in factors])) if beside else 0
+            for leaf in beside:
+                along[leaf in free] += count * elements
+        return along[True] > along[False]
+
+
+def _held(
+    every: frozenset[DomainDim], used: set[frozenset[DomainDim]], narrow: set[frozenset[DomainDim]], sets: Sequence[frozenset[DomainDim]]
+) -> frozenset[DomainDim] | None:
+    """The leaves that tiles must hold whole; None when statements disagree."""
+    if used:
+        return next(iter(used)) if len(used) == 1 else None
+    if narrow:
+        return every - next(iter(narrow)) if len(narrow) == 1 else None
+    for candidate in sets:
+        if all(s in (candidate, every - candidate, every) for s in sets) and candidate != every:
+            return candidate
+    return None
+
+
+def _align(extents: Sequence[int], leaves: Sequence[DomainDim]) -> list[list[DomainDim]] | None:
+    """Groups ``leaves``, splitting where needed, so that the group for each extent has that volume."""
+    remaining = list(leaves)
+    groups: list[list[DomainDim]] = []
+    for extent in reversed(extents):
+        group: list[DomainDim] = []
+        need = extent
+        while is_walked(need):
+            if not remaining:
+                return None
+            leaf = remaining.pop()
+            if divides(leaf.extent, need):
+                need //= leaf.extent
+                group.insert(0, leaf)
+            elif divides(need, leaf.extent):
+                outer, inner = leaf.split(need)
+                remaining.append(outer)
+                group.insert(0, inner)
+                need = 1
+            else:
+                return None
+        groups.insert(0, group)
+    return groups if not remaining else None
+
+
+def domain_of(kernel: Kernel) -> IterationDomain:
+    """The domain of a nest kernel, computed once.
+
+    Raises:
+        ValueError: its statements do not share one.
+    """
+    if kernel.domain is None:
+        domain = IterationDomain()
+        for statement in kernel.statements:
+            if not domain.add(statement):
+                raise ValueError(f"{kernel.name}: {statement.op} over {statement.loops} does not fit the kernel's other loops")
+        kernel.domain = domain
+    return kernel.domain

@@ -1,0 +1,255 @@
+"""Plans a nest kernel whose reductions go over windows so that each element comes from DDR once, in strips.
+
+Windows that overlap, or whose places lie a stride apart, would be fetched element by element, each as often as there are windows that
+see it.  Where all that the kernel reads and writes has *planes* (images of a batch, channels) outside of the windows, a strip of some
+planes is fetched along memory instead, and turned on chip: neighbouring columns are then planes, whatever the windows' strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from ftm_backend.ir.linalg.function import Node
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxes, TileAxis, axes_of, index_nodes
+from ftm_backend.midend.schedule.loop_nest.tiling import NestTiling, TileLevel, plan_tiles
+from ftm_backend.symbolic import ceildiv, is_integer
+from ftm_backend.target import cost_rules
+from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+
+__all__ = ["LineBufferPlan", "plan_strips"]
+
+_PLANES = (128, 64, 32, 16)
+"""Widths of strips that are tried."""
+
+_MOST_PLACES = 64
+"""Places of a window, each a row of what is reduced."""
+
+_PART_OF_AM = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class LineBufferAccess:
+    """What is read or written at ``place``, in elements of ``dtype``."""
+
+    place: AxisPosition
+    dtype: str
+    stored: bool
+
+
+@dataclass(eq=False, slots=True)
+class LineBufferPlan:
+    """Tiles of a nest whose rows are the places of a window, and whose columns end in ``planes``."""
+
+    tiles: NestTiling
+    planes: TileAxis
+    apart: bool
+    """Whether one part of all planes is walked before the next part: what is the same for all planes is then fetched once for all."""
+
+    @property
+    def across(self) -> list[TileAxis]:
+        """The columns without the planes: windows, outermost first."""
+        return self.tiles.columns[:-1]
+
+    @property
+    def width(self) -> int:
+        """Most planes of a strip."""
+        return self.tiles.cut.get(self.planes, self.planes.extent)
+
+    def run(self, place: AxisPosition) -> int:
+        """Most elements of each plane that a strip of ``place`` takes."""
+        cut = self.tiles.cut
+        return 1 + sum((cut.get(a, a.extent) - 1) * place.steps.get(a, 0) for a in (*self.tiles.rows, *self.across))
+
+
+def plan_strips(kernel: Kernel, together: bool = False) -> LineBufferPlan | None:
+    """The cheapest plan; None if the kernel is no reduction over windows, or is cheaper as other nests are.
+
+    together: the tiles of a plane follow each other, as its sums need it.
+    """
+    machine = kernel.machine
+    if kernel.one_core or not machine.dma_overlaps or not _may_have_windows(kernel):
+        return None
+    axes = axes_of(kernel)
+    accesses = list(_accesses(axes))
+    reduced = _places(axes)
+    if reduced is None or not all(step >= 0 for each in accesses for step in each.place.steps.values()):
+        return None
+    parallel = [a for a in axes.axes if a not in reduced]
+    if axes.shape.resident:
+        axes.shape = replace(axes.shape, turned=True)  # the places of a window are rows
+    found = [
+        (_cycles(plan, accesses, machine), plan)
+        for planes in _planes(parallel, accesses)
+        for plan in _candidates(axes, reduced, parallel, planes, accesses)
+        if not (together and plan.apart)
+    ]
+    if not found:
+        return None
+    cycles, best = min(found, key=lambda each: each[0])
+    return best if cycles < _nest_cycles(plan_tiles(replace(kernel, domain=None)), machine) else None
+
+
+def _may_have_windows(kernel: Kernel) -> bool:
+    """What is known without an analysis of the axes, which most kernels need not have."""
+    found = False
+    for s in kernel.statements:
+        if not all(is_integer(n) and n > 0 for n in s.loops):
+            return False
+        if s.is_reduction:
+            found = True
+            if not 1 < prod(n for n, reduced in zip(s.loops, s.reduced, strict=True) if reduced) <= _MOST_PLACES:
+                return False
+    return found
+
+
+# --- what the kernel does -----------------------------------------------------------------------------------
+
+
+def _accesses(axes: TileAxes) -> Iterator[LineBufferAccess]:
+    """What is fetched from DDR, each once, and what is stored there."""
+    seen = set()
+    for s in axes.kernel.statements:
+        for o in s.operands:
+            place = axes.place(s, o.index)
+            key = (o.value, place.const, frozenset(place.steps.items()))
+            if o.value.producer not in axes.spans and key not in seen:
+                seen.add(key)
+                yield LineBufferAccess(place, o.value.dtype, False)
+        for r in s.results:
+            for store in r.stores:
+                yield LineBufferAccess(axes.place(s, store.index), r.value.dtype, True)
+
+
+def _places(axes: TileAxes) -> list[TileAxis] | None:
+    """The axes of the places in a window, which all reductions go over; None if the statements do anything else with them."""
+    statements = axes.kernel.statements
+    reduced = next(axes.reduced[s] for s in statements if axes.reduced[s])
+    every = frozenset(axes.axes)
+    for s in statements:
+        if s.gathers or s.tensors or index_nodes(s.results) or axes.reduced[s] not in (reduced, frozenset()):
+            return None
+        if axes.spans[s] not in (every, every - reduced):
+            return None
+        if any(r.combine == "general" or (r.combine is not None and not isinstance(r.init, Node)) for r in s.results):
+            return None
+    return [a for a in axes.axes if a in reduced]
+
+
+def _planes(parallel: Sequence[TileAxis], accesses: Sequence[LineBufferAccess]) -> list[TileAxis]:
+    """The axes that may be columns instead: nothing lies side by side along them, but for what depends on nothing else."""
+    stored = [each.place.steps for each in accesses if each.stored]
+    apart = [each.place.steps for each in accesses if len(each.place.steps) > 1]
+    return [a for a in parallel if all(steps.get(a) != 1 for steps in apart) and all(a in steps for steps in stored)]
+
+
+# --- candidates -----------------------------------------------------------------------------------------------
+
+
+def _candidates(
+    axes: TileAxes, places: list[TileAxis], parallel: Sequence[TileAxis], planes: TileAxis, accesses: Sequence[LineBufferAccess]
+) -> Iterator[LineBufferPlan]:
+    """Plans that fit: of some planes, with as many windows as leave room for the next strips."""
+    target = next(each.place for each in accesses if each.stored)
+    across = sorted((a for a in parallel if a is not planes), key=lambda a: -target.steps.get(a, 0))
+    room = int(_PART_OF_AM * axes.kernel.machine.am_bytes)
+    for width in sorted({min(width, planes.extent) for width in _PLANES}):
+        for first in range(len(across)):
+            # What is outside of ``first`` is walked step by step; ``first`` is cut.
+            fitting = (
+                n for n in _sizes(across[first].extent) if _bytes(_plan(axes, places, across, planes, (first, n), width), accesses) <= room
+            )
+            most = next(fitting, 0)
+            if most:
+                yield _plan(axes, places, across, planes, (first, most), width)
+                if most < across[first].extent:
+                    yield _plan(axes, places, across, planes, (first, most), width, True)
+                break
+
+
+def _sizes(extent: int) -> list[int]:
+    """Even pieces of an extent, the largest first."""
+    return sorted({ceildiv(extent, pieces) for pieces in range(1, extent + 1)}, reverse=True)
+
+
+def _plan(
+    axes: TileAxes, places: list[TileAxis], across: list[TileAxis], planes: TileAxis, part: tuple[int, int], width: int, apart: bool = False
+) -> LineBufferPlan:
+    """part: which of ``across`` is cut, and to how many steps."""
+    (first, step), cut = part, {}
+    levels = [TileLevel(planes, width), *(TileLevel(a, 1) for a in across[:first])]
+    if width < planes.extent:
+        cut[planes] = width
+    if step < across[first].extent:
+        cut[across[first]] = step
+        levels.insert(0 if apart else len(levels), TileLevel(across[first], step))
+    tiles = NestTiling(axes, places, [*across[first:], planes], levels, len(levels), cut=cut)
+    cores = axes.kernel.machine.cores
+    tiles.divided = min(levels, key=lambda level: ceildiv(level.trips, cores) / level.trips)
+    return LineBufferPlan(tiles, planes, apart)
+
+
+def _bytes(plan: LineBufferPlan, accesses: Sequence[LineBufferAccess]) -> int:
+    """Scratchpad of the tiles, with the rings that transfers beside the core take."""
+    windows, width, places = (prod(plan.tiles.cut.get(a, a.extent) for a in g) for g in (plan.across, [plan.planes], plan.tiles.rows))
+    total = 0
+    for each in accesses:
+        item, along = ELEMENT_BYTES[each.dtype], plan.run(each.place)
+        seen = windows * width * (places if _over(each.place, plan.tiles.rows) else 1)
+        if each.stored:
+            total += item * 4 * seen
+        else:
+            total += item * ((3 * width if plan.planes in each.place.steps else 2) * along + seen)
+    kept = {r.value: r.value.dtype for s in plan.tiles.axes.kernel.statements for r in s.results if not r.stores}
+    return total + 2 * windows * width * sum(ELEMENT_BYTES[dtype] for dtype in kept.values())
+
+
+# --- cost -----------------------------------------------------------------------------------------------------
+
+
+def _over(place: AxisPosition, axes: Sequence[TileAxis]) -> bool:
+    return any(a in place.steps for a in axes)
+
+
+def _cycles(plan: LineBufferPlan, accesses: Sequence[LineBufferAccess], machine: MachineParameters) -> float:
+    """What DMA and the turning take, one after the other: an upper bound, since they overlap in part."""
+    tiles = plan.tiles
+    windows, width, places = (prod(tiles.cut.get(a, a.extent) for a in g) for g in (plan.across, [plan.planes], tiles.rows))
+    rate = cost_rules.bytes_per_cycle(machine, machine.cores)
+    divided = tiles.divided
+    assert divided is not None
+    trips = [ceildiv(level.trips, machine.cores) if level is divided else level.trips for level in tiles.levels]
+    total = 0.0
+    for each in accesses:
+        item, has_planes = ELEMENT_BYTES[each.dtype], plan.planes in each.place.steps
+        seen = windows * (places if _over(each.place, tiles.rows) else 1)
+        along, deep = seen if each.stored else plan.run(each.place), width if has_planes else 1
+        moved = deep * cost_rules.granules(machine, along * item)
+        copied = seen * width * item
+        once = cost_rules.transfer_cycles(machine, moved / rate, 0.0, 0.0)
+        once += cost_rules.transfer_cycles(machine, 0.0, 0.0, copied / machine.gsm_bytes_per_cycle)
+        once += cost_rules.transpose_cycles(machine, each.dtype, deep, along) if has_planes else 0.0
+        total += once * prod(trips if each.stored else trips[: tiles.levels_around(each.place)])
+    return total
+
+
+def _nest_cycles(tiles: NestTiling, machine: MachineParameters) -> float:
+    """What DMA takes for the kernel as other nests are written, its arithmetic left out: a lower bound."""
+    rate = cost_rules.bytes_per_cycle(machine, machine.cores)
+    total = 0.0
+    for each in _accesses(tiles.axes):
+        item, steps = ELEMENT_BYTES[each.dtype], each.place.steps
+        dims = [(tiles.cut.get(a, a.extent), steps[a]) for a in (*tiles.rows, *tiles.columns) if a in steps]
+        count, run = prod(n for n, _ in dims), 1
+        for extent, step in reversed(dims):
+            if step != run:
+                break
+            run *= extent
+        single = run == 1 and count > 1
+        moved = cost_rules.transfer_cycles(
+            machine, count // run * cost_rules.granules(machine, run * item) / rate, 0.0, count * machine.dma_element_cycles * single
+        )
+        total += moved * prod(level.trips for level in tiles.levels if level.axis in steps)
+    return total / machine.cores

@@ -1,0 +1,129 @@
+"""Axes of a nest kernel: the domain's leaves, joined where every access walks straight through.
+
+Also every memory access of the kernel as a function of axes.  An index value (a position used as a number)
+counts as an access, so what it depends on stays addressable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ftm_backend.ir.linalg.affine import Affine, volume
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, nodes_of
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.schedule.loop_nest.iteration_domain import DomainDim, DomainShape, IterationDomain, domain_of
+from ftm_backend.symbolic import at_hand, seen_equal
+
+
+@dataclass(eq=False, slots=True)
+class TileAxis:
+    """One axis: ``leaves`` outer first, walked as one counter of ``extent`` steps."""
+
+    extent: int
+    leaves: tuple[DomainDim, ...]
+
+
+@dataclass(eq=False, slots=True)
+class AxisPosition:
+    """An address (or index value) as a function of axes: ``const + sum(steps[axis] * counter)``."""
+
+    const: int
+    steps: dict[TileAxis, int]
+
+
+@dataclass(eq=False)
+class TileAxes:
+    """The axes of a kernel, outermost first as its largest access walks them."""
+
+    kernel: Kernel
+    domain: IterationDomain
+    shape: DomainShape
+    axes: list[TileAxis] = field(default_factory=list)
+    spans: dict[Statement, frozenset[TileAxis]] = field(default_factory=dict)
+    reduced: dict[Statement, frozenset[TileAxis]] = field(default_factory=dict)
+
+    def place(self, statement: Statement, index: Affine) -> AxisPosition:
+        """``index``, a function of the statement's loops, as a function of axes."""
+        factors = self.domain.coefficients(statement, index)
+        steps = {}
+        for axis in self.axes:
+            step = factors.get(axis.leaves[-1], 0)
+            if step:
+                steps[axis] = step
+        return AxisPosition(index.const, steps)
+
+
+def axes_of(kernel: Kernel) -> TileAxes:
+    """Analyses a nest kernel.
+
+    Raises:
+        ValueError: its statements cannot share tiles.
+    """
+    domain = domain_of(kernel)
+    shape = domain.shape()
+    if shape is None:
+        raise ValueError(f"{kernel.name}: no tile shape carries its statements together")
+    accesses = [(s, i) for s in kernel.statements for i in indices_of(s)]
+    factors = [domain.coefficients(s, i) for s, i in accesses]
+    leaves = _order(domain, shape, factors)
+    spans = {s: frozenset(domain.span(s)) for s in kernel.statements}
+    reduced = {s: domain.reduced(s) for s in kernel.statements}
+    groups: list[list[DomainDim]] = []
+    for leaf in leaves:
+        if groups and _walks_through(groups[-1], leaf, factors, shape, spans, reduced):
+            groups[-1].append(leaf)
+        else:
+            groups.append([leaf])
+    axes = [TileAxis(volume([d.extent for d in group]), tuple(group)) for group in groups]
+    found = TileAxes(kernel, domain, shape, axes)
+    for s in kernel.statements:
+        found.spans[s] = frozenset(a for a in axes if a.leaves[0] in spans[s])
+        found.reduced[s] = frozenset(a for a in axes if a.leaves[0] in reduced[s])
+    return found
+
+
+def indices_of(statement: Statement) -> Iterable[Affine]:
+    """Every function of the loops that a statement's tiles must follow."""
+    for operand in statement.operands:
+        yield operand.index
+    for result in statement.results:
+        yield result.index
+        for store in result.stores:
+            yield store.index
+        if isinstance(result.init, Operand):
+            yield result.init.index
+    for node in index_nodes(statement.results):
+        yield node.payload
+
+
+def index_nodes(results: Iterable[FunctionResult]) -> list[Node]:
+    """The ``index`` nodes of bodies."""
+    return [n for n in nodes_of(results) if n.op == "index"]
+
+
+def _order(domain: IterationDomain, shape: DomainShape, factors: list[dict[DomainDim, int]]) -> list[DomainDim]:
+    """Leaves as the access that depends on most elements walks them, free ones of a resident shape first."""
+    leaves = domain.leaves()
+    main = max(factors, key=lambda f: at_hand(volume([leaf.extent for leaf in f])), default={})
+    held = set(shape.held)
+    position = {leaf: k for k, leaf in enumerate(leaves)}
+    return sorted(leaves, key=lambda leaf: (leaf in held, -abs(at_hand(main.get(leaf, 1 << 62))), position[leaf]))
+
+
+def _walks_through(
+    group: list[DomainDim],
+    inner: DomainDim,
+    factors: list[dict[DomainDim, int]],
+    shape: DomainShape,
+    spans: dict[Statement, frozenset[DomainDim]],
+    reduced: dict[Statement, frozenset[DomainDim]],
+) -> bool:
+    outer = group[-1]
+    if (outer in shape.held) != (inner in shape.held):
+        return False
+    if any((outer in s) != (inner in s) for s in spans.values()):
+        return False
+    if any((outer in s) != (inner in s) for s in reduced.values()):
+        return False
+    return all(seen_equal(f.get(outer, 0), f.get(inner, 0) * inner.extent) for f in factors)

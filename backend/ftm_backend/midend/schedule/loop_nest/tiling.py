@@ -1,0 +1,316 @@
+"""Tiles of a nest kernel: which axes are rows, which columns, which are loops, and how large a tile is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ftm_backend.ir.linalg.affine import volume
+from ftm_backend.ir.linalg.function import Operand
+from ftm_backend.midend.kernel_ir.kernel import Kernel
+from ftm_backend.midend.lowering.loop_nest.linalg_index import patterns
+from ftm_backend.midend.schedule.loop_nest.map_stages import kept_values, stages_of
+from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxes, TileAxis, axes_of
+from ftm_backend.symbolic import at_hand, ceildiv, lower_bound, seen_equal
+from ftm_backend.target.presets import ELEMENT_BYTES
+
+_WIDE = 1024  # columns that keep vector code busy; more axes are joined to reach it
+_RUN = 256  # columns that DMA fetches well, where there are few such rows
+_SHARE = 4  # tiles take 1/_SHARE of AM, which leaves room for rings
+_LEAST_SHARE = 3  # those that would waste a part of each granule that DMA moves: room for two
+
+
+@dataclass(eq=False, slots=True)
+class TileLevel:
+    """A loop over tiles: ``trips`` steps of ``step`` along ``axis``."""
+
+    axis: TileAxis
+    step: int
+
+    @property
+    def trips(self) -> int:
+        """Number of steps; the last one may be shorter."""
+        return ceildiv(self.axis.extent, self.step)
+
+
+@dataclass(eq=False)
+class NestTiling:
+    """Rows and columns of a tile (outermost axis first, which alone may be cut) and the loops around it.
+
+    ``levels[:inner]`` run outside the accumulators of reductions, ``levels[inner:]`` inside.  ``divided`` is
+    the level that the cores share.  With ``parts`` > 0 it is an inner one: it is cut into that many parts,
+    each of which leaves partial results that are combined at the end.
+    """
+
+    axes: TileAxes
+    rows: list[TileAxis]
+    columns: list[TileAxis]
+    levels: list[TileLevel]
+    inner: int
+    divided: TileLevel | None = None
+    parts: int = 0
+    cut: dict[TileAxis, int] = field(default_factory=dict)
+
+    def row_count(self) -> int:
+        """Most rows of a tile."""
+        return self._count(self.rows)
+
+    def column_count(self) -> int:
+        """Most columns of a tile."""
+        return self._count(self.columns)
+
+    def levels_around(self, place: AxisPosition) -> int:
+        """How many levels are around a load of what is at ``place``: those that it depends on, and those outside of them."""
+        needs = set(place.steps)
+        for group in (self.rows, self.columns):
+            if any(a in place.steps for a in group):
+                needs.update(a for a in group if a in self.cut)
+        return max((number + 1 for number, level in enumerate(self.levels) if level.axis in needs), default=0)
+
+    def _count(self, axes: Sequence[TileAxis]) -> int:
+        return volume([self.cut.get(a, a.extent) for a in axes])
+
+
+def plan_tiles(kernel: Kernel) -> NestTiling:
+    """Chooses the tiles of a nest kernel."""
+    axes = axes_of(kernel)
+    if axes.shape.resident:
+        columns = [a for a in axes.axes if a.leaves[0] in axes.shape.held]
+        rows = [a for a in axes.axes if a not in columns]
+        if axes.shape.turned:
+            rows, columns = columns, rows
+    else:
+        rows, columns = _rows_and_columns(axes)
+    plan = NestTiling(axes, rows, columns, [], 0)
+    _cut(plan, axes)
+    _order_levels(plan, axes)
+    _share(plan, axes)
+    return plan
+
+
+# --- rows and columns ---------------------------------------------------------------------------------
+
+
+def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
+    kernel = axes.kernel
+    reduced = frozenset(a for s in kernel.statements for a in axes.reduced[s])
+    if any(r.combine == "general" for s in kernel.statements for r in s.results):
+        candidates = [a for a in axes.axes if a not in reduced]
+    else:
+        candidates = list(axes.axes)
+    if not candidates:
+        return [], []
+    places = [(p, at_hand(volume([a.extent for a in p.steps]))) for p in memory_places(axes)]
+    order = {a: k for k, a in enumerate(axes.axes)}
+
+    def unit_strides(axis: TileAxis) -> tuple[int, int, int]:
+        runs = sum(weight * min(at_hand(axis.extent), 16) for place, weight in places if seen_equal(abs(place.steps.get(axis, 0)), 1))
+        return (runs, at_hand(axis.extent), order[axis])
+
+    columns = [max(candidates, key=unit_strides)]
+    rest = [a for a in reversed(axes.axes) if a in candidates and a not in columns]
+    for axis in list(rest):
+        if at_hand(volume([a.extent for a in columns])) >= _WIDE:
+            break
+        alike = all(bool(place.steps.get(axis)) == any(place.steps.get(c) for c in columns) for place, _ in places)
+        if alike and (axis in reduced) == (columns[0] in reduced):
+            columns.append(axis)
+            rest.remove(axis)
+    columns.sort(key=lambda a: order[a])
+    if not rest:
+        return [], columns
+    # Reduced columns leave parallel rows (one result per row); parallel columns add up reduced rows.
+    preferred = [a for a in rest if (a in reduced) != (columns[0] in reduced)] if reduced else rest
+    kind = (preferred or rest)[0] in reduced
+    rows: list[TileAxis] = []
+    for axis in rest:
+        if (axis in reduced) == kind and at_hand(volume([a.extent for a in (*rows, *columns)])) < 4 * _WIDE:
+            rows.append(axis)
+    rows.sort(key=lambda a: order[a])
+    return rows, columns
+
+
+def memory_places(axes: TileAxes) -> list[AxisPosition]:
+    """The addresses of what kernels move between DDR and tiles."""
+    found = []
+    for s in axes.kernel.statements:
+        found += [axes.place(s, o.index) for o in s.operands if o.value.producer not in axes.spans]
+        found += [axes.place(s, store.index) for r in s.results for store in r.stores]
+    return found
+
+
+# --- sizes --------------------------------------------------------------------------------------------
+
+
+def element_bytes(axes: TileAxes) -> int:
+    """Bytes of scratchpad for each element of a tile: operands, stored results, results for later maps."""
+    return max(sum(size for size, _ in _tiles(axes)), 1)
+
+
+def line_bytes(axes: TileAxes, across: list[TileAxis]) -> int:
+    """The same for each column of a tile that has all rows, or for each row of one that has all columns: what is the same along ``across``,
+    these rows or columns, has one element."""
+    count = at_hand(volume([a.extent for a in across]))
+    return max(sum(size * (count if any(place.steps.get(a) for a in across) else 1) for size, place in _tiles(axes)), 1)
+
+
+def _tiles(axes: TileAxes) -> list[tuple[int, AxisPosition]]:
+    """Bytes of an element of each tile, and what it depends on."""
+    seen: set[tuple[object, int, tuple[int, ...]]] = set()
+    found = []
+    kept = kept_values(axes, stages_of(axes))
+    for s in axes.kernel.statements:
+        for o in s.operands:
+            key = (o.value, o.index.const, o.index.coeffs)
+            if o.value.producer not in axes.spans and key not in seen:
+                seen.add(key)
+                found.append((ELEMENT_BYTES[o.value.dtype], axes.place(s, o.index)))
+        found += [(ELEMENT_BYTES[r.value.dtype], axes.place(s, r.index)) for r in s.results if r.stores or r.value in kept]
+    return found
+
+
+def pattern_bytes(axes: TileAxes, rows: list[TileAxis], columns: list[TileAxis]) -> int:
+    """Bytes for each element of a tile that vectors of positions take: all of a vector's where a tile has one row, or may have."""
+    each = ELEMENT_BYTES["i64"]
+    sharing = {True: volume([a.extent for a in columns]), False: volume([a.extent for a in rows])}
+    least = (lower_bound(sharing[is_rows]) for is_rows, _ in patterns(axes, rows, columns))
+    return sum(ceildiv(each, min(max(count, 1), each)) for count in least)
+
+
+def _cut(plan: NestTiling, axes: TileAxes) -> None:
+    """Cuts the outermost row and column axes so that a tile takes its share of AM and all cores get some."""
+    kernel, shape = axes.kernel, axes.shape
+    rows, columns = plan.rows, plan.columns
+    elements = max(kernel.machine.am_bytes // _SHARE // (element_bytes(axes) + pattern_bytes(axes, rows, columns)), 64)
+    if shape.resident and shape.turned:
+        _fit(plan, columns, _whole_columns(plan, axes))
+    elif shape.resident and kernel.machine.dma_overlaps:
+        each = line_bytes(axes, columns) + pattern_bytes(axes, rows, columns) * at_hand(plan.column_count())
+        _fit(plan, rows, max(kernel.machine.am_bytes // _SHARE // each, 1))
+    elif shape.resident:
+        _fit(plan, rows, max(elements // max(at_hand(plan.column_count()), 1), 1))
+    else:
+        if columns:
+            _cut_axis(plan, columns, max(elements // 8 if rows else elements, 1))
+        _fit(plan, rows, max(elements // max(at_hand(plan.column_count()), 1), 1))
+    if not kernel.one_core:
+        _spread(plan, axes)
+
+
+def _whole_columns(plan: NestTiling, axes: TileAxes) -> int:
+    """The most columns of a tile that has all its rows: whole granules of DMA, if they are that many or there is room for one."""
+    am, granule = axes.kernel.machine.am_bytes, _granule(plan, axes)
+    each = line_bytes(axes, plan.rows) + pattern_bytes(axes, plan.rows, plan.columns) * at_hand(plan.row_count())
+    most = max(am // _SHARE // each, 1)
+    if most < granule:
+        return granule if granule * each <= am // _LEAST_SHARE else most
+    return most - most % granule
+
+
+def _granule(plan: NestTiling, axes: TileAxes) -> int:
+    """Columns that DMA moves at once, if tiles lie along memory there."""
+    sizes = [
+        size
+        for size, place in _tiles(axes)
+        if plan.columns and abs(at_hand(place.steps.get(plan.columns[-1], 0))) == 1 and any(place.steps.get(a) for a in plan.rows)
+    ]
+    return max(1, axes.kernel.machine.dma_granule // min(sizes)) if sizes else 1
+
+
+def _fit(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
+    """Makes loops of outer axes, then cuts the outermost that is left, until ``group`` has ``limit`` elements."""
+    while len(group) > 1 and at_hand(volume([a.extent for a in group[1:]])) > at_hand(limit):
+        group.pop(0)
+    if group:
+        _cut_axis(plan, group, limit)
+
+
+def _cut_axis(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
+    """Cuts ``group`` to at most ``limit`` elements, in even pieces."""
+    inner, extent = at_hand(volume([a.extent for a in group[1:]])), group[0].extent
+    most = max(at_hand(limit) // max(inner, 1), 1)
+    if at_hand(extent) > most:
+        plan.cut[group[0]] = ceildiv(at_hand(extent), ceildiv(at_hand(extent), most))
+
+
+def _spread(plan: NestTiling, axes: TileAxes) -> None:
+    """Cuts further when there are fewer tiles than it takes to keep all cores busy."""
+    wanted = 2 * axes.kernel.machine.cores
+    shape = axes.shape
+    reduced = frozenset(a for s in axes.kernel.statements for a in axes.reduced[s])
+    for group in ([] if shape.turned else plan.rows, plan.columns if shape.turned or not shape.resident else []):
+        if not group:
+            continue
+        axis = group[0]
+        levels = _levels(plan, axes)
+        within = [level for level in levels if level.axis in reduced]
+        least = _RUN if at_hand(volume([level.trips for level in within])) <= wanted else _WIDE
+        if axis not in reduced and at_hand(volume([a.extent for a in group])) >= wanted * least:
+            # Cores that have results of their own need not put parts of sums together.
+            levels = [level for level in levels if level not in within]
+        tiles = at_hand(volume([level.trips for level in levels]))
+        if tiles >= wanted:
+            continue
+        step = plan.cut.get(axis, axis.extent)
+        cut = at_hand(ceildiv(axis.extent, step))
+        pieces = ceildiv(cut * wanted, tiles) if axes.kernel.machine.dma_overlaps else cut * ceildiv(wanted, tiles)
+        pieces = min(pieces, at_hand(axis.extent))
+        step = ceildiv(at_hand(axis.extent), pieces)
+        if shape.turned:  # what is fetched in parts of granules takes as long on more cores
+            step = max(step, ceildiv(_granule(plan, axes), at_hand(volume([a.extent for a in group[1:]]))))
+        if at_hand(step) < at_hand(axis.extent):
+            plan.cut[axis] = step
+
+
+# --- loops --------------------------------------------------------------------------------------------
+
+
+def _levels(plan: NestTiling, axes: TileAxes) -> list[TileLevel]:
+    """All loops around a tile: axes outside tiles, then cut columns, then cut rows."""
+    tiled = (*plan.rows, *plan.columns)
+    levels = [TileLevel(a, 1) for a in axes.axes if a not in tiled]
+    for group in (plan.columns, plan.rows):
+        levels += [TileLevel(a, plan.cut[a]) for a in group if a in plan.cut]
+    return levels
+
+
+def _order_levels(plan: NestTiling, axes: TileAxes) -> None:
+    levels = _levels(plan, axes)
+    if axes.shape.resident:
+        looped = {level.axis for level in levels}
+        crossing = any(axes.reduced[s] & looped for s in axes.kernel.statements)
+        plan.levels, plan.inner = levels, 0 if crossing else len(levels)
+        return
+    reduced = frozenset(a for s in axes.kernel.statements for a in axes.reduced[s])
+    outer = [level for level in levels if level.axis not in reduced]
+    plan.levels = outer + [level for level in levels if level.axis in reduced]
+    plan.inner = len(outer)
+
+
+def _share(plan: NestTiling, axes: TileAxes) -> None:
+    """Chooses the level that cores share."""
+    kernel = axes.kernel
+    if kernel.one_core:
+        return
+    outer, inner = plan.levels[: plan.inner], plan.levels[plan.inner :]
+    best = max(outer, key=lambda level: at_hand(level.trips), default=None)
+    widest = max(inner, key=lambda level: at_hand(level.trips), default=None)
+    cores = kernel.machine.cores
+    if widest is not None and (best is None or at_hand(best.trips) < cores) and at_hand(widest.trips) > 1 and _can_split(axes):
+        plan.divided, plan.parts = widest, min(at_hand(widest.trips), 2 * cores)
+    else:
+        plan.divided = best
+
+
+def _can_split(axes: TileAxes) -> bool:
+    """Whether partial results can be combined in a pass over the results' own elements."""
+    held = {a for a in axes.axes if a.leaves[0] in axes.shape.held}
+    for s in axes.kernel.statements:
+        if not axes.reduced[s] or (axes.shape.resident and axes.reduced[s] <= held):
+            continue
+        for r in s.results:
+            if r.combine == "general" or any(store.index != r.index for store in r.stores):
+                return False
+            if isinstance(r.init, Operand) and r.init.index != r.index:
+                return False
+    return True

@@ -1,0 +1,1 @@
+"""Passes of the midend, by what they change: tensors, kernels, memory."""

@@ -1,0 +1,1 @@
+"""Passes that form kernels and fuse producers, consumers and siblings into them."""

@@ -1,0 +1,1 @@
+"""Passes that order kernels, give tensors their device buffers, and outline kernels into functions."""

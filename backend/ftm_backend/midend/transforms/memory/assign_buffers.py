@@ -1,0 +1,295 @@
+"""Pass ``assign-buffers``: the DDR buffer of every value between kernels, and the barriers.
+
+Inputs, constants, outputs and the arena's regions get names.  A value lives in the arena from the kernel that computes
+it to the last one that reads it.  An output takes over an input only after the last kernel that can fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from ftm_backend.ir.linalg.affine import volume
+from ftm_backend.ir.linalg.function import Value
+from ftm_backend.midend.analysis.arena_reuse import ArenaReuse
+from ftm_backend.midend.analysis.buffer_donation import ProducedValue, donated_input, may_overwrite
+from ftm_backend.midend.analysis.hazards import Barriers, StorageRange
+from ftm_backend.midend.analysis.structural_key import arguments_of, signature
+from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
+from ftm_backend.midend.kernel_ir.program import KernelProgram
+from ftm_backend.midend.lowering.registry import LOWERINGS
+from ftm_backend.midend.transforms.fusion.fuse_ops import home_of
+from ftm_backend.midend.transforms.memory.best_fit_arena import Arena, region
+from ftm_backend.symbolic import always_equal
+from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+
+__all__ = ["assign_buffers"]
+
+_MOST_KERNELS = 4
+"""Kernels that are looked through for the input that an output updates."""
+
+
+@dataclass(eq=False)
+class DeviceBuffer(StorageRange):
+    """One piece of DDR memory: an input, constant, output or arena region.
+
+    first, last: numbers of the kernels that use it first and last, or of the whole repeat if more than one iteration does
+    (repeated).  offset: bytes, in the arena.
+    """
+
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    symbol: str = ""
+    first: int = -1
+    last: int = -1
+    repeated: bool = False
+    offset: int | None = None
+
+    @property
+    def count(self) -> int:
+        """Bytes."""
+        return volume(self.shape) * ELEMENT_BYTES[self.dtype]
+
+
+@dataclass(eq=False)
+class _ScheduledKernel:
+    """One kernel and the buffers that it reads and writes."""
+
+    kernel: Kernel
+    inputs: list[DeviceBuffer]
+    outputs: list[DeviceBuffer]
+    workspaces: list[DeviceBuffer] = field(default_factory=list)
+
+
+def assign_buffers(grouped: KernelModule, machine: MachineParameters) -> KernelProgram:
+    """Plans the memory of a function's kernels; every value that they touch in memory gets its symbol."""
+    del machine
+    return _Planner(grouped).run()
+
+
+class _PlanCache:
+    """What kernels that are alike have in common, worked out for the first of them."""
+
+    def __init__(self) -> None:
+        self._keys: dict[Kernel, Hashable] = {}
+        self._workspaces: dict[Hashable, list[tuple[str, int]]] = {}
+        self._overwriting: dict[Hashable, bool] = {}
+
+    def workspace(self, kernel: Kernel) -> list[tuple[str, int]]:
+        """The buffers that it needs beside its operands."""
+        key = self._key(kernel)
+        if key not in self._workspaces:
+            self._workspaces[key] = LOWERINGS[kernel.kind].workspace(kernel)
+        return self._workspaces[key]
+
+    def may_overwrite(self, kernel: Kernel, output: int, inputs: Sequence[int]) -> bool:
+        """Whether an output may lie where these inputs lie."""
+        key = self._key(kernel), output, tuple(inputs)
+        if key not in self._overwriting:
+            self._overwriting[key] = may_overwrite(kernel, output, inputs)
+        return self._overwriting[key]
+
+    def _key(self, kernel: Kernel) -> Hashable:
+        key = self._keys.get(kernel)
+        if key is None:
+            words = kernel.words or signature(kernel, arguments_of(kernel), ())
+            key = self._keys[kernel] = kernel.kind, kernel.one_core, words
+        return key
+
+
+class _Planner:
+    def __init__(self, grouped: KernelModule) -> None:
+        self._function = grouped.function
+        self._buffers: dict[Value, DeviceBuffer] = {}
+        self._program = KernelProgram(grouped.function, grouped.kernels)
+        self._steps: list[_ScheduledKernel] = []
+        self._alike = _PlanCache()
+
+    def run(self) -> KernelProgram:
+        """All of it, in order."""
+        self._declare_inputs()
+        for number, kernel in enumerate(self._program.kernels):
+            self._declare(number, kernel)
+        for first, end in runs(self._program.kernels):
+            if self._program.kernels[first].repeat is not None:
+                self._keep(first, end)
+        self._declare_outputs()
+        self._donate()
+        self._place()
+        self._name()
+        self._meet()
+        return self._program
+
+    # --- buffers ---------------------------------------------------------------------------------------
+
+    def _declare_inputs(self) -> None:
+        function = self._function
+        for number, (value, dtype) in enumerate(zip(function.inputs, function.input_types, strict=True)):
+            self._buffers[value] = DeviceBuffer(dtype=value.dtype, shape=value.shape, symbol=f"b{number}")
+            self._program.inputs.append([f"b{number}", dtype, list(value.shape)])
+        for node in function.scalars:
+            self._program.scalars.append([node.payload, node.dtype])
+
+    def _declare(self, number: int, kernel: Kernel) -> None:
+        step = _ScheduledKernel(kernel, [self._buffer(v) for v in kernel.inputs], [self._buffer(v) for v in kernel.outputs])
+        for dtype, elements in self._alike.workspace(kernel):
+            kernel.workspaces.append(Value(dtype, (elements,)))
+            step.workspaces.append(self._buffer(kernel.workspaces[-1]))
+        for buffer in (*step.inputs, *step.outputs, *step.workspaces):
+            buffer.first = number if buffer.first < 0 else buffer.first
+            buffer.last = number
+        self._steps.append(step)
+
+    def _keep(self, first: int, end: int) -> None:
+        """Keeps what more than one iteration of a repeat uses for as long as it runs; the rest lives in each iteration."""
+        steps = self._steps[first:end]
+        moving = {self._buffer(v) for step in steps for v in (*step.kernel.inputs, *step.kernel.outputs) if home_of(v).window is not None}
+        for step in steps:
+            for buffer in (*step.inputs, *step.outputs):
+                if buffer in moving or buffer.first < first or buffer.last >= end:
+                    buffer.first, buffer.last = min(buffer.first, first), max(buffer.last, end - 1)
+                    buffer.repeated = True
+
+    def _buffer(self, value: Value) -> DeviceBuffer:
+        home = home_of(value)
+        if home.window is not None:
+            return self._buffer(home.window.value)
+        buffer = self._buffers.get(home)
+        if buffer is None:
+            buffer = self._buffers[home] = DeviceBuffer(dtype=home.dtype, shape=home.shape)
+            if home.data is not None:
+                buffer.symbol = f"k{len(self._program.consts)}"
+                self._program.consts.append([buffer.symbol, home.dtype, list(home.shape), home.data.hex()])
+        return buffer
+
+    def _declare_outputs(self) -> None:
+        function = self._function
+        for number, (tensor, dtype) in enumerate(zip(function.results, function.output_types, strict=True)):
+            self._buffer(tensor.value).symbol = f"o{number}"
+            self._program.outputs.append([f"o{number}", dtype, list(tensor.view.sizes), ""])
+
+    # --- sharing ---------------------------------------------------------------------------------------
+
+    def _donate(self) -> None:
+        """Pairs outputs with inputs whose storage they may share: a program that faults has written none."""
+        last_fault = max((number for number, step in enumerate(self._steps) if step.kernel.faults), default=-1)
+        inputs = {i[0]: i[1] for i in self._program.inputs}  # dtype tokens tell u8 from i8
+        outputs = {o[0]: o for o in self._program.outputs}
+        made = {
+            buffer: ProducedValue(step.kernel, position, step.inputs)
+            for number, step in enumerate(self._steps)
+            for position, buffer in enumerate(step.outputs)
+            if buffer.first == number and not buffer.repeated
+        }
+        taken: set[DeviceBuffer] = set()
+        late = [buffer for buffer in made if buffer.symbol in outputs and buffer.first > last_fault]
+
+        def fits(out: DeviceBuffer, given: DeviceBuffer) -> bool:
+            return (
+                given.symbol in inputs
+                and given not in taken
+                and given.last <= out.first
+                and always_equal(given.count, out.count)
+                and inputs[given.symbol] == outputs[out.symbol][1]
+            )
+
+        for kernels in (1, _MOST_KERNELS):  # what one kernel updates goes first: it is sure to be replaced
+            for buffer in late:
+                if outputs[buffer.symbol][3]:
+                    continue
+                found = donated_input(made[buffer], made.get, partial(fits, buffer), self._alike.may_overwrite, kernels)
+                if found is not None:
+                    taken.add(found)
+                    outputs[buffer.symbol][3] = found.symbol
+                    buffer.before.append(found)
+
+    def _place(self) -> None:
+        """Gives each arena buffer its offset, best fit in order of time."""
+        arena = Arena()
+        owners: ArenaReuse[DeviceBuffer] = ArenaReuse()
+        placed = [b for b in dict.fromkeys(b for s in self._steps for b in (*s.outputs, *s.workspaces)) if not b.symbol]
+        born: dict[int, list[DeviceBuffer]] = {}
+        ended: dict[int, list[DeviceBuffer]] = {}
+        for buffer in placed:
+            born.setdefault(buffer.first, []).append(buffer)
+            ended.setdefault(buffer.last, []).append(buffer)
+        for number, step in enumerate(self._steps):
+            gone = ended.get(number, [])
+            dying = [b for b in dict.fromkeys(step.inputs) if b in gone and not b.repeated]
+            for buffer in born.get(number, ()):
+                heir = None
+                if buffer in step.outputs and not buffer.repeated:
+                    heir = next(
+                        (
+                            b
+                            for b in dying
+                            if always_equal(b.count, buffer.count)
+                            and self._alike.may_overwrite(
+                                step.kernel, step.outputs.index(buffer), [k for k, i in enumerate(step.inputs) if i is b]
+                            )
+                        ),
+                        None,
+                    )
+                if heir is not None:
+                    dying.remove(heir)
+                    gone.remove(heir)
+                    offset = heir.offset
+                else:
+                    offset = arena.take(buffer.count)
+                assert offset is not None
+                buffer.offset = offset
+                buffer.before += owners.take(offset, offset + region(buffer.count), buffer)
+            for buffer in gone:
+                assert buffer.offset is not None
+                arena.give(buffer.offset, buffer.count)
+        self._program.arena_bytes = arena.size
+
+    # --- names and barriers ----------------------------------------------------------------------------
+
+    def _name(self) -> None:
+        for step in self._steps:
+            kernel = step.kernel
+            for buffer in (*step.outputs, *step.workspaces):
+                if not buffer.symbol:
+                    buffer.symbol = f"t{len(self._program.arena)}"
+                    self._program.arena.append([buffer.symbol, buffer.offset, buffer.dtype, list(buffer.shape)])
+            for value in (*kernel.inputs, *kernel.outputs, *kernel.workspaces):
+                value.symbol = self._symbol(value)
+
+    def _meet(self) -> None:
+        """Places the barriers."""
+        barriers, checks = Barriers(), StorageRange()
+        donated = {symbol for symbol, *_, alias in self._program.outputs if alias}
+
+        def reads(step: _ScheduledKernel) -> list[StorageRange]:
+            # Cores write over inputs when all of them are past the kernels that can fault.
+            return [*step.inputs, *([checks] if any(b.symbol in donated for b in step.outputs) else ())]
+
+        def writes(step: _ScheduledKernel) -> list[StorageRange]:
+            return [*step.outputs, *step.workspaces, *([checks] if step.kernel.faults else ())]
+
+        for first, end in runs(self._program.kernels):
+            steps = self._steps[first:end]
+            repeated = steps[0].kernel.repeat is not None
+            if repeated and all(step.kernel.one_core for step in steps):  # before the loop, not in it
+                together = [s for step in steps for s in reads(step)], [s for step in steps for s in writes(step)]
+                steps[0].kernel.barrier = barriers.visit(*together, one_core=True)
+                continue
+            for number, step in enumerate(steps):
+                again = repeated and number == 0  # behind the iteration before
+                if again:
+                    barriers.meet()
+                step.kernel.barrier = barriers.visit(reads(step), writes(step), step.kernel.one_core) or again
+
+    def _symbol(self, value: Value) -> str:
+        """The symbol of a value's buffer, or of its window into one."""
+        window = home_of(value).window
+        if window is None:
+            return self._buffer(value).symbol
+        facts = [self._buffer(window.value).symbol, window.start, window.step]
+        for symbol, *known in self._program.windows:
+            if known == facts:
+                return str(symbol)
+        self._program.windows.append([f"w{len(self._program.windows)}", *facts])
+        return f"w{len(self._program.windows) - 1}"

@@ -1,0 +1,222 @@
+"""Pass ``resolve-in-place``: what is written in place is written over memory that nobody else needs; the rest goes.
+
+Afterwards
+ - the value of each part of an update comes from a loop nest and is stored by it, in its own shape;
+ - what an update or a scatter writes over belongs to it alone;
+ - what reads a tensor as a whole, or a window of it, finds it in memory;
+ - each returned tensor is computed by an operation of its own, in order;
+ - everything that is computed is needed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ftm_backend.ir.linalg.affine import Affine
+from ftm_backend.ir.linalg.function import (
+    LinalgFunction,
+    Node,
+    Operand,
+    SequentialLoop,
+    Statement,
+    Tensor,
+    Update,
+    Value,
+    WindowPart,
+    copy_statement,
+)
+from ftm_backend.ir.linalg.strided_layout import Strided
+from ftm_backend.target.presets import MachineParameters
+
+_MOST_LOOKS = 256
+"""Operations that are looked at for a dependence; beyond, a copy is made, which is always right."""
+
+
+def resolve_in_place(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
+    """``function``, rewritten in place."""
+    del machine
+    _Owner(function).run()
+    drop_unused(function)
+    return function
+
+
+def drop_unused(function: LinalgFunction) -> None:
+    """Erases what no result needs."""
+    needed = {t.value for t in function.results}
+    kept = []
+    for item in reversed(function.body):
+        if any(v in needed for v in item.writes()):
+            if isinstance(item, SequentialLoop):
+                _trim(item, needed)
+            needed.update(item.reads())
+            kept.append(item)
+    function.body = kept[::-1]
+
+
+def _trim(repeat: SequentialLoop, needed: set[Value]) -> None:
+    """Leaves out results that neither ``needed`` has nor an iteration reads, and what they alone need."""
+    body = repeat.body
+    while True:
+        read = {v.window.value for v in body.inputs if v.window is not None}
+        kept = {v for v in repeat.results if v in needed or v in read}
+        stored = [(t, w) for t, w in zip(body.results, repeat.stores, strict=True) if w.value in kept]
+        body.results, repeat.stores = [t for t, _ in stored], [w for _, w in stored]
+        drop_unused(body)
+        used = {v for item in body.body for v in item.reads()}.union(t.value for t in body.results)
+        inputs = [v for v in body.inputs if v in used]
+        if len(inputs) == len(body.inputs):
+            break
+        body.inputs = inputs
+    pairs = [(v, base) for v, base in zip(repeat.results, repeat.bases, strict=True) if v in kept]
+    repeat.results, repeat.bases = [v for v, _ in pairs], [base for _, base in pairs]
+
+
+class _Owner:
+    def __init__(self, function: LinalgFunction, outside: frozenset[Value] = frozenset()) -> None:
+        self._function = function
+        self._body: list[Statement | Update | SequentialLoop] = []
+        self._uses = Counter(v for item in function.body for v in item.reads())
+        self._uses.update(t.value for t in function.results)
+        self._inputs = outside.union(function.inputs)
+        self._position = {item: k for k, item in enumerate(function.body)}
+        self._repeated = -1  # the last repeat so far: what comes before it is stored before it
+        self._stored: dict[Statement | Update | SequentialLoop, list[Value]] = {}  # bases over which results of a statement are stored
+
+    def run(self) -> None:
+        for item in self._function.body:
+            if isinstance(item, Update):
+                self._update(item)
+            elif isinstance(item, SequentialLoop):
+                self._repeat(item)
+            elif item.op == "ftm.scatter":
+                self._scatter(item)
+            elif not item.op.startswith("linalg."):
+                self._in_memory(item, range(len(item.tensors)))
+            self._body.append(item)
+        self._return()
+        self._function.body = self._body
+
+    # --- updates ---------------------------------------------------------------------------------------
+
+    def _update(self, update: Update) -> None:
+        self._own_base(update)
+        update.parts = [self._part(update, part) for part in update.parts]
+
+    def _part(self, update: Update, part: WindowPart) -> WindowPart:
+        value = part.value
+        maker = value.value.producer
+        if isinstance(maker, Statement) and maker.op.startswith("linalg.") and value.is_whole:
+            place = part.place if part.place.sizes == value.value.shape else part.place.reshape(value.value.shape)
+            early = self._position.get(maker, -1) < self._repeated
+            if place is not None and not early and not self._depends(update.base.value, maker):
+                self._stored.setdefault(maker, []).append(update.base.value)
+                return WindowPart(Tensor.whole(value.value), place)
+        copied = self._copy(value)
+        assert copied.producer is not None
+        self._stored.setdefault(copied.producer, []).append(update.base.value)
+        return WindowPart(Tensor.whole(copied), part.place)
+
+    def _depends(self, value: Value, on: Statement) -> bool:
+        """Whether computing ``value`` needs the result of ``on``, which will be stored over ``value``.
+
+        The kernel that computes a part of an update also writes it, so it comes after the update's base.
+        """
+        limit = self._position[on]
+        seen: set[Statement | Update | SequentialLoop] = set()
+        stack = [value]
+        while stack:
+            maker = stack.pop().producer
+            if maker is None or maker in seen:
+                continue
+            if maker is on or len(seen) == _MOST_LOOKS:
+                return True
+            seen.add(maker)
+            bases = self._stored.get(maker, ())
+            if bases or isinstance(maker, Update) or self._position.get(maker, limit) > limit:
+                stack += maker.reads()
+                stack += bases
+        return False
+
+    def _own_base(self, update: Update) -> None:
+        base = update.base
+        if base.value.splat is not None:
+            update.base = Tensor.whole(self._filled(base.value.splat, update.result))
+        elif self._exists(base.value) and not (self._alone(base.value) and base.is_whole):
+            update.base = Tensor.whole(self._copy(base))
+
+    def _alone(self, value: Value) -> bool:
+        """Whether a value is computed, in this function, for one user."""
+        return value.producer in self._position and self._uses[value] == 1
+
+    def _exists(self, value: Value) -> bool:
+        """Whether it has elements at all."""
+        return value.producer is not None or value.data is not None or value in self._inputs
+
+    # --- repeats ---------------------------------------------------------------------------------------
+
+    def _repeat(self, repeat: SequentialLoop) -> None:
+        for number, base in enumerate(repeat.bases):
+            if base.splat is not None:
+                repeat.bases[number] = self._filled(base.splat, repeat.results[number])
+            elif self._exists(base) and not self._alone(base):
+                repeat.bases[number] = self._copy(Tensor.whole(base))
+        for value in repeat.body.inputs:
+            window = value.window
+            assert window is not None, "what a repeat reads at each iteration is a window"
+            if window.value.splat is not None:
+                value.window = replace(window, value=self._copy(Tensor.whole(window.value)))
+        outside = self._inputs.union(self._position_values(), repeat.results)
+        _Owner(repeat.body, outside).run()
+        self._repeated = self._position[repeat]
+
+    def _position_values(self) -> set[Value]:
+        """What this function has computed so far."""
+        return {value for item in self._body for value in item.writes()}
+
+    # --- whole tensors ---------------------------------------------------------------------------------
+
+    def _scatter(self, scatter: Statement) -> None:
+        dest = scatter.tensors[0]
+        if dest.value.splat is not None:
+            self._replace(scatter, 0, self._filled(dest.value.splat, scatter.results[0].value))
+        elif not (self._alone(dest.value) and dest.is_whole):
+            self._replace(scatter, 0, self._copy(dest))
+        self._in_memory(scatter, (1, 2))
+
+    def _in_memory(self, statement: Statement, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            if statement.tensors[number].value.splat is not None:
+                self._replace(statement, number, self._copy(statement.tensors[number]))
+
+    def _replace(self, statement: Statement, number: int, value: Value) -> None:
+        whole = Tensor.whole(value)
+        tensors = list(statement.tensors)
+        tensors[number] = Tensor(value, whole.view.reshape(tensors[number].view.sizes) or whole.view)
+        statement.tensors = tuple(tensors)
+        view = tensors[number].view
+        statement.operands[number] = Operand(value, Affine(view.offset, view.strides))
+
+    # --- results ---------------------------------------------------------------------------------------
+
+    def _return(self) -> None:
+        returned: set[Value] = set()
+        for number, tensor in enumerate(self._function.results):
+            value = tensor.value
+            if value.producer not in self._position or not tensor.is_whole or value in returned:
+                tensor = Tensor(self._copy(tensor), Strided.whole(tensor.view.sizes))
+            self._function.results[number] = tensor
+            returned.add(tensor.value)
+
+    # --- copies ----------------------------------------------------------------------------------------
+
+    def _copy(self, tensor: Tensor) -> Value:
+        """A dense copy, of the view's shape."""
+        made = copy_statement(tensor)
+        self._position[made] = len(self._position)
+        self._body.append(made)
+        return made.results[0].value
+
+    def _filled(self, node: Node, like: Value) -> Value:
+        return self._copy(Tensor.whole(Value(like.dtype, like.shape, splat=node)))

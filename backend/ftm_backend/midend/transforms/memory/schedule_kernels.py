@@ -1,0 +1,91 @@
+"""Pass ``schedule-kernels``: which kernels can fault, and an order that lets results take over inputs all the same.
+
+A program that faults must leave its inputs as they were: a result may be written over an input only after the last
+kernel that can fault.  Kernels with such results wait for that, where waiting costs no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ftm_backend.ir.linalg.affine import volume
+from ftm_backend.ir.linalg.function import Value
+from ftm_backend.midend.analysis.may_fault import FaultAnalysis
+from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
+from ftm_backend.midend.transforms.fusion.fuse_ops import home_of
+from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+
+__all__ = ["schedule_kernels"]
+
+
+def schedule_kernels(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
+    """Marks the kernels that can fault, and puts them in the order in which they run."""
+    del machine
+    faults = FaultAnalysis()
+    for kernel in grouped.kernels:
+        kernel.faults = faults.visit(kernel)
+    if any(kernel.repeat for kernel in grouped.kernels):
+        return grouped  # iterations keep their place
+    grouped.kernels = _Order(grouped).arrange()
+    return grouped
+
+
+@dataclass(eq=False)
+class _Item:
+    """A kernel, those that it needs, and the values that no later one reads."""
+
+    kernel: Kernel
+    needs: set[_Item] = field(default_factory=set)
+    last_read: list[Value] = field(default_factory=list)
+
+
+class _Order:
+    def __init__(self, grouped: KernelModule) -> None:
+        self._inputs = set(grouped.function.inputs)
+        self._returned = {home_of(t.value) for t in grouped.function.results}
+        self._items: list[_Item] = []
+        self._makers: dict[Value, list[_Item]] = {}
+        for kernel in grouped.kernels:
+            item = _Item(kernel)
+            item.needs = {m for v in kernel.inputs for m in self._makers.get(home_of(v), ())}
+            for value in kernel.outputs:
+                self._makers.setdefault(value, []).append(item)
+            self._items.append(item)
+
+    def arrange(self) -> list[Kernel]:
+        """The kernels in their new order."""
+        last = max((k for k, item in enumerate(self._items) if item.kernel.faults), default=-1)
+        waiting = self._waiting(last) if last > 0 else set()
+        early = [item for item in self._items[: last + 1] if item not in waiting]
+        late = [item for item in self._items[: last + 1] if item in waiting]
+        return [item.kernel for item in (*early, *late, *self._items[last + 1 :])]
+
+    def _waiting(self, last: int) -> set[_Item]:
+        """Kernels before the last fault that can wait for it: it does not need them."""
+        needed: set[_Item] = set()
+        for item in reversed(self._items[: last + 1]):
+            if item.kernel.faults or item in needed:
+                needed |= item.needs
+        free = [item for item in self._items[: last + 1] if not item.kernel.faults and item not in needed]
+        if not free:
+            return set()
+        readers = {home_of(v): item for item in self._items for v in item.kernel.inputs}
+        for value, reader in readers.items():
+            reader.last_read.append(value)
+        waiting: set[_Item] = set()
+        for item in free:
+            held = [v for v in item.last_read if v in self._makers and v not in self._returned]
+            gained = _bytes(self._replacing(item.kernel))
+            if not waiting.isdisjoint(item.needs) or 0 < gained >= _bytes(held):
+                waiting.add(item)
+        return waiting
+
+    def _replacing(self, kernel: Kernel) -> list[Value]:
+        """Results that the program returns and that may replace an input of the kernel, by their types."""
+        inputs = {(v.dtype, v.shape) for v in kernel.inputs if v in self._inputs}
+        return [v for v in kernel.outputs if v in self._returned and (v.dtype, v.shape) in inputs]
+
+
+def _bytes(values: Iterable[Value]) -> int:
+    return sum(volume(v.shape) * ELEMENT_BYTES[v.dtype] for v in values)

@@ -1,0 +1,1 @@
+"""Passes on linalg: rewrite tensor operations before they are grouped into kernels."""

@@ -1,0 +1,192 @@
+"""Rewrites a statement over other loops: some split, some joined.
+
+A reshape between a matrix product and what follows it (``[1024, 512]`` read as ``[16, 64, 512]``, or split into
+heads) is no obstacle to computing both in one kernel: their loops only have to be cut alike.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from ftm_backend.ir.linalg.affine import Affine, digits
+from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Store, walk
+from ftm_backend.symbolic import is_walked, seen_equal
+
+Piece = tuple[int, int]
+"""Loop number, and which of its pieces (outer first)."""
+
+
+class _Mismatch(Exception):
+    """Loops cannot be joined: some access does not walk straight through them."""
+
+
+def aligned(chain: Sequence[Statement], statement: Statement) -> list[Statement] | None:
+    """``chain`` (a contraction and its epilogue) and ``statement`` over loops that are cut alike.
+
+    Args:
+        chain: statements that are aligned already.
+        statement: reads a value of the chain, whole.
+
+    Returns:
+        The new chain, ``statement`` last; None when their loops cannot be cut alike.
+    """
+    for operand in statement.operands:
+        for producer in chain:
+            for result in producer.results:
+                if result.value is operand.value:
+                    return _align(list(chain), producer, result.index, statement, operand.index)
+    return None
+
+
+def align_all(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements of a contraction kernel over loops that are cut alike, as when they were grouped.
+
+    Grouping does not know where results will be stored.  A store may hold apart what the other accesses would
+    join (an update into a padded tensor); then the contraction is cut first as the statement that needs it is.
+
+    Raises:
+        ValueError: no cut serves all statements.
+    """
+    product, *others = statements
+    for chain in itertools.chain([[product]], (_cut_like(product, statement) for statement in others)):
+        for statement in others:
+            chain = aligned(chain, statement) if chain else None
+        if chain:
+            return chain
+    loops = ", ".join(str(statement.loops) for statement in others)
+    raise ValueError(f"statements over {loops} do not follow their contraction over {product.loops}")
+
+
+def _cut_like(product: Statement, statement: Statement) -> list[Statement] | None:
+    """The contraction alone, its loops cut at least as finely as those of ``statement``."""
+    target = digits(product.loops, product.results[0].index)
+    for operand in statement.operands:
+        source = digits(statement.loops, operand.index)
+        if target is None or source is None:
+            continue
+        cuts = _common([product.loops[k] for k in target], [statement.loops[k] for k in source])
+        if cuts is not None:
+            splits: list[list[int]] = [[n] for n in product.loops]
+            for k, pieces in zip(target, cuts[0], strict=True):
+                splits[k] = pieces
+            return [_rewritten(product, splits, [[(k, j)] for k, s in enumerate(splits) for j in range(len(s))])]
+    return None
+
+
+def _align(chain: list[Statement], producer: Statement, written: Affine, statement: Statement, read: Affine) -> list[Statement] | None:
+    target, source = digits(producer.loops, written), digits(statement.loops, read)
+    if target is None or source is None:
+        return None
+    cuts = _common([producer.loops[k] for k in target], [statement.loops[k] for k in source])
+    if cuts is None:
+        return None
+    ours, theirs = cuts
+    joined = _over_extents(chain, statement, source, theirs, [producer.loops[k] for k in target])
+    if joined is not None:
+        return joined
+    try:
+        if len(chain) > 1 or all(len(pieces) == 1 for pieces in ours):
+            return None
+        splits: list[list[int]] = [[n] for n in producer.loops]
+        for k, pieces in zip(target, ours, strict=True):
+            splits[k] = pieces
+        chain[0] = _rewritten(producer, splits, [[(k, j)] for k, s in enumerate(splits) for j in range(len(s))])
+        return _over_extents(chain, statement, source, theirs, [n for pieces in ours for n in pieces])
+    except _Mismatch:
+        return None
+
+
+def _over_extents(
+    chain: Sequence[Statement],
+    statement: Statement,
+    source: Sequence[int],
+    pieces: Sequence[Sequence[int]],
+    extents: Sequence[int],
+) -> list[Statement] | None:
+    """The chain and ``statement`` over loops of ``extents``; None when its pieces cannot be joined to these."""
+    splits: list[list[int]] = [[n] for n in statement.loops]
+    for k, cut in zip(source, pieces, strict=True):
+        splits[k] = list(cut)
+    queue = [(k, j) for k in source for j in range(len(splits[k]))]
+    groups: list[list[Piece]] = []
+    for extent in extents:
+        group: list[Piece] = []
+        while is_walked(extent):
+            k, j = queue.pop(0)
+            group.append((k, j))
+            extent //= splits[k][j]
+        groups.append(group)
+    inside = {piece for group in groups for piece in group}
+    rest = [[(k, j)] for k, s in enumerate(splits) for j in range(len(s)) if (k, j) not in inside]
+    try:
+        return [*chain, _rewritten(statement, splits, [*groups, *rest])]
+    except _Mismatch:
+        return None
+
+
+def _common(first: Sequence[int], second: Sequence[int]) -> tuple[list[list[int]], list[list[int]]] | None:
+    """Cuts two factorisations of one number into the same sequence of factors."""
+    left, right = [list(first), list(second)]
+    ours: list[list[int]] = [[] for _ in left]
+    theirs: list[list[int]] = [[] for _ in right]
+    i, j = len(left) - 1, len(right) - 1
+    while i >= 0 and j >= 0:
+        a, b = left[i], right[j]
+        step = min(a, b)
+        if max(a, b) % step:
+            return None
+        ours[i].insert(0, step)
+        theirs[j].insert(0, step)
+        left[i] //= step
+        right[j] //= step
+        if left[i] == 1:
+            i -= 1
+        if right[j] == 1:
+            j -= 1
+    if i >= 0 or j >= 0:
+        return None
+    return ours, theirs
+
+
+def _rewritten(statement: Statement, splits: Sequence[Sequence[int]], groups: Sequence[Sequence[Piece]]) -> Statement:
+    """``statement`` with loop ``k`` cut into ``splits[k]`` (outer first), then pieces joined to ``groups``."""
+    if [list(g) for g in groups] == [[(k, 0)] for k in range(len(splits))]:
+        return statement
+    inner = [[1] * len(s) for s in splits]
+    for k, s in enumerate(splits):
+        for j in range(len(s) - 2, -1, -1):
+            inner[k][j] = inner[k][j + 1] * s[j + 1]
+
+    def over(index: Affine) -> Affine:
+        coeffs = []
+        for group in groups:
+            steps = [(index.coeffs[k] * inner[k][j], splits[k][j]) for k, j in group]
+            for (outer, _), (step, extent) in itertools.pairwise(steps):
+                if not seen_equal(outer, step * extent):
+                    raise _Mismatch
+            coeffs.append(steps[-1][0] if steps else 0)
+        return Affine(index.const, tuple(coeffs))
+
+    extents = []
+    for group in groups:
+        extent = 1
+        for k, j in group:
+            extent *= splits[k][j]
+        extents.append(extent)
+    reduced = tuple(bool(group) and statement.reduced[group[0][0]] for group in groups)
+    operands = {id(o): Operand(o.value, over(o.index)) for o in statement.operands}
+    made: dict[int, Node] = {}
+    for node in walk(r.yields for r in statement.results):
+        payload = node.payload
+        if node.op == "in":
+            payload = operands.get(id(payload)) or Operand(payload.value, over(payload.index))
+        elif node.op == "index":
+            payload = over(payload)
+        made[id(node)] = Node(node.op, node.dtype, tuple(made[id(n)] for n in node.operands), payload)
+    results = []
+    for r in statement.results:
+        init = Operand(r.init.value, over(r.init.index)) if isinstance(r.init, Operand) else r.init
+        stores = [Store(s.target, over(s.index)) for s in r.stores]
+        results.append(FunctionResult(r.value, over(r.index), (), made[id(r.yields)], r.combine, init, stores))
+    return Statement(statement.op, tuple(extents), reduced, list(operands.values()), results, statement.gathers, statement.attributes)

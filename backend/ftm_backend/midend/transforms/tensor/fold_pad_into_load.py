@@ -1,0 +1,84 @@
+"""Pass ``fold-pad-into-load``: where products and reductions over windows alone read a tensor with a border of zeros, no copy with it is made.
+
+What is written into the middle of zeros and read by nobody but matrix products, convolutions and poolings becomes a value with a
+*border*: it has no memory, and ``DLB`` fetches its elements from those of the tensor inside.  That is for machines on which DMA
+works beside the core.
+"""
+
+from __future__ import annotations
+
+from ftm_backend.ir.linalg.affine import row_major
+from ftm_backend.ir.linalg.function import Border, LinalgFunction, Statement, Update, Value
+from ftm_backend.midend.schedule.gemm.contraction import match, overlaps
+from ftm_backend.symbolic import is_integer
+from ftm_backend.target.presets import MachineParameters
+
+__all__ = ["fold_pad_into_load"]
+
+MOST_SIDES = 4
+"""Dimensions that ``DLB`` takes a border of."""
+
+
+def fold_pad_into_load(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
+    """``function``, rewritten in place."""
+    if not machine.dma_overlaps:
+        return function
+    readers: dict[Value, list[object]] = {t.value: [t] for t in function.results}
+    for item in function.body:
+        for value in item.reads():
+            readers.setdefault(value, []).append(item)
+    for item in list(function.body):
+        if not isinstance(item, Update) or not all(_fetches(reader, item.result) for reader in readers.get(item.result, [None])):
+            continue
+        border = _border(item)
+        if border is not None:
+            function.body.remove(item)
+            item.result.producer, item.result.border = None, border
+    return function
+
+
+def _fetches(reader: object, value: Value) -> bool:
+    """Whether ``reader`` is a contraction that reads ``value`` as a factor alone, or reduces windows of it that overlap."""
+    if not isinstance(reader, Statement) or 0 in reader.loops:
+        return False
+    found = match(reader)
+    if found is None:
+        read = [operand for operand in reader.operands if operand.value is value]
+        return reader.is_reduction and not reader.gathers and not reader.tensors and all(overlaps(o.index, reader.loops) for o in read)
+    return reader.reads().count(value) == sum(o.value is value for o in (found.a, found.b))
+
+
+def _border(update: Update) -> Border | None:
+    """The border that an update writes a whole tensor into; None if it does something else."""
+    splat = update.base.value.splat
+    if splat is None or splat.op != "constant" or str(splat.payload) not in ("0", "0.0"):
+        return None
+    found = around(update)
+    if found is None:
+        return None
+    value = update.parts[0].value.value
+    if value.splat is not None or value.border is not None:
+        return None
+    sides = [k for k, both in enumerate(zip(*found, strict=True)) if any(both)]
+    if len(update.result.shape) - sides[0] > MOST_SIDES:
+        return None
+    return Border(value, update.parts[0].place.sizes, tuple(found[0]))
+
+
+def around(update: Update) -> tuple[list[int], list[int]] | None:
+    """What an update leaves of each dimension before and behind its one part, a whole tensor; None if it is no such box, or all."""
+    shape = update.result.shape
+    if len(update.parts) != 1 or not update.parts[0].value.is_whole:
+        return None
+    place = update.parts[0].place
+    if len(place.sizes) != len(shape) or not all(is_integer(n) for n in (*shape, *place.sizes, place.offset)) or 0 in place.sizes:
+        return None
+    strides = row_major(shape)
+    if any(n != 1 and have != want for n, have, want in zip(place.sizes, place.strides, strides, strict=True)):
+        return None
+    low, left = [], place.offset
+    for stride in strides:
+        low.append(left // stride)
+        left %= stride
+    high = [whole - n - before for whole, n, before in zip(shape, place.sizes, low, strict=True)]
+    return (low, high) if not left and min(high) >= 0 and any(low + high) else None

@@ -1,0 +1,130 @@
+"""Pass ``split-k``: a product with a long sum and a small result is cut along the sum, where that pays.
+
+Cores share rows and columns of a result.  Where it is small, as the gradient of a convolution's weights, each of them fetches and turns
+most of both factors.  Cut along the sum, each part is an entry of a batch that reads factors of its own; the parts' results are
+added up in memory, by whatever goes on with the sum.  Products are planned whole and cut, and the adding counts.
+"""
+
+from __future__ import annotations
+
+from ftm_backend.ir.linalg.affine import Affine, row_major, volume
+from ftm_backend.ir.linalg.function import FunctionResult, LinalgFunction, Node, Operand, Statement, Value
+from ftm_backend.ir.linalg.scalar_nodes import constant
+from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
+from ftm_backend.midend.schedule.gemm.operand_roles import schedule
+from ftm_backend.symbolic import is_integer
+from ftm_backend.target import cost_rules
+from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
+
+__all__ = ["split_k"]
+
+_DEEP = 16
+"""Elements of the result for each term of a sum, above which adding up parts of the result cannot pay."""
+
+_SURE = 0.95
+"""Part of the whole product's time that a cut one must stay below, as plans and what is charged differ by a few hundredths."""
+
+
+def split_k(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
+    """``function``, rewritten in place; what is in a repeat stays as it is."""
+    if not machine.dma_overlaps or machine.cores == 1:
+        return function
+    for position in range(len(function.body) - 1, -1, -1):
+        item = function.body[position]
+        if isinstance(item, Statement):
+            function.body[position : position + 1] = _split(item, machine)
+    return function
+
+
+def _split(statement: Statement, machine: MachineParameters) -> list[Statement]:
+    """The statement, or the parts of its sum and what adds them up."""
+    found = match(statement) if statement.volume else None
+    if found is None or not _promising(found, machine):
+        return [statement]
+    least, best = _SURE * _cycles(statement, machine), [statement]
+    peak = statement.volume / (machine.cores * machine.fma_units * machine.lanes(found.accumulator))
+    for loop, parts in _cuts(statement, machine):
+        adding = _adding(found, parts, machine)
+        if least <= adding + peak:
+            continue  # not even at peak
+        cut, total = _parts(found, loop, parts)
+        if match(cut) is None:
+            continue
+        cycles = _cycles(cut, machine) + adding
+        if cycles >= least:
+            break  # fewer parts would hardly do better
+        least, best = cycles, [cut, total]
+    for each in best:
+        for result in each.results:
+            result.value.producer = each
+    return best
+
+
+def _promising(found: Contraction, machine: MachineParameters) -> bool:
+    """Whether sums are long beside a result that is not large, in types in which parts may be rounded."""
+    statement = found.statement
+    indices = [o.index for o in (found.a, found.b)] + [statement.results[0].index]
+    if not all(is_integer(n) for n in (*statement.loops, *(c for index in indices for c in index.coeffs))):
+        return False
+    if isinstance(found.init, Operand) or statement.results[0].value.dtype != found.accumulator:
+        return False
+    if any(found.group_of(k) == "batch" for k, n in enumerate(statement.loops) if n != 1):
+        return False
+    result = volume(statement.results[0].value.shape)
+    return _DEEP * (statement.volume // result) >= result
+
+
+def _cuts(statement: Statement, machine: MachineParameters) -> list[tuple[int, int]]:
+    """A reduced loop, with the numbers of parts that it can be cut into: as many as there are cores, or a part of them."""
+    counts = [parts for parts in range(machine.cores, 1, -1) if machine.cores % parts == 0]
+    for least in counts:
+        for loop, (extent, reduced) in enumerate(zip(statement.loops, statement.reduced, strict=True)):
+            if reduced and extent % least == 0:
+                return [(loop, parts) for parts in counts if parts <= least and extent % parts == 0]
+    return []
+
+
+def _cycles(statement: Statement, machine: MachineParameters) -> float:
+    plan = schedule([statement], machine).plan
+    return plan.cycles if plan is not None else 0.0
+
+
+def _adding(found: Contraction, parts: int, machine: MachineParameters) -> float:
+    """Cycles of reading the parts of the result, and of writing their sum; what is cut writes the parts itself."""
+    result = found.statement.results[0].value
+    moved = (parts + 1) * volume(result.shape) * ELEMENT_BYTES[result.dtype]
+    return moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores) + 2 * (machine.barrier_cycles + machine.dma_latency)
+
+
+def _parts(found: Contraction, loop: int, parts: int) -> tuple[Statement, Statement]:
+    """The statement with ``loop`` cut into so many parts, each with a result of its own, and the sum of these."""
+    statement, (result,) = found.statement, found.statement.results
+    value = result.value
+    inside = statement.loops[loop] // parts
+    loops = (parts, *(inside if k == loop else n for k, n in enumerate(statement.loops)))
+    reduced = (False, *statement.reduced)
+
+    def cut(index: Affine) -> Affine:
+        return Affine(index.const, (index.coeffs[loop] * inside, *index.coeffs))
+
+    operands = {id(o): Operand(o.value, cut(o.index)) for o in statement.operands}
+    known = {(id(o.value), o.index): new for o, new in zip(statement.operands, operands.values(), strict=True)}
+
+    def factor(node: Node) -> Node:
+        payload = known[id(node.payload.value), node.payload.index] if node.op == "in" else node.payload
+        return Node(node.op, node.dtype, tuple(map(factor, node.operands)), payload)
+
+    whole = Value(value.dtype, (parts, *value.shape))
+    strides, rank = row_major(whole.shape), len(loops)
+    indices = (Affine.loop(0, rank), *(Affine(i.const, (0, *i.coeffs)) for i in result.indices))
+    flat = Affine(result.index.const, (strides[0], *result.index.coeffs))
+    zero = constant(0, value.dtype)
+    made = FunctionResult(whole, flat, indices, factor(result.yields), "sum", zero)
+    product = Statement("linalg.generic", loops, reduced, list(operands.values()), [made])
+
+    sizes = (*value.shape, parts)
+    read = Operand(whole, Affine(0, (*strides[1:], strides[0])))
+    places = tuple(Affine.loop(k, len(sizes)) for k in range(len(value.shape)))
+    node = Node("in", value.dtype, payload=read)
+    total = FunctionResult(value, Affine(0, (*row_major(value.shape), 0)), places, node, "sum", result.init)
+    return product, Statement("linalg.generic", sizes, (*[False] * len(value.shape), True), [read], [total])

@@ -1,0 +1,46 @@
+"""A program's image as the cycle model reads it: its records, what its maps cost, and which of its loops may be jumped over."""
+
+from __future__ import annotations
+
+from ftm_backend.assembler.image_layout import BUFFER_KINDS, HEADER
+from ftm_backend.assembler.image_writer import read_sections
+from ftm_backend.perf_model.loop_extrapolation import is_steady
+from ftm_backend.perf_model.map_costs import map_cost
+from ftm_backend.target.element_types import SPACES
+from ftm_backend.target.presets import MachineParameters
+
+__all__ = ["DecodedImage"]
+
+_GSM = BUFFER_KINDS.index("GSM")
+
+
+class DecodedImage:
+    """An image with what all cores' walks share: records and costs of maps."""
+
+    def __init__(self, image: bytes, machine: MachineParameters, extrapolate: bool = True) -> None:
+        self.extrapolate = extrapolate
+        self.sections = read_sections(image)
+        self.machine = machine
+        header = HEADER.struct.unpack_from(image)
+        self.main = header[7]
+        self.functions = self.sections["functions"]
+        self.names = [self.string(f[0]) for f in self.functions]
+        self.code = self.sections["instructions"]
+        self.maps = [map_cost(machine, record, self.sections) for record in self.sections["maps"]]
+        self.in_gsm = [tile[2] == SPACES["gsm"] for tile in self.sections["tiles"]]
+        self.kept = [buffer[1] == _GSM for buffer in self.sections["buffers"]]
+        """Of each buffer, whether it lies in GSM."""
+        self.bounds = {label[1]: label[3] for label in self.sections["labels"]}
+        self._steady: dict[int, bool] = {}
+
+    def string(self, offset: int) -> str:
+        """A string of the image."""
+        blob = self.sections["strings"]
+        return blob[offset : blob.index(b"\0", offset)].decode()
+
+    def steady(self, first: int, branch: int) -> bool:
+        """Whether the loop from instruction ``first`` to ``branch`` may be jumped over."""
+        known = self._steady.get(branch)
+        if known is None:
+            known = self._steady[branch] = self.extrapolate and is_steady(self.code[first:branch])
+        return known

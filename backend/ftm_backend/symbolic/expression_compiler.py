@@ -1,0 +1,80 @@
+"""Sizes as texts: checked expressions, and functions that evaluate many of them at once."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, cast
+
+__all__ = ["OPERATIONS", "SPELLED", "SymbolicExpressionError", "evaluator", "parse"]
+
+SPELLED = r"\{[^{}]+\}"
+"""A size within another text, as a regular expression."""
+
+
+class SymbolicExpressionError(ValueError):
+    """A text is no size, or a size is used where there are no symbols."""
+
+
+OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+# An image of a few hundred kernels has a thousand texts: they are checked and compiled by their characters and never become trees.
+_NAME = r"[A-Za-z_]\w*+"
+_WHOLE = r"[0-9]++"
+_FLOATING = _WHOLE + r"(?:\.[0-9]++)?(?:e[-+]?[0-9]++)?"
+_INTEGERS = re.compile(rf"(?:{_NAME}|{_WHOLE}(?![\w.])|[-+*/%() ])*+", re.ASCII)
+_REALS = re.compile(rf"(?:{_NAME}|{_FLOATING}(?![\w.])|[-+*/%() ])*+", re.ASCII)
+_POWER_OR_CALL = re.compile(r"\*\*|//|[\w)] *\(|\) *\w", re.ASCII)
+_NAMES = re.compile(rf"(?<![\w.]){_NAME}", re.ASCII)
+_BRACKETS = re.compile(r"\[([^][]*)\]")
+
+
+def parse(text: str, symbols: Collection[str]) -> ast.expr:
+    """The expression of a text; SizeError if there is more in it than sums, products, quotients and remainders of symbols."""
+    _check(text, symbols, real=False)
+    return ast.parse(text, mode="eval").body
+
+
+def evaluator(texts: Sequence[str], symbols: tuple[str, ...], real: bool = False) -> Callable[..., tuple[Any, ...]]:
+    """A function of the symbols' values, in this order, that gives the numbers of all ``texts``.
+
+    real: the texts are floating numbers, in which sizes stand in brackets and ``/`` is not rounded.
+
+    Raises:
+        SizeError: a text is no size of these symbols.
+    """
+    for text in dict.fromkeys(texts):
+        _check(text, symbols, real)
+    rounded = [_BRACKETS.sub(_round, text) if real else text.replace("/", "//") for text in texts]
+    source = f"lambda {','.join(symbols)}: ({''.join(f'({text}),' for text in rounded)})"
+    try:
+        code = compile(source, "<sizes>", "eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SymbolicExpressionError(f"these are no sizes of {', '.join(symbols)}: {error}") from None
+    return cast(Callable[..., tuple[Any, ...]], eval(code, {"__builtins__": {}}))
+
+
+def _check(text: str, symbols: Collection[str], real: bool) -> None:
+    """Refuses a text that is no expression of numbers, symbols, ``+ - * / %`` and groups."""
+    plain = _BRACKETS.sub(r"(\1)", text) if real else text
+    if not (_REALS if real else _INTEGERS).fullmatch(plain) or _POWER_OR_CALL.search(plain):
+        raise SymbolicExpressionError(f"{text!r} is no size: there is more in it than numbers, symbols, groups and + - * / %")
+    for name in _NAMES.findall(plain):
+        if name not in symbols:
+            raise SymbolicExpressionError(f"there is no size {name!r}; there are {', '.join(symbols) or 'none'}")
+    try:
+        compile(plain.strip(), "<size>", "eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SymbolicExpressionError(f"{text!r} is no size: {error}") from None
+
+
+def _round(bracket: re.Match[str]) -> str:
+    return f"({bracket[1].replace('/', '//')})"

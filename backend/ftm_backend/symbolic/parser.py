@@ -1,0 +1,87 @@
+"""Sizes in texts: the symbols that a trace declares, and the sizes that it spells."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ftm_backend.symbolic.expression_compiler import OPERATIONS, SymbolicExpressionError, parse
+from ftm_backend.symbolic.polynomial import Polynomial, spell
+from ftm_backend.symbolic.shape_env import ShapeEnv, current
+from ftm_backend.symbolic.symint import SymInt
+
+__all__ = ["declared", "new_symbol", "read", "solved", "substituted", "symbols_of"]
+
+_DECLARED = re.compile(r"^ *size (s\d+) = (-?\d{1,18}), (-?\d{1,19})$", re.MULTILINE)
+_NAME = re.compile(r"\bs\d+\b")
+
+
+def declared(text: str) -> ShapeEnv | None:
+    """The symbols that the lines ``size s0 = 37, 2`` of a trace declare: name, number at hand, least number; None without."""
+    found = {name: (int(value), int(least)) for name, value, least in _DECLARED.findall(text)}
+    return ShapeEnv(found) if found else None
+
+
+def new_symbol(symbols: ShapeEnv, value: int, least: int = 2) -> SymInt:
+    """One more symbol: ``value`` at hand."""
+    name = f"s{1 + max((int(name[1:]) for name in symbols.values), default=-1)}"
+    symbols.declare(name, value, least)
+    return SymInt({(name,): 1}, value, symbols)
+
+
+def read(text: str) -> int:
+    """The size that ``{4*s0+1}`` spells, of the symbols at hand; a plain integer without any."""
+    if not text.startswith("{"):
+        return int(text)
+    symbols = current()
+    if symbols is None:
+        raise SymbolicExpressionError(f"{text} is a size of a general program, but no sizes are declared")
+
+    found = symbols.read.get(text)
+    if found is None:
+        found = symbols.read[text] = _evaluate(parse(text[1:-1], symbols.values), symbols)
+    return found
+
+
+def _evaluate(node: ast.expr, symbols: ShapeEnv) -> Any:
+    if isinstance(node, ast.BinOp):
+        return OPERATIONS[type(node.op)](_evaluate(node.left, symbols), _evaluate(node.right, symbols))
+    if isinstance(node, ast.UnaryOp):
+        return -_evaluate(node.operand, symbols)
+    if isinstance(node, ast.Name):
+        return SymInt({(node.id,): 1}, symbols.values[node.id], symbols)
+    return cast(ast.Constant, node).value
+
+
+def solved(symbols: ShapeEnv) -> dict[str, str]:
+    """What the guards of equality make of some symbols: a polynomial of others each, or the number at hand.
+
+    No symbol that is given away occurs in another's polynomial.
+    """
+    found: dict[str, str] = {}
+    for guard in symbols.pinned:
+        difference = _evaluate(parse(substituted(guard.size, found), symbols.values), symbols)
+        if not isinstance(difference, SymInt):
+            continue
+        polynomial = difference.polynomial
+        atoms = [atom for monomial in polynomial for atom in monomial]
+        names = [name for atom in atoms for name in _NAME.findall(atom)]
+        alone = [m[0] for m, factor in polynomial.items() if len(m) == 1 and abs(factor) == 1 and names.count(m[0]) == 1 and m[0] in names]
+        name = max(alone or names, key=lambda name: int(name[1:]))
+        rest: Polynomial = (
+            {m: -polynomial[name,] * c for m, c in polynomial.items() if m != (name,)} if alone else {(): symbols.values[name]}
+        )
+        found = {other: substituted(text, {name: spell(rest)}) for other, text in found.items()} | {name: spell(rest)}
+    return found
+
+
+def symbols_of(text: str) -> set[str]:
+    """The symbols that a size's text names."""
+    return set(_NAME.findall(text))
+
+
+def substituted(text: str, polynomials: Mapping[str, str]) -> str:
+    """A size's text in which symbols are what they were found to be."""
+    return _NAME.sub(lambda name: f"({polynomials[name[0]]})" if name[0] in polynomials else name[0], text)

@@ -1,0 +1,99 @@
+"""Helpers that build rows of map operations: operands, costs and one-row examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ftm_backend.target.element_types import BY_SUFFIX, FLOATS
+from ftm_backend.target.instruction import SAME, Cost, InstructionDef, InstructionExample, MacroDef, OperandDef
+
+MOVE = Cost((("VMAC", 1),), 1)
+VIEU1 = Cost((("VIEU", 1),), 1)
+FMA = Cost((("VMAC", 1),), 6)
+MUL = Cost((("VMAC", 1),), 4)
+
+
+EXPANDED = Cost((), 0)
+"""Of what is a macro for every type: ``target.op_costs`` derives it."""
+
+
+def example(
+    line: str, result: tuple[str, Sequence[Any]], *inputs: tuple[str, Sequence[Any]], **scalars: tuple[str, Any]
+) -> InstructionExample:
+    """One row through one map operation: inputs are v0, v1, ...; ``line`` writes v9; types are suffixes."""
+
+    def row(value: tuple[str, Sequence[Any]]) -> tuple[str, tuple[int, ...], list[Any]]:
+        suffix, values = value
+        return BY_SUFFIX[suffix].token, (len(values),), list(values)
+
+    return InstructionExample(line, {f"b{i}": row(value) for i, value in enumerate(inputs)}, {"o0": row(result)}, dict(scalars), ("v9",))
+
+
+def operation(
+    name: str,
+    family: str,
+    sources: str,
+    doc: str,
+    formula: str,
+    types: tuple[str, ...],
+    cost: Cost,
+    shown: InstructionExample,
+    *,
+    kinds: Sequence[str] | None = None,
+    result: str = SAME,
+    from_types: tuple[str, ...] = (),
+    macro: MacroDef | None = None,
+    elements: str = "",
+    exact: bool = False,
+    mirrors: str = "",
+) -> InstructionDef:
+    """A map operation; ``sources`` names its source operands, one letter each, ``kinds`` their type rules; ``elements``, names separated by
+    blanks, and what follows are those of `InstructionDef`."""
+    rules = kinds or [SAME] * len(sources)
+    operands = tuple(OperandDef(n, k) for n, k in zip(sources, rules, strict=True)) + (OperandDef("d", result),)
+    return InstructionDef(
+        name,
+        family,
+        operands,
+        doc,
+        formula,
+        cost,
+        shown,
+        types=types,
+        from_types=from_types,
+        result=result,
+        macro=macro,
+        elements=tuple(elements.split()),
+        exact=exact,
+        mirrors=mirrors,
+    )
+
+
+def unary_math(
+    name: str,
+    doc: str,
+    formula: str,
+    expansion: str,
+    function: Callable[[float], float],
+    values: Sequence[float],
+    *,
+    elements: str | None = None,
+    exact: bool = False,
+) -> InstructionDef:
+    """A floating-point function of one operand, which bodies call ``math.`` and the name, or ``elements``; the example's results are
+    ``function`` of its inputs."""
+    shown = example(f"{name}.F64 v0, v9", ("F64", [function(x) for x in values]), ("F64", values))
+    return operation(
+        name,
+        "map math",
+        "a",
+        doc,
+        formula,
+        FLOATS,
+        EXPANDED,
+        shown,
+        macro=MacroDef(expansion, FLOATS),
+        elements=f"math.{name[1:].lower()}" if elements is None else elements,
+        exact=exact,
+    )

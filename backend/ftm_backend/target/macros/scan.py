@@ -1,0 +1,92 @@
+"""SCAN: every vector is combined with itself shifted by 1, 2, 4, ... lanes, then with what came before it."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
+
+INTERLEAVED = 4
+"""Rows, or vectors of columns, that are in flight together, so that one's chain does not wait alone."""
+
+
+def neutral(operation: str, dtype: np.dtype) -> float | int:
+    """What changes nothing when it is combined with."""
+    least, most = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return {"ADD": 0, "MUL": 1, "MIN": most, "MAX": least, "LSE": least}[operation]
+
+
+def combine(u: VectorUnit, operation: str, a: UnitVector, x: UnitVector) -> UnitVector:
+    """a (+) x, where a comes first."""
+    if operation == "ADD":
+        return u.add(a, x)
+    if operation == "MUL":
+        return u.multiply(a, x)
+    if operation == "LSE":
+        return _log_of_sum(u, a, x)
+    taken = u.compare(operator.le if operation == "MIN" else operator.ge, x, a)
+    if a.value.dtype.kind == "f":
+        taken = u.either(taken, u.compare(operator.ne, x, x))
+    return u.select(taken, x, a)
+
+
+def _log_of_sum(u: VectorUnit, a: UnitVector, x: UnitVector) -> UnitVector:
+    """The larger, plus log1p(exp(smaller - larger)); equal infinities stay."""
+    above = u.compare(operator.lt, x, a)
+    high, low = u.select(above, a, x), u.select(above, x, a)
+    more = u.macro("VLOG1P", np.log1p, u.macro("VEXP", np.exp, u.subtract(low, high)))
+    # The difference of equal infinities is no number.
+    more = u.select(u.compare(operator.eq, low, high), u.constant(np.log(2.0)), more)
+    return u.add(high, more)
+
+
+def scan(u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray, down: bool) -> None:
+    """Rows of ``x`` (R x C) into ``y``, with and into ``carry`` (R, or C with ``down``), whose type is f64 or i64."""
+    (_scan_down if down else _scan_along)(u, operation, x, carry, y)
+
+
+def _scan_along(u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray) -> None:
+    rows, columns = x.shape
+    last = np.full(u.lanes, u.lanes - 1)
+    for row in u.loop(rows):
+        before = u.broadcast(u.load_scalar(carry, row))
+        for number in u.loop(-(-columns // u.lanes), chain=_chain(u, operation, carry.dtype, rows)):
+            at = number * u.lanes
+            v = u.convert(u.load(x[row], at), carry.dtype)
+            if at + u.lanes > columns:
+                v.value[columns - at :] = neutral(operation, carry.dtype)
+            shift = 1
+            while shift < u.lanes:
+                empty = u.constant(carry.dtype.type(neutral(operation, carry.dtype)))
+                moved = u.shuffle(np.where(u.numbers < shift, u.lanes, u.numbers - shift), v, empty)
+                v = combine(u, operation, moved, v)
+                shift *= 2
+            v = combine(u, operation, before, v)
+            before = u.shuffle(last, v)
+            u.store(u.convert(v, y.dtype), y[row], at)
+        u.store(before, carry[row : row + 1], 0)
+
+
+def _scan_down(u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray) -> None:
+    rows, columns = x.shape
+    vectors = -(-columns // u.lanes)
+    for number in u.loop(vectors):
+        at = number * u.lanes
+        total = u.load(carry, at)
+        for row in u.loop(rows, chain=_chain(u, operation, carry.dtype, vectors)):
+            total = combine(u, operation, total, u.convert(u.load(x[row], at), carry.dtype))
+            u.store(u.convert(total, y.dtype), y[row], at)
+        u.store(total, carry, at)
+
+
+def _chain(u: VectorUnit, operation: str, dtype: np.dtype, side_by_side: int) -> float:
+    """Cycles from a combination to the next one, over those that are in flight together."""
+    if operation == "LSE":
+        latency = sum(u.costs(name, "F64").latency for name in ("VEXP", "VLOG1P")) + 2 * u.machine.fma_latency + 4
+    elif operation == "ADD":
+        latency = u.machine.fma_latency if dtype.kind == "f" else 1
+    else:
+        latency = 4
+    return (latency + 1) / max(1, min(side_by_side, INTERLEAVED))

@@ -1,0 +1,45 @@
+"""FT-m7032: one cluster of 8 DSP cores at 1.8 GHz.
+
+[S] rows are from Yu, Qi, Zhang, Fang, Dong et al., "Optimizing GEMM on Modern Multi-core DSPs", and from the
+public FT-Matrix instruction tables; the two DDR bandwidths were fitted on that paper's 8-core and fp32 rows.
+"""
+
+from ftm_backend.target.presets.machine_parameters import MachineParameters
+
+PARAMETERS = MachineParameters(
+    name="m7032",
+    description="FT-m7032, one cluster: 8 DSP cores, 1.8 GHz, 172.8 GFLOP/s fp64 a core",
+    cores=8,  # [S]
+    clock_hz=1.8e9,  # [S]
+    am_bytes=768 * 1024,  # [S]
+    sm_bytes=64 * 1024,  # [S]
+    gsm_bytes=6 * 1024 * 1024,  # [S]
+    vector_bytes=128,  # [S] 16 lanes of 64 bits
+    vector_registers=64,  # [S]
+    fma_units=3,  # [S]
+    vector_memory_ports=2,  # [S]
+    mm_rows=6,  # [S] 6x48 fp64 micro-kernel
+    mm_vectors=3,  # [S] 48 fp64 = 3 vectors
+    mm_overhead=26,  # [S] 14 + 6K + 12 cycles
+    mm_wide_overhead=29,  # [S] 6x64 fp64 and 6x128 fp32: 8K, and 28 around them, counted in VVinstonSmith/BLAS-for-multi-core-DSP
+    mm_thin_overhead=33,  # [I] its expansion: two sets of 6x2 sums, since one's would be used again before they are ready
+    mm_broadcast_bytes=8,  # [I] SVBCAST brings 64 bits; for two of f32, VBALE2 and its scalar twin SBALE2 fill a vector with one each
+    mm_transpose_cycles=0,  # [I] the expansion of TRANS: no table names shuffles across lanes; they are taken to be VIEU's, one a cycle
+    ddr_bandwidth=34e9,  # [I] fitted; 42.6 GB/s peak [M]
+    core_bandwidth=14e9,  # [I] fitted
+    gsm_bytes_per_cycle=256.0,  # [M] a guess: no source
+    dma_latency=62,  # [I] launch and wait cost about 2% in the paper
+    dma_granule=128,  # [I] a guess that the published rows bear out
+    dma_element_cycles=8.0,  # [I] every element a burst of its own
+    dma_overlaps=True,  # [S]
+    issue_cycles=8,  # [I] a packet or two of set-up
+    barrier_cycles=50,  # [M] a guess
+    scalar_latency=1,  # [S]
+    scalar_load_latency=7,  # [S]
+    branch_latency=7,  # [S]
+    vector_load_latency=9,  # [S]
+    vector_store_latency=4,  # [S]
+    broadcast_latency=4,  # [S]
+    fma_latency=6,  # [S]
+    reduce_cycles=122 / 48,  # [S] 122 cycles for 48 vectors
+)

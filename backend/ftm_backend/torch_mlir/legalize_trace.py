@@ -1,0 +1,52 @@
+"""A trace in the words that upstream's torch dialect has: what the recorder calls otherwise is said by its ops.
+
+The recorder writes ops as PyTorch dispatches them.  Some of those have no op in the torch dialect, or have operands of
+another kind there; each rule says the same by an op that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ftm_backend.frontend.trace_to_torch_dialect import operand_names
+from ftm_backend.ir.trace.trace import Node, Trace
+
+__all__ = ["for_upstream"]
+
+Arguments = dict[str, Any]
+
+
+def for_upstream(trace: Trace) -> Trace:
+    """The same program, node by node; what no rule is for stays as it is."""
+    return Trace(list(trace.params), list(trace.scalars), [_spelled(node) for node in trace.nodes], list(trace.results))
+
+
+def _spelled(node: Node) -> Node:
+    rule = _RULES.get(node.op)
+    if rule is not None:
+        name, arguments = rule(dict(node.args))
+        return Node(name, tuple(arguments.items()), node.results)
+    return _number_for_tensor(node)
+
+
+def _number_for_tensor(node: Node) -> Node:
+    """``aten::div.Tensor(other=2.0)``, as a Python number beside a tensor is recorded, is ``aten::div.Scalar``."""
+    head, dot, overload = node.op.rpartition(".")
+    arguments = dict(node.args)
+    other = arguments.get("other")
+    if not dot or not overload.startswith("Tensor") or isinstance(other, bool) or not isinstance(other, (int, float)):
+        return node
+    name = f"{head}.{overload.replace('Tensor', 'Scalar')}"
+    operands, _ = operand_names().get("torch." + name.replace("::", "."), ((), 0))
+    return Node(name, node.args, node.results) if set(arguments) <= set(operands) else node
+
+
+def _batch_norm_of_inference(arguments: Arguments) -> tuple[str, Arguments]:
+    order = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
+    return "aten::native_batch_norm", {name: arguments.get(name, False) for name in order}
+
+
+_RULES: dict[str, Callable[[Arguments], tuple[str, Arguments]]] = {
+    "aten::_native_batch_norm_legit_no_training": _batch_norm_of_inference,
+}

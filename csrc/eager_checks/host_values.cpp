@@ -1,0 +1,55 @@
+#include "eager_checks/host_values.h"
+
+#include "eager_checks/host_indices.h"
+#include "shape_inference/meta_calls.h"
+#include "ops/make_call_spec.h"
+
+#include <ATen/ops/all.h>
+#include <ATen/ops/any.h>
+#include <ATen/ops/gt.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/lt.h>
+
+namespace ftm {
+namespace {
+
+bool divides_integers(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  const auto integral = [](const c10::IValue& value) {
+    return value.isTensor() ? at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true)
+                            : value.isInt() || value.isBool();
+  };
+  const bool rounds = op.facts->refuses == Refusal::zero_divisors || (arguments.size() > 2 && arguments[2].isString());
+  return rounds && integral(arguments[0]) && integral(arguments[1]);
+}
+
+bool has_zero(const c10::IValue& divisor) {
+  if (!divisor.isTensor()) {
+    return divisor.toScalar().toLong() == 0;
+  }
+  const auto& tensor = divisor.toTensor();
+  const at::Tensor known = is_wrapped_number(tensor) ? tensor : elements_from_cpu(tensor);
+  return known.defined() && !at::all(known).item<bool>();
+}
+
+bool is_no_distribution(const at::Tensor& weights) {
+  const at::Tensor known = elements_from_cpu(weights);
+  if (!known.defined() || !known.is_floating_point()) {
+    return false;
+  }
+  return !at::all(at::isfinite(known)).item<bool>() || at::any(at::lt(known, 0)).item<bool>() ||
+         !at::all(at::any(at::gt(known, 0), -1)).item<bool>();
+}
+
+} // namespace
+
+void check_known_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  const bool refused = op.facts->refuses == Refusal::no_distribution
+                           ? is_no_distribution(arguments[0].toTensor())
+                           : divides_integers(op, arguments) && has_zero(arguments[1]);
+  if (refused) {
+    auto stack = with_tensors_replaced(arguments, known_or_zeros, c10::kCPU);
+    op.handle.callBoxed(stack);
+  }
+}
+
+} // namespace ftm

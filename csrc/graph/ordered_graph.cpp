@@ -1,0 +1,118 @@
+#include "graph/ordered_graph.h"
+
+#include <algorithm>
+
+namespace ftm {
+namespace {
+
+uint32_t walks = 0; // under the recorder's lock
+
+// Calls that the results need, unsorted. Iterative: a graph may be thousands of calls deep.
+std::vector<const CallNode*> reachable(const std::vector<Value>& results, uint32_t walk) {
+  std::vector<const CallNode*> calls;
+  const auto visit = [&](const Value& value) {
+    const auto& node = trace_node(value);
+    if (!node.is_data && node.walk != walk) {
+      node.walk = walk;
+      calls.push_back(&static_cast<const CallNode&>(node));
+    }
+  };
+  for (const auto& result : results) {
+    visit(result);
+  }
+  for (size_t i = 0; i < calls.size(); ++i) {
+    for (const auto& operand : calls[i]->values) {
+      visit(operand);
+    }
+  }
+  return calls;
+}
+
+class Numbering {
+ public:
+  Numbering(Graph& graph, uint32_t walk) : graph_(graph), walk_(walk) {}
+
+  ValueNumber of(const Value& value) {
+    const auto& node = trace_node(value);
+    return node.is_data ? ValueNumber::parameter(parameter(static_cast<const DataNode&>(node)))
+                        : ValueNumber::result(node.position + static_cast<int64_t>(value.index));
+  }
+
+ private:
+  // Inputs are told apart by identity: two nodes of one window of a buffer, of one type, are one parameter.
+  int64_t parameter(const DataNode& node) {
+    if (node.walk == walk_) {
+      return node.position;
+    }
+    node.walk = walk_;
+    auto& seen = by_buffer_[node.buffer().get()];
+    for (const int32_t position : seen) {
+      const auto& other = *graph_.parameters[position];
+      if (other.offset() == node.offset() && other.type(0) == node.type(0)) {
+        return node.position = position;
+      }
+    }
+    node.position = static_cast<int32_t>(graph_.parameters.size());
+    seen.push_back(node.position);
+    graph_.parameters.push_back(&node);
+    return node.position;
+  }
+
+  Graph& graph_;
+  uint32_t walk_;
+  std::unordered_map<const Buffer*, c10::SmallVector<int32_t, 1>> by_buffer_;
+};
+
+} // namespace
+
+Hash128 hash_of(const Graph& graph) {
+  Hash128 hash;
+  size_t next = 0;
+  for (const auto* call : graph.calls) {
+    hash.add(call->spec().hash.low);
+    hash.add(call->spec().hash.high);
+    for (size_t i = 0; i < call->values.size(); ++i) {
+      hash.add(graph.operands[next++].word());
+    }
+  }
+  hash.add(graph.parameters.size());
+  for (const auto* parameter : graph.parameters) {
+    const auto& type = parameter->type(0);
+    hash.add(static_cast<uint64_t>(type.dtype) << 32 | type.sizes.size());
+    for (const int64_t extent : type.sizes) {
+      hash.add(static_cast<uint64_t>(extent));
+    }
+  }
+  hash.add(graph.result_numbers.size());
+  for (const auto result : graph.result_numbers) {
+    hash.add(result.word());
+  }
+  return hash;
+}
+
+Graph collect_graph(const std::vector<Value>& results) {
+  Graph graph;
+  const uint32_t walk = ++walks;
+  graph.calls = reachable(results, walk);
+  std::sort(graph.calls.begin(), graph.calls.end(), [](const CallNode* a, const CallNode* b) {
+    return a->sequence < b->sequence;
+  });
+  Numbering numbering(graph, walk);
+  int32_t position = 0;
+  for (const auto* call : graph.calls) {
+    for (const auto& operand : call->values) {
+      graph.operands.push_back(numbering.of(operand));
+    }
+    graph.scalars.insert(graph.scalars.end(), call->scalars.begin(), call->scalars.end());
+    call->position = position;
+    position += static_cast<int32_t>(call->spec().results.size());
+  }
+  for (const auto& result : results) {
+    graph.results.push_back(result);
+    graph.result_numbers.push_back(numbering.of(result));
+  }
+  graph.hash = hash_of(graph);
+  return graph;
+}
+
+} // namespace ftm

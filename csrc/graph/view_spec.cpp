@@ -1,0 +1,98 @@
+#include "graph/view_spec.h"
+
+#include <algorithm>
+
+namespace ftm {
+namespace {
+
+CallSpecPtr special_form(
+    CallSpec::Kind kind, const char* name, const std::vector<const char*>& operands, const std::string& attributes,
+    ValueType result) {
+  auto spec = c10::make_intrusive<CallSpec>();
+  spec->kind = kind;
+  spec->name = name;
+  std::string piece = std::string(name) + "(";
+  for (size_t i = 0; i < operands.size(); ++i) {
+    spec->pieces.push_back(piece + operands[i] + "=");
+    spec->slots.push_back({OperandSlot::Kind::value, static_cast<int32_t>(i), -1});
+    piece = ", ";
+  }
+  spec->pieces.push_back(", " + attributes + ")");
+  ResultType type;
+  type.type = std::move(result);
+  spec->results.push_back(std::move(type));
+  return spec;
+}
+
+std::string window_text(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  return "sizes=" + extents_text(sizes) + ", strides=" + extents_text(strides) + ", offset=" + std::to_string(offset);
+}
+
+} // namespace
+
+bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  int64_t expected = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] != 1 && strides[i] != expected) {
+      return false;
+    }
+    expected *= sizes[i];
+  }
+  return true;
+}
+
+CallSpecPtr view_form(const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  auto spec = special_form(
+      CallSpec::Kind::view, "ftm.view", {"base"}, window_text(sizes, strides, offset), {base.dtype, c10::DimVector(sizes)});
+  spec->sizes = sizes;
+  spec->strides = strides;
+  spec->offset = offset;
+  spec->finish();
+  return spec;
+}
+
+CallSpecPtr update_form(const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  auto spec =
+      special_form(CallSpec::Kind::update, "ftm.update", {"base", "value"}, window_text(sizes, strides, offset), base);
+  spec->sizes = sizes;
+  spec->strides = strides;
+  spec->offset = offset;
+  spec->finish();
+  return spec;
+}
+
+CallSpecPtr bitcast_form(const ValueType& base, at::ScalarType dtype) {
+  const int64_t bytes = base.numel() * static_cast<int64_t>(c10::elementSize(base.dtype));
+  auto spec = special_form(
+      CallSpec::Kind::bitcast, "ftm.bitcast", {"base"}, std::string("dtype=") + dtype_token(dtype),
+      {dtype, {bytes / static_cast<int64_t>(c10::elementSize(dtype))}});
+  spec->finish();
+  return spec;
+}
+
+CallSpecPtr memory_order_form(const ValueType& base, c10::IntArrayRef strides) {
+  // Dimensions by falling stride are the order in memory. Dimensions of size 1 have no say in it; put
+  // first, they keep their place by index.
+  const auto rank = static_cast<int64_t>(base.sizes.size());
+  c10::DimVector order(rank);
+  for (int64_t i = 0; i < rank; ++i) {
+    order[i] = i;
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  c10::DimVector row_major(rank), sizes(rank), view_strides(rank);
+  int64_t stride = 1;
+  for (int64_t i = rank - 1; i >= 0; --i) {
+    row_major[i] = stride;
+    stride *= base.sizes[i];
+  }
+  for (int64_t i = 0; i < rank; ++i) {
+    sizes[i] = base.sizes[order[i]];
+    view_strides[i] = row_major[order[i]];
+  }
+  auto spec = view_form(base, sizes, view_strides, 0);
+  spec->layout_sizes = base.sizes;
+  spec->layout_strides = strides;
+  return spec;
+}
+
+} // namespace ftm

@@ -1,0 +1,351 @@
+#include "memory/memory_pool.h"
+
+#include "memory/limit.h"
+
+#include <c10/util/Exception.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace ftm {
+namespace {
+
+constexpr size_t kLeast = 512;
+constexpr size_t kSmall = size_t{1} << 20;
+constexpr size_t kSteps = 8; // capacities from one power of two to the next, of blocks that are not small
+
+// Blocks of nearby sizes are one another's: where each batch is of another length, no other way would one come back that fits.
+// What a block has more than was asked for is never touched, and so takes no memory where it is whole pages.
+size_t rounded(size_t bytes) {
+  if (bytes <= kSmall) {
+    return std::bit_ceil(std::max(kLeast, bytes));
+  }
+  const size_t granule = std::bit_floor(bytes) / kSteps;
+  return (bytes + granule - 1) / granule * granule;
+}
+
+constexpr uint64_t kWindow = 4096; // blocks taken: what "lately" is
+constexpr int64_t kAlwaysIdle = int64_t{16} << 20; // bytes that may lie idle however little is in use
+
+struct Idle {
+  void* data;
+  uint64_t since; // blocks that had been taken then
+};
+
+using c10::CachingAllocator::StatArray;
+using c10::CachingAllocator::StatType;
+
+// In all, and in the pool of small blocks or that of large ones.
+void increase(StatArray& statistic, bool is_small, size_t amount) {
+  statistic[static_cast<size_t>(StatType::AGGREGATE)].increase(amount);
+  statistic[static_cast<size_t>(is_small ? StatType::SMALL_POOL : StatType::LARGE_POOL)].increase(amount);
+}
+
+void decrease(StatArray& statistic, bool is_small, size_t amount) {
+  statistic[static_cast<size_t>(StatType::AGGREGATE)].decrease(amount);
+  statistic[static_cast<size_t>(is_small ? StatType::SMALL_POOL : StatType::LARGE_POOL)].decrease(amount);
+}
+
+struct Pool {
+  std::mutex mutex;
+  std::map<size_t, std::vector<Idle>> blocks; // that are idle, by capacity; of one capacity the longest idle first
+  std::unordered_map<void*, Segment> segments; // all blocks, by address
+  c10::CachingDeviceAllocator::DeviceStats statistics; // of blocks
+  double fraction = 1; // of the limit that may be reserved
+  int64_t reserved = 0; // bytes taken from the system
+  int64_t idle = 0; // bytes of reserved in blocks
+  uint64_t taken = 0; // blocks, ever
+  int64_t most_before = 0, most = 0; // bytes in use at once, in the last window and in this one
+
+  void count_use(size_t capacity) {
+    if (++taken % kWindow == 0) {
+      most_before = std::exchange(most, 0);
+    }
+    most = std::max(most, reserved - idle + static_cast<int64_t>(capacity));
+  }
+};
+
+Pool& pool() {
+  static auto* instance = new Pool;
+  return *instance;
+}
+
+// Of tensors' storages. They are made by threads that record while others run programs: a lock of its own.
+struct StorageStatistics {
+  std::mutex mutex;
+  StatArray count, bytes;
+};
+
+StorageStatistics& storage_statistics() {
+  static auto* instance = new StorageStatistics;
+  return *instance;
+}
+
+void free_block(Pool& pool, void* data, size_t capacity) {
+  pool.segments.erase(data);
+  std::free(data);
+  pool.reserved -= static_cast<int64_t>(capacity);
+  pool.idle -= static_cast<int64_t>(capacity);
+  const bool is_small = capacity <= kSmall;
+  decrease(pool.statistics.segment, is_small, 1);
+  decrease(pool.statistics.reserved_bytes, is_small, capacity);
+  ++pool.statistics.num_device_free;
+}
+
+void release_idle(Pool& pool) {
+  for (auto& [capacity, blocks] : pool.blocks) {
+    for (const Idle& block : blocks) {
+      free_block(pool, block.data, capacity);
+    }
+  }
+  pool.blocks.clear();
+}
+
+using Idles = decltype(Pool::blocks)::iterator;
+
+Idles longest_idle(Pool& pool) {
+  return std::min_element(pool.blocks.begin(), pool.blocks.end(), [](const auto& a, const auto& b) {
+    return a.second.front().since < b.second.front().since;
+  });
+}
+
+void release_front(Pool& pool, Idles of) {
+  auto& [capacity, blocks] = *of;
+  free_block(pool, blocks.front().data, capacity);
+  blocks.erase(blocks.begin());
+  if (blocks.empty()) {
+    pool.blocks.erase(of);
+  }
+}
+
+// Blocks of sizes that nobody asks for any more must not pile up: a new block takes the place of ones that were idle for a window,
+// and half as much as was lately in use at once may lie idle beside it.
+void make_room(Pool& pool, int64_t capacity) {
+  const int64_t limit = std::max(pool.most, pool.most_before) * 3 / 2 + kAlwaysIdle; // of what is reserved
+  const int64_t before = pool.reserved;
+  while (!pool.blocks.empty()) {
+    const auto longest = longest_idle(pool);
+    const bool replaced = longest->second.front().since + kWindow < pool.taken && before - pool.reserved < capacity;
+    if (!replaced && pool.reserved + capacity <= limit) {
+      break;
+    }
+    release_front(pool, longest);
+  }
+}
+
+void count_taken(Pool& pool, Segment& segment, size_t bytes) {
+  segment.requested = std::max<size_t>(bytes, 1); // of an empty value as well: the block is in use
+  const bool is_small = segment.capacity <= kSmall;
+  increase(pool.statistics.active, is_small, 1);
+  increase(pool.statistics.active_bytes, is_small, segment.capacity);
+}
+
+// Null where the system has no more, or the process may have no more.
+void* allocate_block(Pool& pool, size_t capacity) {
+  const auto limit = static_cast<double>(memory_limit()) * pool.fraction;
+  const bool fits = static_cast<double>(pool.reserved) + static_cast<double>(capacity) <= limit;
+  return fits ? std::aligned_alloc(64, capacity) : nullptr;
+}
+
+size_t storage_bytes() {
+  auto& storages = storage_statistics();
+  const std::lock_guard<std::mutex> guard(storages.mutex);
+  return static_cast<size_t>(storages.bytes[static_cast<size_t>(StatType::AGGREGATE)].current);
+}
+
+[[noreturn]] void refuse(Pool& pool, size_t nbytes) {
+  ++pool.statistics.num_ooms;
+  TORCH_CHECK_WITH(
+      OutOfMemoryError, false, "ftm out of memory. Tried to allocate ", size_text(nbytes), ". The device has ",
+      size_text(memory_limit()), ", of which programs hold ", size_text(static_cast<size_t>(pool.reserved - pool.idle)),
+      ", and tensors have storages of ", size_text(storage_bytes()), ".",
+      pool.fraction == 1 ? "" : " set_per_process_memory_fraction limits what programs may hold.");
+}
+
+} // namespace
+
+Block allocate_block(size_t bytes) {
+  const size_t capacity = rounded(bytes);
+  auto& p = pool();
+  std::lock_guard<std::mutex> guard(p.mutex);
+  p.count_use(capacity);
+  const auto found = p.blocks.find(capacity);
+  if (found != p.blocks.end()) {
+    auto& blocks = found->second;
+    const Block block{blocks.back().data, capacity};
+    p.idle -= static_cast<int64_t>(capacity);
+    blocks.pop_back();
+    if (blocks.empty()) {
+      p.blocks.erase(found);
+    }
+    count_taken(p, p.segments.at(block.data), bytes);
+    return block;
+  }
+  make_room(p, static_cast<int64_t>(capacity));
+  void* data = allocate_block(p, capacity);
+  if (data == nullptr) {
+    ++p.statistics.num_alloc_retries;
+    release_idle(p);
+    data = allocate_block(p, capacity);
+  }
+  if (data == nullptr) {
+    refuse(p, capacity);
+  }
+  p.reserved += static_cast<int64_t>(capacity);
+  const bool is_small = capacity <= kSmall;
+  increase(p.statistics.segment, is_small, 1);
+  increase(p.statistics.reserved_bytes, is_small, capacity);
+  ++p.statistics.num_device_alloc;
+  count_taken(p, p.segments.emplace(data, Segment{data, capacity, 0}).first->second, bytes);
+  return {data, capacity};
+}
+
+void free_block(Block block) noexcept {
+  if (block.data == nullptr) {
+    return;
+  }
+  auto& p = pool();
+  std::lock_guard<std::mutex> guard(p.mutex);
+  p.blocks[block.capacity].push_back({block.data, p.taken});
+  p.idle += static_cast<int64_t>(block.capacity);
+  p.segments.at(block.data).requested = 0;
+  const bool is_small = block.capacity <= kSmall;
+  decrease(p.statistics.active, is_small, 1);
+  decrease(p.statistics.active_bytes, is_small, block.capacity);
+}
+
+void empty_memory_pool() {
+  {
+    auto& p = pool();
+    std::lock_guard<std::mutex> guard(p.mutex);
+    release_idle(p);
+  }
+#ifdef __GLIBC__
+  malloc_trim(0); // which keeps what was freed, between blocks that are in use
+#endif
+}
+
+void count_new_storage(size_t bytes) noexcept {
+  auto& storages = storage_statistics();
+  const std::lock_guard<std::mutex> guard(storages.mutex);
+  increase(storages.count, bytes <= kSmall, 1);
+  increase(storages.bytes, bytes <= kSmall, bytes);
+}
+
+void count_freed_storage(size_t bytes) noexcept {
+  auto& storages = storage_statistics();
+  const std::lock_guard<std::mutex> guard(storages.mutex);
+  decrease(storages.count, bytes <= kSmall, 1);
+  decrease(storages.bytes, bytes <= kSmall, bytes);
+}
+
+c10::CachingDeviceAllocator::DeviceStats memory_statistics() {
+  c10::CachingDeviceAllocator::DeviceStats statistics;
+  {
+    auto& p = pool();
+    const std::lock_guard<std::mutex> guard(p.mutex);
+    statistics = p.statistics;
+  }
+  auto& storages = storage_statistics();
+  const std::lock_guard<std::mutex> guard(storages.mutex);
+  statistics.allocation = storages.count;
+  statistics.allocated_bytes = statistics.requested_bytes = storages.bytes;
+  return statistics;
+}
+
+std::vector<Segment> memory_segments() {
+  auto& p = pool();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  std::vector<Segment> segments;
+  segments.reserve(p.segments.size());
+  for (const auto& [address, segment] : p.segments) {
+    segments.push_back(segment);
+  }
+  return segments;
+}
+
+void check_storage(size_t nbytes) {
+  if (nbytes > memory_limit()) {
+    auto& p = pool();
+    const std::lock_guard<std::mutex> guard(p.mutex);
+    refuse(p, nbytes);
+  }
+}
+
+size_t memory_in_use() {
+  auto& p = pool();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  return static_cast<size_t>(p.reserved - p.idle);
+}
+
+void set_memory_fraction(double fraction) {
+  TORCH_CHECK_VALUE(fraction > 0 && fraction <= 1, "a fraction of memory is over 0 and at most 1, not ", fraction);
+  auto& p = pool();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  p.fraction = fraction;
+}
+
+double memory_fraction() {
+  auto& p = pool();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  return p.fraction;
+}
+
+namespace {
+
+// Calls `change` for each statistic of memory that changes.
+template <typename Change>
+void change_statistics(Change change) {
+  const auto change_all = [&](StatArray& statistic) {
+    for (auto& part : statistic) {
+      change(part);
+    }
+  };
+  {
+    auto& p = pool();
+    const std::lock_guard<std::mutex> guard(p.mutex);
+    auto& blocks = p.statistics;
+    for (auto* statistic : {&blocks.segment, &blocks.reserved_bytes, &blocks.active, &blocks.active_bytes}) {
+      change_all(*statistic);
+    }
+  }
+  auto& storages = storage_statistics();
+  const std::lock_guard<std::mutex> guard(storages.mutex);
+  change_all(storages.count);
+  change_all(storages.bytes);
+}
+
+} // namespace
+
+void reset_peak_memory() {
+  change_statistics([](c10::CachingAllocator::Stat& statistic) { statistic.reset_peak(); });
+}
+
+void reset_accumulated_memory() {
+  change_statistics([](c10::CachingAllocator::Stat& statistic) { statistic.reset_accumulated(); });
+  auto& p = pool();
+  const std::lock_guard<std::mutex> guard(p.mutex);
+  p.statistics.num_alloc_retries = p.statistics.num_ooms = 0;
+  p.statistics.num_device_alloc = p.statistics.num_device_free = 0;
+}
+
+void lock_memory() {
+  pool().mutex.lock();
+  storage_statistics().mutex.lock();
+}
+
+void unlock_memory() {
+  storage_statistics().mutex.unlock();
+  pool().mutex.unlock();
+}
+
+} // namespace ftm

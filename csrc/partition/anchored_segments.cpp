@@ -1,0 +1,71 @@
+#include "partition/anchored_segments.h"
+
+#include <deque>
+
+namespace ftm {
+namespace {
+
+constexpr size_t kReach = 2; // operations on either side among which a boundary is the least
+
+// For each operation a number that depends on it and the one before it.
+std::vector<uint64_t> ranks_of(c10::ArrayRef<uint64_t> operations) {
+  std::vector<uint64_t> ranks(operations.size());
+  for (size_t i = 1; i < operations.size(); ++i) {
+    ranks[i] = hash_words(operations.data() + i - 1, 2);
+  }
+  return ranks;
+}
+
+// Operations whose rank nobody within reach is below, each at least that far behind the one before and before the end.
+std::vector<size_t> boundaries_of(c10::ArrayRef<uint64_t> operations) {
+  const auto ranks = ranks_of(operations);
+  std::vector<size_t> boundaries;
+  std::deque<size_t> rising; // of those within reach, each the least of all behind it
+  for (size_t ahead = 1; ahead < operations.size() + kReach; ++ahead) {
+    if (ahead < operations.size()) {
+      while (!rising.empty() && ranks[rising.back()] > ranks[ahead]) {
+        rising.pop_back();
+      }
+      rising.push_back(ahead);
+    }
+    if (ahead <= kReach) {
+      continue;
+    }
+    const size_t i = ahead - kReach;
+    while (rising.front() + kReach < i) {
+      rising.pop_front();
+    }
+    const size_t last = boundaries.empty() ? 0 : boundaries.back();
+    if (ranks[i] == ranks[rising.front()] && i >= last + kReach && i + kReach <= operations.size()) {
+      boundaries.push_back(i);
+    }
+  }
+  return boundaries;
+}
+
+} // namespace
+
+std::vector<Stretch> stretches_of(const Graph& graph) {
+  std::vector<uint64_t> operations;
+  std::vector<size_t> ends; // of each operation
+  for (size_t i = 0; i < graph.calls.size(); ++i) {
+    if (const auto signature = graph.calls[i]->spec().signature; signature != 0) {
+      operations.push_back(signature);
+      ends.push_back(i + 1);
+    }
+  }
+  auto boundaries = boundaries_of(operations);
+  boundaries.push_back(operations.size());
+  std::vector<Stretch> found;
+  size_t first = 0;
+  for (const size_t next : boundaries) {
+    if (next > first) {
+      found.push_back(
+          {first == 0 ? 0 : ends[first - 1], next - first, hash_words(operations.data() + first, next - first)});
+    }
+    first = next;
+  }
+  return found;
+}
+
+} // namespace ftm

@@ -1,0 +1,161 @@
+#include "partition/constant_fills.h"
+
+#include "graph/call_spec_text.h"
+
+#include <algorithm>
+
+namespace ftm {
+namespace {
+
+// Whether a call makes a tensor of nothing but its size, which is the first argument, and numbers that are not random.
+bool fills_with_a_number(const CallNode& call) {
+  const auto& spec = call.spec();
+  if (spec.kind != CallSpec::Kind::aten || spec.results.size() != 1 || spec.values != 0 || spec.arguments.empty()) {
+    return false;
+  }
+  const auto& size = spec.arguments[0];
+  const auto is_random = [](const OperandSlot& slot) { return slot.argument < 0; };
+  return size.isIntList() && c10::IntArrayRef(size.toIntVector()).equals(spec.results[0].type.sizes) &&
+         std::none_of(spec.slots.begin(), spec.slots.end(), is_random);
+}
+
+// The form of a call that fills as many elements in a row.
+CallSpecPtr form_in_a_row(const CallSpec& fill) {
+  auto spec = c10::make_intrusive<CallSpec>();
+  const int64_t elements = fill.results[0].type.numel();
+  spec->name = fill.name;
+  spec->op = fill.op;
+  spec->arguments = fill.arguments;
+  spec->arguments[0] = c10::List<int64_t>({elements});
+  spec->tensor_lists = fill.tensor_lists;
+  spec->list_lengths = fill.list_lengths;
+  spec->fitted = fill.fitted;
+  ResultType result;
+  result.type = {fill.results[0].type.dtype, {elements}};
+  result.strides = {1};
+  spec->results.push_back(std::move(result));
+  std::vector<std::vector<OperandMark>> operands(spec->arguments.size());
+  for (const auto& slot : fill.slots) {
+    operands[slot.argument].push_back({true, slot.kind});
+  }
+  render_call(*spec, operands, /*random=*/false);
+  spec->finish();
+  return spec;
+}
+
+class FillWriter {
+ public:
+  FillWriter(const Graph& old, c10::ArrayRef<size_t> fills) : old_(old), fills_(fills) {}
+
+  FilledGraph write() {
+    for (const auto* call : old_.calls) {
+      const auto values = c10::ArrayRef<ValueNumber>(old_.operands).slice(next_operand_, call->values.size());
+      next_operand_ += call->values.size();
+      if (!fills_.empty() && old_.calls[fills_.front()] == call) {
+        fills_ = fills_.slice(1);
+        add_fill(*call);
+      } else {
+        add_call_to_rest(*call, values);
+      }
+    }
+    auto& rest = made_.rest;
+    for (size_t i = 0; i < old_.results.size(); ++i) {
+      const auto& result = results_[old_.result_numbers[i].index()];
+      made_.fill_of_result.push_back(result.fill);
+      if (result.fill < 0) {
+        rest.results.push_back(old_.results[i]);
+        rest.result_numbers.push_back(result.number);
+      }
+    }
+    rest.hash = hash_of(rest);
+    return std::move(made_);
+  }
+
+ private:
+  void add_fill(const CallNode& old) {
+    auto call = std::make_shared<CallNode>(old.op(), form_in_a_row(old.spec()), old.sequence);
+    call->line = old.line;
+    call->scalars = old.scalars;
+    Piece piece;
+    piece.any_size = true;
+    piece.graph.calls = {call.get()};
+    piece.graph.scalars.assign(call->scalars.begin(), call->scalars.end());
+    piece.graph.results = {Value(call, 0)};
+    piece.graph.result_numbers = {ValueNumber::result(0)};
+    piece.graph.hash = hash_of(piece.graph);
+    const auto& type = old.type(0);
+    piece.outputs = {data_value(std::make_shared<Buffer>(type.dtype, type.sizes), type)};
+    results_.push_back({static_cast<int64_t>(made_.fills.size()), ValueNumber::result(0)});
+    fills_read_.push_back(-1);
+    made_.calls.emplace_back(std::move(call), 0);
+    made_.fills.push_back(std::move(piece));
+  }
+
+  void add_call_to_rest(const CallNode& call, c10::ArrayRef<ValueNumber> values) {
+    auto& rest = made_.rest;
+    for (const auto value : values) {
+      rest.operands.push_back(number_of(value));
+    }
+    rest.calls.push_back(&call);
+    rest.scalars.insert(rest.scalars.end(), call.scalars.begin(), call.scalars.end());
+    for (size_t k = 0; k < call.spec().results.size(); ++k) {
+      results_.push_back({-1, ValueNumber::result(next_result_++)});
+    }
+  }
+
+  // In the rest, whose parameters are numbered as they are first read.
+  ValueNumber number_of(ValueNumber old) {
+    if (old.is_parameter()) {
+      return parameter(parameters_read_[old.index()], old_.parameters[old.index()]);
+    }
+    const auto& result = results_[old.index()];
+    if (result.fill < 0) {
+      return result.number;
+    }
+    const auto& filled = made_.fills[result.fill].outputs[0];
+    return parameter(fills_read_[result.fill], static_cast<const DataNode*>(filled.node.get()));
+  }
+
+  ValueNumber parameter(int64_t& number, const DataNode* node) {
+    if (number < 0) {
+      number = static_cast<int64_t>(made_.rest.parameters.size());
+      made_.rest.parameters.push_back(node);
+    }
+    return ValueNumber::parameter(number);
+  }
+
+  // A result of the old graph: of a fill, or with a number in the rest.
+  struct Result {
+    int64_t fill; // -1: of another call
+    ValueNumber number;
+  };
+
+  const Graph& old_;
+  c10::ArrayRef<size_t> fills_; // that come next
+  size_t next_operand_ = 0;
+  int64_t next_result_ = 0;
+  std::vector<Result> results_;
+  // Parameters of the rest that stand for those of the old graph, and for fills; -1: not read yet.
+  std::vector<int64_t> parameters_read_ = std::vector<int64_t>(old_.parameters.size(), -1);
+  std::vector<int64_t> fills_read_;
+  FilledGraph made_;
+};
+
+} // namespace
+
+std::vector<size_t> fills_among(const Graph& graph, CallRange recorded) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < graph.calls.size(); ++i) {
+    const auto& call = *graph.calls[i];
+    if (recorded.contains(call.sequence) && fills_with_a_number(call)) {
+      found.push_back(i);
+    }
+  }
+  return found.size() == graph.calls.size() ? std::vector<size_t>() : found;
+}
+
+FilledGraph fill_first(const Graph& graph, c10::ArrayRef<size_t> fills) {
+  return FillWriter(graph, fills).write();
+}
+
+} // namespace ftm

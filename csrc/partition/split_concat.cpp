@@ -1,0 +1,267 @@
+#include "partition/split_concat.h"
+
+#include "graph/call_spec_text.h"
+#include "graph/view_spec.h"
+
+#include <algorithm>
+
+namespace ftm {
+namespace {
+
+constexpr size_t kMany = 8; // values that one step concatenates while there are so many
+
+const c10::OperatorHandle& cat() {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::cat", "");
+  return op;
+}
+
+// Of a concatenation: counted from the front, in its result.
+int64_t dim_of(const CallSpec& spec) {
+  const int64_t dim = spec.arguments[1].toInt();
+  return dim < 0 ? dim + static_cast<int64_t>(spec.results[0].type.sizes.size()) : dim;
+}
+
+bool concatenates_one_type(const CallNode& call) {
+  const auto& spec = call.spec();
+  if (spec.concatenates == Concatenation::none || call.values.empty()) {
+    return false;
+  }
+  const auto& first = type_of(call.values[0]);
+  return first.dtype == spec.results[0].type.dtype && first.numel() != 0 &&
+         std::all_of(call.values.begin(), call.values.end(), [&](const Value& v) { return type_of(v) == first; });
+}
+
+c10::DimVector row_major_strides(c10::IntArrayRef sizes) {
+  c10::DimVector strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * sizes[i];
+  }
+  return strides;
+}
+
+CallSpecPtr cat_form(c10::ArrayRef<ValueType> parts, int64_t dim) {
+  auto spec = c10::make_intrusive<CallSpec>();
+  spec->name = cat().operator_name().name;
+  spec->op = cat();
+  spec->concatenates = Concatenation::dim;
+  spec->arguments = {c10::IValue(), dim};
+  spec->tensor_lists = {static_cast<int32_t>(parts.size()), -1};
+  spec->list_lengths = {-1};
+  ResultType result;
+  result.type = parts[0];
+  for (const auto& part : parts.slice(1)) {
+    result.type.sizes[dim] += part.sizes[dim];
+  }
+  result.strides = row_major_strides(result.type.sizes);
+  spec->results.push_back(std::move(result));
+  std::vector<std::vector<OperandMark>> operands(2);
+  operands[0].assign(parts.size(), {true, OperandSlot::Kind::value});
+  render_call(*spec, operands, /*random=*/false);
+  spec->finish();
+  return spec;
+}
+
+// A value, and its number in the graph that is written.
+struct Part {
+  Value value;
+  ValueNumber number;
+};
+
+class Writer {
+ public:
+  Writer(const Graph& old, c10::ArrayRef<size_t> concatenations, c10::ArrayRef<size_t> cuts)
+      : old_(old), concatenations_(concatenations), cuts_(cuts) {}
+
+  GraphInSteps write() {
+    made_.graph.parameters = old_.parameters;
+    made_.graph.scalars = old_.scalars;
+    for (size_t i = 0, operand = 0; i < old_.calls.size(); ++i) {
+      write_call(i, c10::ArrayRef<ValueNumber>(old_.operands).slice(operand, old_.calls[i]->values.size()));
+      operand += old_.calls[i]->values.size();
+    }
+    for (size_t i = 0; i < old_.results.size(); ++i) {
+      const auto result = result_of(old_.result_numbers[i], old_.results[i]);
+      made_.graph.results.push_back(result.value);
+      made_.graph.result_numbers.push_back(result.number);
+    }
+    made_.graph.hash = hash_of(made_.graph);
+    auto& places = made_.cuts;
+    places.erase(std::unique(places.begin(), places.end()), places.end());
+    while (!places.empty() && places.back() == made_.graph.calls.size()) {
+      places.pop_back();
+    }
+    return std::move(made_);
+  }
+
+ private:
+  void write_call(size_t place, c10::ArrayRef<ValueNumber> operands) {
+    const auto& call = *old_.calls[place];
+    std::vector<Part> parts;
+    parts.reserve(operands.size());
+    for (size_t k = 0; k < operands.size(); ++k) {
+      parts.push_back(result_of(operands[k], call.values[k]));
+    }
+    if (!cuts_.empty() && cuts_.front() == place) {
+      cuts_ = cuts_.slice(1);
+      cut();
+    }
+    if (concatenations_.empty() || concatenations_.front() != place) {
+      const int64_t first = add(call, parts);
+      for (size_t k = 0; k < call.spec().results.size(); ++k) {
+        results_.push_back({Value(), ValueNumber::result(first + static_cast<int64_t>(k))});
+      }
+      return;
+    }
+    concatenations_ = concatenations_.slice(1);
+    like_ = &call;
+    if (call.spec().concatenates == Concatenation::new_dim) {
+      parts = with_dimension(parts);
+    }
+    const auto& type = call.spec().results[0].type;
+    dim_ = dim_of(call.spec());
+    const int64_t outer = c10::multiply_integers(type.sizes.begin(), type.sizes.begin() + dim_);
+    // What one program does for one shape it does for others: all are rows, or a row.
+    const int64_t inner = type_of(parts[0].value).numel() / outer;
+    const auto rows = outer == 1 ? c10::DimVector{inner} : c10::DimVector{outer, inner};
+    dim_ = static_cast<int64_t>(rows.size()) - 1;
+    const Part all = concatenated(seen_as(parts, rows));
+    cut();
+    results_.push_back(seen_as({all}, type.sizes)[0]);
+  }
+
+  // A value of the old graph; one that is computed as it was has no value of its own here.
+  Part result_of(ValueNumber number, const Value& value) const {
+    if (number.is_parameter()) {
+      return {value, number};
+    }
+    const auto& made = results_[number.index()];
+    return {made.value.node ? made.value : value, made.number};
+  }
+
+  // What is stacked is concatenated with one more dimension, which moves no element.
+  std::vector<Part> with_dimension(const std::vector<Part>& parts) {
+    auto sizes = type_of(parts[0].value).sizes;
+    sizes.insert(sizes.begin() + dim_of(like_->spec()), 1);
+    return seen_as(parts, sizes);
+  }
+
+  // Values of one type with other sizes, which moves no element.
+  std::vector<Part> seen_as(c10::ArrayRef<Part> parts, c10::IntArrayRef sizes) {
+    if (type_of(parts[0].value).sizes == sizes) {
+      return parts.vec();
+    }
+    const auto spec = view_form(type_of(parts[0].value), sizes, row_major_strides(sizes), 0);
+    std::vector<Part> views;
+    for (const auto& part : parts) {
+      views.push_back(make(spec, {part}));
+    }
+    return views;
+  }
+
+  // Eight by eight while there are so many, and these again; the rest, which is fewer, one by one, and behind them.
+  Part concatenated(c10::ArrayRef<Part> parts) {
+    if (parts.size() == 1) {
+      return concatenated_at_once(parts);
+    }
+    std::vector<Part> groups;
+    const size_t grouped = parts.size() < kMany ? 0 : parts.size() / kMany * kMany;
+    for (size_t i = 0; i < grouped; i += kMany) {
+      groups.push_back(concatenated_at_once(parts.slice(i, kMany)));
+    }
+    const auto rest = parts.slice(grouped);
+    if (rest.empty()) {
+      return groups.size() == 1 ? groups[0] : concatenated(groups);
+    }
+    Part last = rest[0];
+    for (const auto& part : rest.slice(1)) {
+      last = concatenated_at_once({last, part});
+    }
+    if (groups.empty()) {
+      return last;
+    }
+    const Part all = groups.size() == 1 ? groups[0] : concatenated(groups);
+    return concatenated_at_once({all, last});
+  }
+
+  Part concatenated_at_once(c10::ArrayRef<Part> parts) {
+    std::vector<ValueType> types;
+    for (const auto& part : parts) {
+      types.push_back(type_of(part.value));
+    }
+    cut();
+    return make(cat_form(types, dim_), parts);
+  }
+
+  // A new call in the place of the concatenation that is written.
+  Part make(const CallSpecPtr& spec, c10::ArrayRef<Part> parts) {
+    auto call = std::make_shared<CallNode>(like_->op(), spec, like_->sequence);
+    call->line = like_->line;
+    for (const auto& part : parts) {
+      call->values.push_back(part.value);
+    }
+    const int64_t result = add(*call, parts);
+    made_.calls.emplace_back(std::move(call), 0);
+    return {made_.calls.back(), ValueNumber::result(result)};
+  }
+
+  // The index of its first result.
+  int64_t add(const CallNode& call, c10::ArrayRef<Part> parts) {
+    made_.graph.calls.push_back(&call);
+    for (const auto& part : parts) {
+      made_.graph.operands.push_back(part.number);
+    }
+    const int64_t first = next_result_;
+    next_result_ += static_cast<int64_t>(call.spec().results.size());
+    return first;
+  }
+
+  void cut() { made_.cuts.push_back(made_.graph.calls.size()); }
+
+  const Graph& old_;
+  c10::ArrayRef<size_t> concatenations_, cuts_; // that come next
+  const CallNode* like_ = nullptr; // the concatenation that is written
+  int64_t dim_ = 0; // of its steps
+  std::vector<Part> results_; // of the old graph's calls
+  int64_t next_result_ = 0;
+  GraphInSteps made_;
+};
+
+} // namespace
+
+std::vector<size_t> concatenations_of(const Graph& graph) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < graph.calls.size(); ++i) {
+    if (concatenates_one_type(*graph.calls[i])) {
+      found.push_back(i);
+    }
+  }
+  return found;
+}
+
+uint64_t kind_of_concatenation(const CallNode& call) {
+  const auto& type = type_of(call.values[0]);
+  Hash128 hash;
+  hash.add(call.spec().signature);
+  hash.add(static_cast<uint64_t>(dim_of(call.spec())));
+  for (const int64_t size : type.sizes) {
+    hash.add(static_cast<uint64_t>(size));
+  }
+  return hash.low;
+}
+
+uint64_t kind_of_graph(const Graph& graph) {
+  Hash128 hash;
+  for (const auto* call : graph.calls) {
+    if (const auto signature = call->spec().signature; signature != 0) { // views may be one for each value
+      hash.add(signature);
+    }
+  }
+  return hash.low;
+}
+
+GraphInSteps concatenate_in_steps(
+    const Graph& graph, c10::ArrayRef<size_t> concatenations, c10::ArrayRef<size_t> cuts) {
+  return Writer(graph, concatenations, cuts).write();
+}
+
+} // namespace ftm

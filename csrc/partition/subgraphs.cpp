@@ -1,0 +1,272 @@
+#include "partition/subgraphs.h"
+
+#include "graph/view_spec.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+namespace ftm {
+namespace {
+
+// Where a result will be; `seen_as`: the type that it is known by outside, unless it is its own.
+Value new_buffer(const Value& result, const ValueType* seen_as = nullptr) {
+  const auto& type = type_of(result);
+  return data_value(std::make_shared<Buffer>(type.dtype, (seen_as != nullptr ? *seen_as : type).sizes), type);
+}
+
+const DataNode& data_node(const Value& value) {
+  return static_cast<const DataNode&>(trace_node(value));
+}
+
+bool holds_the_same(const ValueType& one, const ValueType& other) {
+  return one.dtype == other.dtype && one.numel() == other.numel();
+}
+
+// Where the elements of a value lie: in another one's, from an element on.
+struct Source {
+  ValueNumber root;
+  int64_t offset;
+};
+
+class Cutter {
+ public:
+  Cutter(const Graph& whole, c10::ArrayRef<size_t> positions) : whole_(whole), begins_(positions.vec()) {
+    if (begins_.empty() || begins_.front() != 0) {
+      begins_.insert(begins_.begin(), 0);
+    }
+    read_calls();
+    find_values();
+    read_results();
+    mark_needed();
+    position_.resize(sources_.size());
+    outputs_.resize(sources_.size());
+    made_by_.resize(sources_.size());
+  }
+
+  PiecedGraph cut() {
+    for (size_t k = 0; k < begins_.size(); ++k) {
+      write_piece(k);
+    }
+    for (size_t i = 0; i < whole_.results.size(); ++i) {
+      const auto root = root_of_result_[i];
+      const auto& output = outputs_[root];
+      const auto& type = type_of(whole_.results[i]);
+      made_.results.push_back(made_by_[root]);
+      made_.values.push_back(type_of(output) == type ? output : data_value(data_node(output).buffer(), type));
+    }
+    return std::move(made_);
+  }
+
+ private:
+  size_t end_of(size_t piece) const { return piece + 1 < begins_.size() ? begins_[piece + 1] : whole_.calls.size(); }
+
+  // Of values that are made before the piece, or by nobody.
+  bool is_outside(ValueNumber root, size_t piece) const {
+    return root.is_parameter() || piece_of_[root.index()] != static_cast<int32_t>(piece);
+  }
+
+  Source source_of(ValueNumber value) const {
+    return value.is_parameter() ? Source{value, 0} : sources_[value.index()];
+  }
+
+  void read_calls() {
+    size_t operand = 0, piece = 0;
+    for (size_t i = 0; i < whole_.calls.size(); ++i) {
+      const auto& spec = whole_.calls[i]->spec();
+      piece += piece + 1 < begins_.size() && i == begins_[piece + 1] ? 1 : 0;
+      for (size_t k = 0; k < spec.results.size(); ++k) {
+        Source source{ValueNumber::result(static_cast<int64_t>(sources_.size())), 0};
+        if (spec.kind == CallSpec::Kind::view && is_row_major(spec.sizes, spec.strides)) {
+          source = source_of(whole_.operands[operand]);
+          source.offset += spec.offset;
+        }
+        sources_.push_back(source);
+        piece_of_.push_back(static_cast<int32_t>(piece));
+      }
+      operand += whole_.calls[i]->values.size();
+    }
+  }
+
+  // Which of all calls' results are results of the whole graph, or stand for one: what a window sees all of, unless somebody else has it.
+  void read_results() {
+    is_result_.resize(sources_.size());
+    seen_as_.resize(sources_.size());
+    for (const auto result : whole_.result_numbers) {
+      TORCH_INTERNAL_ASSERT(!result.is_parameter(), "a result is computed");
+      is_result_[result.index()] = true;
+    }
+    for (size_t i = 0; i < whole_.results.size(); ++i) {
+      const int64_t result = whole_.result_numbers[i].index();
+      const auto source = sources_[result];
+      const bool is_window = !source.root.is_parameter() && source.root.index() != result;
+      const int64_t root = is_window ? source.root.index() : result;
+      const auto& type = type_of(whole_.results[i]);
+      if (!is_window || is_result_[root] || !holds_the_same(type_of(values_[root]), type)) {
+        root_of_result_.push_back(result);
+        continue;
+      }
+      is_result_[result] = false;
+      is_result_[root] = true;
+      seen_as_[root] = &type;
+      root_of_result_.push_back(root);
+    }
+  }
+
+  // From the last call to the first: which of them their pieces need, and which results other pieces need. A window of what is
+  // outside of its piece needs no call there, unless it is a result.
+  void mark_needed() {
+    needed_ = is_result_;
+    is_live_.resize(whole_.calls.size());
+    std::vector<bool> inside(sources_.size()); // needed in its own piece
+    size_t piece = begins_.size() - 1, result = sources_.size(), operand = whole_.operands.size();
+    for (size_t i = whole_.calls.size(); i-- > 0;) {
+      const auto& call = *whole_.calls[i];
+      while (i < begins_[piece]) {
+        --piece;
+      }
+      operand -= call.values.size();
+      for (size_t k = call.spec().results.size(); k-- > 0;) {
+        --result;
+        is_live_[i] = is_live_[i] || needed_[result] || inside[result];
+      }
+      if (!is_live_[i]) {
+        continue;
+      }
+      for (size_t k = 0; k < call.values.size(); ++k) {
+        const auto value = whole_.operands[operand + k];
+        const auto root = source_of(value).root;
+        if (!is_outside(root, piece)) {
+          inside[value.index()] = true;
+        } else if (!root.is_parameter()) {
+          needed_[root.index()] = true;
+        }
+      }
+    }
+  }
+
+  void find_values() {
+    values_.resize(sources_.size());
+    for (size_t i = 0, operand = 0; i < whole_.calls.size(); ++i) {
+      for (const auto& value : whole_.calls[i]->values) {
+        const auto number = whole_.operands[operand++];
+        if (!number.is_parameter()) {
+          values_[number.index()] = value;
+        }
+      }
+    }
+    for (size_t i = 0; i < whole_.results.size(); ++i) {
+      values_[whole_.result_numbers[i].index()] = whole_.results[i];
+    }
+  }
+
+  void write_piece(size_t number) {
+    Piece piece;
+    std::vector<int64_t> results; // of the whole graph, that others need
+    int64_t position = 0;
+    by_buffer_.clear();
+    for (size_t i = begins_[number]; i < end_of(number); ++i) {
+      const auto& call = *whole_.calls[i];
+      for (const auto& value : call.values) {
+        const auto operand = whole_.operands[next_operand_++];
+        if (is_live_[i]) {
+          piece.graph.operands.push_back(number_of(operand, type_of(value), number, piece));
+        }
+      }
+      if (is_live_[i]) {
+        piece.graph.calls.push_back(&call);
+        piece.graph.scalars.insert(piece.graph.scalars.end(), call.scalars.begin(), call.scalars.end());
+      }
+      for (size_t k = 0; k < call.spec().results.size(); ++k, ++next_result_) {
+        position_[next_result_] = is_live_[i] ? position++ : -1;
+        if (needed_[next_result_]) {
+          results.push_back(next_result_);
+        }
+      }
+    }
+    if (results.empty()) {
+      return; // it had windows alone
+    }
+    for (const int64_t result : results) {
+      made_by_[result] = {made_.pieces.size(), piece.outputs.size()};
+      outputs_[result] = new_buffer(values_[result], seen_as_[result]);
+      piece.graph.results.push_back(values_[result]);
+      piece.graph.result_numbers.push_back(ValueNumber::result(position_[result]));
+      piece.outputs.push_back(outputs_[result]);
+    }
+    piece.graph.hash = hash_of(piece.graph);
+    made_.pieces.push_back(std::move(piece));
+  }
+
+  // The piece's number of a value of the whole graph.
+  ValueNumber number_of(ValueNumber value, const ValueType& type, size_t number, Piece& piece) {
+    const auto source = source_of(value);
+    if (!is_outside(source.root, number)) {
+      return ValueNumber::result(position_[value.index()]);
+    }
+    const auto root = source.root.index();
+    const auto& data = source.root.is_parameter() ? *whole_.parameters[root] : data_node(outputs_[root]);
+    const int64_t offset = data.offset() + source.offset;
+    auto& parameters = piece.graph.parameters;
+    auto& seen = by_buffer_[data.buffer().get()];
+    for (const auto position : seen) {
+      if (parameters[position]->offset() == offset && parameters[position]->type(0) == type) {
+        return ValueNumber::parameter(static_cast<int64_t>(position));
+      }
+    }
+    seen.push_back(parameters.size());
+    if (source.offset == 0 && data.type(0) == type) {
+      parameters.push_back(&data);
+    } else {
+      piece.kept.push_back(data_value(data.buffer(), type, offset));
+      parameters.push_back(static_cast<const DataNode*>(piece.kept.back().node.get()));
+    }
+    return ValueNumber::parameter(static_cast<int64_t>(seen.back()));
+  }
+
+  const Graph& whole_;
+  std::vector<size_t> begins_; // of pieces: their first calls
+
+  std::vector<bool> is_live_; // for each call: its piece needs it
+
+  // For each result of all calls:
+  std::vector<Source> sources_;
+  std::vector<int32_t> piece_of_;
+  std::vector<bool> is_result_; // of the whole graph, or what one sees
+  std::vector<const ValueType*> seen_as_; // by a result of the whole graph; null: it is that result, or none
+  std::vector<bool> needed_; // by other pieces, or a result
+  std::vector<int64_t> position_; // among the results of its piece's calls
+  std::vector<Value> values_; // of what others use
+  std::vector<Value> outputs_; // of what is needed
+  std::vector<Made> made_by_;
+
+  std::vector<int64_t>
+      root_of_result_; // for each result of the whole graph: the call's result that it is, or sees all of
+
+  // Of the whole graph, that are written next:
+  int64_t next_result_ = 0;
+  size_t next_operand_ = 0;
+  std::unordered_map<const Buffer*, c10::SmallVector<size_t, 1>> by_buffer_; // parameters of the piece that is written
+  PiecedGraph made_;
+};
+
+} // namespace
+
+PiecedGraph one_piece(Graph graph) {
+  PiecedGraph made;
+  Piece piece;
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    piece.outputs.push_back(new_buffer(graph.results[i]));
+    made.results.push_back({0, i});
+    made.values.push_back(piece.outputs.back());
+  }
+  piece.graph = std::move(graph);
+  made.pieces.push_back(std::move(piece));
+  return made;
+}
+
+PiecedGraph cut_graph(const Graph& whole, c10::ArrayRef<size_t> positions) {
+  return Cutter(whole, positions).cut();
+}
+
+} // namespace ftm

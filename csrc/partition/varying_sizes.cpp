@@ -1,0 +1,112 @@
+#include "partition/varying_sizes.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace ftm {
+namespace {
+
+constexpr size_t kLeastRank = 2; // of parts: in a row of numbers, parts may be anything
+
+uint64_t of_results(const ValueType& type, const Buffer& buffer) {
+  const auto dimensions = buffer.varies();
+  const bool whole = buffer.shape().sizes() == c10::IntArrayRef(type.sizes);
+  return whole || dimensions == 0 ? dimensions : ~uint64_t{0}; // of a part of it, any may
+}
+
+// Where one may be the first of many: a value that was computed, and the last dimension of whole numbers from the CPU, as a text's.
+uint64_t ones(const ValueType& type, const Buffer& buffer) {
+  const bool whole = c10::isIntegralType(type.dtype, /*includeBool=*/false);
+  if (type.sizes.empty() || type.sizes.size() > 64 || whole != buffer.is_from_cpu()) {
+    return 0;
+  }
+  uint64_t found = 0;
+  for (size_t d = whole ? type.sizes.size() - 1 : 0; d < type.sizes.size(); ++d) {
+    found |= uint64_t{type.sizes[d] == 1} << d;
+  }
+  return found;
+}
+
+// The dimension along which values are parts of one, of different extents; -1 if there is no such one.
+int64_t differing(c10::ArrayRef<const ValueType*> parts, const Buffer& buffer) {
+  const auto whole = buffer.shape().sizes();
+  int64_t found = -1;
+  for (size_t d = 0; d < whole.size(); ++d) {
+    const auto is_whole = [&](const ValueType* part) { return part->sizes[d] == whole[d]; };
+    if (std::all_of(parts.begin(), parts.end(), is_whole)) {
+      continue;
+    }
+    if (found >= 0) {
+      return -1;
+    }
+    found = static_cast<int64_t>(d);
+  }
+  const auto is_first = [&](const ValueType* part) { return part->sizes[found] == parts.front()->sizes[found]; };
+  return found >= 0 && !std::all_of(parts.begin(), parts.end(), is_first) ? found : -1;
+}
+
+void add_parts(
+    const std::vector<ValueType>& parameters, const std::vector<Input>& inputs, std::vector<uint64_t>& found) {
+  std::unordered_map<const Buffer*, size_t> seen;
+  std::vector<std::vector<size_t>> parts; // of each buffer, in the order in which they are seen
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto& buffer = *inputs[i].buffer;
+    const auto whole = buffer.shape().sizes();
+    if (!buffer.is_from_cpu() && whole.size() >= kLeastRank && parameters[i].sizes.size() == whole.size() &&
+        whole != c10::IntArrayRef(parameters[i].sizes)) {
+      const size_t number = seen.emplace(&buffer, parts.size()).first->second;
+      parts.resize(seen.size());
+      parts[number].push_back(i);
+    }
+  }
+  for (const auto& of_buffer : parts) {
+    std::vector<const ValueType*> types;
+    types.reserve(of_buffer.size());
+    for (const size_t i : of_buffer) {
+      types.push_back(&parameters[i]);
+    }
+    const int64_t dimension = differing(types, *inputs[of_buffer.front()].buffer);
+    if (dimension < 0 || dimension >= 64) {
+      continue;
+    }
+    for (const size_t i : of_buffer) {
+      found[i] |= uint64_t{1} << dimension;
+    }
+  }
+}
+
+} // namespace
+
+std::vector<uint64_t> varying_dimensions(
+    const std::vector<ValueType>& parameters, const std::vector<Input>& inputs, bool trains) {
+  std::vector<uint64_t> found;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto& buffer = *inputs[i].buffer;
+    const uint64_t results = trains && buffer.is_from_cpu() ? 0 : of_results(parameters[i], buffer);
+    found.push_back(trains ? results : results | ones(parameters[i], buffer));
+  }
+  add_parts(parameters, inputs, found);
+  if (trains && std::all_of(found.begin(), found.end(), [](uint64_t dimensions) { return dimensions == 0; })) {
+    found.clear();
+  }
+  return found;
+}
+
+SizeGuess any_sizes(const std::vector<ValueType>& parameters) {
+  SizeGuess likely;
+  likely.varies.assign(parameters.size(), ~uint64_t{0});
+  likely.trains = !parameters.empty(); // else it fills what it makes, in any size
+  likely.any_size = true;
+  return likely;
+}
+
+uint64_t varying_outside(uint64_t varies, const ValueType& result, const Buffer& buffer) {
+  const auto outside = buffer.shape().sizes();
+  if (varies == 0 || outside == c10::IntArrayRef(result.sizes)) {
+    return varies;
+  }
+  const auto several = std::find_if(outside.begin(), outside.end(), [](int64_t extent) { return extent > 1; });
+  return several == outside.end() || several - outside.begin() >= 64 ? 0 : uint64_t{1} << (several - outside.begin());
+}
+
+} // namespace ftm

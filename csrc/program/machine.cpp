@@ -1,0 +1,233 @@
+#include "program/machine.h"
+
+#include "ftm_machine.h"
+#include "support/gil.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+
+namespace ftm {
+namespace {
+
+struct MachineLibrary {
+  decltype(&ftm_abi_version) abi_version;
+  decltype(&ftm_open) open;
+  decltype(&ftm_cores) cores;
+  decltype(&ftm_load) load;
+  decltype(&ftm_unload) unload;
+  decltype(&ftm_input_count) input_count;
+  decltype(&ftm_scalar_count) scalar_count;
+  decltype(&ftm_output_count) output_count;
+  decltype(&ftm_input_info) input_info;
+  decltype(&ftm_scalar_info) scalar_info;
+  decltype(&ftm_output_info) output_info;
+  decltype(&ftm_arena_bytes) arena_bytes;
+  decltype(&ftm_submit) submit;
+  decltype(&ftm_wait) wait;
+  decltype(&ftm_poll) poll;
+  decltype(&ftm_interrupt) interrupt;
+};
+
+MachineLibrary library_functions;
+ftm_machine* machine = nullptr; // lives as long as the process: programs refer to it
+std::mutex machine_mutex;
+std::mutex running_mutex;
+ftm_job* running = nullptr; // what interrupt_machine may stop
+std::atomic<bool> interrupted{false}; // written with the mutex
+
+constexpr int kInterrupted = 3; // of ftm_wait
+
+template <typename Function>
+void find_function(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr) {
+    throw std::runtime_error(std::string("the machine library has no function ") + name);
+  }
+}
+
+} // namespace
+
+void open_machine(const std::string& path, int cores, bool checked, uint64_t instruction_limit) {
+  std::lock_guard<std::mutex> guard(machine_mutex);
+  if (machine != nullptr) {
+    return;
+  }
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    throw std::runtime_error("cannot load the machine library " + path + ": " + dlerror());
+  }
+  auto& f = library_functions;
+  find_function(library, "ftm_abi_version", f.abi_version);
+  if (f.abi_version() != FTM_ABI_VERSION) {
+    throw std::runtime_error(
+        "the machine library " + path + " has interface version " + std::to_string(f.abi_version()) +
+        ", this build needs " + std::to_string(FTM_ABI_VERSION) + ": rebuild it");
+  }
+  find_function(library, "ftm_open", f.open);
+  find_function(library, "ftm_cores", f.cores);
+  find_function(library, "ftm_load", f.load);
+  find_function(library, "ftm_unload", f.unload);
+  find_function(library, "ftm_input_count", f.input_count);
+  find_function(library, "ftm_scalar_count", f.scalar_count);
+  find_function(library, "ftm_output_count", f.output_count);
+  find_function(library, "ftm_input_info", f.input_info);
+  find_function(library, "ftm_scalar_info", f.scalar_info);
+  find_function(library, "ftm_output_info", f.output_info);
+  find_function(library, "ftm_arena_bytes", f.arena_bytes);
+  find_function(library, "ftm_submit", f.submit);
+  find_function(library, "ftm_wait", f.wait);
+  find_function(library, "ftm_poll", f.poll);
+  find_function(library, "ftm_interrupt", f.interrupt);
+  ftm_config config{};
+  config.struct_size = sizeof(config);
+  config.cores = cores;
+  config.checked = checked ? 1 : 0;
+  config.instructions = instruction_limit;
+  std::array<char, 1024> error{};
+  machine = f.open(&config, error.data(), error.size());
+  if (machine == nullptr) {
+    throw std::runtime_error(std::string("cannot open the machine: ") + error.data());
+  }
+}
+
+bool machine_is_open() {
+  std::lock_guard<std::mutex> guard(machine_mutex);
+  return machine != nullptr;
+}
+
+int machine_cores() {
+  return library_functions.cores(machine);
+}
+
+namespace {
+
+// Is the launcher's job, which interrupt_machine may stop, while it lives.
+class Running {
+ public:
+  explicit Running(ftm_job* job) {
+    std::lock_guard<std::mutex> guard(running_mutex);
+    running = job;
+    if (interrupted) {
+      library_functions.interrupt(job);
+    }
+  }
+  ~Running() {
+    std::lock_guard<std::mutex> guard(running_mutex);
+    running = nullptr;
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+};
+
+constexpr uint32_t kPollMilliseconds = 50;
+
+// Polls until the job has ended. What a signal's handler raised meanwhile.
+std::exception_ptr wait_with_signals(ftm_job* job) {
+  std::exception_ptr raised;
+  while (library_functions.poll(job, kPollMilliseconds) == 0) {
+    try {
+      handle_signals();
+    } catch (...) {
+      raised = std::current_exception();
+      library_functions.interrupt(job);
+    }
+  }
+  return raised;
+}
+
+// The job's status when it has ended.
+int end_of(ftm_job* job, InterruptedBy by, char* error, size_t error_size) {
+  if (by == InterruptedBy::signals) {
+    const auto raised = wait_with_signals(job);
+    const int status = library_functions.wait(job, error, error_size);
+    if (raised) {
+      std::rethrow_exception(raised);
+    }
+    return status;
+  }
+  {
+    const Running stoppable(job);
+    while (library_functions.poll(job, /*milliseconds=*/1000) == 0) {
+    }
+  } // waiting frees it
+  return library_functions.wait(job, error, error_size);
+}
+
+} // namespace
+
+MachineProgram::MachineProgram(void* handle) : handle_(handle) {
+  auto* program = static_cast<ftm_program*>(handle);
+  const auto& f = library_functions;
+  arena_bytes_ = f.arena_bytes(program);
+  const auto declarations = [&](auto count, auto get, std::vector<Declaration>& into) {
+    for (int32_t i = 0; i < count(program); ++i) {
+      ftm_tensor_info info{};
+      get(program, i, &info);
+      into.push_back({info.dtype, info.bytes});
+    }
+  };
+  declarations(f.input_count, f.input_info, inputs_);
+  declarations(f.scalar_count, f.scalar_info, scalars_);
+  declarations(f.output_count, f.output_info, outputs_);
+  for (int32_t i = 0; i < f.output_count(program); ++i) {
+    ftm_tensor_info info{};
+    f.output_info(program, i, &info);
+    aliases_.push_back(info.alias);
+  }
+}
+
+MachineProgram::~MachineProgram() {
+  library_functions.unload(machine, static_cast<ftm_program*>(handle_));
+}
+
+void MachineProgram::run(
+    const std::vector<void*>& inputs, const std::vector<void*>& outputs, const std::vector<uint64_t>& scalars,
+    void* arena, InterruptedBy by) const {
+  std::array<char, 2048> error{};
+  ftm_job* job = library_functions.submit(
+      machine, static_cast<ftm_program*>(handle_), inputs.data(), outputs.data(), scalars.data(), arena, nullptr,
+      nullptr, error.data(), error.size());
+  const int status = job == nullptr ? 2 : end_of(job, by, error.data(), error.size());
+  if (status == kInterrupted) {
+    throw MachineInterrupted(error.data());
+  }
+  if (status != 0) {
+    throw MachineFault(std::string("the machine stopped: ") + error.data(), /*inputs_whole=*/status == 2);
+  }
+}
+
+void allow_runs() {
+  std::lock_guard<std::mutex> guard(running_mutex);
+  interrupted = false;
+}
+
+bool is_interrupted() {
+  return interrupted;
+}
+
+void interrupt_machine() {
+  std::lock_guard<std::mutex> guard(running_mutex);
+  interrupted = true;
+  if (running != nullptr) {
+    library_functions.interrupt(running);
+  }
+}
+
+std::unique_ptr<MachineProgram> load_program(const std::string& image) {
+  if (!machine_is_open()) {
+    throw std::runtime_error("no machine is open");
+  }
+  std::array<char, 1024> error{};
+  auto* handle = library_functions.load(machine, image.data(), image.size(), error.data(), error.size());
+  if (handle == nullptr) {
+    throw std::runtime_error(std::string("the machine refused the program: ") + error.data());
+  }
+  return std::make_unique<MachineProgram>(handle);
+}
+
+} // namespace ftm

@@ -1,0 +1,120 @@
+#include "reference/random_ops.h"
+
+#include "ops/schema_annotations.h"
+#include "random/cpu_generator.h"
+#include "reference/distributions.h"
+
+#include <ATen/ExpandUtils.h>
+
+#include <limits>
+#include <string>
+#include <unordered_map>
+
+namespace ftm {
+namespace {
+
+// random_() without bounds: all that the dtype can count exactly.
+uint64_t default_range(at::ScalarType dtype) {
+  return (uint64_t{1} << dtype_facts(dtype).digits) + (at::isFloatingType(dtype) ? 1 : 0);
+}
+
+// A call, its arguments by name.
+struct Drawn {
+  const CallSpec& spec;
+  const torch::jit::Stack& arguments;
+
+  bool has(const std::string& name) const { return place(name).has_value(); }
+  const c10::IValue& at(const std::string& name) const {
+    const auto found = place(name);
+    TORCH_CHECK(found, spec.name, " has no argument ", name, ", which its distribution takes");
+    return arguments[*found];
+  }
+  double number(const std::string& name) const { return at(name).toDouble(); }
+  // What is filled, or what the draws depend on: the first argument.
+  const at::Tensor& self() const { return arguments[0].toTensor(); }
+
+ private:
+  std::optional<int> place(const std::string& name) const { return spec.handle().schema().argumentIndexWithName(name); }
+};
+
+at::Tensor draw_normal(const Drawn& call, const Draw& draw) {
+  const auto& mean = call.at("mean");
+  const auto& deviation = call.at("std");
+  if (call.has("self")) {
+    return normal(call.self(), mean, deviation, draw);
+  }
+  at::Tensor like = mean.isTensor() ? mean.toTensor() : deviation.toTensor();
+  if (mean.isTensor() && deviation.isTensor()) {
+    like = like.expand(at::infer_size(like.sizes(), deviation.toTensor().sizes()));
+  }
+  return normal(like, mean, deviation, draw);
+}
+
+at::Tensor draw_bernoulli(const Drawn& call, const Draw& draw) {
+  const auto& self = call.self();
+  if (!call.has("p")) {
+    return bernoulli_of(self, draw);
+  }
+  const auto& p = call.at("p");
+  return p.isTensor() ? bernoulli_of(p.toTensor().expand_as(self), draw).to(self.scalar_type())
+                      : bernoulli(self, p.toDouble(), draw);
+}
+
+at::Tensor draw_integers(const Drawn& call, const Draw& draw) {
+  const auto& self = call.self();
+  const int64_t from = call.has("from") ? call.at("from").toInt() : 0;
+  if (call.has("to") && !call.at("to").isNone()) {
+    return integers(self, from, static_cast<uint64_t>(call.at("to").toInt()) - static_cast<uint64_t>(from), draw);
+  }
+  const bool whole = from == std::numeric_limits<int64_t>::lowest();
+  return integers(self, from, whole ? 0 : default_range(self.scalar_type()) - static_cast<uint64_t>(from), draw);
+}
+
+using Distribution = torch::jit::Stack (*)(const Drawn&, const Draw&);
+
+// The distributions that a record may name (recording.py).
+const std::unordered_map<std::string, Distribution>& distributions() {
+  using Results = torch::jit::Stack;
+  using C = Drawn;
+  using D = Draw;
+  static const std::unordered_map<std::string, Distribution> all = {
+      {"uniform",
+       [](const C& c, const D& d) -> Results { return {uniform(c.self(), c.number("from"), c.number("to"), d)}; }},
+      {"normal", [](const C& c, const D& d) -> Results { return {draw_normal(c, d)}; }},
+      {"log_normal",
+       [](const C& c, const D& d) -> Results { return {log_normal(c.self(), c.number("mean"), c.number("std"), d)}; }},
+      {"cauchy",
+       [](const C& c, const D& d) -> Results { return {cauchy(c.self(), c.number("median"), c.number("sigma"), d)}; }},
+      {"geometric", [](const C& c, const D& d) -> Results { return {geometric(c.self(), c.number("p"), d)}; }},
+      {"exponential", [](const C& c, const D& d) -> Results { return {exponential(c.self(), c.number("lambd"), d)}; }},
+      {"bernoulli", [](const C& c, const D& d) -> Results { return {draw_bernoulli(c, d)}; }},
+      {"integers", [](const C& c, const D& d) -> Results { return {draw_integers(c, d)}; }},
+      {"permutation",
+       [](const C& c, const D& d) -> Results {
+         return {permutation(c.at("n").toInt(), d).to(c.spec.results[0].type.dtype)};
+       }},
+      {"choice",
+       [](const C& c, const D& d) -> Results {
+         return {multinomial(c.self(), c.at("num_samples").toInt(), c.at("replacement").toBool(), d)};
+       }},
+      {"dropout", [](const C& c, const D& d) -> Results {
+         return dropout(c.self(), c.number("p"), c.at("train").isNone() || c.at("train").toBool(), d);
+       }}};
+  return all;
+}
+
+} // namespace
+
+void run_random_reference(const CallSpec& spec, torch::jit::Stack& stack, uint64_t seed, uint64_t offset) {
+  const Draw draw{{seed, offset}};
+  const auto found = distributions().find(recorded_facts(spec.handle().operator_name().name).draws);
+  if (found != distributions().end()) {
+    stack = found->second({spec, stack}, draw);
+    return;
+  }
+  // The long tail: reproducible from seed and offset, with the CPU's own streams.
+  const CpuStream stream(spec.handle(), stack, draw);
+  spec.handle().callBoxed(stack);
+}
+
+} // namespace ftm

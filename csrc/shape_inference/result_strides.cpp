@@ -1,0 +1,187 @@
+#include "shape_inference/result_strides.h"
+
+#include "shape_inference/shape_functions.h"
+#include "shape_inference/meta_calls.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/ConvUtils.h>
+#include <ATen/ops/empty_strided.h>
+
+#include <c10/util/strides.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace ftm {
+namespace {
+
+using Arguments = c10::ArrayRef<c10::IValue>;
+using Results = std::vector<ResultType>;
+
+void lay_out(ResultType& result, c10::IntArrayRef strides) {
+  result.strides = strides;
+  result.contiguous = strides == c10::IntArrayRef(c10::contiguous_strides(result.type.sizes));
+}
+
+void lay_out(ResultType& result, at::MemoryFormat format) {
+  if (result.type.dtype == at::ScalarType::Undefined) {
+    return;
+  }
+  const c10::IntArrayRef sizes = result.type.sizes;
+  const size_t dims = format == at::MemoryFormat::ChannelsLast3d ? 5 : 4;
+  if (format != at::MemoryFormat::Contiguous && sizes.size() != dims) {
+    return; // a tensor without batch dimension
+  }
+  if (format == at::MemoryFormat::ChannelsLast) {
+    lay_out(result, c10::get_channels_last_strides_2d(sizes));
+  } else if (format == at::MemoryFormat::ChannelsLast3d) {
+    lay_out(result, c10::get_channels_last_strides_3d(sizes));
+  } else {
+    lay_out(result, c10::contiguous_strides(sizes));
+  }
+}
+
+at::Tensor unfilled(const at::Tensor& tensor) {
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU));
+}
+
+// The format in which the kernel works that ATen selects; `first`: the argument `input`, behind it `weight`.
+at::MemoryFormat convolution_format(Arguments arguments, size_t first, const c10::IValue& bias, size_t window) {
+  const auto input = unfilled(arguments[first].toTensor());
+  const auto weight = unfilled(arguments[first + 1].toTensor());
+  const auto with_bias = bias.isTensor() && bias.toTensor().defined()
+                             ? std::optional<at::Tensor>(unfilled(bias.toTensor()))
+                             : std::nullopt;
+  const auto stride = arguments[window].toIntVector();
+  const auto padding = arguments[window + 1].toIntVector();
+  const auto dilation = arguments[window + 2].toIntVector();
+  const auto output_padding = arguments[window + 4].toIntVector();
+  const auto backend = at::native::select_conv_backend(
+      input, weight, with_bias, c10::fromIntArrayRefSlow(stride), c10::fromIntArrayRefSlow(padding),
+      c10::fromIntArrayRefSlow(dilation), arguments[window + 3].toBool(), c10::fromIntArrayRefSlow(output_padding),
+      arguments[window + 5].toInt(), std::nullopt);
+  return at::native::_determine_backend_memory_format(input, weight, backend);
+}
+
+// In one dimension the CPU's library picks a layout that no memory format names.
+bool is_one_dimensional(const c10::IValue& input) {
+  return input.toTensor().dim() == 3;
+}
+
+bool convolution(Arguments arguments, Results& results) {
+  if (is_one_dimensional(arguments[0])) {
+    return false;
+  }
+  lay_out(results[0], convolution_format(arguments, 0, arguments[2], 3));
+  return true;
+}
+
+bool convolution_backward(Arguments arguments, Results& results) {
+  if (is_one_dimensional(arguments[1])) {
+    return false;
+  }
+  const auto format = convolution_format(arguments, 1, c10::IValue(), 4);
+  lay_out(results[0], format);
+  lay_out(results[1], format);
+  return true;
+}
+
+// False if the rule does not know the layout.
+using Rule = bool (*)(Arguments, Results&);
+
+// By the word in the op's record. Convolutions of images are too slow to be tried.
+const std::unordered_map<std::string, Rule>& rules() {
+  static const std::unordered_map<std::string, Rule> table = {
+      {"convolution", convolution},
+      {"convolution_backward", convolution_backward},
+  };
+  return table;
+}
+
+bool is_row_major(const at::Tensor& tensor) {
+  return !tensor.defined() ||
+         (tensor.numel() != 0 && tensor.strides() == c10::IntArrayRef(c10::contiguous_strides(tensor.sizes())));
+}
+
+bool is_row_major(const c10::IValue& argument) {
+  if (argument.isTensor()) {
+    return is_row_major(argument.toTensor());
+  }
+  if (!argument.isTensorList() && !argument.isOptionalTensorList()) {
+    return true;
+  }
+  const auto list = argument.toListRef();
+  return std::all_of(list.begin(), list.end(), [](const c10::IValue& element) {
+    return element.isNone() || is_row_major(element.toTensor());
+  });
+}
+
+// Whether the CPU may lay the results out in another way than the meta kernel. A structured op has one function for both.
+bool may_differ(const Op& op, Arguments arguments) {
+  return !is_structured(op.functional) &&
+         !std::all_of(
+             arguments.begin(), arguments.end(), [](const c10::IValue& argument) { return is_row_major(argument); });
+}
+
+// Takes the strides of what the CPU kernel returns. Other sizes or dtypes than expected are not for this file to judge.
+void lay_out_as(const torch::jit::Stack& returned, Results& results) {
+  size_t next = 0;
+  const auto take = [&](const at::Tensor& tensor) {
+    if (next == results.size()) {
+      return;
+    }
+    auto& result = results[next++];
+    if (tensor.defined() && tensor.scalar_type() == result.type.dtype && tensor.sizes() == result.type.sizes &&
+        at::has_internal_overlap(tensor) != at::MemOverlap::Yes) {
+      lay_out(result, tensor.strides());
+    }
+  };
+  for (const auto& value : returned) {
+    if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        take(tensor);
+      }
+    } else {
+      take(value.isTensor() ? value.toTensor() : at::Tensor());
+    }
+  }
+}
+
+bool resizes_output(const Op& op, Arguments called, const Results& results) {
+  for (size_t i = 0; i < op.written.size(); ++i) {
+    const auto written = static_cast<size_t>(op.written[i]);
+    if (op.arguments[written].out && called[written].toTensor().sizes() != results[i].type.sizes) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The layout that the op's record names; false if it names none, or none for this call.
+bool lay_out_by_record(const Op& op, Arguments functional, Results& results) {
+  if (!op.written.empty()) {
+    return false;
+  }
+  if (op.facts->like >= 0) {
+    lay_out(results[0], functional[op.facts->like].toTensor().suggest_memory_format());
+    return true;
+  }
+  const auto rule = rules().find(op.facts->layout);
+  return rule != rules().end() && rule->second(functional, results);
+}
+
+} // namespace
+
+void lay_out_as_eager(const Op& op, Arguments called, Arguments functional, Results& results) {
+  const bool makes_layout = op.written.empty() || resizes_output(op, called, results);
+  if (!makes_layout || lay_out_by_record(op, functional, results)) {
+    return;
+  }
+  if (op.facts->layout == "cpu" || may_differ(op, functional)) {
+    if (const auto returned = try_on_cpu(op, called)) {
+      lay_out_as(*returned, results);
+    }
+  }
+}
+
+} // namespace ftm

@@ -1,0 +1,24 @@
+#include "shape_inference/shape_registry.h"
+
+#include <ATen/TensorIterator.h>
+
+namespace ftm {
+
+at::Tensor elementwise(at::ScalarType dtype, at::TensorList tensors) {
+  at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false).add_owned_output(contiguous_meta({0}, dtype));
+  for (const auto& tensor : tensors) {
+    config.add_const_input(tensor);
+  }
+  return config.build().output();
+}
+
+bool fit_written(at::Tensor& out, const Known& made) {
+  if (!made || out.scalar_type() != made->scalar_type() || (out.numel() != 0 && out.sizes() != made->sizes())) {
+    return false;
+  }
+  out.resize_(made->sizes());
+  return true;
+}
+
+} // namespace ftm

@@ -1,0 +1,49 @@
+#include "support/counters.h"
+
+#include <memory>
+#include <mutex>
+
+namespace ftm {
+namespace {
+
+struct CounterTable {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<std::atomic<int64_t>>> cells;
+};
+
+CounterTable& counter_table() {
+  static auto* table = new CounterTable; // outlives every thread that counts
+  return *table;
+}
+
+} // namespace
+
+std::atomic<int64_t>& counter(const std::string& name) {
+  auto& table = counter_table();
+  std::lock_guard<std::mutex> guard(table.mutex);
+  auto& cell = table.cells[name];
+  if (!cell) {
+    cell = std::make_unique<std::atomic<int64_t>>(0);
+  }
+  return *cell;
+}
+
+std::map<std::string, int64_t> counter_values() {
+  auto& table = counter_table();
+  std::lock_guard<std::mutex> guard(table.mutex);
+  std::map<std::string, int64_t> values;
+  for (const auto& [name, cell] : table.cells) {
+    values[name] = cell->load();
+  }
+  return values;
+}
+
+void reset_counters() {
+  auto& table = counter_table();
+  std::lock_guard<std::mutex> guard(table.mutex);
+  for (auto& [name, cell] : table.cells) {
+    cell->store(0);
+  }
+}
+
+} // namespace ftm

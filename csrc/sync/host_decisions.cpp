@@ -1,0 +1,145 @@
+#include "sync/host_decisions.h"
+
+#include "graph/ordered_graph.h"
+#include "graph/trace.h"
+#include "support/capture_mode.h"
+#include "support/strict_mode.h"
+#include "execute/launcher.h"
+#include "reference/executor.h"
+#include "tensor/tensor_access.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace ftm {
+namespace {
+
+// A launch costs some 200 us, a small operation on the CPU some 4 us.
+constexpr int kLaunched =
+    2; // decisions in a row that the device makes: programs that decide now and then are left alone
+constexpr size_t kDecisionCalls = 64; // that one decision needs
+constexpr int64_t kDecisionElements = 1 << 12; // of each value among them
+constexpr int64_t kMostInMemory = 1 << 16; // of values that they read
+
+// The calls that a pending value needs; empty if these are many, or not small.
+std::vector<const CallNode*> few_calls_of(const Value& value) {
+  std::vector<const CallNode*> calls;
+  std::unordered_set<const CallNode*> seen;
+  const auto visit = [&](const Value& operand) {
+    const auto& node = trace_node(operand);
+    if (node.is_data) {
+      return type_of(operand).numel() <= kMostInMemory;
+    }
+    const auto& call = static_cast<const CallNode&>(node);
+    if (!seen.insert(&call).second) {
+      return true;
+    }
+    calls.push_back(&call);
+    const auto& results = call.spec().results;
+    const auto is_small = [](const ResultType& result) { return result.type.numel() <= kDecisionElements; };
+    return calls.size() <= kDecisionCalls && !draws_numbers(call.spec()) &&
+           std::all_of(results.begin(), results.end(), is_small);
+  };
+  bool is_little = visit(value);
+  for (size_t i = 0; is_little && i < calls.size(); ++i) {
+    is_little = std::all_of(calls[i]->values.begin(), calls[i]->values.end(), visit);
+  }
+  return is_little ? calls : std::vector<const CallNode*>();
+}
+
+struct ByNode {
+  size_t operator()(const Value& value) const { return std::hash<const void*>()(value.node.get()) + value.index; }
+  bool operator()(const Value& a, const Value& b) const { return a.node == b.node && a.index == b.index; }
+};
+
+// What is to be computed: the decision, and what it needs of which tensors are left. These get their values as well, so that the next
+// decision needs only what was recorded since, and sees the same numbers.
+struct Work {
+  Graph graph;
+  Trace trace;
+  std::vector<Input> inputs;
+};
+
+Work work_for(const Value& decision, c10::ArrayRef<const CallNode*> calls, const PendingTrace& own) {
+  const std::unordered_set<const torch::lazy::Node*> needed(calls.begin(), calls.end());
+  std::unordered_set<Value, ByNode, ByNode> added = {decision};
+  std::vector<Value> results = {decision};
+  for (const auto* variable = own.first; variable != nullptr; variable = variable->next) {
+    const Value& value = variable->ir_value;
+    if (needed.count(value.node.get()) != 0 && added.insert(value).second) {
+      results.push_back(value);
+    }
+  }
+  Work work;
+  work.graph = collect_graph(results);
+  work.trace = make_trace(work.graph);
+  for (const auto* leaf : work.graph.parameters) {
+    work.inputs.emplace_back(
+        leaf->buffer(), leaf->offset() * static_cast<int64_t>(c10::elementSize(leaf->type(0).dtype)));
+  }
+  return work;
+}
+
+// Gives tensors their computed values, unless they were written meanwhile.
+std::vector<Value> settle_all(const Work& work, c10::ArrayRef<BufferPtr> buffers, const PendingTrace& own) {
+  std::unordered_map<Value, BufferPtr, ByNode, ByNode> computed;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    computed.emplace(work.graph.results[i], buffers[i]);
+  }
+  std::vector<Value> old; // the caller frees them without the lock
+  const RecorderLock lock(recorder_mutex());
+  for (auto* variable = own.first; variable != nullptr;) {
+    auto* const next = variable->next;
+    const auto found = computed.find(variable->ir_value);
+    if (found != computed.end()) {
+      old.push_back(settle(*variable, data_value(found->second, type_of(found->first))));
+    }
+    variable = next;
+  }
+  return old;
+}
+
+} // namespace
+
+at::Tensor decided_on_cpu(const at::Tensor& tensor) {
+  if (capturing || is_strict() || tensor.numel() == 0 || tensor.is_conj() || tensor.is_neg()) {
+    return {};
+  }
+  auto& own = pending_trace();
+  Work work;
+  Region region = [&] {
+    const RecorderLock lock(recorder_mutex());
+    const Region found = region_of(*tensor.unsafeGetTensorImpl());
+    const Value& value = found.variable.value();
+    if (found.is_whole && found.variable.trace() == &own) {
+      const auto calls = few_calls_of(value);
+      if (!calls.empty() && ++own.decisions > kLaunched) {
+        work = work_for(value, calls, own);
+      }
+    }
+    return found;
+  }();
+  if (work.graph.results.empty()) {
+    return {};
+  }
+  std::vector<at::Tensor> inputs;
+  for (size_t i = 0; i < work.inputs.size(); ++i) {
+    wait_for(work.inputs[i].buffer);
+    inputs.push_back(dense_on_cpu(work.inputs[i], work.trace.parameters[i]));
+  }
+  const auto results = run_reference(work.trace, std::move(inputs), work.graph.scalars, Origin(), [] {});
+  if (results.failure) {
+    return {}; // the program says what is wrong
+  }
+  std::vector<BufferPtr> buffers;
+  buffers.reserve(results.tensors.size());
+  for (const auto& result : results.tensors) {
+    buffers.push_back(Buffer::from_cpu(result));
+  }
+  const auto old = settle_all(work, buffers, own);
+  return Buffer::as_cpu(buffers[0], tensor.scalar_type(), tensor.sizes(), tensor.strides(), region.offset);
+}
+
+} // namespace ftm

@@ -1,0 +1,60 @@
+#include "sync/optimizer_step.h"
+
+#include "sync/cut_trace.h"
+
+#include <algorithm>
+
+namespace ftm {
+
+namespace {
+
+constexpr uint64_t kOpen = UINT64_MAX; // the end of a step that goes on
+
+uint64_t steps = 0; // of all threads; under the recorder's lock
+
+} // namespace
+
+void begin_step() {
+  auto& trace = pending_trace();
+  const RecorderLock lock(recorder_mutex());
+  trace.step.recorded = {next_call(), kOpen};
+}
+
+void end_step(uint64_t optimizer) {
+  auto& trace = pending_trace();
+  auto& last = trace.step;
+  RecorderLock lock(recorder_mutex());
+  const bool waits = last.over.exchange(false) && !last.launched ? false : last.waits.count(optimizer) != 0;
+  last.recorded.end = std::min(last.recorded.end, next_call());
+  last.optimizer = optimizer;
+  last.launched = !waits;
+  last.calls = waits ? trace.calls.load() : 0;
+  last.number = ++steps;
+  for (auto* variable = trace.first; variable != nullptr; variable = variable->next) {
+    if (variable->before) {
+      variable->step = last.number;
+    }
+  }
+  lock.unlock();
+  if (!waits) {
+    sync(/*wait=*/false);
+  }
+  last.over = true;
+}
+
+void look_for_next_step(c10::ArrayRef<const at::TensorImpl*> operands) {
+  auto& last = pending_trace().step;
+  RecorderLock lock(recorder_mutex());
+  const bool begins = std::any_of(operands.begin(), operands.end(), [&](const at::TensorImpl* tensor) {
+    return variable_of(*tensor).step() == last.number;
+  });
+  if (!begins || !last.over.exchange(false) || last.launched) {
+    return;
+  }
+  last.waits.erase(last.optimizer); // in vain: there were no metrics
+  last.launched = true;
+  lock.unlock();
+  sync(/*wait=*/false);
+}
+
+} // namespace ftm

@@ -1,0 +1,56 @@
+#include "sync/resident_views.h"
+
+#include "graph/view_spec.h"
+#include "support/strict_mode.h"
+#include "execute/launcher.h"
+
+#include <cstring>
+
+namespace ftm {
+namespace {
+
+// What a pending value is a row of; null for others.
+const DataNode* source_of(const Value& value) {
+  const auto& call = static_cast<const CallNode&>(trace_node(value));
+  const auto& spec = call.spec();
+  if (spec.kind != CallSpec::Kind::view || !is_row_major(spec.sizes, spec.strides) || is_strict()) {
+    return nullptr;
+  }
+  const auto& base = trace_node(call.values[0]);
+  return base.is_data ? &static_cast<const DataNode&>(base) : nullptr;
+}
+
+} // namespace
+
+bool copy_row_in_memory(Variable& variable, RecorderLock& lock) {
+  Value value = variable.value();
+  const auto* source = source_of(value);
+  if (source == nullptr) {
+    return false;
+  }
+  const ValueType type = type_of(value);
+  const auto& spec = static_cast<const CallNode&>(trace_node(value)).spec();
+  const auto from = source->buffer();
+  const int64_t begin = (source->offset() + spec.offset) * static_cast<int64_t>(c10::elementSize(type.dtype));
+  Value old;
+  lock.unlock();
+  wait_for(from);
+  const auto row = std::make_shared<Buffer>(type.dtype, type.sizes);
+  row->allocate();
+  if (row->nbytes() != 0) {
+    std::memcpy(row->data(), static_cast<const char*>(from->data()) + begin, row->nbytes());
+  }
+  const bool is_whole = from->shape().sizes() == c10::IntArrayRef(type.sizes);
+  row->set_varies(is_whole || from->varies() == 0 ? from->varies() : ~uint64_t{0});
+  row->set_ready();
+  lock.lock();
+  if (variable.value().node == value.node && variable.trace() != nullptr) {
+    old = variable.settle(data_value(row, type)); // it is no result of the next program
+  }
+  lock.unlock();
+  old = value = Value(); // may free much, which the lock is not for
+  lock.lock();
+  return true;
+}
+
+} // namespace ftm

@@ -1,0 +1,48 @@
+#include "torch/device_hooks.h"
+
+#include "random/generator.h"
+#include "tensor/storage.h"
+#include "torch/pinned_allocator.h"
+#include "torch/device_index.h"
+
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+
+namespace ftm {
+namespace {
+
+struct FtmHooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  c10::DeviceIndex deviceCount() const override { return 1; }
+  void setCurrentDevice(c10::DeviceIndex device) const override { check_device(device); }
+  c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
+    check_device(device);
+    return 0;
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override { return exchangeDevice(device); }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
+    check_device(device);
+    return default_generator();
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex device) const override {
+    check_device(device);
+    return make_generator();
+  }
+  at::Allocator* getPinnedMemoryAllocator() const override { return host_allocator(); }
+  bool isPinnedPtr(const void* address) const override { return is_pinned(address); }
+  at::Device getDeviceFromPtr(void*) const override { return only_device(); }
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t nbytes) const override {
+    resize_storage(*storage.unsafeGetStorageImpl(), nbytes);
+  }
+};
+
+} // namespace
+
+void register_hooks() {
+  static auto* hooks = new FtmHooks; // for ever: PyTorch keeps the address
+  at::RegisterPrivateUse1HooksInterface(hooks);
+}
+
+} // namespace ftm

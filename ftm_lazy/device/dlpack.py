@@ -1,0 +1,58 @@
+"""Tensors of the device for other libraries, by DLPack.
+
+PyTorch names the device "external" (`kDLExtDev`), so `torch.from_dlpack` gives a tensor of the device that shares the
+storage. Consumers that compute on the CPU ask for that device, as `numpy.from_dlpack(tensor, device="cpu")` does. They
+get a read-only tensor that shares the memory, or a copy if they need to write or speak a version before 1.0, which
+cannot say that memory is read-only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils.dlpack import DLDeviceType
+
+from ftm_lazy import _C
+from ftm_lazy.device.device_name import NAME
+
+__all__ = ["install"]
+
+CPU = (int(DLDeviceType.kDLCPU), 0)
+
+
+def install() -> None:
+    """Gives tensors of the device the two methods of the protocol."""
+    device_of, export = torch.Tensor.__dlpack_device__, torch.Tensor.__dlpack__
+
+    def dlpack_device(tensor: torch.Tensor) -> tuple[Any, int]:
+        if tensor.device.type != NAME:
+            return device_of(tensor)
+        return DLDeviceType.kDLExtDev, tensor.device.index or 0
+
+    def dlpack(
+        tensor: torch.Tensor,
+        *,
+        stream: Any = -1,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        to_cpu = tensor.device.type == NAME and dl_device is not None and (int(dl_device[0]), dl_device[1]) == CPU
+        takes_read_only = max_version is not None and max_version >= (1, 0) and not copy
+        if (
+            to_cpu
+            and takes_read_only
+            and tensor.layout == torch.strided
+            and not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg())
+        ):
+            return _C._read_only_dlpack(tensor)
+        return export(tensor, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    setattr(torch.Tensor, "__dlpack_device__", dlpack_device)  # noqa: B010  (mypy forbids assigning to a method)
+    setattr(torch.Tensor, "__dlpack__", dlpack)  # noqa: B010
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether memory alone says what the elements are. PyTorch's own export refuses other tensors, or copies."""
+    return tensor.layout == torch.strided and not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg())

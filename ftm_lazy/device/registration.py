@@ -1,0 +1,228 @@
+"""Makes the device known to PyTorch, and starts what is behind it when it is first used.
+
+`import torch` imports ``ftm_lazy``, which calls `register`, by the entry point ``ftm_autoload`` of the group
+``torch.backends``; programs that switch this off (``TORCH_DEVICE_BACKEND_AUTOLOAD=0``) import ``ftm_lazy`` themselves.
+Registering must be fast, for it is part of every `import torch`: it loads the recorder and gives the device its name and
+its module.
+PyTorch calls `initialize` (as ``torch.ftm._lazy_init``) before it makes the first tensor on the device.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shlex
+import sys
+import threading
+from importlib import import_module, metadata
+from typing import Any
+
+import torch
+
+__all__ = ["TORCH", "end_step", "hold_steps", "initialize", "is_initialized", "register", "was_used"]
+
+TORCH = "2.13.0"
+"""The version of PyTorch that the recorder is built against, as pinned in pyproject.toml."""
+
+_REINSTALL = "run `pip install --no-build-isolation --force-reinstall --no-deps .` in ftm's sources"
+
+_registered = False
+_initialized = False
+_held = 0  # see hold_steps
+_initializing = threading.RLock()
+
+
+def register() -> None:
+    """Registers the device ``ftm`` (or FTM_DEVICE_NAME) with PyTorch; the second call does nothing.
+
+    Raises ImportError, with the command that helps, if the recorder is not built, is built for another version of PyTorch,
+    or does not load.
+    """
+    global _registered
+    if _registered:
+        return
+    if torch.__version__.split("+")[0] != TORCH:
+        raise ImportError(
+            f"this ftm is built for PyTorch {TORCH}, but PyTorch {torch.__version__} is installed:"
+            f" run `pip install torch=={TORCH}`, or install the ftm that belongs to your PyTorch"
+        )
+    from ftm_lazy.device.device_name import NAME, add_methods
+
+    torch.utils.rename_privateuse1_backend(NAME)
+    try:
+        import_module("ftm_lazy._C")  # registers the kernels; `from ftm_lazy import _C` would not tell a missing module from a broken one
+    except ModuleNotFoundError as error:
+        raise ImportError("ftm_lazy._C, the recorder, is not built: run `make build`, or install the package with pip") from error
+    except ImportError as error:  # another PyTorch of the same version, another C library, a damaged file
+        raise ImportError(f"ftm_lazy._C, the recorder, does not load ({error}): {_REINSTALL}") from error
+    from ftm_lazy import inductor
+    from ftm_lazy.device import dlpack, implicit_device, torch_ftm
+    from ftm_lazy.integrations import data_parallel, flex_attention, hugging_face, lightning, multiprocessing, safetensors
+    from ftm_lazy.legacy_storages import legacy_storages
+
+    torch._register_device_module(NAME, torch_ftm)
+    torch.ftm = torch_ftm  # whatever the device's name
+    for name in ("amp", "memory", "nvtx", "streams"):  # for `import torch.ftm.amp`
+        for package in dict.fromkeys((f"torch.{NAME}", "torch.ftm")):
+            sys.modules[f"{package}.{name}"] = getattr(torch_ftm, name)
+    for storage in legacy_storages(f"torch.{NAME}"):
+        setattr(torch_ftm, storage.__name__, storage)
+    add_methods()
+    _register_process_groups(NAME)
+    _print_from_the_cpu()
+    dlpack.install()
+    flex_attention.install()
+    safetensors.install()
+    multiprocessing.install()
+    hugging_face.install()
+    lightning.install()
+    implicit_device.install()
+    inductor.install()
+    data_parallel.install()
+    atexit.register(_shut_down)  # at the import, so that nearly all other handlers run before: they may use the device and join threads
+    _registered = True
+
+
+def _register_process_groups(device: str) -> None:
+    """Makes ``ftm`` a backend of torch.distributed, the one for tensors on the device."""
+    if not torch.distributed.is_available():
+        return
+
+    def create(*args: Any) -> Any:
+        from ftm_lazy.distributed import process_group
+
+        return process_group.create(*args)
+
+    for name in dict.fromkeys(("ftm", device)):
+        torch.distributed.Backend.register_backend(name, create, devices=[device, "cpu"])
+
+
+def _print_from_the_cpu() -> None:
+    """Makes `repr` of a tensor one read of it.
+
+    PyTorch picks out and measures the elements to show by operations on the tensor's own device, each a program of
+    its own here; for its own lazy devices it moves the tensor to the CPU first, but not for PrivateUse1.
+    """
+    from torch import _tensor_str
+
+    from ftm_lazy.device.device_name import NAME
+
+    format_elements = _tensor_str._tensor_str
+
+    def format_from_the_cpu(tensor: torch.Tensor, indent: int) -> str:
+        return format_elements(tensor.cpu() if tensor.device.type == NAME else tensor, indent)
+
+    _tensor_str._tensor_str = format_from_the_cpu
+
+
+def is_initialized() -> bool:
+    """Whether the machine and the compiler have been started: by a tensor, or by a question about the device."""
+    return _initialized
+
+
+def was_used() -> bool:
+    """Whether this process has made a tensor on the device. Questions, as for the current device, do not count."""
+    from ftm_lazy import _C
+
+    return _C._device_was_used()
+
+
+def initialize() -> None:
+    """Reads the settings and starts the machine and the compiler; only the first call does something.
+
+    Raises SettingsError if an environment variable has a value that its setting does not take, and ImportError, with the
+    command that helps, if a package is missing.
+    """
+    global _initialized
+    if _initialized:
+        return
+    with _initializing:
+        if _initialized:
+            return
+        try:
+            _initialize()
+        except ModuleNotFoundError as error:
+            raise ImportError(_missing(error.name or str(error))) from error
+        _initialized = True
+
+
+def _missing(module: str) -> str:
+    """The message for a package that is not installed: how to install the version that ftm requires."""
+    package = module.partition(".")[0]
+    try:
+        requirements = metadata.requires("ftm") or []
+    except metadata.PackageNotFoundError:
+        requirements = []
+    for requirement in requirements:
+        if re.split(r"[^A-Za-z0-9._-]", requirement)[0].replace("-", "_") == package:
+            return f"ftm needs the package {package}, which is not installed: run `pip install {shlex.quote(requirement)}`"
+    return f"the module {module}, which ftm needs, is not installed: {_REINSTALL}"
+
+
+def _initialize() -> None:
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    from ftm_backend.frontend.ops import native_ops, recording_table
+    from ftm_lazy import _C, settings
+    from ftm_lazy.compile import compile_client
+
+    values = settings.current()
+    library = values.machine_library
+    if not library.is_file():
+        raise ImportError(f"{library}, the machine, is not built: run `make build`, or install the package with pip")
+    bridge = compile_client.bridge()
+    operations = {name: list(dtypes) for name, dtypes in native_ops().items()}
+    _C._set_recording(recording_table())
+    _C._init(operations, str(library), values.cores, values.checked, values.instruction_limit, bridge.answer, bridge.announce)
+    _C._set_strict(values.strict)
+    _C._set_trace_limit(values.trace_limit)
+    _C._set_loop_length(values.loop_length)
+    _C._set_program_limit(values.program_limit, values.instance_memory)
+    _C._set_debug_locations(not values.debug.isdisjoint({"locations", "recompile"}))
+    _C._set_library_folders([os.path.join(folder, "") for folder in (torch.__path__[0], os.path.dirname(os.path.dirname(__file__)))])
+    _C._set_executor(values.executor)
+    if "recompile" in values.debug:
+        _C._set_compile_at_launch(True)  # a warning's line is one that launched
+    if values.dump is not None and "data" in values.debug:
+        _C._set_observer(bridge.observe)
+    register_optimizer_step_pre_hook(_begin_of_step)
+    register_optimizer_step_post_hook(_end_of_step)
+    bridge.prepare()
+
+
+def _shut_down() -> None:
+    from ftm_lazy import _C
+
+    if _initialized and not _C._in_bad_fork():  # what runs belongs to the parent
+        _C._shutdown()
+
+
+def hold_steps(by: int) -> None:
+    """Keeps the ends of optimizers' steps from cutting the trace, between a call with +1 and one with -1."""
+    global _held
+    _held += by
+
+
+def _begin_of_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    from ftm_lazy import _C
+
+    if not torch.compiler.is_compiling():
+        _C._begin_step()
+
+
+def _end_of_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if not torch.compiler.is_compiling():  # a compiled step is a program already, and this no part of its graph
+        end_step(optimizer)
+
+
+def end_step(optimizer: object) -> None:
+    """Cuts the trace where a training step ends, so that cuts fall at the same place in each step.
+
+    Args:
+        optimizer: whose step it is, or what stands for it: told from others by its identity.
+    """
+    from ftm_lazy import _C
+
+    if _held == 0:
+        _C._end_step(id(optimizer))

@@ -1,0 +1,1 @@
+"""Which sizes of a trace are symbols, and the dynamic-shape programs that serve many sizes."""

@@ -1,0 +1,217 @@
+"""Traces of one family that are members of another one, too, because some of their sizes are 1.
+
+The recorder notes how a tensor lies in memory where that is not its own order.  With a dimension of 1 it often is: a text of one
+token whose heads were moved behind its tokens lies as it did before, so nothing is noted, and the trace has another sequence of lines than
+that of two tokens.  What both compute is the same: `bare` spells out how each operand lies, in the same words whether it was noted or not,
+and two traces that are alike then are one program.
+
+Which sizes a trace would have in the other family is read off the lines that both have.  That is a guess, and that the traces are alike
+proves it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ftm_backend.symbolic import evaluator, symbols_of
+from ftm_backend.symbolic.shape_relations import ShapeRelation
+from ftm_lazy import _C
+
+__all__ = ["SizeOneRelatives", "bare", "values_with_ones"]
+
+_LINE = re.compile(r"  ([%$][^=]*) = (.*)")
+_VIEW = re.compile(r"ftm\.view\(base=%(\d+), sizes=\[([\d,]*)\], strides=\[([\d,-]*)\], offset=(\d+)\) : (\w+)")
+_WRITTEN = re.compile(r"sizes=\[([\d,]*)\], strides=\[([\d,-]*)\]")
+_VALUE = re.compile(r"%(\d+)")
+_TYPE = re.compile(r"none|(\w+)\[([\d,]*)\]")
+_PLACED = re.compile(r"ftm\.view\(base=%(\d+), ")
+
+
+def bare(text: str) -> str:
+    """What a trace computes: its lines without views, which are spelled where they are read, and without strides of extents of 1."""
+    read: dict[str, str] = {}  # of each value how it is spelled
+    begins: dict[str, tuple[str, int]] = {}  # of those that lie in order the value without views, and the element from which on
+    count = 0
+    lines = []
+    for line in text.splitlines():
+        found = _LINE.match(line)
+        view = _VIEW.match(found[2]) if found is not None else None
+        if found is not None and view is not None and view[1] in begins:
+            name, begin = begins[view[1]]
+            begin += int(view[4])
+            in_order, steps = _order(view[2], view[3])
+            if in_order:
+                begins[found[1][1:]] = name, begin
+            read[found[1][1:]] = f"{name}[{view[2]}]:{view[5]}" + ("" if in_order and not begin else f"{steps}+{begin}")
+            continue
+        made = found[2] if found is not None else line
+        lines.append(_WRITTEN.sub(_written, _VALUE.sub(lambda value: read[value[1]], _parameter(made))))
+        for value, type_ in zip(_VALUE.findall(found[1]), _TYPE.finditer(made.rpartition(" : ")[2]), strict=False) if found else ():
+            begins[value] = f"%{count}", 0
+            read[value] = f"%{count}[{type_[2]}]:{type_[1]}"
+            count += 1
+    return "\n".join(lines)
+
+
+def _order(sizes: str, strides: str) -> tuple[bool, list[int]]:
+    """Whether a window's elements follow one another, and its strides, without those of extents of 1."""
+    extents, steps = _steps(sizes, strides)
+    row_major, step = [], 1
+    for extent in reversed(extents):
+        row_major.append(step if extent != 1 else 0)
+        step *= extent
+    return steps == row_major[::-1], steps
+
+
+def _steps(sizes: str, strides: str) -> tuple[list[int], list[int]]:
+    """Numbers of both; 0 for strides of extents of 1."""
+    extents = [int(size) for size in sizes.split(",") if size]
+    return extents, [int(step) if extent != 1 else 0 for extent, step in zip(extents, strides.split(",") if strides else (), strict=True)]
+
+
+def _written(window: re.Match[str]) -> str:
+    return f"sizes=[{window[1]}], strides={_steps(window[1], window[2])[1]}"
+
+
+def _parameter(made: str) -> str:
+    """A parameter is so many elements: those that read it say of what shape."""
+    if not made.startswith("param "):
+        return made
+    dtype, _, extents = made.rstrip("]").partition("[")
+    return f"{dtype} of {math.prod(int(extent or 1) for extent in extents.split(','))}"
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """What a family's text has in common with those of families whose members may be its own.
+
+    text: its lines without views and without the shapes of parameters.  numbers: the places of the numbers in these, among all that vary.
+    parameters: those of each parameter's extents, from the first to behind the last.
+    """
+
+    text: str
+    numbers: tuple[int, ...]
+    parameters: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, shared: str) -> _Lines:
+        """Those of a text that has ``#`` for each number that varies."""
+        read: dict[str, str] = {}
+        lines: list[str] = []
+        numbers: list[int] = []
+        parameters: list[tuple[int, int]] = []
+        at = 0
+        for line in shared.splitlines():
+            count = line.count("#")
+            found = _LINE.match(line)
+            view = _PLACED.match(found[2]) if found is not None else None
+            if found is not None and view is not None and view[1] in read:
+                read[found[1][1:]] = read[view[1]]
+            else:
+                made = found[2] if found is not None else line
+                if made.startswith("param "):
+                    parameters.append((at, at + count))
+                    made = made.partition("[")[0]
+                else:
+                    numbers.extend(range(at, at + count))
+                lines.append(_VALUE.sub(lambda value: read[value[1]], made))
+                for k, value in enumerate(_VALUE.findall(found[1]) if found is not None else ()):
+                    read[value] = f"%{len(lines)}.{k}"
+            at += count
+        return cls("\n".join(lines), tuple(numbers), tuple(parameters))
+
+
+class SizeOneRelatives:
+    """Families, by their keys, that have lines in common."""
+
+    def __init__(self) -> None:
+        self._families: dict[bytes, dict[bytes, None]] = {}  # in the order in which they came
+        self._digests: dict[bytes, bytes] = {}  # of each family's lines
+
+    def add(self, key: bytes, shared: str) -> None:
+        """A family that has programs, and what its members share."""
+        digest = _digest(_Lines.of(shared))
+        self._families.setdefault(digest, {})[key] = None
+        self._digests[key] = digest
+
+    def remove(self, key: bytes) -> None:
+        """Forgets a family, if it is there."""
+        digest = self._digests.pop(key, None)
+        if digest is not None:
+            del self._families[digest][key]
+            if not self._families[digest]:
+                del self._families[digest]
+
+    def of(self, shared: str) -> tuple[bytes, ...]:
+        """The families that members of one with this text may be members of."""
+        return tuple(self._families.get(_digest(_Lines.of(shared)), ()))
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._families.clear()
+        self._digests.clear()
+
+
+def _digest(lines: _Lines) -> bytes:
+    return hashlib.blake2b(lines.text.encode(), digest_size=16).digest()
+
+
+def values_with_ones(text: str, shared: str, relation: ShapeRelation, admits: Callable[[Sequence[int]], bool]) -> tuple[int, ...] | None:
+    """The values with which a trace is a member of another family; None where it is none, or a program does not admit them.
+
+    Args:
+        text: the trace.
+        shared: what the members of the other family share.
+        relation: of their numbers.
+        admits: whether the program does.
+    """
+    own, numbers = _C._family(text)
+    try:
+        values = _sizes(relation, _Lines.of(shared), _Lines.of(own), numbers)
+        same = _member(shared, relation.numbers(values)) if values is not None and admits(values) else None
+    except ZeroDivisionError:  # the other family has no such member
+        return None
+    return values if same is not None and bare(same) == bare(text) else None
+
+
+def _member(shared: str, numbers: Sequence[int]) -> str | None:
+    """The trace of a family that has these numbers; None where its text says ``#`` for something else as well."""
+    parts = shared.split("#")
+    if len(parts) != len(numbers) + 1:
+        return None
+    return "".join(part for pair in zip(parts, map(str, numbers), strict=False) for part in pair) + parts[-1]
+
+
+def _sizes(relation: ShapeRelation, theirs: _Lines, ours: _Lines, numbers: Sequence[int]) -> tuple[int, ...] | None:
+    """The values that the symbols of another family's relation would have for a trace with these numbers; None where that is not seen."""
+    spelled = dict(relation.texts) | {place: str(number) for place, number in relation.fixed}
+    asked = [(spelled[there], numbers[here]) for there, here in zip(theirs.numbers, ours.numbers, strict=True)]
+    for there, here in zip(theirs.parameters, ours.parameters, strict=True):
+        count = "*".join(f"({spelled[place]})" for place in range(*there)) or "1"
+        asked.append((count, math.prod(numbers[slice(*here)])))
+    equations = [(text, symbols_of(text), number) for text, number in dict.fromkeys(asked)]
+    known: dict[str, int] = {}
+    names = [name for name, _, _ in relation.symbols]
+    while len(known) < len(names):
+        before = len(known)
+        for text, symbols, number in equations:
+            missing = symbols - known.keys()
+            if len(missing) == 1:
+                name = next(iter(missing))
+                value = number if text == name else _solution(text, known, name, number)
+                if value is not None:
+                    known[name] = value
+        if len(known) == before:
+            return None
+    return tuple(known[name] for name in names)
+
+
+def _solution(text: str, known: dict[str, int], name: str, number: int) -> int | None:
+    """What a symbol is for a linear expression of it to be a number."""
+    names = (*known, name)
+    nothing, each = (evaluator([text], names)(*known.values(), value)[0] for value in (0, 1))
+    return (number - nothing) // (each - nothing) if each != nothing else None

@@ -1,0 +1,82 @@
+"""Safetensors files read to the device: `load_file(path, device="ftm")` and `safe_open(path, "pt", device="ftm")`.
+
+The library reads to devices that it knows by name. Here it reads to the CPU, and the tensors move from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType, TracebackType
+from typing import Any
+
+import torch
+
+from ftm_lazy.device.device_name import NAME
+from ftm_lazy.integrations import import_hooks
+
+__all__ = ["install"]
+
+
+def install() -> None:
+    """Makes the changes, now or when the library is imported."""
+    import_hooks.change({"safetensors": _accept_device, "safetensors.torch": _accept_device})
+
+
+def _accept_device(module: ModuleType) -> None:
+    open_file: Callable[..., Any] = module.safe_open
+    if isinstance(open_file, _Opener):  # imported from the other module, which is changed already
+        return
+    module.safe_open = _Opener(open_file)  # type: ignore[attr-defined]
+
+
+class _Opener:
+    """`safetensors.safe_open` that takes the device."""
+
+    def __init__(self, open_file: Callable[..., Any]) -> None:
+        self._open_file = open_file
+
+    def __call__(self, filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
+        if isinstance(device, (str, torch.device)) and torch.device(device).type == NAME:
+            return _File(self._open_file(filename, framework, device="cpu", **options), torch.device(device))
+        return self._open_file(filename, framework, device=device, **options)
+
+
+class _File:
+    """An open file whose tensors come on the device."""
+
+    def __init__(self, file: Any, device: torch.device) -> None:
+        self._file, self._device = file, device
+
+    def __enter__(self) -> _File:
+        self._file.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._file.__exit__(kind, error, traceback)
+
+    def __getattr__(self, name: str) -> Any:  # keys, metadata, ...
+        return getattr(self._file, name)
+
+    def get_tensor(self, name: str) -> torch.Tensor:
+        moved: torch.Tensor = self._file.get_tensor(name).to(self._device)
+        return moved
+
+    def get_tensors(self, *names: Any) -> dict[str, torch.Tensor]:
+        return {name: tensor.to(self._device) for name, tensor in self._file.get_tensors(*names).items()}
+
+    def get_slice(self, name: str) -> _Slice:
+        return _Slice(self._file.get_slice(name), self._device)
+
+
+class _Slice:
+    """A tensor of the file of which parts are read."""
+
+    def __init__(self, part: Any, device: torch.device) -> None:
+        self._part, self._device = part, device
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        moved: torch.Tensor = self._part[index].to(self._device)
+        return moved
+
+    def __getattr__(self, name: str) -> Any:  # get_shape, get_dtype
+        return getattr(self._part, name)

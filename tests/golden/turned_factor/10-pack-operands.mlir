@@ -1,0 +1,22 @@
+module attributes {ftm.stage = "pack-operands"} {
+  func.func @main(%arg0: tensor<2x48x2x14x14xf32>, %arg1: tensor<2x40x2x14x14xf32>, %arg2: tensor<48x40x1x3x3xf32>) -> tensor<2x40x2x14x14xf32> attributes {ftm.inputs = ["f32", "f32", "f32"], ftm.outputs = ["f32"]} {
+    %0 = "ftm.view"(%arg2) {offset = 0 : i64, strides = array<i64: 3, 1, 360, 9>} : (tensor<48x40x1x3x3xf32>) -> tensor<3x3x48x40xf32>
+    %1 = tensor.empty() : tensor<3x3x48x40xf32>
+    %2 = linalg.copy ins(%0 : tensor<3x3x48x40xf32>) outs(%1 : tensor<3x3x48x40xf32>) -> tensor<3x3x48x40xf32>
+    %3 = "ftm.border"(%arg0) {low = array<i64: 0, 0, 0, 1, 1>} : (tensor<2x48x2x14x14xf32>) -> tensor<2x48x2x16x16xf32>
+    %4 = "ftm.view"(%3) {offset = 0 : i64, strides = array<i64: 24576, 256, 16, 1, 512, 16, 1>} : (tensor<2x48x2x16x16xf32>) -> tensor<2x2x14x14x48x3x3xf32>
+    %5 = "ftm.view"(%2) {offset = 15360 : i64, strides = array<i64: 1, 40, -5760, -1920>} : (tensor<3x3x48x40xf32>) -> tensor<40x48x3x3xf32>
+    %6 = tensor.empty() : tensor<1xi8>
+    %7 = arith.constant 0.0 : f32
+    %8 = tensor.empty() : tensor<2x1x40x2x14x14xf32>
+    %9 = linalg.fill ins(%7 : f32) outs(%8 : tensor<2x1x40x2x14x14xf32>) -> tensor<2x1x40x2x14x14xf32>
+    %10 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6, d7, d8, d9) -> (d0, d3, d4, d5, d6, d8, d9)>, affine_map<(d0, d1, d2, d3, d4, d5, d6, d7, d8, d9) -> (d2, d6, d8, d9)>, affine_map<(d0, d1, d2, d3, d4, d5, d6, d7, d8, d9) -> (d7)>, affine_map<(d0, d1, d2, d3, d4, d5, d6, d7, d8, d9) -> (d0, d1, d2, d3, d4, d5)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction", "reduction"]} ins(%4, %5, %6 : tensor<2x2x14x14x48x3x3xf32>, tensor<40x48x3x3xf32>, tensor<1xi8>) outs(%9 : tensor<2x1x40x2x14x14xf32>) {
+    ^bb0(%in0: f32, %in1: f32, %unused: i8, %out0: f32):
+      %11 = arith.mulf %in0, %in1 : f32
+      %12 = arith.addf %out0, %11 : f32
+      linalg.yield %12 : f32
+    } -> tensor<2x1x40x2x14x14xf32>
+    %13 = "ftm.view"(%10) {offset = 0 : i64, strides = array<i64: 15680, 392, 196, 14, 1>} : (tensor<2x1x40x2x14x14xf32>) -> tensor<2x40x2x14x14xf32>
+    return %13 : tensor<2x40x2x14x14xf32>
+  }
+}

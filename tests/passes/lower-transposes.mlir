@@ -1,0 +1,23 @@
+// RUN: ftm-opt --lower-transposes --machine m7032 --cores 2 %s | filecheck %s
+// RUN: ftm-opt --lower-transposes --machine host --cores 2 %s | filecheck %s --check-prefix=KEPT
+
+// A copy of columns to rows is turned on chip.
+// CHECK-LABEL: func.func @main
+// CHECK: linalg.copy
+// CHECK: {kind = "turn"
+// CHECK-NOT: {kind = "nest"
+
+// KEPT: {kind = "nest"
+// KEPT-NOT: {kind = "turn"
+
+module attributes {ftm.stage = "fuse-ops"} {
+  func.func @main(%arg0: tensor<64x96xf32>) -> tensor<96x64xf32> attributes {ftm.inputs = ["f32"], ftm.outputs = ["f32"]} {
+    %3 = "ftm.kernel"() ({
+      %0 = "ftm.view"(%arg0) {offset = 0 : i64, strides = array<i64: 1, 96>} : (tensor<64x96xf32>) -> tensor<96x64xf32>
+      %1 = tensor.empty() : tensor<96x64xf32>
+      %2 = linalg.copy ins(%0 : tensor<96x64xf32>) outs(%1 : tensor<96x64xf32>) -> tensor<96x64xf32>
+      "ftm.yield"(%2) : (tensor<96x64xf32>) -> ()
+    }) {kind = "nest", one_core} : () -> (tensor<96x64xf32>)
+    return %3 : tensor<96x64xf32>
+  }
+}
