@@ -1,7 +1,7 @@
 """Runs clang-tidy (rules: ``.clang-tidy``) over the recorder and the machine, or over the files and folders that are named.
 
     python csrc/tidy.py                              # everything, some two minutes on two CPUs
-    python csrc/tidy.py csrc/run csrc/graph/call_spec.cpp
+    python csrc/tidy.py csrc/execute csrc/graph/call_spec.cpp
 
 The sources of a folder of the recorder are read as one, as when they are compiled: PyTorch's headers are nine tenths of the work.
 How each is compiled comes from ``compile_commands.json``, which the build writes. Exits with 1 where something was found.

@@ -26,7 +26,7 @@ TABLES = {
     "backend/ftm_backend/target/element_types.py": "what the matrix unit takes, a fact of the machine",
     "backend/ftm_backend/frontend/float8.py": "how the bits of each 8-bit format are laid out",
 }
-OPS = ("backend/ftm_backend/frontend/ops/", "backend/ftm_backend/frontend/building/")
+OPS = ("backend/ftm_backend/frontend/ops/", "backend/ftm_backend/frontend/oplib/")
 """Records say which dtypes an op takes, and how exact it is in each."""
 
 WORDS = {

@@ -33,7 +33,7 @@ def naming(pattern: str, room: Path) -> set[str]:
         # Strips, which hold the values of a map's body, are the machine's to give out: an image has none.
         (r"choose_strips|strip_register", "machine/src/map_allocate.cpp"),
         # Views of elements in memory: one class, and one answer to which strides a dense tensor has.
-        (r"^class Strided|^def decompose", "ir/linalg/strided_layout.py"),
+        (r"^class Strided\b|^def decompose", "ir/linalg/strided_layout.py"),
         (r"def (row_major|contiguous_strides|dense_strides)", "ir/linalg/affine.py"),
     ],
 )  # fmt: skip
@@ -46,7 +46,7 @@ def test_one_place_in_the_compiler(pattern: str, places: str) -> None:
     [
         # Forms are kept by ops, and by windows for theirs, in one kind of cache.
         (r"flat_hash_map<uint64_t, std::vector<Entry>>", "graph/call_spec_cache.h"),
-        (r"FormCache forms\b|new FormCache\b", "ops/op_info.h tensor/view_access.cpp"),
+        (r"CallSpecCache specs\b|new CallSpecCache\b", "ops/op_info.h tensor/view_access.cpp"),
         # Parameters and results of calls are numbered in one way.
         (r"% 2 (==|!=) 0", "graph/value_number.h"),
     ],

@@ -8,7 +8,10 @@ import pytest
 
 from layers import dependencies, named_ops
 
-LAYERS = ("process", "random", "memory", "graph", "ops", "tensor", "run", "eager", "recorder", "kernels", "quantized", "capture", "torch")
+LAYERS = (
+    "support", "random", "memory", "graph", "ops", "tensor", "program", "reference", "execute", "partition", "compile", "sync",
+    "shape_inference", "eager_checks", "dispatch", "kernels", "quantized", "capture", "torch",
+)  # fmt: skip
 """From the lowest up, as in docs/layers.md."""
 
 DECLARED = re.compile(r"^(?!using|template|inline)(?:\[\[noreturn\]\] )?\w[\w:<>,&* ]*?[ &*](\w+)\([^{};]*\)(?: noexcept)?;", re.MULTILINE)

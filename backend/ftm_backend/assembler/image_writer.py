@@ -34,7 +34,7 @@ def assemble(program: p.AsmProgram | str, *, with_text: bool = True) -> bytes:
         AsmError: what is wrong, with line, column and the line itself.
     """
     if isinstance(program, str):
-        program = parse(program, known=True)
+        program = parse(program, OBJECTS.get)
     elif not program.source:
         program = parse(str(program))  # Gives built programs the lines that messages refer to.
     return _Assembler(program).run(with_text)

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ftm_backend.assembler.object_files import OBJECTS
 from ftm_backend.ir.asm import declarations, operand_parser
 from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.asm.declarations import DeclarationError
@@ -33,27 +33,35 @@ from ftm_backend.ir.asm.operand_parser import OperandError, OperandParser
 from ftm_backend.target.instruction import ADDRESS, SLOT
 from ftm_backend.target.instruction_table import BY_NAME
 
+FindObject = Callable[[tuple[str, str]], Any]
+"""Gives the object file (`assembler.object_files.ObjectFile`) of (machine, text of a function), or None."""
+
 _PREDICATE = re.compile(r"\[\s*(!?)\s*r(\d+)\s*\]\s*", re.ASCII)
 
 
 _Declared = TypeVar("_Declared", bound=p.AsmProgram | p.BufferDirective | p.ScalarArgument | p.AsmParameter | p.TileDirective)
 
 
-def parse(text: str, known: bool = False) -> p.AsmProgram:
-    """The program that ``text`` spells.
+def parse(text: str, find_object: FindObject | None = None) -> p.AsmProgram:
+    """Parse assembly text.
 
-    known: whether functions that were assembled before are left as their objects.
+    Args:
+        text: A whole program.
+        find_object: Looks up the object file of a function by machine and text; a function that has one is not parsed.
+
+    Returns:
+        The program. A function with an object file has its parameters and no other items.
 
     Raises:
-        AsmError: with line, column and the line itself.
+        AsmError: With line, column and the line itself.
     """
-    return _Parser(text, known).run()
+    return _Parser(text, find_object).run()
 
 
 class _Parser:
-    def __init__(self, text: str, known: bool) -> None:
+    def __init__(self, text: str, find_object: FindObject | None) -> None:
         self.lines = text.splitlines()
-        self.known = known
+        self.find_object = find_object
         self.number = 0
         self.comment = ""
         self.operands = OperandParser()
@@ -226,17 +234,17 @@ class _Parser:
         if self.function is not None:
             raise self.fail(f"@func inside @func {self.function.name} of line {self.function.line}: end that with @ret")
         self.function = p.AsmFunction(operand_parser.name(rest.strip(), "a function name"), [], self.number, 0, self.comment)
-        if self.known:
-            self.skip(self.function)
+        if self.find_object is not None:
+            self.skip(self.function, self.find_object)
 
-    def skip(self, function: p.AsmFunction) -> None:
-        """Goes to the end of a function that the assembler knows."""
+    def skip(self, function: p.AsmFunction, find_object: FindObject) -> None:
+        """Skip the body of a function that has an object file."""
         try:
             end = self.lines.index("@ret", self.number)
         except ValueError:
             return
         assert self.program is not None
-        function.object = OBJECTS.get((self.program.machine, "\n".join(self.lines[self.number : end])))
+        function.object = find_object((self.program.machine, "\n".join(self.lines[self.number : end])))
         if function.object is not None:
             function.items += [replace(parameter) for parameter in function.object.parameters]
             function.end = self.number = end + 1
