@@ -71,7 +71,7 @@ def test_a_preset_is_one_file(tmp_path):
     """A copy of the compiler with one module more: settings, planning, the machine and the cycle model know it."""
     root = Path(presets.__file__).parents[2]
     shutil.copytree(root, tmp_path / "ftm_backend", ignore=shutil.ignore_patterns("build", "__pycache__"))
-    (tmp_path / "ftm_backend" / "machine" / "presets" / "mine.py").write_text(MINE)
+    (tmp_path / "ftm_backend" / "target" / "presets" / "mine.py").write_text(MINE)
     environment = {"FTM_MACHINE": "mine", "PYTHONPATH": f"{tmp_path}:{root.parents[1]}", "FTM_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-c", RUN], env=os.environ | environment, capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "right", done.stderr
