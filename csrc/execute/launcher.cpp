@@ -19,6 +19,7 @@
 #include <new>
 #include <optional>
 #include <thread>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -92,24 +93,25 @@ JobPtr next_job(Launcher& l) {
   return nullptr;
 }
 
-// Lets the job that computes this value run, and those whose results it needs.
+// Lets the job that computes this value run, and the jobs whose results it needs: these come before it.
 void demand(Launcher& l, const BufferPtr& wanted) {
-  std::vector<BufferPtr> values{wanted};
-  while (!values.empty()) {
-    const BufferPtr value = std::move(values.back());
-    values.pop_back();
-    const auto found = std::find_if(l.jobs.begin(), l.jobs.end(), [&](const JobPtr& job) {
-      return std::find(job->outputs.begin(), job->outputs.end(), value) != job->outputs.end();
-    });
-    if (found == l.jobs.end()) {
+  if (std::none_of(l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) { return job->suspended; })) {
+    return;
+  }
+  std::unordered_set<const Buffer*> values{wanted.get()};
+  for (auto at = l.jobs.rbegin(); at != l.jobs.rend(); ++at) {
+    Job& job = **at;
+    if (std::none_of(job.outputs.begin(), job.outputs.end(), [&](const BufferPtr& output) {
+          return values.count(output.get()) != 0;
+        })) {
       continue;
     }
-    if (std::exchange((*found)->suspended, false)) {
+    if (std::exchange(job.suspended, false)) {
       l.changed.notify_all();
     }
-    visit_needed(**found, [&](const BufferPtr& needed) {
+    visit_needed(job, [&](const BufferPtr& needed) {
       if (is_pending(needed)) {
-        values.push_back(needed);
+        values.insert(needed.get());
       }
     });
   }
