@@ -1,9 +1,10 @@
 """The entry point by which `import torch` registers the device ``ftm``.
 
-PyTorch calls every entry point of the group ``torch.backends`` at the end of `import torch`, and an error in one of them
-makes `import torch` fail for every program of the environment. An ftm that does not fit the installed PyTorch must not do
-that. So this module imports nothing of ftm when it is loaded, and `register` turns a failure into a warning. A device
-that raises the reason when it is used then takes the place of the real one.
+PyTorch calls every entry point of the group ``torch.backends`` at the end of `import torch`, and an
+error in one of them makes `import torch` fail for every program of the environment. An ftm that
+does not fit the installed PyTorch must not do that. So this module imports nothing of ftm when it
+is loaded, and `register` turns a failure into a warning. A device that raises the reason when it is
+used then takes the place of the real one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Registers the device; if that fails, warns in one line and registers a device that raises the reason at its first use."""
+    """Registers the device; if that fails, warns in one line and registers a device that raises the
+    reason at its first use."""
     try:
         import ftm_lazy  # noqa: F401  (importing it registers the device)
     except Exception as error:
@@ -31,7 +33,8 @@ def register() -> None:
 
 
 class _UnavailableDevice(ModuleType):
-    """`torch.ftm` where ftm does not work. PyTorch calls `_lazy_init` before it makes the first tensor on the device."""
+    """`torch.ftm` where ftm does not work. PyTorch calls `_lazy_init` before it makes the first
+    tensor on the device."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"torch.{name}", "A device that is not available.")
@@ -59,12 +62,14 @@ class _UnavailableDevice(ModuleType):
         raise ImportError(self._reason)
 
     def __getattr__(self, name: str) -> Any:
-        # An AttributeError, because PyTorch asks by `hasattr` what a device has, also in programs that do not use it.
+        # An AttributeError, because PyTorch asks by `hasattr` what a device has, also in programs
+        # that do not use it.
         raise AttributeError(f"{self.__name__}.{name}: {self._reason}")
 
 
 def _register_unavailable(name: str, reason: str) -> None:
-    """Puts a device that raises `reason` in the place of what `register` may have registered before it failed."""
+    """Puts a device that raises `reason` in the place of what `register` may have registered before
+    it failed."""
     import torch
 
     try:

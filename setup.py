@@ -1,15 +1,17 @@
 """Builds the two native parts of the package; everything else about it is in ``pyproject.toml``.
 
 - ``ftm_lazy._C``: the recorder, all of ``csrc/`` against the headers of the installed PyTorch.
-- ``ftm_backend/machine/libftm_machine.so``: the emulator, built by ``backend/ftm_backend/machine/build.py``.
+- ``ftm_backend/machine/libftm_machine.so``: the emulator, built by
+  ``backend/ftm_backend/machine/build.py``.
 
-PyTorch is found without importing it, in the environment that the package is being installed into, so that
-``pip install .`` works with and without build isolation and downloads no second copy.  Objects are kept in
-``build/native`` and compiled again when their command, their source or a header of theirs has changed.
-``MAX_JOBS`` limits the number of compilers that run at once.
+PyTorch is found without importing it, in the environment that the package is being installed into,
+so that ``pip install .`` works with and without build isolation and downloads no second copy.
+Objects are kept in ``build/native`` and compiled again when their command, their source or a header
+of theirs has changed. ``MAX_JOBS`` limits the number of compilers that run at once.
 
-``python setup.py build_sanitized`` builds both under address and undefined-behaviour sanitizers, into a copy of the packages in
-``build/sanitized``, whose Python is links; see ``tests/fuzz/sanitized.py`` for how a program runs with it.
+``python setup.py build_sanitized`` builds both under address and undefined-behaviour sanitizers,
+into a copy of the packages in ``build/sanitized``, whose Python is links; see
+``tests/fuzz/sanitized.py`` for how a program runs with it.
 """
 
 import ast
@@ -44,8 +46,8 @@ FLAGS = (
 ).split()
 SANITIZERS = (
     "-O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fsanitize-recover=undefined"
-    # Elements may lie anywhere in memory of the caller. What is read through null faults anyway; checks of that and of the types
-    # of objects take a quarter of the time to compile.
+    # Elements may lie anywhere in memory of the caller. What is read through null faults anyway;
+    # checks of that and of the types of objects take a quarter of the time to compile.
     " -fno-sanitize=alignment,null,vptr"
 ).split()
 # No precompiled header: PyTorch's would be 0.8 GB, take 40 s to make, and save nothing.
@@ -63,12 +65,18 @@ def required_torch() -> str:
 
 
 def find_torch() -> tuple[Path, str]:
-    """The directory of the installed ``torch`` package and its version, checked; raises BuildError."""
+    """The directory of the installed ``torch`` package and its version, checked; raises
+    BuildError."""
     wanted = required_torch()
     spec = importlib.util.find_spec("torch")
     candidates = [Path(spec.origin).parent] if spec and spec.origin else []
-    # Inside pip's isolated build environment the user's packages are not on sys.path, yet they are there.
-    places = [sysconfig.get_path("platlib"), sysconfig.get_path("purelib"), site.getusersitepackages()]
+    # Inside pip's isolated build environment the user's packages are not on sys.path, yet they are
+    # there.
+    places = [
+        sysconfig.get_path("platlib"),
+        sysconfig.get_path("purelib"),
+        site.getusersitepackages(),
+    ]
     candidates += [Path(place) / "torch" for place in places]
     found = next((path for path in candidates if (path / "version.py").is_file()), None)
     if found is None:
@@ -94,9 +102,12 @@ def _assigned(file: Path, name: str) -> str:
 
 
 class Recorder:
-    """Compiles and links ``ftm_lazy._C``, with objects in a folder, and flags of compiler and linker ``more``."""
+    """Compiles and links ``ftm_lazy._C``, with objects in a folder, and flags of compiler and
+    linker ``more``."""
 
-    def __init__(self, torch: Path, version: str, objects: Path = OBJECTS, more: Sequence[str] = ()) -> None:
+    def __init__(
+        self, torch: Path, version: str, objects: Path = OBJECTS, more: Sequence[str] = ()
+    ) -> None:
         self.objects, self.more = objects, more
         include = torch / "include"
         self.compiler = os.environ.get("CXX", "g++")
@@ -106,8 +117,10 @@ class Recorder:
         self.flags = [
             *FLAGS,
             *more,
-            f'-DFTM_TORCH_VERSION="{version}"',  # in the command, so that another PyTorch rebuilds all
-            *("-iquote", str(ROOT / "csrc")),  # "memory/memory_pool.h", while <memory> stays the standard library's
+            # in the command, so that another PyTorch rebuilds all
+            f'-DFTM_TORCH_VERSION="{version}"',
+            # "memory/memory_pool.h", while <memory> stays the standard library's
+            *("-iquote", str(ROOT / "csrc")),
             f"-I{ROOT / 'backend' / 'ftm_backend' / 'machine' / 'include'}",
             *(word for path in system for word in ("-isystem", str(path))),
         ]
@@ -133,7 +146,14 @@ class Recorder:
             for future in pending:
                 future.result()
         names = ["c10", "torch_cpu", "torch", "torch_python"]
-        link = [self.compiler, "-shared", "-pthread", *self.more, *map(str, wanted), f"-L{self.libraries}"]
+        link = [
+            self.compiler,
+            "-shared",
+            "-pthread",
+            *self.more,
+            *map(str, wanted),
+            f"-L{self.libraries}",
+        ]
         link += [f"-l{name}" for name in names]
         linked = self.objects / "_C.so"
         if not _is_fresh(linked, link, wanted):
@@ -142,20 +162,29 @@ class Recorder:
 
     def commands(self) -> list[tuple[Path, list[str]]]:
         """How each source would be compiled by itself, for editors and clang-tidy."""
-        return [(source, [self.compiler, *self.flags, "-c", str(source)]) for source in sorted((ROOT / "csrc").rglob("*.cpp"))]
+        return [
+            (source, [self.compiler, *self.flags, "-c", str(source)])
+            for source in sorted((ROOT / "csrc").rglob("*.cpp"))
+        ]
 
 
 def write_compile_commands(commands: list[tuple[Path, list[str]]]) -> None:
     """Brings ``compile_commands.json`` up to date."""
-    entries = [{"directory": str(ROOT), "file": str(source), "arguments": command} for source, command in commands]
+    entries = [
+        {"directory": str(ROOT), "file": str(source), "arguments": command}
+        for source, command in commands
+    ]
     place, text = ROOT / "compile_commands.json", json.dumps(entries, indent=1) + "\n"
     if not place.exists() or place.read_text() != text:
         place.write_text(text)
 
 
 def _together(folder: Path, objects: Path) -> Path:
-    """The sources of a folder of the recorder as one: PyTorch's headers, nine tenths of the work, are read once for all."""
-    text = "".join(f'#include "{folder.name}/{source.name}"\n' for source in sorted(folder.glob("*.cpp")))
+    """The sources of a folder of the recorder as one: PyTorch's headers, nine tenths of the work,
+    are read once for all."""
+    text = "".join(
+        f'#include "{folder.name}/{source.name}"\n' for source in sorted(folder.glob("*.cpp"))
+    )
     together = objects / f"{folder.name}.cpp"
     if not together.exists() or together.read_text() != text:
         together.write_text(text)
@@ -163,7 +192,8 @@ def _together(folder: Path, objects: Path) -> Path:
 
 
 def _is_fresh(target: Path, command: list[str], inputs: list[Path]) -> bool:
-    """Whether ``target`` was made by this command and is newer than its inputs and included headers."""
+    """Whether ``target`` was made by this command and is newer than its inputs and included
+    headers."""
     record, headers = target.with_name(target.name + ".cmd"), target.with_name(target.name + ".d")
     if not target.exists() or not record.exists() or record.read_text() != "\n".join(command):
         return False
@@ -176,12 +206,18 @@ def _is_fresh(target: Path, command: list[str], inputs: list[Path]) -> bool:
 def _run(command: list[str], target: Path, label: str) -> None:
     """Runs ``command -o target``; the target appears whole or not at all."""
     partial = target.with_name(target.name + ".partial")
-    depends = ["-MMD", "-MF", str(target) + ".d", "-MT", target.name] if "-shared" not in command else []
+    depends = (
+        ["-MMD", "-MF", str(target) + ".d", "-MT", target.name] if "-shared" not in command else []
+    )
     begin = time.monotonic()
     try:
-        done = subprocess.run([*command, *depends, "-o", str(partial)], capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, *depends, "-o", str(partial)], capture_output=True, text=True
+        )
     except FileNotFoundError as error:
-        raise BuildError(f"no C++ compiler {command[0]!r}: install g++ 12 or newer, or set CXX") from error
+        raise BuildError(
+            f"no C++ compiler {command[0]!r}: install g++ 12 or newer, or set CXX"
+        ) from error
     if done.returncode:
         partial.unlink(missing_ok=True)
         raise BuildError(f"{label} failed:\n{done.stderr}\nThe command was: {' '.join(command)}")
@@ -231,11 +267,16 @@ def build_machine(output: Path) -> list[tuple[Path, list[str]]]:
 
 
 def mirror(package: Path, target: Path, libraries: dict[str, Path]) -> None:
-    """Makes ``target`` a package whose modules are links to those of ``package``; ``libraries``: path in it -> what lies there instead."""
+    """Makes ``target`` a package whose modules are links to those of ``package``; ``libraries``:
+    path in it -> what lies there instead."""
     shutil.rmtree(target, ignore_errors=True)
     for source in sorted(package.rglob("*")):
         path = source.relative_to(package)
-        if source.is_file() and source.suffix not in (".so", ".pyc", ".o", ".linked") and "build" not in path.parts:
+        if (
+            source.is_file()
+            and source.suffix not in (".so", ".pyc", ".o", ".linked")
+            and "build" not in path.parts
+        ):
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             (target / path).symlink_to(source)
     for path, library in libraries.items():
@@ -284,14 +325,15 @@ class BuildSanitized(Command):
         except RuntimeError as error:
             sys.exit(f"\nerror: {error}")
         mirror(ROOT / "ftm_lazy", SANITIZED / "ftm_lazy", {recorder.name: recorder})
-        mirror(ROOT / "backend" / "ftm_backend", SANITIZED / "ftm_backend", {f"machine/{machine.name}": machine})
+        mirror(
+            ROOT / "backend" / "ftm_backend",
+            SANITIZED / "ftm_backend",
+            {f"machine/{machine.name}": machine},
+        )
 
 
 setup(
-    packages=[
-        *find_packages(include=["ftm_lazy", "ftm_lazy.*"]),
-        *find_packages("backend"),
-    ],
+    packages=[*find_packages(include=["ftm_lazy", "ftm_lazy.*"]), *find_packages("backend")],
     py_modules=["ftm_autoload"],
     package_dir={"ftm_backend": "backend/ftm_backend"},
     package_data={

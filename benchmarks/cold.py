@@ -1,13 +1,15 @@
-"""Programs that ftm has never seen: what they cost from an empty cache and with a full one, beside the CPU.
+"""Programs that ftm has never seen: what they cost from an empty cache and with a full one, beside
+the CPU.
 
     python benchmarks/cold.py [--only reinforce ...] [--seed 0] [--json]
 
-Each runs in processes of its own: on ftm with an empty cache, again with what that left, and on the CPU. Beside the seconds
-stand the traces for which something was compiled; the pieces that these were cut into and compiled as; how many of the pieces had the
-same operations as an earlier one, and only other sizes, numbers, operands or results (*again*: the others are operations that nothing
-compiled had in this order); the instances that were made of general ones; the seconds that compiling took; and whether the results
-are those of the CPU (random numbers are drawn on the device, so programs that sample may part). Ratios of one run are
-comparable, seconds are not.
+Each runs in processes of its own: on ftm with an empty cache, again with what that left, and on the
+CPU. Beside the seconds stand the traces for which something was compiled; the pieces that these
+were cut into and compiled as; how many of the pieces had the same operations as an earlier one, and
+only other sizes, numbers, operands or results (*again*: the others are operations that nothing
+compiled had in this order); the instances that were made of general ones; the seconds that
+compiling took; and whether the results are those of the CPU (random numbers are drawn on the
+device, so programs that sample may part). Ratios of one run are comparable, seconds are not.
 """
 
 from __future__ import annotations
@@ -42,17 +44,31 @@ def measure(name: str, device: str, seed: int) -> dict[str, Any]:
     result = float(run().detach().cpu().double().sum())  # no program of its own
     row: dict[str, Any] = {"seconds": time.perf_counter() - begin, "result": result}
     if device != "cpu":
-        row |= {key: ftm_lazy.metrics.counters()[key] for key in ("compiles", "pieces", "instances", "executions")}
+        row |= {
+            key: ftm_lazy.metrics.counters()[key]
+            for key in ("compiles", "pieces", "instances", "executions")
+        }
         causes = ftm_lazy.compile.compile_client.bridge().accounts.causes()
         row["compiling"] = sum(seconds for *_, seconds in causes.values())
-        row["again"] = sum(pieces for cause, (_, pieces, _) in causes.items() if cause not in ("first", "new op sequence"))
+        row["again"] = sum(
+            pieces
+            for cause, (_, pieces, _) in causes.items()
+            if cause not in ("first", "new op sequence")
+        )
     return row
 
 
 def child(cache: str, *words: str) -> dict[str, Any]:
     """What this script measures in a process of its own."""
     command = [sys.executable, __file__, *words]
-    done = subprocess.run(command, env=os.environ | {"FTM_CACHE_DIR": cache}, stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True)
+    done = subprocess.run(
+        command,
+        env=os.environ | {"FTM_CACHE_DIR": cache},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=LIMIT,
+        check=True,
+    )
     row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return row
 
@@ -81,8 +97,17 @@ def compare(name: str, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", choices=PROGRAMS, default=list(PROGRAMS), metavar="PROGRAM", help=", ".join(PROGRAMS))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only",
+        nargs="*",
+        choices=PROGRAMS,
+        default=list(PROGRAMS),
+        metavar="PROGRAM",
+        help=", ".join(PROGRAMS),
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
@@ -91,7 +116,19 @@ def main() -> None:
     if options.measure:
         print(json.dumps(measure(options.measure, options.device, options.seed)))
         return
-    heads = ("cold", "warm", "cpu", "compiling", "compiles", "pieces", "again", "instances", "runs", "warm compiles", "same")
+    heads = (
+        "cold",
+        "warm",
+        "cpu",
+        "compiling",
+        "compiles",
+        "pieces",
+        "again",
+        "instances",
+        "runs",
+        "warm compiles",
+        "same",
+    )
     if not options.json:
         print(f"{'program':20}" + "".join(f"{head:>{max(9, len(head) + 2)}}" for head in heads))
     for name in options.only:

@@ -2,8 +2,8 @@
 
     python benchmarks/compile_growth.py [--rounds 3] [--machine host]
 
-The sizes take turns; of each the least of the rounds is quoted, per operation and by stage, in this process and without the
-cache.  Linear growth is a column of equal numbers under "ms an op".
+The sizes take turns; of each the least of the rounds is quoted, per operation and by stage, in this
+process and without the cache. Linear growth is a column of equal numbers under "ms an op".
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ BLOCK = 10  # operations of one layer and its update
 
 
 def trace(operations: int) -> str:
-    """Layers of a product, a bias, an activation, a normalization and a residual, each followed by a parameter's update."""
+    """Layers of a product, a bias, an activation, a normalization and a residual, each followed by
+    a parameter's update."""
     layers = max(1, operations // BLOCK)
     lines = ["trace", "  %0 = param f32[32,64]"]
     for k in range(layers):
@@ -42,7 +43,11 @@ def trace(operations: int) -> str:
         x = add(f"aten::add.Tensor(self={y}, other={x}, alpha=1)", "f32[32,64]")
         g = add(f"aten::mul.Tensor(self={y}, other={x})", "f32[32,64]")
         g = add(f"aten::sum.dim_IntList(self={g}, dim=[0], keepdim=false, dtype=none)", "f32[64]")
-        g = add(f"aten::mul.Scalar(self={g}, other=$0)", "f32[64]") if k == 0 else add(f"aten::neg(self={g})", "f32[64]")
+        g = (
+            add(f"aten::mul.Scalar(self={g}, other=$0)", "f32[64]")
+            if k == 0
+            else add(f"aten::neg(self={g})", "f32[64]")
+        )
         g = add(f"aten::tanh(self={g})", "f32[64]")
         results.append(add(f"aten::sub.Tensor(self={bias}, other={g}, alpha=1)", "f32[64]"))
     return "\n".join([*lines, "  return " + ", ".join([*results, x])]) + "\n"
@@ -75,7 +80,10 @@ def main() -> None:
         best = min(rounds, key=lambda stages: sum(stages.values()))
         total = sum(best.values())
         costly = sorted(best, key=lambda name: -best[name])[:5]
-        print(f"{size:>6} {total:>8.2f} {total / size * 1e3:>9.3f}  " + ", ".join(f"{n} {best[n] / total:.0%}" for n in costly))
+        print(
+            f"{size:>6} {total:>8.2f} {total / size * 1e3:>9.3f}  "
+            + ", ".join(f"{n} {best[n] / total:.0%}" for n in costly)
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Steps of general programs beside those of programs that were compiled for one size: ten models, five sizes each.
+"""Steps of general programs beside those of programs that were compiled for one size: ten models,
+five sizes each.
 
     python benchmarks/general.py [--only gpt2 lstm ...] [--rounds 3]
 
-The general program is made from steps at two other sizes.  Each round times its instances and then, with all programs forgotten,
-programs for each size alone, in one process; of each the best of some steps in all rounds counts.  Ratios of one run are
-comparable, seconds are not.
+The general program is made from steps at two other sizes. Each round times its instances and then,
+with all programs forgotten, programs for each size alone, in one process; of each the best of some
+steps in all rounds counts. Ratios of one run are comparable, seconds are not.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ def trained(model: nn.Module, batch: Callable[[int], tuple[Tensor, Tensor]]) -> 
 
         def step() -> float:
             made = model(inputs)
-            loss = F.mse_loss(made, wanted) if wanted.is_floating_point() else F.cross_entropy(made.flatten(0, -2), wanted.flatten())
+            loss = (
+                F.mse_loss(made, wanted)
+                if wanted.is_floating_point()
+                else F.cross_entropy(made.flatten(0, -2), wanted.flatten())
+            )
             minimize(optimizer, loss)
             return loss.item()
 
@@ -123,17 +128,27 @@ MODELS: dict[str, tuple[Callable[[], Sized], tuple[int, ...]]] = {
     "cnn": (lambda: trained(TASKS["cnn"].model(), images(1, 8, 8)), ROWS),
     "resnet18": (lambda: trained(TASKS["resnet18"].model(), images(3, 32, 32)), ROWS),
     "autoencoder": (lambda: trained(autoencoder(), same(3, 32, 32)), ROWS),
-    "encoder": (lambda: trained(nn.TransformerEncoderLayer(64, 4, 128, batch_first=True), same(16, 64)), ROWS),
+    "encoder": (
+        lambda: trained(nn.TransformerEncoderLayer(64, 4, 128, batch_first=True), same(16, 64)),
+        ROWS,
+    ),
     "transformer": (lambda: trained(Language(transformer()), tokens(8, VOCABULARY)), LENGTHS),
     "gpt2": (lambda: trained(TASKS["gpt2"].model(), tokens(4, 5000)), LENGTHS),
-    "lstm": (lambda: trained(Language(nn.LSTM(WIDTH, WIDTH, batch_first=True)), tokens(8, VOCABULARY)), LENGTHS),
-    "gru": (lambda: trained(Language(nn.GRU(WIDTH, WIDTH, 2, batch_first=True)), tokens(8, VOCABULARY)), LENGTHS),
+    "lstm": (
+        lambda: trained(Language(nn.LSTM(WIDTH, WIDTH, batch_first=True)), tokens(8, VOCABULARY)),
+        LENGTHS,
+    ),
+    "gru": (
+        lambda: trained(Language(nn.GRU(WIDTH, WIDTH, 2, batch_first=True)), tokens(8, VOCABULARY)),
+        LENGTHS,
+    ),
     "llama": (llama, LENGTHS),
 }
 
 
 def best(step: Callable[[], float], steps: int = 12) -> float:
-    """The seconds of the fastest step, the first two left out: they compile, and make the optimizer's state."""
+    """The seconds of the fastest step, the first two left out: they compile, and make the
+    optimizer's state."""
     seconds = []
     for _ in range(steps + 2):
         begin = time.perf_counter()
@@ -163,25 +178,46 @@ def compare(name: str, rounds: int) -> list[float]:
         for size in sizes:
             general[size] = min(general[size], best(sized(size)))
         if ftm_lazy.metrics.counters()["compiles"]:
-            print(f"{name}: {ftm_lazy.metrics.counters()['compiles']} programs more for these sizes", flush=True)
+            print(
+                f"{name}: {ftm_lazy.metrics.counters()['compiles']} programs more for these sizes",
+                flush=True,
+            )
         for size in sizes:
             forget()
             special[size] = min(special[size], best(sized(size)))
-    print(f"{name:12}" + "".join(f"  {size:3}: {1e3 * general[size]:7.2f} / {1e3 * special[size]:7.2f}" for size in sizes), flush=True)
+    print(
+        f"{name:12}"
+        + "".join(
+            f"  {size:3}: {1e3 * general[size]:7.2f} / {1e3 * special[size]:7.2f}" for size in sizes
+        ),
+        flush=True,
+    )
     return [general[size] / special[size] for size in sizes]
 
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", choices=MODELS, default=list(MODELS), metavar="MODEL", help=", ".join(MODELS))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only",
+        nargs="*",
+        choices=MODELS,
+        default=list(MODELS),
+        metavar="MODEL",
+        help=", ".join(MODELS),
+    )
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     print("model, and for each size the milliseconds of a general step / of one compiled for it")
     ratios: list[float] = []
     for name in options.only:
         here = compare(name, options.rounds)
-        print(f"{'':12}  ratio {' '.join(f'{ratio:.2f}' for ratio in here)}  median {statistics.median(here):.2f}", flush=True)
+        print(
+            f"{'':12}  ratio {' '.join(f'{ratio:.2f}' for ratio in here)}  median {statistics.median(here):.2f}",
+            flush=True,
+        )
         ratios += here
     print(f"median of {len(ratios)}: {statistics.median(ratios):.2f}")
 

@@ -1,10 +1,13 @@
-"""Programs that `generate()` of the transformers library compiles over prompts, batches and new tokens of many lengths.
+"""Programs that `generate()` of the transformers library compiles over prompts, batches and new
+tokens of many lengths.
 
-    python benchmarks/generating.py [--only gpt2_greedy ...] [--prompts 17 40 3 2 1] [--new 60 5 2 1] [--batches 1 3] [--json]
+    python benchmarks/generating.py [--only gpt2_greedy ...] [--prompts 17 40 3 2 1] [--new 60 5 2
+    1] [--batches 1 3] [--json]
 
-Each model and way to search runs in a process of its own, from an empty cache: all combinations, one after the other. Of a batch of
-several, all but the first text are padded from the left. Beside the compiles and the instances of general programs stands how many of
-the results are not the tokens of the CPU; what samples is not compared, since random numbers are drawn on the device.
+Each model and way to search runs in a process of its own, from an empty cache: all combinations,
+one after the other. Of a batch of several, all but the first text are padded from the left. Beside
+the compiles and the instances of general programs stands how many of the results are not the tokens
+of the CPU; what samples is not compared, since random numbers are drawn on the device.
 """
 
 from __future__ import annotations
@@ -35,8 +38,11 @@ LONGEST = 62
 """Tokens that the models have places for."""
 
 
-def texts(speech: bool, assisted: bool, batch: int, length: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """What is given to generate(); the library takes the text before what is spoken as a prompt where it assists."""
+def texts(
+    speech: bool, assisted: bool, batch: int, length: int, generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """What is given to generate(); the library takes the text before what is spoken as a prompt
+    where it assists."""
     tokens = torch.randint(1, 128, (batch, length), generator=generator)
     if speech:
         before = {"prompt_ids": tokens[0]} if assisted else {"decoder_input_ids": tokens}
@@ -75,12 +81,16 @@ def measure(name: str, prompts: list[int], new: list[int], batches: list[int]) -
         inputs = texts(kind == "whisper", way == "assisted", batch, length, generator)
         found = made("ftm", inputs, min(count, LONGEST - length) if kind == "whisper" else count)
         if way != "sample":
-            wrong += found != made("cpu", inputs, min(count, LONGEST - length) if kind == "whisper" else count)
+            wrong += found != made(
+                "cpu", inputs, min(count, LONGEST - length) if kind == "whisper" else count
+            )
     counted = ftm_lazy.metrics.counters()
     return {key: counted[key] for key in ("compiles", "instances", "executions")} | {"wrong": wrong}
 
 
-def combinations(way: str, prompts: list[int], new: list[int], batches: list[int]) -> Iterator[tuple[int, int, int]]:
+def combinations(
+    way: str, prompts: list[int], new: list[int], batches: list[int]
+) -> Iterator[tuple[int, int, int]]:
     """Texts, tokens in each, and new tokens; the library assists one text alone."""
     return product([batch for batch in batches if batch == 1 or way != "assisted"], prompts, new)
 
@@ -88,8 +98,12 @@ def combinations(way: str, prompts: list[int], new: list[int], batches: list[int
 def main() -> None:
     """Command line."""
     names = [f"{kind}_{way}" for kind in MODELS for way in WAYS]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", choices=names, default=names, metavar="PROGRAM", help=", ".join(names))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", nargs="*", choices=names, default=names, metavar="PROGRAM", help=", ".join(names)
+    )
     parser.add_argument("--prompts", nargs="*", type=int, default=[17, 40, 3, 2, 1])
     parser.add_argument("--new", nargs="*", type=int, default=[60, 5, 2, 1])
     parser.add_argument("--batches", nargs="*", type=int, default=[1, 3])
@@ -99,19 +113,36 @@ def main() -> None:
     if options.measure:
         print(json.dumps(measure(options.measure, options.prompts, options.new, options.batches)))
         return
-    lengths = [word for key in ("prompts", "new", "batches") for word in (f"--{key}", *map(str, getattr(options, key)))]
+    lengths = [
+        word
+        for key in ("prompts", "new", "batches")
+        for word in (f"--{key}", *map(str, getattr(options, key)))
+    ]
     heads = ("compiles", "instances", "executions", "wrong")
     if not options.json:
         print(f"{'program':20}" + "".join(f"{head:>12}" for head in heads))
     for name in options.only:
         with tempfile.TemporaryDirectory() as cache:
             command = [sys.executable, __file__, "--measure", name, *lengths]
-            done = subprocess.run(command, env=os.environ | {"FTM_CACHE_DIR": cache}, capture_output=True, text=True, check=False)
-        row = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"failed": done.stderr.strip().splitlines()[-1]}
+            done = subprocess.run(
+                command,
+                env=os.environ | {"FTM_CACHE_DIR": cache},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        row = (
+            json.loads(done.stdout.splitlines()[-1])
+            if done.returncode == 0
+            else {"failed": done.stderr.strip().splitlines()[-1]}
+        )
         if options.json:
             print(json.dumps({"program": name} | row), flush=True)
         else:
-            print(f"{name:20}" + (row.get("failed") or "".join(f"{row[head]:>12}" for head in heads)), flush=True)
+            print(
+                f"{name:20}" + (row.get("failed") or "".join(f"{row[head]:>12}" for head in heads)),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

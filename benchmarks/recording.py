@@ -2,8 +2,8 @@
 
     python benchmarks/recording.py [--json]
 
-Eager and `ftm` take turns; the least of the rounds is quoted, in microseconds per operation.  On `ftm` the
-time is that of recording alone: the trace runs after the clock has stopped.
+Eager and `ftm` take turns; the least of the rounds is quoted, in microseconds per operation. On
+`ftm` the time is that of recording alone: the trace runs after the clock has stopped.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def measure(chain: Callable[[Tensor], Tensor]) -> Cost:
 def main() -> None:
     """Prints the table, or JSON."""
     parser = argparse.ArgumentParser(description="Cost of recording one operation.")
-    parser.add_argument("--json", action="store_true", help="print {name: [eager, ftm]} in microseconds")
+    parser.add_argument(
+        "--json", action="store_true", help="print {name: [eager, ftm]} in microseconds"
+    )
     args = parser.parse_args()
     costs = {name: measure(chain) for name, chain in CHAINS.items()}
     if args.json:

@@ -2,8 +2,9 @@
 
     python benchmarks/step_time.py [--rounds 7] [--json]
 
-The two devices take turns within one run, because timings of one machine differ from minute to minute; the
-quoted figure is the least of the rounds, in milliseconds per step, and the ratio of the two.
+The two devices take turns within one run, because timings of one machine differ from minute to
+minute; the quoted figure is the least of the rounds, in milliseconds per step, and the ratio of the
+two.
 """
 
 from __future__ import annotations
@@ -57,7 +58,12 @@ def gpt_step(device: str) -> Step:
         total = torch.zeros((), device=device)
         for tokens, targets in inputs:
             logits = model(tokens.to(device))
-            loss = F.cross_entropy(logits.view(-1, tiny_gpt.VOCABULARY), targets.to(device).reshape(-1)) / 2
+            loss = (
+                F.cross_entropy(
+                    logits.view(-1, tiny_gpt.VOCABULARY), targets.to(device).reshape(-1)
+                )
+                / 2
+            )
             loss.backward()
             total += loss.detach()
         nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
@@ -114,7 +120,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Training steps on ftm beside eager PyTorch.")
     parser.add_argument("--rounds", type=int, default=7, help="how often the devices take turns")
     parser.add_argument("--only", choices=sorted(STEPS), help="measure one model")
-    parser.add_argument("--json", action="store_true", help="print {name: [first, eager, ftm]} in ms")
+    parser.add_argument(
+        "--json", action="store_true", help="print {name: [first, eager, ftm]} in ms"
+    )
     args = parser.parse_args()
     times = {name: measure(name, args.rounds) for name in STEPS if args.only in (None, name)}
     if args.json:

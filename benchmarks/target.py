@@ -1,12 +1,15 @@
-"""What compiled programs should cost on the FT-Matrix machines, beside published figures.  All of it is modelled.
+"""What compiled programs should cost on the FT-Matrix machines, beside published figures. All of it
+is modelled.
 
-    python benchmarks/target.py [--json FILE] [--only WORD] [--random N] [--seed S] [--convolutions [SIDE ...]]
+    python benchmarks/target.py [--json FILE] [--only WORD] [--random N] [--seed S] [--convolutions
+    [SIDE ...]]
 
-Each row is a plain ``a @ b``, compiled from its trace for the preset and number of cores, and charged by the cycle
-model.  *of peak* is the share of the multiply-add pipes of the cores in use; *of roofline* that of the larger of the
-operations' time at peak and of the least number of bytes (one read of each operand, one write of the result) at
-sustained bandwidth.  ``--random N`` adds N products of random shapes and layouts, and their median and 10th percentile;
-``--convolutions`` adds the convolutions of ResNet-18, in three directions.
+Each row is a plain ``a @ b``, compiled from its trace for the preset and number of cores, and
+charged by the cycle model. *of peak* is the share of the multiply-add pipes of the cores in use;
+*of roofline* that of the larger of the operations' time at peak and of the least number of bytes
+(one read of each operand, one write of the result) at sustained bandwidth. ``--random N`` adds N
+products of random shapes and layouts, and their median and 10th percentile; ``--convolutions`` adds
+the convolutions of ResNet-18, in three directions.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ SHORT = 20_000
 class Row:
     """A product ``C[m, n] = A[m, k] B[k, n]``; layout: N or T for A and for B, as in BLAS.
 
-    published: percent of peak; wanted: percent of peak that the compiled program must reach, or None.
+    published: percent of peak; wanted: percent of peak that the compiled program must reach, or
+        None.
     """
 
     dtype: str
@@ -99,7 +103,8 @@ class Result:
 
 
 def trace(row: Row) -> str:
-    """The trace of ``a @ b``, a transposed operand being the view of a matrix that lies the other way."""
+    """The trace of ``a @ b``, a transposed operand being the view of a matrix that lies the other
+    way."""
     shapes = {"a": (row.m, row.k), "b": (row.k, row.n)}
     turned = [name for name, letter in zip("ab", row.layout, strict=True) if letter == "T"]
     # Parameters are numbered in the order of first use: those under views come first.
@@ -117,7 +122,9 @@ def trace(row: Row) -> str:
         )
         names[name] = f"%{number}"
     last = 2 + len(turned)
-    lines.append(f"  %{last} = aten::mm(self={names['a']}, mat2={names['b']}) : {row.dtype}[{row.m},{row.n}]")
+    lines.append(
+        f"  %{last} = aten::mm(self={names['a']}, mat2={names['b']}) : {row.dtype}[{row.m},{row.n}]"
+    )
     return "\n".join([*lines, f"  return %{last}"]) + "\n"
 
 
@@ -127,16 +134,22 @@ def least_bytes(row: Row) -> int:
 
 
 def roofline_seconds(row: Row) -> float:
-    """The larger of the times of the operations at peak and of the least bytes at sustained bandwidth."""
+    """The larger of the times of the operations at peak and of the least bytes at sustained
+    bandwidth."""
     machine = presets.load(row.machine)
     bandwidth = min(machine.ddr_bandwidth, row.cores * machine.core_bandwidth)
-    return max(2 * row.m * row.n * row.k / machine.peak_flops(row.dtype, row.cores), least_bytes(row) / bandwidth)
+    return max(
+        2 * row.m * row.n * row.k / machine.peak_flops(row.dtype, row.cores),
+        least_bytes(row) / bandwidth,
+    )
 
 
 def measure(row: Row) -> Result:
     """Compiles and models one row."""
     start = time.perf_counter()
-    text = driver.run_from("trace", trace(row), "asm", CompileOptions(machine=row.machine, cores=row.cores))
+    text = driver.run_from(
+        "trace", trace(row), "asm", CompileOptions(machine=row.machine, cores=row.cores)
+    )
     seconds = time.perf_counter() - start
     profile = cycle_model.model(text, machine=row.machine, cores=row.cores)
     return Result(
@@ -151,7 +164,8 @@ def measure(row: Row) -> Result:
 
 
 def random_rows(count: int, seed: int) -> list[Row]:
-    """Products that nobody tuned for: sizes log-uniform between 1 and 8192, all layouts, f32 and f64, 1 and 8 cores."""
+    """Products that nobody tuned for: sizes log-uniform between 1 and 8192, all layouts, f32 and
+    f64, 1 and 8 cores."""
     rng = random.Random(seed)
     return [
         Row(
@@ -166,7 +180,10 @@ def random_rows(count: int, seed: int) -> list[Row]:
 
 def table(results: Sequence[Result]) -> str:
     """Rows for people."""
-    lines = ["modelled; percent", f"{'product':44} {'published':>9} {'of peak':>8} {'of roofline':>11} {'bytes/least':>11} {'ms':>10}"]
+    lines = [
+        "modelled; percent",
+        f"{'product':44} {'published':>9} {'of peak':>8} {'of roofline':>11} {'bytes/least':>11} {'ms':>10}",
+    ]
     for r in results:
         published = f"{r.row.published:9.1f}" if r.row.published is not None else f"{'-':>9}"
         lines.append(
@@ -176,21 +193,45 @@ def table(results: Sequence[Result]) -> str:
 
 
 def summary(results: Sequence[Result]) -> dict[str, float]:
-    """Median and 10th percentile of the roofline's share over random products, those in the latencies apart."""
-    long = [r.of_roofline for r in results if roofline_seconds(r.row) * presets.load(r.row.machine).clock_hz >= SHORT]
-    short = [r.of_roofline for r in results if roofline_seconds(r.row) * presets.load(r.row.machine).clock_hz < SHORT]
-    found = {"products": len(long), "median": statistics.median(long), "tenth": statistics.quantiles(long, n=10)[0]}
-    return found | {"short products": len(short), "median of short": statistics.median(short) if short else float("nan")}
+    """Median and 10th percentile of the roofline's share over random products, those in the
+    latencies apart."""
+    long = [
+        r.of_roofline
+        for r in results
+        if roofline_seconds(r.row) * presets.load(r.row.machine).clock_hz >= SHORT
+    ]
+    short = [
+        r.of_roofline
+        for r in results
+        if roofline_seconds(r.row) * presets.load(r.row.machine).clock_hz < SHORT
+    ]
+    found = {
+        "products": len(long),
+        "median": statistics.median(long),
+        "tenth": statistics.quantiles(long, n=10)[0],
+    }
+    return found | {
+        "short products": len(short),
+        "median of short": statistics.median(short) if short else float("nan"),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; the exit status is 1 if a row falls short of what is wanted."""
-    p = argparse.ArgumentParser(description="Modelled cost of compiled products on FT-Matrix machines.")
+    p = argparse.ArgumentParser(
+        description="Modelled cost of compiled products on FT-Matrix machines."
+    )
     p.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     p.add_argument("--only", default="", metavar="WORD", help="rows whose name has this word")
     p.add_argument("--random", type=int, default=0, metavar="N", help="random products, too")
     p.add_argument("--seed", type=int, default=0)
-    p.add_argument("--convolutions", type=int, nargs="*", metavar="SIDE", help="of ResNet-18 on images of these sides (224 and 32)")
+    p.add_argument(
+        "--convolutions",
+        type=int,
+        nargs="*",
+        metavar="SIDE",
+        help="of ResNet-18 on images of these sides (224 and 32)",
+    )
     given = p.parse_args(arguments)
     results = [measure(row) for row in ROWS if given.only in row.name]
     print(table(results))
@@ -198,13 +239,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.random:
         drawn = [measure(row) for row in random_rows(given.random, given.seed)]
         found = summary(drawn)
-        print("random products, percent of roofline: " + ", ".join(f"{key} {value:.4g}" for key, value in found.items()))
+        print(
+            "random products, percent of roofline: "
+            + ", ".join(f"{key} {value:.4g}" for key, value in found.items())
+        )
     windows = []
     if given.convolutions is not None:
-        windows = [target_convolutions.measure(row) for row in target_convolutions.convolutions(tuple(given.convolutions) or (224, 32))]
+        windows = [
+            target_convolutions.measure(row)
+            for row in target_convolutions.convolutions(tuple(given.convolutions) or (224, 32))
+        ]
         print(target_convolutions.table(windows))
         for direction in target_convolutions.DIRECTIONS:
-            print(f"{direction}: median {statistics.median(r.of_roofline for r in windows if r.row.direction == direction):.1f}%")
+            print(
+                f"{direction}: median {statistics.median(r.of_roofline for r in windows if r.row.direction == direction):.1f}%"
+            )
     if given.json:
         given.json.write_text(
             json.dumps(
@@ -220,7 +269,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     short = [r for r in results if r.row.wanted is not None and r.of_peak < r.row.wanted]
     for r in short:
-        print(f"falls short: {r.row.name} reaches {r.of_peak:.1f}%, wanted {r.row.wanted:.1f}%", file=sys.stderr)
+        print(
+            f"falls short: {r.row.name} reaches {r.of_peak:.1f}%, wanted {r.row.wanted:.1f}%",
+            file=sys.stderr,
+        )
     return 1 if short else 0
 
 

@@ -1,7 +1,9 @@
-"""The convolutions of ResNet-18, compiled for an FT-Matrix machine and charged by the cycle model; see ``target``.
+"""The convolutions of ResNet-18, compiled for an FT-Matrix machine and charged by the cycle model;
+see ``target``.
 
-Forward, gradient of the input and gradient of the weight are programs of their own.  The roofline counts the
-multiplications of whole windows, and one read of each operand and one write of the result.
+Forward, gradient of the input and gradient of the weight are programs of their own. The roofline
+counts the multiplications of whole windows, and one read of each operand and one write of the
+result.
 """
 
 from __future__ import annotations
@@ -91,12 +93,14 @@ class Convolution:
         )
 
     def roofline_seconds(self) -> float:
-        """The larger of the times of the operations at peak and of the least bytes at sustained bandwidth."""
+        """The larger of the times of the operations at peak and of the least bytes at sustained
+        bandwidth."""
         machine = presets.load(self.machine)
         pixels = self.images * self.out**2
         weights = self.filters * self.channels * self.window**2
         whole = self.window >= self.stride or self.direction == "input"
-        read = self.side if whole else self.out  # pixels between the windows need not be read; a gradient has zeros there
+        # pixels between the windows need not be read; a gradient has zeros there
+        read = self.side if whole else self.out
         least = 4 * (self.images * self.channels * read**2 + weights + self.filters * pixels)
         bandwidth = min(machine.ddr_bandwidth, self.cores * machine.core_bandwidth)
         return max(2 * pixels * weights / machine.peak_flops("f32", self.cores), least / bandwidth)
@@ -124,13 +128,20 @@ def convolutions(sides: tuple[int, ...] = (224, 32), images: int = 16) -> list[C
 
 def compiled(row: Convolution) -> str:
     """The assembly."""
-    return driver.run_from("trace", row.trace(), "asm", CompileOptions(machine=row.machine, cores=row.cores))
+    return driver.run_from(
+        "trace", row.trace(), "asm", CompileOptions(machine=row.machine, cores=row.cores)
+    )
 
 
 def measure(row: Convolution) -> ConvolutionResult:
     """Compiles and models one convolution."""
     profile = cycle_model.model(compiled(row), machine=row.machine, cores=row.cores)
-    return ConvolutionResult(row, 100 * row.roofline_seconds() / profile.seconds, profile.seconds * 1e3, profile.dma_bytes)
+    return ConvolutionResult(
+        row,
+        100 * row.roofline_seconds() / profile.seconds,
+        profile.seconds * 1e3,
+        profile.dma_bytes,
+    )
 
 
 def table(results: list[ConvolutionResult]) -> str:

@@ -1,11 +1,13 @@
-"""Whole training steps and attention, recorded, compiled for an FT-Matrix machine and charged by the cycle model.
+"""Whole training steps and attention, recorded, compiled for an FT-Matrix machine and charged by
+the cycle model.
 
     python benchmarks/target_steps.py [--cores 8] [--only WORD] [--json FILE]
 
-A row has the modelled time, the share of the *roofline* of its kernels (of each, the larger of its operations at peak and the bytes
-that it must move once at full bandwidth, summed: what is left to gain without fusing more), and of the whole
-computation: its products at peak, or one read of what enters and one write of what leaves.  Below it stands where
-the time goes, by the kind of kernel.  ``target_steps.json`` has what was measured last, which a test holds.
+A row has the modelled time, the share of the *roofline* of its kernels (of each, the larger of its
+operations at peak and the bytes that it must move once at full bandwidth, summed: what is left to
+gain without fusing more), and of the whole computation: its products at peak, or one read of what
+enters and one write of what leaves. Below it stands where the time goes, by the kind of kernel.
+``target_steps.json`` has what was measured last, which a test holds.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ KINDS = {"matrix": ("MM", "MMW"), "rows": ("DGA", "DSC"), "order": ("SORT", "SCA
 
 @dataclass(frozen=True)
 class Row:
-    """A program: its name, its trace, the floating-point operations of its products, and the bytes that enter and leave it."""
+    """A program: its name, its trace, the floating-point operations of its products, and the bytes
+    that enter and leave it."""
 
     name: str
     trace: str
@@ -50,16 +53,19 @@ class Row:
     moved: int
 
     def bound(self, machine: presets.MachineParameters, cores: int) -> float:
-        """Seconds of the whole computation's roofline: the larger of its products at peak, and its bytes at full bandwidth."""
+        """Seconds of the whole computation's roofline: the larger of its products at peak, and its
+        bytes at full bandwidth."""
         bandwidth = min(machine.ddr_bandwidth, cores * machine.core_bandwidth)
         return max(self.flops / machine.peak_flops("f32", cores), self.moved / bandwidth)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What the model says; shares in percent.  kinds: share of the time, and of the kernels' roofline, by kind of kernel.
+    """What the model says; shares in percent. kinds: share of the time, and of the kernels'
+    roofline, by kind of kernel.
 
-    of_roofline: what could be reached if nothing between the program's inputs and its results went through memory.
+    of_roofline: what could be reached if nothing between the program's inputs and its results went
+        through memory.
     """
 
     name: str
@@ -74,7 +80,8 @@ class Result:
 def step_row(name: str, model: nn.Module, inputs: Tensor, targets: Tensor) -> Row:
     """The second step, with AdamW; the first one makes the optimizer's state, and runs.
 
-    The operations are those of products, as PyTorch counts them on the CPU; state that is written in place enters and leaves.
+    The operations are those of products, as PyTorch counts them on the CPU; state that is written
+    in place enters and leaves.
     """
     with FlopCounterMode(display=False) as counted, sdpa_kernel(SDPBackend.MATH):
         F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten()).backward()
@@ -105,7 +112,12 @@ def step_trace(model: nn.Module, inputs: Tensor, targets: Tensor) -> str:
     recorded: list[str] = []
 
     def record(*_: object) -> None:
-        state = [value for held in optimizer.state.values() for value in held.values() if value.device.type == "ftm"]
+        state = [
+            value
+            for held in optimizer.state.values()
+            for value in held.values()
+            if value.device.type == "ftm"
+        ]
         recorded.append(debug.text([*model.parameters(), *model.buffers(), *state], "trace"))
 
     optimizer.register_step_post_hook(record)  # before the device's own, which sends the step off
@@ -121,32 +133,57 @@ class Attention:
 
     def trace(self) -> str:
         """Of the result, or of the three gradients."""
-        q, k, v, grad = (torch.randn(1, HEADS, self.tokens, WIDTH).to("ftm").requires_grad_() for _ in range(4))
+        q, k, v, grad = (
+            torch.randn(1, HEADS, self.tokens, WIDTH).to("ftm").requires_grad_() for _ in range(4)
+        )
         result = F.scaled_dot_product_attention(q, k, v)
-        found = torch.autograd.grad(result, (q, k, v), grad.detach()) if self.backward else (result,)
+        found = (
+            torch.autograd.grad(result, (q, k, v), grad.detach()) if self.backward else (result,)
+        )
         return debug.text(list(found), "trace")
 
     def row(self, name: str) -> Row:
-        """Two products forward, five backward; backward reads q, k, v and a gradient and writes three."""
+        """Two products forward, five backward; backward reads q, k, v and a gradient and writes
+        three."""
         flops = (5 if self.backward else 2) * 2 * HEADS * self.tokens**2 * WIDTH
-        return Row(name, self.trace(), flops, 4 * HEADS * self.tokens * WIDTH * (7 if self.backward else 4))
+        return Row(
+            name, self.trace(), flops, 4 * HEADS * self.tokens * WIDTH * (7 if self.backward else 4)
+        )
 
 
 def gpt() -> nn.Module:
     """Four layers of width 768 with 12 heads."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    sizes = {"vocab_size": 5000, "n_positions": 128, "n_embd": 768, "n_layer": 4, "n_head": 12, "use_cache": False}
-    return training.Logits(GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)))
+    sizes = {
+        "vocab_size": 5000,
+        "n_positions": 128,
+        "n_embd": 768,
+        "n_layer": 4,
+        "n_head": 12,
+        "use_cache": False,
+    }
+    return training.Logits(
+        GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
+    )
 
 
 def rows(only: str = "") -> Iterator[Row]:
     """The rows whose name has the word ``only``."""
     torch.manual_seed(0)
     steps = {
-        "step of ResNet-18, 16x3x32x32": (training.resnet18, lambda: (torch.randn(16, 3, 32, 32), torch.randint(10, (16,)))),
-        "step of ResNet-18, 8x3x224x224": (training.resnet18, lambda: (torch.randn(8, 3, 224, 224), torch.randint(10, (8,)))),
-        "step of GPT 4x768, 8x128 tokens": (gpt, lambda: (torch.randint(5000, (8, 128)), torch.randint(5000, (8, 128)))),
+        "step of ResNet-18, 16x3x32x32": (
+            training.resnet18,
+            lambda: (torch.randn(16, 3, 32, 32), torch.randint(10, (16,))),
+        ),
+        "step of ResNet-18, 8x3x224x224": (
+            training.resnet18,
+            lambda: (torch.randn(8, 3, 224, 224), torch.randint(10, (8,))),
+        ),
+        "step of GPT 4x768, 8x128 tokens": (
+            gpt,
+            lambda: (torch.randint(5000, (8, 128)), torch.randint(5000, (8, 128))),
+        ),
     }
     for tokens in TOKENS:
         for backward in (False, True):
@@ -168,7 +205,11 @@ def measure(row: Row, machine: str, cores: int) -> Result:
         held = sums.setdefault(kinds.get(kernel.name, "maps and reductions"), [0.0, 0.0])
         held[0] += kernel.cycles
         held[1] += kernel.cycles * kernel.roofline
-    shares = {kind: (100 * spent / profile.cycles, 100 * ideal / spent) for kind, (spent, ideal) in sums.items() if spent}
+    shares = {
+        kind: (100 * spent / profile.cycles, 100 * ideal / spent)
+        for kind, (spent, ideal) in sums.items()
+        if spent
+    }
     whole = 100 * row.bound(presets.load(machine), cores) / profile.seconds
     return Result(
         row.name,
@@ -203,7 +244,10 @@ def show(result: Result) -> str:
         f"{result.of_roofline:.1f}% of the roofline, "
         f"{result.ddr_bytes / result.least_bytes:.2f} of their least bytes"
     ]
-    lines += [f"    {kind:22} {spent:5.1f}% of the time, {ideal:5.1f}% of its roofline" for kind, (spent, ideal) in result.kinds.items()]
+    lines += [
+        f"    {kind:22} {spent:5.1f}% of the time, {ideal:5.1f}% of its roofline"
+        for kind, (spent, ideal) in result.kinds.items()
+    ]
     return "\n".join(lines)
 
 
@@ -211,7 +255,11 @@ def documented(result: Result) -> str:
     """The result as a row of the table in ``docs/target.md``."""
 
     def share(kind: str) -> str:
-        return "{:.1f}, {:.1f}".format(*result.kinds[kind]) if result.kinds.get(kind, (0, 0))[0] >= 0.1 else "-"
+        return (
+            "{:.1f}, {:.1f}".format(*result.kinds[kind])
+            if result.kinds.get(kind, (0, 0))[0] >= 0.1
+            else "-"
+        )
 
     figures = (
         f"{result.milliseconds:.3g}",
@@ -226,12 +274,17 @@ def documented(result: Result) -> str:
 def stored() -> list[Result]:
     """What was measured last, on m7032 with 8 cores: ``target_steps.json`` beside this file."""
     rows = json.loads(STORED.read_text())["rows"]
-    return [Result(**{**row, "kinds": {kind: tuple(shares) for kind, shares in row["kinds"].items()}}) for row in rows]
+    return [
+        Result(**{**row, "kinds": {kind: tuple(shares) for kind, shares in row["kinds"].items()}})
+        for row in rows
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    p = argparse.ArgumentParser(description="Modelled cost of whole steps and of attention on FT-Matrix machines.")
+    p = argparse.ArgumentParser(
+        description="Modelled cost of whole steps and of attention on FT-Matrix machines."
+    )
     p.add_argument("--machine", default="m7032")
     p.add_argument("--cores", type=int, default=8)
     p.add_argument("--only", default="", metavar="WORD", help="rows whose name has this word")
@@ -243,7 +296,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results.append(measure(row, given.machine, given.cores))
         print(show(results[-1]), flush=True)
     if given.json:
-        given.json.write_text(json.dumps({"modelled": True, "rows": [asdict(r) for r in results]}, indent=1) + "\n")
+        given.json.write_text(
+            json.dumps({"modelled": True, "rows": [asdict(r) for r in results]}, indent=1) + "\n"
+        )
     return 0
 
 

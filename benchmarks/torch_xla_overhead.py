@@ -1,13 +1,15 @@
-"""What a loop of torch_xla's costs beside the plain one: `MpDeviceLoader`, `optimizer_step`, closures, `mark_step`, metrics.
+"""What a loop of torch_xla's costs beside the plain one: `MpDeviceLoader`, `optimizer_step`,
+closures, `mark_step`, metrics.
 
     python benchmarks/torch_xla_overhead.py [--steps 50] [--rounds 9] [--cpu] [--json]
 
-Models of the same parameters train on the same batches, on ftm, in one process; the loops take turns, in alternating order.
-The plain loop moves its batches by ``.to(device)`` and reads its loss every ten steps; torch_xla's prints it in a closure as
-often, and asks for the report of the metrics at the end.  A second model goes through the plain loop as well: what its times
-differ by is what this host's timings differ by without a cause.  Quoted are the least times of a step, their ratio to the plain
-loop's, and the median of the ratios of the rounds, which what else the host does disturbs less.  On a host that others use, `--cpu` takes
-the process's own time, of all its threads.
+Models of the same parameters train on the same batches, on ftm, in one process; the loops take
+turns, in alternating order. The plain loop moves its batches by ``.to(device)`` and reads its loss
+every ten steps; torch_xla's prints it in a closure as often, and asks for the report of the metrics
+at the end. A second model goes through the plain loop as well: what its times differ by is what
+this host's timings differ by without a cause. Quoted are the least times of a step, their ratio to
+the plain loop's, and the median of the ratios of the rounds, which what else the host does disturbs
+less. On a host that others use, `--cpu` takes the process's own time, of all its threads.
 """
 
 from __future__ import annotations
@@ -40,10 +42,20 @@ def convolutions() -> nn.Module:
 
 
 def perceptron() -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(784, 256),
+        nn.ReLU(),
+        nn.Linear(256, 256),
+        nn.ReLU(),
+        nn.Linear(256, 10),
+    )
 
 
-MODELS: dict[str, Callable[[], nn.Module]] = {"perceptron": perceptron, "convolutions": convolutions}
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "perceptron": perceptron,
+    "convolutions": convolutions,
+}
 
 
 class Run:
@@ -97,14 +109,17 @@ LOOPS = {"plain": plain, "again": plain, "torch_xla": torch_xla_style}
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a loop's step: the least seconds, and over plain's the ratio of these and the median of the ratios of the rounds."""
+    """Of a loop's step: the least seconds, and over plain's the ratio of these and the median of
+    the ratios of the rounds."""
 
     seconds: float
     ratio: float
     median: float
 
 
-def measure(make: Callable[[], nn.Module], steps: int, rounds: int, clock: Callable[[], float]) -> dict[str, Cost]:
+def measure(
+    make: Callable[[], nn.Module], steps: int, rounds: int, clock: Callable[[], float]
+) -> dict[str, Cost]:
     """Times the loops in turns."""
     runs = {name: Run(make, steps) for name in LOOPS}
     times: dict[str, list[float]] = {name: [] for name in LOOPS}
@@ -118,29 +133,48 @@ def measure(make: Callable[[], nn.Module], steps: int, rounds: int, clock: Calla
         raise AssertionError("the loops compute different losses")
     least = min(times["plain"])
     return {
-        name: Cost(min(own), min(own) / least, statistics.median(a / b for a, b in zip(own, times["plain"], strict=True)))
+        name: Cost(
+            min(own),
+            min(own) / least,
+            statistics.median(a / b for a, b in zip(own, times["plain"], strict=True)),
+        )
         for name, own in times.items()
     }
 
 
 def main() -> int:
     """Prints the table, or JSON."""
-    parser = argparse.ArgumentParser(description="What a loop of torch_xla's costs beside the plain one.")
+    parser = argparse.ArgumentParser(
+        description="What a loop of torch_xla's costs beside the plain one."
+    )
     parser.add_argument("--steps", type=int, default=50, help="of one turn")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--cpu", action="store_true", help="time of the process's threads rather than of the clock")
-    parser.add_argument("--json", action="store_true", help="print {model: {loop: [seconds, ratio, median ratio]}}")
+    parser.add_argument(
+        "--cpu", action="store_true", help="time of the process's threads rather than of the clock"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print {model: {loop: [seconds, ratio, median ratio]}}"
+    )
     args = parser.parse_args()
     warnings.simplefilter("ignore", DeprecationWarning)
     clock = time.process_time if args.cpu else time.perf_counter
     costs = {name: measure(make, args.steps, args.rounds, clock) for name, make in MODELS.items()}
     if args.json:
-        print(json.dumps({name: {loop: astuple(cost) for loop, cost in of.items()} for name, of in costs.items()}))
+        print(
+            json.dumps(
+                {
+                    name: {loop: astuple(cost) for loop, cost in of.items()}
+                    for name, of in costs.items()
+                }
+            )
+        )
         return 0
     print(f"{'':<16}{'loop':<12}{'ms per step':>12}{'ratio':>8}{'median ratio':>15}")
     for name, of in costs.items():
         for loop, cost in of.items():
-            print(f"{name:<16}{loop:<12}{1e3 * cost.seconds:12.2f}{cost.ratio:8.3f}{cost.median:15.3f}")
+            print(
+                f"{name:<16}{loop:<12}{1e3 * cost.seconds:12.2f}{cost.ratio:8.3f}{cost.median:15.3f}"
+            )
     return 0
 
 

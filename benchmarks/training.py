@@ -1,8 +1,10 @@
-"""The models that `torch.compile` is measured with, as training steps: the examples', a residual network, a transformer.
+"""The models that `torch.compile` is measured with, as training steps: the examples', a residual
+network, a transformer.
 
     step = training.make_step("resnet18", "ftm", lambda model: torch.compile(model, backend="ftm"))
 
-Without dropout, whose masks would differ between devices; everything is seeded, so that losses can be compared.
+Without dropout, whose masks would differ between devices; everything is seeded, so that losses can
+be compared.
 """
 
 from __future__ import annotations
@@ -30,9 +32,8 @@ Batch = tuple[Tensor, Tensor]
 class Task:
     """A model and what it is trained on.
 
-    model: makes it, from the default generator.
-    batches: endless pairs of inputs and targets; the model's result has the targets' shape and classes behind it.
-    rate: of AdamW.
+    model: makes it, from the default generator. batches: endless pairs of inputs and targets; the
+    model's result has the targets' shape and classes behind it. rate: of AdamW.
     """
 
     model: Callable[[], nn.Module]
@@ -55,7 +56,13 @@ def resnet18() -> nn.Module:
     """Of basic blocks, [2, 2, 2, 2], with ten classes."""
     from transformers import ResNetConfig, ResNetForImageClassification
 
-    config = ResNetConfig(embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", num_labels=10)
+    config = ResNetConfig(
+        embedding_size=64,
+        hidden_sizes=[64, 128, 256, 512],
+        depths=[2, 2, 2, 2],
+        layer_type="basic",
+        num_labels=10,
+    )
     return Logits(ResNetForImageClassification(config))
 
 
@@ -63,8 +70,17 @@ def gpt2() -> nn.Module:
     """Four layers of width 256, with a vocabulary of 5,000."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    sizes = {"vocab_size": 5000, "n_positions": 128, "n_embd": 256, "n_layer": 4, "n_head": 4, "use_cache": False}
-    return Logits(GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)))
+    sizes = {
+        "vocab_size": 5000,
+        "n_positions": 128,
+        "n_embd": 256,
+        "n_layer": 4,
+        "n_head": 4,
+        "use_cache": False,
+    }
+    return Logits(
+        GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
+    )
 
 
 def digit_batches() -> Iterator[Batch]:
@@ -107,8 +123,9 @@ TASKS = {
     "resnet18": Task(resnet18, coloured_batches, rate=1e-4),
     "gpt2": Task(gpt2, token_batches, rate=1e-4),
 }
-"""By name, the quick ones first.  The residual network is chaotic in float32: eager PyTorch with and without oneDNN parts from itself by
-1e-2 within four steps.  In float64 it is not: noise of 1e-16 on its images is 4e-14 of a loss after 30 steps."""
+"""By name, the quick ones first. The residual network is chaotic in float32: eager PyTorch with and
+without oneDNN parts from itself by 1e-2 within four steps. In float64 it is not: noise of 1e-16 on
+its images is 4e-14 of a loss after 30 steps."""
 
 
 def make_step(

@@ -1,4 +1,5 @@
-"""Writes the recorder's table of dtypes, ``csrc/graph/dtypes_gen.h``, from the compiler's, or checks that it is fresh.
+"""Writes the recorder's table of dtypes, ``csrc/graph/dtypes_gen.h``, from the compiler's, or
+checks that it is fresh.
 
 python csrc/generate.py           # rewrite
 python csrc/generate.py --check   # exit 1 if it is stale
@@ -53,8 +54,12 @@ def render() -> str:
 
 def main() -> int:
     """Command line: see the module's docstring."""
-    parser = argparse.ArgumentParser(prog="python csrc/generate.py", description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the header is stale")
+    parser = argparse.ArgumentParser(
+        prog="python csrc/generate.py", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 if the header is stale"
+    )
     if not parser.parse_args().check:
         PATH.write_text(render())
     elif not PATH.exists() or PATH.read_text() != render():

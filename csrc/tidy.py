@@ -1,10 +1,12 @@
-"""Runs clang-tidy (rules: ``.clang-tidy``) over the recorder and the machine, or over the files and folders that are named.
+"""Runs clang-tidy (rules: ``.clang-tidy``) over the recorder and the machine, or over the files and
+folders that are named.
 
     python csrc/tidy.py                              # everything, some two minutes on two CPUs
     python csrc/tidy.py csrc/execute csrc/graph/call_spec.cpp
 
-The sources of a folder of the recorder are read as one, as when they are compiled: PyTorch's headers are nine tenths of the work.
-How each is compiled comes from ``compile_commands.json``, which the build writes. Exits with 1 where something was found.
+The sources of a folder of the recorder are read as one, as when they are compiled: PyTorch's
+headers are nine tenths of the work. How each is compiled comes from ``compile_commands.json``,
+which the build writes. Exits with 1 where something was found.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class Unit:
 
 
 def units(chosen: Sequence[Path]) -> list[Unit]:
-    """The units of the sources below ``chosen``, the largest first; ends the process if there are none."""
+    """The units of the sources below ``chosen``, the largest first; ends the process if there are
+    none."""
     if not COMMANDS.exists():
         sys.exit("no compile_commands.json: build first (`make build`)")
     together: dict[tuple[Path, tuple[str, ...]], list[Path]] = defaultdict(list)
@@ -59,11 +62,25 @@ def check(unit: Unit) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="ftm-tidy-") as folder:
         together = Path(folder) / "together.cpp"
         together.write_text("".join(f'#include "{source}"\n' for source in unit.sources))
-        options = ["--quiet", f"--config-file={ROOT / '.clang-tidy'}", "--checks=-bugprone-suspicious-include", "--warnings-as-errors=*"]
-        tool = [str(Path(sys.executable).with_name("clang-tidy")), *options, str(together), "--", *unit.flags]
+        options = [
+            "--quiet",
+            f"--config-file={ROOT / '.clang-tidy'}",
+            "--checks=-bugprone-suspicious-include",
+            "--warnings-as-errors=*",
+        ]
+        tool = [
+            str(Path(sys.executable).with_name("clang-tidy")),
+            *options,
+            str(together),
+            "--",
+            *unit.flags,
+        ]
         done = subprocess.run(tool, capture_output=True, text=True, cwd=ROOT)
     begins = [match.start() for match in FINDING.finditer(done.stdout)]
-    found = [done.stdout[begin:end] for begin, end in zip(begins, [*begins, len(done.stdout)][1:], strict=True)]
+    found = [
+        done.stdout[begin:end]
+        for begin, end in zip(begins, [*begins, len(done.stdout)][1:], strict=True)
+    ]
     if done.returncode and not found:
         found = [f"clang-tidy failed on {unit.name}:\n{done.stdout}{done.stderr}"]
     return found
@@ -71,13 +88,23 @@ def check(unit: Unit) -> list[str]:
 
 def main() -> int:
     """Prints what was found; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", nargs="*", type=Path, help="files and folders (default: all C++ of the project)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "paths", nargs="*", type=Path, help="files and folders (default: all C++ of the project)"
+    )
     chosen = [path.resolve() for path in parser.parse_args().paths] or [ROOT]
     todo, seen, begin = units(chosen), set(), time.monotonic()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for index, (unit, found) in enumerate(zip(todo, pool.map(check, todo), strict=True), start=1):
-            print(f"[{index}/{len(todo)}] {unit.name}  {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+        for index, (unit, found) in enumerate(
+            zip(todo, pool.map(check, todo), strict=True), start=1
+        ):
+            print(
+                f"[{index}/{len(todo)}] {unit.name}  {time.monotonic() - begin:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
             for finding in found:  # one in a header is found by each unit that includes it
                 if finding not in seen:
                     seen.add(finding)

@@ -3,8 +3,8 @@
     python docs/generate.py           # rewrite
     python docs/generate.py --check   # exit 1 and say what is stale
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; `PARTS` says what makes it.
-`docs/isa.md` is generated whole, by `python -m ftm_backend.docgen.isa_manual`.
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; `PARTS` says what
+makes it. `docs/isa.md` is generated whole, by `python -m ftm_backend.docgen.isa_manual`.
 """
 
 from __future__ import annotations
@@ -91,13 +91,19 @@ def regenerate(text: str) -> str:
 
 def stale() -> list[Path]:
     """The documents whose generated parts are not what they would be now."""
-    return [path for path in sorted(DOCS.glob("*.md")) if regenerate(path.read_text()) != path.read_text()]
+    return [
+        path
+        for path in sorted(DOCS.glob("*.md"))
+        if regenerate(path.read_text()) != path.read_text()
+    ]
 
 
 def main() -> int:
     """Rewrites or checks; returns the exit code."""
     parser = argparse.ArgumentParser(description="Write the generated parts of the documents.")
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if something is stale")
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; exit 1 if something is stale"
+    )
     if parser.parse_args().check:
         for path in stale():
             print(f"{path.name} is stale: run `python docs/generate.py`")

@@ -1,4 +1,5 @@
-"""The porting session of torch_xla.md: its commands are run in a directory of their own, and shown with what they print."""
+"""The porting session of torch_xla.md: its commands are run in a directory of their own, and shown
+with what they print."""
 
 from __future__ import annotations
 
@@ -46,10 +47,7 @@ for epoch in range(4):
 xm.save(model.state_dict(), "points.pt")
 '''
 
-BY_HAND = {
-    "import ftm_lazy.torch_xla as torch_xla\n": "",
-    "torch_xla.real_devices()": "device",
-}
+BY_HAND = {"import ftm_lazy.torch_xla as torch_xla\n": "", "torch_xla.real_devices()": "device"}
 """What is edited in the end: what ftm-migrate has reported."""
 
 COMMANDS = {
@@ -60,7 +58,9 @@ COMMANDS = {
 
 def _shown(line: str, directory: Path) -> str:
     name, *arguments = line.split()
-    done = subprocess.run([*COMMANDS[name], *arguments], cwd=directory, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [*COMMANDS[name], *arguments], cwd=directory, capture_output=True, text=True, timeout=120
+    )
     if "Traceback" in done.stderr:
         raise RuntimeError(f"{line}: {done.stderr}")
     return f"$ {line}\n{done.stdout}{done.stderr}"
@@ -82,13 +82,22 @@ def torch_xla_session() -> str:
         program = directory / "points.py"
         program.write_text(PROGRAM)
         unchanged = _console(directory, "python -m ftm_lazy.torch_xla points.py")
-        migrated = _console(directory, "ftm-migrate points.py", "ftm-migrate --write points.py", "ftm-migrate --check points.py")
+        migrated = _console(
+            directory,
+            "ftm-migrate points.py",
+            "ftm-migrate --write points.py",
+            "ftm-migrate --check points.py",
+        )
         before = program.read_text()
         after = before
         for old, new in BY_HAND.items():
             after = after.replace(old, new)
         program.write_text(after)
-        edit = "".join(difflib.unified_diff(before.splitlines(True), after.splitlines(True), "a/points.py", "b/points.py", n=1))
+        edit = "".join(
+            difflib.unified_diff(
+                before.splitlines(True), after.splitlines(True), "a/points.py", "b/points.py", n=1
+            )
+        )
         finished = _console(directory, "python points.py")
     if _losses(unchanged) != _losses(finished):
         raise RuntimeError(f"the losses of the session differ:\n{unchanged}{finished}")

@@ -1,8 +1,8 @@
 """Train a classifier on handwritten digits, on the CPU or on `ftm`.
 
-    python examples/digits.py --device ftm
-    python examples/digits.py --device cpu --model mlp --epochs 5
-    python examples/digits.py --device ftm --checkpoint digits.pt      # stop and go on, on either device
+    python examples/digits.py --device ftm python examples/digits.py --device cpu --model mlp
+    --epochs 5 python examples/digits.py --device ftm --checkpoint digits.pt # stop and go on, on
+    either device
 
 The data are the 1,797 images of 8x8 pixels that scikit-learn ships; a fifth is held out.
 Nothing below knows which device it runs on: the device is a string that reaches `.to(device)`.
@@ -70,8 +70,12 @@ def digits() -> tuple[TensorDataset, TensorDataset]:
     images, labels = load_digits(return_X_y=True)
     images = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16
     labels = torch.tensor(labels, dtype=torch.int64)
-    training, held_out = train_test_split(range(len(labels)), test_size=0.2, stratify=labels, random_state=0)
-    return TensorDataset(images[training], labels[training]), TensorDataset(images[held_out], labels[held_out])
+    training, held_out = train_test_split(
+        range(len(labels)), test_size=0.2, stratify=labels, random_state=0
+    )
+    return TensorDataset(images[training], labels[training]), TensorDataset(
+        images[held_out], labels[held_out]
+    )
 
 
 @dataclass
@@ -99,7 +103,9 @@ def train(args: argparse.Namespace) -> History:
     torch.manual_seed(args.seed)
     training, held_out = digits()
     order = torch.Generator().manual_seed(args.seed)
-    train_loader = DataLoader(training, args.batch_size, shuffle=True, drop_last=True, generator=order)
+    train_loader = DataLoader(
+        training, args.batch_size, shuffle=True, drop_last=True, generator=order
+    )
     test_loader = DataLoader(held_out, batch_size=len(held_out))
 
     model = MODELS[args.model](args.dropout).to(device)
@@ -134,7 +140,9 @@ def train(args: argparse.Namespace) -> History:
                 history.losses.append(loss.item())
                 progress.update(task, advance=1, description=f"loss {history.losses[-1]:.4f}")
             history.accuracies.append(evaluate(model, test_loader, device))
-            console.print(f"epoch {epoch + 1:2d}  loss {history.losses[-1]:.4f}  held-out accuracy {history.accuracies[-1]:.2%}")
+            console.print(
+                f"epoch {epoch + 1:2d}  loss {history.losses[-1]:.4f}  held-out accuracy {history.accuracies[-1]:.2%}"
+            )
             if args.checkpoint:
                 torch.save(
                     {
@@ -155,10 +163,16 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--model", choices=sorted(MODELS), default="cnn")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=3e-3, help="learning rate at the start of the cosine")
-    parser.add_argument("--dropout", type=float, default=0.2, help="probability of dropping; 0 for none")
+    parser.add_argument(
+        "--lr", type=float, default=3e-3, help="learning rate at the start of the cosine"
+    )
+    parser.add_argument(
+        "--dropout", type=float, default=0.2, help="probability of dropping; 0 for none"
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--checkpoint", type=Path, help="saved after each epoch; read first if it exists")
+    parser.add_argument(
+        "--checkpoint", type=Path, help="saved after each epoch; read first if it exists"
+    )
     parser.add_argument("--quiet", action="store_true", help="print nothing")
     return parser.parse_args(argv)
 

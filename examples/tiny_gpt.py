@@ -3,9 +3,10 @@
     python examples/tiny_gpt.py --device ftm
     python examples/tiny_gpt.py --device cpu --steps 100
 
-The model is a decoder-only transformer: embeddings of bytes and positions, blocks of causal attention and an
-MLP, layer norm before each, and an output layer that shares its weight with the embedding.  The loop has what
-such loops have: parameter groups, warm-up, gradient accumulation, clipping.  At the end it writes some Python.
+The model is a decoder-only transformer: embeddings of bytes and positions, blocks of causal
+attention and an MLP, layer norm before each, and an output layer that shares its weight with the
+embedding. The loop has what such loops have: parameter groups, warm-up, gradient accumulation,
+clipping. At the end it writes some Python.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class GPT(nn.Module):
 
 
 def standard_library(megabytes: float = 4.0) -> Tensor:
-    """The first `megabytes` of Python's own library as one tensor of bytes, in the order of file names."""
+    """The first `megabytes` of Python's own library as one tensor of bytes, in the order of file
+    names."""
     library = Path(sysconfig.get_path("stdlib"))
     text = bytearray()
     for path in sorted(library.glob("*.py")) + sorted(library.glob("[a-z]*/*.py")):
@@ -115,7 +117,8 @@ def standard_library(megabytes: float = 4.0) -> Tensor:
 
 
 def batches(text: Tensor, batch: int, context: int, seed: int):
-    """Yields (tokens, targets), each [batch, context] int64, from random places of the text, without end."""
+    """Yields (tokens, targets), each [batch, context] int64, from random places of the text,
+    without end."""
     generator = torch.Generator().manual_seed(seed)
     window = torch.arange(context + 1)
     while True:
@@ -141,7 +144,9 @@ def warm_up_then_cosine(step: int, args: argparse.Namespace) -> float:
 
 
 @torch.no_grad()
-def sample(model: GPT, prompt: str, length: int, device: torch.device, temperature: float = 0.8) -> str:
+def sample(
+    model: GPT, prompt: str, length: int, device: torch.device, temperature: float = 0.8
+) -> str:
     """Lets the model continue `prompt` by `length` bytes.
 
     The window always has the full context, with the text at its left: one shape, hence one program.
@@ -175,7 +180,9 @@ def train(args: argparse.Namespace) -> History:
     model = GPT(Shape(dropout=args.dropout)).to(device)
     data = batches(standard_library(), args.batch_size, model.shape.context, args.seed)
     optimizer = make_optimizer(model, args)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: warm_up_then_cosine(step, args))
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: warm_up_then_cosine(step, args)
+    )
     console.print(f"{sum(p.numel() for p in model.parameters()):,} parameters on {device}")
 
     history = History()
@@ -204,13 +211,19 @@ def train(args: argparse.Namespace) -> History:
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
     """Reads the command line; every option has a default."""
-    parser = argparse.ArgumentParser(description="Train a byte-level GPT on Python's standard library.")
+    parser = argparse.ArgumentParser(
+        description="Train a byte-level GPT on Python's standard library."
+    )
     parser.add_argument("--device", choices=["cpu", "ftm"], default="ftm", help="where to train")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--accumulate", type=int, default=2, help="batches whose gradients make one step")
+    parser.add_argument(
+        "--accumulate", type=int, default=2, help="batches whose gradients make one step"
+    )
     parser.add_argument("--lr", type=float, default=2e-3, help="highest learning rate")
-    parser.add_argument("--warm-up", type=int, default=20, help="steps until the highest learning rate")
+    parser.add_argument(
+        "--warm-up", type=int, default=20, help="steps until the highest learning rate"
+    )
     parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--sample", type=int, default=200, help="bytes to write at the end")
     parser.add_argument("--seed", type=int, default=0)

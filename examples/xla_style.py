@@ -3,8 +3,8 @@
     python examples/xla_style.py
 
 Compare with `digits.py`: the device comes from `torch_xla.device()`, the optimizer steps through
-`xm.optimizer_step`, `torch_xla.step()` and `torch_xla.sync()` mark where a step ends, and `xm.save` writes a
-checkpoint that any device can read.
+`xm.optimizer_step`, `torch_xla.step()` and `torch_xla.sync()` mark where a step ends, and `xm.save`
+writes a checkpoint that any device can read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def train(args: argparse.Namespace) -> History:
     torch.manual_seed(args.seed)
     training, held_out = digits()
     order = torch.Generator().manual_seed(args.seed)
-    train_loader = DataLoader(training, args.batch_size, shuffle=True, drop_last=True, generator=order)
+    train_loader = DataLoader(
+        training, args.batch_size, shuffle=True, drop_last=True, generator=order
+    )
     test_loader = DataLoader(held_out, batch_size=len(held_out))
 
     model = MODELS[args.model](args.dropout).to(device)
@@ -67,7 +69,9 @@ def train(args: argparse.Namespace) -> History:
         torch_xla.sync()
         history.losses += [loss.item() for loss in losses]
         history.accuracies.append(evaluate(model, test_loader, device))
-        console.print(f"epoch {epoch + 1:2d}  loss {history.losses[-1]:.4f}  held-out accuracy {history.accuracies[-1]:.2%}")
+        console.print(
+            f"epoch {epoch + 1:2d}  loss {history.losses[-1]:.4f}  held-out accuracy {history.accuracies[-1]:.2%}"
+        )
     xm.wait_device_ops()
     if args.checkpoint:
         xm.save(model.state_dict(), args.checkpoint)
@@ -76,12 +80,18 @@ def train(args: argparse.Namespace) -> History:
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
     """Reads the command line; every option has a default."""
-    parser = argparse.ArgumentParser(description="The digits training, as torch_xla programs are written.")
+    parser = argparse.ArgumentParser(
+        description="The digits training, as torch_xla programs are written."
+    )
     parser.add_argument("--model", choices=sorted(MODELS), default="cnn")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=3e-3, help="learning rate at the start of the cosine")
-    parser.add_argument("--dropout", type=float, default=0.2, help="probability of dropping; 0 for none")
+    parser.add_argument(
+        "--lr", type=float, default=3e-3, help="learning rate at the start of the cosine"
+    )
+    parser.add_argument(
+        "--dropout", type=float, default=0.2, help="probability of dropping; 0 for none"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoint", type=Path, help="where to save the trained parameters")
     parser.add_argument("--quiet", action="store_true", help="print nothing")

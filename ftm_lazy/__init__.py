@@ -3,8 +3,8 @@
     import torch                     # knows the device "ftm" once the package is installed
     model = model.to("ftm")          # the training loop stays as it is
 
-This package has what a training loop does not need: `sync`, `metrics`, `debug`, `settings`; and the other front doors:
-`FTMCompiler`, `package`, `TorchCompileBackend`.
+This package has what a training loop does not need: `sync`, `metrics`, `debug`, `settings`; and the
+other front doors: `FTMCompiler`, `package`, `TorchCompileBackend`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _NAMES = {
 def sync(wait: bool = False) -> None:
     """Cuts the trace here: everything that is recorded and still needed runs as one program.
 
-    A training loop need not call this; reading a value and the end of `optimizer.step()` cut as well.
+    A training loop need not call this; reading a value and the end of `optimizer.step()` cut as
+    well.
 
     Args:
         wait: also wait until it has run, and raise the error of a program that failed.

@@ -1,4 +1,5 @@
-"""Looks into the compiler: the text of a pending computation at each stage, and its modelled cost."""
+"""Looks into the compiler: the text of a pending computation at each stage, and its modelled
+cost."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ STAGES: tuple[str, ...]
 
 
 def __getattr__(name: str) -> tuple[str, ...]:
-    """`STAGES`, which are the compiler's: asked for, it is loaded here; otherwise only its worker process has it."""
+    """`STAGES`, which are the compiler's: asked for, it is loaded here; otherwise only its worker
+    process has it."""
     if name != "STAGES":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from ftm_backend.driver import TEXT_STAGES
@@ -36,7 +38,8 @@ def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
         tensors: results of recorded operations that have not run yet.
         stage: one of `STAGES`.
 
-    Raises ValueError for another stage or a tensor on another device, CompileError if it does not compile.
+    Raises ValueError for another stage or a tensor on another device, CompileError if it does not
+    compile.
     """
     trace = _trace(tensors)
     if stage == "trace":
@@ -51,8 +54,8 @@ def profile(tensors: torch.Tensor | Sequence[torch.Tensor]) -> CycleProfile:
     """The modelled cost of the program that would compute `tensors`, by kernel; runs nothing.
 
     Returns:
-        cycles, DMA bytes and the use of the machine, whole and for each kernel; `table()` shows it.  The
-        machine is that of FTM_MACHINE with FTM_CORES; nothing of it is measured.
+        cycles, DMA bytes and the use of the machine, whole and for each kernel; `table()` shows it.
+        The machine is that of FTM_MACHINE with FTM_CORES; nothing of it is measured.
 
     Raises ValueError for a tensor on another device, CompileError if the program does not compile.
     """

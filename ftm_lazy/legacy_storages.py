@@ -1,4 +1,5 @@
-"""`torch.ftm.FloatStorage` and its like: what `Tensor.storage_type()` and `TypedStorage.type()` name."""
+"""`torch.ftm.FloatStorage` and its like: what `Tensor.storage_type()` and `TypedStorage.type()`
+name."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def legacy_storages(module: str) -> list[type[_LegacyStorage]]:
     Args:
         module: The full name of the device module. PyTorch takes the device of a class from it.
     """
-    return [_storage_class(module, name, dtype) for dtype, name in _dtype_to_storage_type_map().items()]
+    return [
+        _storage_class(module, name, dtype) for dtype, name in _dtype_to_storage_type_map().items()
+    ]
 
 
 def _storage_class(module: str, name: str, dtype: torch.dtype) -> type[_LegacyStorage]:

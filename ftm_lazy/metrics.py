@@ -53,8 +53,8 @@ NAMES = (
     "scales_on_cpu",
     "conditions_on_cpu",
 )
-"""The counters that are always there, beside one ``fallback::<op>`` for each operation that fell back, and
-one ``sync::<op>`` for each that waited."""
+"""The counters that are always there, beside one ``fallback::<op>`` for each operation that fell
+back, and one ``sync::<op>`` for each that waited."""
 
 
 _RECOMPILES = 5  # that a report shows
@@ -67,17 +67,24 @@ def counters() -> dict[str, int]:
 
 
 def report() -> str:
-    """The counters as a table, why programs were compiled and in what time, and what differed in the last recompiles."""
+    """The counters as a table, why programs were compiled and in what time, and what differed in
+    the last recompiles."""
     values = counters()
     width = max(map(len, values))
     lines = [f"{name:<{width}}  {value:>12,}" for name, value in values.items()]
     causes = compile_client.bridge().accounts.causes()
     if causes:
         lines += ["", f"{'compiled because':<18}  {'traces':>8}  {'pieces':>8}  {'seconds':>8}"]
-        lines += [f"{cause:<18}  {traces:>8,}  {pieces:>8,}  {seconds:>8.2f}" for cause, (traces, pieces, seconds) in causes.items()]
+        lines += [
+            f"{cause:<18}  {traces:>8,}  {pieces:>8,}  {seconds:>8.2f}"
+            for cause, (traces, pieces, seconds) in causes.items()
+        ]
     recompiles = compile_client.bridge().accounts.recompiles()
     if recompiles:
-        shown = [text if len(text) <= _LINE else text[: _LINE - 3] + "..." for text in recompiles[-_RECOMPILES:]]
+        shown = [
+            text if len(text) <= _LINE else text[: _LINE - 3] + "..."
+            for text in recompiles[-_RECOMPILES:]
+        ]
         earlier = values["recompiles"] - len(shown)
         lines += ["", "recompiles, the last ones:" if earlier else "recompiles:"]
         lines += [f"  {text}" for text in shown]

@@ -1,7 +1,7 @@
 """Every setting of ftm: its environment variable, type, default and one line of documentation.
 
-A setting is read from the environment when the device is first used, and not again: `current()`.  The table
-in ``docs/settings.md`` is `table()`.
+A setting is read from the environment when the device is first used, and not again: `current()`.
+The table in ``docs/settings.md`` is `table()`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,21 @@ _UNITS = ["", "K", "M", "G", "T"]
 
 
 class SettingsError(ValueError):
-    """An environment variable has a value that the setting does not take; the message lists the valid ones."""
+    """An environment variable has a value that the setting does not take; the message lists the
+    valid ones."""
 
 
 def _switch(text: str) -> bool:
-    words = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False}
+    words = {
+        "1": True,
+        "true": True,
+        "on": True,
+        "yes": True,
+        "0": False,
+        "false": False,
+        "off": False,
+        "no": False,
+    }
     if text.lower() not in words:
         raise ValueError("valid values: 1 or 0")
     return words[text.lower()]
@@ -93,7 +103,9 @@ def _debug(text: str) -> frozenset[str]:
         return frozenset(DEBUG_KEYS)
     keys = frozenset(word.strip() for word in text.split(","))
     if not keys <= DEBUG_KEYS.keys():
-        raise ValueError(f"valid values: 1 for all, or a list with commas of {', '.join(DEBUG_KEYS)}")
+        raise ValueError(
+            f"valid values: 1 for all, or a list with commas of {', '.join(DEBUG_KEYS)}"
+        )
     return keys
 
 
@@ -102,7 +114,8 @@ def _directory(text: str) -> Path | None:
 
 
 def _expanded(text: str) -> Path:
-    """A path in which ``~`` is the home directory; ValueError where there is none, so that no folder is called ``~``."""
+    """A path in which ``~`` is the home directory; ValueError where there is none, so that no
+    folder is called ``~``."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -116,7 +129,9 @@ def _machine(text: str) -> str:
     if path.suffix == ".so" and path.is_file():
         return str(path.resolve())
     missing = f"there is no file {path}; " if os.sep in text else ""
-    raise ValueError(f"{missing}valid values: {', '.join(presets.NAMES)}, or the path of a machine library (.so)")
+    raise ValueError(
+        f"{missing}valid values: {', '.join(presets.NAMES)}, or the path of a machine library (.so)"
+    )
 
 
 def _executor(text: str) -> str:
@@ -126,7 +141,8 @@ def _executor(text: str) -> str:
 
 
 def _cache_directory() -> Path | None:
-    """The user's cache directory; None without a home directory, as in a container whose user has no entry in passwd.
+    """The user's cache directory; None without a home directory, as in a container whose user has
+    no entry in passwd.
 
     A relative XDG_CACHE_HOME is ignored, as its specification asks.
     """
@@ -134,7 +150,10 @@ def _cache_directory() -> Path | None:
     if not os.path.isabs(base):
         base = os.path.join(os.path.expanduser("~"), ".cache")
     if not os.path.isabs(base):
-        warnings.warn("there is no home directory, so compiled programs are not kept: FTM_CACHE_DIR names a directory", stacklevel=2)
+        warnings.warn(
+            "there is no home directory, so compiled programs are not kept: FTM_CACHE_DIR names a directory",
+            stacklevel=2,
+        )
         return None
     return Path(base) / "ftm"
 
@@ -144,7 +163,8 @@ def _cores() -> int:
 
 
 def _setting(variable: str, parse: Callable[[str], Any], default: Any, shown: str, doc: str) -> Any:
-    """A dataclass field that carries its record; `default` is a value, or a function that computes it."""
+    """A dataclass field that carries its record; `default` is a value, or a function that computes
+    it."""
     record = {"variable": variable, "parse": parse, "shown": shown, "doc": doc}
     if callable(default):
         return field(default_factory=default, metadata=record)
@@ -155,17 +175,37 @@ def _setting(variable: str, parse: Callable[[str], Any], default: Any, shown: st
 class Settings:
     """The values of all settings; immutable."""
 
-    dump: Path | None = _setting("FTM_DUMP", _directory, None, "off", "directory for the text of each program at every stage")
+    dump: Path | None = _setting(
+        "FTM_DUMP", _directory, None, "off", "directory for the text of each program at every stage"
+    )
     debug: frozenset[str] = _setting(
-        "FTM_DEBUG", _debug, frozenset(), "off", f"what to tell about: 1 for all, or some of {', '.join(DEBUG_KEYS)}"
+        "FTM_DEBUG",
+        _debug,
+        frozenset(),
+        "off",
+        f"what to tell about: 1 for all, or some of {', '.join(DEBUG_KEYS)}",
     )
     cache_dir: Path | None = _setting(
-        "FTM_CACHE_DIR", _directory, _cache_directory, "~/.cache/ftm", "directory of compiled programs; off for none"
+        "FTM_CACHE_DIR",
+        _directory,
+        _cache_directory,
+        "~/.cache/ftm",
+        "directory of compiled programs; off for none",
     )
-    cache_size: int = _setting("FTM_CACHE_SIZE", _size, 2 * 2**30, "2G", "size that directory is kept under; the longest unused goes first")
+    cache_size: int = _setting(
+        "FTM_CACHE_SIZE",
+        _size,
+        2 * 2**30,
+        "2G",
+        "size that directory is kept under; the longest unused goes first",
+    )
     cores: int = _setting("FTM_CORES", _count, _cores, "all CPUs", "cores of the machine")
     machine: str = _setting(
-        "FTM_MACHINE", _machine, presets.DEFAULT, presets.DEFAULT, f"{', '.join(presets.NAMES)}, or a machine library (.so)"
+        "FTM_MACHINE",
+        _machine,
+        presets.DEFAULT,
+        presets.DEFAULT,
+        f"{', '.join(presets.NAMES)}, or a machine library (.so)",
     )
     strict: bool = _setting(
         "FTM_STRICT",
@@ -176,10 +216,26 @@ class Settings:
         "places of masks, scales of dynamic quantization; conditions that the CPU would answer are asked of the device",
     )
     checked: bool = _setting(
-        "FTM_CHECKED", _switch, False, "0", "the machine faults on out-of-bounds access, uninitialised reads and races"
+        "FTM_CHECKED",
+        _switch,
+        False,
+        "0",
+        "the machine faults on out-of-bounds access, uninitialised reads and races",
     )
-    executor: str = _setting("FTM_EXECUTOR", _executor, "machine", "machine", "machine, or reference: operation by operation on the CPU")
-    compile_timeout: float = _setting("FTM_COMPILE_TIMEOUT", _seconds, 300.0, "300", "seconds after which a compilation is given up")
+    executor: str = _setting(
+        "FTM_EXECUTOR",
+        _executor,
+        "machine",
+        "machine",
+        "machine, or reference: operation by operation on the CPU",
+    )
+    compile_timeout: float = _setting(
+        "FTM_COMPILE_TIMEOUT",
+        _seconds,
+        300.0,
+        "300",
+        "seconds after which a compilation is given up",
+    )
     instruction_limit: int = _setting(
         "FTM_INSTRUCTION_LIMIT",
         _instructions,
@@ -187,9 +243,19 @@ class Settings:
         "100G",
         "instructions that a core may execute in one run of a program; one more is a fault, so that no program is endless",
     )
-    trace_limit: int = _setting("FTM_TRACE_LIMIT", _count, 20000, "20000", "recorded operations after which a trace is cut and launched")
+    trace_limit: int = _setting(
+        "FTM_TRACE_LIMIT",
+        _count,
+        20000,
+        "20000",
+        "recorded operations after which a trace is cut and launched",
+    )
     progress: bool = _setting(
-        "FTM_PROGRESS", _switch, True, "1", "a line on stderr, where that is a terminal, while a program compiles for more than 2 s"
+        "FTM_PROGRESS",
+        _switch,
+        True,
+        "1",
+        "a line on stderr, where that is a terminal, while a program compiles for more than 2 s",
     )
     loop_length: int = _setting(
         "FTM_LOOP_LENGTH",
@@ -200,7 +266,11 @@ class Settings:
         "0: no loop is cut",
     )
     program_limit: int = _setting(
-        "FTM_PROGRAM_LIMIT", _count, 256, "256", "programs kept in memory; the longest unused goes first, and is found on disk"
+        "FTM_PROGRAM_LIMIT",
+        _count,
+        256,
+        "256",
+        "programs kept in memory; the longest unused goes first, and is found on disk",
     )
     instance_memory: int = _setting(
         "FTM_INSTANCE_MEMORY",
@@ -211,10 +281,18 @@ class Settings:
         "without compiling",
     )
     device_name: str = _setting(
-        "FTM_DEVICE_NAME", str, "ftm", "ftm", "what PyTorch calls the device, said when torch is imported; xla for programs of torch_xla"
+        "FTM_DEVICE_NAME",
+        str,
+        "ftm",
+        "ftm",
+        "what PyTorch calls the device, said when torch is imported; xla for programs of torch_xla",
     )
     xla_lax: bool = _setting(
-        "FTM_XLA_LAX", _switch, False, "0", "where the device is named xla: what torch_xla takes and eager PyTorch refuses is taken"
+        "FTM_XLA_LAX",
+        _switch,
+        False,
+        "0",
+        "where the device is named xla: what torch_xla takes and eager PyTorch refuses is taken",
     )
 
     @property
@@ -233,8 +311,8 @@ class Settings:
 def read(environ: Mapping[str, str]) -> Settings:
     """The settings that `environ` describes; an empty variable counts as unset.
 
-    Raises SettingsError for a value that is not valid, and warns of a variable that starts with ``FTM_`` and
-    is none of the settings.
+    Raises SettingsError for a value that is not valid, and warns of a variable that starts with
+    ``FTM_`` and is none of the settings.
     """
     values = {}
     known = {item.metadata["variable"]: item for item in fields(Settings)}
@@ -250,7 +328,9 @@ def read(environ: Mapping[str, str]) -> Settings:
         if variable.startswith("FTM_") and variable not in known:
             near = difflib.get_close_matches(variable, known, n=1)
             meant = f"did you mean {near[0]}?" if near else f"the settings are {', '.join(known)}"
-            warnings.warn(f"{variable} is not a setting of ftm and has no effect; {meant}", stacklevel=2)
+            warnings.warn(
+                f"{variable} is not a setting of ftm and has no effect; {meant}", stacklevel=2
+            )
     return Settings(**values)
 
 

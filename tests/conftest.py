@@ -1,4 +1,5 @@
-"""All tests: programs are cached beside the build, apart from the user's own; settings of the shell do not reach them."""
+"""All tests: programs are cached beside the build, apart from the user's own; settings of the shell
+do not reach them."""
 
 import os
 import signal
@@ -12,14 +13,22 @@ os.environ["FTM_CACHE_DIR"] = str(Path(__file__).parents[1] / "build" / "test-ca
 
 
 def pytest_addoption(parser):
-    """``--sanitized``: `make sanitize`, which also preloads what such a library needs.  ``--accept``: see tests/golden."""
-    parser.addoption("--accept", action="store_true", help="golden texts become what the passes leave now")
-    parser.addoption("--sanitized", choices=("address", "thread"), help="the machine under sanitizers, see tests/fuzz/sanitized.py")
+    """``--sanitized``: `make sanitize`, which also preloads what such a library needs.
+    ``--accept``: see tests/golden."""
+    parser.addoption(
+        "--accept", action="store_true", help="golden texts become what the passes leave now"
+    )
+    parser.addoption(
+        "--sanitized",
+        choices=("address", "thread"),
+        help="the machine under sanitizers, see tests/fuzz/sanitized.py",
+    )
 
 
 def pytest_configure(config):
-    """Puts the sanitized library in the place of the machine, and Ctrl-C back where it belongs: what a script's shell starts in the
-    background ignores it, and tests of interrupts would wait for ever."""
+    """Puts the sanitized library in the place of the machine, and Ctrl-C back where it belongs:
+    what a script's shell starts in the background ignores it, and tests of interrupts would wait
+    for ever."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     kind = config.getoption("--sanitized")
     if kind:

@@ -1,1 +1,2 @@
-"""The compiler and the machine: a trace, MLIR or assembly in, an executable out.  Imports no torch."""
+"""The compiler and the machine: a trace, MLIR or assembly in, an executable out. Imports no
+torch."""

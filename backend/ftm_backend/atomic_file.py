@@ -1,7 +1,8 @@
 """Files that appear whole or not at all, whatever ends the writer.
 
-The content goes to a partial file beside the target, which is renamed at the end. The writer holds a lock on it, so
-that `remove_abandoned` can tell the partial file of a killed writer from one that is being written.
+The content goes to a partial file beside the target, which is renamed at the end. The writer holds
+a lock on it, so that `remove_abandoned` can tell the partial file of a killed writer from one that
+is being written.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _WITHOUT_LOCKS = 3600.0
 
 @contextlib.contextmanager
 def replacing(path: Path, prefix: str) -> Iterator[IO[bytes]]:
-    """A file to write to, readable for this user only, which replaces `path` when the block ends without an exception.
+    """A file to write to, readable for this user only, which replaces `path` when the block ends
+    without an exception.
 
     Args:
         path: The target.
@@ -45,7 +47,8 @@ def replacing(path: Path, prefix: str) -> Iterator[IO[bytes]]:
 
 
 def remove_abandoned(directory: Path, prefix: str) -> None:
-    """Removes the partial files that no process writes to any more; one that cannot be removed stays."""
+    """Removes the partial files that no process writes to any more; one that cannot be removed
+    stays."""
     with contextlib.suppress(OSError), os.scandir(directory) as files:
         for file in files:
             if file.name.startswith(prefix):

@@ -1,7 +1,8 @@
 """What every command does the same way: how it reports errors, ends, and takes its arguments.
 
-Exit status: 0 done; 2 the command line or a file is wrong, after a message on stderr that names it; 130 interrupted;
-141 whoever read standard output has closed it. 1 is left to commands that answer a question with no, as ``cmp`` does.
+Exit status: 0 done; 2 the command line or a file is wrong, after a message on stderr that names it;
+130 interrupted; 141 whoever read standard output has closed it. 1 is left to commands that answer a
+question with no, as ``cmp`` does.
 """
 
 from __future__ import annotations
@@ -40,10 +41,16 @@ class UserError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose messages are short and safe for a terminal, and whose help keeps its layout."""
+    """An ArgumentParser whose messages are short and safe for a terminal, and whose help keeps its
+    layout."""
 
     def __init__(self, prog: str, description: str, epilog: str = "") -> None:
-        super().__init__(prog=prog, description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
 
     def error(self, message: str) -> NoReturn:
         """Prints the usage and the message, and exits with 2."""
@@ -53,8 +60,9 @@ class Parser(argparse.ArgumentParser):
 def command(program: str) -> Callable[[Main], Main]:
     """Makes a command of a function that takes the arguments and returns the exit status.
 
-    The command reports every exception as one message and returns the status that the module's docstring lists. An
-    exception that nothing foresaw is reported with the command line; in Python's development mode it is raised.
+    The command reports every exception as one message and returns the status that the module's
+    docstring lists. An exception that nothing foresaw is reported with the command line; in
+    Python's development mode it is raised.
     """
 
     def wrap(body: Main) -> Main:
@@ -77,8 +85,13 @@ def command(program: str) -> Callable[[Main], Main]:
             except Exception as error:
                 if sys.flags.dev_mode:
                     raise
-                given = shlex.join([program, *map(str, sys.argv[1:] if arguments is None else arguments)])
-                _report(program, f"`{given}` failed inside: {_message(error)} (python -X dev shows where)")
+                given = shlex.join(
+                    [program, *map(str, sys.argv[1:] if arguments is None else arguments)]
+                )
+                _report(
+                    program,
+                    f"`{given}` failed inside: {_message(error)} (python -X dev shows where)",
+                )
             return 2
 
         return main
@@ -107,7 +120,9 @@ def naming(subject: Path | str, *kinds: type[Exception], what: str = "") -> Iter
 def bounded(option: str, value: int, low: int, high: int) -> int:
     """The value of an option; UserError unless it lies between the bounds, both included."""
     if not low <= value <= high:
-        raise UserError(f"{option} {safe_names.shortened(str(value), 40)}: expected a whole number from {low} to {high}")
+        raise UserError(
+            f"{option} {safe_names.shortened(str(value), 40)}: expected a whole number from {low} to {high}"
+        )
     return value
 
 
@@ -118,12 +133,19 @@ def say(text: str) -> None:
 
 def _report(program: str, message: str) -> None:
     with contextlib.suppress(OSError):  # nobody reads stderr
-        print(f"{program}: {safe_names.printable(safe_names.shortened(message, _LONGEST_MESSAGE))}", file=sys.stderr)
+        print(
+            f"{program}: {safe_names.printable(safe_names.shortened(message, _LONGEST_MESSAGE))}",
+            file=sys.stderr,
+        )
 
 
 def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
-        return f"{os.fspath(error.filename)}: {error.strerror}" if error.filename is not None else error.strerror
+        return (
+            f"{os.fspath(error.filename)}: {error.strerror}"
+            if error.filename is not None
+            else error.strerror
+        )
     if isinstance(error, MemoryError):
         return f"not enough memory{f': {error}' if str(error) else ''}"
     if isinstance(error, RecursionError):

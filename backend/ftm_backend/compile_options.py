@@ -1,4 +1,5 @@
-"""What a compilation may be told.  Fields marked as such decide what the program is and belong in a cache key."""
+"""What a compilation may be told. Fields marked as such decide what the program is and belong in a
+cache key."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class CompileOptions:
     """Name of the machine preset that the program is tiled for."""
 
     cores: int = _decides(0)
-    """How many cores the cost model counts on; 0 means the preset's.  The program runs on any number."""
+    """How many cores the cost model counts on; 0 means the preset's. The program runs on any
+    number."""
 
     keep_texts: bool = False
     """Keep the text of every stage in the executable (`Executable.texts`)."""
@@ -30,7 +32,8 @@ class CompileOptions:
     """Directory that gets a file ``NN_stage`` for every stage; created if needed.  Empty: none."""
 
     reproducers: str = ""
-    """Directory for the input of a stage that fails.  Empty: a private one among the temporary files."""
+    """Directory for the input of a stage that fails. Empty: a private one among the temporary
+    files."""
 
     def __post_init__(self) -> None:
         if self.cores < 0:

@@ -1,21 +1,25 @@
 """The compiler as a process of its own: ``python -m ftm_backend.compile_server 3 4``.
 
-It reads requests from the first of these descriptors and writes answers to the second, both as frames (`pack`,
-`unpack`): a JSON header and a body of bytes.  Standard input and output have no part in it.  For each further pair of descriptors it
-makes a copy of itself once it has imported what compiling needs; that one serves them in the same way, and outlives it.
+It reads requests from the first of these descriptors and writes answers to the second, both as
+frames (`pack`, `unpack`): a JSON header and a body of bytes. Standard input and output have no part
+in it. For each further pair of descriptors it makes a copy of itself once it has imported what
+compiling needs; that one serves them in the same way, and outlives it.
 
     request   {"id": 7, "machine": "host", "cores": 2, "texts": false, "timeout": 300.0}, body: the trace's text
-              where the client keeps functions of programs (`known`), {..., "shelf": true}
-              {"id": 7, "infer": true, "timeout": 300.0}, body: a trace in which some sizes are symbols; the answer's body is the
-              trace in which all that follow from them are (`frontend.symbolic_shape_inference`), empty where none can vary
-    question  {"id": 7, "wanted": ["3f0c...", ...]}: which of these functions does the client have?
-    reply     {"id": 7, "functions": [["3f0c...", 2100], ...]}, body: those, one after the other, of so many bytes
-    answer    {"id": 7, "ok": true, "seconds": 0.8, "size": 4711, "functions": [...]}, body: the executable (`Executable.to_bytes`)
+              where the client keeps functions of programs (`known`), {..., "shelf": true} {"id": 7,
+              "infer": true, "timeout": 300.0}, body: a trace in which some sizes are symbols; the
+              answer's body is the trace in which all that follow from them are
+              (`frontend.symbolic_shape_inference`), empty where none can vary
+    question {"id": 7, "wanted": ["3f0c...", ...]}: which of these functions does the client have?
+    reply {"id": 7, "functions": [["3f0c...", 2100], ...]}, body: those, one after the other, of so
+    many bytes answer {"id": 7, "ok": true, "seconds": 0.8, "size": 4711, "functions": [...]}, body:
+    the executable (`Executable.to_bytes`)
               of that size, then functions that the client has not
               {"id": 7, "ok": false, "error": "..."}, no body
     greeting  {"source": "...", "pid": 123}: `source_hash()` of the code that this process runs, and its id
 
-A process that imports no torch starts fast and can be killed at any time; the user's program goes on.
+A process that imports no torch starts fast and can be killed at any time; the user's program goes
+on.
 """
 
 from __future__ import annotations
@@ -66,7 +70,9 @@ def unpack(received: bytearray) -> tuple[dict[str, Any], bytes] | None:
 
 def join(functions: Mapping[str, bytes]) -> tuple[list[list[Any]], bytes]:
     """What a header says of functions, and the bytes of all."""
-    return [[digest, len(content)] for digest, content in functions.items()], b"".join(functions.values())
+    return [[digest, len(content)] for digest, content in functions.items()], b"".join(
+        functions.values()
+    )
 
 
 def split(listed: Iterable[Sequence[Any]], body: bytes) -> dict[str, bytes]:
@@ -78,7 +84,8 @@ def split(listed: Iterable[Sequence[Any]], body: bytes) -> dict[str, bytes]:
 
 
 class _Shelf:
-    """Functions that the client keeps.  Between its request and the answer it sends nothing but what it is asked for."""
+    """Functions that the client keeps. Between its request and the answer it sends nothing but what
+    it is asked for."""
 
     def __init__(self, number: int, requests: queue.SimpleQueue[Any], answers: BinaryIO) -> None:
         self._number, self._requests, self._answers = number, requests, answers
@@ -98,8 +105,9 @@ class _Shelf:
 
 @functools.cache
 def source_hash() -> str:
-    """A hash of all that decides what a trace compiles to: the compiler's own source, the machine's interface,
-    the version of MLIR, op records of other packages.  Part of the key of compiled programs."""
+    """A hash of all that decides what a trace compiles to: the compiler's own source, the machine's
+    interface, the version of MLIR, op records of other packages. Part of the key of compiled
+    programs."""
     root = Path(__file__).parent
     state = hashlib.blake2b(digest_size=16)
     state.update(f"{metadata.version('torch-mlir')} {plugins.identity()}\n".encode())
@@ -127,14 +135,19 @@ def _compile(header: dict[str, Any], body: bytes, shelf: _Shelf | None) -> bytes
 
     if header.get("infer"):
         return (driver.infer_sizes(body.decode()) or "").encode()
-    options = CompileOptions(machine=header["machine"], cores=header["cores"], keep_texts=header["texts"])
+    options = CompileOptions(
+        machine=header["machine"], cores=header["cores"], keep_texts=header["texts"]
+    )
     return driver.compile(body.decode(), options, shelf).to_bytes()
 
 
-def _answer(header: dict[str, Any], body: bytes, requests: queue.SimpleQueue[Any], answers: BinaryIO) -> bytes:
+def _answer(
+    header: dict[str, Any], body: bytes, requests: queue.SimpleQueue[Any], answers: BinaryIO
+) -> bytes:
     """Compiles one request; an exception becomes the answer's error."""
     begin = time.perf_counter()
-    # If the client is killed while MLIR holds the interpreter, nobody else would end a compilation that hangs.
+    # If the client is killed while MLIR holds the interpreter, nobody else would end a compilation
+    # that hangs.
     signal.setitimer(signal.ITIMER_REAL, header["timeout"] + _GRACE)
     shelf = _Shelf(header["id"], requests, answers) if header.get("shelf") else None
     try:
@@ -145,7 +158,13 @@ def _answer(header: dict[str, Any], body: bytes, requests: queue.SimpleQueue[Any
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     listed, functions = join(shelf.made if shelf is not None else {})
-    said = {"id": header["id"], "ok": True, "seconds": time.perf_counter() - begin, "size": len(executable), "functions": listed}
+    said = {
+        "id": header["id"],
+        "ok": True,
+        "seconds": time.perf_counter() - begin,
+        "size": len(executable),
+        "functions": listed,
+    }
     return pack(said, executable + functions)
 
 
@@ -191,8 +210,9 @@ def main(words: list[str]) -> None:
     requests, answers = _open(*pairs[0])
     _greet(answers)
     _warm_up()
-    # A compilation makes records that live until it ends: looking for garbage among them is a tenth of its time. What is in a
-    # circle is collected when the answer is on its way; what was imported is left out.
+    # A compilation makes records that live until it ends: looking for garbage among them is a tenth
+    # of its time. What is in a circle is collected when the answer is on its way; what was imported
+    # is left out.
     gc.disable()
     gc.freeze()
     for k, pair in enumerate(pairs[1:], 1):

@@ -1,4 +1,5 @@
-"""The compiler from end to end: a list of named stages, each of which turns one value into the next.
+"""The compiler from end to end: a list of named stages, each of which turns one value into the
+next.
 
     trace   the recorded program            frontend.trace.Trace
     torch   the same in the torch dialect   frontend.trace.Trace
@@ -7,8 +8,8 @@
     asm     matrix assembly                 text
     image   what the machine loads          bytes
 
-Every stage has a text, MLIR where MLIR has words for it, that can be read back and taken on from there (`run_from`):
-that is what the tools do, and what a reproducer of a failure is for.
+Every stage has a text, MLIR where MLIR has words for it, that can be read back and taken on from
+there (`run_from`): that is what the tools do, and what a reproducer of a failure is for.
 """
 
 from __future__ import annotations
@@ -41,7 +42,18 @@ from ftm_backend.midend.transforms.fusion import fusion_cache
 from ftm_backend.pass_manager import FunctionError, IRFormat, VerifyError
 from ftm_backend.target import presets
 
-__all__ = ["STAGES", "TEXT_STAGES", "CompileError", "CompilerStage", "compile", "forget", "guess_stage", "infer_sizes", "run_from", "stage"]
+__all__ = [
+    "STAGES",
+    "TEXT_STAGES",
+    "CompileError",
+    "CompilerStage",
+    "compile",
+    "forget",
+    "guess_stage",
+    "infer_sizes",
+    "run_from",
+    "stage",
+]
 
 
 class CompileError(Exception):
@@ -51,8 +63,9 @@ class CompileError(Exception):
 class CompilerStage(NamedTuple):
     """One form of the program, and how it comes from the one before.
 
-    run: makes the value from the previous stage's, given the machine; of the midend's passes also given `Restrictions`.
-    read: from text; write: to text (bytes for the image); suffix: of files that hold it.
+    run: makes the value from the previous stage's, given the machine; of the midend's passes also
+    given `Restrictions`. read: from text; write: to text (bytes for the image); suffix: of files
+    that hold it.
     """
 
     name: str
@@ -69,7 +82,8 @@ _LONGEST_MESSAGE = 4000
 """Characters of an error's message that are shown."""
 
 
-# --- stages ---------------------------------------------------------------------------------------------
+# --- stages
+# ---------------------------------------------------------------------------------------------
 
 
 def _parse_trace(text: str, machine: presets.MachineParameters) -> Trace:
@@ -106,8 +120,22 @@ def _write(form: IRFormat, name: str, value: object) -> str:
 
 STAGES: tuple[CompilerStage, ...] = (
     CompilerStage("trace", _parse_trace, _parse_trace, str, ".trace", "the recorded program"),
-    CompilerStage("torch", lambda trace, machine: trace, _read_torch, _write_torch, ".mlir", "the same in the torch dialect"),
-    CompilerStage("linalg", lambda trace, machine: lower(trace), pipeline.FUNCTION.read, print_function, ".mlir", "loop nests on tensors"),
+    CompilerStage(
+        "torch",
+        lambda trace, machine: trace,
+        _read_torch,
+        _write_torch,
+        ".mlir",
+        "the same in the torch dialect",
+    ),
+    CompilerStage(
+        "linalg",
+        lambda trace, machine: lower(trace),
+        pipeline.FUNCTION.read,
+        print_function,
+        ".mlir",
+        "loop nests on tensors",
+    ),
     *_passes(),
     CompilerStage("asm", codegen.emit, lambda text, machine: text, str, ".lan", "matrix assembly"),
     CompilerStage(
@@ -136,7 +164,8 @@ def stage(name: str) -> int:
 
 
 def guess_stage(text: str) -> str:
-    """Which stage a text belongs to: what its first words say, and, of an MLIR module, its attribute ``ftm.stage``.
+    """Which stage a text belongs to: what its first words say, and, of an MLIR module, its
+    attribute ``ftm.stage``.
 
     Raises:
         ValueError: when it looks like none.
@@ -160,19 +189,26 @@ def guess_stage(text: str) -> str:
     )
 
 
-# --- running --------------------------------------------------------------------------------------------
+# --- running
+# --------------------------------------------------------------------------------------------
 
 
 def forget() -> None:
-    """Forgets the functions that earlier programs have left, and what their statements were found to be."""
+    """Forgets the functions that earlier programs have left, and what their statements were found
+    to be."""
     function_cache.KNOWN.clear()
     fusion_cache.forget()
 
 
-def compile(trace_text: str, options: CompileOptions | None = None, shelf: function_cache.FunctionStore | None = None) -> Executable:
+def compile(
+    trace_text: str,
+    options: CompileOptions | None = None,
+    shelf: function_cache.FunctionStore | None = None,
+) -> Executable:
     """Compiles a trace.
 
-    Functions that this process or the shelf has are taken from there, where nobody looks at the stages that made them.
+    Functions that this process or the shelf has are taken from there, where nobody looks at the
+    stages that made them.
 
     Raises:
         CompileError: with the stage, the reason and the command that replays it.
@@ -187,9 +223,14 @@ def compile(trace_text: str, options: CompileOptions | None = None, shelf: funct
     with symbols or nullcontext():
         for current, value in _walk("trace", trace_text, "image", options, seconds):
             if current.name == "outline-kernels" and not (options.keep_texts or options.dump):
-                value.known = LRUCache(function_cache.KNOWN_SIZE) if symbols else function_cache.KNOWN  # guards belong to one program
+                # guards belong to one program
+                value.known = (
+                    LRUCache(function_cache.KNOWN_SIZE) if symbols else function_cache.KNOWN
+                )
                 if shelf is not None and not symbols:
-                    missing = function_cache.fetch((function.key for function in value.functions), options.machine, shelf)
+                    missing = function_cache.fetch(
+                        (function.key for function in value.functions), options.machine, shelf
+                    )
             if options.keep_texts and current.name in TEXT_STAGES:
                 texts[current.name] = str(current.write(value))
             if current.name == "asm":
@@ -202,7 +243,8 @@ def compile(trace_text: str, options: CompileOptions | None = None, shelf: funct
 
 
 def infer_sizes(text: str) -> str | None:
-    """A trace in which some sizes are symbols as one in which all numbers are that follow from these; None if none of them can vary.
+    """A trace in which some sizes are symbols as one in which all numbers are that follow from
+    these; None if none of them can vary.
 
     Raises:
         CompileError: that cannot be said.
@@ -215,7 +257,9 @@ def infer_sizes(text: str) -> str | None:
         raise CompileError(f"{type(error).__name__}: {error}") from error
 
 
-def run_from(from_stage: str, text: str, to_stage: str, options: CompileOptions | None = None) -> str | bytes:
+def run_from(
+    from_stage: str, text: str, to_stage: str, options: CompileOptions | None = None
+) -> str | bytes:
     """The text (for ``image`` the bytes) of ``to_stage``, made from the text of ``from_stage``.
 
     Raises:
@@ -247,9 +291,11 @@ class _Again(Exception):
 def _walk(
     from_stage: str, text: str, to_stage: str, options: CompileOptions, seconds: dict[str, float]
 ) -> Iterator[tuple[CompilerStage, Any]]:
-    """Gives each stage with its value, from ``from_stage`` to ``to_stage``; later stages may change the value.
+    """Gives each stage with its value, from ``from_stage`` to ``to_stage``; later stages may change
+    the value.
 
-    Where fusion leaves a kernel that a later stage cannot lower, it begins anew without that fusion and gives the stages again.
+    Where fusion leaves a kernel that a later stage cannot lower, it begins anew without that fusion
+    and gives the stages again.
     """
     restrictions = NONE
     while True:
@@ -262,7 +308,12 @@ def _walk(
 
 
 def _attempt(
-    from_stage: str, text: str, to_stage: str, options: CompileOptions, seconds: dict[str, float], restrictions: Restrictions
+    from_stage: str,
+    text: str,
+    to_stage: str,
+    options: CompileOptions,
+    seconds: dict[str, float],
+    restrictions: Restrictions,
 ) -> Iterator[tuple[CompilerStage, Any]]:
     """As `_walk`, under the given restrictions.  Raises _Again to ask for others."""
     machine = _machine(options)
@@ -272,9 +323,16 @@ def _attempt(
     for position in range(begin, end + 1):
         current = STAGES[position]
         start = time.perf_counter()
-        with _reproducing(from_stage, text, position, options), _undoing(current, kernels, restrictions, begin):
+        with (
+            _reproducing(from_stage, text, position, options),
+            _undoing(current, kernels, restrictions, begin),
+        ):
             restricted = (restrictions,) if current.name in _MIDEND else ()
-            value = current.read(text, machine) if position == begin else current.run(value, machine, *restricted)
+            value = (
+                current.read(text, machine)
+                if position == begin
+                else current.run(value, machine, *restricted)
+            )
             if options.dump:
                 _dump(Path(options.dump), position, current.write(value))
         seconds[current.name] = seconds.get(current.name, 0.0) + time.perf_counter() - start
@@ -284,8 +342,11 @@ def _attempt(
 
 
 @contextmanager
-def _undoing(current: CompilerStage, kernels: Mapping[str, Kernel], restrictions: Restrictions, begin: int) -> Iterator[None]:
-    """Raises _Again where a stage fails and the midend has something to undo: not what lies before the stage that all began with."""
+def _undoing(
+    current: CompilerStage, kernels: Mapping[str, Kernel], restrictions: Restrictions, begin: int
+) -> Iterator[None]:
+    """Raises _Again where a stage fails and the midend has something to undo: not what lies before
+    the stage that all began with."""
     try:
         yield
     except (VerifyError, FunctionError) as error:
@@ -307,11 +368,14 @@ def _dump(directory: Path, position: int, content: str | bytes) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-# --- failures -------------------------------------------------------------------------------------------
+# --- failures
+# -------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def _reproducing(from_stage: str, text: str, position: int, options: CompileOptions) -> Iterator[None]:
+def _reproducing(
+    from_stage: str, text: str, position: int, options: CompileOptions
+) -> Iterator[None]:
     """Turns an exception inside into a CompileError that has saved the stage's input."""
     try:
         yield
@@ -320,11 +384,18 @@ def _reproducing(from_stage: str, text: str, position: int, options: CompileOpti
     except Exception as error:
         reason = _shortened(f"{type(error).__name__}: {error}")
         if position == stage(from_stage):
-            raise CompileError(f"this is no valid {from_stage} text: {_shortened(str(error))}") from error
-        if symbolic.current() is not None:  # nobody loses anything: the program is compiled for its numbers
-            raise CompileError(f"no program for all sizes: stage {STAGES[position].name!r}: {reason}") from error
+            raise CompileError(
+                f"this is no valid {from_stage} text: {_shortened(str(error))}"
+            ) from error
+        # nobody loses anything: the program is compiled for its numbers
+        if symbolic.current() is not None:
+            raise CompileError(
+                f"no program for all sizes: stage {STAGES[position].name!r}: {reason}"
+            ) from error
         saved = _save_input(from_stage, text, position - 1, options)
-        raise CompileError(f"compiling failed at stage {STAGES[position].name!r}: {reason}\n{saved}") from error
+        raise CompileError(
+            f"compiling failed at stage {STAGES[position].name!r}: {reason}\n{saved}"
+        ) from error
 
 
 def _shortened(message: str) -> str:
@@ -336,11 +407,16 @@ def _shortened(message: str) -> str:
 def _save_input(from_stage: str, text: str, position: int, options: CompileOptions) -> str:
     """Writes the input of the stage after ``position``; says where, and how to replay it.
 
-    Stages change modules in place, so the input is made anew from the text that everything started from.
+    Stages change modules in place, so the input is made anew from the text that everything started
+    from.
     """
     source, target = STAGES[position], STAGES[position + 1]
     try:
-        content = text if source.name == from_stage else run_from(from_stage, text, source.name, _quiet(options))
+        content = (
+            text
+            if source.name == from_stage
+            else run_from(from_stage, text, source.name, _quiet(options))
+        )
         data = content if isinstance(content, bytes) else content.encode()
         directory = _reproducers(options)
         digest = hashlib.blake2b(data, digest_size=6).hexdigest()
@@ -364,7 +440,8 @@ def _reproducers(options: CompileOptions) -> Path:
 
 @functools.cache
 def _private_directory() -> Path:
-    """One for this process, that no other user can have prepared: the place is shared with all of them."""
+    """One for this process, that no other user can have prepared: the place is shared with all of
+    them."""
     return Path(tempfile.mkdtemp(prefix="ftm-reproducers-"))
 
 

@@ -1,8 +1,9 @@
 """The element types of programs and of the machine, in one table, and PyTorch's promotion.
 
-A dtype is its token everywhere in the compiler: a plain string such as ``"f32"``.  Whatever else is said of dtypes follows
-from this table: what PyTorch, MLIR, numpy and the assembly call them, the recorder's table (``csrc/graph/dtypes_gen.h``) and
-the machine's (``ftm_machine.h``, ``isa_gen.h``).  Nothing here imports torch or MLIR.
+A dtype is its token everywhere in the compiler: a plain string such as ``"f32"``. Whatever else is
+said of dtypes follows from this table: what PyTorch, MLIR, numpy and the assembly call them, the
+recorder's table (``csrc/graph/dtypes_gen.h``) and the machine's (``ftm_machine.h``, ``isa_gen.h``).
+Nothing here imports torch or MLIR.
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ __all__ = [
 class DTypeInfo:
     """Facts about one dtype.
 
-    number: PyTorch's ``ScalarType`` number, which the torch dialect uses for dtype arguments.  name: PyTorch's in Python.
-    torch: element type in the torch dialect.  builtin: element type from linalg on.
-    kind: ``float``, ``float8``, ``int``, ``bool`` or ``complex``.  signed: False for unsigned integers and i1.
-    digits: binary digits of integers that it counts exactly (without the sign); of a complex dtype those of its parts.
-    numpy: the numpy type with the same bytes (bf16: uint16, c32: uint32, float8: uint8).
-    code, suffix: of the machine's element types, their number in images and in its interface, and what map operations
-    call them; None and empty for what the machine holds as another type.
+    number: PyTorch's ``ScalarType`` number, which the torch dialect uses for dtype arguments. name:
+    PyTorch's in Python. torch: element type in the torch dialect. builtin: element type from linalg
+    on. kind: ``float``, ``float8``, ``int``, ``bool`` or ``complex``. signed: False for unsigned
+    integers and i1. digits: binary digits of integers that it counts exactly (without the sign); of
+    a complex dtype those of its parts. numpy: the numpy type with the same bytes (bf16: uint16,
+    c32: uint32, float8: uint8). code, suffix: of the machine's element types, their number in
+    images and in its interface, and what map operations call them; None and empty for what the
+    machine holds as another type.
     """
 
     token: str
@@ -86,13 +88,40 @@ DTYPES = {
         ("f8e8m0fnu", 44, "float8_e8m0fnu", "f8E8M0FNU", "i8", "float8", 8, True, 1, "uint8"),
         ("i1", 11, "bool", "i1", "i1", "bool", 1, False, 1, "bool", 9, "B1"),
         ("c32", 8, "complex32", "complex<f16>", "complex<f16>", "complex", 32, True, 11, "uint32"),
-        ("c64", 9, "complex64", "complex<f32>", "complex<f32>", "complex", 64, True, 24, "complex64"),
-        ("c128", 10, "complex128", "complex<f64>", "complex<f64>", "complex", 128, True, 53, "complex128"),
+        (
+            "c64",
+            9,
+            "complex64",
+            "complex<f32>",
+            "complex<f32>",
+            "complex",
+            64,
+            True,
+            24,
+            "complex64",
+        ),
+        (
+            "c128",
+            10,
+            "complex128",
+            "complex<f64>",
+            "complex<f64>",
+            "complex",
+            128,
+            True,
+            53,
+            "complex128",
+        ),
     )
 }
 """Every dtype token with its facts."""
 
-MACHINE = tuple(sorted((facts for facts in DTYPES.values() if facts.code is not None), key=lambda facts: facts.code or 0))
+MACHINE = tuple(
+    sorted(
+        (facts for facts in DTYPES.values() if facts.code is not None),
+        key=lambda facts: facts.code or 0,
+    )
+)
 """The machine's element types, by their numbers."""
 
 FLOATS = ("f32", "f64", "f16", "bf16")
@@ -129,7 +158,8 @@ def by_number(number: int) -> str:
 
 
 def memory(token: str) -> str:
-    """The element type of the machine's memory that holds ``token``'s bits: its own, or the integer that it is stored as."""
+    """The element type of the machine's memory that holds ``token``'s bits: its own, or the integer
+    that it is stored as."""
     return token if token in ALL else _MEMORY[info(token).builtin]
 
 
@@ -151,9 +181,9 @@ def promote(a: str, b: str) -> str:
 def promote_operands(operands: Iterable[tuple[str, str]]) -> str:
     """``torch.result_type`` of operands given as (dtype, category).
 
-    Categories, strongest first: ``tensor`` (one or more dimensions), ``scalar`` (0-dim tensor), ``number``
-    (Python number).  A weaker one only raises the kind of the result, never its width; a Python float
-    beside integers gives f32, PyTorch's default dtype.
+    Categories, strongest first: ``tensor`` (one or more dimensions), ``scalar`` (0-dim tensor),
+    ``number`` (Python number). A weaker one only raises the kind of the result, never its width; a
+    Python float beside integers gives f32, PyTorch's default dtype.
     """
     best: dict[str, str] = {}
     for dtype, category in operands:
@@ -173,5 +203,6 @@ def promote_operands(operands: Iterable[tuple[str, str]]) -> str:
 
 
 def compute_dtype(token: str) -> str:
-    """The dtype in which elementwise arithmetic on ``token`` runs: f32 for the half types, else itself."""
+    """The dtype in which elementwise arithmetic on ``token`` runs: f32 for the half types, else
+    itself."""
     return "f32" if token in HALVES else token

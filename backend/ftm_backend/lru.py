@@ -12,11 +12,13 @@ __all__ = ["KEPT_PROGRAMS", "PROGRAMS", "LRUCache", "ProgramClock"]
 V = TypeVar("V")
 
 KEPT_PROGRAMS = 256
-"""The compiler forgets what none of its last 256 programs used: as many as the device keeps (``FTM_PROGRAM_LIMIT``)."""
+"""The compiler forgets what none of its last 256 programs used: as many as the device keeps
+(``FTM_PROGRAM_LIMIT``)."""
 
 
 class ProgramClock:
-    """Counts the programs that this process has compiled: the time by which caches of the compiler age."""
+    """Counts the programs that this process has compiled: the time by which caches of the compiler
+    age."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -47,7 +49,11 @@ class LRUCache(Generic[V]):
     """
 
     def __init__(
-        self, most: int, most_entries: int | None = None, kept_programs: int | None = None, clock: ProgramClock = PROGRAMS
+        self,
+        most: int,
+        most_entries: int | None = None,
+        kept_programs: int | None = None,
+        clock: ProgramClock = PROGRAMS,
     ) -> None:
         self._most = most
         self._most_entries = most_entries
@@ -96,7 +102,12 @@ class LRUCache(Generic[V]):
 
     def _is_full(self) -> bool:
         """Whether the least recently used entry has to go."""
-        if self._size > self._most or (self._most_entries is not None and len(self._entries) > self._most_entries):
+        if self._size > self._most or (
+            self._most_entries is not None and len(self._entries) > self._most_entries
+        ):
             return True
         oldest = next(iter(self._entries.values()))
-        return self._kept_programs is not None and self._clock.now - oldest.last_use >= self._kept_programs
+        return (
+            self._kept_programs is not None
+            and self._clock.now - oldest.last_use >= self._kept_programs
+        )

@@ -3,9 +3,9 @@
 MLIR comes from the ``torch-mlir`` wheel, which carries upstream MLIR whole.  Nothing else in
 ``ftm_backend`` imports ``torch_mlir``, so that the bindings can be exchanged in one place.
 
-Importing the bindings takes about half a second.  Modules that only *describe* things (op records, the
-instruction table) are also imported by the user's process, which never builds IR; so the door opens on
-first use: ``from ftm_backend import mlir`` is free, ``mlir.ir`` loads.
+Importing the bindings takes about half a second. Modules that only *describe* things (op records,
+the instruction table) are also imported by the user's process, which never builds IR; so the door
+opens on first use: ``from ftm_backend import mlir`` is free, ``mlir.ir`` loads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a pass is, how the value that it leaves is checked, written and read back, and how it fails."""
+"""What a pass is, how the value that it leaves is checked, written and read back, and how it
+fails."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def _no_rules(value: Any) -> None:
 
 @dataclass(frozen=True)
 class IRFormat:
-    """The text of a value: ``write(value, stage)`` and ``read(text, machine)``; ``suffix`` of files that hold it.
+    """The text of a value: ``write(value, stage)`` and ``read(text, machine)``; ``suffix`` of files
+    that hold it.
 
     verify: raises VerifyError for a value that breaks a rule of the form.
     """
@@ -45,7 +47,8 @@ class IRFormat:
 
 @dataclass(frozen=True)
 class Pass:
-    """One named step: ``run(value, machine)`` gives the next value; it may change the one that it takes.
+    """One named step: ``run(value, machine)`` gives the next value; it may change the one that it
+    takes.
 
     form: of what it leaves.  alias: what the stage that it leaves is called, if not like the pass.
     optional: without it the program costs more and computes the same.

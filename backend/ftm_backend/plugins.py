@@ -1,10 +1,11 @@
-"""Op records of other packages: found by the entry point group `GROUP`, loaded with the compiler's own.
+"""Op records of other packages: found by the entry point group `GROUP`, loaded with the compiler's
+own.
 
     [project.entry-points."ftm.ops"]
     gated = "gated_records"            # a module that registers records when it is imported
 
-The user's process and the compiler's both load them, so such a module imports neither torch nor MLIR (lowerings get
-what they need as their builder), and neither do the packages that it lies in.
+The user's process and the compiler's both load them, so such a module imports neither torch nor
+MLIR (lowerings get what they need as their builder), and neither do the packages that it lies in.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ class PluginError(ImportError):
 
 def _entry_points() -> list[metadata.EntryPoint]:
     """In an order that does not depend on the order of directories."""
-    unique = {(_distribution(point), point.name, point.value): point for point in metadata.entry_points(group=GROUP)}
+    unique = {
+        (_distribution(point), point.name, point.value): point
+        for point in metadata.entry_points(group=GROUP)
+    }
     return [unique[key] for key in sorted(unique)]
 
 
@@ -45,7 +49,10 @@ def load(*registers: dict[str, Any]) -> None:
         PluginError: a module that cannot be used; nothing of it is left in the registers.
     """
     for point in _entry_points():
-        before, loaded = [dict(register) for register in registers], {name for name in _UNWANTED if name in sys.modules}
+        before, loaded = (
+            [dict(register) for register in registers],
+            {name for name in _UNWANTED if name in sys.modules},
+        )
         try:
             importlib.import_module(point.value)
             unwanted = [name for name in _UNWANTED if name in sys.modules and name not in loaded]
@@ -66,8 +73,9 @@ def load(*registers: dict[str, Any]) -> None:
 
 
 def identity() -> str:
-    """What the compiled programs depend on beside ftm itself: each entry point, its package's version, and the source of
-    its module (of all modules in its folder, if it is a package).  Imports none of them."""
+    """What the compiled programs depend on beside ftm itself: each entry point, its package's
+    version, and the source of its module (of all modules in its folder, if it is a package).
+    Imports none of them."""
     state = hashlib.blake2b(digest_size=16)
     points = _entry_points()
     for point in points:
@@ -80,7 +88,8 @@ def identity() -> str:
 
 
 def _sources(module: str) -> list[Path]:
-    """The source files of a module, found without importing its packages; none if it is not there, which `load` tells."""
+    """The source files of a module, found without importing its packages; none if it is not there,
+    which `load` tells."""
     top, *rest = module.split(".")
     spec = importlib.util.find_spec(top)
     if spec is None:

@@ -1,7 +1,8 @@
-"""Names that a file declares: checked before one becomes a file's name, escaped before one is printed.
+"""Names that a file declares: checked before one becomes a file's name, escaped before one is
+printed.
 
-A package, a program or a manifest may come from anybody. Its names must not choose where a tool writes, and must not send
-control sequences to a terminal.
+A package, a program or a manifest may come from anybody. Its names must not choose where a tool
+writes, and must not send control sequences to a terminal.
 """
 
 from __future__ import annotations
@@ -36,10 +37,13 @@ def is_printable(name: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """A text for a terminal: everything but line breaks and printable characters becomes an escape such as ``\\x1b``."""
+    """A text for a terminal: everything but line breaks and printable characters becomes an escape
+    such as ``\\x1b``."""
     if text.isprintable():
         return text
-    return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def shortened(text: str, limit: int = 200) -> str:

@@ -1,7 +1,9 @@
-"""Programs that were not written for ftm, cut down to their loops: each makes its model and gives the run that is measured.
+"""Programs that were not written for ftm, cut down to their loops: each makes its model and gives
+the run that is measured.
 
-A program takes a device and returns a function without arguments; what that returns can be read as a number. Everything is
-seeded by the caller, sizes are the original's or smaller where those take minutes, and data is made, not loaded.
+A program takes a device and returns a function without arguments; what that returns can be read as
+a number. Everything is seeded by the caller, sizes are the original's or smaller where those take
+minutes, and data is made, not loaded.
 """
 
 from __future__ import annotations

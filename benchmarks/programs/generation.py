@@ -1,4 +1,5 @@
-"""Tokens from models of the transformers library by its ``generate()``: ways to search, kinds of caches, lengths of prompts."""
+"""Tokens from models of the transformers library by its ``generate()``: ways to search, kinds of
+caches, lengths of prompts."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ def gpt2(layers: int = 2) -> Any:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     return GPT2LMHeadModel(
-        GPT2Config(vocab_size=128, n_positions=128, n_embd=64, n_layer=layers, n_head=4, bos_token_id=0, eos_token_id=None)
+        GPT2Config(
+            vocab_size=128,
+            n_positions=128,
+            n_embd=64,
+            n_layer=layers,
+            n_head=4,
+            bos_token_id=0,
+            eos_token_id=None,
+        )
     )
 
 
@@ -46,7 +55,16 @@ def t5() -> Any:
     from transformers import T5Config, T5ForConditionalGeneration
 
     return T5ForConditionalGeneration(
-        T5Config(vocab_size=128, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, decoder_start_token_id=0, eos_token_id=None)
+        T5Config(
+            vocab_size=128,
+            d_model=64,
+            d_kv=16,
+            d_ff=128,
+            num_layers=2,
+            num_heads=4,
+            decoder_start_token_id=0,
+            eos_token_id=None,
+        )
     )
 
 
@@ -76,20 +94,32 @@ def whisper() -> Any:
     )
 
 
-def generated(make: Callable[[], Any], tokens: int = 40, assisted: bool = False, **settings: Any) -> Callable[[str], Callable[[], Tensor]]:
+def generated(
+    make: Callable[[], Any], tokens: int = 40, assisted: bool = False, **settings: Any
+) -> Callable[[str], Callable[[], Tensor]]:
     """``tokens`` new ones for a prompt of each length."""
 
     def program(device: str) -> Callable[[], Tensor]:
         model = make().to(device).eval()
         speech = model.config.model_type == "whisper"
         given: dict[str, Any] = {"assistant_model": gpt2(1).to(device).eval()} if assisted else {}
-        prompts = [torch.randn(1, 8, 40) if speech else torch.randint(1, 128, (1, n)) for n in LENGTHS]
+        prompts = [
+            torch.randn(1, 8, 40) if speech else torch.randint(1, 128, (1, n)) for n in LENGTHS
+        ]
 
         def run() -> Tensor:
             made = [
-                model.generate(prompt.to(device), max_new_tokens=tokens, min_new_tokens=tokens, **given, **settings) for prompt in prompts
+                model.generate(
+                    prompt.to(device),
+                    max_new_tokens=tokens,
+                    min_new_tokens=tokens,
+                    **given,
+                    **settings,
+                )
+                for prompt in prompts
             ]
-            return torch.stack([one.cpu().float().sum() for one in made])  # there, so that what is compiled is generate()'s
+            # there, so that what is compiled is generate()'s
+            return torch.stack([one.cpu().float().sum() for one in made])
 
         return run
 

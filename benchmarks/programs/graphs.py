@@ -24,12 +24,17 @@ class Sage(nn.Module):
 
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         sums = x.new_zeros(x.size(0), x.size(1)).index_add_(0, edges[1], x[edges[0]])
-        counts = x.new_zeros(x.size(0)).index_add_(0, edges[1], torch.ones_like(edges[1], dtype=x.dtype)).clamp_(min=1)
+        counts = (
+            x.new_zeros(x.size(0))
+            .index_add_(0, edges[1], torch.ones_like(edges[1], dtype=x.dtype))
+            .clamp_(min=1)
+        )
         return self.own(x) + self.others(sums / counts[:, None])
 
 
 def neighbours(device: str) -> Callable[[], Tensor]:
-    """24 steps of GraphSAGE on sampled neighbourhoods of 32 nodes: nodes and edges differ in number each time."""
+    """24 steps of GraphSAGE on sampled neighbourhoods of 32 nodes: nodes and edges differ in number
+    each time."""
     layers = nn.ModuleList([Sage(FEATURES, 64), Sage(64, CLASSES)]).to(device)
     optimizer = torch.optim.Adam(layers.parameters(), lr=1e-2)
     features, labels = torch.randn(NODES, FEATURES), torch.randint(CLASSES, (NODES,))
@@ -50,7 +55,11 @@ def neighbours(device: str) -> Callable[[], Tensor]:
         for _ in range(24):
             seeds = torch.randperm(NODES)[:32]
             nodes, edges = sample(seeds)
-            x, edges, targets = features[nodes].to(device), edges.to(device), labels[seeds].to(device)
+            x, edges, targets = (
+                features[nodes].to(device),
+                edges.to(device),
+                labels[seeds].to(device),
+            )
             x = F.relu(layers[0](x, edges))
             loss = F.cross_entropy(layers[1](x, edges)[:32], targets)
             minimize(optimizer, loss)

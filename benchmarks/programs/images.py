@@ -18,7 +18,9 @@ def efficientnet() -> nn.Module:
     """EfficientNet-B0."""
     from transformers import EfficientNetConfig, EfficientNetForImageClassification
 
-    config = EfficientNetConfig(image_size=64, width_coefficient=1.0, depth_coefficient=1.0, hidden_dim=1280, num_labels=10)
+    config = EfficientNetConfig(
+        image_size=64, width_coefficient=1.0, depth_coefficient=1.0, hidden_dim=1280, num_labels=10
+    )
     return EfficientNetForImageClassification(config)
 
 
@@ -28,7 +30,13 @@ def vit() -> nn.Module:
 
     return ViTForImageClassification(
         ViTConfig(
-            hidden_size=192, num_hidden_layers=12, num_attention_heads=3, intermediate_size=768, image_size=64, patch_size=8, num_labels=10
+            hidden_size=192,
+            num_hidden_layers=12,
+            num_attention_heads=3,
+            intermediate_size=768,
+            image_size=64,
+            patch_size=8,
+            num_labels=10,
         )
     )
 
@@ -37,7 +45,9 @@ def swin() -> nn.Module:
     """Swin-tiny."""
     from transformers import SwinConfig, SwinForImageClassification
 
-    return SwinForImageClassification(SwinConfig(image_size=64, patch_size=2, window_size=4, num_labels=10))
+    return SwinForImageClassification(
+        SwinConfig(image_size=64, patch_size=2, window_size=4, num_labels=10)
+    )
 
 
 def resnet18() -> nn.Module:
@@ -45,7 +55,13 @@ def resnet18() -> nn.Module:
     from transformers import ResNetConfig, ResNetForImageClassification
 
     return ResNetForImageClassification(
-        ResNetConfig(embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", num_labels=10)
+        ResNetConfig(
+            embedding_size=64,
+            hidden_sizes=[64, 128, 256, 512],
+            depths=[2, 2, 2, 2],
+            layer_type="basic",
+            num_labels=10,
+        )
     )
 
 
@@ -58,7 +74,10 @@ def trained(make: Callable[[], Any], size: int = 64) -> Callable[[str], Callable
 
         def run() -> Tensor:
             for _ in range(10):
-                images, labels = torch.randn(4, 3, size, size).to(device), torch.randint(10, (4,)).to(device)
+                images, labels = (
+                    torch.randn(4, 3, size, size).to(device),
+                    torch.randint(10, (4,)).to(device),
+                )
                 loss = F.cross_entropy(model(images).logits, labels)
                 minimize(optimizer, loss)
                 loss.item()

@@ -1,4 +1,5 @@
-"""Language models: samples of nanoGPT's, training and samples of minGPT's, lengths that vary, experts."""
+"""Language models: samples of nanoGPT's, training and samples of minGPT's, lengths that vary,
+experts."""
 
 from __future__ import annotations
 
@@ -24,11 +25,16 @@ class Block(nn.Module):
         self.heads = heads
         self.norm, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
-        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self.qkv(self.norm(x)).chunk(3, 2))
+        q, k, v = (
+            part.view(batch, length, self.heads, -1).transpose(1, 2)
+            for part in self.qkv(self.norm(x)).chunk(3, 2)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
         return x + self.mlp(self.norm2(x))
@@ -55,7 +61,9 @@ class GPT(nn.Module):
             logits = self(tokens[:, -self.context :])[:, -1] / 0.8
             least = torch.topk(logits, top_k).values
             logits[logits < least[:, [-1]]] = -float("inf")
-            tokens = torch.cat((tokens, torch.multinomial(F.softmax(logits, dim=-1), num_samples=1)), dim=1)
+            tokens = torch.cat(
+                (tokens, torch.multinomial(F.softmax(logits, dim=-1), num_samples=1)), dim=1
+            )
         return tokens
 
 
@@ -70,7 +78,8 @@ def sample(count: int) -> Callable[[str], Callable[[], Tensor]]:
 
 
 def chargpt(device: str) -> Callable[[], Tensor]:
-    """minGPT's ``chargpt``: 30 steps of its "gpt-micro", the loss read every 10, and a sample of 200."""
+    """minGPT's ``chargpt``: 30 steps of its "gpt-micro", the loss read every 10, and a sample of
+    200."""
     model = GPT(4, 128, 4, 128).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, betas=(0.9, 0.95))
 
@@ -94,7 +103,11 @@ class Language(nn.Module):
 
     def __init__(self, body: nn.Module) -> None:
         super().__init__()
-        self.embedding, self.body, self.head = nn.Embedding(VOCABULARY, WIDTH), body, nn.Linear(WIDTH, VOCABULARY)
+        self.embedding, self.body, self.head = (
+            nn.Embedding(VOCABULARY, WIDTH),
+            body,
+            nn.Linear(WIDTH, VOCABULARY),
+        )
 
     def forward(self, tokens: Tensor) -> Tensor:
         made = self.body(self.embedding(tokens))
@@ -103,10 +116,14 @@ class Language(nn.Module):
 
 def lengths(count: int) -> list[int]:
     """Different lengths from 5 to 64, in no order."""
-    return [int(n) + 5 for n in torch.randperm(60, generator=torch.Generator().manual_seed(1))[:count]]
+    return [
+        int(n) + 5 for n in torch.randperm(60, generator=torch.Generator().manual_seed(1))[:count]
+    ]
 
 
-def trained(body: Callable[[], nn.Module], sizes: list[int]) -> Callable[[str], Callable[[], Tensor]]:
+def trained(
+    body: Callable[[], nn.Module], sizes: list[int]
+) -> Callable[[str], Callable[[], Tensor]]:
     """A step for each length, each loss read."""
 
     def make(device: str) -> Callable[[], Tensor]:
@@ -148,7 +165,8 @@ def growing(device: str) -> Callable[[], Tensor]:
 
 
 def mixtral(device: str) -> Callable[[], Tensor]:
-    """25 steps of a small Mixtral, as transformers writes it: how many tokens an expert gets varies."""
+    """25 steps of a small Mixtral, as transformers writes it: how many tokens an expert gets
+    varies."""
     from transformers import MixtralConfig, MixtralForCausalLM
 
     config = MixtralConfig(

@@ -19,8 +19,14 @@ class Denoiser(nn.Module):
     def __init__(self, channels: int = 32) -> None:
         super().__init__()
         self.time = nn.Sequential(nn.Linear(1, channels), nn.SiLU(), nn.Linear(channels, channels))
-        self.first, self.last = nn.Conv2d(1, channels, 3, padding=1), nn.Conv2d(channels, 1, 3, padding=1)
-        self.down, self.up = nn.Conv2d(channels, 2 * channels, 3, 2, 1), nn.ConvTranspose2d(2 * channels, channels, 4, 2, 1)
+        self.first, self.last = (
+            nn.Conv2d(1, channels, 3, padding=1),
+            nn.Conv2d(channels, 1, 3, padding=1),
+        )
+        self.down, self.up = (
+            nn.Conv2d(channels, 2 * channels, 3, 2, 1),
+            nn.ConvTranspose2d(2 * channels, channels, 4, 2, 1),
+        )
         self.norm, self.norm2 = nn.GroupNorm(8, channels), nn.GroupNorm(8, 2 * channels)
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
@@ -62,7 +68,8 @@ def diffusion(device: str) -> Callable[[], Tensor]:
 
 
 def unrolled(device: str) -> Callable[[], Tensor]:
-    """A learned initial point: 20 inner steps of gradient descent, differentiated; 5 outer steps."""
+    """A learned initial point: 20 inner steps of gradient descent, differentiated; 5 outer
+    steps."""
     weight = nn.Parameter(torch.randn(16, 8).to(device))
     optimizer = torch.optim.Adam([weight], lr=1e-2)
     x, y = torch.randn(64, 16).to(device), torch.randn(64, 8).to(device)
@@ -71,7 +78,9 @@ def unrolled(device: str) -> Callable[[], Tensor]:
         for _ in range(5):
             inner: Tensor = weight
             for _ in range(20):
-                (step,) = torch.autograd.grad(F.mse_loss(torch.tanh(x @ inner), y), inner, create_graph=True)
+                (step,) = torch.autograd.grad(
+                    F.mse_loss(torch.tanh(x @ inner), y), inner, create_graph=True
+                )
                 inner = inner - 0.1 * step
             loss = F.mse_loss(torch.tanh(x @ inner), y)
             minimize(optimizer, loss)

@@ -1,4 +1,5 @@
-"""Small habits that made a program for each place or length: stacks, written places, prefixes, rolls, rates of dropout."""
+"""Small habits that made a program for each place or length: stacks, written places, prefixes,
+rolls, rates of dropout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Recurrent networks: PyTorch's layers, cells that the program's own loop calls, lengths that vary."""
+"""Recurrent networks: PyTorch's layers, cells that the program's own loop calls, lengths that
+vary."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def packed(device: str) -> Callable[[], Tensor]:
             sizes[0] = longest
             batch = torch.randn(longest, BATCH, WIDTH).to(device)
             net.zero_grad()
-            net(nn.utils.rnn.pack_padded_sequence(batch, sizes, enforce_sorted=False))[1][0].square().mean().backward()
+            net(nn.utils.rnn.pack_padded_sequence(batch, sizes, enforce_sorted=False))[1][
+                0
+            ].square().mean().backward()
             net.weight_hh_l0.grad.sum().item()
         return net.weight_hh_l0.grad
 
@@ -36,17 +39,24 @@ def packed(device: str) -> Callable[[], Tensor]:
 
 
 def time_sequence(iterations: int) -> Callable[[str], Callable[[], Tensor]]:
-    """pytorch/examples' ``time_sequence_prediction``: two LSTM cells over 999 steps, fitted by LBFGS, and 1,000 predicted."""
+    """pytorch/examples' ``time_sequence_prediction``: two LSTM cells over 999 steps, fitted by
+    LBFGS, and 1,000 predicted."""
 
     def make(device: str) -> Callable[[], Tensor]:
-        first, second, linear = nn.LSTMCell(1, 51).to(device), nn.LSTMCell(51, 51).to(device), nn.Linear(51, 1).to(device)
+        first, second, linear = (
+            nn.LSTMCell(1, 51).to(device),
+            nn.LSTMCell(51, 51).to(device),
+            nn.Linear(51, 1).to(device),
+        )
         parameters = [*first.parameters(), *second.parameters(), *linear.parameters()]
         optimizer = torch.optim.LBFGS(parameters, lr=0.8, max_iter=iterations)
         series = torch.sin((torch.arange(1000) + torch.randint(-80, 80, (97, 1))) / 20.0).to(device)
 
         def forward(columns: Tensor, future: int = 0) -> Tensor:
             outputs = []
-            state, state2 = ((torch.zeros(columns.size(0), 51, device=device),) * 2 for _ in range(2))
+            state, state2 = (
+                (torch.zeros(columns.size(0), 51, device=device),) * 2 for _ in range(2)
+            )
             for column in columns.split(1, dim=1):
                 state = first(column, state)
                 state2 = second(state[0], state2)
@@ -75,7 +85,8 @@ def time_sequence(iterations: int) -> Callable[[str], Callable[[], Tensor]]:
 
 
 def word_language(device: str) -> Callable[[], Tensor]:
-    """30 steps of pytorch/examples' ``word_language_model``: two layers of LSTM, 35 words, states kept."""
+    """30 steps of pytorch/examples' ``word_language_model``: two layers of LSTM, 35 words, states
+    kept."""
     embedding, head = nn.Embedding(1000, 200).to(device), nn.Linear(200, 1000).to(device)
     layers = nn.LSTM(200, 200, 2, dropout=0.2).to(device)
     parameters = [*embedding.parameters(), *layers.parameters(), *head.parameters()]
@@ -87,7 +98,9 @@ def word_language(device: str) -> Callable[[], Tensor]:
             words = torch.randint(1000, (36, 20)).to(device)
             state = tuple(part.detach() for part in state)
             made, state = layers(F.dropout(embedding(words[:-1]), 0.2), state)
-            loss = F.nll_loss(F.log_softmax(head(F.dropout(made, 0.2)).flatten(0, 1), dim=1), words[1:].flatten())
+            loss = F.nll_loss(
+                F.log_softmax(head(F.dropout(made, 0.2)).flatten(0, 1), dim=1), words[1:].flatten()
+            )
             for parameter in parameters:
                 parameter.grad = None
             loss.backward()

@@ -23,7 +23,8 @@ py::list numbers(const Captured& captured) {
   return values;
 }
 
-// (placeholder or None, constant tensor or None, first element, sizes) of each parameter of the trace.
+// (placeholder or None, constant tensor or None, first element, sizes) of each parameter of the
+// trace.
 py::list parameters(const Captured& captured) {
   py::list values;
   for (const auto& parameter : captured.parameters()) {
@@ -39,8 +40,9 @@ py::list parameters(const Captured& captured) {
         strides[i] = stride;
       }
       wait_for(parameter.constant);
-      constant =
-          py::cast(Buffer::as_cpu(parameter.constant, type.dtype, type.sizes, strides, parameter.offset).clone());
+      constant = py::cast(
+          Buffer::as_cpu(parameter.constant, type.dtype, type.sizes, strides, parameter.offset)
+              .clone());
     }
     const std::vector<int64_t> sizes(parameter.type.sizes.begin(), parameter.type.sizes.end());
     values.append(py::make_tuple(placeholder, constant, parameter.offset, sizes));
@@ -48,8 +50,8 @@ py::list parameters(const Captured& captured) {
   return values;
 }
 
-// (result, input, constant: one of them, or none where there are no elements; dtype, sizes, strides, first element) of
-// each output.
+// (result, input, constant: one of them, or none where there are no elements; dtype, sizes,
+// strides, first element) of each output.
 py::list outputs(const Captured& captured) {
   py::list values;
   for (const auto& output : captured.outputs()) {
@@ -59,7 +61,8 @@ py::list outputs(const Captured& captured) {
     py::object constant = py::none();
     if (output.constant) {
       wait_for(output.constant);
-      const auto extent = static_cast<int64_t>(output.constant->nbytes() / c10::elementSize(output.dtype));
+      const auto extent =
+          static_cast<int64_t>(output.constant->nbytes() / c10::elementSize(output.dtype));
       constant = py::cast(Buffer::as_cpu(output.constant, output.dtype, {extent}, {1}, 0).clone());
     }
     values.append(
@@ -106,10 +109,11 @@ void bind_capture(py::module_& m) {
       .def(py::init<>())
       .def("end", torch::wrap_pybind_function(&Capture::end))
       .def(
-          "placeholder", torch::wrap_pybind_function([](Capture& capture, const std::vector<int64_t>& sizes,
-                                                        const std::vector<int64_t>& strides, at::ScalarType dtype) {
-            return capture.placeholder(sizes, strides, dtype);
-          }))
+          "placeholder", torch::wrap_pybind_function(
+                             [](Capture& capture, const std::vector<int64_t>& sizes,
+                                const std::vector<int64_t>& strides, at::ScalarType dtype) {
+                               return capture.placeholder(sizes, strides, dtype);
+                             }))
       .def("finish", torch::wrap_pybind_function(&Capture::finish));
   py::class_<Captured, std::shared_ptr<Captured>>(m, "_Captured")
       .def_property_readonly("text", &Captured::text)
@@ -128,7 +132,9 @@ void bind_capture(py::module_& m) {
           })
       .def_property_readonly("draws_made", &Captured::draws_made)
       .def("build", torch::wrap_pybind_function(&Captured::build))
-      .def("launch", torch::wrap_pybind_function(&launch), py::arg("inputs"), py::arg("op_by_op") = false);
+      .def(
+          "launch", torch::wrap_pybind_function(&launch), py::arg("inputs"),
+          py::arg("op_by_op") = false);
   py::class_<GraphCall>(m, "_GraphCall")
       .def(
           py::init<
@@ -138,8 +144,8 @@ void bind_capture(py::module_& m) {
       .def("__call__", torch::wrap_pybind_function(&call));
   py::class_<AutogradCall>(m, "_AutogradCall")
       .def(
-          py::init<GraphCall, GraphCall, std::vector<bool>, bool>(), py::arg("forward"), py::arg("backward"),
-          py::arg("differentiable"), py::arg("deterministic"))
+          py::init<GraphCall, GraphCall, std::vector<bool>, bool>(), py::arg("forward"),
+          py::arg("backward"), py::arg("differentiable"), py::arg("deterministic"))
       .def("__call__", torch::wrap_pybind_function(&call_with_gradients));
 }
 

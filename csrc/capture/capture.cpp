@@ -22,20 +22,22 @@ int64_t extent_of(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   return extent;
 }
 
-// Sizes under which these elements are a row in memory: the dimensions by falling stride, as the storage of what was transposed
-// has them; flat where there are gaps.
+// Sizes under which these elements are a row in memory: the dimensions by falling stride, as the
+// storage of what was transposed has them; flat where there are gaps.
 c10::DimVector sizes_in_memory(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   c10::SmallVector<size_t, 8> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   if (!is_row_major(sizes, strides)) {
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+    std::stable_sort(
+        order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
   }
   c10::DimVector by_stride, their_strides;
   for (const size_t dimension : order) {
     by_stride.push_back(sizes[dimension]);
     their_strides.push_back(strides[dimension]);
   }
-  return is_row_major(by_stride, their_strides) ? by_stride : c10::DimVector{extent_of(sizes, strides)};
+  return is_row_major(by_stride, their_strides) ? by_stride
+                                                : c10::DimVector{extent_of(sizes, strides)};
 }
 
 // Null for what is computed.
@@ -67,7 +69,8 @@ void Capture::end() {
   }
 }
 
-at::Tensor Capture::placeholder(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype) {
+at::Tensor Capture::placeholder(
+    c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype) {
   TORCH_CHECK_VALUE(sizes.size() == strides.size(), "there is a stride for each size");
   const int64_t extent = extent_of(sizes, strides);
   const auto nbytes = extent * static_cast<int64_t>(c10::elementSize(dtype));
@@ -75,10 +78,12 @@ at::Tensor Capture::placeholder(c10::IntArrayRef sizes, c10::IntArrayRef strides
   auto pointer = make_data_ptr(nbytes, &variable);
   c10::Storage storage(
       c10::make_intrusive<c10::StorageImpl>(
-          c10::StorageImpl::use_byte_size_t(), nbytes, std::move(pointer), c10::GetAllocator(c10::kPrivateUse1),
+          c10::StorageImpl::use_byte_size_t(), nbytes, std::move(pointer),
+          c10::GetAllocator(c10::kPrivateUse1),
           /*resizable=*/false));
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::scalarTypeToTypeMeta(dtype));
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   const ValueType type{dtype, sizes_in_memory(sizes, strides)};
   auto buffer = std::make_shared<Buffer>(dtype, type.sizes);
@@ -99,14 +104,17 @@ std::shared_ptr<Captured> Capture::finish(
   return std::make_shared<Captured>(*this, outputs, on_cpu);
 }
 
-Captured::Captured(const Capture& capture, const std::vector<at::Tensor>& outputs, const std::vector<bool>& on_cpu) {
+Captured::Captured(
+    const Capture& capture, const std::vector<at::Tensor>& outputs,
+    const std::vector<bool>& on_cpu) {
   const RecorderLock lock(recorder_mutex());
   std::vector<Value> results;
   for (size_t i = 0; i < capture.placeholders_.size(); ++i) {
     const auto& tensor = capture.placeholders_[i];
     const auto extent = extent_of(tensor.sizes(), tensor.strides());
     placeholders_.push_back(
-        {tensor.scalar_type(), c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides()), extent});
+        {tensor.scalar_type(), c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides()),
+         extent});
     const Value& value = variable_of(*tensor.unsafeGetTensorImpl()).value();
     if (extent != 0 && buffer_of(value) != capture.contents_[i].get()) {
       results.push_back(value); // of each placeholder its own, even where two get one content
@@ -119,9 +127,11 @@ Captured::Captured(const Capture& capture, const std::vector<at::Tensor>& output
   read_graph(capture, collect_graph(results));
 }
 
-void Captured::add_output(const Capture& capture, const at::Tensor& tensor, bool on_cpu, std::vector<Value>& results) {
+void Captured::add_output(
+    const Capture& capture, const at::Tensor& tensor, bool on_cpu, std::vector<Value>& results) {
   TORCH_CHECK_VALUE(
-      tensor.device().is_privateuseone(), "a captured program gives ftm tensors, not one on ", tensor.device());
+      tensor.device().is_privateuseone(), "a captured program gives ftm tensors, not one on ",
+      tensor.device());
   TORCH_CHECK_NOT_IMPLEMENTED(
       tensor.layout() == c10::kStrided && !tensor.is_quantized() && tensor.has_storage(),
       "a program takes and gives tensors with their elements in memory, no ",
@@ -135,7 +145,8 @@ void Captured::add_output(const Capture& capture, const at::Tensor& tensor, bool
   if (tensor.numel() != 0) {
     const Region region = region_of(*tensor.unsafeGetTensorImpl());
     TORCH_CHECK_NOT_IMPLEMENTED(
-        region.is_whole, "a captured program gives no slice of a storage that begins or ends between elements");
+        region.is_whole,
+        "a captured program gives no slice of a storage that begins or ends between elements");
     output.offset = region.offset;
     Variable& variable = region.variable;
     for (size_t k = 0; k < capture.placeholders_.size() && output.input < 0; ++k) {
@@ -144,11 +155,13 @@ void Captured::add_output(const Capture& capture, const at::Tensor& tensor, bool
         output.input = static_cast<int32_t>(k);
       }
     }
-    const Value value = whole(variable, variable.value().node ? type_of(variable.value()).dtype : output.dtype);
+    const Value value =
+        whole(variable, variable.value().node ? type_of(variable.value()).dtype : output.dtype);
     const Buffer* buffer = buffer_of(value);
     const auto& contents = capture.contents_;
     const bool is_content = std::any_of(
-        contents.begin(), contents.end(), [&](const BufferPtr& content) { return content.get() == buffer; });
+        contents.begin(), contents.end(),
+        [&](const BufferPtr& content) { return content.get() == buffer; });
     if (output.input < 0 && buffer != nullptr && !is_content) {
       output.constant = static_cast<const DataNode&>(trace_node(value)).buffer();
     } else if (output.input < 0) {
@@ -178,8 +191,8 @@ void Captured::read_graph(const Capture& capture, const Graph& graph) {
         is_placeholder || parameter->buffer()->state() != Buffer::State::failed,
         "the program reads a placeholder that is not among its inputs");
     parameters_.push_back(
-        {is_placeholder ? found->second : -1, is_placeholder ? nullptr : parameter->buffer(), parameter->type(0),
-         parameter->offset()});
+        {is_placeholder ? found->second : -1, is_placeholder ? nullptr : parameter->buffer(),
+         parameter->type(0), parameter->offset()});
   }
   program_ = find_program(graph.hash, graph);
   trace_ = make_trace(graph);

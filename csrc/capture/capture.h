@@ -1,6 +1,7 @@
-// Capture: a program recorded on placeholders, to be launched later on any tensors of their types, on the CPU or on
-// the device. The way of everything that knows its program before it runs: torch.compile, exported and scripted
-// programs. The recorder's rules, and only they, say what the program is.
+// Capture: a program recorded on placeholders, to be launched later on any tensors of their types,
+// on the CPU or on the device. The way of everything that knows its program before it runs:
+// torch.compile, exported and scripted programs. The recorder's rules, and only they, say what the
+// program is.
 #pragma once
 
 #include "random/generator.h"
@@ -19,8 +20,8 @@ namespace ftm {
 
 class Captured;
 
-// A recording under way on this thread. Until it ends, a call that would run on the CPU and the reading of a value that
-// is not in memory throw NotImplementedError.
+// A recording under way on this thread. Until it ends, a call that would run on the CPU and the
+// reading of a value that is not in memory throw NotImplementedError.
 class Capture {
  public:
   Capture(); // begins; throws if this thread captures already
@@ -32,15 +33,17 @@ class Capture {
   void end();
   // Stands for the next input: it has a type and no content.
   at::Tensor placeholder(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype);
-  // The program that gives these tensors and writes what was written to placeholders. on_cpu: for each output,
-  // whether a launch is to put it on the CPU.
-  std::shared_ptr<Captured> finish(const std::vector<at::Tensor>& outputs, const std::vector<bool>& on_cpu) const;
+  // The program that gives these tensors and writes what was written to placeholders. on_cpu: for
+  // each output, whether a launch is to put it on the CPU.
+  std::shared_ptr<Captured> finish(
+      const std::vector<at::Tensor>& outputs, const std::vector<bool>& on_cpu) const;
 
  private:
   friend class Captured;
   std::optional<DrawsOfItsOwn> draws_; // until it ends
   std::vector<at::Tensor> placeholders_;
-  std::vector<BufferPtr> contents_; // of the placeholders: told apart by these, whatever is written over them
+  std::vector<BufferPtr>
+      contents_; // of the placeholders: told apart by these, whatever is written over them
 };
 
 class Captured {
@@ -52,7 +55,8 @@ class Captured {
     ValueType type;
     int64_t offset; // elements of `type`
   };
-  // A tensor to give: a view of a result, of an input, or of a constant; with none of them it has no elements.
+  // A tensor to give: a view of a result, of an input, or of a constant; with none of them it has
+  // no elements.
   struct Output {
     int32_t result = -1;
     int32_t input = -1;
@@ -62,13 +66,16 @@ class Captured {
     c10::DimVector sizes, strides;
     int64_t offset = 0;
   };
-  // Scalars that are drawn at each launch: positions of seed and offset, and which of the program's draws it is.
+  // Scalars that are drawn at each launch: positions of seed and offset, and which of the program's
+  // draws it is.
   struct Draw {
     int64_t seed, offset;
     uint64_t number;
   };
 
-  Captured(const Capture& capture, const std::vector<at::Tensor>& outputs, const std::vector<bool>& on_cpu);
+  Captured(
+      const Capture& capture, const std::vector<at::Tensor>& outputs,
+      const std::vector<bool>& on_cpu);
 
   std::string text() const { return trace_text(trace_); }
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -76,18 +83,21 @@ class Captured {
   // For each result of the trace: the placeholder whose content it becomes, or -1.
   const std::vector<int32_t>& replaces() const { return replaces_; }
   bool writes(size_t placeholder) const {
-    return std::find(replaces_.begin(), replaces_.end(), static_cast<int32_t>(placeholder)) != replaces_.end();
+    return std::find(replaces_.begin(), replaces_.end(), static_cast<int32_t>(placeholder)) !=
+           replaces_.end();
   }
   std::vector<c10::Scalar> scalars() const;
   const std::vector<Draw>& draws() const { return draws_; }
   // Random draws of one run.
   uint64_t draws_made() const { return draws_made_; }
-  // Finds or compiles the program, unless that has been done. Under the GIL. A failure to compile is warned of, and the program runs op by op.
+  // Finds or compiles the program, unless that has been done. Under the GIL. A failure to compile
+  // is warned of, and the program runs op by op.
   void build();
-  // Runs it on one tensor for each placeholder; those that the program writes have their new content afterwards. On
-  // tensors of the CPU it runs at once, where they lie; where all is on the device its calls are recorded, to run with
-  // those around them; else it is queued behind what was recorded before. Builds what it runs. op_by_op: through ATen
-  // instead of on the machine, for tensors of the CPU.
+  // Runs it on one tensor for each placeholder; those that the program writes have their new
+  // content afterwards. On tensors of the CPU it runs at once, where they lie; where all is on the
+  // device its calls are recorded, to run with those around them; else it is queued behind what was
+  // recorded before. Builds what it runs. op_by_op: through ATen instead of on the machine, for
+  // tensors of the CPU.
   std::vector<at::Tensor> launch(std::vector<at::Tensor> inputs, bool op_by_op = false);
 
  private:
@@ -101,7 +111,8 @@ class Captured {
   friend class DeviceLaunch;
   friend class RecordedLaunch;
 
-  void add_output(const Capture& capture, const at::Tensor& tensor, bool on_cpu, std::vector<Value>& results);
+  void add_output(
+      const Capture& capture, const at::Tensor& tensor, bool on_cpu, std::vector<Value>& results);
   void read_graph(const Capture& capture, const Graph& graph);
 
   // Of each call of the trace what the trace does not say.

@@ -58,7 +58,8 @@ void CpuLaunch::compute() {
     if (machine_ != nullptr && parameter >= 0 && machine_->aliases()[i] == parameter) {
       outputs.push_back(inputs[parameter]);
     } else {
-      results_[i] = std::make_shared<Buffer>(trace.result_types[i].dtype, trace.result_types[i].sizes);
+      results_[i] =
+          std::make_shared<Buffer>(trace.result_types[i].dtype, trace.result_types[i].sizes);
       results_[i]->allocate();
       outputs.push_back(results_[i]->data());
     }
@@ -93,21 +94,24 @@ void CpuLaunch::compute() {
   }
 }
 
-void CpuLaunch::compute_op_by_op(const std::vector<void*>& inputs, const std::vector<uint64_t>& scalars) {
+void CpuLaunch::compute_op_by_op(
+    const std::vector<void*>& inputs, const std::vector<uint64_t>& scalars) {
   const auto& trace = captured_.trace_;
   std::vector<at::Tensor> tensors;
   tensors.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     tensors.push_back(dense(inputs[i], trace.parameters[i]));
   }
-  const auto computed =
-      run_reference(trace, std::move(tensors), scalars, Origin{nullptr, {}, /*is_captured=*/true}, &handle_signals);
+  const auto computed = run_reference(
+      trace, std::move(tensors), scalars, Origin{nullptr, {}, /*is_captured=*/true},
+      &handle_signals);
   if (computed.failure) {
     throw_failure(*computed.failure);
   }
   for (size_t i = 0; i < results_.size(); ++i) {
     if (!results_[i]) {
-      results_[i] = std::make_shared<Buffer>(trace.result_types[i].dtype, trace.result_types[i].sizes);
+      results_[i] =
+          std::make_shared<Buffer>(trace.result_types[i].dtype, trace.result_types[i].sizes);
       results_[i]->allocate();
     }
     store_on_cpu(computed.tensors[i], trace.result_types[i], *results_[i]);

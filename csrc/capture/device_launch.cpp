@@ -28,7 +28,8 @@ const Value& content_of(const at::Tensor& tensor) {
   const Region region = region_of(*tensor.unsafeGetTensorImpl());
   TORCH_CHECK_NOT_IMPLEMENTED(
       region.is_whole,
-      "a compiled program takes no slice of a storage that begins or ends between elements: clone the tensor");
+      "a compiled program takes no slice of a storage that begins or ends between elements: clone "
+      "the tensor");
   whole(region.variable, tensor.scalar_type());
   return region.variable.value();
 }

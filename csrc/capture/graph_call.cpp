@@ -9,14 +9,17 @@ namespace {
 
 using torch::autograd::variable_list;
 
-constexpr const char* kTwice = "torch.compile with aot_autograd does not currently support double backward";
+constexpr const char* kTwice =
+    "torch.compile with aot_autograd does not currently support double backward";
 
-// Gradients that were asked for with create_graph=True: to differentiate them is an error, not zero.
+// Gradients that were asked for with create_graph=True: to differentiate them is an error, not
+// zero.
 void refuse_second_derivatives(variable_list& gradients) {
   for (auto& gradient : gradients) {
     if (gradient.defined() && torch::autograd::isDifferentiableType(gradient.scalar_type())) {
       gradient = gradient.detach();
-      auto refuses = c10::make_intrusive<torch::autograd::Error>(kTwice, torch::autograd::edge_list{});
+      auto refuses =
+          c10::make_intrusive<torch::autograd::Error>(kTwice, torch::autograd::edge_list{});
       refuses->add_input_metadata(gradient);
       torch::autograd::impl::set_gradient_edge(gradient, {std::move(refuses), 0});
     }
@@ -57,7 +60,8 @@ struct AutogradCall::Graphs {
   const bool deterministic;
 
   static const Graphs& of(const at::Tensor& tensor) {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): autograd hands tensors on, so the address travels in one
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): autograd hands tensors on, so the address travels
+    // in one
     return *reinterpret_cast<const Graphs*>(*tensor.const_data_ptr<int64_t>());
   }
 };
@@ -83,13 +87,16 @@ struct AutogradCall::Function final : torch::autograd::Function<AutogradCall::Fu
     return differentiable;
   }
 
-  static variable_list backward(torch::autograd::AutogradContext* context, const variable_list& gradients) {
+  static variable_list backward(
+      torch::autograd::AutogradContext* context, const variable_list& gradients) {
     const at::Tensor held = context->saved_data.at("graphs").toTensor();
     const auto& graphs = Graphs::of(held);
     TORCH_CHECK(
         graphs.deterministic || !at::globalContext().deterministicAlgorithms(),
-        "This compiled backward function is being run with torch.use_deterministic_algorithms(True), but it was "
-        "previously generated during the forward function while torch.use_deterministic_algorithms(False) was set.");
+        "This compiled backward function is being run with "
+        "torch.use_deterministic_algorithms(True), but it was "
+        "previously generated during the forward function while "
+        "torch.use_deterministic_algorithms(False) was set.");
     auto inputs = context->get_saved_variables();
     inputs.insert(inputs.end(), gradients.begin(), gradients.end());
     auto given = graphs.backward(std::move(inputs));
@@ -105,17 +112,21 @@ struct AutogradCall::Function final : torch::autograd::Function<AutogradCall::Fu
 
 AutogradCall::AutogradCall(
     GraphCall forward, GraphCall backward, std::vector<bool> differentiable, bool deterministic) {
-  TORCH_CHECK_VALUE(forward.gives.size() >= differentiable.size(), "the graph gives less than its results");
-  auto* graphs = new Graphs{0, std::move(forward), std::move(backward), std::move(differentiable), deterministic};
+  TORCH_CHECK_VALUE(
+      forward.gives.size() >= differentiable.size(), "the graph gives less than its results");
+  auto* graphs = new Graphs{
+      0, std::move(forward), std::move(backward), std::move(differentiable), deterministic};
   graphs->address = reinterpret_cast<int64_t>(graphs);
-  graphs_ =
-      at::from_blob(&graphs->address, {1}, [graphs](void*) { delete graphs; }, at::TensorOptions().dtype(at::kLong));
+  graphs_ = at::from_blob(
+      &graphs->address, {1}, [graphs](void*) { delete graphs; },
+      at::TensorOptions().dtype(at::kLong));
 }
 
 std::vector<at::Tensor> AutogradCall::operator()(std::vector<at::Tensor> inputs) const {
   const auto& graphs = Graphs::of(graphs_);
   const auto& gradients = graphs.backward.gives;
-  TORCH_CHECK_VALUE(inputs.size() == gradients.size(), "the graph takes ", gradients.size(), " tensors");
+  TORCH_CHECK_VALUE(
+      inputs.size() == gradients.size(), "the graph takes ", gradients.size(), " tensors");
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!gradients[i] && inputs[i].requires_grad()) {
       inputs[i] = inputs[i].detach(); // autograd is not to walk on where there is nothing to bring

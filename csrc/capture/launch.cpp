@@ -21,11 +21,13 @@ bool same_strides(const at::Tensor& tensor, c10::IntArrayRef strides) {
   return true;
 }
 
-// A view into `storage_of`'s storage, which counts writes with it: autograd finds out if what it keeps was written since.
+// A view into `storage_of`'s storage, which counts writes with it: autograd finds out if what it
+// keeps was written since.
 at::Tensor view_of(const at::Tensor& storage_of, const Captured::Output& output, int64_t offset) {
   const auto key = storage_of.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::PrivateUse1;
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage_of.storage()), c10::DispatchKeySet(key), c10::scalarTypeToTypeMeta(output.dtype));
+      c10::Storage(storage_of.storage()), c10::DispatchKeySet(key),
+      c10::scalarTypeToTypeMeta(output.dtype));
   auto* impl = tensor.unsafeGetTensorImpl();
   impl->set_storage_offset(offset);
   impl->set_sizes_and_strides(output.sizes, output.strides);
@@ -52,8 +54,8 @@ at::Tensor tensor_of(const BufferPtr& buffer, bool on_cpu) {
 Launch::Launch(const Captured& captured, std::vector<at::Tensor> inputs)
     : captured_(captured), inputs_(std::move(inputs)) {
   TORCH_CHECK_VALUE(
-      inputs_.size() == captured_.placeholders_.size(), "the program takes ", captured_.placeholders_.size(),
-      " tensors, not ", inputs_.size());
+      inputs_.size() == captured_.placeholders_.size(), "the program takes ",
+      captured_.placeholders_.size(), " tensors, not ", inputs_.size());
   for (size_t i = 0; i < inputs_.size(); ++i) {
     auto& tensor = inputs_[i];
     const auto& expected = captured_.placeholders_[i];
@@ -61,9 +63,10 @@ Launch::Launch(const Captured& captured, std::vector<at::Tensor> inputs)
         tensor.is_cpu() || tensor.is_privateuseone(), "input ", i, " is on ", tensor.device(),
         ": a program takes tensors on ftm and on the CPU");
     TORCH_CHECK_VALUE(
-        tensor.scalar_type() == expected.dtype && tensor.sizes() == expected.sizes, "input ", i, " is ",
-        tensor.scalar_type(), " of shape ", tensor.sizes(), ", but the program was captured for ", expected.dtype,
-        " of shape ", c10::IntArrayRef(expected.sizes));
+        tensor.scalar_type() == expected.dtype && tensor.sizes() == expected.sizes, "input ", i,
+        " is ", tensor.scalar_type(), " of shape ", tensor.sizes(),
+        ", but the program was captured for ", expected.dtype, " of shape ",
+        c10::IntArrayRef(expected.sizes));
     if (!same_strides(tensor, expected.strides) || tensor.is_conj() || tensor.is_neg()) {
       auto laid_out = at::empty_strided(expected.sizes, expected.strides, tensor.options());
       laid_out.copy_(tensor);
@@ -108,7 +111,8 @@ std::vector<uint64_t> Launch::scalars() const {
 int32_t Launch::parameter_of(int32_t placeholder) const {
   for (size_t p = 0; p < captured_.parameters_.size() && placeholder >= 0; ++p) {
     const auto& parameter = captured_.parameters_[p];
-    if (parameter.placeholder == placeholder && parameter.type.numel() == captured_.placeholders_[placeholder].extent) {
+    if (parameter.placeholder == placeholder &&
+        parameter.type.numel() == captured_.placeholders_[placeholder].extent) {
       return static_cast<int32_t>(p);
     }
   }
@@ -130,10 +134,12 @@ at::Tensor Launch::give(const Captured::Output& output) {
     return view_of(tensor_of(output.constant, output.on_cpu), output, output.offset).clone();
   }
   if (output.result < 0) {
-    return at::empty_strided(output.sizes, output.strides, at::TensorOptions().dtype(output.dtype).device(device));
+    return at::empty_strided(
+        output.sizes, output.strides, at::TensorOptions().dtype(output.dtype).device(device));
   }
   auto& whole = given_[{output.result, output.on_cpu}];
-  const bool is_first = !whole.defined(); // others are tensors of their own, whose storage is the first one's
+  const bool is_first =
+      !whole.defined(); // others are tensors of their own, whose storage is the first one's
   if (is_first) {
     whole = whole_of(output.result, output.on_cpu);
   }
@@ -155,7 +161,9 @@ void Captured::build() {
     std::rethrow_exception(built.interrupt);
   }
   if (!built.failure.empty() && !is_strict()) {
-    TORCH_WARN("a program could not be compiled and runs op by op on the CPU (slow, but right): ", built.failure);
+    TORCH_WARN(
+        "a program could not be compiled and runs op by op on the CPU (slow, but right): ",
+        built.failure);
   }
   program_ = built.program;
   built_ = true; // not before: another thread that launches it meanwhile waits for the same program

@@ -10,8 +10,8 @@ namespace ftm {
 
 class Launch {
  public:
-  // Throws for inputs of other types than the placeholders'; lays out anew those that lie otherwise in memory, and what the program
-  // writes of these is copied back.
+  // Throws for inputs of other types than the placeholders'; lays out anew those that lie otherwise
+  // in memory, and what the program writes of these is copied back.
   Launch(const Captured& captured, std::vector<at::Tensor> inputs);
   virtual ~Launch() = default;
   Launch(const Launch&) = delete;
@@ -47,7 +47,8 @@ class CpuLaunch final : public Launch {
  public:
   // program: null to run op by op.
   CpuLaunch(const Captured& captured, std::vector<at::Tensor> inputs, const Program* program)
-      : Launch(captured, std::move(inputs)), machine_(program != nullptr ? program->machine() : nullptr) {}
+      : Launch(captured, std::move(inputs)),
+        machine_(program != nullptr ? program->machine() : nullptr) {}
 
  private:
   const MachineProgram* machine_; // null: op by op
@@ -73,12 +74,14 @@ class DeviceLaunch final : public Launch {
   std::map<int32_t, BufferPtr> copies_; // of inputs on the CPU
 };
 
-// All is on the device: the program's calls are recorded behind those that are pending, and run with them.
+// All is on the device: the program's calls are recorded behind those that are pending, and run
+// with them.
 class RecordedLaunch final : public Launch {
  public:
   using Launch::Launch;
 
-  // False where something is on the CPU, or an input begins between elements as the program sees them.
+  // False where something is on the CPU, or an input begins between elements as the program sees
+  // them.
   static bool takes(const Captured& captured, const std::vector<at::Tensor>& inputs);
 
  private:

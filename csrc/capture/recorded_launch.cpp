@@ -1,5 +1,5 @@
-// A captured program whose inputs are on the device: its calls become part of the pending trace, so that what is compiled holds
-// what stands before and behind it as well.
+// A captured program whose inputs are on the device: its calls become part of the pending trace, so
+// that what is compiled holds what stands before and behind it as well.
 #include "capture/launch.h"
 #include "graph/pending_trace.h"
 #include "support/counters.h"
@@ -15,14 +15,16 @@ int64_t size_of(at::ScalarType dtype) {
   return static_cast<int64_t>(c10::elementSize(dtype));
 }
 
-// The bytes before an element of the program's `type`, `offset` elements behind where the input begins.
+// The bytes before an element of the program's `type`, `offset` elements behind where the input
+// begins.
 int64_t bytes_before(const at::Tensor& input, const ValueType& type, int64_t offset) {
   return input.storage_offset() * size_of(input.scalar_type()) + offset * size_of(type.dtype);
 }
 
 // The memory of an input as the program knows it: elements in a row, from one on.
 at::Tensor run_of(const at::Tensor& input, const ValueType& type, int64_t offset) {
-  if (offset == 0 && input.scalar_type() == type.dtype && input.sizes() == type.sizes && input.is_contiguous()) {
+  if (offset == 0 && input.scalar_type() == type.dtype && input.sizes() == type.sizes &&
+      input.is_contiguous()) {
     return input;
   }
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
@@ -81,7 +83,8 @@ void RecordedLaunch::compute() {
   const RecorderLock lock = lock_to_read(operands, trace);
   const auto values = record(drawn, line);
   trace.trains = true; // programs of a captured graph are for the sizes that it was captured with
-  ops_traced.fetch_add(static_cast<int64_t>(captured_.trace_.calls.size()), std::memory_order_relaxed);
+  ops_traced.fetch_add(
+      static_cast<int64_t>(captured_.trace_.calls.size()), std::memory_order_relaxed);
   for (size_t i = 0; i < values.size(); ++i) {
     const auto& type = captured_.trace_.result_types[i];
     const int32_t target = captured_.replaces_[i];
@@ -89,11 +92,13 @@ void RecordedLaunch::compute() {
       inputs_[target].unsafeGetTensorImpl()->bump_version();
       write(*run_of(inputs_[target], type, 0).unsafeGetTensorImpl(), values[i]);
     }
-    wholes_.push_back(target < 0 ? make_tensor(type, {}, /*contiguous=*/true, values[i]) : at::Tensor());
+    wholes_.push_back(
+        target < 0 ? make_tensor(type, {}, /*contiguous=*/true, values[i]) : at::Tensor());
   }
 }
 
-std::vector<Value> RecordedLaunch::record(c10::ArrayRef<uint64_t> scalars, const PythonLine& line) const {
+std::vector<Value> RecordedLaunch::record(
+    c10::ArrayRef<uint64_t> scalars, const PythonLine& line) const {
   const auto& trace = captured_.trace_;
   std::vector<Value> parameters;
   for (const auto& parameter : captured_.parameters_) {
@@ -101,7 +106,8 @@ std::vector<Value> RecordedLaunch::record(c10::ArrayRef<uint64_t> scalars, const
       parameters.push_back(data_value(parameter.constant, parameter.type, parameter.offset));
     } else {
       parameters.push_back(
-          read(*run_of(inputs_[parameter.placeholder], parameter.type, parameter.offset).unsafeGetTensorImpl()));
+          read(*run_of(inputs_[parameter.placeholder], parameter.type, parameter.offset)
+                    .unsafeGetTensorImpl()));
     }
   }
   std::vector<Value> results; // of all calls
@@ -115,7 +121,9 @@ std::vector<Value> RecordedLaunch::record(c10::ArrayRef<uint64_t> scalars, const
       values.push_back(value_of(operand));
     }
     const size_t count = call.spec->scalars;
-    const auto node = add_call(captured_.calls_[i].kind, call.spec, std::move(values), scalars.slice(0, count)).node;
+    const auto node =
+        add_call(captured_.calls_[i].kind, call.spec, std::move(values), scalars.slice(0, count))
+            .node;
     scalars = scalars.slice(count);
     if (captured_.calls_[i].may_fail) {
       static_cast<CallNode&>(*node).line = line;

@@ -18,7 +18,8 @@ namespace {
 
 using Cuts = c10::ArrayRef<LaunchUnit>;
 
-// Why programs were not compiled; the thread that waits for a result is warned, and not the one that built.
+// Why programs were not compiled; the thread that waits for a result is warned, and not the one
+// that built.
 struct OpByOp {
   std::mutex mutex; // taken alone
   std::vector<std::string> due;
@@ -31,13 +32,16 @@ OpByOp& op_by_op() {
 
 // Of each call, where all are noted: what the compiler's explanations name.
 std::vector<std::string> noted_lines(const LaunchUnit& cut) {
-  return notes_all_locations() ? cut.job->origin.lines(cut.trace.calls.size()) : std::vector<std::string>();
+  return notes_all_locations() ? cut.job->origin.lines(cut.trace.calls.size())
+                               : std::vector<std::string>();
 }
 
 CompileRequest request_for(const LaunchUnit& cut) {
-  auto likely = cut.any_size
-                    ? any_sizes(cut.trace.parameters)
-                    : SizeGuess{varying_dimensions(cut.trace.parameters, cut.job->inputs, cut.trains), cut.trains};
+  auto likely =
+      cut.any_size
+          ? any_sizes(cut.trace.parameters)
+          : SizeGuess{
+                varying_dimensions(cut.trace.parameters, cut.job->inputs, cut.trains), cut.trains};
   return {{}, noted_lines(cut), std::move(likely), cut.whole};
 }
 
@@ -46,7 +50,8 @@ bool is_fill(const LaunchUnit& cut) {
   return cut.any_size && cut.job->inputs.empty();
 }
 
-// The results of a program for many sizes are of other sizes when it runs again, but an optimizer's state.
+// The results of a program for many sizes are of other sizes when it runs again, but an optimizer's
+// state.
 void note_varying(const LaunchUnit& cut, const Program& program) {
   if (is_fill(cut)) {
     return;
@@ -54,7 +59,8 @@ void note_varying(const LaunchUnit& cut, const Program& program) {
   const auto& job = *cut.job;
   const auto& varies = program.varies();
   for (size_t i = 0; i < std::min(varies.size(), job.outputs.size()); ++i) {
-    job.outputs[i]->set_varies(varying_outside(varies[i], program.trace().result_types[i], *job.outputs[i]));
+    job.outputs[i]->set_varies(
+        varying_outside(varies[i], program.trace().result_types[i], *job.outputs[i]));
   }
 }
 
@@ -63,8 +69,8 @@ bool is_of_fixed_sizes(const LaunchUnit& cut, const CompileRequest& request) {
   return is_fill(cut) || (!cut.any_size && cut.trains && request.likely.varies.empty());
 }
 
-// Tells the compiler of those that are to be built, if there are several, as far as what it is told of one does not hang on how
-// another one is built; for each what it was told, or nothing.
+// Tells the compiler of those that are to be built, if there are several, as far as what it is told
+// of one does not hang on how another one is built; for each what it was told, or nothing.
 std::vector<CompileRequest> announced(Cuts cuts) {
   std::vector<CompileRequest> requests(cuts.size());
   std::unordered_set<Hash128, Hash128Hasher> wanted;
@@ -77,7 +83,8 @@ std::vector<CompileRequest> announced(Cuts cuts) {
     return requests;
   }
   std::vector<CompileRequest> told;
-  std::unordered_set<const Buffer*> open; // results of which it is not known yet whether their sizes vary
+  std::unordered_set<const Buffer*>
+      open; // results of which it is not known yet whether their sizes vary
   for (size_t i = 0; i < cuts.size(); ++i) {
     const auto& cut = cuts[i];
     const auto is_open = [&](const Input& input) { return open.count(input.buffer.get()) != 0; };
@@ -85,7 +92,8 @@ std::vector<CompileRequest> announced(Cuts cuts) {
       note_varying(cut, *cut.program);
       continue;
     }
-    const bool hangs = !cut.any_size && std::any_of(cut.job->inputs.begin(), cut.job->inputs.end(), is_open);
+    const bool hangs =
+        !cut.any_size && std::any_of(cut.job->inputs.begin(), cut.job->inputs.end(), is_open);
     auto request = hangs ? CompileRequest() : request_for(cut);
     if (hangs || !is_of_fixed_sizes(cut, request)) {
       for (const auto& output : cut.job->outputs) {
@@ -103,7 +111,8 @@ std::vector<CompileRequest> announced(Cuts cuts) {
 }
 
 Built build(const LaunchUnit& cut, CompileRequest announced) {
-  return build_program(cut.hash, cut.trace, announced.trace_text.empty() ? request_for(cut) : std::move(announced));
+  return build_program(
+      cut.hash, cut.trace, announced.trace_text.empty() ? request_for(cut) : std::move(announced));
 }
 
 // These jobs are not run: each is completed with that error, so that nobody waits for it in vain.
@@ -121,19 +130,22 @@ FailurePtr abandon_all(Cuts cuts, const std::exception_ptr& error) {
   } catch (const std::exception& known) {
     return abandon_all(cuts, known);
   } catch (...) {
-    return abandon_all(cuts, std::runtime_error("the launch was ended by an exception of an unknown type"));
+    return abandon_all(
+        cuts, std::runtime_error("the launch was ended by an exception of an unknown type"));
   }
 }
 
 std::vector<LaunchUnit> from(std::vector<LaunchUnit>& cuts, size_t first) {
   return {
-      std::make_move_iterator(cuts.begin() + static_cast<std::ptrdiff_t>(first)), std::make_move_iterator(cuts.end())};
+      std::make_move_iterator(cuts.begin() + static_cast<std::ptrdiff_t>(first)),
+      std::make_move_iterator(cuts.end())};
 }
 
 } // namespace
 
 bool are_built(const std::vector<LaunchUnit>& cuts) {
-  return std::all_of(cuts.begin(), cuts.end(), [](const LaunchUnit& cut) { return cut.program != nullptr; });
+  return std::all_of(
+      cuts.begin(), cuts.end(), [](const LaunchUnit& cut) { return cut.program != nullptr; });
 }
 
 BuildOutcome build_and_start(std::vector<LaunchUnit> cuts) {
@@ -167,7 +179,8 @@ BuildOutcome build_and_start(std::vector<LaunchUnit> cuts) {
         building.left = from(cuts, i + 1);
         return building;
       }
-      cuts[i] = LaunchUnit(); // the job's buffers are freed when it ends, and not when the last one is built
+      cuts[i] = LaunchUnit(); // the job's buffers are freed when it ends, and not when the last one
+                              // is built
     }
   } catch (...) {
     building.error = std::current_exception();
@@ -183,7 +196,8 @@ void warn_of_op_by_op() {
     due.swap(op_by_op().due);
   }
   for (const auto& reason : due) {
-    TORCH_WARN("a program could not be compiled and runs op by op on the CPU (slow, but right): ", reason);
+    TORCH_WARN(
+        "a program could not be compiled and runs op by op on the CPU (slow, but right): ", reason);
   }
 }
 

@@ -37,8 +37,8 @@ struct Builder {
   std::condition_variable changed;
   std::deque<OrderPtr> waiting;
   bool busy = false; // with what was the first of them
-  // Kept from being built. They have their place in the order of runs, and so have those behind them: they are built when somebody
-  // next asks for a result.
+  // Kept from being built. They have their place in the order of runs, and so have those behind
+  // them: they are built when somebody next asks for a result.
   std::vector<LaunchUnit> suspended;
   std::thread thread;
   bool running = false; // the thread exists
@@ -57,7 +57,9 @@ void suspend(std::vector<LaunchUnit>& cuts) {
   auto& b = builder();
   {
     const std::lock_guard<std::mutex> guard(b.mutex);
-    b.suspended.insert(b.suspended.end(), std::make_move_iterator(cuts.begin()), std::make_move_iterator(cuts.end()));
+    b.suspended.insert(
+        b.suspended.end(), std::make_move_iterator(cuts.begin()),
+        std::make_move_iterator(cuts.end()));
     cuts.clear();
   }
   b.changed.notify_all();
@@ -81,7 +83,8 @@ void build_waiting() {
       b.busy = true;
     }
     auto building = build_and_start(std::move(order->cuts));
-    // Its error is thrown to who waits: for this, for results that have failed, or when the rest is built again.
+    // Its error is thrown to who waits: for this, for results that have failed, or when the rest is
+    // built again.
     suspend(building.left);
     const std::lock_guard<std::mutex> guard(b.mutex);
     order->building = std::move(building);
@@ -91,8 +94,8 @@ void build_waiting() {
   }
 }
 
-// Waits, without the GIL, until ready(); resumes what is suspended, for which the builder's thread may be waiting. Throws what that
-// throws, or a signal's handler.
+// Waits, without the GIL, until ready(); resumes what is suspended, for which the builder's thread
+// may be waiting. Throws what that throws, or a signal's handler.
 template <typename Ready>
 void wait_for_builder(Builder& b, Ready ready) {
   const GilRelease unlocked;
@@ -121,11 +124,12 @@ void wait_for_builder(Builder& b, Ready ready) {
   }
 }
 
-// A forked child has no such thread, and none of the parent's programs: it starts with a fresh builder, without touching what that
-// of the parent stands for.
+// A forked child has no such thread, and none of the parent's programs: it starts with a fresh
+// builder, without touching what that of the parent stands for.
 void install_builder_fork_handlers() {
   static const int installed = pthread_atfork(
-      [] { builder().mutex.lock(); }, [] { builder().mutex.unlock(); }, [] { new (&builder()) Builder; });
+      [] { builder().mutex.lock(); }, [] { builder().mutex.unlock(); },
+      [] { new (&builder()) Builder; });
   TORCH_CHECK(installed == 0, "pthread_atfork failed");
 }
 

@@ -12,34 +12,38 @@ namespace {
 
 [[noreturn]] void device_mismatch(const Op& op, size_t argument, c10::Device device) {
   TORCH_CHECK(
-      false, "Expected all tensors to be on the same device, but found at least two devices, ftm:0 and ", device,
-      "! (when checking argument for argument ", op.handle.schema().arguments()[argument].name(), " in method ",
-      op.called_name, ")");
+      false,
+      "Expected all tensors to be on the same device, but found at least two devices, ftm:0 and ",
+      device, "! (when checking argument for argument ",
+      op.handle.schema().arguments()[argument].name(), " in method ", op.called_name, ")");
 }
 
 // Brings a tensor of another device over, where eager allows to mix: numbers, and indices.
 at::Tensor brought_over(const Op& op, size_t argument, const at::Tensor& tensor) {
   const bool index = op.cpu_indices && op.arguments[argument].kind == ArgumentKind::tensor_list;
-  const bool allowed = tensor.device().is_cpu() && !op.arguments[argument].written && (tensor.dim() == 0 || index);
+  const bool allowed =
+      tensor.device().is_cpu() && !op.arguments[argument].written && (tensor.dim() == 0 || index);
   TORCH_CHECK(
-      allowed || !op.cpu_indices || argument != 0, "indices should be either on cpu or on the same device as the ",
-      "indexed tensor (", tensor.device(), ")");
+      allowed || !op.cpu_indices || argument != 0,
+      "indices should be either on cpu or on the same device as the ", "indexed tensor (",
+      tensor.device(), ")");
   if (!allowed) {
     device_mismatch(op, argument, tensor.device());
   }
   return tensor.to(c10::Device(c10::kPrivateUse1, 0));
 }
 
-// A boolean in the place of a tensor: it promotes no dtype, as a number or as a tensor, so that it can be an operand, and
-// the traces with both booleans are one.
+// A boolean in the place of a tensor: it promotes no dtype, as a number or as a tensor, so that it
+// can be an operand, and the traces with both booleans are one.
 at::Tensor filled_with(bool value) {
-  return at::full({}, value, at::TensorOptions().dtype(at::kBool).device(c10::Device(c10::kPrivateUse1, 0)));
+  return at::full(
+      {}, value, at::TensorOptions().dtype(at::kBool).device(c10::Device(c10::kPrivateUse1, 0)));
 }
 
 void add_tensor(Call& call, const at::TensorImpl& tensor, bool operand) {
   const auto rank = static_cast<size_t>(tensor.dim());
-  call.key.push_back(
-      tagged(Tag::tensor, static_cast<uint64_t>(c10::typeMetaToScalarType(tensor.dtype())) << 16 | rank));
+  call.key.push_back(tagged(
+      Tag::tensor, static_cast<uint64_t>(c10::typeMetaToScalarType(tensor.dtype())) << 16 | rank));
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
   call.key.append(sizes.begin(), sizes.end());
@@ -57,8 +61,12 @@ void add_complex(Call& call, c10::complex<double> number) {
 void add_wrapped_number(Call& call, const at::Tensor& tensor) {
   call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(tensor.scalar_type())));
   switch (tensor.scalar_type()) {
-    case at::kDouble: call.scalars.push_back(std::bit_cast<uint64_t>(*tensor.const_data_ptr<double>())); break;
-    case at::kLong: call.scalars.push_back(static_cast<uint64_t>(*tensor.const_data_ptr<int64_t>())); break;
+    case at::kDouble:
+      call.scalars.push_back(std::bit_cast<uint64_t>(*tensor.const_data_ptr<double>()));
+      break;
+    case at::kLong:
+      call.scalars.push_back(static_cast<uint64_t>(*tensor.const_data_ptr<int64_t>()));
+      break;
     default: // complex
       add_complex(call, *tensor.const_data_ptr<c10::complex<double>>());
   }
@@ -141,7 +149,9 @@ void add_list(Call& call, ArgumentKind kind, const c10::IValue& value) {
   call.key.push_back(tagged(Tag::list, list.size()));
   for (const auto& element : list) {
     switch (kind) {
-      case ArgumentKind::float_list: call.key.push_back(std::bit_cast<uint64_t>(element.toDouble())); break;
+      case ArgumentKind::float_list:
+        call.key.push_back(std::bit_cast<uint64_t>(element.toDouble()));
+        break;
       case ArgumentKind::bool_list: call.key.push_back(element.toBool()); break;
       case ArgumentKind::scalar_list: break; // the form says fallback
       default: call.key.push_back(static_cast<uint64_t>(element.toInt()));

@@ -16,11 +16,13 @@ struct Call {
   c10::SmallVector<uint64_t, 64> scalars; // the other slots
 };
 
-// False: an argument is one that calls are not recorded with; `replace_arguments` has another for it.
+// False: an argument is one that calls are not recorded with; `replace_arguments` has another for
+// it.
 bool read_call(Call& call, const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
-// Tensors that eager lets be mixed in from the CPU, or that are conjugated or negated lazily, are replaced, and so are
-// TorchScript's lists. Throws where eager would say that devices differ. False if there was nothing to replace.
+// Tensors that eager lets be mixed in from the CPU, or that are conjugated or negated lazily, are
+// replaced, and so are TorchScript's lists. Throws where eager would say that devices differ. False
+// if there was nothing to replace.
 bool replace_arguments(const Op& op, std::span<c10::IValue> arguments);
 
 } // namespace ftm

@@ -1,6 +1,6 @@
-// Ops of other libraries than ATen, as torch.library defines them. An op with a record of its own is recorded. What
-// is made of other ops (a composite kernel) is called as it is, and its parts are recorded. The rest has a kernel for
-// the CPU, and runs there like any op that is not compiled.
+// Ops of other libraries than ATen, as torch.library defines them. An op with a record of its own
+// is recorded. What is made of other ops (a composite kernel) is called as it is, and its parts are
+// recorded. The rest has a kernel for the CPU, and runs there like any op that is not compiled.
 #include "dispatch/custom_ops.h"
 
 #include "dispatch/record.h"
@@ -17,10 +17,13 @@ namespace {
 void run_on_cpu(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   const auto& name = handle.operator_name();
   TORCH_CHECK_NOT_IMPLEMENTED(
-      name.name.rfind("aten::", 0) != 0 && handle.hasKernelForDispatchKey(c10::DispatchKey::CPU), "Could not run '",
-      name, "' with arguments from the 'ftm' backend: it has no kernel for device ftm, and none ",
+      name.name.rfind("aten::", 0) != 0 && handle.hasKernelForDispatchKey(c10::DispatchKey::CPU),
+      "Could not run '", name,
+      "' with arguments from the 'ftm' backend: it has no kernel for device ftm, and none ",
       "for the CPU to fall back to.");
-  record(op_named(name.overload_name.empty() ? name.name : name.name + "." + name.overload_name), stack);
+  record(
+      op_named(name.overload_name.empty() ? name.name : name.name + "." + name.overload_name),
+      stack);
 }
 
 } // namespace
@@ -40,7 +43,8 @@ void record_library_op(const std::string& name) {
     library = std::make_unique<torch::Library>(
         torch::Library::IMPL, space, c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   }
-  library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(name)));
+  library->impl(
+      name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(name)));
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {

@@ -28,7 +28,8 @@ CallSpecPtr fallback_form() {
   return spec;
 }
 
-// Kernels do not look at the strides of dimensions of one element where all operands lie as the result does.
+// Kernels do not look at the strides of dimensions of one element where all operands lie as the
+// result does.
 bool lie_alike(c10::ArrayRef<c10::IValue> arguments, const at::Tensor& result) {
   return std::all_of(arguments.begin(), arguments.end(), [&](const c10::IValue& argument) {
     return !argument.isTensor() || !argument.toTensor().defined() ||
@@ -44,9 +45,10 @@ ResultType result_type(const at::Tensor& tensor, c10::ArrayRef<c10::IValue> argu
   result.type = {tensor.scalar_type(), c10::DimVector(tensor.sizes())};
   result.strides = tensor.strides();
   // A dimension of one element has a stride as well, which tells memory formats apart.
-  result.contiguous = tensor.strides() == c10::IntArrayRef(c10::contiguous_strides(tensor.sizes())) ||
-                      (tensor.numel() != 0 && (!tensor.is_non_overlapping_and_dense() ||
-                                               (tensor.is_contiguous() && lie_alike(arguments, tensor))));
+  result.contiguous =
+      tensor.strides() == c10::IntArrayRef(c10::contiguous_strides(tensor.sizes())) ||
+      (tensor.numel() != 0 && (!tensor.is_non_overlapping_and_dense() ||
+                               (tensor.is_contiguous() && lie_alike(arguments, tensor))));
   return result;
 }
 
@@ -93,16 +95,21 @@ bool has_complex_constant(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 }
 
 // Eager refuses it unless its imaginary part is zero, which is no part of the form.
-bool is_real_of_complex_number(c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
+bool is_real_of_complex_number(
+    c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
   const auto dtype = results.empty() ? at::kBool : results[0].type.dtype;
   return dtype != at::kBool && !at::isComplexType(dtype) &&
-         std::any_of(
-             arguments.begin(), arguments.end(), [](const c10::IValue& value) { return value.isComplexDouble(); });
+         std::any_of(arguments.begin(), arguments.end(), [](const c10::IValue& value) {
+           return value.isComplexDouble();
+         });
 }
 
-// A result of a type that few ops know must be one that this op's record names; and all that is made of numbers.
+// A result of a type that few ops know must be one that this op's record names; and all that is
+// made of numbers.
 bool takes_results(const Op& op, const std::vector<ResultType>& results, bool of_numbers) {
-  static constexpr auto bit = [](at::ScalarType dtype) { return uint64_t{1} << static_cast<int>(dtype); };
+  static constexpr auto bit = [](at::ScalarType dtype) {
+    return uint64_t{1} << static_cast<int>(dtype);
+  };
   uint64_t dtypes = 0;
   for (const auto& result : results) {
     const auto dtype = result.type.dtype;
@@ -128,14 +135,15 @@ bool has_mask_index(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       masks += index->scalar_type() == at::kBool || index->scalar_type() == at::kByte;
     }
   }
-  // Writing where a mask says so has a result of known shape. (With no values it is right only for a mask without ones.)
-  const bool writes =
-      writes_at_indices(op) && masks == 1 && indices == 1 && !bytes && arguments[2].toTensor().numel() != 0;
+  // Writing where a mask says so has a result of known shape. (With no values it is right only for
+  // a mask without ones.)
+  const bool writes = writes_at_indices(op) && masks == 1 && indices == 1 && !bytes &&
+                      arguments[2].toTensor().numel() != 0;
   return masks != 0 && !writes;
 }
 
-// What concatenates or stacks one tensor with elements, and empty ones, as a cache's first keys, copies it: its place
-// among them; else -1.
+// What concatenates or stacks one tensor with elements, and empty ones, as a cache's first keys,
+// copies it: its place among them; else -1.
 int32_t copied_operand(const CallSpec& spec, c10::ArrayRef<c10::IValue> arguments) {
   if (spec.concatenates == Concatenation::none || !arguments[0].isTensorList()) {
     return -1;
@@ -191,7 +199,8 @@ std::vector<c10::IValue> functional_arguments(const Op& op, c10::ArrayRef<c10::I
 }
 
 // Makes those results undefined that the call's output_mask excludes.
-void leave_out_masked(const Op& op, c10::ArrayRef<c10::IValue> own, std::vector<ResultType>& results) {
+void leave_out_masked(
+    const Op& op, c10::ArrayRef<c10::IValue> own, std::vector<ResultType>& results) {
   const auto mask = argument_named(op.functional.schema(), own, "output_mask")->toBoolList();
   for (size_t i = 0; i < results.size(); ++i) {
     if (!mask[i]) {
@@ -203,10 +212,12 @@ void leave_out_masked(const Op& op, c10::ArrayRef<c10::IValue> own, std::vector<
 } // namespace
 
 CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  // An op that writes to its arguments runs as itself first: that is where the errors come from that are about the
-  // written tensors.
+  // An op that writes to its arguments runs as itself first: that is where the errors come from
+  // that are about the written tensors.
   check_call(op, arguments);
-  if (std::any_of(op.written.begin(), op.written.end(), [&](int32_t i) { return !arguments[i].isTensor(); })) {
+  if (std::any_of(op.written.begin(), op.written.end(), [&](int32_t i) {
+        return !arguments[i].isTensor();
+      })) {
     return fallback_form(); // writes to lists of tensors, as gradient scalers do
   }
   if (!op.data_dependent && !op.written.empty()) {
@@ -214,8 +225,10 @@ CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     std::vector<at::Tensor> written;
     for (const int32_t index : op.written) {
       if (op.arguments[index].out) {
-        // Empty: to resize what has elements is worth a warning, and that comes where the tensor itself is resized.
-        stack[index] = at::Tensor(at::detail::empty_meta({0}, stack[index].toTensor().scalar_type()));
+        // Empty: to resize what has elements is worth a warning, and that comes where the tensor
+        // itself is resized.
+        stack[index] =
+            at::Tensor(at::detail::empty_meta({0}, stack[index].toTensor().scalar_type()));
       }
       written.push_back(stack[index].toTensor());
     }
@@ -223,20 +236,22 @@ CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       for (size_t i = 0; i < written.size(); ++i) {
         const int32_t index = op.written[i];
         if (!op.arguments[index].out && written[i].sizes() != arguments[index].toTensor().sizes()) {
-          throw_as_eager(op, arguments); // a meta kernel made of the out= form resizes what eager does not
+          throw_as_eager(
+              op, arguments); // a meta kernel made of the out= form resizes what eager does not
         }
       }
     }
   }
   const uint64_t operands = operand_dtypes(op, arguments);
-  if (!op.has_functional || op.data_dependent || has_complex_constant(op, arguments) || has_mask_index(op, arguments) ||
-      !is_native(op.name, operands)) {
+  if (!op.has_functional || op.data_dependent || has_complex_constant(op, arguments) ||
+      has_mask_index(op, arguments) || !is_native(op.name, operands)) {
     return fallback_form();
   }
   const auto own = functional_arguments(op, arguments);
   auto stack = with_tensors_replaced(own, meta_like, c10::kMeta);
   const bool typed = differs_on_the_cpu(op, arguments) && call_on_zeros(op.functional, own, stack);
-  if (!typed && !call_on_meta(op, op.functional, stack, arguments) && !call_on_zeros(op.functional, own, stack)) {
+  if (!typed && !call_on_meta(op, op.functional, stack, arguments) &&
+      !call_on_zeros(op.functional, own, stack)) {
     return fallback_form();
   }
   std::vector<ResultType> results;
@@ -263,7 +278,8 @@ CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (!takes_results(op, results, operands == 0) || is_real_of_complex_number(own, results)) {
     return fallback_form();
   }
-  std::vector<c10::DimVector> written_sizes, written_strides; // of out= tensors; of a new result, if they are resized
+  std::vector<c10::DimVector> written_sizes,
+      written_strides; // of out= tensors; of a new result, if they are resized
   if (!op.written.empty() && op.arguments[op.written[0]].out) {
     for (size_t i = 0; i < op.written.size(); ++i) {
       written_sizes.push_back(results[i].type.sizes);
@@ -284,8 +300,8 @@ CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     const c10::IntArrayRef sizes =
         spec->written_sizes.empty() ? tensor.sizes() : c10::IntArrayRef(spec->written_sizes[i]);
     TORCH_CHECK(
-        sizes == result.sizes, "output with shape ", tensor.sizes(), " doesn't match the broadcast shape ",
-        c10::IntArrayRef(result.sizes));
+        sizes == result.sizes, "output with shape ", tensor.sizes(),
+        " doesn't match the broadcast shape ", c10::IntArrayRef(result.sizes));
     TORCH_CHECK(
         c10::canCast(result.dtype, tensor.scalar_type()), "result type ", result.dtype,
         " can't be cast to the desired output type ", tensor.scalar_type());

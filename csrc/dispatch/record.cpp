@@ -35,7 +35,8 @@ bool share_elements(const Op& op, const at::Tensor& written, const at::Tensor& o
     return false;
   }
   const auto status = at::get_overlap_status(written, other);
-  return status == at::MemOverlapStatus::Partial || (op.forbids_overlap && status == at::MemOverlapStatus::Full);
+  return status == at::MemOverlapStatus::Partial ||
+         (op.forbids_overlap && status == at::MemOverlapStatus::Full);
 }
 
 // Whether the call writes elements twice, or some that it reads in another place.
@@ -70,13 +71,17 @@ bool has_aliases(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return false;
 }
 
-// Throws if the call would resize what it reads: the CPU's kernels do so and read what is no longer there.
-void check_resized_operands(const Op& op, const CallSpec& spec, c10::ArrayRef<c10::IValue> arguments) {
+// Throws if the call would resize what it reads: the CPU's kernels do so and read what is no longer
+// there.
+void check_resized_operands(
+    const Op& op, const CallSpec& spec, c10::ArrayRef<c10::IValue> arguments) {
   for (size_t i = 0; i < spec.written_sizes.size(); ++i) {
     const auto& tensor = arguments[op.written[i]].toTensor();
-    for (size_t other = 0; other < op.arguments.size() && tensor.sizes() != spec.written_sizes[i]; ++other) {
+    for (size_t other = 0; other < op.arguments.size() && tensor.sizes() != spec.written_sizes[i];
+         ++other) {
       TORCH_CHECK(
-          op.arguments[other].out || !arguments[other].isTensor() || !arguments[other].toTensor().is_same(tensor),
+          op.arguments[other].out || !arguments[other].isTensor() ||
+              !arguments[other].toTensor().is_same(tensor),
           "output with shape ", tensor.sizes(), " doesn't match the broadcast shape ",
           c10::IntArrayRef(spec.written_sizes[i]));
     }
@@ -93,8 +98,10 @@ void check_overlaps(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 void resize_written(const Op& op, const CallSpec& spec, c10::ArrayRef<c10::IValue> arguments) {
   for (size_t i = 0; i < spec.written_sizes.size(); ++i) {
     const auto& tensor = arguments[op.written[i]].toTensor();
-    if (at::native::resize_output(tensor, spec.written_sizes[i]) && !spec.written_strides[i].empty()) {
-      tensor.unsafeGetTensorImpl()->set_sizes_and_strides(spec.written_sizes[i], spec.written_strides[i]);
+    if (at::native::resize_output(tensor, spec.written_sizes[i]) &&
+        !spec.written_strides[i].empty()) {
+      tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
+          spec.written_sizes[i], spec.written_strides[i]);
     }
   }
 }
@@ -104,17 +111,22 @@ std::atomic<int64_t>& ops_traced() {
   return cell;
 }
 
-// Whether a trace trains: gradients are recorded for a call, or it is one of a backward pass or of an optimizer's step, which
-// reads what requires gradients, too, but writes it.
-void note_training(const Op& op, const Call& call, c10::ArrayRef<c10::IValue> arguments, std::atomic<bool>& trains) {
+// Whether a trace trains: gradients are recorded for a call, or it is one of a backward pass or of
+// an optimizer's step, which reads what requires gradients, too, but writes it.
+void note_training(
+    const Op& op, const Call& call, c10::ArrayRef<c10::IValue> arguments,
+    std::atomic<bool>& trains) {
   if (trains.load(std::memory_order_relaxed)) {
     return;
   }
   const auto requires_grad = [](const at::TensorImpl* tensor) { return tensor->requires_grad(); };
-  const auto is_written = [&](int32_t argument) { return arguments[argument].toTensor().requires_grad(); };
+  const auto is_written = [&](int32_t argument) {
+    return arguments[argument].toTensor().requires_grad();
+  };
   // A backward pass records no gradients, but for those of its own calls.
-  const bool found = at::GradMode::is_enabled() ? std::any_of(call.operands.begin(), call.operands.end(), requires_grad)
-                                                : torch::autograd::get_current_node() != nullptr;
+  const bool found = at::GradMode::is_enabled()
+                         ? std::any_of(call.operands.begin(), call.operands.end(), requires_grad)
+                         : torch::autograd::get_current_node() != nullptr;
   if (found || std::any_of(op.written.begin(), op.written.end(), is_written)) {
     trains.store(true, std::memory_order_relaxed);
   }
@@ -134,8 +146,8 @@ Value seen_as(Value value, const ValueType& type) {
 
 // `line`: where it was recorded, if that is to be noted. `results`: new tensors.
 void finish_call(
-    Op& op, const CallSpecPtr& spec, Call& call, c10::ArrayRef<c10::IValue> arguments, const PythonLine& line,
-    PendingTrace& trace, Results& results) {
+    Op& op, const CallSpecPtr& spec, Call& call, c10::ArrayRef<c10::IValue> arguments,
+    const PythonLine& line, PendingTrace& trace, Results& results) {
   const RecorderLock lock = lock_to_read(call.operands, trace);
   NodePtr node;
   Value copied;
@@ -170,7 +182,8 @@ void finish_call(
     }
     const bool has_value = node && result.type.numel() != 0;
     auto value = has_value ? Value(node, i) : copied;
-    results.push_back(make_tensor(result.type, result.strides, result.contiguous, std::move(value), trace));
+    results.push_back(
+        make_tensor(result.type, result.strides, result.contiguous, std::move(value), trace));
   }
 }
 
@@ -255,7 +268,8 @@ CallSpecPtr try_record(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& re
   if (!op.written.empty()) {
     resize_written(op, *spec, arguments);
   }
-  finish_call(op, spec, call, arguments, op.may_fail ? python_line(trace.owner) : nullptr, trace, results);
+  finish_call(
+      op, spec, call, arguments, op.may_fail ? python_line(trace.owner) : nullptr, trace, results);
   ops_traced().fetch_add(1, std::memory_order_relaxed);
   return spec;
 }
@@ -285,7 +299,8 @@ Op& CalledOp::get() {
   return *op;
 }
 
-void RecordKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
+void RecordKernel::operator()(
+    const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
   record(op_.get(), stack);
 }
 

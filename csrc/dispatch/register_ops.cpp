@@ -13,9 +13,9 @@
 namespace ftm {
 namespace {
 
-// An op reaches a backend if ATen has a kernel for one, and none that is made of other ops. Kernels made
-// only for functional forms of in-place ops don't count: recording does that itself. In-place views
-// (as_strided_) change sizes and strides only: theirs serve.
+// An op reaches a backend if ATen has a kernel for one, and none that is made of other ops. Kernels
+// made only for functional forms of in-place ops don't count: recording does that itself. In-place
+// views (as_strided_) change sizes and strides only: theirs serve.
 bool reaches_backend(const c10::OperatorHandle& op) {
   using c10::DispatchKey;
   if (op.hasTag(at::Tag::inplace_view)) {
@@ -25,7 +25,8 @@ bool reaches_backend(const c10::OperatorHandle& op) {
       op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)) {
     return false;
   }
-  return op.hasKernelForDispatchKey(DispatchKey::CPU) || op.hasKernelForDispatchKey(DispatchKey::Meta) ||
+  return op.hasKernelForDispatchKey(DispatchKey::CPU) ||
+         op.hasKernelForDispatchKey(DispatchKey::Meta) ||
          op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
@@ -47,8 +48,8 @@ bool is_foreign(const std::string& name) {
 
 // Kernels live as long as the library object: for ever.
 torch::Library& library() {
-  static auto* made =
-      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static auto* made = new torch::Library(
+      torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   return *made;
 }
 
@@ -58,12 +59,13 @@ void record_calls_of(const c10::OperatorHandle& op) {
     auto typed = typed_kernel(op);
     library().impl(
         full.c_str(),
-        typed ? std::move(*typed) : torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(full)));
+        typed ? std::move(*typed)
+              : torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(full)));
   }
 }
 
-// Whether calls would be left to a kernel that is made of other ops; not so the out= forms that ATen generates, which call
-// the op itself.
+// Whether calls would be left to a kernel that is made of other ops; not so the out= forms that
+// ATen generates, which call the op itself.
 bool is_left_to_others(const c10::OperatorHandle& op) {
   using c10::DispatchKey;
   if (op.hasTag(at::Tag::generated) && op.hasTag(at::Tag::out)) {

@@ -222,7 +222,8 @@ std::optional<torch::CppFunction> make_kernel(const c10::OperatorHandle& op) {
 
 template <typename Result, typename... Arguments>
 void add_maker(ProducerMap& makers, std::type_identity<Result(Arguments...)>) {
-  makers.emplace(letter<Result>() + "(" + (letter<Arguments>() + ...), &make_kernel<Result, Arguments...>);
+  makers.emplace(
+      letter<Result>() + "(" + (letter<Arguments>() + ...), &make_kernel<Result, Arguments...>);
 }
 
 template <typename... Signatures>
@@ -258,32 +259,38 @@ const ProducerMap& makers() {
   static const auto* made = new ProducerMap(
       makers_of<
           // element by element
-          T(R), W(W), W(R, W), T(R, R), W(W, R), W(R, R, W), T(R, R, R), W(W, R, R), W(R, R, R, W), T(R, N), W(W, N),
-          W(R, N, W), T(N, R), T(R, R, N), W(W, R, N), W(R, R, N, W), T(R, N, N), W(W, N, N), T(R, R, N, N),
-          T(R, N, N, N), T(R, R, R, N), W(W, R, R, N), W(R, R, R, N, W), T(R, Nn, Nn), W(W, Nn, Nn), T(R, Rn, Rn),
-          W(W, Rn, Rn), T(R, s), T(R, R, s), W(W, R, s), W(W, N, N, N), T(R, R, N, b), T(R, R, N, N, b), W(W, s),
-          T(R, R, sn), W(W, R, sn), T(R, fn), T(R, R, fn), T(R, f, N, N, b, R), T(R, N, N, N, b, R), T(R, R, N, b, b),
+          T(R), W(W), W(R, W), T(R, R), W(W, R), W(R, R, W), T(R, R, R), W(W, R, R), W(R, R, R, W),
+          T(R, N), W(W, N), W(R, N, W), T(N, R), T(R, R, N), W(W, R, N), W(R, R, N, W), T(R, N, N),
+          W(W, N, N), T(R, R, N, N), T(R, N, N, N), T(R, R, R, N), W(W, R, R, N), W(R, R, R, N, W),
+          T(R, Nn, Nn), W(W, Nn, Nn), T(R, Rn, Rn), W(W, Rn, Rn), T(R, s), T(R, R, s), W(W, R, s),
+          W(W, N, N, N), T(R, R, N, b), T(R, R, N, N, b), W(W, s), T(R, R, sn), W(W, R, sn),
+          T(R, fn), T(R, R, fn), T(R, f, N, N, b, R), T(R, N, N, N, b, R), T(R, R, N, b, b),
           T(R, R, R, R), T(R, fn, Nn, Nn),
           // products
-          T(R, R, R, N, N), W(W, R, R, N, N), W(R, R, R, N, N, W), T(R, R, R, N, N, b), T(R, R, d), T3(R, R, R, b3),
+          T(R, R, R, N, N), W(W, R, R, N, N), W(R, R, R, N, N, W), T(R, R, R, N, N, b), T(R, R, d),
+          T3(R, R, R, b3),
           // reductions, scans, softmax, norms
-          T(R, dn), T(R, In, b, dn), W(R, In, b, dn, W), T(R, i), T(R, i, b), T(R, I, b), T(R, in, b), T(R, i, dn),
-          T(R, i, b, dn), W(W, i, dn), T(R, In, Nn, b), T2(R, In, Nn, b), T(R, N, In, b, dn), T(R, Nn, I, b),
-          T(R, Nn, I, b, d), T2(R, i, b), T2(R, i), T2(R, i, b, b), T2(R, i, i, b, b), T2(R, b, i, b), T(R, R, i, d),
-          T3(R, I, Rn, Rn, f), T2(R, I, Rn, fn), T3(R, R, I, R, R, Rn, Rn, b3), T3(R, R, Rn, Rn, Rn, Rn, Rn, b, f, b3),
-          T3(R, R, R, R, Rn, i, i, i, i, b3), T3(R, Rn, Rn, b, f, f), T2(R), T2(R, R), T3(R, i, b, b),
+          T(R, dn), T(R, In, b, dn), W(R, In, b, dn, W), T(R, i), T(R, i, b), T(R, I, b),
+          T(R, in, b), T(R, i, dn), T(R, i, b, dn), W(W, i, dn), T(R, In, Nn, b), T2(R, In, Nn, b),
+          T(R, N, In, b, dn), T(R, Nn, I, b), T(R, Nn, I, b, d), T2(R, i, b), T2(R, i),
+          T2(R, i, b, b), T2(R, i, i, b, b), T2(R, b, i, b), T(R, R, i, d), T3(R, I, Rn, Rn, f),
+          T2(R, I, Rn, fn), T3(R, R, I, R, R, Rn, Rn, b3), T3(R, R, Rn, Rn, Rn, Rn, Rn, b, f, b3),
+          T3(R, R, R, R, Rn, i, i, i, i, b3), T3(R, Rn, Rn, b, f, f), T2(R), T2(R, R),
+          T3(R, i, b, b),
           // shapes and indices
-          T(R, I), T(R, I, I), T(R, R, I), T(R, i, i), T(R, i, i, i), T(R, I, N), T(R, R, i), T(R, R, i, i), W(W, i),
-          T(R, i, R), T(R, i, R, b), T(R, i, R, R), T(R, i, R, N), W(W, i, R, R), W(W, i, R, N), T(R, R, i, b, b),
-          T(R, R, i, i, b), T(R, i, R, R, N), W(W, i, R, R, N), T(R, I, i, R), T(R, I, i, i), T(R, R, i, in, in, i),
-          T(R, i, in, in, i),
+          T(R, I), T(R, I, I), T(R, R, I), T(R, i, i), T(R, i, i, i), T(R, I, N), T(R, R, i),
+          T(R, R, i, i), W(W, i), T(R, i, R), T(R, i, R, b), T(R, i, R, R), T(R, i, R, N),
+          W(W, i, R, R), W(W, i, R, N), T(R, R, i, b, b), T(R, R, i, i, b), T(R, i, R, R, N),
+          W(W, i, R, R, N), T(R, I, i, R), T(R, I, i, i), T(R, R, i, in, in, i), T(R, i, in, in, i),
           // losses, pools, resampling
-          T(R, R, R, i), T(R, R, i, f), T(R, R, R, i, f), T(R, R, Rn, i), T(R, R, R, Rn, i), T2(R, R, Rn, i, i),
-          T(R, R, R, Rn, i, i, R), T2(R, I, I, I, I, b), T(R, R, I, I, I, I, b, R), T(R, I, I, I, b, b, in),
-          T(R, R, I, I, I, b, b, in), T(R, I, b, fn, fn), T(R, I, I, b, fn, fn), T(R, I, fn, fn), T(R, I, I, fn, fn),
+          T(R, R, R, i), T(R, R, i, f), T(R, R, R, i, f), T(R, R, Rn, i), T(R, R, R, Rn, i),
+          T2(R, R, Rn, i, i), T(R, R, R, Rn, i, i, R), T2(R, I, I, I, I, b),
+          T(R, R, I, I, I, I, b, R), T(R, I, I, I, b, b, in), T(R, R, I, I, I, b, b, in),
+          T(R, I, b, fn, fn), T(R, I, I, b, fn, fn), T(R, I, fn, fn), T(R, I, I, fn, fn),
           // random
-          T(R, gn), W(W, gn), W(W, f, gn), W(W, f, f, gn), W(W, i, gn), W(W, i, in, gn), T(R, i, b, gn),
-          T2(R, f, std::optional<bool>), T(R, R, f), T(R, f, gn), W(W, R, gn), T(R, R, gn)>());
+          T(R, gn), W(W, gn), W(W, f, gn), W(W, f, f, gn), W(W, i, gn), W(W, i, in, gn),
+          T(R, i, b, gn), T2(R, f, std::optional<bool>), T(R, R, f), T(R, f, gn), W(W, R, gn),
+          T(R, R, gn)>());
   return *made;
 }
 

@@ -23,7 +23,8 @@ bool is_empty(const c10::IValue& value) {
 
 // Some meta kernels wrap a `dim` around however far it is off.
 bool has_bad_dim(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  if (op.facts->checks_dim || arguments.empty() || !arguments[0].isTensor() || !arguments[0].toTensor().defined()) {
+  if (op.facts->checks_dim || arguments.empty() || !arguments[0].isTensor() ||
+      !arguments[0].toTensor().defined()) {
     return false;
   }
   const int64_t dims = std::max<int64_t>(arguments[0].toTensor().dim(), 1);
@@ -42,7 +43,8 @@ bool has_many_dims(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().dim() > 64;
 }
 
-// Nothing will be computed, so no kernel would ever see what is wrong with the other operands or with the dtypes.
+// Nothing will be computed, so no kernel would ever see what is wrong with the other operands or
+// with the dtypes.
 bool is_of_nothing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return !op.random && !arguments.empty() && is_empty(arguments[0]);
 }
@@ -57,25 +59,31 @@ bool has_other_ranks(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 }
 
 // What is computed is converted before it is written, which only some kernels do.
-bool converts(const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
+bool converts(
+    const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
   for (size_t i = 0; i < op.written.size(); ++i) {
     const auto dtype = results[i].type.dtype;
-    if (dtype != at::ScalarType::Undefined && arguments[op.written[i]].toTensor().scalar_type() != dtype) {
+    if (dtype != at::ScalarType::Undefined &&
+        arguments[op.written[i]].toTensor().scalar_type() != dtype) {
       return true;
     }
   }
   return false;
 }
 
-// An end of a domain: an integer, or an argument's name. None where the overload has no number of that name.
-std::optional<double> number_at(const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::string& end) {
+// An end of a domain: an integer, or an argument's name. None where the overload has no number of
+// that name.
+std::optional<double> number_at(
+    const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::string& end) {
   char* behind = nullptr;
   const double number = std::strtod(end.c_str(), &behind);
   if (*behind == '\0') {
     return number;
   }
   const auto* argument = argument_named(op.handle.schema(), arguments, end);
-  return argument != nullptr && argument->isScalar() ? std::optional(argument->toScalar().toDouble()) : std::nullopt;
+  return argument != nullptr && argument->isScalar()
+             ? std::optional(argument->toScalar().toDouble())
+             : std::nullopt;
 }
 
 bool is_outside(const DomainRule& rule, const Op& op, c10::ArrayRef<c10::IValue> arguments) {
@@ -103,12 +111,14 @@ bool is_out_of_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   });
 }
 
-// The call may be one that eager refuses, which its kernel is asked for. That costs a run on the CPU, so it is not done
-// for the calls that programs are made of.
+// The call may be one that eager refuses, which its kernel is asked for. That costs a run on the
+// CPU, so it is not done for the calls that programs are made of.
 bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return is_any_call(op.facts->tried, op, arguments) || mixes_dtypes_of_gradients(op, arguments) ||
-         has_bad_dim(op, arguments) || std::any_of(arguments.begin(), arguments.end(), has_many_dims) ||
-         is_of_nothing(op, arguments) || has_other_ranks(op, arguments) || is_out_of_domain(op, arguments);
+         has_bad_dim(op, arguments) ||
+         std::any_of(arguments.begin(), arguments.end(), has_many_dims) ||
+         is_of_nothing(op, arguments) || has_other_ranks(op, arguments) ||
+         is_out_of_domain(op, arguments);
 }
 
 bool fits(const at::Scalar& number, at::ScalarType dtype) {
@@ -120,16 +130,16 @@ bool fits(const at::Scalar& number, at::ScalarType dtype) {
                                              : !c10::overflows<Number, int64_t>(number.toLong());
   };
   AT_DISPATCH_V2(
-      dtype, "number", AT_WRAP([&] { look(scalar_t()); }), at::kHalf, at::kBFloat16, AT_EXPAND(AT_ALL_TYPES),
-      AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES));
+      dtype, "number", AT_WRAP([&] { look(scalar_t()); }), at::kHalf, at::kBFloat16,
+      AT_EXPAND(AT_ALL_TYPES), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES));
   return fitting;
 }
 
 } // namespace
 
 bool mixes_dtypes_of_gradients(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  if (op.functional.operator_name().name.find("_backward") == std::string::npos || arguments.empty() ||
-      !arguments[0].isTensor() || !has_mixed_dtypes(arguments)) {
+  if (op.functional.operator_name().name.find("_backward") == std::string::npos ||
+      arguments.empty() || !arguments[0].isTensor() || !has_mixed_dtypes(arguments)) {
     return false;
   }
   // Beside real numbers there may be indices and masks.
@@ -148,15 +158,16 @@ bool mixes_dtypes_of_gradients(const Op& op, c10::ArrayRef<c10::IValue> argument
 
 bool may_overflow(at::ScalarType dtype) {
   // Bool takes any number; complex numbers are filled in by the CPU.
-  return at::isIntegralType(dtype, /*includeBool=*/false) || dtype == at::kFloat || dtype == at::kDouble ||
-         at::isReducedFloatingType(dtype);
+  return at::isIntegralType(dtype, /*includeBool=*/false) || dtype == at::kFloat ||
+         dtype == at::kDouble || at::isReducedFloatingType(dtype);
 }
 
 void check_results(
     const Op& op, c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> own,
     const std::vector<ResultType>& results) {
   if (op.facts->checks_alpha) {
-    at::native::alpha_check(results[0].type.dtype, argument_named(op.functional.schema(), own, "alpha")->toScalar());
+    at::native::alpha_check(
+        results[0].type.dtype, argument_named(op.functional.schema(), own, "alpha")->toScalar());
   }
   if ((op.facts->takes_no_bools && results[0].type.dtype == at::kBool) ||
       (!op.facts->converts_to_out && converts(op, arguments, results))) {
@@ -169,7 +180,8 @@ namespace {
 // Of most numbers that is seen at once.
 bool surely_fits(const c10::IValue& number, at::ScalarType dtype) {
   return dtype == at::kDouble ||
-         (dtype == at::kFloat && (number.isInt() || std::abs(number.toDouble()) <= std::numeric_limits<float>::max()));
+         (dtype == at::kFloat &&
+          (number.isInt() || std::abs(number.toDouble()) <= std::numeric_limits<float>::max()));
 }
 
 } // namespace
@@ -178,8 +190,8 @@ void check_numbers(const Op& op, c10::ArrayRef<c10::IValue> arguments, at::Scala
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto kind = op.arguments[i].kind;
     const bool number = kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant;
-    if (number && (arguments[i].isInt() || arguments[i].isDouble()) && !surely_fits(arguments[i], dtype) &&
-        !fits(arguments[i].toScalar(), dtype)) {
+    if (number && (arguments[i].isInt() || arguments[i].isDouble()) &&
+        !surely_fits(arguments[i], dtype) && !fits(arguments[i].toScalar(), dtype)) {
       throw_as_eager(op, arguments); // which may compute in a wider one
     }
   }

@@ -9,8 +9,8 @@ namespace {
 using Arguments = c10::ArrayRef<c10::IValue>;
 
 bool is_bool(const c10::IValue& value) {
-  return value.isBool() ||
-         (value.isTensor() && value.toTensor().defined() && value.toTensor().scalar_type() == at::kBool);
+  return value.isBool() || (value.isTensor() && value.toTensor().defined() &&
+                            value.toTensor().scalar_type() == at::kBool);
 }
 
 bool has_negatives(const c10::IValue& value) {
@@ -26,7 +26,8 @@ bool has_no_dims(Arguments arguments) {
 }
 
 bool is_integral(const c10::IValue& value) {
-  return value.isTensor() && at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true);
+  return value.isTensor() &&
+         at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true);
 }
 
 bool has_mixed_reals(Arguments arguments) {
@@ -37,7 +38,8 @@ bool has_mixed_reals(Arguments arguments) {
 
 bool has_negative_exponent(const Op& op, Arguments arguments) {
   const auto* exponent = argument_named(op.handle.schema(), arguments, "exponent");
-  return exponent != nullptr && exponent->isInt() && exponent->toInt() < 0 && is_integral(arguments[0]);
+  return exponent != nullptr && exponent->isInt() && exponent->toInt() < 0 &&
+         is_integral(arguments[0]);
 }
 
 bool transposes_integers(const Op& op, Arguments arguments) {
@@ -66,7 +68,8 @@ bool has_mixed_dtypes(Arguments arguments) {
   return false;
 }
 
-const c10::IValue* argument_named(const c10::FunctionSchema& schema, Arguments arguments, const std::string& name) {
+const c10::IValue* argument_named(
+    const c10::FunctionSchema& schema, Arguments arguments, const std::string& name) {
   const auto place = schema.argumentIndexWithName(name);
   return place ? &arguments[*place] : nullptr;
 }
@@ -90,7 +93,8 @@ bool is_call(CallKind kind, const Op& op, Arguments arguments) {
 }
 
 bool is_any_call(const std::vector<CallKind>& kinds, const Op& op, Arguments arguments) {
-  return std::any_of(kinds.begin(), kinds.end(), [&](CallKind kind) { return is_call(kind, op, arguments); });
+  return std::any_of(
+      kinds.begin(), kinds.end(), [&](CallKind kind) { return is_call(kind, op, arguments); });
 }
 
 } // namespace ftm

@@ -14,7 +14,8 @@ bool may_be_index(at::ScalarType dtype) {
 }
 
 bool is_index(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.is_privateuseone() && tensor.numel() != 0 && may_be_index(tensor.scalar_type());
+  return tensor.defined() && tensor.is_privateuseone() && tensor.numel() != 0 &&
+         may_be_index(tensor.scalar_type());
 }
 
 // On buffers whose elements came from the CPU: their least and their greatest, found once.
@@ -35,7 +36,8 @@ void find_range(IndexRange& info, const Buffer& buffer) {
 const IndexRange& range_of(const Buffer& buffer) {
   auto& info = static_cast<IndexRange&>(*buffer.info()); // known_buffer has put it there
   std::call_once(info.found, [&] {
-    buffer.shape().scalar_type() == at::kLong ? find_range<int64_t>(info, buffer) : find_range<int32_t>(info, buffer);
+    buffer.shape().scalar_type() == at::kLong ? find_range<int64_t>(info, buffer)
+                                              : find_range<int32_t>(info, buffer);
   });
   return info;
 }
@@ -60,20 +62,24 @@ BufferPtr known_buffer(const at::Tensor& tensor) {
 
 at::Tensor known_elements(const BufferPtr& buffer, const at::Tensor& tensor) {
   return Buffer::as_cpu(
-      buffer, tensor.scalar_type(), tensor.sizes(), tensor.strides(), region_of(*tensor.unsafeGetTensorImpl()).offset);
+      buffer, tensor.scalar_type(), tensor.sizes(), tensor.strides(),
+      region_of(*tensor.unsafeGetTensorImpl()).offset);
 }
 
 struct Bounds {
   int64_t low, high; // high is the first outside
   std::optional<int64_t> ignored; // an element that is no index
 
-  bool hold(int64_t element) const { return (element >= low && element < high) || element == ignored; }
+  bool hold(int64_t element) const {
+    return (element >= low && element < high) || element == ignored;
+  }
 };
 
 template <typename T>
 bool all_hold(const at::Tensor& elements, const Bounds& bounds) {
   const T* first = elements.const_data_ptr<T>();
-  return std::all_of(first, first + elements.numel(), [&](T element) { return bounds.hold(element); });
+  return std::all_of(
+      first, first + elements.numel(), [&](T element) { return bounds.hold(element); });
 }
 
 // False if an element is known to lie outside.
@@ -92,7 +98,8 @@ bool may_hold(const at::Tensor& index, const Bounds& bounds) {
     }
   }
   const at::Tensor elements = known_elements(buffer, index).contiguous();
-  return index.scalar_type() == at::kLong ? all_hold<int64_t>(elements, bounds) : all_hold<int32_t>(elements, bounds);
+  return index.scalar_type() == at::kLong ? all_hold<int64_t>(elements, bounds)
+                                          : all_hold<int32_t>(elements, bounds);
 }
 
 int64_t extent_of(const IndexRule& rule, c10::ArrayRef<c10::IValue> arguments) {
@@ -106,7 +113,9 @@ int64_t extent_of(const IndexRule& rule, c10::ArrayRef<c10::IValue> arguments) {
 }
 
 bool all_may_hold(const IndexRule& rule, c10::ArrayRef<c10::IValue> arguments) {
-  const auto bounds = [&](int64_t extent) -> Bounds { return {rule.wraps ? -extent : 0, extent, std::nullopt}; };
+  const auto bounds = [&](int64_t extent) -> Bounds {
+    return {rule.wraps ? -extent : 0, extent, std::nullopt};
+  };
   if (rule.extent != IndexRule::Extent::each) {
     Bounds wanted = bounds(extent_of(rule, arguments));
     if (rule.extent == IndexRule::Extent::classes) {

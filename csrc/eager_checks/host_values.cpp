@@ -15,10 +15,12 @@ namespace {
 
 bool divides_integers(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   const auto integral = [](const c10::IValue& value) {
-    return value.isTensor() ? at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true)
-                            : value.isInt() || value.isBool();
+    return value.isTensor()
+               ? at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true)
+               : value.isInt() || value.isBool();
   };
-  const bool rounds = op.facts->refuses == Refusal::zero_divisors || (arguments.size() > 2 && arguments[2].isString());
+  const bool rounds = op.facts->refuses == Refusal::zero_divisors ||
+                      (arguments.size() > 2 && arguments[2].isString());
   return rounds && integral(arguments[0]) && integral(arguments[1]);
 }
 

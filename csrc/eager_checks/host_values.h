@@ -1,6 +1,7 @@
-// Operands whose elements eager refuses: a divisor of integers that is 0, weights that are no distribution. A number, and a
-// tensor that came from the CPU, are looked at where the call is recorded; what the device computes is not, so that there
-// an integer divided by 0 is 0, and an impossible draw an error of the program.
+// Operands whose elements eager refuses: a divisor of integers that is 0, weights that are no
+// distribution. A number, and a tensor that came from the CPU, are looked at where the call is
+// recorded; what the device computes is not, so that there an integer divided by 0 is 0, and an
+// impossible draw an error of the program.
 #pragma once
 
 #include "ops/op_info.h"

@@ -17,8 +17,10 @@ bool is_mask(const at::Tensor& index) {
   return index.scalar_type() == at::kBool || index.scalar_type() == at::kByte;
 }
 
-// How many elements the mask, the only index, may select: as many as there are values for, if there can be so many.
-int64_t supposed_count(const at::Tensor& self, int64_t front, const at::Tensor& mask, const at::Tensor& values) {
+// How many elements the mask, the only index, may select: as many as there are values for, if there
+// can be so many.
+int64_t supposed_count(
+    const at::Tensor& self, int64_t front, const at::Tensor& mask, const at::Tensor& values) {
   const int64_t behind = self.dim() - front - mask.dim();
   const int64_t dim = values.dim() - 1 - behind;
   const int64_t wanted = dim < 0 ? 1 : values.size(dim);
@@ -52,11 +54,13 @@ bool writes_at_indices(const Op& op) {
 }
 
 void check_mask(const at::Tensor& self, int64_t front, const at::Tensor& mask) {
-  TORCH_CHECK_INDEX(front + mask.dim() <= self.dim(), "too many indices for tensor of dimension ", self.dim());
+  TORCH_CHECK_INDEX(
+      front + mask.dim() <= self.dim(), "too many indices for tensor of dimension ", self.dim());
   for (int64_t i = 0; i < mask.dim(); ++i) {
     TORCH_CHECK_INDEX(
-        mask.size(i) == self.size(front + i), "The shape of the mask ", mask.sizes(), " at index ", i,
-        " does not match the shape of the indexed tensor ", self.sizes(), " at index ", front + i);
+        mask.size(i) == self.size(front + i), "The shape of the mask ", mask.sizes(), " at index ",
+        i, " does not match the shape of the indexed tensor ", self.sizes(), " at index ",
+        front + i);
   }
 }
 
@@ -79,13 +83,14 @@ void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   }
   const at::Tensor values = writes ? arguments[2].toTensor() : at::Tensor();
   TORCH_CHECK_INDEX(
-      indices.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ", self.dim(),
-      " (got ", indices.size(), ")");
+      indices.size() <= static_cast<size_t>(self.dim()),
+      "too many indices for tensor of dimension ", self.dim(), " (got ", indices.size(), ")");
   const at::Tensor selected = at::meta::index(meta_like(self), on_meta(self, indices, values));
   if (writes) {
     TORCH_CHECK(
-        at::is_expandable_to(values.sizes(), selected.sizes()), "shape mismatch: value tensor of shape ",
-        values.sizes(), " cannot be broadcast to indexing result of shape ", selected.sizes());
+        at::is_expandable_to(values.sizes(), selected.sizes()),
+        "shape mismatch: value tensor of shape ", values.sizes(),
+        " cannot be broadcast to indexing result of shape ", selected.sizes());
     // Filling where a mask says converts.
     const bool fills = masks != 0 && values.numel() == 1 && !arguments[3].toBool();
     TORCH_CHECK(

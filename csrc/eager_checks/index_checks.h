@@ -1,11 +1,13 @@
-// Indexing by tensors (x[i, j], x[i, j] = v): what eager's kernels say of shapes and dtypes, said where the call is recorded.
+// Indexing by tensors (x[i, j], x[i, j] = v): what eager's kernels say of shapes and dtypes, said
+// where the call is recorded.
 #pragma once
 
 #include "ops/op_info.h"
 
 namespace ftm {
 
-// `op` takes indices on the CPU (op.cpu_indices): whether it takes values to write there, as index_put does, or reads, as index.
+// `op` takes indices on the CPU (op.cpu_indices): whether it takes values to write there, as
+// index_put does, or reads, as index.
 bool writes_at_indices(const Op& op);
 
 // That a mask which is index `front` of a list has the shape of what it masks.

@@ -21,8 +21,11 @@ bool selects(const at::Tensor& index) {
 // Eager fills where one mask says so, if one element is to be written, and that takes no bytes.
 void check_filled_by_bytes(
     const Op& op, const at::Tensor& values, const std::vector<std::optional<at::Tensor>>& indices) {
-  const auto is_there = [](const std::optional<at::Tensor>& index) { return index && index->defined(); };
-  if (op.written.empty() || values.numel() != 1 || std::count_if(indices.begin(), indices.end(), is_there) != 1) {
+  const auto is_there = [](const std::optional<at::Tensor>& index) {
+    return index && index->defined();
+  };
+  if (op.written.empty() || values.numel() != 1 ||
+      std::count_if(indices.begin(), indices.end(), is_there) != 1) {
     return;
   }
   const auto mask = *std::find_if(indices.begin(), indices.end(), is_there);
@@ -33,9 +36,11 @@ void check_filled_by_bytes(
 
 } // namespace
 
-at::Tensor seen_elements(const at::Tensor& tensor, const std::string& name, const std::string& instead) {
+at::Tensor seen_elements(
+    const at::Tensor& tensor, const std::string& name, const std::string& instead) {
   TORCH_CHECK_NOT_IMPLEMENTED(
-      !is_strict(), name, " has to find on the CPU how many results there are, and FTM_STRICT forbids to. ", instead,
+      !is_strict(), name,
+      " has to find on the CPU how many results there are, and FTM_STRICT forbids to. ", instead,
       " Or unset FTM_STRICT.");
   counter("places_on_cpu").fetch_add(1, std::memory_order_relaxed);
   at::Tensor known = elements_from_cpu(tensor);
@@ -67,14 +72,17 @@ bool replace_masks(const Op& op, torch::jit::Stack& stack) {
     const at::Tensor mask = *index;
     found = true;
     if (mask.scalar_type() == at::kByte) {
-      TORCH_WARN("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
+      TORCH_WARN(
+          "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool "
+          "instead.");
     }
     check_mask(self, static_cast<int64_t>(indices.size()), mask);
     const at::Tensor places = at::nonzero(
         mask.is_cpu() ? mask
                       : seen_elements(
                             mask, op.called_name,
-                            "Keep the size (torch.where, masked_fill, a product with the mask), or say that the mask "
+                            "Keep the size (torch.where, masked_fill, a product with the mask), or "
+                            "say that the mask "
                             "is to be read: index by mask.cpu().nonzero(as_tuple=True)."));
     for (int64_t i = 0; i < mask.dim(); ++i) {
       indices.push_back(places.select(1, i).contiguous().to(self.device()));

@@ -15,7 +15,8 @@
 namespace ftm {
 namespace {
 
-constexpr int64_t kMostPending = 32; // calls: a longer trace is launched where it is read, as a step of a model is
+constexpr int64_t kMostPending =
+    32; // calls: a longer trace is launched where it is read, as a step of a model is
 constexpr size_t kMostCalls = 16; // that the CPU makes for one value
 constexpr int64_t kMostElements = 1 << 16; // of each of them
 constexpr int kMostLaunches = 8; // that lie between a value and what came from the CPU
@@ -63,7 +64,8 @@ std::optional<int> launches_behind(const Value& value, Leaves leaves) {
       return true;
     }
     calls.push_back(&call);
-    return calls.size() <= kMostCalls && call.spec().results.size() == 1 && !draws_numbers(call.spec());
+    return calls.size() <= kMostCalls && call.spec().results.size() == 1 &&
+           !draws_numbers(call.spec());
   };
   bool known = visit(value);
   for (size_t i = 0; known && i < calls.size(); ++i) {
@@ -74,7 +76,8 @@ std::optional<int> launches_behind(const Value& value, Leaves leaves) {
 
 BufferPtr evaluated(const Value& value);
 
-// Null where the CPU refuses what it is computed from: the program then says so. Throws what went wrong in a program.
+// Null where the CPU refuses what it is computed from: the program then says so. Throws what went
+// wrong in a program.
 BufferPtr known_elements(const BufferPtr& buffer) {
   auto* recipe = recipe_of(*buffer);
   if (recipe == nullptr) {
@@ -108,7 +111,9 @@ BufferPtr evaluated(const Value& value) {
     graph = collect_graph({value});
     trace = make_trace(graph);
     for (const auto* leaf : graph.parameters) {
-      leaves.emplace_back(leaf->buffer(), leaf->offset() * static_cast<int64_t>(c10::elementSize(leaf->type(0).dtype)));
+      leaves.emplace_back(
+          leaf->buffer(),
+          leaf->offset() * static_cast<int64_t>(c10::elementSize(leaf->type(0).dtype)));
     }
   }
   std::vector<at::Tensor> inputs;
@@ -128,7 +133,8 @@ Value pending_known(const Region& region, const PendingTrace& own) {
   const bool may_be = region.is_whole && region.variable.trace() == &own &&
                       own.calls.load(std::memory_order_relaxed) < kMostPending &&
                       type_of(region.variable.value()).numel() == 1;
-  return may_be && launches_behind(region.variable.value(), Leaves::any) ? region.variable.value() : Value();
+  return may_be && launches_behind(region.variable.value(), Leaves::any) ? region.variable.value()
+                                                                         : Value();
 }
 
 } // namespace
@@ -152,7 +158,8 @@ std::optional<bool> known_condition(const at::Tensor& tensor) {
   Value old; // freed after the lock
   const RecorderLock lock(recorder_mutex());
   if (region.variable.value().node == value.node && region.variable.trace() != nullptr) {
-    old = region.variable.settle(data_value(buffer, type_of(value))); // it is no result of the next program
+    old = region.variable.settle(
+        data_value(buffer, type_of(value))); // it is no result of the next program
   }
   return *static_cast<const bool*>(buffer->data());
 }
@@ -163,7 +170,9 @@ void keep_known(const Value& result, const Value& made) {
   }
   const auto launches = launches_behind(result, Leaves::known);
   if (launches && *launches < kMostLaunches) {
-    static_cast<const DataNode&>(trace_node(made)).buffer()->SetInfo(std::make_shared<HostExpression>(result, *launches + 1));
+    static_cast<const DataNode&>(trace_node(made))
+        .buffer()
+        ->SetInfo(std::make_shared<HostExpression>(result, *launches + 1));
   }
 }
 

@@ -13,14 +13,17 @@ namespace ftm {
 namespace {
 
 constexpr const char* kNotRunAgain =
-    " (FTM_STRICT forbids to run the program again on the CPU, which would raise what eager PyTorch does)";
+    " (FTM_STRICT forbids to run the program again on the CPU, which would raise what eager "
+    "PyTorch does)";
 
-// Memory for the results: that of an input which only this job still holds, where the program allows it.
+// Memory for the results: that of an input which only this job still holds, where the program
+// allows it.
 void place_results(Job& job, const MachineProgram& program) {
   static auto& donations = counter("donations");
   for (size_t i = 0; i < job.outputs.size(); ++i) {
     const int32_t alias = program.aliases()[i];
-    // A window is never as large as its buffer, and a buffer of several windows has several holders here.
+    // A window is never as large as its buffer, and a buffer of several windows has several holders
+    // here.
     const bool donated = alias >= 0 && job.inputs[alias].buffer.use_count() == 1 &&
                          job.inputs[alias].buffer->nbytes() == job.outputs[i]->nbytes();
     // The donor keeps its address until all are placed: the program reads from there.
@@ -62,8 +65,8 @@ void run_on_machine(Job& job, const MachineProgram& program) {
   free_block(arena);
 }
 
-// After a failure: a result whose variable held a value becomes that value. False if there was none, or if
-// the program has written over it.
+// After a failure: a result whose variable held a value becomes that value. False if there was
+// none, or if the program has written over it.
 bool give_back(const Job& job, size_t output) {
   if (job.before.empty()) {
     return false;
@@ -90,15 +93,16 @@ void stop_if_interrupted() {
   }
 }
 
-// Runs the trace call by call, on the CPU. What comes before a call that throws has its value, as in eager
-// PyTorch; what comes after it keeps the value from before.
+// Runs the trace call by call, on the CPU. What comes before a call that throws has its value, as
+// in eager PyTorch; what comes after it keeps the value from before.
 Outcome run_on_cpu(Job& job, const Trace& trace) {
   std::vector<at::Tensor> inputs;
   inputs.reserve(job.inputs.size());
   for (size_t i = 0; i < job.inputs.size(); ++i) {
     inputs.push_back(dense_on_cpu(job.inputs[i], trace.parameters[i]));
   }
-  const auto results = run_reference(trace, std::move(inputs), job.scalars, job.origin, &stop_if_interrupted);
+  const auto results =
+      run_reference(trace, std::move(inputs), job.scalars, job.origin, &stop_if_interrupted);
   Outcome outcome{std::vector<bool>(job.outputs.size()), results.failure};
   for (size_t i = 0; i < job.outputs.size(); ++i) {
     if (results.tensors[i].defined()) {
@@ -112,8 +116,8 @@ Outcome run_on_cpu(Job& job, const Trace& trace) {
   return outcome;
 }
 
-// The machine stopped before it wrote over any input: eager's own kernels tell what the matter is, and compute
-// what eager would have computed.
+// The machine stopped before it wrote over any input: eager's own kernels tell what the matter is,
+// and compute what eager would have computed.
 Outcome replay(Job& job, const MachineFault& fault) {
   static auto& replays = counter("fault_replays");
   replays.fetch_add(1);
@@ -124,7 +128,8 @@ Outcome replay(Job& job, const MachineFault& fault) {
       throw fault;
     }
     TORCH_WARN(
-        "the machine stopped in a program that is right; it was run again, op by op on the CPU, and its results "
+        "the machine stopped in a program that is right; it was run again, op by op on the CPU, "
+        "and its results "
         "are right. Please report it: ",
         fault.what());
   }

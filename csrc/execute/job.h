@@ -1,5 +1,5 @@
-// One run of a program, on the launcher's thread: memory for its results, the run, and what its variables
-// hold when it fails.
+// One run of a program, on the launcher's thread: memory for its results, the run, and what its
+// variables hold when it fails.
 #pragma once
 
 #include "memory/buffer.h"
@@ -12,8 +12,8 @@
 
 namespace ftm {
 
-// What a result's variable held before, for the case that the run fails: nothing, an input of the job (so
-// that it can still be donated), or another value.
+// What a result's variable held before, for the case that the run fails: nothing, an input of the
+// job (so that it can still be donated), or another value.
 struct Before {
   int32_t input = -1;
   BufferPtr other;
@@ -30,13 +30,15 @@ struct Job {
   FailurePtr abandoned; // why it has no program; set by `abandon`
   // Guarded by the launcher:
   bool started = false;
-  bool suspended = false; // the user interrupted it, or what it reads: it runs when somebody waits for what it computes
+  bool suspended = false; // the user interrupted it, or what it reads: it runs when somebody waits
+                          // for what it computes
   uint64_t number = 0; // in the order of runs
 };
 using JobPtr = std::shared_ptr<Job>;
 
 struct Outcome {
-  std::vector<bool> whole; // for each output: it has its value, or that which its variable held before
+  std::vector<bool>
+      whole; // for each output: it has its value, or that which its variable held before
   FailurePtr failure; // what went wrong; null if nothing did
   bool interrupted = false; // and nothing else: the job is as before, and may run again
 };

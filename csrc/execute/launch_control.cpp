@@ -52,7 +52,8 @@ int64_t launches() {
 std::string last_program() {
   const std::lock_guard<std::mutex> guard(state().mutex);
   char text[33];
-  std::snprintf(text, sizeof(text), "%016" PRIx64 "%016" PRIx64, state().last.high, state().last.low);
+  std::snprintf(
+      text, sizeof(text), "%016" PRIx64 "%016" PRIx64, state().last.high, state().last.low);
   return text;
 }
 

@@ -1,5 +1,5 @@
-// What Python may know and say about launches: how many there were, of which program the last one was, and that for a
-// while there must be none.
+// What Python may know and say about launches: how many there were, of which program the last one
+// was, and that for a while there must be none.
 #pragma once
 
 #include "graph/structural_hash.h"

@@ -27,7 +27,8 @@ namespace ftm {
 namespace {
 
 struct Launcher {
-  std::mutex mutex; // no other lock is taken under it, but the memory's before a fork, and never Python's
+  std::mutex
+      mutex; // no other lock is taken under it, but the memory's before a fork, and never Python's
   std::condition_variable changed;
   std::deque<JobPtr> jobs; // one of them may be running
   FailurePtr unseen_failure;
@@ -72,19 +73,22 @@ void suspend_jobs(Launcher& l) {
 }
 
 JobPtr first_not_suspended(const Launcher& l) {
-  const auto found = std::find_if(l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) { return !job->suspended; });
+  const auto found =
+      std::find_if(l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) { return !job->suspended; });
   return found == l.jobs.end() ? nullptr : *found;
 }
 
-// The job that runs next, or null. Jobs run in order. One that needs a result of a suspended job is suspended as well: all jobs
-// before it that are not have run.
+// The job that runs next, or null. Jobs run in order. One that needs a result of a suspended job is
+// suspended as well: all jobs before it that are not have run.
 JobPtr next_job(Launcher& l) {
   while (const auto job = first_not_suspended(l)) {
     if (!job->started) {
       return nullptr;
     }
     bool needs_suspended = false;
-    visit_needed(*job, [&](const BufferPtr& buffer) { needs_suspended = needs_suspended || is_pending(buffer); });
+    visit_needed(*job, [&](const BufferPtr& buffer) {
+      needs_suspended = needs_suspended || is_pending(buffer);
+    });
     if (!needs_suspended) {
       return job;
     }
@@ -93,9 +97,11 @@ JobPtr next_job(Launcher& l) {
   return nullptr;
 }
 
-// Lets the job that computes this value run, and the jobs whose results it needs: these come before it.
+// Lets the job that computes this value run, and the jobs whose results it needs: these come before
+// it.
 void demand(Launcher& l, const BufferPtr& wanted) {
-  if (std::none_of(l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) { return job->suspended; })) {
+  if (std::none_of(
+          l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) { return job->suspended; })) {
     return;
   }
   std::unordered_set<const Buffer*> values{wanted.get()};
@@ -179,7 +185,8 @@ void launch_jobs() {
     job->before.clear();
     lock.lock();
     for (size_t i = 0; i < outcome.whole.size(); ++i) {
-      outcome.whole[i] ? job->outputs[i]->set_ready() : job->outputs[i]->set_failed(outcome.failure);
+      outcome.whole[i] ? job->outputs[i]->set_ready()
+                       : job->outputs[i]->set_failed(outcome.failure);
     }
     if (outcome.failure && !outcome.failure->seen && !l.unseen_failure) {
       l.unseen_failure = outcome.failure;
@@ -210,9 +217,10 @@ void give_up(Launcher& l) {
   }
 }
 
-// Waits until ready(), without the GIL, and resumes what is stalled. ask() demands what is waited for: again and again, because what
-// a job needs is known when it is started. An exception of a signal handler, such as KeyboardInterrupt, ends the waiting, and the run,
-// of which nothing is lost; it is thrown on, and so is what resuming throws.
+// Waits until ready(), without the GIL, and resumes what is stalled. ask() demands what is waited
+// for: again and again, because what a job needs is known when it is started. An exception of a
+// signal handler, such as KeyboardInterrupt, ends the waiting, and the run, of which nothing is
+// lost; it is thrown on, and so is what resuming throws.
 template <typename Ask, typename Ready>
 void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Ask ask, Ready ready) {
   const bool counts = !works_for_others;
@@ -241,11 +249,15 @@ void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Ask ask, Ready 
   l.waiting -= counts;
 }
 
-// Whether a thread that started this job may go on to the next. Who works for others never waits for a job that it may itself be in the
-// way of: the front one may be one that another thread builds, when this one has built what it was given.
+// Whether a thread that started this job may go on to the next. Who works for others never waits
+// for a job that it may itself be in the way of: the front one may be one that another thread
+// builds, when this one has built what it was given.
 bool has_room_behind(const Launcher& l, const Job& job) {
-  const auto is_ahead = [&](const JobPtr& other) { return !other->suspended && other->number <= job.number; };
-  if (static_cast<size_t>(std::count_if(l.jobs.begin(), l.jobs.end(), is_ahead)) <= l.max_in_flight) {
+  const auto is_ahead = [&](const JobPtr& other) {
+    return !other->suspended && other->number <= job.number;
+  };
+  if (static_cast<size_t>(std::count_if(l.jobs.begin(), l.jobs.end(), is_ahead)) <=
+      l.max_in_flight) {
     return true;
   }
   return works_for_others && !first_not_suspended(l)->started;
@@ -253,7 +265,8 @@ bool has_room_behind(const Launcher& l, const Job& job) {
 
 void check_fork(const Launcher& l) {
   TORCH_CHECK(
-      !l.orphaned, "Cannot re-initialize device ftm in forked subprocess. To use ftm with multiprocessing, ",
+      !l.orphaned,
+      "Cannot re-initialize device ftm in forked subprocess. To use ftm with multiprocessing, ",
       "you must use the 'spawn' start method, or keep to CPU tensors in the subprocess");
 }
 
@@ -274,8 +287,8 @@ void after_fork_in_child() {
   if (l.running) {
     l.orphaned = true;
     l.running = false;
-    // The thread exists in the parent only, and its waiting is recorded in the condition variable: the child
-    // starts with fresh ones, without touching what these stand for.
+    // The thread exists in the parent only, and its waiting is recorded in the condition variable:
+    // the child starts with fresh ones, without touching what these stand for.
     new (&l.thread) std::thread;
     new (&l.changed) std::condition_variable;
   }
@@ -356,7 +369,8 @@ void wait_for(const BufferPtr& buffer) {
   auto& l = launcher();
   FailurePtr failure;
   {
-    // Python's lock is taken again last, when the launcher's is let go: who has it may wait for that.
+    // Python's lock is taken again last, when the launcher's is let go: who has it may wait for
+    // that.
     std::optional<GilRelease> unlocked;
     const bool waits = buffer->state() == Buffer::State::pending;
     if (waits) {
@@ -415,7 +429,8 @@ void stop_launcher() {
   }
   l.changed.notify_all();
   if (l.given_up && !l.changed.wait_for(lock, kTick, [&] { return l.at_end; })) {
-    l.thread.detach(); // a run that has written over its inputs goes on to its end, which the process does not wait for
+    l.thread.detach(); // a run that has written over its inputs goes on to its end, which the
+                       // process does not wait for
   } else {
     lock.unlock();
     l.thread.join();
@@ -443,7 +458,8 @@ bool in_bad_fork() {
 }
 
 void install_fork_handlers() {
-  static const int installed = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  static const int installed =
+      pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   TORCH_CHECK(installed == 0, "pthread_atfork failed");
 }
 

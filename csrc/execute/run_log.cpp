@@ -19,7 +19,8 @@ RunLog& run_log() {
 }
 
 int64_t nanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
@@ -50,7 +51,8 @@ LoggedRun::~LoggedRun() {
   if (begin_ != 0) {
     const std::lock_guard<std::mutex> guard(log.mutex);
     if (log.open) {
-      log.runs.push_back({"ftm program of " + std::to_string(calls_) + " operations", begin_, nanoseconds()});
+      log.runs.push_back(
+          {"ftm program of " + std::to_string(calls_) + " operations", begin_, nanoseconds()});
     }
   }
 }

@@ -17,7 +17,8 @@ void start_run_log();
 // Ends it and gives what it has.
 std::vector<ProgramRun> stop_run_log();
 
-// Notes the time of its scope, which runs a program with this many calls; does next to nothing without a log.
+// Notes the time of its scope, which runs a program with this many calls; does next to nothing
+// without a log.
 class LoggedRun {
  public:
   explicit LoggedRun(size_t calls);

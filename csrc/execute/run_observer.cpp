@@ -32,7 +32,8 @@ std::vector<c10::Scalar> scalar_values(const Trace& trace, const std::vector<uin
   return values;
 }
 
-std::vector<at::Tensor> copies(const std::vector<Input>& values, const std::vector<ValueType>& types) {
+std::vector<at::Tensor> copies(
+    const std::vector<Input>& values, const std::vector<ValueType>& types) {
   std::vector<at::Tensor> tensors;
   for (size_t i = 0; i < values.size(); ++i) {
     wait_for(values[i].buffer);
@@ -42,8 +43,8 @@ std::vector<at::Tensor> copies(const std::vector<Input>& values, const std::vect
 }
 
 FTM_CATCHES_FORCED_UNWIND void show_run(
-    const std::string& text, const std::vector<at::Tensor>& inputs, const std::vector<c10::Scalar>& scalars,
-    const std::vector<at::Tensor>& outputs) {
+    const std::string& text, const std::vector<at::Tensor>& inputs,
+    const std::vector<c10::Scalar>& scalars, const std::vector<at::Tensor>& outputs) {
   const GilAcquire gil;
   if (observer == nullptr) {
     return;

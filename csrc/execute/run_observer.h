@@ -10,8 +10,8 @@ void start_observed(const JobPtr& job, const ProgramPtr& program);
 
 // Whether somebody wants to see them.
 bool is_observed();
-// Who wants to see them: fn(trace_text, inputs, scalars, outputs), a PyObject*, or null. Errors of the observer are
-// reported as warnings.
+// Who wants to see them: fn(trace_text, inputs, scalars, outputs), a PyObject*, or null. Errors of
+// the observer are reported as warnings.
 void set_observer(void* callable);
 
 } // namespace ftm

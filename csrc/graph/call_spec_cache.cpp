@@ -18,7 +18,9 @@ void CallSpecCache::come_of_age() {
     return;
   }
   generation_ = now;
-  const auto is_forgotten = [&](const Entry& entry) { return entry.asked + 1 < now && entry.spec.use_count() == 1; };
+  const auto is_forgotten = [&](const Entry& entry) {
+    return entry.asked + 1 < now && entry.spec.use_count() == 1;
+  };
   for (auto at = entries_.begin(); at != entries_.end();) {
     std::erase_if(at->second, is_forgotten);
     at = at->second.empty() ? entries_.erase(at) : std::next(at);

@@ -12,20 +12,23 @@ namespace ftm {
 
 using Key = c10::SmallVector<uint64_t, 64>;
 
-// Words of a key start with what the next ones are, so that different calls never give the same words.
+// Words of a key start with what the next ones are, so that different calls never give the same
+// words.
 enum class Tag : uint64_t { none = 1, tensor, scalar, attribute, list, text };
 
 inline uint64_t tagged(Tag tag, uint64_t payload) {
   return static_cast<uint64_t>(tag) << 56 | payload;
 }
 
-// When a generation begins, what nobody has asked for in the whole one before, and no program or pending call holds, is forgotten.
-// Shapes that never come back must not pile up, and a step whose programs are kept finds its forms however many they are. All
-// caches are of one age, counted by the forms that were made for any of them, so that a process with many kinds of calls keeps
-// no more than one with few. Whoever owns a cache guards it.
+// When a generation begins, what nobody has asked for in the whole one before, and no program or
+// pending call holds, is forgotten. Shapes that never come back must not pile up, and a step whose
+// programs are kept finds its forms however many they are. All caches are of one age, counted by
+// the forms that were made for any of them, so that a process with many kinds of calls keeps no
+// more than one with few. Whoever owns a cache guards it.
 class CallSpecCache {
  public:
-  // Null if there is none. `hash`: hash_words of the key. What it points to stays until the next call of anything here.
+  // Null if there is none. `hash`: hash_words of the key. What it points to stays until the next
+  // call of anything here.
   const CallSpecPtr* find(const Key& key, uint64_t hash);
   const CallSpecPtr& keep(const Key& key, uint64_t hash, CallSpecPtr spec);
   void clear() { entries_.clear(); }

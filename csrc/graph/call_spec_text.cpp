@@ -92,7 +92,8 @@ std::string attribute_text(const c10::Argument& argument, const c10::IValue& val
   if (value.isBoolList()) {
     return list_text(value.toBoolList(), [](bool v) { return std::string(v ? "true" : "false"); });
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "ftm cannot record argument '", argument.name(), "' of type ", real->str());
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false, "ftm cannot record argument '", argument.name(), "' of type ", real->str());
 }
 
 bool printed(const c10::Argument& argument) {
@@ -108,7 +109,8 @@ bool printed(const c10::Argument& argument) {
 
 } // namespace
 
-void render_call(CallSpec& spec, const std::vector<std::vector<OperandMark>>& operands, bool random) {
+void render_call(
+    CallSpec& spec, const std::vector<std::vector<OperandMark>>& operands, bool random) {
   const auto& arguments = spec.handle().schema().arguments();
   std::string piece = spec.name + "(";
   const auto add_slot = [&](OperandSlot slot) {
@@ -124,7 +126,8 @@ void render_call(CallSpec& spec, const std::vector<std::vector<OperandMark>>& op
     piece += (first ? "" : ", ") + arguments[i].name() + "=";
     first = false;
     const auto& marks = operands[i];
-    const bool is_list = unwrapped(arguments[i].type()).kind() == c10::TypeKind::ListType || marks.size() > 1;
+    const bool is_list =
+        unwrapped(arguments[i].type()).kind() == c10::TypeKind::ListType || marks.size() > 1;
     if (marks.empty()) {
       piece += spec.tensor_lists[i] == 0 ? "[]" : attribute_text(arguments[i], spec.arguments[i]);
       continue;

@@ -49,27 +49,29 @@ std::vector<int64_t> results_held(const Graph& graph) {
   return held;
 }
 
-// Where the loop's iterations begin best: where the least is held, and of such places the same one for every loop of this
-// iteration. What each iteration leaves behind counts the same everywhere.
+// Where the loop's iterations begin best: where the least is held, and of such places the same one
+// for every loop of this iteration. What each iteration leaves behind counts the same everywhere.
 size_t best_begin(const Loop& loop, c10::ArrayRef<uint64_t> alike, c10::ArrayRef<int64_t> held) {
   const size_t first = loop.begin;
   const int64_t left = held[first + 2 * loop.period] - held[first + loop.period];
   auto best = std::make_tuple(INT64_MAX, uint64_t{0}, first);
   for (size_t i = first; i < first + loop.period; ++i) {
-    const int64_t cost =
-        held[i + loop.period] * static_cast<int64_t>(loop.period) - left * static_cast<int64_t>(i - first);
+    const int64_t cost = held[i + loop.period] * static_cast<int64_t>(loop.period) -
+                         left * static_cast<int64_t>(i - first);
     const uint64_t order = hash_words(alike.data() + i, std::min<size_t>(loop.period, 8));
     best = std::min(best, std::make_tuple(cost, order, i));
   }
   return std::get<2>(best);
 }
 
-void add_cuts(const Loop& loop, c10::ArrayRef<uint64_t> alike, c10::ArrayRef<int64_t> held, std::vector<size_t>& cuts) {
+void add_cuts(
+    const Loop& loop, c10::ArrayRef<uint64_t> alike, c10::ArrayRef<int64_t> held,
+    std::vector<size_t>& cuts) {
   const size_t begin = best_begin(loop, alike, held);
   const size_t count = (loop.begin + loop.length - begin) / loop.period;
   const size_t many = std::clamp<size_t>(kPieceCalls / loop.period, 1, kPieceIterations);
-  // The first and the last iteration are seldom like the others: what they read comes from elsewhere, or nobody reads
-  // what they leave.
+  // The first and the last iteration are seldom like the others: what they read comes from
+  // elsewhere, or nobody reads what they leave.
   size_t i = 0;
   const auto take = [&](size_t iterations) {
     cuts.push_back(begin + i * loop.period);
@@ -100,13 +102,15 @@ uint64_t iteration_key(c10::ArrayRef<uint64_t> iteration) {
   const size_t period = iteration.size();
   uint64_t key = period;
   for (size_t i = 0; i < period; ++i) {
-    const uint64_t calls[] = {iteration[i], iteration[(i + 1) % period], iteration[(i + 2) % period]};
+    const uint64_t calls[] = {
+        iteration[i], iteration[(i + 1) % period], iteration[(i + 2) % period]};
     key += hash_words(calls, 3);
   }
   return key;
 }
 
-std::vector<size_t> cuts_of(const Graph& graph, c10::ArrayRef<Loop> loops, c10::ArrayRef<uint64_t> alike) {
+std::vector<size_t> cuts_of(
+    const Graph& graph, c10::ArrayRef<Loop> loops, c10::ArrayRef<uint64_t> alike) {
   const auto held = results_held(graph);
   std::vector<size_t> cuts;
   for (const auto& loop : loops) {

@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kPiece = 256; // calls that make a piece of a loop worth a program
 constexpr size_t kRememberedPieces = 512; // pieces
-constexpr size_t kUnrolledLengths = 8; // times the loop length: a loop that is unrolled is cut from then on
+constexpr size_t kUnrolledLengths =
+    8; // times the loop length: a loop that is unrolled is cut from then on
 constexpr size_t kNever = std::numeric_limits<size_t>::max();
 
 std::atomic<size_t> loop_length{700};
@@ -21,10 +22,12 @@ std::atomic<size_t> loop_length{700};
 // What was cut, in any trace of this process.
 struct Pieces {
   std::mutex mutex; // taken alone, or under the recorder's
-  // By their length and sequence_hash, the calls between two cuts: whether they are iterations of a loop and nothing else.
+  // By their length and sequence_hash, the calls between two cuts: whether they are iterations of a
+  // loop and nothing else.
   std::map<size_t, std::unordered_map<uint64_t, bool>> by_length;
   std::unordered_set<uint64_t> iterations; // of loops, from where they are cut
-  std::unordered_set<uint64_t> unrolled; // iteration_keys of loops that are cut when they are launched
+  std::unordered_set<uint64_t>
+      unrolled; // iteration_keys of loops that are cut when they are launched
   size_t count = 0;
 
   void add(size_t length, uint64_t hash, bool is_loop) {
@@ -57,7 +60,8 @@ std::optional<bool> find_piece(size_t length, uint64_t hash) {
   return piece == found->second.end() ? std::nullopt : std::make_optional(piece->second);
 }
 
-// These calls, of which the last `period` are an iteration, are cut off; so will be as many iterations as make a piece.
+// These calls, of which the last `period` are an iteration, are cut off; so will be as many
+// iterations as make a piece.
 void remember(c10::ArrayRef<LoggedCall> calls, uint64_t hash, size_t period) {
   const auto iteration = calls.slice(calls.size() - period, period);
   uint64_t piece = 0;
@@ -132,7 +136,8 @@ bool CallLog::is_planned() {
     auto& p = pieces();
     const std::lock_guard<std::mutex> guard(p.mutex);
     plan_ = find_loop(calls_, p.iterations);
-    if (plan_ && n < kUnrolledLengths * loop_length && p.unrolled.count(key_of_last(calls_, plan_->period)) != 0) {
+    if (plan_ && n < kUnrolledLengths * loop_length &&
+        p.unrolled.count(key_of_last(calls_, plan_->period)) != 0) {
       plan_.reset();
     }
     look_at_ = n + n / 2;
@@ -172,7 +177,8 @@ void note_unrolled(const Graph& graph) {
     p.unrolled.clear();
   }
   for (const auto& loop : loops) {
-    p.unrolled.insert(iteration_key(c10::ArrayRef<uint64_t>(signatures).slice(loop.begin, loop.period)));
+    p.unrolled.insert(
+        iteration_key(c10::ArrayRef<uint64_t>(signatures).slice(loop.begin, loop.period)));
   }
 }
 

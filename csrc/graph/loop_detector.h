@@ -1,10 +1,13 @@
-// Where a pending trace is cut, as far as its own calls say it: a loop that reads nothing shall not grow into one program of
-// all its iterations, but be launched piece by piece, each piece the same program.
+// Where a pending trace is cut, as far as its own calls say it: a loop that reads nothing shall not
+// grow into one program of all its iterations, but be launched piece by piece, each piece the same
+// program.
 //
-// A trace that has grown long is looked at: if it ends in a loop (repetition.h), it is cut in the iteration that goes on,
-// where the least has to be kept. From there on the loop is cut whenever as many iterations have been recorded as make a
-// piece worth a program. What was cut once is remembered for the whole process, by the calls since the cut before: the same
-// calls are cut at the same place in every later step, at once. Short traces and traces that do not repeat are left alone.
+// A trace that has grown long is looked at: if it ends in a loop (repetition.h), it is cut in the
+// iteration that goes on, where the least has to be kept. From there on the loop is cut whenever as
+// many iterations have been recorded as make a piece worth a program. What was cut once is
+// remembered for the whole process, by the calls since the cut before: the same calls are cut at
+// the same place in every later step, at once. Short traces and traces that do not repeat are left
+// alone.
 //
 // Views are no part of all this: whether one is recorded depends on where the cut before was.
 #pragma once
@@ -27,10 +30,13 @@ class CallLog {
   void clear();
 
   // Whether `cuts_here` has to be asked before the next call of the user's program is recorded.
-  bool due() const { return length_.load(std::memory_order_relaxed) >= stop_.load(std::memory_order_relaxed); }
+  bool due() const {
+    return length_.load(std::memory_order_relaxed) >= stop_.load(std::memory_order_relaxed);
+  }
   // True: the trace is to be cut, and the log cleared, now.
   bool cuts_here();
-  // What is cut there is a piece of a loop, as many iterations as all such pieces, and nothing else.
+  // What is cut there is a piece of a loop, as many iterations as all such pieces, and nothing
+  // else.
   bool is_loop_piece() const { return is_loop_piece_; }
 
  private:
@@ -47,11 +53,14 @@ class CallLog {
   std::atomic<size_t> stop_{0};
 };
 
-// The loops of a graph that is cut into iterations when it is launched (partition/unrolled_loops.h): while it is recorded, a trace is cut in them only
-// when it is many times as long as others may be. So how long an iteration is decides about programs, and not how many there were.
+// The loops of a graph that is cut into iterations when it is launched
+// (partition/unrolled_loops.h): while it is recorded, a trace is cut in them only when it is many
+// times as long as others may be. So how long an iteration is decides about programs, and not how
+// many there were.
 void note_unrolled(const Graph& graph);
 
-// The number of calls from which on a trace that repeats itself is cut; 0: none is. What was remembered is forgotten.
+// The number of calls from which on a trace that repeats itself is cut; 0: none is. What was
+// remembered is forgotten.
 void set_loop_length(int64_t calls);
 bool cuts_loops();
 

@@ -17,7 +17,8 @@ torch::lazy::Shape lazy_shape(const ValueType& type) {
 } // namespace
 
 torch::lazy::hash_t TraceNode::hash() const {
-  // Two nodes of one type may differ: programs are looked up by the hash of the whole graph (graph.h).
+  // Two nodes of one type may differ: programs are looked up by the hash of the whole graph
+  // (graph.h).
   return torch::lazy::hash_t(reinterpret_cast<uintptr_t>(this));
 }
 
@@ -39,7 +40,10 @@ const torch::lazy::Shape& TraceNode::shape(size_t index) const {
 }
 
 DataNode::DataNode(BufferPtr buffer, ValueType type, int64_t offset)
-    : TraceNode(data_kind(), 1, true), buffer_(std::move(buffer)), type_(std::move(type)), offset_(offset) {}
+    : TraceNode(data_kind(), 1, true),
+      buffer_(std::move(buffer)),
+      type_(std::move(type)),
+      offset_(offset) {}
 
 bool DataNode::is_window() const {
   return type_.numel() * c10::elementSize(type_.dtype) != buffer_->nbytes();

@@ -1,4 +1,5 @@
-// Nodes of the pending graph, as torch::lazy knows them: values in device memory, and recorded calls.
+// Nodes of the pending graph, as torch::lazy knows them: values in device memory, and recorded
+// calls.
 #pragma once
 
 #include "graph/call_spec.h"
@@ -15,11 +16,12 @@ using torch::lazy::Value;
 
 class TraceNode : public torch::lazy::Node {
  public:
-  TraceNode(torch::lazy::OpKind kind, size_t results, bool is_data) : Node(kind, results), is_data(is_data) {}
+  TraceNode(torch::lazy::OpKind kind, size_t results, bool is_data)
+      : Node(kind, results), is_data(is_data) {}
 
   const bool is_data; // a DataNode; else a CallNode
-  // For the walk that turns the pending graph into a program, under the recorder's lock: the walk that
-  // reached the node last, and the node's place there.
+  // For the walk that turns the pending graph into a program, under the recorder's lock: the walk
+  // that reached the node last, and the node's place there.
   mutable uint32_t walk = 0;
   mutable int32_t position = 0;
 
@@ -30,15 +32,16 @@ class TraceNode : public torch::lazy::Node {
   virtual const ValueType& type(size_t index) const = 0;
 };
 
-// A buffer, or a window of one, seen as a value of some type: a parameter of the programs that read it.
+// A buffer, or a window of one, seen as a value of some type: a parameter of the programs that read
+// it.
 class DataNode final : public TraceNode {
  public:
   DataNode(BufferPtr buffer, ValueType type, int64_t offset);
 
   const ValueType& type(size_t) const override { return type_; }
   const BufferPtr& buffer() const { return buffer_; }
-  // Where in the buffer the value begins, in elements of its type: no part of the program, so that one program
-  // serves all windows of a shape.
+  // Where in the buffer the value begins, in elements of its type: no part of the program, so that
+  // one program serves all windows of a shape.
   int64_t offset() const { return offset_; }
   bool is_window() const;
 

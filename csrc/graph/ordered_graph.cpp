@@ -39,7 +39,8 @@ class Numbering {
   }
 
  private:
-  // Inputs are told apart by identity: two nodes of one window of a buffer, of one type, are one parameter.
+  // Inputs are told apart by identity: two nodes of one window of a buffer, of one type, are one
+  // parameter.
   int64_t parameter(const DataNode& node) {
     if (node.walk == walk_) {
       return node.position;

@@ -11,7 +11,8 @@ namespace ftm {
 
 // Under the recorder's lock, as long as it points into the graph.
 struct Graph {
-  std::vector<const DataNode*> parameters; // in order of first use; each (buffer, type, offset) once
+  std::vector<const DataNode*>
+      parameters; // in order of first use; each (buffer, type, offset) once
   std::vector<const CallNode*> calls; // in recording order, only what the results need
   std::vector<Value> results; // each value once
 

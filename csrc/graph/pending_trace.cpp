@@ -66,7 +66,8 @@ PendingTrace& pending_trace() {
     return static_cast<InheritedTrace*>(info)->trace;
   }
   auto& own = own_trace();
-  // Who has put something there, a profiler for one, expects to find it on top when it takes it away.
+  // Who has put something there, a profiler for one, expects to find it on top when it takes it
+  // away.
   if (c10::ThreadLocalDebugInfo::current() == nullptr) {
     c10::ThreadLocalDebugInfo::_push(kKind, std::make_shared<InheritedTrace>(own));
   }
@@ -96,7 +97,8 @@ uint64_t next_call() {
 }
 
 Value add_call(
-    torch::lazy::OpKind kind, CallSpecPtr spec, Operands values, c10::ArrayRef<uint64_t> scalars, PendingTrace& trace) {
+    torch::lazy::OpKind kind, CallSpecPtr spec, Operands values, c10::ArrayRef<uint64_t> scalars,
+    PendingTrace& trace) {
   auto node = std::make_shared<CallNode>(kind, std::move(spec), ++last_sequence);
   if (!capturing) {
     trace.calls.store(trace.calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

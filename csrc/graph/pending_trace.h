@@ -1,9 +1,11 @@
-// What has been recorded and is not launched yet grows by one call at a time, in a trace for each thread of the user's
-// program: threads that train models of their own cut them where each would alone.
+// What has been recorded and is not launched yet grows by one call at a time, in a trace for each
+// thread of the user's program: threads that train models of their own cut them where each would
+// alone.
 //
-// Threads that compute gradients work for the thread that asked for them and record into its trace: it is handed on as
-// PyTorch hands on a thread's state (c10/util/ThreadLocalDebugInfo.h). What is pending in one trace and read in another
-// is launched first (sync/cut_trace.h); if it is not, its calls are part of both, which costs time and no result.
+// Threads that compute gradients work for the thread that asked for them and record into its trace:
+// it is handed on as PyTorch hands on a thread's state (c10/util/ThreadLocalDebugInfo.h). What is
+// pending in one trace and read in another is launched first (sync/cut_trace.h); if it is not, its
+// calls are part of both, which costs time and no result.
 #pragma once
 
 #include "graph/loop_detector.h"
@@ -19,10 +21,12 @@ namespace ftm {
 
 struct VariableData;
 
-// The optimizer step that began last, or ended, and what was recorded since. Under the recorder's lock.
+// The optimizer step that began last, or ended, and what was recorded since. Under the recorder's
+// lock.
 struct LastStep {
   CallRange recorded; // the calls that are pending and were recorded while it went on
-  // True from the end of a step until the next one begins or the trace is launched: calls are looked at then.
+  // True from the end of a step until the next one begins or the trace is launched: calls are
+  // looked at then.
   std::atomic<bool> over{false}; // read without the lock
   uint64_t number = 0; // no other step of any trace has it
   uint64_t optimizer = 0;
@@ -31,27 +35,32 @@ struct LastStep {
   std::unordered_set<uint64_t> waits; // optimizers whose last step was followed by metrics
 };
 
-// Under the recorder's lock. Lives as long as the process: a thread that ends leaves it to the next one.
+// Under the recorder's lock. Lives as long as the process: a thread that ends leaves it to the next
+// one.
 struct PendingTrace {
   ThreadIdent owner = 0; // whose calls it has, as Python knows the thread
   std::atomic<int64_t> calls{0}; // recorded since the last cut; read without the lock
   CallLog log; // the same calls, for who looks for loops among them
-  VariableData* first = nullptr; // variables whose value is pending, in the order in which they became so
+  VariableData* first =
+      nullptr; // variables whose value is pending, in the order in which they became so
   VariableData* last = nullptr;
   size_t variables = 0; // how many these are
-  std::atomic<bool> trains{false}; // gradients are recorded for a call of it, or it computes or uses some
+  std::atomic<bool> trains{
+      false}; // gradients are recorded for a call of it, or it computes or uses some
   LastStep step;
-  int decisions = 0; // small reads that decided what Python does next, since the last step or long trace
-  // A number for what is recorded until it is launched for another reason than its length; 0: for nothing yet.
+  int decisions =
+      0; // small reads that decided what Python does next, since the last step or long trace
+  // A number for what is recorded until it is launched for another reason than its length; 0: for
+  // nothing yet.
   uint64_t whole = 0;
 };
 
-// That of the calling thread, or of the thread for which it works. Looking it up costs as much as the rest of adding a call:
-// who records asks once, and hands it on.
+// That of the calling thread, or of the thread for which it works. Looking it up costs as much as
+// the rest of adding a call: who records asks once, and hands it on.
 PendingTrace& pending_trace();
 
-// Traces whose thread has ended while something was pending there: they are the caller's to launch. Not under the
-// recorder's lock.
+// Traces whose thread has ended while something was pending there: they are the caller's to launch.
+// Not under the recorder's lock.
 std::vector<PendingTrace*> take_orphaned_traces();
 // Gives one back that was launched. Not under the recorder's lock.
 void release_trace(PendingTrace& trace);

@@ -9,8 +9,8 @@
 namespace ftm {
 namespace {
 
-// For each distance: how many of the last calls equal those so many calls before them (the Z function of the reversed
-// sequence).
+// For each distance: how many of the last calls equal those so many calls before them (the Z
+// function of the reversed sequence).
 std::vector<size_t> repeated_calls(c10::ArrayRef<LoggedCall> calls) {
   const size_t n = calls.size();
   const auto reversed = [&](size_t i) { return calls[n - 1 - i].signature; };
@@ -88,7 +88,8 @@ std::vector<Loop> find_loops(c10::ArrayRef<uint64_t> sequence) {
   for (size_t i = 0; i < n && comparisons < kComparisons * n;) {
     Loop best{i, 1, 0};
     size_t tries = 0;
-    for (size_t j = next[i]; j < n && kLeast * (j - i) <= n - i && tries < kSuspects; j = next[j], ++tries) {
+    for (size_t j = next[i]; j < n && kLeast * (j - i) <= n - i && tries < kSuspects;
+         j = next[j], ++tries) {
       size_t end = j;
       while (end < n && sequence[end] == sequence[end - (j - i)]) {
         ++end;
@@ -115,7 +116,8 @@ uint64_t sequence_hash(c10::ArrayRef<LoggedCall> calls) {
   return hash;
 }
 
-std::optional<LoopCut> find_loop(c10::ArrayRef<LoggedCall> calls, const std::unordered_set<uint64_t>& known) {
+std::optional<LoopCut> find_loop(
+    c10::ArrayRef<LoggedCall> calls, const std::unordered_set<uint64_t>& known) {
   const size_t period = find_period(calls);
   if (period == 0) {
     return std::nullopt;
@@ -123,7 +125,8 @@ std::optional<LoopCut> find_loop(c10::ArrayRef<LoggedCall> calls, const std::uno
   const size_t n = calls.size();
   const size_t first = n - period;
   const auto hashes = iteration_hashes(calls, period);
-  // What each iteration leaves behind, as a forward pass does for the backward pass, counts the same everywhere.
+  // What each iteration leaves behind, as a forward pass does for the backward pass, counts the
+  // same everywhere.
   const int64_t left = static_cast<int64_t>(calls[n - 1].pending) - calls[n - 1 - period].pending;
   size_t best = first;
   int64_t least = INT64_MAX;
@@ -132,7 +135,8 @@ std::optional<LoopCut> find_loop(c10::ArrayRef<LoggedCall> calls, const std::uno
       best = i;
       break;
     }
-    const int64_t held = calls[i].pending * static_cast<int64_t>(period) - left * static_cast<int64_t>(i - first);
+    const int64_t held =
+        calls[i].pending * static_cast<int64_t>(period) - left * static_cast<int64_t>(i - first);
     if (held < least) {
       best = i;
       least = held;

@@ -8,7 +8,8 @@
 namespace ftm {
 namespace {
 
-// What counts elements or says where they are. Others, such as dimensions, decide what is computed: members have them in common.
+// What counts elements or says where they are. Others, such as dimensions, decide what is computed:
+// members have them in common.
 // clang-format off
 constexpr std::string_view kArguments[] = {
     "C", "HxW", "N", "diagonal", "end", "index", "input_size", "input_sizes", "k", "length", "m", "n",
@@ -27,7 +28,9 @@ bool is_word(char c) {
 
 // Letters and then digits, as `f32`.
 bool is_dtype(std::string_view word) {
-  const auto letters = std::find_if(word.begin(), word.end(), [](char c) { return c < 'a' || c > 'z'; }) - word.begin();
+  const auto letters =
+      std::find_if(word.begin(), word.end(), [](char c) { return c < 'a' || c > 'z'; }) -
+      word.begin();
   return letters > 0 && static_cast<size_t>(letters) < word.size() &&
          std::all_of(word.begin() + letters, word.end(), is_digit);
 }
@@ -77,7 +80,8 @@ class Scanner {
     if (next(at) != '=') {
       return at;
     }
-    const bool varies = std::find(std::begin(kArguments), std::end(kArguments), word) != std::end(kArguments);
+    const bool varies =
+        std::find(std::begin(kArguments), std::end(kArguments), word) != std::end(kArguments);
     if (next(at + 1) == '[') {
       return behind_list(at + 1, true, varies, false);
     }

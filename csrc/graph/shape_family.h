@@ -1,5 +1,6 @@
-// Families: traces that are alike but for numbers. A family's text is that of its members with `#` for each number that may
-// vary: extents of types (`f32[8,6]`), and integers among arguments that count elements or say where they are (`offset=3`).
+// Families: traces that are alike but for numbers. A family's text is that of its members with `#`
+// for each number that may vary: extents of types (`f32[8,6]`), and integers among arguments that
+// count elements or say where they are (`offset=3`).
 #pragma once
 
 #include <cstdint>

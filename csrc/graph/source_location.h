@@ -1,5 +1,6 @@
-// The line of the user's program that calls are recorded for, where all of them have theirs noted: for explanations of
-// recompiles, and for errors that surface later. (A call that its program may refuse always has.)
+// The line of the user's program that calls are recorded for, where all of them have theirs noted:
+// for explanations of recompiles, and for errors that surface later. (A call that its program may
+// refuse always has.)
 #pragma once
 
 #include "support/python_location.h"

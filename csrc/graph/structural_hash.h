@@ -18,8 +18,8 @@ struct Hash128 {
   uint64_t high = 0xc949c7defebe6d5bULL;
 
   void add(uint64_t word) {
-    // Two lanes with different multipliers; each lane also takes the other's state, so that no word is lost
-    // when a product happens to be zero.
+    // Two lanes with different multipliers; each lane also takes the other's state, so that no word
+    // is lost when a product happens to be zero.
     const uint64_t next_low = mix64(low ^ word, 0x9e3779b97f4a7c15ULL) + high;
     const uint64_t next_high = mix64(high ^ word, 0xd6e8feb86659fd93ULL) + (low << 1 | low >> 63);
     low = next_low;

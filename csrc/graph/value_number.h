@@ -1,4 +1,5 @@
-// The number of a value in a graph: a parameter's, or that of a call's result, counted over the results of all calls.
+// The number of a value in a graph: a parameter's, or that of a call's result, counted over the
+// results of all calls.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,9 @@ struct ValueType {
   c10::DimVector sizes;
 
   int64_t numel() const { return c10::multiply_integers(sizes); }
-  bool operator==(const ValueType& other) const { return dtype == other.dtype && sizes == other.sizes; }
+  bool operator==(const ValueType& other) const {
+    return dtype == other.dtype && sizes == other.sizes;
+  }
 };
 
 // Of a dtype that no trace has: without a token.

@@ -6,8 +6,8 @@ namespace ftm {
 namespace {
 
 CallSpecPtr special_form(
-    CallSpec::Kind kind, const char* name, const std::vector<const char*>& operands, const std::string& attributes,
-    ValueType result) {
+    CallSpec::Kind kind, const char* name, const std::vector<const char*>& operands,
+    const std::string& attributes, ValueType result) {
   auto spec = c10::make_intrusive<CallSpec>();
   spec->kind = kind;
   spec->name = name;
@@ -25,7 +25,8 @@ CallSpecPtr special_form(
 }
 
 std::string window_text(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  return "sizes=" + extents_text(sizes) + ", strides=" + extents_text(strides) + ", offset=" + std::to_string(offset);
+  return "sizes=" + extents_text(sizes) + ", strides=" + extents_text(strides) +
+         ", offset=" + std::to_string(offset);
 }
 
 } // namespace
@@ -41,9 +42,11 @@ bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   return true;
 }
 
-CallSpecPtr view_form(const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+CallSpecPtr view_form(
+    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
   auto spec = special_form(
-      CallSpec::Kind::view, "ftm.view", {"base"}, window_text(sizes, strides, offset), {base.dtype, c10::DimVector(sizes)});
+      CallSpec::Kind::view, "ftm.view", {"base"}, window_text(sizes, strides, offset),
+      {base.dtype, c10::DimVector(sizes)});
   spec->sizes = sizes;
   spec->strides = strides;
   spec->offset = offset;
@@ -51,9 +54,11 @@ CallSpecPtr view_form(const ValueType& base, c10::IntArrayRef sizes, c10::IntArr
   return spec;
 }
 
-CallSpecPtr update_form(const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  auto spec =
-      special_form(CallSpec::Kind::update, "ftm.update", {"base", "value"}, window_text(sizes, strides, offset), base);
+CallSpecPtr update_form(
+    const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  auto spec = special_form(
+      CallSpec::Kind::update, "ftm.update", {"base", "value"}, window_text(sizes, strides, offset),
+      base);
   spec->sizes = sizes;
   spec->strides = strides;
   spec->offset = offset;
@@ -71,14 +76,15 @@ CallSpecPtr bitcast_form(const ValueType& base, at::ScalarType dtype) {
 }
 
 CallSpecPtr memory_order_form(const ValueType& base, c10::IntArrayRef strides) {
-  // Dimensions by falling stride are the order in memory. Dimensions of size 1 have no say in it; put
-  // first, they keep their place by index.
+  // Dimensions by falling stride are the order in memory. Dimensions of size 1 have no say in it;
+  // put first, they keep their place by index.
   const auto rank = static_cast<int64_t>(base.sizes.size());
   c10::DimVector order(rank);
   for (int64_t i = 0; i < rank; ++i) {
     order[i] = i;
   }
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  std::stable_sort(
+      order.begin(), order.end(), [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
   c10::DimVector row_major(rank), sizes(rank), view_strides(rank);
   int64_t stride = 1;
   for (int64_t i = rank - 1; i >= 0; --i) {

@@ -1,5 +1,6 @@
-// The fast path of PyTorch's attention modules in evaluation: ops that are whole layers, with a kernel for each device
-// that has one by name. Here they are made of recorded ops, and the compiler fuses them.
+// The fast path of PyTorch's attention modules in evaluation: ops that are whole layers, with a
+// kernel for each device that has one by name. Here they are made of recorded ops, and the compiler
+// fuses them.
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
@@ -31,67 +32,82 @@ Tensor as_scores(const Tensor& mask, const Tensor& scores, std::optional<int64_t
   const int64_t source = scores.size(3);
   if (covers == kSource) {
     TORCH_CHECK(
-        mask.size(0) == scores.size(2) && mask.size(1) == source, "For mask_type == 0 mask shape should be (L, L)");
+        mask.size(0) == scores.size(2) && mask.size(1) == source,
+        "For mask_type == 0 mask shape should be (L, L)");
     return mask;
   }
   TORCH_CHECK(
-      mask.size(0) == scores.size(0) && mask.size(1) == source, "For mask_type == 1 mask shape should be (B, L)");
+      mask.size(0) == scores.size(0) && mask.size(1) == source,
+      "For mask_type == 1 mask shape should be (B, L)");
   return mask.unsqueeze(1).unsqueeze(1);
 }
 
-// 0 where all of a row is masked, as it is outside of the fast path: kernels of devices differ in that, and some give NaN.
+// 0 where all of a row is masked, as it is outside of the fast path: kernels of devices differ in
+// that, and some give NaN.
 Tensor masked_softmax(
-    const Tensor& self, const Tensor& mask, std::optional<int64_t> dim, std::optional<int64_t> mask_type) {
-  const auto hidden = self.masked_fill(as_scores(mask, self, mask_type), -std::numeric_limits<double>::infinity());
+    const Tensor& self, const Tensor& mask, std::optional<int64_t> dim,
+    std::optional<int64_t> mask_type) {
+  const auto hidden =
+      self.masked_fill(as_scores(mask, self, mask_type), -std::numeric_limits<double>::infinity());
   return at::_safe_softmax(hidden, dim.value_or(self.dim() - 1));
 }
 
 Tensor masked_softmax_backward(
-    const Tensor& grad_output, const Tensor& output, const Tensor& mask, std::optional<int64_t> dim) {
+    const Tensor& grad_output, const Tensor& output, const Tensor& mask,
+    std::optional<int64_t> dim) {
   TORCH_CHECK(grad_output.sizes() == mask.sizes(), "Mask shape should match grad shape");
   const auto grad = at::_softmax_backward_data(
-      grad_output.masked_fill(mask, 0), output, dim.value_or(output.dim() - 1), output.scalar_type());
+      grad_output.masked_fill(mask, 0), output, dim.value_or(output.dim() - 1),
+      output.scalar_type());
   return grad.masked_fill(mask, 0);
 }
 
-// [batch, length, 3 * embedding] -> queries, keys and values as [batch, heads, length, embedding / heads]
+// [batch, length, 3 * embedding] -> queries, keys and values as [batch, heads, length, embedding /
+// heads]
 std::tuple<Tensor, Tensor, Tensor> heads_of(const Tensor& projected, int64_t heads) {
   const int64_t embedding = projected.size(2) / 3;
   TORCH_CHECK(heads > 0 && embedding % heads == 0, "`embed_dim` must divide evenly by `num_heads`");
   const int64_t width = embedding / heads;
-  const auto parts =
-      projected.reshape({projected.size(0), projected.size(1), 3, heads, width}).permute({2, 0, 3, 1, 4});
+  const auto parts = projected.reshape({projected.size(0), projected.size(1), 3, heads, width})
+                         .permute({2, 0, 3, 1, 4});
   return {parts[0] / std::sqrt(static_cast<double>(width)), parts[1], parts[2]};
 }
 
-std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv, const Tensor& bias, int64_t heads) {
+std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(
+    const Tensor& qkv, const Tensor& bias, int64_t heads) {
   const auto [query, key, value] = heads_of(qkv + bias, heads);
   return {query.contiguous(), key.contiguous(), value.contiguous()};
 }
 
 void check_attention(
-    const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads, const Tensor& weight,
-    const Tensor& bias) {
+    const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads,
+    const Tensor& weight, const Tensor& bias) {
   TORCH_CHECK(query.dim() == 3, "expected 3-D `query`, got ", query.dim(), "-D tensor");
   TORCH_CHECK(
-      query.size(2) == embedding, "passed-in embed_dim ", embedding, " didn't match last dim of query ", query.size(2));
+      query.size(2) == embedding, "passed-in embed_dim ", embedding,
+      " didn't match last dim of query ", query.size(2));
   TORCH_CHECK(key.dim() == 3, "expected 3-D `key`, got ", key.dim(), "-D tensor");
   TORCH_CHECK(value.dim() == 3, "expected 3-D `value`, got ", value.dim(), "-D tensor");
   TORCH_CHECK(
-      query.sizes() == key.sizes() && key.sizes() == value.sizes(), "expected `query`/`key`/`value` shapes to match");
+      query.sizes() == key.sizes() && key.sizes() == value.sizes(),
+      "expected `query`/`key`/`value` shapes to match");
   TORCH_CHECK(weight.dim() == 2, "expected 2-D `qkv_weight`, got ", weight.dim(), "-D tensor");
-  TORCH_CHECK(weight.size(0) == 3 * embedding, "expected `qkv_weight` first dim to be 3x embed_dim");
+  TORCH_CHECK(
+      weight.size(0) == 3 * embedding, "expected `qkv_weight` first dim to be 3x embed_dim");
   TORCH_CHECK(weight.size(1) == embedding, "expected `qkv_weight` second dim to be embed_Dim");
   TORCH_CHECK(bias.dim() == 1, "expected 1-D `qkv_bias`, got ", bias.dim(), "-D tensor");
-  TORCH_CHECK(bias.size(0) == 3 * embedding, "expected `qkv_bias` first dim and first dim of query to be equal");
+  TORCH_CHECK(
+      bias.size(0) == 3 * embedding,
+      "expected `qkv_bias` first dim and first dim of query to be equal");
   TORCH_CHECK(heads > 0 && embedding % heads == 0, "`embed_dim` must divide evenly by `num_heads`");
 }
 
 // (result, weights if they are asked for)
 std::tuple<Tensor, Tensor> attention(
-    const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads, const Tensor& weight,
-    const Tensor& bias, const Tensor& out_weight, const Tensor& out_bias, const OptionalTensor& mask, bool need_weights,
-    bool average_weights, std::optional<int64_t> mask_type) {
+    const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads,
+    const Tensor& weight, const Tensor& bias, const Tensor& out_weight, const Tensor& out_bias,
+    const OptionalTensor& mask, bool need_weights, bool average_weights,
+    std::optional<int64_t> mask_type) {
   check_attention(query, key, value, embedding, heads, weight, bias);
   if (query.numel() == 0) {
     return {query, Tensor()};
@@ -101,13 +117,16 @@ std::tuple<Tensor, Tensor> attention(
     projected = at::linear(query, weight, bias);
   } else {
     const auto weights = weight.chunk(3);
-    projected =
-        at::cat({at::linear(query, weights[0]), at::linear(key, weights[1]), at::linear(value, weights[2])}, 2) + bias;
+    projected = at::cat(
+                    {at::linear(query, weights[0]), at::linear(key, weights[1]),
+                     at::linear(value, weights[2])},
+                    2) +
+                bias;
   }
   const auto [queries, keys, values] = heads_of(projected, heads);
   const auto scores = queries.matmul(keys.transpose(2, 3));
-  auto weights =
-      mask && mask->defined() ? masked_softmax(scores, mask->to(at::kBool), 3, mask_type) : scores.softmax(3);
+  auto weights = mask && mask->defined() ? masked_softmax(scores, mask->to(at::kBool), 3, mask_type)
+                                         : scores.softmax(3);
   const auto context = weights.matmul(values).transpose(1, 2).reshape(query.sizes());
   auto result = at::linear(context, out_weight, out_bias);
   if (!need_weights) {
@@ -117,10 +136,11 @@ std::tuple<Tensor, Tensor> attention(
 }
 
 Tensor encoder_layer(
-    const Tensor& source, int64_t embedding, int64_t heads, const Tensor& weight, const Tensor& bias,
-    const Tensor& out_weight, const Tensor& out_bias, bool use_gelu, bool norm_first, double eps,
-    const Tensor& norm_weight_1, const Tensor& norm_bias_1, const Tensor& norm_weight_2, const Tensor& norm_bias_2,
-    const Tensor& inner_weight, const Tensor& inner_bias, const Tensor& outer_weight, const Tensor& outer_bias,
+    const Tensor& source, int64_t embedding, int64_t heads, const Tensor& weight,
+    const Tensor& bias, const Tensor& out_weight, const Tensor& out_bias, bool use_gelu,
+    bool norm_first, double eps, const Tensor& norm_weight_1, const Tensor& norm_bias_1,
+    const Tensor& norm_weight_2, const Tensor& norm_bias_2, const Tensor& inner_weight,
+    const Tensor& inner_bias, const Tensor& outer_weight, const Tensor& outer_bias,
     const OptionalTensor& mask, std::optional<int64_t> mask_type) {
   if (source.numel() == 0) {
     return source.clone();
@@ -134,8 +154,12 @@ Tensor encoder_layer(
     const auto inner = at::linear(x, inner_weight, inner_bias);
     return at::linear(use_gelu ? at::gelu(inner) : at::relu(inner), outer_weight, outer_bias);
   };
-  const auto norm_1 = [&](const Tensor& x) { return at::layer_norm(x, {embedding}, norm_weight_1, norm_bias_1, eps); };
-  const auto norm_2 = [&](const Tensor& x) { return at::layer_norm(x, {embedding}, norm_weight_2, norm_bias_2, eps); };
+  const auto norm_1 = [&](const Tensor& x) {
+    return at::layer_norm(x, {embedding}, norm_weight_1, norm_bias_1, eps);
+  };
+  const auto norm_2 = [&](const Tensor& x) {
+    return at::layer_norm(x, {embedding}, norm_weight_2, norm_bias_2, eps);
+  };
   if (norm_first) {
     const auto x = source + attend(norm_1(source));
     return x + feed_forward(norm_2(x));

@@ -1,6 +1,6 @@
-// Batch norm: `native_batch_norm` changes its running statistics without saying so in its schema, so
-// recording cannot derive its functional form. These kernels pick the form and write the statistics, and
-// give in evaluation what the CPU gives for the statistics of the batch: nothing.
+// Batch norm: `native_batch_norm` changes its running statistics without saying so in its schema,
+// so recording cannot derive its functional form. These kernels pick the form and write the
+// statistics, and give in evaluation what the CPU gives for the statistics of the batch: nothing.
 #include "dispatch/record.h"
 
 #include <ATen/core/Tensor.h>
@@ -25,34 +25,39 @@ std::vector<at::Tensor> call(const char* name, torch::jit::Stack stack) {
 }
 
 Three batch_norm(
-    const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
-    const Optional& running_var, bool training, double momentum, double eps) {
+    const at::Tensor& input, const Optional& weight, const Optional& bias,
+    const Optional& running_mean, const Optional& running_var, bool training, double momentum,
+    double eps) {
   TORCH_CHECK_NOT_IMPLEMENTED(
-      at::isFloatingType(input.scalar_type()), "\"batch_norm\" not implemented for '", input.scalar_type(), "'");
+      at::isFloatingType(input.scalar_type()), "\"batch_norm\" not implemented for '",
+      input.scalar_type(), "'");
   at::Tensor mean = running_mean.value_or(at::Tensor());
   at::Tensor var = running_var.value_or(at::Tensor());
   if (!training) {
     TORCH_CHECK(mean.defined(), "running_mean must be defined in evaluation mode");
     TORCH_CHECK(var.defined(), "running_var must be defined in evaluation mode");
-    const auto results =
-        call("aten::_native_batch_norm_legit_no_training", {input, weight, bias, mean, var, momentum, eps});
+    const auto results = call(
+        "aten::_native_batch_norm_legit_no_training",
+        {input, weight, bias, mean, var, momentum, eps});
     return {results[0], input.new_empty({0}), input.new_empty({0})};
   }
   if (!mean.defined() || !var.defined()) {
-    const auto results =
-        call("aten::_native_batch_norm_legit.no_stats", {input, weight, bias, training, momentum, eps});
+    const auto results = call(
+        "aten::_native_batch_norm_legit.no_stats", {input, weight, bias, training, momentum, eps});
     return {results[0], results[1], results[2]};
   }
-  const auto results =
-      call("aten::_native_batch_norm_legit_functional", {input, weight, bias, mean, var, training, momentum, eps});
+  const auto results = call(
+      "aten::_native_batch_norm_legit_functional",
+      {input, weight, bias, mean, var, training, momentum, eps});
   mean.copy_(results[3]);
   var.copy_(results[4]);
   return {results[0], results[1], results[2]};
 }
 
 Three native_batch_norm(
-    const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
-    const Optional& running_var, bool training, double momentum, double eps) {
+    const at::Tensor& input, const Optional& weight, const Optional& bias,
+    const Optional& running_mean, const Optional& running_var, bool training, double momentum,
+    double eps) {
   return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
 }
 
@@ -63,9 +68,10 @@ Three native_batch_norm_legit(
 }
 
 Three native_batch_norm_legit_no_training(
-    const at::Tensor& input, const Optional& weight, const Optional& bias, const at::Tensor& running_mean,
-    const at::Tensor& running_var, double momentum, double eps) {
-  return batch_norm(input, weight, bias, running_mean, running_var, /*training=*/false, momentum, eps);
+    const at::Tensor& input, const Optional& weight, const Optional& bias,
+    const at::Tensor& running_mean, const at::Tensor& running_var, double momentum, double eps) {
+  return batch_norm(
+      input, weight, bias, running_mean, running_var, /*training=*/false, momentum, eps);
 }
 
 // The fourth result is a workspace of other devices.
@@ -78,18 +84,23 @@ Four batch_norm_with_update(
     const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean,
     at::Tensor& running_var, double momentum, double eps) {
   return with_workspace(
-      input, batch_norm(input, weight, bias, running_mean, running_var, /*training=*/true, momentum, eps));
+      input,
+      batch_norm(input, weight, bias, running_mean, running_var, /*training=*/true, momentum, eps));
 }
 
 Four batch_norm_no_update(
-    const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
-    const Optional& running_var, double momentum, double eps) {
+    const at::Tensor& input, const Optional& weight, const Optional& bias,
+    const Optional& running_mean, const Optional& running_var, double momentum, double eps) {
   return with_workspace(
-      input, batch_norm(input, weight, bias, running_mean, running_var, /*training=*/false, momentum, eps));
+      input,
+      batch_norm(
+          input, weight, bias, running_mean, running_var, /*training=*/false, momentum, eps));
 }
 
 void check_dtype(const at::Tensor& out, at::ScalarType wanted) {
-  TORCH_CHECK(out.scalar_type() == wanted, "expected scalar type ", wanted, " but found ", out.scalar_type());
+  TORCH_CHECK(
+      out.scalar_type() == wanted, "expected scalar type ", wanted, " but found ",
+      out.scalar_type());
 }
 
 void put(const at::Tensor& made, at::Tensor& out) {
@@ -103,11 +114,12 @@ using FourOut = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&>;
 
 // In evaluation the statistics of the batch are left alone.
 ThreeOut batch_norm_out(
-    const at::Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
-    const Optional& running_var, bool training, double momentum, double eps, at::Tensor& out, at::Tensor& mean,
-    at::Tensor& deviation) {
+    const at::Tensor& input, const Optional& weight, const Optional& bias,
+    const Optional& running_mean, const Optional& running_var, bool training, double momentum,
+    double eps, at::Tensor& out, at::Tensor& mean, at::Tensor& deviation) {
   check_dtype(out, input.scalar_type()); // before the running statistics are written
-  const auto made = batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
+  const auto made =
+      batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
   put(std::get<0>(made), out);
   if (training) {
     put(std::get<1>(made), mean);
@@ -118,24 +130,28 @@ ThreeOut batch_norm_out(
 
 ThreeOut native_batch_norm_legit_out(
     const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean,
-    at::Tensor& running_var, bool training, double momentum, double eps, at::Tensor& out, at::Tensor& mean,
-    at::Tensor& deviation) {
-  return batch_norm_out(input, weight, bias, running_mean, running_var, training, momentum, eps, out, mean, deviation);
+    at::Tensor& running_var, bool training, double momentum, double eps, at::Tensor& out,
+    at::Tensor& mean, at::Tensor& deviation) {
+  return batch_norm_out(
+      input, weight, bias, running_mean, running_var, training, momentum, eps, out, mean,
+      deviation);
 }
 
 FourOut batch_norm_with_update_out(
     const at::Tensor& input, const Optional& weight, const Optional& bias, at::Tensor& running_mean,
-    at::Tensor& running_var, double momentum, double eps, at::Tensor& out, at::Tensor& mean, at::Tensor& deviation,
-    at::Tensor& workspace) {
+    at::Tensor& running_var, double momentum, double eps, at::Tensor& out, at::Tensor& mean,
+    at::Tensor& deviation, at::Tensor& workspace) {
   batch_norm_out(
-      input, weight, bias, running_mean, running_var, /*training=*/true, momentum, eps, out, mean, deviation);
+      input, weight, bias, running_mean, running_var, /*training=*/true, momentum, eps, out, mean,
+      deviation);
   return {out, mean, deviation, workspace};
 }
 
 Three batch_norm_backward(
-    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, const Optional& running_mean,
-    const Optional& running_var, const Optional& mean, const Optional& deviation, bool update, double eps,
-    std::array<bool, 3> mask, const at::Tensor& /*workspace*/) {
+    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight,
+    const Optional& running_mean, const Optional& running_var, const Optional& mean,
+    const Optional& deviation, bool update, double eps, std::array<bool, 3> mask,
+    const at::Tensor& /*workspace*/) {
   return at::native_batch_norm_backward(
       grad, input, weight, running_mean, running_var, mean, deviation, update, eps, mask);
 }
@@ -148,7 +164,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_native_batch_norm_legit.out", TORCH_FN(native_batch_norm_legit_out));
   library.impl("_batch_norm_with_update.out", TORCH_FN(batch_norm_with_update_out));
   library.impl("_native_batch_norm_legit", TORCH_FN(native_batch_norm_legit));
-  library.impl("_native_batch_norm_legit_no_training", TORCH_FN(native_batch_norm_legit_no_training));
+  library.impl(
+      "_native_batch_norm_legit_no_training", TORCH_FN(native_batch_norm_legit_no_training));
   library.impl("_batch_norm_with_update", TORCH_FN(batch_norm_with_update));
   library.impl("_batch_norm_no_update", TORCH_FN(batch_norm_no_update));
   library.impl("batch_norm_backward", TORCH_FN(batch_norm_backward));

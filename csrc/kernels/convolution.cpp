@@ -1,5 +1,5 @@
-// `torch._convolution`, which TorchScript traces contain: ATen leaves to backends that it does not know what it would
-// pass on to its own kernels.  Here it is the convolution that is recorded.
+// `torch._convolution`, which TorchScript traces contain: ATen leaves to backends that it does not
+// know what it would pass on to its own kernels.  Here it is the convolution that is recorded.
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <torch/library.h>
@@ -8,20 +8,21 @@ namespace ftm {
 namespace {
 
 at::Tensor convolution(
-    const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
-    at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
-    int64_t groups) {
-  return at::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+    const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+    at::IntArrayRef output_padding, int64_t groups) {
+  return at::convolution(
+      input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
-    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
-    at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups,
-    std::array<bool, 3> mask) {
+    const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight,
+    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+    at::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask) {
   const int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
   return at::convolution_backward(
-      grad, input, weight, at::IntArrayRef(channels), stride, padding, dilation, transposed, output_padding, groups,
-      mask);
+      grad, input, weight, at::IntArrayRef(channels), stride, padding, dilation, transposed,
+      output_padding, groups, mask);
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// Copies: between dtypes on the device (recorded), from the CPU (a new value in memory), and to the CPU
-// (an observation: what is pending runs).
+// Copies: between dtypes on the device (recorded), from the CPU (a new value in memory), and to the
+// CPU (an observation: what is pending runs).
 #include "kernels/copy.h"
 
 #include "ops/value_call.h"
@@ -36,7 +36,8 @@ at::Tensor observed(const at::Tensor& self) {
     return at::zeros(self.sizes(), self.options().device(at::kCPU)); // never written
   }
   if (!region.is_whole) {
-    const at::Tensor bytes = Buffer::as_cpu(buffer, at::kByte, {region.nbytes}, {1}, region.begin).clone();
+    const at::Tensor bytes =
+        Buffer::as_cpu(buffer, at::kByte, {region.nbytes}, {1}, region.begin).clone();
     return bytes.view(self.scalar_type()).as_strided(self.sizes(), self.strides(), region.offset);
   }
   return Buffer::as_cpu(buffer, self.scalar_type(), self.sizes(), self.strides(), region.offset);
@@ -61,19 +62,22 @@ at::Tensor as_stored(at::Tensor source, const at::Tensor& target) {
 }
 
 void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
-  const RecorderLock lock = lock_to_read({self.unsafeGetTensorImpl(), source.unsafeGetTensorImpl()});
+  const RecorderLock lock =
+      lock_to_read({self.unsafeGetTensorImpl(), source.unsafeGetTensorImpl()});
   const auto& target = *self.unsafeGetTensorImpl();
   Value value = converted(read(*source.unsafeGetTensorImpl()), self.scalar_type());
   write(target, broadcast(std::move(value), self.sizes()));
 }
 
 void copy_from_cpu(const at::Tensor& self, const at::Tensor& source) {
-  // Converted and broadcast on the CPU: nothing to record, and the caller may change the source at once.
+  // Converted and broadcast on the CPU: nothing to record, and the caller may change the source at
+  // once.
   const at::Tensor dense = source.to(self.scalar_type()).expand(self.sizes());
   const ValueType type{self.scalar_type(), c10::DimVector(self.sizes())};
   const auto& target = *self.unsafeGetTensorImpl();
   if (!self.is_contiguous() && self.is_non_overlapping_and_dense() && self.storage_offset() == 0 &&
-      static_cast<int64_t>(self.nbytes()) == variable_of(target).nbytes()) { // so it is no slice either
+      static_cast<int64_t>(self.nbytes()) ==
+          variable_of(target).nbytes()) { // so it is no slice either
     // The permuted order is made on the CPU, so that the value lies in memory as the storage does.
     at::Tensor permuted = at::empty_strided(self.sizes(), self.strides(), dense.options());
     permuted.copy_(dense);
@@ -95,8 +99,8 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
   TORCH_CHECK(source.defined(), "source is undefined");
   const auto fitting = at::infer_size(self.sizes(), source.sizes()); // throws if they don't match
   TORCH_CHECK(
-      self.sizes() == fitting, "output with shape ", self.sizes(), " doesn't match the broadcast shape ",
-      c10::IntArrayRef(fitting));
+      self.sizes() == fitting, "output with shape ", self.sizes(),
+      " doesn't match the broadcast shape ", c10::IntArrayRef(fitting));
   if (self.is_meta() || self.numel() == 0) {
     return self;
   }
@@ -128,10 +132,12 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool no
   return copy_(result, source, non_blocking);
 }
 
-// What an op on the CPU wrote comes back: where it resized, it has warned of that, and chosen the strides.
+// What an op on the CPU wrote comes back: where it resized, it has warned of that, and chosen the
+// strides.
 at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& target) {
   if (target.sizes() != source.sizes()) {
-    const size_t extent = at::detail::computeStorageNbytes(source.sizes(), source.strides(), /*itemsize_bytes=*/1);
+    const size_t extent =
+        at::detail::computeStorageNbytes(source.sizes(), source.strides(), /*itemsize_bytes=*/1);
     target.resize_({static_cast<int64_t>(extent)});
     target.unsafeGetTensorImpl()->set_sizes_and_strides(source.sizes(), source.strides());
   }
@@ -159,25 +165,29 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
 // The device compares; one element is observed.
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(
-      self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
+      self.device() == other.device(),
+      "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
       other.device());
-  return self.sizes() == other.sizes() && (self.numel() == 0 || at::all(at::eq(self, other)).item<bool>());
+  return self.sizes() == other.sizes() &&
+         (self.numel() == 0 || at::all(at::eq(self, other)).item<bool>());
 }
 
-// Operands of ops that run on the CPU: with the strides that the caller sees, because formulas of gradients go by
-// what the op must have done with them (whether a factorization was of a matrix or of its transpose).
+// Operands of ops that run on the CPU: with the strides that the caller sees, because formulas of
+// gradients go by what the op must have done with them (whether a factorization was of a matrix or
+// of its transpose).
 std::vector<at::Tensor> to_cpu(at::TensorList tensors) {
   std::vector<at::Tensor> result;
   for (const at::Tensor& tensor : tensors) {
-    const bool plain = !tensor.is_privateuseone() || tensor.is_non_overlapping_and_dense() || tensor.is_conj() ||
-                       tensor.is_neg() || tensor.numel() == 0;
+    const bool plain = !tensor.is_privateuseone() || tensor.is_non_overlapping_and_dense() ||
+                       tensor.is_conj() || tensor.is_neg() || tensor.numel() == 0;
     at::Tensor source = plain ? tensor.cpu() : observed(tensor);
     if (!plain && source.strides() == tensor.strides()) {
       int64_t extent = 1;
       for (int64_t i = 0; i < tensor.dim(); ++i) {
         extent += (tensor.size(i) - 1) * tensor.stride(i);
       }
-      // Some kernels write row-major to an output whatever its strides are: an expanded one has room for that.
+      // Some kernels write row-major to an output whatever its strides are: an expanded one has
+      // room for that.
       const at::Tensor room = at::empty({std::max(extent, tensor.numel())}, source.options());
       room.narrow(0, 0, extent).copy_(source.as_strided({extent}, {1}));
       source = room.as_strided(tensor.sizes(), tensor.strides(), 0);
@@ -187,14 +197,17 @@ std::vector<at::Tensor> to_cpu(at::TensorList tensors) {
   return result;
 }
 
-// A view of a copy of the whole storage, as eager's. (Values are immutable: the copy shares its source's until one of the two
-// is written to.)
+// A view of a copy of the whole storage, as eager's. (Values are immutable: the copy shares its
+// source's until one of the two is written to.)
 at::Tensor lazy_clone(const at::Tensor& self) {
   const bool is_elements = self.storage().nbytes() % self.itemsize() == 0;
   const at::Tensor all =
-      at::empty({0}, is_elements ? self.options() : self.options().dtype(at::kByte)).set_(self.storage()).clone();
+      at::empty({0}, is_elements ? self.options() : self.options().dtype(at::kByte))
+          .set_(self.storage())
+          .clone();
   auto clone = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(all.storage()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), self.dtype());
+      c10::Storage(all.storage()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      self.dtype());
   auto* impl = clone.unsafeGetTensorImpl();
   impl->set_storage_offset(self.storage_offset());
   impl->set_sizes_and_strides(self.sizes(), self.strides());

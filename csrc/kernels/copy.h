@@ -5,8 +5,8 @@
 
 namespace ftm {
 
-// A CPU tensor that shares the device's memory where it can; for reading only. What is pending runs first. Ignores lazy
-// conjugation and negation.
+// A CPU tensor that shares the device's memory where it can; for reading only. What is pending runs
+// first. Ignores lazy conjugation and negation.
 at::Tensor observed(const at::Tensor& self);
 
 } // namespace ftm

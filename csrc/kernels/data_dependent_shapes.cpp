@@ -1,5 +1,5 @@
-// Ops whose results are as large as the device's values say: one number is read, which runs what is pending, and the rest
-// is recorded.
+// Ops whose results are as large as the device's values say: one number is read, which runs what is
+// pending, and the rest is recorded.
 #include "eager_checks/host_indices.h"
 #include "support/counters.h"
 
@@ -11,7 +11,8 @@ namespace {
 
 using at::Tensor;
 
-// The integer that `number` has. A tensor from the CPU is known there; else `name` is counted as having waited.
+// The integer that `number` has. A tensor from the CPU is known there; else `name` is counted as
+// having waited.
 int64_t read_size(const Tensor& number, const std::string& name) {
   if (!number.is_cpu()) {
     counter("sync::" + name).fetch_add(1, std::memory_order_relaxed);
@@ -23,14 +24,16 @@ Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, c10::S
   const int64_t least = minlength.expect_int();
   TORCH_CHECK(least >= 0, "minlength should be >= 0");
   const bool weighted = weights && weights->defined();
-  const auto dtype = !weighted ? at::kLong : weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
+  const auto dtype = !weighted                              ? at::kLong
+                     : weights->scalar_type() == at::kFloat ? at::kFloat
+                                                            : at::kDouble;
   const auto options = self.options().dtype(dtype);
   if (self.dim() == 1 && self.numel() == 0) {
     return at::zeros({least}, options.dtype(at::kLong));
   }
   TORCH_CHECK_NOT_IMPLEMENTED(
-      at::isIntegralType(self.scalar_type(), /*includeBool=*/false), "\"bincount_cpu\" not implemented for '",
-      self.scalar_type(), "'");
+      at::isIntegralType(self.scalar_type(), /*includeBool=*/false),
+      "\"bincount_cpu\" not implemented for '", self.scalar_type(), "'");
   const Tensor known = elements_from_cpu(self);
   const Tensor& seen = known.defined() ? known : self;
   TORCH_CHECK(
@@ -61,17 +64,21 @@ Groups groups_of(const Tensor& is_new, int64_t rows, const std::string& name) {
 
 using Unique = std::tuple<Tensor, Tensor, Tensor>;
 
-Unique of_flat(const Tensor& flat, const Tensor& order, at::IntArrayRef shape, const std::string& name) {
+Unique of_flat(
+    const Tensor& flat, const Tensor& order, at::IntArrayRef shape, const std::string& name) {
   const int64_t length = flat.numel();
   const auto groups = groups_of(flat.slice(0, 1).ne(flat.slice(0, 0, length - 1)), length, name);
-  const auto inverse = order.defined() ? at::empty_like(groups.group).scatter(0, order, groups.group) : groups.group;
+  const auto inverse =
+      order.defined() ? at::empty_like(groups.group).scatter(0, order, groups.group) : groups.group;
   return {flat.index_select(0, groups.first), inverse.view(shape), groups.counts};
 }
 
 // As on the CPU: what is not asked for is empty.
 Unique asked_for(Unique made, const Tensor& self, bool inverse, bool counts) {
   const auto nothing = at::empty({0}, self.options().dtype(at::kLong));
-  return {std::get<0>(made), inverse ? std::get<1>(made) : nothing, counts ? std::get<2>(made) : nothing};
+  return {
+      std::get<0>(made), inverse ? std::get<1>(made) : nothing,
+      counts ? std::get<2>(made) : nothing};
 }
 
 Unique of_nothing(const Tensor& self) {
@@ -84,7 +91,8 @@ Unique unique2(const Tensor& self, bool, bool return_inverse, bool return_counts
     return asked_for(of_nothing(self), self, return_inverse, return_counts);
   }
   const auto [sorted, order] = self.flatten().sort();
-  return asked_for(of_flat(sorted, order, self.sizes(), "aten::_unique2"), self, return_inverse, return_counts);
+  return asked_for(
+      of_flat(sorted, order, self.sizes(), "aten::_unique2"), self, return_inverse, return_counts);
 }
 
 std::tuple<Tensor, Tensor> unique(const Tensor& self, bool sorted, bool return_inverse) {
@@ -92,7 +100,8 @@ std::tuple<Tensor, Tensor> unique(const Tensor& self, bool sorted, bool return_i
   return {values, inverse};
 }
 
-Unique unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
+Unique unique_consecutive(
+    const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
   if (dim && self.dim() != 1) {
     return at::unique_dim_consecutive(self, *dim, return_inverse, return_counts);
   }
@@ -101,7 +110,8 @@ Unique unique_consecutive(const Tensor& self, bool return_inverse, bool return_c
   }
   const Tensor unsorted;
   return asked_for(
-      of_flat(self.flatten(), unsorted, self.sizes(), "aten::unique_consecutive"), self, return_inverse, return_counts);
+      of_flat(self.flatten(), unsorted, self.sizes(), "aten::unique_consecutive"), self,
+      return_inverse, return_counts);
 }
 
 } // namespace

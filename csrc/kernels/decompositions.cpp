@@ -1,4 +1,5 @@
-// Ops that have kernels for the CPU and other devices by name, but are made of other ops: recorded as those.
+// Ops that have kernels for the CPU and other devices by name, but are made of other ops: recorded
+// as those.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
@@ -18,27 +19,33 @@
 namespace ftm {
 namespace {
 
-// Autograd writes by index through an op whose argument `unsafe` says that indices need no check; they are
-// checked all the same, where the program runs.
+// Autograd writes by index through an op whose argument `unsafe` says that indices need no check;
+// they are checked all the same, where the program runs.
 at::Tensor& index_put_unchecked(
-    at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices, const at::Tensor& values, bool accumulate,
-    bool) {
+    at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices, const at::Tensor& values,
+    bool accumulate, bool) {
   return at::index_put_(self, indices, values, accumulate);
 }
 
-// The CPU keeps a memory format that ATen's composite forms lose, and never returns the operand's own elements.
+// The CPU keeps a memory format that ATen's composite forms lose, and never returns the operand's
+// own elements.
 at::Tensor in_format_of(const at::Tensor& self, const at::Tensor& made) {
   const auto format = self.suggest_memory_format();
-  return format == at::MemoryFormat::Contiguous && !made.is_alias_of(self) ? made : made.clone(format);
+  return format == at::MemoryFormat::Contiguous && !made.is_alias_of(self) ? made
+                                                                           : made.clone(format);
 }
 
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
-  TORCH_CHECK(self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ", self.sizes());
-  const int64_t channels = self.size(1);
-  TORCH_CHECK(groups > 0, "Number of groups to divide channels in must be positive. Value of groups:", groups);
   TORCH_CHECK(
-      channels % groups == 0, "Number of channels must be divisible by groups. Got ", channels, " channels and ",
-      groups, " groups.");
+      self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ",
+      self.sizes());
+  const int64_t channels = self.size(1);
+  TORCH_CHECK(
+      groups > 0,
+      "Number of groups to divide channels in must be positive. Value of groups:", groups);
+  TORCH_CHECK(
+      channels % groups == 0, "Number of channels must be divisible by groups. Got ", channels,
+      " channels and ", groups, " groups.");
   c10::DimVector split(self.sizes());
   split[1] = channels / groups;
   split.insert(split.begin() + 1, groups);
@@ -54,16 +61,20 @@ at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t factor) {
 }
 
 // What weight_norm calls for a dim at either end; for the others it is made of these ops already.
-std::tuple<at::Tensor, at::Tensor> weight_norm(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
+std::tuple<at::Tensor, at::Tensor> weight_norm(
+    const at::Tensor& v, const at::Tensor& g, int64_t dim) {
   const at::Tensor norms = at::norm_except_dim(v, 2, dim);
   return {at::mul(v, at::div(g, norms)), norms};
 }
 
 // The CPU's kernel looks at the numbers, the composite form does not.
 void check_factor(at::ScalarType dtype, const at::Scalar& factor, const char* name) {
-  TORCH_CHECK(!factor.isBoolean() || dtype == at::kBool, "Boolean ", name, " only supported for Boolean results.");
   TORCH_CHECK(
-      at::isFloatingType(dtype) || at::isComplexType(dtype) || factor.isIntegral(/*includeBool=*/true),
+      !factor.isBoolean() || dtype == at::kBool, "Boolean ", name,
+      " only supported for Boolean results.");
+  TORCH_CHECK(
+      at::isFloatingType(dtype) || at::isComplexType(dtype) ||
+          factor.isIntegral(/*includeBool=*/true),
       "For integral input tensors, argument ", name, " must not be a floating point number.");
 }
 
@@ -92,13 +103,14 @@ at::Tensor& addr_out(
 }
 
 at::Tensor& addr_in_place(
-    at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta, const at::Scalar& alpha) {
+    at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
+    const at::Scalar& alpha) {
   check_factors({self, vec1, vec2}, beta, alpha);
   TORCH_CHECK(self.dim() == 2, "2D tensor expected, got ", self.dim(), "D tensor for input");
   const auto result = at::native::math_addr(self, vec1, vec2, beta, alpha);
   TORCH_CHECK(
-      result.sizes() == self.sizes(), "size mismatch, input: ", self.sizes(), ", v1: ", vec1.sizes(),
-      ", v2: ", vec2.sizes());
+      result.sizes() == self.sizes(), "size mismatch, input: ", self.sizes(),
+      ", v1: ", vec1.sizes(), ", v2: ", vec2.sizes());
   TORCH_CHECK(
       at::canCast(result.scalar_type(), self.scalar_type()), "result type ", result.scalar_type(),
       " can't be cast to the desired output type ", self.scalar_type());
@@ -109,8 +121,8 @@ at::Tensor& addr_in_place(
 at::Tensor& mv_out(const at::Tensor& self, const at::Tensor& vec, at::Tensor& out) {
   const auto product = at::mv(self, vec);
   TORCH_CHECK(
-      product.dtype() == out.dtype(), "Expected out tensor to have dtype ", product.dtype(), ", but got ", out.dtype(),
-      " instead");
+      product.dtype() == out.dtype(), "Expected out tensor to have dtype ", product.dtype(),
+      ", but got ", out.dtype(), " instead");
   at::native::resize_output(out, product.sizes());
   return out.copy_(product);
 }
@@ -127,7 +139,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("pixel_shuffle", TORCH_FN(pixel_shuffle));
   library.impl("pixel_unshuffle", TORCH_FN(pixel_unshuffle));
   library.impl("_weight_norm_interface", TORCH_FN(weight_norm));
-  library.impl("_weight_norm_interface_backward", TORCH_FN(at::native::_weight_norm_differentiable_backward));
+  library.impl(
+      "_weight_norm_interface_backward",
+      TORCH_FN(at::native::_weight_norm_differentiable_backward));
   library.impl("_embedding_bag_backward", TORCH_FN(at::native::_embedding_bag_backward_symint));
 }
 

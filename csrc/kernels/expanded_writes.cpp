@@ -1,5 +1,5 @@
-// Fills and writes at places that eager does to expanded tensors too, with a warning. An element has what was written
-// to any of its places, or what was written last.
+// Fills and writes at places that eager does to expanded tensors too, with a warning. An element
+// has what was written to any of its places, or what was written last.
 #include "kernels/expanded_writes.h"
 
 #include "dispatch/record.h"
@@ -32,7 +32,8 @@ void fill_elements(const at::Tensor& self, at::Tensor places, const c10::IValue&
     }
   }
   at::Tensor target = each_once(self);
-  value.isTensor() ? target.masked_fill_(places, value.toTensor()) : target.masked_fill_(places, value.toScalar());
+  value.isTensor() ? target.masked_fill_(places, value.toTensor())
+                   : target.masked_fill_(places, value.toScalar());
 }
 
 void masked_fill(Arguments arguments) {
@@ -43,7 +44,9 @@ void masked_fill(Arguments arguments) {
 void index_fill(Arguments arguments) {
   const auto& self = arguments[0].toTensor();
   at::assert_no_overlap(self, arguments[2].toTensor());
-  fill_elements(self, no_place_of(self).index_fill_(arguments[1].toInt(), arguments[2].toTensor(), true), arguments[3]);
+  fill_elements(
+      self, no_place_of(self).index_fill_(arguments[1].toInt(), arguments[2].toTensor(), true),
+      arguments[3]);
 }
 
 void index_put(Arguments arguments) {
@@ -56,21 +59,26 @@ void index_put(Arguments arguments) {
     }
   }
   const at::Tensor target = each_once(self);
-  const at::Tensor numbers = at::arange(target.numel(), self.options().dtype(at::kLong)).view(target.sizes());
-  const at::Tensor places = at::index(numbers.expand(self.sizes()), arguments[1].toOptionalTensorList());
+  const at::Tensor numbers =
+      at::arange(target.numel(), self.options().dtype(at::kLong)).view(target.sizes());
+  const at::Tensor places =
+      at::index(numbers.expand(self.sizes()), arguments[1].toOptionalTensorList());
   at::Tensor elements = target.clone(at::MemoryFormat::Contiguous).view({-1});
   elements.index_put_(
-      {places.reshape({-1})}, arguments[2].toTensor().expand(places.sizes()).reshape({-1}), arguments[3].toBool());
+      {places.reshape({-1})}, arguments[2].toTensor().expand(places.sizes()).reshape({-1}),
+      arguments[3].toBool());
   target.copy_(elements.view(target.sizes()));
 }
 
 // Records the call, unless it writes to an expanded tensor.
 class WriteKernel final : public c10::OperatorKernel {
  public:
-  WriteKernel(const std::string& name, std::string shown, std::string with, void (*write)(Arguments))
+  WriteKernel(
+      const std::string& name, std::string shown, std::string with, void (*write)(Arguments))
       : record_("aten::" + name), shown_(std::move(shown)), with_(std::move(with)), write_(write) {}
 
-  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  void operator()(
+      const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     const size_t count = op.schema().arguments().size();
     const Arguments arguments(stack->data() + stack->size() - count, count);
     const at::Tensor self = arguments[0].toTensor();
@@ -95,8 +103,10 @@ class WriteKernel final : public c10::OperatorKernel {
 };
 
 torch::CppFunction on_expanded(
-    const std::string& name, const std::string& shown, const std::string& with, void (*write)(Arguments)) {
-  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<WriteKernel>(name, shown, with, write));
+    const std::string& name, const std::string& shown, const std::string& with,
+    void (*write)(Arguments)) {
+  return torch::CppFunction::makeFromBoxedFunctor(
+      std::make_unique<WriteKernel>(name, shown, with, write));
 }
 
 } // namespace
@@ -116,7 +126,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   for (const std::string name : {"index_fill_.int_Scalar", "index_fill_.int_Tensor"}) {
     library.impl(name.c_str(), on_expanded(name, "index_fill_", "[mask] = scalar", index_fill));
   }
-  library.impl("index_put_", on_expanded("index_put_", "index_put_", "[indices] = tensor", index_put));
+  library.impl(
+      "index_put_", on_expanded("index_put_", "index_put_", "[indices] = tensor", index_put));
 }
 
 } // namespace ftm

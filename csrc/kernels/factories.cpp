@@ -1,5 +1,5 @@
-// Tensors come to be, are filled, resized, and change storage: kernels that have nothing to compute, or
-// whose result does not depend on the written tensor's content.
+// Tensors come to be, are filled, resized, and change storage: kernels that have nothing to
+// compute, or whose result does not depend on the written tensor's content.
 #include "eager_checks/call_checks.h"
 #include "kernels/expanded_writes.h"
 #include "ops/value_call.h"
@@ -28,7 +28,8 @@ namespace {
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 void check_placement(
-    std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
+    std::optional<at::Layout> layout, std::optional<at::Device> device,
+    std::optional<bool> pin_memory) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       layout.value_or(at::kStrided) == at::kStrided, "device ftm has strided tensors only, not ",
       layout.value_or(at::kStrided));
@@ -53,17 +54,19 @@ at::Tensor filled_if_asked(at::Tensor tensor) {
 
 at::Tensor empty(
     at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-    std::optional<at::Device> device, std::optional<bool> pin_memory, std::optional<at::MemoryFormat> memory_format) {
+    std::optional<at::Device> device, std::optional<bool> pin_memory,
+    std::optional<at::MemoryFormat> memory_format) {
   check_placement(layout, device, pin_memory);
   return filled_if_asked(
       at::detail::empty_generic(
-          sizes, c10::GetAllocator(c10::kPrivateUse1), kKeys, dtype.value_or(c10::get_default_dtype_as_scalartype()),
-          memory_format));
+          sizes, c10::GetAllocator(c10::kPrivateUse1), kKeys,
+          dtype.value_or(c10::get_default_dtype_as_scalartype()), memory_format));
 }
 
 at::Tensor empty_strided(
     at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
-    std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
+    std::optional<at::Layout> layout, std::optional<at::Device> device,
+    std::optional<bool> pin_memory) {
   check_placement(layout, device, pin_memory);
   return filled_if_asked(
       at::detail::empty_strided_generic(
@@ -101,7 +104,8 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
     auto buffer = Buffer::from_cpu(at::empty(sizes, self.options().device(at::kCPU)).fill_(value));
     filled = data_value(std::move(buffer), type);
   } else {
-    // A bool is a number like others, and no part of the program: what says that a loop is over differs in its last turn.
+    // A bool is a number like others, and no part of the program: what says that a loop is over
+    // differs in its last turn.
     const at::Scalar number = value.isBoolean() ? at::Scalar(int64_t{value.toBool()}) : value;
     filled = call_with_scalar(op, {sizes, none, dtype, none, none, none}, 1, number, type);
   }
@@ -111,12 +115,13 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
 
 at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
   TORCH_CHECK(
-      value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
-      " dimensions.");
+      value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
+      value.dim(), " dimensions.");
   if (!value.is_privateuseone()) {
     return fill_scalar(self, value.item());
   }
-  return self.copy_(value.is_alias_of(self) ? value.clone() : value); // eager reads a number before it writes
+  return self.copy_(
+      value.is_alias_of(self) ? value.clone() : value); // eager reads a number before it writes
 }
 
 at::Tensor& zero_tensor(at::Tensor& self) {
@@ -127,7 +132,8 @@ at::Tensor& zero_tensor(at::Tensor& self) {
   if (self.numel() != 0) {
     const at::Tensor target = each_once(self);
     const RecorderLock lock = lock_to_read({target.unsafeGetTensorImpl()});
-    write(*target.unsafeGetTensorImpl(), zeros({self.scalar_type(), c10::DimVector(target.sizes())}));
+    write(
+        *target.unsafeGetTensorImpl(), zeros({self.scalar_type(), c10::DimVector(target.sizes())}));
   }
   return self;
 }
@@ -137,8 +143,8 @@ void fit_storage(const at::Tensor& self) {
   if (self.numel() == 0) {
     return;
   }
-  const size_t needed =
-      at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.itemsize(), self.storage_offset());
+  const size_t needed = at::detail::computeStorageNbytes(
+      self.sizes(), self.strides(), self.itemsize(), self.storage_offset());
   if (needed > self.storage().nbytes()) {
     at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(self.storage(), needed);
   }
@@ -153,7 +159,8 @@ const at::Tensor& resize_(
     fit_storage(self);
   }
   if (memory_format) {
-    TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "Unsupported memory format", *memory_format);
+    TORCH_CHECK(
+        *memory_format != at::MemoryFormat::Preserve, "Unsupported memory format", *memory_format);
     impl->empty_tensor_restride(*memory_format);
   }
   if (C10_UNLIKELY(fills_memory())) {
@@ -163,7 +170,8 @@ const at::Tensor& resize_(
 }
 
 at::Tensor& set_storage(
-    at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
+    at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes,
+    at::IntArrayRef strides) {
   at::native::checkSetStorage<int64_t>(self, std::move(source), offset, sizes, strides);
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_storage_offset(offset);
@@ -185,7 +193,8 @@ at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
   if (self.unsafeGetTensorImpl() == source.unsafeGetTensorImpl()) {
     return self;
   }
-  return set_storage(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+  return set_storage(
+      self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
 }
 
 at::Tensor& set_nothing(at::Tensor& self) {
@@ -212,7 +221,8 @@ at::Tensor& fill_row(int64_t steps, Op& op, torch::jit::Stack numbers, at::Tenso
 }
 
 // How many elements the row has is known when it is recorded.
-at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+at::Tensor& arange_out(
+    const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
   static Op& op = op_named("aten::arange.start_out");
   at::Tensor row = at::empty({0}, out.options());
   torch::jit::Stack numbers{start, end, step, row};
@@ -222,7 +232,8 @@ at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at:
       TORCH_WARN(
           "The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(),
           " which does not match the computed number of elements ", row.numel(),
-          ". Note that this may occur as a result of rounding error. The out tensor will be resized to a tensor of "
+          ". Note that this may occur as a result of rounding error. The out tensor will be "
+          "resized to a tensor of "
           "shape (",
           row.numel(), ",).");
     }
@@ -231,23 +242,27 @@ at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at:
   return out.copy_(row.view(out.sizes()));
 }
 
-at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::Tensor& out) {
+at::Tensor& linspace_out(
+    const at::Scalar& start, const at::Scalar& end, int64_t steps, at::Tensor& out) {
   static Op& op = op_named("aten::linspace.out");
   return fill_row(steps, op, {start, end, steps}, out);
 }
 
-at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& out) {
+at::Tensor& logspace_out(
+    const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& out) {
   static Op& op = op_named("aten::logspace.out");
   return fill_row(steps, op, {start, end, steps, base}, out);
 }
 
-// Memory is given back when nobody needs its value any more: there is nothing to remember of streams.
+// Memory is given back when nobody needs its value any more: there is nothing to remember of
+// streams.
 void record_stream(at::Tensor&, at::Stream) {}
 
-// Whether `tensor.data = other` and module.to() may keep the tensor and swap what is inside: as between
-// the CPU and any other device with dense tensors.
+// Whether `tensor.data = other` and module.to() may keep the tensor and swap what is inside: as
+// between the CPU and any other device with dense tensors.
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& other) {
-  return self.layout() == at::kStrided && other.layout() == at::kStrided && !self.is_meta() && !other.is_meta();
+  return self.layout() == at::kStrided && other.layout() == at::kStrided && !self.is_meta() &&
+         !other.is_meta();
 }
 
 } // namespace

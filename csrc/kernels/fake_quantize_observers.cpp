@@ -1,5 +1,6 @@
-// Observers of training with fake quantization: what they keep is written beside two results, so recording cannot derive
-// the functional form; and those of channels take their sizes from the first values that they see.
+// Observers of training with fake quantization: what they keep is written beside two results, so
+// recording cannot derive the functional form; and those of channels take their sizes from the
+// first values that they see.
 #include "dispatch/cpu_fallback.h"
 #include "dispatch/record.h"
 
@@ -12,10 +13,13 @@ namespace ftm {
 namespace {
 
 std::tuple<at::Tensor, at::Tensor> observe_and_round(
-    const at::Tensor& self, const at::Tensor& observer_on, const at::Tensor& fake_quant_on, at::Tensor& running_min,
-    at::Tensor& running_max, at::Tensor& scale, at::Tensor& zero_point, double averaging_const, int64_t quant_min,
-    int64_t quant_max, int64_t ch_axis, bool per_row_fake_quant, bool symmetric_quant) {
-  TORCH_CHECK(ch_axis < self.dim(), "Error in fused_moving_avg_obs_fake_quant_cpu: ch_axis must be < self.dim()");
+    const at::Tensor& self, const at::Tensor& observer_on, const at::Tensor& fake_quant_on,
+    at::Tensor& running_min, at::Tensor& running_max, at::Tensor& scale, at::Tensor& zero_point,
+    double averaging_const, int64_t quant_min, int64_t quant_max, int64_t ch_axis,
+    bool per_row_fake_quant, bool symmetric_quant) {
+  TORCH_CHECK(
+      ch_axis < self.dim(),
+      "Error in fused_moving_avg_obs_fake_quant_cpu: ch_axis must be < self.dim()");
   if (per_row_fake_quant && running_min.numel() == 0) {
     const int64_t channels = self.size(ch_axis);
     running_min.resize_(channels).fill_(std::numeric_limits<float>::infinity());
@@ -26,7 +30,8 @@ std::tuple<at::Tensor, at::Tensor> observe_and_round(
   torch::jit::Stack stack = {self,    observer_on,        fake_quant_on,   running_min, running_max,
                              scale,   zero_point,         averaging_const, quant_min,   quant_max,
                              ch_axis, per_row_fake_quant, symmetric_quant};
-  if (per_row_fake_quant && ch_axis != 0) { // eager refuses, but only while it observes, and a tensor says whether
+  if (per_row_fake_quant &&
+      ch_axis != 0) { // eager refuses, but only while it observes, and a tensor says whether
     run_fallback(op_named("aten::_fused_moving_avg_obs_fq_helper"), &stack);
     return {stack[0].toTensor(), stack[1].toTensor()};
   }

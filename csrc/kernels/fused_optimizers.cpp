@@ -1,5 +1,5 @@
-// Optimizer and gradient-scaler ops that write to lists of tensors: no functional form of theirs has a place in
-// a trace, so they are recorded as what they compute, tensor by tensor.
+// Optimizer and gradient-scaler ops that write to lists of tensors: no functional form of theirs
+// has a place in a trace, so they are recorded as what they compute, tensor by tensor.
 #include "dispatch/record.h"
 
 #include <ATen/ATen.h>
@@ -21,14 +21,16 @@ struct Rate {
       tensor = rate;
     }
   }
-  at::Tensor times(const at::Tensor& value) const { return tensor.defined() ? value * tensor : value * number; }
+  at::Tensor times(const at::Tensor& value) const {
+    return tensor.defined() ? value * tensor : value * number;
+  }
 
   at::Scalar number;
   at::Tensor tensor;
 };
 
-// What gradient scaling adds to a fused step: gradients are divided by the scale, and nothing is written where
-// one of them was not finite.
+// What gradient scaling adds to a fused step: gradients are divided by the scale, and nothing is
+// written where one of them was not finite.
 class Scaling {
  public:
   Scaling(const MaybeTensor& scale, const MaybeTensor& found_inf) : scale_(scale) {
@@ -37,8 +39,10 @@ class Scaling {
     }
   }
 
-  // The gradient to descend along, in the type to compute in, with that of the decay of `parameter`.
-  at::Tensor gradient(const at::Tensor& stored, bool maximize, const at::Tensor& parameter, double decay) const {
+  // The gradient to descend along, in the type to compute in, with that of the decay of
+  // `parameter`.
+  at::Tensor gradient(
+      const at::Tensor& stored, bool maximize, const at::Tensor& parameter, double decay) const {
     at::Tensor gradient = wide(stored);
     if (scale_ && scale_->defined()) {
       gradient = gradient / *scale_;
@@ -53,7 +57,9 @@ class Scaling {
     at::Tensor(target).copy_(skip_.defined() ? at::where(skip_, target, stored) : stored);
   }
 
-  static at::Tensor wide(const at::Tensor& tensor) { return tensor.to(at::toOpMathType(tensor.scalar_type())); }
+  static at::Tensor wide(const at::Tensor& tensor) {
+    return tensor.to(at::toOpMathType(tensor.scalar_type()));
+  }
 
  private:
   MaybeTensor scale_;
@@ -68,17 +74,19 @@ struct AdamOptions {
 };
 
 void adam(
-    at::TensorList parameters, at::TensorList gradients, at::TensorList averages, at::TensorList squares,
-    at::TensorList maxima, at::TensorList steps, const AdamOptions& options, const Scaling& scaling) {
+    at::TensorList parameters, at::TensorList gradients, at::TensorList averages,
+    at::TensorList squares, at::TensorList maxima, at::TensorList steps, const AdamOptions& options,
+    const Scaling& scaling) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     at::Tensor parameter = Scaling::wide(parameters[i]);
-    const at::Tensor gradient =
-        scaling.gradient(gradients[i], options.maximize, parameter, options.decoupled ? 0 : options.weight_decay);
+    const at::Tensor gradient = scaling.gradient(
+        gradients[i], options.maximize, parameter, options.decoupled ? 0 : options.weight_decay);
     if (options.decoupled && options.weight_decay != 0) {
       parameter = parameter - options.rate.times(parameter * options.weight_decay);
     }
     const at::Tensor average = Scaling::wide(averages[i]).lerp(gradient, 1 - options.beta1);
-    const at::Tensor square = Scaling::wide(squares[i]) * options.beta2 + gradient * gradient * (1 - options.beta2);
+    const at::Tensor square =
+        Scaling::wide(squares[i]) * options.beta2 + gradient * gradient * (1 - options.beta2);
     scaling.assign(averages[i], average);
     scaling.assign(squares[i], square);
     at::Tensor largest = square;
@@ -89,25 +97,28 @@ void adam(
     const at::Tensor step = steps[i].reshape({}).to(at::kDouble);
     const at::Tensor size = options.rate.times((1 - at::pow(options.beta1, step)).reciprocal());
     const at::Tensor root = (1 - at::pow(options.beta2, step)).sqrt();
-    scaling.assign(parameters[i], parameter - average * size / (largest.sqrt() / root + options.eps));
+    scaling.assign(
+        parameters[i], parameter - average * size / (largest.sqrt() / root + options.eps));
   }
 }
 
 template <typename Number, bool decoupled>
 void fused_adam(
-    at::TensorList parameters, at::TensorList gradients, at::TensorList averages, at::TensorList squares,
-    at::TensorList maxima, at::TensorList steps, Number rate, double beta1, double beta2, double weight_decay,
-    double eps, bool amsgrad, bool maximize, const MaybeTensor& scale, const MaybeTensor& found_inf) {
+    at::TensorList parameters, at::TensorList gradients, at::TensorList averages,
+    at::TensorList squares, at::TensorList maxima, at::TensorList steps, Number rate, double beta1,
+    double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,
+    const MaybeTensor& scale, const MaybeTensor& found_inf) {
   adam(
       parameters, gradients, averages, squares, maxima, steps,
-      {Rate(rate), beta1, beta2, weight_decay, eps, amsgrad, maximize, decoupled}, Scaling(scale, found_inf));
+      {Rate(rate), beta1, beta2, weight_decay, eps, amsgrad, maximize, decoupled},
+      Scaling(scale, found_inf));
 }
 
 template <typename Number>
 void fused_sgd(
-    at::TensorList parameters, at::TensorList gradients, at::TensorList momenta, double weight_decay, double momentum,
-    Number rate, double dampening, bool nesterov, bool maximize, bool is_first_step, const MaybeTensor& scale,
-    const MaybeTensor& found_inf) {
+    at::TensorList parameters, at::TensorList gradients, at::TensorList momenta,
+    double weight_decay, double momentum, Number rate, double dampening, bool nesterov,
+    bool maximize, bool is_first_step, const MaybeTensor& scale, const MaybeTensor& found_inf) {
   const Rate step(rate);
   const Scaling scaling(scale, found_inf);
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -115,7 +126,8 @@ void fused_sgd(
     at::Tensor gradient = scaling.gradient(gradients[i], maximize, parameter, weight_decay);
     if (momentum != 0) {
       const at::Tensor moving =
-          is_first_step ? gradient : Scaling::wide(momenta[i]) * momentum + gradient * (1 - dampening);
+          is_first_step ? gradient
+                        : Scaling::wide(momenta[i]) * momentum + gradient * (1 - dampening);
       scaling.assign(momenta[i], moving);
       gradient = nesterov ? gradient + moving * momentum : moving;
     }
@@ -125,9 +137,9 @@ void fused_sgd(
 
 template <typename Number>
 void fused_adagrad(
-    at::TensorList parameters, at::TensorList gradients, at::TensorList sums, at::TensorList steps, Number rate,
-    double rate_decay, double weight_decay, double eps, bool maximize, const MaybeTensor& scale,
-    const MaybeTensor& found_inf) {
+    at::TensorList parameters, at::TensorList gradients, at::TensorList sums, at::TensorList steps,
+    Number rate, double rate_decay, double weight_decay, double eps, bool maximize,
+    const MaybeTensor& scale, const MaybeTensor& found_inf) {
   const Rate start(rate);
   const Scaling scaling(scale, found_inf);
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -141,7 +153,8 @@ void fused_adagrad(
   }
 }
 
-void check_and_unscale(at::TensorList gradients, at::Tensor& found_inf, const at::Tensor& inverse_scale) {
+void check_and_unscale(
+    at::TensorList gradients, at::Tensor& found_inf, const at::Tensor& inverse_scale) {
   TORCH_CHECK(inverse_scale.numel() == 1, "inv_scale must be a 1-element tensor.");
   TORCH_CHECK(found_inf.numel() == 1, "found_inf must be a 1-element tensor.");
   TORCH_CHECK(found_inf.scalar_type() == at::kFloat, "found_inf must be a float tensor.");
@@ -153,8 +166,8 @@ void check_and_unscale(at::TensorList gradients, at::Tensor& found_inf, const at
 }
 
 at::Tensor& update_scale(
-    at::Tensor& scale, at::Tensor& growth_tracker, const at::Tensor& found_inf, double growth, double backoff,
-    int64_t interval) {
+    at::Tensor& scale, at::Tensor& growth_tracker, const at::Tensor& found_inf, double growth,
+    double backoff, int64_t interval) {
   TORCH_CHECK(growth_tracker.numel() == 1, "growth_tracker must be a 1-element tensor.");
   TORCH_CHECK(scale.numel() == 1, "current_scale must be a 1-element tensor.");
   TORCH_CHECK(found_inf.numel() == 1, "found_inf must be a 1-element tensor.");

@@ -1,4 +1,5 @@
-// Nested tensors of jagged layout are rows [total, ...] and offsets [batch + 1], both on the device: padding them, and back.
+// Nested tensors of jagged layout are rows [total, ...] and offsets [batch + 1], both on the
+// device: padding them, and back.
 #include "support/counters.h"
 
 #include <ATen/ATen.h>
@@ -10,7 +11,8 @@ namespace {
 using at::Tensor;
 
 const Tensor& only(at::TensorList offsets) {
-  TORCH_CHECK_NOT_IMPLEMENTED(offsets.size() == 1, "device ftm has nested tensors with one jagged dimension");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      offsets.size() == 1, "device ftm has nested tensors with one jagged dimension");
   return offsets[0];
 }
 
@@ -26,7 +28,8 @@ Tensor with_trailing_dims(const Tensor& mask, int64_t rank) {
 }
 
 Tensor to_padded_dense(
-    const Tensor& values, at::TensorList offsets_list, c10::SymIntArrayRef max_lengths, double padding_value) {
+    const Tensor& values, at::TensorList offsets_list, c10::SymIntArrayRef max_lengths,
+    double padding_value) {
   const Tensor& offsets = only(offsets_list);
   const int64_t length = max_lengths.at(0).expect_int(), total = values.size(0);
   at::DimVector shape{offsets.size(0) - 1, length};
@@ -41,23 +44,26 @@ Tensor to_padded_dense(
 }
 
 // Rows beyond the dense tensor's length are zeros.
-Tensor to_jagged(const Tensor& dense, at::TensorList offsets_list, std::optional<c10::SymInt> total_length) {
+Tensor to_jagged(
+    const Tensor& dense, at::TensorList offsets_list, std::optional<c10::SymInt> total_length) {
   const Tensor& offsets = only(offsets_list);
   const int64_t batch = dense.size(0), length = dense.size(1);
   if (!total_length) {
     counter("sync::aten::_padded_dense_to_jagged_forward").fetch_add(1, std::memory_order_relaxed);
   }
-  const int64_t total =
-      total_length ? total_length->expect_int() : offsets.select(0, batch).to(at::kLong).item<int64_t>();
+  const int64_t total = total_length ? total_length->expect_int()
+                                     : offsets.select(0, batch).to(at::kLong).item<int64_t>();
   if (total == 0 || length == 0) {
     at::DimVector shape{total};
     shape.append(dense.sizes().begin() + 2, dense.sizes().end());
     return at::zeros(shape, dense.options());
   }
   const auto rows = at::arange(total, offsets.options());
-  const auto text = at::searchsorted(offsets.slice(0, 1), rows, /*out_int32=*/false, /*right=*/true);
+  const auto text =
+      at::searchsorted(offsets.slice(0, 1), rows, /*out_int32=*/false, /*right=*/true);
   const auto place = rows - offsets.index_select(0, text);
-  const auto taken = dense.flatten(0, 1).index_select(0, text * length + place.clamp_max(length - 1));
+  const auto taken =
+      dense.flatten(0, 1).index_select(0, text * length + place.clamp_max(length - 1));
   return taken.masked_fill(with_trailing_dims(place.ge(length), taken.dim()), 0);
 }
 

@@ -1,5 +1,5 @@
-// Linear systems, inverses and determinants from recorded factorizations. ATen's kernels factorize by LAPACK, so each
-// device brings its own.
+// Linear systems, inverses and determinants from recorded factorizations. ATen's kernels factorize
+// by LAPACK, so each device brings its own.
 #include "dispatch/record.h"
 
 #include <ATen/ATen.h>
@@ -31,7 +31,8 @@ std::tuple<Tensor, Tensor, Tensor> lu_factor_ex(const Tensor& self, bool pivot, 
   static Op& op = op_named("aten::linalg_lu_factor_ex");
   torch::jit::Stack stack{self, pivot, false};
   record(op, &stack);
-  const Tensor factors = stack[0].toTensor(), pivots = stack[1].toTensor(), info = stack[2].toTensor();
+  const Tensor factors = stack[0].toTensor(), pivots = stack[1].toTensor(),
+               info = stack[2].toTensor();
   check(info, self, check_errors, "torch.linalg.lu_factor_ex");
   return {factors, pivots, info};
 }
@@ -41,8 +42,8 @@ std::tuple<Tensor, Tensor, Tensor> lu(const Tensor& self, bool pivot) {
   return at::lu_unpack(factors, pivots, /*unpack_data=*/true, /*unpack_pivots=*/pivot);
 }
 
-// Gradients of determinants take factors of the transpose where the matrices are contiguous and real, as LAPACK's column-major
-// kernels make them without a copy.
+// Gradients of determinants take factors of the transpose where the matrices are contiguous and
+// real, as LAPACK's column-major kernels make them without a copy.
 bool factorizes_transpose(const Tensor& matrices) {
   return matrices.is_contiguous() && !matrices.is_complex();
 }
@@ -52,8 +53,8 @@ std::tuple<Tensor, Tensor, Tensor> factorized(const Tensor& matrices) {
 }
 
 bool is_vector(const Tensor& matrices, const Tensor& right) {
-  return right.dim() == 1 ||
-         (matrices.dim() - 1 == right.dim() && right.sizes() == matrices.sizes().slice(0, right.dim()));
+  return right.dim() == 1 || (matrices.dim() - 1 == right.dim() &&
+                              right.sizes() == matrices.sizes().slice(0, right.dim()));
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> solve_ex(
@@ -61,14 +62,16 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> solve_ex(
   at::native::checkFloatingOrComplex(self, "linalg.solve");
   TORCH_CHECK(
       self.scalar_type() == right.scalar_type(),
-      "linalg.solve: Expected A and B to have the same dtype, but found A of type ", self.scalar_type(),
-      " and B of type ", right.scalar_type(), " instead");
+      "linalg.solve: Expected A and B to have the same dtype, but found A of type ",
+      self.scalar_type(), " and B of type ", right.scalar_type(), " instead");
   at::native::squareCheckInputs(self, "linalg.solve");
   const bool vector = is_vector(self, right);
   TORCH_CHECK(
-      left || !vector, "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False");
+      left || !vector,
+      "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False");
   const auto [factors, pivots, info] = at::linalg_lu_factor_ex(self);
-  const auto solved = at::linalg_lu_solve(factors, pivots, vector ? right.unsqueeze(-1) : right, left);
+  const auto solved =
+      at::linalg_lu_solve(factors, pivots, vector ? right.unsqueeze(-1) : right, left);
   check(info, self, check_errors, "torch.linalg.solve_ex");
   return {vector ? solved.squeeze(-1) : solved, factors, pivots, info};
 }
@@ -93,7 +96,8 @@ std::tuple<Tensor, Tensor, Tensor> det(const Tensor& self) {
   at::native::squareCheckInputs(self, "linalg.det");
   at::native::checkFloatingOrComplex(self, "linalg.det");
   const auto [factors, pivots, info] = factorized(self);
-  const auto determinant = sign_of(pivots, self.scalar_type()) * factors.diagonal(0, -2, -1).prod(-1);
+  const auto determinant =
+      sign_of(pivots, self.scalar_type()) * factors.diagonal(0, -2, -1).prod(-1);
   return {determinant, factors, pivots};
 }
 

@@ -1,8 +1,8 @@
 // Nested tensors of strided layout: a buffer on the device, and the sizes of its parts on the CPU.
 //
-// Nearly all of PyTorch's kernels for them are made of ops on buffers, which are recorded here. A few read a buffer by
-// its address: those run on the CPU. Attention is computed on padded tensors, so that the lengths of a batch's texts are
-// no part of the program.
+// Nearly all of PyTorch's kernels for them are made of ops on buffers, which are recorded here. A
+// few read a buffer by its address: those run on the CPU. Attention is computed on padded tensors,
+// so that the lengths of a batch's texts are no part of the program.
 #include "support/capture_mode.h"
 #include "dispatch/cpu_fallback.h"
 #include "dispatch/record.h"
@@ -26,7 +26,8 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-void call_kernel_of_buffers(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+void call_kernel_of_buffers(
+    const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   op.callBoxedForDispatchKey(c10::DispatchKey::NestedTensorCPU, *stack);
 }
 
@@ -34,7 +35,8 @@ class KernelOnCpu final : public c10::OperatorKernel {
  public:
   explicit KernelOnCpu(std::string name) : op_(std::move(name)) {}
 
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  void operator()(
+      const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
     const Op& op = op_.get();
     count_fallback(op);
     std::optional<c10::Device> device;
@@ -60,7 +62,8 @@ torch::CppFunction on_cpu(const std::string& name) {
   return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<KernelOnCpu>("aten::" + name));
 }
 
-// --- rows of padded tensors -------------------------------------------------------------------------------------
+// --- rows of padded tensors
+// -------------------------------------------------------------------------------------
 
 // For batches of texts: which rows of a padded tensor [batch * length, width] are a text's.
 Tensor rows_of(const Tensor& sizes, int64_t length) {
@@ -75,7 +78,8 @@ Tensor nested_rows(const Tensor& padded, const Tensor& rows, const Tensor& sizes
 
 bool is_batch_of_rows(const Tensor& nested) {
   const auto* impl = at::native::get_nested_tensor_impl(nested);
-  return nested.dim() == 3 && impl->opt_size(-1).has_value() && at::native::nested_tensor_impl_is_contiguous(impl);
+  return nested.dim() == 3 && impl->opt_size(-1).has_value() &&
+         at::native::nested_tensor_impl_is_contiguous(impl);
 }
 
 struct Padded {
@@ -86,7 +90,8 @@ struct Padded {
 };
 
 // The batch's own length is the longest text's.
-Padded padded(const Tensor& nested, double value = 0, std::optional<int64_t> wanted_length = std::nullopt) {
+Padded padded(
+    const Tensor& nested, double value = 0, std::optional<int64_t> wanted_length = std::nullopt) {
   TORCH_CHECK(
       is_batch_of_rows(nested),
       "attention on device ftm takes contiguous nested tensors of texts: [batch, (length), width]");
@@ -94,7 +99,9 @@ Padded padded(const Tensor& nested, double value = 0, std::optional<int64_t> wan
   const int64_t width = impl->size(-1);
   const auto& sizes = impl->get_nested_sizes();
   const int64_t batch = sizes.size(0);
-  const int64_t length = wanted_length ? *wanted_length : batch == 0 ? 0 : sizes.select(1, 0).max().item<int64_t>();
+  const int64_t length = wanted_length ? *wanted_length
+                         : batch == 0  ? 0
+                                       : sizes.select(1, 0).max().item<int64_t>();
   const auto rows = rows_of(sizes, length);
   const auto buffer = impl->get_buffer();
   const auto elements = at::full({batch * length, width}, value, buffer.options())
@@ -105,44 +112,49 @@ Padded padded(const Tensor& nested, double value = 0, std::optional<int64_t> wan
 
 constexpr int64_t kPaddingMask = 1; // the mask types of PyTorch's attention ops
 
-// --- kernels ----------------------------------------------------------------------------------------------------
+// --- kernels
+// ----------------------------------------------------------------------------------------------------
 
 std::tuple<Tensor, Tensor> nested_attention(
-    const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads, const Tensor& weight,
-    const Tensor& bias, const Tensor& out_weight, const Tensor& out_bias, const OptionalTensor& mask, bool need_weights,
-    bool average_weights, std::optional<int64_t>) {
+    const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads,
+    const Tensor& weight, const Tensor& bias, const Tensor& out_weight, const Tensor& out_bias,
+    const OptionalTensor& mask, bool need_weights, bool average_weights, std::optional<int64_t>) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       query.is_same(key) && key.is_same(value) && !(mask && mask->defined()) && !need_weights,
-      "attention of nested tensors on device ftm is of a tensor with itself, without mask or weights");
+      "attention of nested tensors on device ftm is of a tensor with itself, without mask or "
+      "weights");
   const auto texts = padded(query);
   const auto [result, weights] = at::_native_multi_head_attention(
-      texts.elements, texts.elements, texts.elements, embedding, heads, weight, bias, out_weight, out_bias,
-      texts.padding, need_weights, average_weights, kPaddingMask);
+      texts.elements, texts.elements, texts.elements, embedding, heads, weight, bias, out_weight,
+      out_bias, texts.padding, need_weights, average_weights, kPaddingMask);
   return {nested_rows(result, texts.rows, texts.sizes), weights};
 }
 
 Tensor nested_encoder_layer(
-    const Tensor& source, int64_t embedding, int64_t heads, const Tensor& weight, const Tensor& bias,
-    const Tensor& out_weight, const Tensor& out_bias, bool use_gelu, bool norm_first, double eps,
-    const Tensor& norm_weight_1, const Tensor& norm_bias_1, const Tensor& norm_weight_2, const Tensor& norm_bias_2,
-    const Tensor& inner_weight, const Tensor& inner_bias, const Tensor& outer_weight, const Tensor& outer_bias,
+    const Tensor& source, int64_t embedding, int64_t heads, const Tensor& weight,
+    const Tensor& bias, const Tensor& out_weight, const Tensor& out_bias, bool use_gelu,
+    bool norm_first, double eps, const Tensor& norm_weight_1, const Tensor& norm_bias_1,
+    const Tensor& norm_weight_2, const Tensor& norm_bias_2, const Tensor& inner_weight,
+    const Tensor& inner_bias, const Tensor& outer_weight, const Tensor& outer_bias,
     const OptionalTensor& mask, std::optional<int64_t>) {
   TORCH_CHECK_NOT_IMPLEMENTED(
-      !(mask && mask->defined()), "an encoder layer on device ftm takes nested tensors without a mask");
+      !(mask && mask->defined()),
+      "an encoder layer on device ftm takes nested tensors without a mask");
   if (source.numel() == 0) {
     return source.clone();
   }
   const auto texts = padded(source);
   const auto result = at::_transformer_encoder_layer_fwd(
-      texts.elements, embedding, heads, weight, bias, out_weight, out_bias, use_gelu, norm_first, eps, norm_weight_1,
-      norm_bias_1, norm_weight_2, norm_bias_2, inner_weight, inner_bias, outer_weight, outer_bias,
-      texts.padding.to(source.device()), kPaddingMask);
+      texts.elements, embedding, heads, weight, bias, out_weight, out_bias, use_gelu, norm_first,
+      eps, norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, inner_weight, inner_bias,
+      outer_weight, outer_bias, texts.padding.to(source.device()), kPaddingMask);
   return nested_rows(result, texts.rows, texts.sizes);
 }
 
 Tensor to_padded(const Tensor& self, double padding, at::OptionalIntArrayRef output_size) {
   const auto* impl = at::native::get_nested_tensor_impl(self);
-  const bool keeps_width = !output_size || (output_size->size() == 3 && (*output_size)[2] == impl->opt_size(-1));
+  const bool keeps_width =
+      !output_size || (output_size->size() == 3 && (*output_size)[2] == impl->opt_size(-1));
   if (self.numel() == 0 || !keeps_width || !is_batch_of_rows(self)) {
     return at::native::NestedTensor_to_padded_tensor_generic(self, padding, output_size);
   }
@@ -150,7 +162,8 @@ Tensor to_padded(const Tensor& self, double padding, at::OptionalIntArrayRef out
   if (!output_size) {
     return padded(self, padding).elements;
   }
-  const auto [batch, length, width] = std::tuple{(*output_size)[0], (*output_size)[1], (*output_size)[2]};
+  const auto [batch, length, width] =
+      std::tuple{(*output_size)[0], (*output_size)[1], (*output_size)[2]};
   TORCH_CHECK(
       batch >= sizes.size(0) && length >= sizes.select(1, 0).max().item<int64_t>(),
       "Value in output_size is less than NestedTensor padded size. Truncation is not supported.");
@@ -159,17 +172,22 @@ Tensor to_padded(const Tensor& self, double padding, at::OptionalIntArrayRef out
 }
 
 std::tuple<Tensor, Tensor, Tensor> nested_layer_norm(
-    const Tensor& input, c10::IntArrayRef normalized_shape, const OptionalTensor& weight, const OptionalTensor& bias,
-    double eps) {
+    const Tensor& input, c10::IntArrayRef normalized_shape, const OptionalTensor& weight,
+    const OptionalTensor& bias, double eps) {
   const auto* impl = at::native::get_nested_tensor_impl(input);
-  TORCH_CHECK(at::native::nested_tensor_impl_is_contiguous(impl), "layer_norm takes contiguous nested tensors");
+  TORCH_CHECK(
+      at::native::nested_tensor_impl_is_contiguous(impl),
+      "layer_norm takes contiguous nested tensors");
   const auto rank = static_cast<int64_t>(normalized_shape.size());
   c10::DimVector rows{-1};
   for (int64_t k = 0; k < rank; ++k) {
     const auto size = impl->opt_size(k - rank);
-    TORCH_CHECK(size.has_value(), "normalized_shape extends into irregular dimensions for the nested tensor");
     TORCH_CHECK(
-        normalized_shape[k] == *size, "The shape at dimension ", k, "of normalized_shape doesn't match the input");
+        size.has_value(),
+        "normalized_shape extends into irregular dimensions for the nested tensor");
+    TORCH_CHECK(
+        normalized_shape[k] == *size, "The shape at dimension ", k,
+        "of normalized_shape doesn't match the input");
     rows.push_back(*size);
   }
   const auto [made, mean, deviation] =
@@ -186,10 +204,11 @@ bool is_left_aligned(const Tensor& input, const Tensor& mask) {
 }
 
 Tensor from_mask(const Tensor& input, const Tensor& mask, bool mask_check) {
-  TORCH_CHECK(!mask_check || is_left_aligned(input, mask), "Mask must be left-aligned without gaps");
   TORCH_CHECK(
-      mask.scalar_type() == at::kBool, "Expected mask to be of ScalarType Bool, but got ", mask.scalar_type(),
-      " instead.");
+      !mask_check || is_left_aligned(input, mask), "Mask must be left-aligned without gaps");
+  TORCH_CHECK(
+      mask.scalar_type() == at::kBool, "Expected mask to be of ScalarType Bool, but got ",
+      mask.scalar_type(), " instead.");
   TORCH_CHECK(mask.dim() == 2, "Padding mask should be 2D");
   TORCH_CHECK(input.dim() == 3, "Input should be a 3D tensor, N * L * D");
   TORCH_CHECK(mask.sizes() == input.sizes().slice(0, 2), "Mask size should match input size");
@@ -216,23 +235,27 @@ Tensor from_padded(const Tensor& padded, const Tensor& sizes, bool heads_innermo
 
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, library) {
   std::set<std::string> own{
-      "native_layer_norm", "_native_multi_head_attention", "_transformer_encoder_layer_fwd", "to_padded_tensor"};
+      "native_layer_norm", "_native_multi_head_attention", "_transformer_encoder_layer_fwd",
+      "to_padded_tensor"};
   library.impl("to_padded_tensor", TORCH_FN(to_padded));
   library.impl("native_layer_norm", TORCH_FN(nested_layer_norm));
   library.impl("_native_multi_head_attention", TORCH_FN(nested_attention));
   library.impl("_transformer_encoder_layer_fwd", TORCH_FN(nested_encoder_layer));
   for (const std::string name :
-       {"_nested_sum_backward", "native_layer_norm_backward", "sum.dim_IntList", "_transform_bias_rescale_qkv"}) {
+       {"_nested_sum_backward", "native_layer_norm_backward", "sum.dim_IntList",
+        "_transform_bias_rescale_qkv"}) {
     library.impl(name.c_str(), on_cpu(name));
     own.insert(name);
   }
-  // One by one: an op that is made of others on all devices but has a kernel for nested tensors would not reach a fallback.
-  for (const auto& op :
-       c10::Dispatcher::singleton().getRegistrationsForDispatchKey(c10::DispatchKey::NestedTensorCPU)) {
+  // One by one: an op that is made of others on all devices but has a kernel for nested tensors
+  // would not reach a fallback.
+  for (const auto& op : c10::Dispatcher::singleton().getRegistrationsForDispatchKey(
+           c10::DispatchKey::NestedTensorCPU)) {
     const std::string name = op.overload_name.empty() ? op.name : op.name + "." + op.overload_name;
     constexpr std::string_view kLibrary = "aten::";
     if (name.starts_with(kLibrary) && !own.contains(name.substr(kLibrary.size()))) {
-      library.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&call_kernel_of_buffers>());
+      library.impl(
+          name.c_str(), torch::CppFunction::makeFromBoxedFunction<&call_kernel_of_buffers>());
     }
   }
 }

@@ -11,8 +11,9 @@ namespace ftm {
 namespace {
 
 at::Tensor nonzero(const at::Tensor& self) {
-  return at::nonzero(
-             seen_elements(self, "aten::nonzero", "Say that the tensor is to be read: nonzero of tensor.cpu()."))
+  return at::nonzero(seen_elements(
+                         self, "aten::nonzero",
+                         "Say that the tensor is to be read: nonzero of tensor.cpu()."))
       .to(self.device());
 }
 

@@ -1,4 +1,5 @@
-// Packing of sequences by places that are data: ATen's code has an operation for each length that occurs.
+// Packing of sequences by places that are data: ATen's code has an operation for each length that
+// occurs.
 #include "kernels/packed_sequence.h"
 
 #include <ATen/ops/_pack_padded_sequence_native.h>
@@ -24,7 +25,8 @@ Packing::Packing(const Tensor& batch_sizes) : steps(batch_sizes.size(0)), batch(
         "batch_sizes of a packed sequence must be positive and not grow");
     offsets_.push_back(total);
     total += counts[t];
-    std::for_each(lengths_.begin(), lengths_.begin() + counts[t], [](int64_t& length) { ++length; });
+    std::for_each(
+        lengths_.begin(), lengths_.begin() + counts[t], [](int64_t& length) { ++length; });
   }
 }
 
@@ -66,9 +68,9 @@ Tensor by_steps(const Tensor& padded, bool batch_first) {
 
 // How many sequences have each step, for lengths that ATen takes; nothing for others.
 std::optional<Tensor> batch_sizes_of(const Tensor& input, const Tensor& lengths, bool batch_first) {
-  if (input.dim() < 2 || input.numel() == 0 || lengths.dim() != 1 || lengths.device().type() != at::kCPU ||
-      lengths.scalar_type() != at::kLong || lengths.numel() == 0 ||
-      lengths.size(0) != input.size(batch_first ? 0 : 1)) {
+  if (input.dim() < 2 || input.numel() == 0 || lengths.dim() != 1 ||
+      lengths.device().type() != at::kCPU || lengths.scalar_type() != at::kLong ||
+      lengths.numel() == 0 || lengths.size(0) != input.size(batch_first ? 0 : 1)) {
     return std::nullopt;
   }
   const auto given = lengths.contiguous();
@@ -91,12 +93,17 @@ std::tuple<Tensor, Tensor> pack(const Tensor& input, const Tensor& lengths, bool
   if (!sizes) {
     return at::native::_pack_padded_sequence(input, lengths, batch_first);
   }
-  return {by_steps(input, batch_first).index_select(0, Packing(*sizes).places(false, input.device())), *sizes};
+  return {
+      by_steps(input, batch_first).index_select(0, Packing(*sizes).places(false, input.device())),
+      *sizes};
 }
 
 // The rectangle of `steps` steps that has the rows of `data`, and `filling` where there is none.
-Tensor unpacked(const Tensor& data, const Packing& packing, int64_t steps, const Tensor& filling, bool batch_first) {
-  const auto flat = at::cat({data, filling}).index_select(0, packing.rows(false, data.device(), steps));
+Tensor unpacked(
+    const Tensor& data, const Packing& packing, int64_t steps, const Tensor& filling,
+    bool batch_first) {
+  const auto flat =
+      at::cat({data, filling}).index_select(0, packing.rows(false, data.device(), steps));
   const auto padded = flat.unflatten(0, {steps, packing.batch});
   return batch_first ? padded.transpose(0, 1) : padded;
 }
@@ -107,24 +114,30 @@ Tensor row_of(const Tensor& data, const at::Scalar& value) {
   return at::full(sizes, value, data.options());
 }
 
-Tensor pack_backward(const Tensor& grad, c10::SymIntArrayRef input_size, const Tensor& batch_sizes, bool batch_first) {
+Tensor pack_backward(
+    const Tensor& grad, c10::SymIntArrayRef input_size, const Tensor& batch_sizes,
+    bool batch_first) {
   const int64_t steps = input_size[batch_first ? 1 : 0].expect_int();
   return unpacked(grad, Packing(batch_sizes), steps, row_of(grad, 0), batch_first);
 }
 
 std::tuple<Tensor, Tensor> pad(
-    const Tensor& data, const Tensor& batch_sizes, bool batch_first, const at::Scalar& value, int64_t total_length) {
-  const bool known = batch_sizes.device().type() == at::kCPU && batch_sizes.scalar_type() == at::kLong &&
-                     batch_sizes.dim() == 1 && batch_sizes.numel() > 0 && data.dim() > 0;
+    const Tensor& data, const Tensor& batch_sizes, bool batch_first, const at::Scalar& value,
+    int64_t total_length) {
+  const bool known = batch_sizes.device().type() == at::kCPU &&
+                     batch_sizes.scalar_type() == at::kLong && batch_sizes.dim() == 1 &&
+                     batch_sizes.numel() > 0 && data.dim() > 0;
   if (!known || (total_length > 0 && total_length < batch_sizes.size(0))) {
     return at::native::_pad_packed_sequence(data, batch_sizes, batch_first, value, total_length);
   }
   const Packing packing(batch_sizes);
   TORCH_CHECK(
-      packing.total == data.size(0), "a packed sequence has ", data.size(0), " rows, but its batch_sizes have ",
-      packing.total);
+      packing.total == data.size(0), "a packed sequence has ", data.size(0),
+      " rows, but its batch_sizes have ", packing.total);
   const int64_t steps = total_length > 0 ? total_length : packing.steps;
-  return {unpacked(data, packing, steps, row_of(data, value), batch_first), at::tensor(packing.lengths())};
+  return {
+      unpacked(data, packing, steps, row_of(data, value), batch_first),
+      at::tensor(packing.lengths())};
 }
 
 } // namespace
@@ -136,7 +149,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
-  library.impl("_pack_padded_sequence_backward", TORCH_FN(pack_backward)); // made of ops, as ATen's is
+  library.impl(
+      "_pack_padded_sequence_backward", TORCH_FN(pack_backward)); // made of ops, as ATen's is
   library.impl("_pad_packed_sequence", TORCH_FN(pad));
 }
 

@@ -1,5 +1,5 @@
-// Random ops that are made of others: rrelu, which writes its noise beside its result, and complex numbers, whose
-// two parts are drawn as real numbers.
+// Random ops that are made of others: rrelu, which writes its noise beside its result, and complex
+// numbers, whose two parts are drawn as real numbers.
 #include "dispatch/record.h"
 
 #include <ATen/ATen.h>
@@ -11,8 +11,8 @@ namespace {
 using MaybeGenerator = std::optional<at::Generator>;
 
 at::Tensor noisy(
-    const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
-    MaybeGenerator generator) {
+    const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+    bool training, MaybeGenerator generator) {
   TORCH_CHECK(
       self.sym_sizes() == noise.sym_sizes(),
       "noise tensor shape must match self tensor shape. Got self.shape = ", self.sym_sizes(),
@@ -29,14 +29,14 @@ at::Tensor noisy(
 }
 
 at::Tensor& noisy_in_place(
-    at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
-    MaybeGenerator generator) {
+    at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+    bool training, MaybeGenerator generator) {
   return self.copy_(noisy(self, noise, lower, upper, training, std::move(generator)));
 }
 
 at::Tensor& noisy_out(
-    const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
-    MaybeGenerator generator, at::Tensor& out) {
+    const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
+    bool training, MaybeGenerator generator, at::Tensor& out) {
   const auto result = noisy(self, noise, lower, upper, training, std::move(generator));
   return out.resize_(result.sizes()).copy_(result);
 }
@@ -60,7 +60,8 @@ at::Tensor& draw_uniform(at::Tensor& self, double from, double to, MaybeGenerato
 
 at::Tensor& draw_normal(at::Tensor& self, double mean, double deviation, MaybeGenerator generator) {
   if (self.is_complex()) {
-    at::view_as_real(self).normal_(mean, deviation * M_SQRT1_2, std::move(generator)); // both parts have the mean
+    at::view_as_real(self).normal_(
+        mean, deviation * M_SQRT1_2, std::move(generator)); // both parts have the mean
     return self;
   }
   static Op& op = op_named("aten::normal_");

@@ -26,7 +26,8 @@ Tensor zeros_unless_defined(const Tensor& grad, const Tensor& like) {
   return grad.defined() ? grad : at::zeros_like(like);
 }
 
-// The states after each step, of all of them; and, for the products of the weights' gradient, the states before.
+// The states after each step, of all of them; and, for the products of the weights' gradient, the
+// states before.
 Tensor after_steps(const Tensor& states, bool backwards) {
   return states.narrow(0, backwards ? 0 : 1, states.size(0) - 1);
 }
@@ -60,8 +61,8 @@ variable_list differentiable(
       wanted.push_back(input);
     }
   }
-  const auto found =
-      torch::autograd::grad(made, wanted, given, /*retain_graph=*/true, /*create_graph=*/true, /*allow_unused=*/true);
+  const auto found = torch::autograd::grad(
+      made, wanted, given, /*retain_graph=*/true, /*create_graph=*/true, /*allow_unused=*/true);
   variable_list all;
   size_t next = 0;
   for (const auto& input : inputs) {
@@ -70,22 +71,25 @@ variable_list differentiable(
   return all;
 }
 
-// --- LSTM ------------------------------------------------------------------------------------------------------------
+// --- LSTM
+// ------------------------------------------------------------------------------------------------------------
 
-using LstmForward =
-    std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool);
+using LstmForward = std::tuple<Tensor, Tensor, Tensor>(
+    const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool);
 using LstmBackward = std::tuple<Tensor, Tensor, Tensor>(
     const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool);
 
 variable_list lstm_results(const Tensor& states, const Tensor& cells, bool backwards) {
-  return {after_steps(states, backwards).clone(), last_step(states, backwards), last_step(cells, backwards)};
+  return {
+      after_steps(states, backwards).clone(), last_step(states, backwards),
+      last_step(cells, backwards)};
 }
 
 // (states after each step, last hidden state, last cell state) of one direction.
 struct Lstm : torch::autograd::Function<Lstm> {
   static variable_list forward(
-      AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& cell, const Tensor& weight,
-      bool backwards) {
+      AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& cell,
+      const Tensor& weight, bool backwards) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [states, cells, kept] =
         op<LstmForward>("ftm::lstm_forward").call(gates, hidden, cell, weight, backwards);
@@ -96,7 +100,8 @@ struct Lstm : torch::autograd::Function<Lstm> {
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const auto saved = context->get_saved_variables();
-    const auto &gates = saved[0], &weight = saved[3], &states = saved[4], &cells = saved[5], &kept = saved[6];
+    const auto &gates = saved[0], &weight = saved[3], &states = saved[4], &cells = saved[5],
+               &kept = saved[6];
     const bool backwards = context->saved_data["backwards"].toBool();
     if (at::GradMode::is_enabled()) {
       auto all = differentiable(
@@ -113,17 +118,21 @@ struct Lstm : torch::autograd::Function<Lstm> {
         op<LstmBackward>("ftm::lstm_backward")
             .call(
                 zeros_unless_defined(grads[0], after_steps(states, backwards)),
-                zeros_unless_defined(grads[1], saved[1]), zeros_unless_defined(grads[2], saved[2]), cells, kept, weight,
-                backwards);
-    return {grad_gates, grad_hidden, grad_cell, weight_gradient(grad_gates, states, backwards), Tensor()};
+                zeros_unless_defined(grads[1], saved[1]), zeros_unless_defined(grads[2], saved[2]),
+                cells, kept, weight, backwards);
+    return {
+        grad_gates, grad_hidden, grad_cell, weight_gradient(grad_gates, states, backwards),
+        Tensor()};
   }
 };
 
-// --- GRU -------------------------------------------------------------------------------------------------------------
+// --- GRU
+// -------------------------------------------------------------------------------------------------------------
 
-using GruForward = std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&, bool);
-using GruBackward =
-    std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool);
+using GruForward = std::tuple<Tensor, Tensor>(
+    const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&, bool);
+using GruBackward = std::tuple<Tensor, Tensor, Tensor>(
+    const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool);
 
 variable_list results(const Tensor& states, bool backwards) {
   return {after_steps(states, backwards).clone(), last_step(states, backwards)};
@@ -135,7 +144,8 @@ struct Gru : torch::autograd::Function<Gru> {
       AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& weight,
       const OptionalTensor& bias, bool backwards) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [states, kept] = op<GruForward>("ftm::gru_forward").call(gates, hidden, weight, bias, backwards);
+    const auto [states, kept] =
+        op<GruForward>("ftm::gru_forward").call(gates, hidden, weight, bias, backwards);
     context->save_for_backward({gates, hidden, weight, bias.value_or(Tensor()), states, kept});
     context->saved_data["backwards"] = backwards;
     return results(states, backwards);
@@ -161,22 +171,27 @@ struct Gru : torch::autograd::Function<Gru> {
                 zeros_unless_defined(grads[0], after_steps(states, backwards)),
                 zeros_unless_defined(grads[1], saved[1]), states, kept, weight, backwards);
     const auto grad_bias = bias.defined() ? grad_recurrent.sum({0, 1}) : Tensor();
-    return {grad_gates, grad_hidden, weight_gradient(grad_recurrent, states, backwards), grad_bias, Tensor()};
+    return {
+        grad_gates, grad_hidden, weight_gradient(grad_recurrent, states, backwards), grad_bias,
+        Tensor()};
   }
 };
 
-// --- plain -----------------------------------------------------------------------------------------------------------
+// --- plain
+// -----------------------------------------------------------------------------------------------------------
 
 using RnnForward = Tensor(const Tensor&, const Tensor&, const Tensor&, bool, bool);
-using RnnBackward = std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, bool);
+using RnnBackward = std::tuple<Tensor, Tensor>(
+    const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, bool);
 
 // (states after each step, last hidden state) of one direction.
 struct Rnn : torch::autograd::Function<Rnn> {
   static variable_list forward(
-      AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& weight, bool relu,
-      bool backwards) {
+      AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& weight,
+      bool relu, bool backwards) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto states = op<RnnForward>("ftm::rnn_forward").call(gates, hidden, weight, relu, backwards);
+    const auto states =
+        op<RnnForward>("ftm::rnn_forward").call(gates, hidden, weight, relu, backwards);
     context->save_for_backward({gates, hidden, weight, states});
     context->saved_data["relu"] = relu;
     context->saved_data["backwards"] = backwards;
@@ -186,11 +201,14 @@ struct Rnn : torch::autograd::Function<Rnn> {
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const auto saved = context->get_saved_variables();
     const auto &weight = saved[2], &states = saved[3];
-    const bool relu = context->saved_data["relu"].toBool(), backwards = context->saved_data["backwards"].toBool();
+    const bool relu = context->saved_data["relu"].toBool(),
+               backwards = context->saved_data["backwards"].toBool();
     if (at::GradMode::is_enabled()) {
       auto all = differentiable(
           {saved[0], saved[1], weight},
-          [&](const variable_list& x) { return results(rnn_by_steps(x[0], x[1], x[2], relu, backwards), backwards); },
+          [&](const variable_list& x) {
+            return results(rnn_by_steps(x[0], x[1], x[2], relu, backwards), backwards);
+          },
           grads);
       all.insert(all.end(), 2, Tensor());
       return all;
@@ -200,7 +218,9 @@ struct Rnn : torch::autograd::Function<Rnn> {
             .call(
                 zeros_unless_defined(grads[0], after_steps(states, backwards)),
                 zeros_unless_defined(grads[1], saved[1]), states, weight, relu, backwards);
-    return {grad_gates, grad_hidden, weight_gradient(grad_gates, states, backwards), Tensor(), Tensor()};
+    return {
+        grad_gates, grad_hidden, weight_gradient(grad_gates, states, backwards), Tensor(),
+        Tensor()};
   }
 };
 
@@ -218,7 +238,9 @@ variable_list run(const Direction& direction, const Tensor& gates, at::TensorLis
       return lstm_results(std::get<0>(made), std::get<1>(made), backwards);
     }
     case Kind::kGru:
-      return by_steps ? results(std::get<0>(gru_by_steps(gates, first[0], weight, bias, backwards)), backwards)
+      return by_steps ? results(
+                            std::get<0>(gru_by_steps(gates, first[0], weight, bias, backwards)),
+                            backwards)
                       : Gru::apply(gates, first[0], weight, bias, backwards);
     default:
       return by_steps ? results(rnn_by_steps(gates, first[0], weight, relu, backwards), backwards)

@@ -7,7 +7,8 @@ namespace ftm::recurrent {
 
 enum class Kind { kLstm, kGru, kTanh, kRelu };
 
-// What a direction computes with. bias: that of the recurrent part of a GRU; of other kinds it is among the gates.
+// What a direction computes with. bias: that of the recurrent part of a GRU; of other kinds it is
+// among the gates.
 struct Direction {
   Kind kind;
   at::Tensor weight;
@@ -16,8 +17,9 @@ struct Direction {
   bool by_steps; // of ATen's ops, which can be differentiated in all ways
 };
 
-// gates: [T, B, gates * H], what the inputs contribute; first: hidden state, and cell state of an LSTM, [B, H].
-// The states after each step, in the order of the inputs, then the last states.
-torch::autograd::variable_list run(const Direction& direction, const at::Tensor& gates, at::TensorList first);
+// gates: [T, B, gates * H], what the inputs contribute; first: hidden state, and cell state of an
+// LSTM, [B, H]. The states after each step, in the order of the inputs, then the last states.
+torch::autograd::variable_list run(
+    const Direction& direction, const at::Tensor& gates, at::TensorList first);
 
 } // namespace ftm::recurrent

@@ -1,5 +1,5 @@
-// Cells of LSTM and GRU: ATen asks devices other than the CPU for fused kernels, whose workspace is the
-// device's own affair. Here they are made of recorded ops, and the compiler fuses them.
+// Cells of LSTM and GRU: ATen asks devices other than the CPU for fused kernels, whose workspace is
+// the device's own affair. Here they are made of recorded ops, and the compiler fuses them.
 #include "kernels/recurrent_steps.h"
 
 #include <ATen/ATen.h>
@@ -17,12 +17,13 @@ Tensor with_bias(const Tensor& gates, const OptionalTensor& bias) {
   return bias && bias->defined() ? gates + *bias : gates;
 }
 
-// (hidden state, cell state, workspace); the workspace has the gates after their activations: input,
-// forget, cell, output.
+// (hidden state, cell state, workspace); the workspace has the gates after their activations:
+// input, forget, cell, output.
 std::tuple<Tensor, Tensor, Tensor> lstm_cell(
-    const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cell, const OptionalTensor& input_bias,
-    const OptionalTensor& hidden_bias) {
-  const auto gates = (with_bias(input_gates, input_bias) + with_bias(hidden_gates, hidden_bias)).chunk(4, 1);
+    const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cell,
+    const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
+  const auto gates =
+      (with_bias(input_gates, input_bias) + with_bias(hidden_gates, hidden_bias)).chunk(4, 1);
   const auto input = gates[0].sigmoid();
   const auto forget = gates[1].sigmoid();
   const auto candidate = gates[2].tanh();
@@ -34,8 +35,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(
 
 // (gradients of the gates, of the cell state, of each bias)
 std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(
-    const OptionalTensor& grad_hidden, const OptionalTensor& grad_cell, const Tensor& cell, const Tensor& next_cell,
-    const Tensor& workspace, bool has_bias) {
+    const OptionalTensor& grad_hidden, const OptionalTensor& grad_cell, const Tensor& cell,
+    const Tensor& next_cell, const Tensor& workspace, bool has_bias) {
   const bool hidden_given = grad_hidden && grad_hidden->defined();
   const bool cell_given = grad_cell && grad_cell->defined();
   if (!hidden_given && !cell_given) {
@@ -55,11 +56,11 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(
   return {grad_gates, inner * forget, grad_bias};
 }
 
-// (hidden state, workspace); the workspace has the reset, update and new gates after their activations, the
-// old hidden state, and the hidden part of the new gate.
+// (hidden state, workspace); the workspace has the reset, update and new gates after their
+// activations, the old hidden state, and the hidden part of the new gate.
 std::tuple<Tensor, Tensor> gru_cell(
-    const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hidden, const OptionalTensor& input_bias,
-    const OptionalTensor& hidden_bias) {
+    const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hidden,
+    const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
   const auto from_input = with_bias(input_gates, input_bias).chunk(3, 1);
   const auto from_hidden = with_bias(hidden_gates, hidden_bias).chunk(3, 1);
   const auto reset = (from_input[0] + from_hidden[0]).sigmoid();
@@ -73,7 +74,8 @@ std::tuple<Tensor, Tensor> gru_cell(
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(
     const Tensor& grad, const Tensor& workspace, bool has_bias) {
   const auto parts = workspace.chunk(5, 1);
-  const auto& [reset, update, fresh, hidden, from_hidden] = std::tie(parts[0], parts[1], parts[2], parts[3], parts[4]);
+  const auto& [reset, update, fresh, hidden, from_hidden] =
+      std::tie(parts[0], parts[1], parts[2], parts[3], parts[4]);
   const auto grad_fresh = grad * (1 - update) * tanh_slope(fresh);
   const auto grad_update = grad * (hidden - fresh) * sigmoid_slope(update);
   const auto grad_reset = grad_fresh * from_hidden * sigmoid_slope(reset);

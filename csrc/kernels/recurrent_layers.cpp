@@ -1,5 +1,6 @@
-// nn.LSTM, nn.GRU and nn.RNN: a layer is a product for the inputs of all steps, an op that is a loop over the steps, and
-// in the gradient a product for the weights. What is out of the ordinary is ATen's unrolled code.
+// nn.LSTM, nn.GRU and nn.RNN: a layer is a product for the inputs of all steps, an op that is a
+// loop over the steps, and in the gradient a product for the weights. What is out of the ordinary
+// is ATen's unrolled code.
 #include "kernels/packed_sequence.h"
 #include "kernels/recurrent.h"
 
@@ -27,7 +28,8 @@ int64_t gates_of(Kind kind) {
   return kind == Kind::kLstm ? 4 : kind == Kind::kGru ? 3 : 1;
 }
 
-// The steps of a packed batch as a rectangle, the same for all layers: places, forwards and backwards.
+// The steps of a packed batch as a rectangle, the same for all layers: places, forwards and
+// backwards.
 struct Rectangle {
   int64_t steps;
   int64_t batch;
@@ -63,8 +65,10 @@ struct Call {
 // Whether derivatives are taken that only ops have: forward ones, and those of functorch.
 bool is_transformed(const Call& call) {
   const auto has_tangent = [](const Tensor& x) { return x._fw_grad(/*level=*/0).defined(); };
-  return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
-         has_tangent(call.input) || std::any_of(call.states.begin(), call.states.end(), has_tangent) ||
+  return c10::impl::tls_is_dispatch_key_included(
+             c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
+         has_tangent(call.input) ||
+         std::any_of(call.states.begin(), call.states.end(), has_tangent) ||
          std::any_of(call.params.begin(), call.params.end(), has_tangent);
 }
 
@@ -75,8 +79,8 @@ bool is_ordinary(const Call& call) {
     return false;
   }
   const int64_t rank = call.packed_batch ? 2 : 3, stacked = call.layers * call.directions();
-  if (at::autocast::is_autocast_enabled(input.device().type()) || !input.is_floating_point() || input.dim() != rank ||
-      input.numel() == 0 || call.layers < 1 ||
+  if (at::autocast::is_autocast_enabled(input.device().type()) || !input.is_floating_point() ||
+      input.dim() != rank || input.numel() == 0 || call.layers < 1 ||
       static_cast<int64_t>(call.params.size()) != stacked * call.params_each()) {
     return false;
   }
@@ -117,10 +121,12 @@ Tensor idle_row(Kind kind, const Tensor& gates) {
   return row;
 }
 
-// One direction of one layer. A packed batch runs on a rectangle of steps: behind its end a sequence has idle rows, and backwards it
-// runs as the reversed sequence. Gives, in the shape of its input, the states after each step, then the last states.
+// One direction of one layer. A packed batch runs on a rectangle of steps: behind its end a
+// sequence has idle rows, and backwards it runs as the reversed sequence. Gives, in the shape of
+// its input, the states after each step, then the last states.
 variable_list direction(
-    const Call& call, const Rectangle* rectangle, const Tensor& input, int64_t number, bool backwards) {
+    const Call& call, const Rectangle* rectangle, const Tensor& input, int64_t number,
+    bool backwards) {
   const auto params = call.params.slice(number * call.params_each(), call.params_each());
   Direction what{call.kind, params[1], {}, backwards && rectangle == nullptr, is_transformed(call)};
   std::optional<Tensor> bias;
@@ -137,7 +143,8 @@ variable_list direction(
   if (rectangle == nullptr) {
     return run(what, gates, first);
   }
-  const auto padded = at::cat({gates, idle_row(call.kind, gates)}).index_select(0, rectangle->rows[backwards]);
+  const auto padded =
+      at::cat({gates, idle_row(call.kind, gates)}).index_select(0, rectangle->rows[backwards]);
   auto made = run(what, padded.view({rectangle->steps, rectangle->batch, -1}), first);
   const auto places = made[0].flatten(0, 1);
   made[0] = places.index_select(0, rectangle->places[backwards]);
@@ -187,8 +194,8 @@ std::optional<variable_list> whole(Call call, bool batch_first) {
 
 // The same of a packed batch.
 std::optional<variable_list> packed(Call call, const Tensor& batch_sizes) {
-  if (batch_sizes.device().type() != at::kCPU || batch_sizes.scalar_type() != at::kLong || batch_sizes.dim() != 1 ||
-      batch_sizes.numel() == 0) {
+  if (batch_sizes.device().type() != at::kCPU || batch_sizes.scalar_type() != at::kLong ||
+      batch_sizes.dim() != 1 || batch_sizes.numel() == 0) {
     return std::nullopt;
   }
   call.packed_batch = batch_sizes[0].item<int64_t>();
@@ -207,51 +214,78 @@ using Pair = std::tuple<Tensor, Tensor>;
 using Triple = std::tuple<Tensor, Tensor, Tensor>;
 
 Triple lstm(
-    const Tensor& input, TensorList hx, TensorList params, bool has_biases, int64_t layers, double dropout, bool train,
-    bool bidirectional, bool batch_first) {
-  const auto made =
-      hx.size() != 2
-          ? std::nullopt
-          : whole(
-                {Kind::kLstm, input, hx.vec(), params, has_biases, layers, dropout, train, bidirectional, {}},
-                batch_first);
+    const Tensor& input, TensorList hx, TensorList params, bool has_biases, int64_t layers,
+    double dropout, bool train, bool bidirectional, bool batch_first) {
+  const auto made = hx.size() != 2 ? std::nullopt
+                                   : whole(
+                                         {Kind::kLstm,
+                                          input,
+                                          hx.vec(),
+                                          params,
+                                          has_biases,
+                                          layers,
+                                          dropout,
+                                          train,
+                                          bidirectional,
+                                          {}},
+                                         batch_first);
   return made ? Triple{(*made)[0], (*made)[1], (*made)[2]}
-              : at::native::lstm(input, hx, params, has_biases, layers, dropout, train, bidirectional, batch_first);
+              : at::native::lstm(
+                    input, hx, params, has_biases, layers, dropout, train, bidirectional,
+                    batch_first);
 }
 
 Triple packed_lstm(
-    const Tensor& data, const Tensor& batch_sizes, TensorList hx, TensorList params, bool has_biases, int64_t layers,
-    double dropout, bool train, bool bidirectional) {
-  const auto made =
-      hx.size() != 2 ? std::nullopt
-                     : packed(
-                           {Kind::kLstm, data, hx.vec(), params, has_biases, layers, dropout, train, bidirectional, {}},
-                           batch_sizes);
+    const Tensor& data, const Tensor& batch_sizes, TensorList hx, TensorList params,
+    bool has_biases, int64_t layers, double dropout, bool train, bool bidirectional) {
+  const auto made = hx.size() != 2 ? std::nullopt
+                                   : packed(
+                                         {Kind::kLstm,
+                                          data,
+                                          hx.vec(),
+                                          params,
+                                          has_biases,
+                                          layers,
+                                          dropout,
+                                          train,
+                                          bidirectional,
+                                          {}},
+                                         batch_sizes);
   return made ? Triple{(*made)[0], (*made)[1], (*made)[2]}
-              : at::native::lstm(data, batch_sizes, hx, params, has_biases, layers, dropout, train, bidirectional);
+              : at::native::lstm(
+                    data, batch_sizes, hx, params, has_biases, layers, dropout, train,
+                    bidirectional);
 }
 
-using Unrolled = Pair(const Tensor&, const Tensor&, TensorList, bool, int64_t, double, bool, bool, bool);
-using UnrolledPacked = Pair(const Tensor&, const Tensor&, const Tensor&, TensorList, bool, int64_t, double, bool, bool);
+using Unrolled =
+    Pair(const Tensor&, const Tensor&, TensorList, bool, int64_t, double, bool, bool, bool);
+using UnrolledPacked = Pair(
+    const Tensor&, const Tensor&, const Tensor&, TensorList, bool, int64_t, double, bool, bool);
 
 template <Kind kind, Unrolled* unrolled>
 Pair layers(
-    const Tensor& input, const Tensor& hx, TensorList params, bool has_biases, int64_t count, double dropout,
-    bool train, bool bidirectional, bool batch_first) {
-  const auto made =
-      whole({kind, input, {hx}, params, has_biases, count, dropout, train, bidirectional, {}}, batch_first);
+    const Tensor& input, const Tensor& hx, TensorList params, bool has_biases, int64_t count,
+    double dropout, bool train, bool bidirectional, bool batch_first) {
+  const auto made = whole(
+      {kind, input, {hx}, params, has_biases, count, dropout, train, bidirectional, {}},
+      batch_first);
   return made ? Pair{(*made)[0], (*made)[1]}
-              : unrolled(input, hx, params, has_biases, count, dropout, train, bidirectional, batch_first);
+              : unrolled(
+                    input, hx, params, has_biases, count, dropout, train, bidirectional,
+                    batch_first);
 }
 
 template <Kind kind, UnrolledPacked* unrolled>
 Pair packed_layers(
-    const Tensor& data, const Tensor& batch_sizes, const Tensor& hx, TensorList params, bool has_biases, int64_t count,
-    double dropout, bool train, bool bidirectional) {
-  const auto made =
-      packed({kind, data, {hx}, params, has_biases, count, dropout, train, bidirectional, {}}, batch_sizes);
-  return made ? Pair{(*made)[0], (*made)[1]}
-              : unrolled(data, batch_sizes, hx, params, has_biases, count, dropout, train, bidirectional);
+    const Tensor& data, const Tensor& batch_sizes, const Tensor& hx, TensorList params,
+    bool has_biases, int64_t count, double dropout, bool train, bool bidirectional) {
+  const auto made = packed(
+      {kind, data, {hx}, params, has_biases, count, dropout, train, bidirectional, {}},
+      batch_sizes);
+  return made
+             ? Pair{(*made)[0], (*made)[1]}
+             : unrolled(
+                   data, batch_sizes, hx, params, has_biases, count, dropout, train, bidirectional);
 }
 
 void implement(torch::Library& library) {

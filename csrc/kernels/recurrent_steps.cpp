@@ -16,13 +16,15 @@ using Rows = std::vector<Tensor>;
 } // namespace
 
 std::tuple<Tensor, Tensor, Tensor> lstm_by_steps(
-    const Tensor& gates, const Tensor& hidden, const Tensor& cell, const Tensor& weight, bool backwards) {
+    const Tensor& gates, const Tensor& hidden, const Tensor& cell, const Tensor& weight,
+    bool backwards) {
   const Steps steps{gates.size(0), backwards};
   Rows states(steps.count + 1), cells(steps.count + 1), kept(steps.count);
   states[steps.before(0)] = hidden;
   cells[steps.before(0)] = cell;
   for (int64_t k = 0; k < steps.count; ++k) {
-    const auto parts = (gates[steps.input(k)] + states[steps.before(k)].matmul(weight.t())).chunk(4, 1);
+    const auto parts =
+        (gates[steps.input(k)] + states[steps.before(k)].matmul(weight.t())).chunk(4, 1);
     const auto input = parts[0].sigmoid(), forget = parts[1].sigmoid(), candidate = parts[2].tanh(),
                output = parts[3].sigmoid();
     const auto next = forget * cells[steps.before(k)] + input * candidate;
@@ -34,7 +36,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_by_steps(
 }
 
 std::tuple<Tensor, Tensor> gru_by_steps(
-    const Tensor& gates, const Tensor& hidden, const Tensor& weight, const OptionalTensor& bias, bool backwards) {
+    const Tensor& gates, const Tensor& hidden, const Tensor& weight, const OptionalTensor& bias,
+    bool backwards) {
   const Steps steps{gates.size(0), backwards};
   Rows states(steps.count + 1), kept(steps.count);
   states[steps.before(0)] = hidden;
@@ -43,7 +46,8 @@ std::tuple<Tensor, Tensor> gru_by_steps(
     const auto own = gates[steps.input(k)].chunk(3, 1);
     const auto product = before.matmul(weight.t());
     const auto recurrent = (bias && bias->defined() ? product + *bias : product).chunk(3, 1);
-    const auto reset = (own[0] + recurrent[0]).sigmoid(), update = (own[1] + recurrent[1]).sigmoid();
+    const auto reset = (own[0] + recurrent[0]).sigmoid(),
+               update = (own[1] + recurrent[1]).sigmoid();
     const auto candidate = (own[2] + reset * recurrent[2]).tanh();
     states[steps.after(k)] = candidate + update * (before - candidate);
     kept[steps.input(k)] = at::cat({reset, update, candidate, recurrent[2]}, 1);
@@ -51,7 +55,8 @@ std::tuple<Tensor, Tensor> gru_by_steps(
   return {at::stack(states), at::stack(kept)};
 }
 
-Tensor rnn_by_steps(const Tensor& gates, const Tensor& hidden, const Tensor& weight, bool relu, bool backwards) {
+Tensor rnn_by_steps(
+    const Tensor& gates, const Tensor& hidden, const Tensor& weight, bool relu, bool backwards) {
   const Steps steps{gates.size(0), backwards};
   Rows states(steps.count + 1);
   states[steps.before(0)] = hidden;
@@ -63,8 +68,8 @@ Tensor rnn_by_steps(const Tensor& gates, const Tensor& hidden, const Tensor& wei
 }
 
 std::tuple<Tensor, Tensor, Tensor> lstm_backward_by_steps(
-    const Tensor& grad, const Tensor& grad_hidden, const Tensor& grad_cell, const Tensor& cells, const Tensor& kept,
-    const Tensor& weight, bool backwards) {
+    const Tensor& grad, const Tensor& grad_hidden, const Tensor& grad_cell, const Tensor& cells,
+    const Tensor& kept, const Tensor& weight, bool backwards) {
   const Steps steps{grad.size(0), backwards};
   Rows gates(steps.count);
   Tensor hidden = grad_hidden, cell = grad_cell;
@@ -75,7 +80,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward_by_steps(
     hidden = grad[steps.input(k)] + hidden;
     cell = cell + hidden * output * tanh_slope(squashed);
     gates[steps.input(k)] = at::cat(
-        {cell * candidate * sigmoid_slope(input), cell * cells[steps.before(k)] * sigmoid_slope(forget),
+        {cell * candidate * sigmoid_slope(input),
+         cell * cells[steps.before(k)] * sigmoid_slope(forget),
          cell * input * tanh_slope(candidate), hidden * squashed * sigmoid_slope(output)},
         1);
     hidden = gates[steps.input(k)].matmul(weight);
@@ -85,8 +91,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward_by_steps(
 }
 
 std::tuple<Tensor, Tensor, Tensor> gru_backward_by_steps(
-    const Tensor& grad, const Tensor& grad_hidden, const Tensor& states, const Tensor& kept, const Tensor& weight,
-    bool backwards) {
+    const Tensor& grad, const Tensor& grad_hidden, const Tensor& states, const Tensor& kept,
+    const Tensor& weight, bool backwards) {
   const Steps steps{grad.size(0), backwards};
   Rows gates(steps.count), recurrent(steps.count);
   Tensor hidden = grad_hidden;
@@ -105,15 +111,16 @@ std::tuple<Tensor, Tensor, Tensor> gru_backward_by_steps(
 }
 
 std::tuple<Tensor, Tensor> rnn_backward_by_steps(
-    const Tensor& grad, const Tensor& grad_hidden, const Tensor& states, const Tensor& weight, bool relu,
-    bool backwards) {
+    const Tensor& grad, const Tensor& grad_hidden, const Tensor& states, const Tensor& weight,
+    bool relu, bool backwards) {
   const Steps steps{grad.size(0), backwards};
   Rows gates(steps.count);
   Tensor hidden = grad_hidden;
   for (int64_t k = steps.count; k-- > 0;) {
     const auto after = states[steps.after(k)];
     hidden = grad[steps.input(k)] + hidden;
-    gates[steps.input(k)] = relu ? at::threshold_backward(hidden, after, 0) : hidden * tanh_slope(after);
+    gates[steps.input(k)] =
+        relu ? at::threshold_backward(hidden, after, 0) : hidden * tanh_slope(after);
     hidden = gates[steps.input(k)].matmul(weight);
   }
   return {at::stack(gates), hidden};
@@ -137,7 +144,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm_shapes(
 
 std::tuple<Tensor, Tensor> gru_shapes(
     const Tensor& gates, const Tensor& hidden, const Tensor&, const OptionalTensor&, bool) {
-  return {states_like(gates, hidden), like(gates, {gates.size(0), gates.size(1), 4 * hidden.size(1)})};
+  return {
+      states_like(gates, hidden), like(gates, {gates.size(0), gates.size(1), 4 * hidden.size(1)})};
 }
 
 Tensor rnn_shapes(const Tensor& gates, const Tensor& hidden, const Tensor&, bool, bool) {
@@ -145,13 +153,14 @@ Tensor rnn_shapes(const Tensor& gates, const Tensor& hidden, const Tensor&, bool
 }
 
 std::tuple<Tensor, Tensor, Tensor> lstm_backward_shapes(
-    const Tensor&, const Tensor& grad_hidden, const Tensor& grad_cell, const Tensor&, const Tensor& kept, const Tensor&,
-    bool) {
+    const Tensor&, const Tensor& grad_hidden, const Tensor& grad_cell, const Tensor&,
+    const Tensor& kept, const Tensor&, bool) {
   return {like(kept, kept.sizes()), like(kept, grad_hidden.sizes()), like(kept, grad_cell.sizes())};
 }
 
 std::tuple<Tensor, Tensor, Tensor> gru_backward_shapes(
-    const Tensor& grad, const Tensor& grad_hidden, const Tensor&, const Tensor&, const Tensor&, bool) {
+    const Tensor& grad, const Tensor& grad_hidden, const Tensor&, const Tensor&, const Tensor&,
+    bool) {
   const at::DimVector gates{grad.size(0), grad.size(1), 3 * grad.size(2)};
   return {like(grad, gates), like(grad, gates), like(grad, grad_hidden.sizes())};
 }
@@ -165,19 +174,26 @@ std::tuple<Tensor, Tensor> rnn_backward_shapes(
 
 TORCH_LIBRARY(ftm, library) {
   library.def(
-      "lstm_forward(Tensor gates, Tensor hidden, Tensor cell, Tensor weight, bool backwards) -> (Tensor, Tensor, "
+      "lstm_forward(Tensor gates, Tensor hidden, Tensor cell, Tensor weight, bool backwards) -> "
+      "(Tensor, Tensor, "
       "Tensor)");
   library.def(
-      "gru_forward(Tensor gates, Tensor hidden, Tensor weight, Tensor? bias, bool backwards) -> (Tensor, Tensor)");
-  library.def("rnn_forward(Tensor gates, Tensor hidden, Tensor weight, bool relu, bool backwards) -> Tensor");
+      "gru_forward(Tensor gates, Tensor hidden, Tensor weight, Tensor? bias, bool backwards) -> "
+      "(Tensor, Tensor)");
   library.def(
-      "lstm_backward(Tensor grad, Tensor grad_hidden, Tensor grad_cell, Tensor cells, Tensor kept, Tensor weight, "
+      "rnn_forward(Tensor gates, Tensor hidden, Tensor weight, bool relu, bool backwards) -> "
+      "Tensor");
+  library.def(
+      "lstm_backward(Tensor grad, Tensor grad_hidden, Tensor grad_cell, Tensor cells, Tensor kept, "
+      "Tensor weight, "
       "bool backwards) -> (Tensor, Tensor, Tensor)");
   library.def(
-      "gru_backward(Tensor grad, Tensor grad_hidden, Tensor states, Tensor kept, Tensor weight, bool backwards) -> "
+      "gru_backward(Tensor grad, Tensor grad_hidden, Tensor states, Tensor kept, Tensor weight, "
+      "bool backwards) -> "
       "(Tensor, Tensor, Tensor)");
   library.def(
-      "rnn_backward(Tensor grad, Tensor grad_hidden, Tensor states, Tensor weight, bool relu, bool backwards) -> "
+      "rnn_backward(Tensor grad, Tensor grad_hidden, Tensor states, Tensor weight, bool relu, bool "
+      "backwards) -> "
       "(Tensor, Tensor)");
 }
 

@@ -1,5 +1,6 @@
-// Sparse tensors: their indices and values are dense tensors of the device, so what makes and takes them apart is ATen's
-// own code. Arithmetic works on the values; how many elements remain when equal places are joined is looked at on the CPU.
+// Sparse tensors: their indices and values are dense tensors of the device, so what makes and takes
+// them apart is ATen's own code. Arithmetic works on the values; how many elements remain when
+// equal places are joined is looked at on the CPU.
 #include "eager_checks/mask_counts.h"
 #include "kernels/sparse_fallback.h"
 
@@ -36,14 +37,16 @@ namespace {
 
 at::Tensor with_values(const at::Tensor& self, const at::Tensor& values) {
   return at::_sparse_coo_tensor_unsafe(
-      self._indices(), values, self.sizes(), values.options().layout(at::kSparse), self.is_coalesced());
+      self._indices(), values, self.sizes(), values.options().layout(at::kSparse),
+      self.is_coalesced());
 }
 
 bool is_number(const at::Tensor& tensor) {
   return !tensor.is_sparse() && tensor.dim() == 0;
 }
 
-// --- joining equal places ------------------------------------------------------------------------------------------
+// --- joining equal places
+// ------------------------------------------------------------------------------------------
 
 // The place of each element in the row-major order of the sparse dimensions.
 at::Tensor flat_places(const at::Tensor& indices, at::IntArrayRef sizes) {
@@ -58,7 +61,8 @@ at::Tensor coalesce(const at::Tensor& self) {
   TORCH_CHECK(!self.is_coalesced(), "coalesce: the tensor is coalesced");
   const at::Tensor seen = seen_elements(
       self._indices(), "aten::_coalesce",
-      "Make the tensor of places that are sorted and differ, with is_coalesced=True, or coalesce it on the CPU.");
+      "Make the tensor of places that are sorted and differ, with is_coalesced=True, or coalesce "
+      "it on the CPU.");
   const auto [places, inverse, counts] =
       at::_unique2(flat_places(seen, self.sizes()), /*sorted=*/true, /*return_inverse=*/true);
   const int64_t count = places.numel();
@@ -70,16 +74,19 @@ at::Tensor coalesce(const at::Tensor& self) {
   }
   c10::DimVector sizes(self._values().sizes());
   sizes[0] = count;
-  const at::Tensor values =
-      at::zeros(sizes, self._values().options()).index_add(0, inverse.to(self.device()), self._values());
+  const at::Tensor values = at::zeros(sizes, self._values().options())
+                                .index_add(0, inverse.to(self.device()), self._values());
   return at::_sparse_coo_tensor_unsafe(
-      indices.to(self.device()), values, self.sizes(), values.options().layout(at::kSparse), /*is_coalesced=*/true);
+      indices.to(self.device()), values, self.sizes(), values.options().layout(at::kSparse),
+      /*is_coalesced=*/true);
 }
 
-// --- arithmetic ----------------------------------------------------------------------------------------------------
+// --- arithmetic
+// ----------------------------------------------------------------------------------------------------
 
 // dense + alpha * sparse
-at::Tensor added_to_dense(const at::Tensor& dense, const at::Tensor& sparse, const at::Scalar& alpha) {
+at::Tensor added_to_dense(
+    const at::Tensor& dense, const at::Tensor& sparse, const at::Scalar& alpha) {
   const auto dtype = at::result_type(dense, sparse);
   const int64_t sparse_dim = sparse.sparse_dim();
   at::Tensor values = sparse._values().to(dtype);
@@ -105,16 +112,18 @@ at::Tensor sum(const at::Tensor& self, const at::Tensor& other, const at::Scalar
   const auto dtype = at::result_type(self, other);
   const at::Tensor addend = alpha.equal(1) ? other._values() : other._values().mul(alpha);
   const at::Tensor sum = at::_sparse_coo_tensor_unsafe(
-      at::cat({self._indices(), other._indices()}, 1), at::cat({self._values().to(dtype), addend.to(dtype)}, 0),
-      self.sizes(), self.options().dtype(dtype), /*is_coalesced=*/false);
+      at::cat({self._indices(), other._indices()}, 1),
+      at::cat({self._values().to(dtype), addend.to(dtype)}, 0), self.sizes(),
+      self.options().dtype(dtype), /*is_coalesced=*/false);
   return self.is_coalesced() && other.is_coalesced() ? sum.coalesce() : sum;
 }
 
 // Whether the device adds: the CPU does what is rare, and refuses what eager refuses.
 bool adds_here(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  const bool has_bools = self.scalar_type() == at::kBool || other.scalar_type() == at::kBool || alpha.isBoolean();
-  const bool truncates =
-      at::isIntegralType(at::result_type(self, other), /*includeBool=*/true) && !alpha.isIntegral(true);
+  const bool has_bools =
+      self.scalar_type() == at::kBool || other.scalar_type() == at::kBool || alpha.isBoolean();
+  const bool truncates = at::isIntegralType(at::result_type(self, other), /*includeBool=*/true) &&
+                         !alpha.isIntegral(true);
   const bool same_shape = self.sizes() == other.sizes();
   const bool same_layout = !self.is_sparse() || self.sparse_dim() == other.sparse_dim();
   return !has_bools && !truncates && other.is_sparse() && same_shape && same_layout;
@@ -126,7 +135,8 @@ bool holds(const at::Tensor& self, at::ScalarType result) {
 }
 
 at::Tensor added(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  return adds_here(self, other, alpha) ? sum(self, other, alpha) : on_the_cpu("aten::add.Tensor", self, other, alpha);
+  return adds_here(self, other, alpha) ? sum(self, other, alpha)
+                                       : on_the_cpu("aten::add.Tensor", self, other, alpha);
 }
 
 at::Tensor& add_in_place(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
@@ -138,7 +148,8 @@ at::Tensor& add_in_place(at::Tensor& self, const at::Tensor& other, const at::Sc
 }
 
 at::Tensor subtracted(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  return adds_here(self, other, alpha) ? sum(self, other, -alpha) : on_the_cpu("aten::sub.Tensor", self, other, alpha);
+  return adds_here(self, other, alpha) ? sum(self, other, -alpha)
+                                       : on_the_cpu("aten::sub.Tensor", self, other, alpha);
 }
 
 at::Tensor& sub_in_place(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
@@ -168,11 +179,13 @@ at::Tensor& mul_in_place(at::Tensor& self, const at::Tensor& other) {
 }
 
 at::Tensor divided(const at::Tensor& self, const at::Tensor& other) {
-  return is_number(other) ? with_values(self, self._values().div(other)) : on_the_cpu("aten::div.Tensor", self, other);
+  return is_number(other) ? with_values(self, self._values().div(other))
+                          : on_the_cpu("aten::div.Tensor", self, other);
 }
 
 at::Tensor& div_in_place(at::Tensor& self, const at::Tensor& other) {
-  if (is_number(other) && at::isFloatingType(self.scalar_type()) && holds(self, at::result_type(self, other))) {
+  if (is_number(other) && at::isFloatingType(self.scalar_type()) &&
+      holds(self, at::result_type(self, other))) {
     return self.copy_(divided(self, other));
   }
   on_the_cpu("aten::div_.Tensor", self, other);
@@ -186,7 +199,8 @@ at::Tensor negated(const at::Tensor& self) {
 // The elements of a dense tensor at the places of a sparse one.
 at::Tensor sparse_mask(const at::Tensor& self, const at::Tensor& mask) {
   TORCH_CHECK(
-      self.sizes() == mask.sizes(), "sparse_mask(): operands have incompatible sizes; self has size ", self.sizes(),
+      self.sizes() == mask.sizes(),
+      "sparse_mask(): operands have incompatible sizes; self has size ", self.sizes(),
       " but mask has size ", mask.sizes());
   if (self.is_sparse()) {
     return on_the_cpu("aten::sparse_mask", self, mask);
@@ -205,7 +219,8 @@ at::Tensor sparse_mask(const at::Tensor& self, const at::Tensor& mask) {
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, library) {
   library.impl(
-      "_sparse_coo_tensor_with_dims_and_tensors", TORCH_FN(at::native::new_with_dims_and_tensor_sparse_symint));
+      "_sparse_coo_tensor_with_dims_and_tensors",
+      TORCH_FN(at::native::new_with_dims_and_tensor_sparse_symint));
   library.impl("_sparse_coo_tensor_with_dims", TORCH_FN(at::native::new_with_dims_sparse));
   library.impl("empty.memory_format", TORCH_FN(at::native::empty_sparse_symint));
   library.impl("sparse_dim", TORCH_FN(at::native::sparse_dim_sparse));
@@ -254,11 +269,12 @@ TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, library) {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl(
-      "_to_sparse.sparse_dim", static_cast<at::Tensor (*)(const at::Tensor&, int64_t)>(at::native::dense_to_sparse));
+      "_to_sparse.sparse_dim",
+      static_cast<at::Tensor (*)(const at::Tensor&, int64_t)>(at::native::dense_to_sparse));
   library.impl(
       "_to_sparse", static_cast<at::Tensor (*)(
-                        const at::Tensor&, std::optional<at::Layout>, at::OptionalIntArrayRef, std::optional<int64_t>)>(
-                        at::native::dense_to_sparse));
+                        const at::Tensor&, std::optional<at::Layout>, at::OptionalIntArrayRef,
+                        std::optional<int64_t>)>(at::native::dense_to_sparse));
 }
 
 } // namespace ftm

@@ -15,7 +15,8 @@ namespace {
 c10::IValue to_cpu(const c10::IValue& argument) {
   if (argument.isTensor() && argument.toTensor().defined()) {
     const at::Tensor& tensor = argument.toTensor();
-    return tensor.cpu().set_requires_grad(tensor.requires_grad()); // what a kernel keeps for a gradient depends on it
+    return tensor.cpu().set_requires_grad(
+        tensor.requires_grad()); // what a kernel keeps for a gradient depends on it
   }
   if (argument.isTensorList()) {
     c10::List<at::Tensor> list;
@@ -27,7 +28,8 @@ c10::IValue to_cpu(const c10::IValue& argument) {
   return argument.isDevice() ? c10::Device(c10::kCPU) : argument;
 }
 
-// Makes a tensor of the device what the CPU has made of its copy. The number of elements of a sparse one may differ.
+// Makes a tensor of the device what the CPU has made of its copy. The number of elements of a
+// sparse one may differ.
 void write_back(const at::Tensor& self, const at::Tensor& copy) {
   if (self.layout() == at::kStrided) {
     self.resize_(copy.sizes()).copy_(copy);
@@ -36,7 +38,8 @@ void write_back(const at::Tensor& self, const at::Tensor& copy) {
   } else {
     const at::Tensor moved = copy.to(self.device());
     const auto [compressed, plain] = at::sparse_csr::getCompressedPlainIndices(moved);
-    at::sparse_csr::get_sparse_csr_impl(self)->set_member_tensors(compressed, plain, moved.values(), moved.sizes());
+    at::sparse_csr::get_sparse_csr_impl(self)->set_member_tensors(
+        compressed, plain, moved.values(), moved.sizes());
   }
 }
 
@@ -53,7 +56,8 @@ void run_on_cpu(const Op& op, torch::jit::Stack& stack) {
   for (const int32_t argument : op.written) {
     TORCH_CHECK_NOT_IMPLEMENTED(
         arguments[argument].isTensor(), op.called_name,
-        " of sparse tensors writes to a list, which device ftm does not do: compute it on the CPU.");
+        " of sparse tensors writes to a list, which device ftm does not do: compute it on the "
+        "CPU.");
     written.push_back(stack[base + argument].toTensor());
   }
   op.handle.callBoxed(stack);
@@ -81,9 +85,11 @@ void fall_back_where(c10::DispatchKey on_cpu, c10::DispatchKey on_device) {
   auto* library = new torch::Library(torch::Library::IMPL, "aten", on_device, __FILE__, __LINE__);
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {
-    const auto op = name.name.compare(0, 6, "aten::") == 0 ? dispatcher.findSchema(name) : std::nullopt;
+    const auto op =
+        name.name.compare(0, 6, "aten::") == 0 ? dispatcher.findSchema(name) : std::nullopt;
     if (op && op->hasKernelForDispatchKey(on_cpu) && !op->hasKernelForDispatchKey(on_device)) {
-      library->impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fall_back>());
+      library->impl(
+          full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fall_back>());
     }
   }
 }

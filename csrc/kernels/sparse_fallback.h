@@ -8,12 +8,13 @@
 
 namespace ftm {
 
-// The CPU's kernels by the layouts of the operands, which the dense fallback does not look at. What they write to an argument
-// is written back.
+// The CPU's kernels by the layouts of the operands, which the dense fallback does not look at. What
+// they write to an argument is written back.
 void run_on_cpu(const Op& op, torch::jit::Stack& stack);
 
-// Registers the fallback for each op of which the CPU has a kernel for sparse tensors and the device has none. Otherwise the
-// dispatcher would take kernels of other ops first, which expect dense tensors.
+// Registers the fallback for each op of which the CPU has a kernel for sparse tensors and the
+// device has none. Otherwise the dispatcher would take kernels of other ops first, which expect
+// dense tensors.
 void register_sparse_fallbacks();
 
 // One that returns a tensor.

@@ -13,14 +13,17 @@ struct Places { at::Tensor rows, columns, values; };
 Places places_of(const at::Tensor& matrix) {
   if (matrix.is_sparse()) {
     TORCH_CHECK(
-        matrix.sparse_dim() == 2, "mm: Expected a sparse matrix, got ", matrix.sparse_dim(), " sparse dimensions");
+        matrix.sparse_dim() == 2, "mm: Expected a sparse matrix, got ", matrix.sparse_dim(),
+        " sparse dimensions");
     const at::Tensor indices = matrix._indices();
     return {indices.select(0, 0), indices.select(0, 1), matrix._values()};
   }
   TORCH_CHECK_NOT_IMPLEMENTED(
-      matrix.layout() == at::kSparseCsr, "device ftm multiplies sparse COO and CSR matrices, not ", matrix.layout());
+      matrix.layout() == at::kSparseCsr, "device ftm multiplies sparse COO and CSR matrices, not ",
+      matrix.layout());
   const at::Tensor numbers = at::arange(matrix._nnz(), matrix.crow_indices().options());
-  const at::Tensor rows = at::searchsorted(matrix.crow_indices(), numbers, /*out_int32=*/false, /*right=*/true).sub(1);
+  const at::Tensor rows =
+      at::searchsorted(matrix.crow_indices(), numbers, /*out_int32=*/false, /*right=*/true).sub(1);
   return {rows, matrix.col_indices(), matrix.values()};
 }
 
@@ -28,7 +31,8 @@ bool is_sparse(const at::Tensor& tensor) {
   return tensor.layout() != at::kStrided;
 }
 
-// Each row of the product is the sum of the rows of `dense` that the row's elements choose and scale.
+// Each row of the product is the sum of the rows of `dense` that the row's elements choose and
+// scale.
 at::Tensor product(const Places& sparse, int64_t rows, const at::Tensor& dense) {
   const at::Tensor chosen = dense.index_select(0, sparse.columns).mul(sparse.values.unsqueeze(1));
   return at::zeros({rows, dense.size(1)}, dense.options()).index_add(0, sparse.rows, chosen);
@@ -40,7 +44,8 @@ at::Tensor multiplied(const at::Tensor& self, const at::Tensor& other) {
       "mm: Argument #3 (dense): Expected dim 0 size ", self.size(1), ", got ", other.size(0));
   TORCH_CHECK(
       self.scalar_type() == other.scalar_type(),
-      "expected m1 and m2 to have the same dtype, but got: ", self.scalar_type(), " != ", other.scalar_type());
+      "expected m1 and m2 to have the same dtype, but got: ", self.scalar_type(),
+      " != ", other.scalar_type());
   if (is_sparse(self) && is_sparse(other)) {
     return on_the_cpu("aten::mm", self, other);
   }

@@ -28,7 +28,8 @@ BufferPtr Buffer::from_cpu(const at::Tensor& tensor) {
     std::memcpy(buffer->data(), dense.const_data_ptr(), buffer->nbytes_);
   }
   buffer->from_cpu_ = true;
-  buffer->set_varies(at::isIntegralType(dense.scalar_type(), /*includeBool=*/true) ? ~uint64_t{0} : 0);
+  buffer->set_varies(
+      at::isIntegralType(dense.scalar_type(), /*includeBool=*/true) ? ~uint64_t{0} : 0);
   buffer->set_ready();
   return buffer;
 }
@@ -58,9 +59,11 @@ void Buffer::set_failed(FailurePtr failure) {
 }
 
 at::Tensor Buffer::as_cpu(
-    const BufferPtr& buffer, at::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+    const BufferPtr& buffer, at::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+    int64_t offset) {
   auto* start = static_cast<char*>(buffer->data()) + offset * c10::elementSize(dtype);
-  return at::from_blob(start, sizes, strides, [buffer](void*) {}, at::TensorOptions().dtype(dtype).device(at::kCPU));
+  return at::from_blob(
+      start, sizes, strides, [buffer](void*) {}, at::TensorOptions().dtype(dtype).device(at::kCPU));
 }
 
 Buffer::Handle Buffer::GetHandle() {

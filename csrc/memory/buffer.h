@@ -30,8 +30,9 @@ class Buffer final : public torch::lazy::BackendData {
   // Whether it was made so: its elements are known as long as it lives.
   bool is_from_cpu() const { return from_cpu_; }
 
-  // Which dimensions are likely to be of another size in another run of the program, one bit each: those that the program
-  // that computed it has as symbols. Of whole numbers from the CPU, which are texts, labels or places, all are.
+  // Which dimensions are likely to be of another size in another run of the program, one bit each:
+  // those that the program that computed it has as symbols. Of whole numbers from the CPU, which
+  // are texts, labels or places, all are.
   uint64_t varies() const { return varies_.load(std::memory_order_relaxed); }
   void set_varies(uint64_t dimensions) { varies_.store(dimensions, std::memory_order_relaxed); }
 
@@ -39,18 +40,19 @@ class Buffer final : public torch::lazy::BackendData {
   void* data() const { return block_.data; }
   State state() const { return state_.load(std::memory_order_acquire); }
 
-  // For the launcher: gives the buffer memory of its own, or that of a value that nobody needs any more.
+  // For the launcher: gives the buffer memory of its own, or that of a value that nobody needs any
+  // more.
   void allocate();
   bool adopt(Buffer& donor);
   void set_ready();
   void set_failed(FailurePtr failure);
   const FailurePtr& failure() const { return failure_; }
 
-  // The elements as a CPU tensor that shares this memory (for reading only) and keeps it alive. Ready
-  // buffers only. A dtype other than the buffer's own reinterprets the bytes.
+  // The elements as a CPU tensor that shares this memory (for reading only) and keeps it alive.
+  // Ready buffers only. A dtype other than the buffer's own reinterprets the bytes.
   static at::Tensor as_cpu(
-      const std::shared_ptr<Buffer>& buffer, at::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides,
-      int64_t offset);
+      const std::shared_ptr<Buffer>& buffer, at::ScalarType dtype, c10::IntArrayRef sizes,
+      c10::IntArrayRef strides, int64_t offset);
 
   Handle GetHandle() override;
   void Assign(const torch::lazy::BackendData& other) override;

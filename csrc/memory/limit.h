@@ -6,7 +6,8 @@
 
 namespace ftm {
 
-// Bytes: the host's physical memory, or the least limit of the control groups that the process was started in.
+// Bytes: the host's physical memory, or the least limit of the control groups that the process was
+// started in.
 size_t memory_limit();
 
 // "1.50 GiB".

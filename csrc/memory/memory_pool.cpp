@@ -21,10 +21,12 @@ namespace {
 
 constexpr size_t kLeast = 512;
 constexpr size_t kSmall = size_t{1} << 20;
-constexpr size_t kSteps = 8; // capacities from one power of two to the next, of blocks that are not small
+constexpr size_t kSteps =
+    8; // capacities from one power of two to the next, of blocks that are not small
 
-// Blocks of nearby sizes are one another's: where each batch is of another length, no other way would one come back that fits.
-// What a block has more than was asked for is never touched, and so takes no memory where it is whole pages.
+// Blocks of nearby sizes are one another's: where each batch is of another length, no other way
+// would one come back that fits. What a block has more than was asked for is never touched, and so
+// takes no memory where it is whole pages.
 size_t rounded(size_t bytes) {
   if (bytes <= kSmall) {
     return std::bit_ceil(std::max(kLeast, bytes));
@@ -34,7 +36,8 @@ size_t rounded(size_t bytes) {
 }
 
 constexpr uint64_t kWindow = 4096; // blocks taken: what "lately" is
-constexpr int64_t kAlwaysIdle = int64_t{16} << 20; // bytes that may lie idle however little is in use
+constexpr int64_t kAlwaysIdle = int64_t{16}
+                                << 20; // bytes that may lie idle however little is in use
 
 struct Idle {
   void* data;
@@ -47,17 +50,20 @@ using c10::CachingAllocator::StatType;
 // In all, and in the pool of small blocks or that of large ones.
 void increase(StatArray& statistic, bool is_small, size_t amount) {
   statistic[static_cast<size_t>(StatType::AGGREGATE)].increase(amount);
-  statistic[static_cast<size_t>(is_small ? StatType::SMALL_POOL : StatType::LARGE_POOL)].increase(amount);
+  statistic[static_cast<size_t>(is_small ? StatType::SMALL_POOL : StatType::LARGE_POOL)].increase(
+      amount);
 }
 
 void decrease(StatArray& statistic, bool is_small, size_t amount) {
   statistic[static_cast<size_t>(StatType::AGGREGATE)].decrease(amount);
-  statistic[static_cast<size_t>(is_small ? StatType::SMALL_POOL : StatType::LARGE_POOL)].decrease(amount);
+  statistic[static_cast<size_t>(is_small ? StatType::SMALL_POOL : StatType::LARGE_POOL)].decrease(
+      amount);
 }
 
 struct Pool {
   std::mutex mutex;
-  std::map<size_t, std::vector<Idle>> blocks; // that are idle, by capacity; of one capacity the longest idle first
+  std::map<size_t, std::vector<Idle>>
+      blocks; // that are idle, by capacity; of one capacity the longest idle first
   std::unordered_map<void*, Segment> segments; // all blocks, by address
   c10::CachingDeviceAllocator::DeviceStats statistics; // of blocks
   double fraction = 1; // of the limit that may be reserved
@@ -79,7 +85,8 @@ Pool& pool() {
   return *instance;
 }
 
-// Of tensors' storages. They are made by threads that record while others run programs: a lock of its own.
+// Of tensors' storages. They are made by threads that record while others run programs: a lock of
+// its own.
 struct StorageStatistics {
   std::mutex mutex;
   StatArray count, bytes;
@@ -127,14 +134,17 @@ void release_front(Pool& pool, Idles of) {
   }
 }
 
-// Blocks of sizes that nobody asks for any more must not pile up: a new block takes the place of ones that were idle for a window,
-// and half as much as was lately in use at once may lie idle beside it.
+// Blocks of sizes that nobody asks for any more must not pile up: a new block takes the place of
+// ones that were idle for a window, and half as much as was lately in use at once may lie idle
+// beside it.
 void make_room(Pool& pool, int64_t capacity) {
-  const int64_t limit = std::max(pool.most, pool.most_before) * 3 / 2 + kAlwaysIdle; // of what is reserved
+  const int64_t limit =
+      std::max(pool.most, pool.most_before) * 3 / 2 + kAlwaysIdle; // of what is reserved
   const int64_t before = pool.reserved;
   while (!pool.blocks.empty()) {
     const auto longest = longest_idle(pool);
-    const bool replaced = longest->second.front().since + kWindow < pool.taken && before - pool.reserved < capacity;
+    const bool replaced =
+        longest->second.front().since + kWindow < pool.taken && before - pool.reserved < capacity;
     if (!replaced && pool.reserved + capacity <= limit) {
       break;
     }
@@ -165,9 +175,10 @@ size_t storage_bytes() {
 [[noreturn]] void refuse(Pool& pool, size_t nbytes) {
   ++pool.statistics.num_ooms;
   TORCH_CHECK_WITH(
-      OutOfMemoryError, false, "ftm out of memory. Tried to allocate ", size_text(nbytes), ". The device has ",
-      size_text(memory_limit()), ", of which programs hold ", size_text(static_cast<size_t>(pool.reserved - pool.idle)),
-      ", and tensors have storages of ", size_text(storage_bytes()), ".",
+      OutOfMemoryError, false, "ftm out of memory. Tried to allocate ", size_text(nbytes),
+      ". The device has ", size_text(memory_limit()), ", of which programs hold ",
+      size_text(static_cast<size_t>(pool.reserved - pool.idle)), ", and tensors have storages of ",
+      size_text(storage_bytes()), ".",
       pool.fraction == 1 ? "" : " set_per_process_memory_fraction limits what programs may hold.");
 }
 
@@ -288,7 +299,9 @@ size_t memory_in_use() {
 }
 
 void set_memory_fraction(double fraction) {
-  TORCH_CHECK_VALUE(fraction > 0 && fraction <= 1, "a fraction of memory is over 0 and at most 1, not ", fraction);
+  TORCH_CHECK_VALUE(
+      fraction > 0 && fraction <= 1, "a fraction of memory is over 0 and at most 1, not ",
+      fraction);
   auto& p = pool();
   const std::lock_guard<std::mutex> guard(p.mutex);
   p.fraction = fraction;
@@ -314,7 +327,8 @@ void change_statistics(Change change) {
     auto& p = pool();
     const std::lock_guard<std::mutex> guard(p.mutex);
     auto& blocks = p.statistics;
-    for (auto* statistic : {&blocks.segment, &blocks.reserved_bytes, &blocks.active, &blocks.active_bytes}) {
+    for (auto* statistic :
+         {&blocks.segment, &blocks.reserved_bytes, &blocks.active, &blocks.active_bytes}) {
       change_all(*statistic);
     }
   }

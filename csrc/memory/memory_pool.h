@@ -1,5 +1,5 @@
-// Device memory: the emulated machine's DDR is host memory, pooled, because a training step asks for
-// the same sizes again and again.
+// Device memory: the emulated machine's DDR is host memory, pooled, because a training step asks
+// for the same sizes again and again.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -19,11 +19,12 @@ struct Block {
 Block allocate_block(size_t bytes);
 void free_block(Block block) noexcept;
 
-// Returns pooled blocks that nobody uses to the system, and what the C library keeps of memory that was freed.
+// Returns pooled blocks that nobody uses to the system, and what the C library keeps of memory that
+// was freed.
 void empty_memory_pool();
 
-// Counts a tensor's storage: "allocated" memory in the statistics. "Active" memory is the blocks behind computed values
-// and the temporaries of running programs.
+// Counts a tensor's storage: "allocated" memory in the statistics. "Active" memory is the blocks
+// behind computed values and the temporaries of running programs.
 void count_new_storage(size_t bytes) noexcept;
 void count_freed_storage(size_t bytes) noexcept;
 
@@ -37,12 +38,13 @@ struct Segment {
 };
 std::vector<Segment> memory_segments();
 
-// Throws c10::OutOfMemoryError for a storage that exceeds the memory. What all storages have together may exceed it: many are of values
-// that a program never stores.
+// Throws c10::OutOfMemoryError for a storage that exceeds the memory. What all storages have
+// together may exceed it: many are of values that a program never stores.
 void check_storage(size_t nbytes);
 // Bytes of blocks that hold values or that programs work in.
 size_t memory_in_use();
-// The share of the memory's limit that this process may reserve, over 0 and at most 1. Throws ValueError.
+// The share of the memory's limit that this process may reserve, over 0 and at most 1. Throws
+// ValueError.
 void set_memory_fraction(double fraction);
 double memory_fraction();
 

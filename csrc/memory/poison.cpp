@@ -32,7 +32,8 @@ Failure::Type type_of(const std::exception& error) {
 
 FailurePtr failure_from(const std::exception& error, const std::string& where) {
   const auto* from_torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string message = from_torch != nullptr ? from_torch->what_without_backtrace() : error.what();
+  const std::string message =
+      from_torch != nullptr ? from_torch->what_without_backtrace() : error.what();
   return std::make_shared<Failure>(type_of(error), message + "\n" + where);
 }
 

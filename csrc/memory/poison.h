@@ -1,5 +1,5 @@
-// Why a value was not computed: the error of the program that should have made it, kept until somebody
-// asks, with the exception type that eager raises.
+// Why a value was not computed: the error of the program that should have made it, kept until
+// somebody asks, with the exception type that eager raises.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,15 @@
 namespace ftm {
 
 struct Failure {
-  enum class Type : uint8_t { runtime, index, value, type, not_implemented, linear_algebra, out_of_memory };
+  enum class Type : uint8_t {
+    runtime,
+    index,
+    value,
+    type,
+    not_implemented,
+    linear_algebra,
+    out_of_memory
+  };
 
   Failure(Type type, std::string message) : type(type), message(std::move(message)) {}
 

@@ -39,7 +39,8 @@ void set_native_ops(const std::vector<std::pair<std::string, std::vector<std::st
       uint64_t mask = 0;
       for (const auto& token : tokens) {
         const auto found = bits.find(token);
-        TORCH_CHECK_VALUE(found != bits.end(), "native op ", name, ": unknown dtype token '", token, "'");
+        TORCH_CHECK_VALUE(
+            found != bits.end(), "native op ", name, ": unknown dtype token '", token, "'");
         mask |= found->second;
       }
       table.dtypes[name] = mask;

@@ -3,7 +3,8 @@
 namespace ftm {
 namespace {
 
-// A structured op's kernel for other devices only finds the result's shape and calls the op's out= form.
+// A structured op's kernel for other devices only finds the result's shape and calls the op's out=
+// form.
 bool is_structured(const c10::OperatorHandle& op) {
   if (!op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
     return false;
@@ -14,7 +15,8 @@ bool is_structured(const c10::OperatorHandle& op) {
   }
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto overload = op.operator_name().overload_name;
-  for (const auto& name : {overload.empty() ? std::string("out") : overload + "_out", std::string("out")}) {
+  for (const auto& name :
+       {overload.empty() ? std::string("out") : overload + "_out", std::string("out")}) {
     const auto out = dispatcher.findSchema({base, name});
     if (out && out->hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
       return out->hasKernelForDispatchKey(c10::DispatchKey::Meta);
@@ -35,7 +37,8 @@ std::optional<c10::DispatchKey> composite_kernel(const c10::OperatorHandle& op, 
     return std::nullopt;
   }
   constexpr auto kNonFunctional = DispatchKey::CompositeExplicitAutogradNonFunctional;
-  if (op.hasKernelForDispatchKey(kNonFunctional) && (use == CompositeUse::serves || !is_structured(op))) {
+  if (op.hasKernelForDispatchKey(kNonFunctional) &&
+      (use == CompositeUse::serves || !is_structured(op))) {
     return kNonFunctional;
   }
   if (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)) {

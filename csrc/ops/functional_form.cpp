@@ -36,7 +36,8 @@ std::vector<std::string> functional_names(const std::string& name) {
 }
 
 // True if `candidate` takes what `op` takes without its out= arguments, and writes nothing.
-bool is_functional_form(const c10::FunctionSchema& op, const c10::FunctionSchema& candidate, bool compare_names) {
+bool is_functional_form(
+    const c10::FunctionSchema& op, const c10::FunctionSchema& candidate, bool compare_names) {
   std::vector<const c10::Argument*> expected;
   for (const auto& argument : op.arguments()) {
     if (!(argument.kwarg_only() && is_written(argument))) {
@@ -48,8 +49,10 @@ bool is_functional_form(const c10::FunctionSchema& op, const c10::FunctionSchema
   for (const auto& argument : actual) {
     // Factory functions take where to put the result, which out= says otherwise.
     const auto& name = argument.name();
-    const bool placing = name == "dtype" || name == "layout" || name == "device" || name == "pin_memory";
-    if (own < expected.size() && !is_written(argument) && *argument.real_type() == *expected[own]->real_type() &&
+    const bool placing =
+        name == "dtype" || name == "layout" || name == "device" || name == "pin_memory";
+    if (own < expected.size() && !is_written(argument) &&
+        *argument.real_type() == *expected[own]->real_type() &&
         (!compare_names || argument.name() == expected[own]->name())) {
       ++own;
     } else if (!placing) {

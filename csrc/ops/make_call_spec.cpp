@@ -5,8 +5,9 @@
 namespace ftm {
 
 bool is_complex_number(const c10::IValue& value) {
-  return value.isComplexDouble() || (value.isTensor() && value.toTensor().defined() &&
-                                     is_wrapped_number(value.toTensor()) && value.toTensor().is_complex());
+  return value.isComplexDouble() ||
+         (value.isTensor() && value.toTensor().defined() && is_wrapped_number(value.toTensor()) &&
+          value.toTensor().is_complex());
 }
 
 CallSpecPtr make_form(
@@ -28,14 +29,18 @@ CallSpecPtr make_form(
     if (!is_wrapped_number(tensor)) {
       return {true, OperandSlot::Kind::value};
     }
-    return {true, tensor.is_floating_point() ? OperandSlot::Kind::scalar_float : OperandSlot::Kind::scalar_int};
+    return {
+        true, tensor.is_floating_point() ? OperandSlot::Kind::scalar_float
+                                         : OperandSlot::Kind::scalar_int};
   };
   const auto mark_scalar = [](const c10::IValue& value) -> OperandMark {
-    return {true, value.isDouble() ? OperandSlot::Kind::scalar_float : OperandSlot::Kind::scalar_int};
+    return {
+        true, value.isDouble() ? OperandSlot::Kind::scalar_float : OperandSlot::Kind::scalar_int};
   };
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto& value = arguments[i];
-    if (value.isTensor() && is_wrapped_number(value.toTensor()) && value.toTensor().scalar_type() == at::kBool) {
+    if (value.isTensor() && is_wrapped_number(value.toTensor()) &&
+        value.toTensor().scalar_type() == at::kBool) {
       spec->arguments[i] = value.toTensor().item<bool>();
     } else if (is_complex_number(value)) {
       operands[i].assign(2, {true, OperandSlot::Kind::scalar_float});
@@ -55,7 +60,8 @@ CallSpecPtr make_form(
       }
       spec->tensor_lists[i] = static_cast<int32_t>(operands[i].size());
       spec->arguments[i] = c10::IValue();
-    } else if (op.functional_kinds[i] == ArgumentKind::scalar && (value.isDouble() || value.isInt())) {
+    } else if (
+        op.functional_kinds[i] == ArgumentKind::scalar && (value.isDouble() || value.isInt())) {
       operands[i].push_back(mark_scalar(value));
       spec->arguments[i] = c10::IValue();
     }
@@ -64,7 +70,8 @@ CallSpecPtr make_form(
   spec->finish();
   spec->empty = true;
   for (const auto& result : spec->results) {
-    spec->empty = spec->empty && (result.type.dtype == at::ScalarType::Undefined || result.type.numel() == 0);
+    spec->empty =
+        spec->empty && (result.type.dtype == at::ScalarType::Undefined || result.type.numel() == 0);
   }
   return spec;
 }

@@ -45,8 +45,9 @@ std::optional<ArgumentKind> argument_kind(const c10::Argument& argument) {
     case c10::TypeKind::ScalarTypeType:
     case c10::TypeKind::MemoryFormatType: return ArgumentKind::integer;
     case c10::TypeKind::BoolType:
-      return argument.name() == "non_blocking" || argument.name() == "pin_memory" ? ArgumentKind::ignored
-                                                                                  : ArgumentKind::boolean;
+      return argument.name() == "non_blocking" || argument.name() == "pin_memory"
+                 ? ArgumentKind::ignored
+                 : ArgumentKind::boolean;
     case c10::TypeKind::FloatType: return ArgumentKind::floating; // or scalar: read_facts
     case c10::TypeKind::StringType: return ArgumentKind::string;
     case c10::TypeKind::DeviceObjType:
@@ -62,9 +63,11 @@ void read_facts(Op& op) {
   const auto decide = [&](ArgumentKind& kind, const c10::Argument& argument) {
     const bool number = plain_type(argument).kind() == c10::TypeKind::NumberType;
     if (number && (kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant)) {
-      kind = called.constants.count(argument.name()) != 0 ? ArgumentKind::scalar_constant : ArgumentKind::scalar;
+      kind = called.constants.count(argument.name()) != 0 ? ArgumentKind::scalar_constant
+                                                          : ArgumentKind::scalar;
     } else if (plain_type(argument).kind() == c10::TypeKind::FloatType) {
-      kind = called.runtime.count(argument.name()) != 0 ? ArgumentKind::scalar : ArgumentKind::floating;
+      kind = called.runtime.count(argument.name()) != 0 ? ArgumentKind::scalar
+                                                        : ArgumentKind::floating;
     }
   };
   for (size_t i = 0; i < op.arguments.size(); ++i) {
@@ -77,7 +80,9 @@ void read_facts(Op& op) {
   op.facts = &recorded_facts(op.functional.operator_name().name);
   op.cpu_indices = op.facts->cpu_indices;
   op.forbids_overlap = op.facts->forbids_overlap;
-  op.number = op.facts->value_is_number ? op.handle.schema().argumentIndexWithName("value").value_or(-1) : -1;
+  op.number = op.facts->value_is_number
+                  ? op.handle.schema().argumentIndexWithName("value").value_or(-1)
+                  : -1;
   op.refuses_values = op.facts->refuses != Refusal::none;
   op.has_domain = !op.facts->domain.empty();
   op.index_rule = op.facts->indices.empty() ? nullptr : op.facts->indices.data();
@@ -89,7 +94,8 @@ void read_facts(Op& op) {
 
 } // namespace
 
-Op::Op(const c10::OperatorHandle& op) : handle(op), functional(op), called_name(full_name(op.operator_name())) {
+Op::Op(const c10::OperatorHandle& op)
+    : handle(op), functional(op), called_name(full_name(op.operator_name())) {
   const auto& schema = handle.schema();
   for (const auto& argument : schema.arguments()) {
     const auto argument_facts = argument_kind(argument);
@@ -172,8 +178,8 @@ Op& op_named(const std::string& name) {
   if (!op) {
     const auto dot = name.find('.');
     const auto overload = dot == std::string::npos ? std::string() : name.substr(dot + 1);
-    op = std::make_unique<Op>(
-        c10::Dispatcher::singleton().findSchemaOrThrow(name.substr(0, dot).c_str(), overload.c_str()));
+    op = std::make_unique<Op>(c10::Dispatcher::singleton().findSchemaOrThrow(
+        name.substr(0, dot).c_str(), overload.c_str()));
   }
   return *op;
 }

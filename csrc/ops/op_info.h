@@ -1,4 +1,5 @@
-// What recording needs to know of an op: what follows from its schema, and the little that doesn't (recording_table.h).
+// What recording needs to know of an op: what follows from its schema, and the little that doesn't
+// (recording_table.h).
 #pragma once
 
 #include "graph/call_spec_cache.h"
@@ -16,7 +17,8 @@ enum class ArgumentKind : uint8_t {
   tensor, // or None
   tensor_list, // Tensor[], Tensor?[]
   scalar, // Scalar: a runtime value, or an attribute when it is a bool
-  scalar_constant, // Scalar that shapes the program (an exponent, bounds of a range): part of the form
+  scalar_constant, // Scalar that shapes the program (an exponent, bounds of a range): part of the
+                   // form
   scalar_list,
   integer, // int, dtype, layout, memory_format: part of the form
   boolean,
@@ -50,7 +52,8 @@ struct Op {
   torch::lazy::OpKind kind;
   std::vector<OpArgument> arguments;
   std::vector<ArgumentKind> functional_kinds; // of the functional form's arguments
-  std::vector<int32_t> written; // arguments with a mutable alias, in order: functional results in order
+  std::vector<int32_t>
+      written; // arguments with a mutable alias, in order: functional results in order
   std::vector<OpReturn> returns;
   // ATen's kernel that is made of other ops, for calls that the compiler does not take whole.
   std::optional<c10::DispatchKey> composite;
@@ -74,7 +77,8 @@ struct Op {
   void keep_form(const Key& key, uint64_t hash, const CallSpecPtr& spec);
 };
 
-// The op record of "aten::name" or "aten::name.overload"; lives for ever. Throws if there is no such op.
+// The op record of "aten::name" or "aten::name.overload"; lives for ever. Throws if there is no
+// such op.
 Op& op_named(const std::string& name);
 
 // Forgets all forms: the set of ops that the compiler takes has changed.

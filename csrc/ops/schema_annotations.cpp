@@ -16,7 +16,8 @@ using Words = std::vector<std::string>;
 
 struct Tables {
   std::shared_mutex mutex;
-  std::vector<std::unique_ptr<const FactsByName>> all; // the last one holds; readers have references into the others
+  std::vector<std::unique_ptr<const FactsByName>>
+      all; // the last one holds; readers have references into the others
 };
 
 Tables& tables() {
@@ -65,7 +66,9 @@ IndexRule index_rule(const Words& words) {
 
 CompositeUse composite_use(const Words& words) {
   static const std::unordered_map<std::string, CompositeUse> uses = {
-      {"whole", CompositeUse::whole}, {"unfit", CompositeUse::unfit}, {"serves", CompositeUse::serves}};
+      {"whole", CompositeUse::whole},
+      {"unfit", CompositeUse::unfit},
+      {"serves", CompositeUse::serves}};
   return named(uses, words.at(0));
 }
 
@@ -92,11 +95,15 @@ Reader flag(bool RecordedFacts::* member) {
 const std::unordered_map<std::string, Reader>& readers() {
   using F = RecordedFacts;
   static const std::unordered_map<std::string, Reader> all = {
-      {"constants", [](F& facts, const Words& words) { facts.constants.insert(words.begin(), words.end()); }},
-      {"runtime", [](F& facts, const Words& words) { facts.runtime.insert(words.begin(), words.end()); }},
+      {"constants",
+       [](F& facts, const Words& words) { facts.constants.insert(words.begin(), words.end()); }},
+      {"runtime",
+       [](F& facts, const Words& words) { facts.runtime.insert(words.begin(), words.end()); }},
       {"indices", [](F& facts, const Words& words) { facts.indices = {index_rule(words)}; }},
       {"domain",
-       [](F& facts, const Words& words) { facts.domain = {{words.at(0), {words.begin() + 1, words.end()}}}; }},
+       [](F& facts, const Words& words) {
+         facts.domain = {{words.at(0), {words.begin() + 1, words.end()}}};
+       }},
       {"tried", [](F& facts, const Words& words) { facts.tried = call_kinds(words); }},
       {"ranks",
        [](F& facts, const Words& words) {
@@ -120,7 +127,8 @@ const std::unordered_map<std::string, Reader>& readers() {
       {"takes_no_bools", flag(&F::takes_no_bools)},
       {"masks_results", flag(&F::masks_results)},
       {"counts_bags", flag(&F::counts_bags)},
-      {"concatenates", [](F& facts, const Words& words) { facts.concatenates = concatenation(words); }}};
+      {"concatenates",
+       [](F& facts, const Words& words) { facts.concatenates = concatenation(words); }}};
   return all;
 }
 

@@ -1,5 +1,5 @@
-// The table of what schemas don't say, as the op records have it (backend/ftm_backend/frontend/oplib/schema_annotations.py, which says
-// what each fact means).
+// The table of what schemas don't say, as the op records have it
+// (backend/ftm_backend/frontend/oplib/schema_annotations.py, which says what each fact means).
 #pragma once
 
 #include "graph/call_spec.h"
@@ -43,7 +43,8 @@ struct IndexRule {
   bool wraps; // from the end, where negative
 };
 
-// Eager asks that each of `ends`, names of arguments or integers, is at most the next; `where`: a bool argument, or empty.
+// Eager asks that each of `ends`, names of arguments or integers, is at most the next; `where`: a
+// bool argument, or empty.
 struct DomainRule {
   std::string where;
   std::vector<std::string> ends;
@@ -81,7 +82,8 @@ const RecordedFacts& recorded_facts(const std::string& op);
 // Name without overload; the words of each fact.
 using RecordingRow = std::pair<std::string, std::map<std::string, std::vector<std::string>>>;
 
-// Replaces the table; forget_forms makes ops read it. Throws ValueError for a word that nothing here knows.
+// Replaces the table; forget_forms makes ops read it. Throws ValueError for a word that nothing
+// here knows.
 void set_recording(const std::vector<RecordingRow>& rows);
 
 // The names of which the table says so.

@@ -43,14 +43,15 @@ ResultType dense_result(ValueType type) {
 
 // Of a runtime scalar: f64 for floats, i64 for integers.
 uint64_t scalar_bits(const at::Scalar& value) {
-  return value.isFloatingPoint() ? std::bit_cast<uint64_t>(value.toDouble()) : static_cast<uint64_t>(value.toLong());
+  return value.isFloatingPoint() ? std::bit_cast<uint64_t>(value.toDouble())
+                                 : static_cast<uint64_t>(value.toLong());
 }
 
 } // namespace
 
 Value call_on_values(
-    Op& op, std::vector<c10::IValue> arguments, const std::vector<int32_t>& operands, c10::ArrayRef<Value> values,
-    ValueType result) {
+    Op& op, std::vector<c10::IValue> arguments, const std::vector<int32_t>& operands,
+    c10::ArrayRef<Value> values, ValueType result) {
   Key key;
   key.push_back(kOnValues);
   for (const auto& value : values) {
@@ -73,7 +74,8 @@ Value call_on_values(
 }
 
 Value call_with_scalar(
-    Op& op, std::vector<c10::IValue> arguments, int32_t scalar, const at::Scalar& value, ValueType result) {
+    Op& op, std::vector<c10::IValue> arguments, int32_t scalar, const at::Scalar& value,
+    ValueType result) {
   Key key;
   key.push_back(kOnValues);
   key.push_back(value.isFloatingPoint());
@@ -93,7 +95,8 @@ Value call_with_scalar(
 Value zeros(const ValueType& type) {
   static Op& op = op_named("aten::zeros");
   return call_on_values(
-      op, {at::IntArrayRef(type.sizes), type.dtype, c10::IValue(), c10::IValue(), c10::IValue()}, {}, {}, type);
+      op, {at::IntArrayRef(type.sizes), type.dtype, c10::IValue(), c10::IValue(), c10::IValue()},
+      {}, {}, type);
 }
 
 Value converted(Value value, at::ScalarType dtype) {
@@ -116,7 +119,8 @@ Value broadcast(Value value, c10::IntArrayRef sizes) {
     return value;
   }
   static Op& op = op_named("aten::expand");
-  return call_on_values(op, {c10::IValue(), sizes, false}, {0}, {value}, {type.dtype, c10::DimVector(sizes)});
+  return call_on_values(
+      op, {c10::IValue(), sizes, false}, {0}, {value}, {type.dtype, c10::DimVector(sizes)});
 }
 
 } // namespace ftm

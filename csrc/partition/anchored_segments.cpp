@@ -16,7 +16,8 @@ std::vector<uint64_t> ranks_of(c10::ArrayRef<uint64_t> operations) {
   return ranks;
 }
 
-// Operations whose rank nobody within reach is below, each at least that far behind the one before and before the end.
+// Operations whose rank nobody within reach is below, each at least that far behind the one before
+// and before the end.
 std::vector<size_t> boundaries_of(c10::ArrayRef<uint64_t> operations) {
   const auto ranks = ranks_of(operations);
   std::vector<size_t> boundaries;
@@ -36,7 +37,8 @@ std::vector<size_t> boundaries_of(c10::ArrayRef<uint64_t> operations) {
       rising.pop_front();
     }
     const size_t last = boundaries.empty() ? 0 : boundaries.back();
-    if (ranks[i] == ranks[rising.front()] && i >= last + kReach && i + kReach <= operations.size()) {
+    if (ranks[i] == ranks[rising.front()] && i >= last + kReach &&
+        i + kReach <= operations.size()) {
       boundaries.push_back(i);
     }
   }
@@ -61,7 +63,8 @@ std::vector<Stretch> stretches_of(const Graph& graph) {
   for (const size_t next : boundaries) {
     if (next > first) {
       found.push_back(
-          {first == 0 ? 0 : ends[first - 1], next - first, hash_words(operations.data() + first, next - first)});
+          {first == 0 ? 0 : ends[first - 1], next - first,
+           hash_words(operations.data() + first, next - first)});
     }
     first = next;
   }

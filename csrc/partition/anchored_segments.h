@@ -1,5 +1,6 @@
-// Stretches of a graph that its own operations bound: two graphs that have some of their operations in common, in the same order, are
-// bounded at the same places there, whatever stands before and behind.
+// Stretches of a graph that its own operations bound: two graphs that have some of their operations
+// in common, in the same order, are bounded at the same places there, whatever stands before and
+// behind.
 #pragma once
 
 #include "graph/ordered_graph.h"
@@ -14,8 +15,8 @@ struct Stretch {
   uint64_t key; // of its operations, in order
 };
 
-// All of a graph, in order, of some five operations each, on average. Windows stand before what reads them: none ends a stretch but the
-// last. Takes time linear in the number of calls.
+// All of a graph, in order, of some five operations each, on average. Windows stand before what
+// reads them: none ends a stretch but the last. Takes time linear in the number of calls.
 std::vector<Stretch> stretches_of(const Graph& graph);
 
 } // namespace ftm

@@ -7,15 +7,18 @@
 namespace ftm {
 namespace {
 
-// Whether a call makes a tensor of nothing but its size, which is the first argument, and numbers that are not random.
+// Whether a call makes a tensor of nothing but its size, which is the first argument, and numbers
+// that are not random.
 bool fills_with_a_number(const CallNode& call) {
   const auto& spec = call.spec();
-  if (spec.kind != CallSpec::Kind::aten || spec.results.size() != 1 || spec.values != 0 || spec.arguments.empty()) {
+  if (spec.kind != CallSpec::Kind::aten || spec.results.size() != 1 || spec.values != 0 ||
+      spec.arguments.empty()) {
     return false;
   }
   const auto& size = spec.arguments[0];
   const auto is_random = [](const OperandSlot& slot) { return slot.argument < 0; };
-  return size.isIntList() && c10::IntArrayRef(size.toIntVector()).equals(spec.results[0].type.sizes) &&
+  return size.isIntList() &&
+         c10::IntArrayRef(size.toIntVector()).equals(spec.results[0].type.sizes) &&
          std::none_of(spec.slots.begin(), spec.slots.end(), is_random);
 }
 
@@ -49,7 +52,8 @@ class FillWriter {
 
   FilledGraph write() {
     for (const auto* call : old_.calls) {
-      const auto values = c10::ArrayRef<ValueNumber>(old_.operands).slice(next_operand_, call->values.size());
+      const auto values =
+          c10::ArrayRef<ValueNumber>(old_.operands).slice(next_operand_, call->values.size());
       next_operand_ += call->values.size();
       if (!fills_.empty() && old_.calls[fills_.front()] == call) {
         fills_ = fills_.slice(1);

@@ -17,8 +17,9 @@
 namespace ftm {
 namespace {
 
-// The variables whose value is pending, and the values, each once, in the order in which they are computed: when a variable got its first
-// value, an optimizer's state in its first step for one, makes no other program.
+// The variables whose value is pending, and the values, each once, in the order in which they are
+// computed: when a variable got its first value, an optimizer's state in its first step for one,
+// makes no other program.
 struct PendingValues {
   std::vector<VariableData*> variables;
   std::vector<Value> results;
@@ -36,13 +37,16 @@ PendingValues pending_values(const PendingTrace& pending) {
     found.results.push_back(variable->ir_value);
   }
   auto& results = found.results;
-  std::sort(results.begin(), results.end(), [](const Value& a, const Value& b) { return order_of(a) < order_of(b); });
+  std::sort(results.begin(), results.end(), [](const Value& a, const Value& b) {
+    return order_of(a) < order_of(b);
+  });
   const auto is_same = [](const Value& a, const Value& b) { return order_of(a) == order_of(b); };
   results.erase(std::unique(results.begin(), results.end(), is_same), results.end());
   for (const auto* variable : found.variables) {
     const auto order = order_of(variable->ir_value);
     const auto result = std::lower_bound(
-        results.begin(), results.end(), order, [](const Value& value, const auto& at) { return order_of(value) < at; });
+        results.begin(), results.end(), order,
+        [](const Value& value, const auto& at) { return order_of(value) < at; });
     found.result_of.push_back(result - results.begin());
   }
   return found;
@@ -72,7 +76,8 @@ JobPtr job_of(Piece& piece) {
 }
 
 // For each job what its results' variables held.
-void note_before(const PendingValues& values, const PiecedGraph& made, std::vector<LaunchUnit>& cuts) {
+void note_before(
+    const PendingValues& values, const PiecedGraph& made, std::vector<LaunchUnit>& cuts) {
   std::vector<std::unordered_map<const Buffer*, int32_t>> inputs(cuts.size());
   for (size_t k = 0; k < cuts.size(); ++k) {
     const auto& job = *cuts[k].job;
@@ -120,7 +125,8 @@ PiecedGraph with_fills(FilledGraph filled, PiecedGraph rest) {
   return made;
 }
 
-// All at once if there is a program for it, or if it is a piece of a long loop already, else in pieces where its loops say so.
+// All at once if there is a program for it, or if it is a piece of a long loop already, else in
+// pieces where its loops say so.
 Programs programs_of(Graph graph, bool is_piece, CallRange last_step) {
   static auto& unrolled = counter("unrolled");
   if (auto program = find_program(graph.hash, graph)) {
@@ -154,7 +160,8 @@ LaunchPlan take_pending(PendingTrace& pending) {
   }
   auto graph = collect_graph(values.results);
   taken.hash = graph.hash;
-  auto [made, last] = programs_of(std::move(graph), pending.log.is_loop_piece(), pending.step.recorded);
+  auto [made, last] =
+      programs_of(std::move(graph), pending.log.is_loop_piece(), pending.step.recorded);
   for (auto& piece : made.pieces) {
     const bool is_found = last && &piece == &made.pieces.back();
     LaunchUnit cut;

@@ -13,7 +13,8 @@ namespace {
 // Whether a call is cheap to move: it computes element by element, or from nothing.
 bool is_light(const CallNode& call) {
   const auto& spec = call.spec();
-  return spec.kind != CallSpec::Kind::aten || call.values.empty() || spec.handle().hasTag(at::Tag::pointwise);
+  return spec.kind != CallSpec::Kind::aten || call.values.empty() ||
+         spec.handle().hasTag(at::Tag::pointwise);
 }
 
 // The calls that make each call's operands; of parameters nobody.
@@ -30,7 +31,8 @@ class ProducerMap {
           makers_.push_back(maker_of[value.index()]);
         }
       }
-      maker_of.insert(maker_of.end(), graph.calls[i]->spec().results.size(), static_cast<int64_t>(i));
+      maker_of.insert(
+          maker_of.end(), graph.calls[i]->spec().results.size(), static_cast<int64_t>(i));
     }
     begins_.push_back(makers_.size());
   }
@@ -47,12 +49,14 @@ class ProducerMap {
 constexpr int64_t kNear =
     8; // other calls between: what is no farther from where it could be stays where it was recorded
 
-// Where calls go: around call k are the places 3k, before it, 3k + 1, itself, and 3k + 2, behind it.
+// Where calls go: around call k are the places 3k, before it, 3k + 1, itself, and 3k + 2, behind
+// it.
 std::vector<int64_t> places_of(const Graph& graph, const ProducerMap& makers) {
   const auto n = static_cast<int64_t>(graph.calls.size());
   std::vector<int64_t> others; // for each call: those before it that are not light
   std::vector<int64_t> places(n, -1), before(n, -1);
-  // A call that could be at `place`, and not much earlier or later, is there or where it was recorded.
+  // A call that could be at `place`, and not much earlier or later, is there or where it was
+  // recorded.
   const auto nearest = [&](int64_t call, int64_t place) {
     const int64_t between = std::abs(others[call] - others[place / 3]);
     return between != 0 && between <= kNear ? 3 * call + 1 : place;
@@ -84,8 +88,8 @@ std::vector<int64_t> places_of(const Graph& graph, const ProducerMap& makers) {
   return places;
 }
 
-// Calls by their places, and those in one place chain by chain: behind a call, as far as they wait for nothing else, those that
-// read what it makes.
+// Calls by their places, and those in one place chain by chain: behind a call, as far as they wait
+// for nothing else, those that read what it makes.
 class Scheduler {
  public:
   Scheduler(c10::ArrayRef<int64_t> places, const ProducerMap& makers)
@@ -103,7 +107,9 @@ class Scheduler {
   std::vector<size_t> order() {
     std::vector<size_t> by_place(places_.size());
     std::iota(by_place.begin(), by_place.end(), size_t{0});
-    std::stable_sort(by_place.begin(), by_place.end(), [&](size_t a, size_t b) { return places_[a] < places_[b]; });
+    std::stable_sort(by_place.begin(), by_place.end(), [&](size_t a, size_t b) {
+      return places_[a] < places_[b];
+    });
     for (const size_t call : by_place) {
       if (missing_[call] == 0) {
         add_chain(call);
@@ -171,11 +177,13 @@ Graph reordered(const Graph& graph, c10::ArrayRef<size_t> order) {
     for (size_t k = 0; k < call->values.size(); ++k) {
       made.operands.push_back(number_of(graph.operands[operands_begin[i] + k]));
       TORCH_INTERNAL_ASSERT(
-          made.operands.back().is_parameter() || made.operands.back().index() < renumbered[results_begin[i]],
+          made.operands.back().is_parameter() ||
+              made.operands.back().index() < renumbered[results_begin[i]],
           "a call comes before one that it waits for");
     }
     const auto first = graph.scalars.begin() + static_cast<std::ptrdiff_t>(scalars_begin[i]);
-    made.scalars.insert(made.scalars.end(), first, first + static_cast<std::ptrdiff_t>(call->scalars.size()));
+    made.scalars.insert(
+        made.scalars.end(), first, first + static_cast<std::ptrdiff_t>(call->scalars.size()));
   }
   for (const auto result : graph.result_numbers) {
     made.result_numbers.push_back(number_of(result));

@@ -10,8 +10,8 @@ namespace ftm {
 namespace {
 
 constexpr size_t kLeastOperations = 24; // of a graph that is worth several programs
-constexpr int kFamiliar =
-    3; // other graphs that had a stretch: a training step, its first one and an evaluation are not yet many
+constexpr int kFamiliar = 3; // other graphs that had a stretch: a training step, its first one and
+                             // an evaluation are not yet many
 constexpr size_t kMostKnown = 16384; // stretches or graphs
 
 struct Arrangements {
@@ -25,7 +25,8 @@ Arrangements& arrangements() {
 }
 
 // Graphs with the same stretches any number of times are one if they have loops.
-uint64_t kind_of_arrangement(const Graph& graph, const std::unordered_set<uint64_t>& keys, bool has_loops) {
+uint64_t kind_of_arrangement(
+    const Graph& graph, const std::unordered_set<uint64_t>& keys, bool has_loops) {
   if (!has_loops) {
     return kind_of_graph(graph);
   }

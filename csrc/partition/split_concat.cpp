@@ -28,7 +28,9 @@ bool concatenates_one_type(const CallNode& call) {
   }
   const auto& first = type_of(call.values[0]);
   return first.dtype == spec.results[0].type.dtype && first.numel() != 0 &&
-         std::all_of(call.values.begin(), call.values.end(), [&](const Value& v) { return type_of(v) == first; });
+         std::all_of(call.values.begin(), call.values.end(), [&](const Value& v) {
+           return type_of(v) == first;
+         });
 }
 
 c10::DimVector row_major_strides(c10::IntArrayRef sizes) {
@@ -76,7 +78,9 @@ class Writer {
     made_.graph.parameters = old_.parameters;
     made_.graph.scalars = old_.scalars;
     for (size_t i = 0, operand = 0; i < old_.calls.size(); ++i) {
-      write_call(i, c10::ArrayRef<ValueNumber>(old_.operands).slice(operand, old_.calls[i]->values.size()));
+      write_call(
+          i,
+          c10::ArrayRef<ValueNumber>(old_.operands).slice(operand, old_.calls[i]->values.size()));
       operand += old_.calls[i]->values.size();
     }
     for (size_t i = 0; i < old_.results.size(); ++i) {
@@ -158,7 +162,8 @@ class Writer {
     return views;
   }
 
-  // Eight by eight while there are so many, and these again; the rest, which is fewer, one by one, and behind them.
+  // Eight by eight while there are so many, and these again; the rest, which is fewer, one by one,
+  // and behind them.
   Part concatenated(c10::ArrayRef<Part> parts) {
     if (parts.size() == 1) {
       return concatenated_at_once(parts);
@@ -252,7 +257,8 @@ uint64_t kind_of_concatenation(const CallNode& call) {
 uint64_t kind_of_graph(const Graph& graph) {
   Hash128 hash;
   for (const auto* call : graph.calls) {
-    if (const auto signature = call->spec().signature; signature != 0) { // views may be one for each value
+    if (const auto signature = call->spec().signature;
+        signature != 0) { // views may be one for each value
       hash.add(signature);
     }
   }

@@ -12,7 +12,8 @@ namespace {
 // Where a result will be; `seen_as`: the type that it is known by outside, unless it is its own.
 Value new_buffer(const Value& result, const ValueType* seen_as = nullptr) {
   const auto& type = type_of(result);
-  return data_value(std::make_shared<Buffer>(type.dtype, (seen_as != nullptr ? *seen_as : type).sizes), type);
+  return data_value(
+      std::make_shared<Buffer>(type.dtype, (seen_as != nullptr ? *seen_as : type).sizes), type);
 }
 
 const DataNode& data_node(const Value& value) {
@@ -31,7 +32,8 @@ struct Source {
 
 class Cutter {
  public:
-  Cutter(const Graph& whole, c10::ArrayRef<size_t> positions) : whole_(whole), begins_(positions.vec()) {
+  Cutter(const Graph& whole, c10::ArrayRef<size_t> positions)
+      : whole_(whole), begins_(positions.vec()) {
     if (begins_.empty() || begins_.front() != 0) {
       begins_.insert(begins_.begin(), 0);
     }
@@ -53,13 +55,16 @@ class Cutter {
       const auto& output = outputs_[root];
       const auto& type = type_of(whole_.results[i]);
       made_.results.push_back(made_by_[root]);
-      made_.values.push_back(type_of(output) == type ? output : data_value(data_node(output).buffer(), type));
+      made_.values.push_back(
+          type_of(output) == type ? output : data_value(data_node(output).buffer(), type));
     }
     return std::move(made_);
   }
 
  private:
-  size_t end_of(size_t piece) const { return piece + 1 < begins_.size() ? begins_[piece + 1] : whole_.calls.size(); }
+  size_t end_of(size_t piece) const {
+    return piece + 1 < begins_.size() ? begins_[piece + 1] : whole_.calls.size();
+  }
 
   // Of values that are made before the piece, or by nobody.
   bool is_outside(ValueNumber root, size_t piece) const {
@@ -88,7 +93,8 @@ class Cutter {
     }
   }
 
-  // Which of all calls' results are results of the whole graph, or stand for one: what a window sees all of, unless somebody else has it.
+  // Which of all calls' results are results of the whole graph, or stand for one: what a window
+  // sees all of, unless somebody else has it.
   void read_results() {
     is_result_.resize(sources_.size());
     seen_as_.resize(sources_.size());
@@ -113,8 +119,9 @@ class Cutter {
     }
   }
 
-  // From the last call to the first: which of them their pieces need, and which results other pieces need. A window of what is
-  // outside of its piece needs no call there, unless it is a result.
+  // From the last call to the first: which of them their pieces need, and which results other
+  // pieces need. A window of what is outside of its piece needs no call there, unless it is a
+  // result.
   void mark_needed() {
     needed_ = is_result_;
     is_live_.resize(whole_.calls.size());
@@ -175,7 +182,8 @@ class Cutter {
       }
       if (is_live_[i]) {
         piece.graph.calls.push_back(&call);
-        piece.graph.scalars.insert(piece.graph.scalars.end(), call.scalars.begin(), call.scalars.end());
+        piece.graph.scalars.insert(
+            piece.graph.scalars.end(), call.scalars.begin(), call.scalars.end());
       }
       for (size_t k = 0; k < call.spec().results.size(); ++k, ++next_result_) {
         position_[next_result_] = is_live_[i] ? position++ : -1;
@@ -205,7 +213,8 @@ class Cutter {
       return ValueNumber::result(position_[value.index()]);
     }
     const auto root = source.root.index();
-    const auto& data = source.root.is_parameter() ? *whole_.parameters[root] : data_node(outputs_[root]);
+    const auto& data =
+        source.root.is_parameter() ? *whole_.parameters[root] : data_node(outputs_[root]);
     const int64_t offset = data.offset() + source.offset;
     auto& parameters = piece.graph.parameters;
     auto& seen = by_buffer_[data.buffer().get()];
@@ -233,20 +242,22 @@ class Cutter {
   std::vector<Source> sources_;
   std::vector<int32_t> piece_of_;
   std::vector<bool> is_result_; // of the whole graph, or what one sees
-  std::vector<const ValueType*> seen_as_; // by a result of the whole graph; null: it is that result, or none
+  std::vector<const ValueType*>
+      seen_as_; // by a result of the whole graph; null: it is that result, or none
   std::vector<bool> needed_; // by other pieces, or a result
   std::vector<int64_t> position_; // among the results of its piece's calls
   std::vector<Value> values_; // of what others use
   std::vector<Value> outputs_; // of what is needed
   std::vector<Made> made_by_;
 
-  std::vector<int64_t>
-      root_of_result_; // for each result of the whole graph: the call's result that it is, or sees all of
+  std::vector<int64_t> root_of_result_; // for each result of the whole graph: the call's result
+                                        // that it is, or sees all of
 
   // Of the whole graph, that are written next:
   int64_t next_result_ = 0;
   size_t next_operand_ = 0;
-  std::unordered_map<const Buffer*, c10::SmallVector<size_t, 1>> by_buffer_; // parameters of the piece that is written
+  std::unordered_map<const Buffer*, c10::SmallVector<size_t, 1>>
+      by_buffer_; // parameters of the piece that is written
   PiecedGraph made_;
 };
 

@@ -21,17 +21,19 @@ struct Made {
 struct PiecedGraph {
   std::vector<Piece> pieces;
   std::vector<Made> results; // for each result of the whole graph
-  std::vector<Value> values; // for each of these where it will be: the piece's output, or all of it with other sizes
+  std::vector<Value> values; // for each of these where it will be: the piece's output, or all of it
+                             // with other sizes
   std::vector<Value> calls; // that the pieces point to, and nobody else holds
 };
 
 // The whole graph as the only piece.
 PiecedGraph one_piece(Graph graph);
 
-// Cut before each of these calls, which are in rising order. What a piece reads of another one's results through a window that lies
-// in a row is a parameter of its own, as it is of any other buffer: so pieces that differ in windows alone are one program. A result
-// that is all of another one with other sizes is no call of a piece either, but the other one's buffer.
-// Under the recorder's lock.
+// Cut before each of these calls, which are in rising order. What a piece reads of another one's
+// results through a window that lies in a row is a parameter of its own, as it is of any other
+// buffer: so pieces that differ in windows alone are one program. A result that is all of another
+// one with other sizes is no call of a piece either, but the other one's buffer. Under the
+// recorder's lock.
 PiecedGraph cut_graph(const Graph& whole, c10::ArrayRef<size_t> positions);
 
 } // namespace ftm

@@ -1,4 +1,5 @@
-// How often traces come that are cut into pieces: one that comes often gets a program of its own, which runs faster.
+// How often traces come that are cut into pieces: one that comes often gets a program of its own,
+// which runs faster.
 #pragma once
 
 #include "graph/structural_hash.h"

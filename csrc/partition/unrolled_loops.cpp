@@ -19,7 +19,8 @@ namespace {
 
 constexpr size_t kLeastCalls = 16; // of a loop that is worth a look
 constexpr size_t kRememberedLoops = 4096; // loops
-constexpr size_t kCounts = 2; // different numbers of values that are concatenated, until it is any number
+constexpr size_t kCounts =
+    2; // different numbers of values that are concatenated, until it is any number
 
 // Of layers: below that a compile is short, and a piece is not worth a launch.
 constexpr size_t kLeastSaved = 400; // calls
@@ -43,8 +44,9 @@ Known& known() {
   return *instance;
 }
 
-// The loops whose number of iterations differs between traces. Several loops with the same iteration in one trace do not vary,
-// whatever their counts: an optimizer's step has one for each run of parameters of one shape.
+// The loops whose number of iterations differs between traces. Several loops with the same
+// iteration in one trace do not vary, whatever their counts: an optimizer's step has one for each
+// run of parameters of one shape.
 std::vector<Loop> varying_loops(c10::ArrayRef<Loop> found, c10::ArrayRef<uint64_t> alike) {
   auto& loops = known().loops;
   if (loops.size() >= kRememberedLoops) {
@@ -64,7 +66,8 @@ std::vector<Loop> varying_loops(c10::ArrayRef<Loop> found, c10::ArrayRef<uint64_
     } else {
       auto& counts = loops[key];
       const auto& first = counts.first_trace;
-      counts.vary = counts.vary || std::find(first.begin(), first.end(), loop->count()) == first.end();
+      counts.vary =
+          counts.vary || std::find(first.begin(), first.end(), loop->count()) == first.end();
     }
   }
   std::vector<Loop> varying;
@@ -96,7 +99,8 @@ std::vector<size_t> concatenations_that_vary(const Graph& graph) {
   for (const size_t i : found) {
     values = values * kRememberedLoops + graph.calls[i]->values.size();
   }
-  // Values that are of one type by chance, as a row behind a cache of one row, make no other number of values.
+  // Values that are of one type by chance, as a row behind a cache of one row, make no other number
+  // of values.
   const uint64_t kind[] = {kind_of_graph(graph), found.size()};
   return !found.empty() && varies(hash_words(kind, 2), values) ? found : std::vector<size_t>();
 }
@@ -112,12 +116,14 @@ std::vector<size_t> concatenations_behind_loops(const Graph& graph) {
   return found;
 }
 
-PiecedGraph cut_in_steps(const Graph& graph, c10::ArrayRef<size_t> concatenations, c10::ArrayRef<size_t> cuts) {
+PiecedGraph cut_in_steps(
+    const Graph& graph, c10::ArrayRef<size_t> concatenations, c10::ArrayRef<size_t> cuts) {
   auto steps = concatenate_in_steps(graph, concatenations, cuts);
   auto cut = cut_graph(steps.graph, steps.cuts);
   cut.calls = std::move(steps.calls);
   for (auto& piece : cut.pieces) {
-    piece.any_size = piece.graph.calls.size() == 1 && piece.graph.calls[0]->spec().concatenates != Concatenation::none;
+    piece.any_size = piece.graph.calls.size() == 1 &&
+                     piece.graph.calls[0]->spec().concatenates != Concatenation::none;
   }
   return cut;
 }
@@ -135,19 +141,22 @@ size_t calls_to_compile(const PiecedGraph& cut) {
 }
 
 // A long graph, in the order of its loops, cut into layers if they are worth it.
-std::optional<PiecedGraph> layers_of(const Graph& graph, std::vector<Loop> loops, c10::ArrayRef<uint64_t> alike) {
+std::optional<PiecedGraph> layers_of(
+    const Graph& graph, std::vector<Loop> loops, c10::ArrayRef<uint64_t> alike) {
   if (graph.calls.size() < 2 * kLeastSaved) {
     return std::nullopt;
   }
   loops.erase(
-      std::remove_if(loops.begin(), loops.end(), [](const Loop& loop) { return loop.period < kLeastLayer; }),
+      std::remove_if(
+          loops.begin(), loops.end(), [](const Loop& loop) { return loop.period < kLeastLayer; }),
       loops.end());
   if (loops.empty()) {
     return std::nullopt;
   }
   auto cut = cut_graph(graph, cuts_of(graph, loops, alike));
   const size_t calls = calls_to_compile(cut);
-  const bool is_worth_it = 5 * calls <= 2 * graph.calls.size() && calls + kLeastSaved <= graph.calls.size();
+  const bool is_worth_it =
+      5 * calls <= 2 * graph.calls.size() && calls + kLeastSaved <= graph.calls.size();
   return is_worth_it ? std::make_optional(std::move(cut)) : std::nullopt;
 }
 
@@ -159,7 +168,8 @@ std::optional<PiecedGraph> iterations_of(const Graph& graph) {
   }
   const auto concatenations = concatenations_that_vary(graph);
   if (!concatenations.empty()) {
-    return is_frequent(graph.hash) ? std::nullopt : std::make_optional(cut_in_steps(graph, concatenations, {}));
+    return is_frequent(graph.hash) ? std::nullopt
+                                   : std::make_optional(cut_in_steps(graph, concatenations, {}));
   }
   if (graph.calls.size() < kLeastCalls) {
     return std::nullopt;
@@ -181,7 +191,8 @@ std::optional<PiecedGraph> iterations_of(const Graph& graph) {
   note_unrolled(graph);
   const auto positions = cuts_of(ordered, varying, alike);
   return positions.empty() ? std::nullopt
-                           : std::make_optional(cut_in_steps(ordered, concatenations_behind_loops(ordered), positions));
+                           : std::make_optional(cut_in_steps(
+                                 ordered, concatenations_behind_loops(ordered), positions));
 }
 
 void forget_loops() {

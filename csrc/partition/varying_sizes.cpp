@@ -14,7 +14,8 @@ uint64_t of_results(const ValueType& type, const Buffer& buffer) {
   return whole || dimensions == 0 ? dimensions : ~uint64_t{0}; // of a part of it, any may
 }
 
-// Where one may be the first of many: a value that was computed, and the last dimension of whole numbers from the CPU, as a text's.
+// Where one may be the first of many: a value that was computed, and the last dimension of whole
+// numbers from the CPU, as a text's.
 uint64_t ones(const ValueType& type, const Buffer& buffer) {
   const bool whole = c10::isIntegralType(type.dtype, /*includeBool=*/false);
   if (type.sizes.empty() || type.sizes.size() > 64 || whole != buffer.is_from_cpu()) {
@@ -27,7 +28,8 @@ uint64_t ones(const ValueType& type, const Buffer& buffer) {
   return found;
 }
 
-// The dimension along which values are parts of one, of different extents; -1 if there is no such one.
+// The dimension along which values are parts of one, of different extents; -1 if there is no such
+// one.
 int64_t differing(c10::ArrayRef<const ValueType*> parts, const Buffer& buffer) {
   const auto whole = buffer.shape().sizes();
   int64_t found = -1;
@@ -41,18 +43,22 @@ int64_t differing(c10::ArrayRef<const ValueType*> parts, const Buffer& buffer) {
     }
     found = static_cast<int64_t>(d);
   }
-  const auto is_first = [&](const ValueType* part) { return part->sizes[found] == parts.front()->sizes[found]; };
+  const auto is_first = [&](const ValueType* part) {
+    return part->sizes[found] == parts.front()->sizes[found];
+  };
   return found >= 0 && !std::all_of(parts.begin(), parts.end(), is_first) ? found : -1;
 }
 
 void add_parts(
-    const std::vector<ValueType>& parameters, const std::vector<Input>& inputs, std::vector<uint64_t>& found) {
+    const std::vector<ValueType>& parameters, const std::vector<Input>& inputs,
+    std::vector<uint64_t>& found) {
   std::unordered_map<const Buffer*, size_t> seen;
   std::vector<std::vector<size_t>> parts; // of each buffer, in the order in which they are seen
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& buffer = *inputs[i].buffer;
     const auto whole = buffer.shape().sizes();
-    if (!buffer.is_from_cpu() && whole.size() >= kLeastRank && parameters[i].sizes.size() == whole.size() &&
+    if (!buffer.is_from_cpu() && whole.size() >= kLeastRank &&
+        parameters[i].sizes.size() == whole.size() &&
         whole != c10::IntArrayRef(parameters[i].sizes)) {
       const size_t number = seen.emplace(&buffer, parts.size()).first->second;
       parts.resize(seen.size());
@@ -86,7 +92,9 @@ std::vector<uint64_t> varying_dimensions(
     found.push_back(trains ? results : results | ones(parameters[i], buffer));
   }
   add_parts(parameters, inputs, found);
-  if (trains && std::all_of(found.begin(), found.end(), [](uint64_t dimensions) { return dimensions == 0; })) {
+  if (trains && std::all_of(found.begin(), found.end(), [](uint64_t dimensions) {
+        return dimensions == 0;
+      })) {
     found.clear();
   }
   return found;
@@ -105,8 +113,11 @@ uint64_t varying_outside(uint64_t varies, const ValueType& result, const Buffer&
   if (varies == 0 || outside == c10::IntArrayRef(result.sizes)) {
     return varies;
   }
-  const auto several = std::find_if(outside.begin(), outside.end(), [](int64_t extent) { return extent > 1; });
-  return several == outside.end() || several - outside.begin() >= 64 ? 0 : uint64_t{1} << (several - outside.begin());
+  const auto several =
+      std::find_if(outside.begin(), outside.end(), [](int64_t extent) { return extent > 1; });
+  return several == outside.end() || several - outside.begin() >= 64
+             ? 0
+             : uint64_t{1} << (several - outside.begin());
 }
 
 } // namespace ftm

@@ -17,10 +17,12 @@ PyObject* announce_function = nullptr; // likewise
 py::tuple as_tuple(const CompileRequest& request, const std::string& refused = "") {
   return py::make_tuple(
       py::str(request.trace_text), py::cast(request.locations), py::cast(request.likely.varies),
-      py::bool_(request.likely.trains), py::bool_(request.likely.any_size), py::int_(request.whole), py::str(refused));
+      py::bool_(request.likely.trains), py::bool_(request.likely.any_size), py::int_(request.whole),
+      py::str(refused));
 }
 
-// Nothing of Python is held by what unwinds if the interpreter ends meanwhile: it could not be let go without the lock.
+// Nothing of Python is held by what unwinds if the interpreter ends meanwhile: it could not be let
+// go without the lock.
 py::object call(PyObject* function, py::tuple arguments) {
   PyObject* passed = arguments.release().ptr();
   PyObject* answer = PyObject_CallObject(function, passed);
@@ -40,7 +42,8 @@ void set_function(PyObject*& function, void* callable) {
 
 } // namespace
 
-FTM_CATCHES_FORCED_UNWIND CompileResult compile_in_python(const CompileRequest& request, const std::string& refused) {
+FTM_CATCHES_FORCED_UNWIND CompileResult
+compile_in_python(const CompileRequest& request, const std::string& refused) {
   CompileResult result;
   const GilAcquire gil;
   if (compile_function == nullptr) {
@@ -58,7 +61,8 @@ FTM_CATCHES_FORCED_UNWIND CompileResult compile_in_python(const CompileRequest& 
       result.error = answer.cast<std::string>();
     }
   } catch (const py::error_already_set&) {
-    result.interrupt = std::current_exception(); // nothing of it is looked at: that would run signals' handlers again
+    result.interrupt = std::current_exception(); // nothing of it is looked at: that would run
+                                                 // signals' handlers again
   } catch (const std::exception& error) {
     result.error = error.what();
   } catch (const abi::__forced_unwind&) {

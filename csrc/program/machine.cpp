@@ -65,8 +65,9 @@ void open_machine(const std::string& path, int cores, bool checked, uint64_t ins
   find_function(library, "ftm_abi_version", f.abi_version);
   if (f.abi_version() != FTM_ABI_VERSION) {
     throw std::runtime_error(
-        "the machine library " + path + " has interface version " + std::to_string(f.abi_version()) +
-        ", this build needs " + std::to_string(FTM_ABI_VERSION) + ": rebuild it");
+        "the machine library " + path + " has interface version " +
+        std::to_string(f.abi_version()) + ", this build needs " + std::to_string(FTM_ABI_VERSION) +
+        ": rebuild it");
   }
   find_function(library, "ftm_open", f.open);
   find_function(library, "ftm_cores", f.cores);
@@ -186,18 +187,19 @@ MachineProgram::~MachineProgram() {
 }
 
 void MachineProgram::run(
-    const std::vector<void*>& inputs, const std::vector<void*>& outputs, const std::vector<uint64_t>& scalars,
-    void* arena, InterruptedBy by) const {
+    const std::vector<void*>& inputs, const std::vector<void*>& outputs,
+    const std::vector<uint64_t>& scalars, void* arena, InterruptedBy by) const {
   std::array<char, 2048> error{};
   ftm_job* job = library_functions.submit(
-      machine, static_cast<ftm_program*>(handle_), inputs.data(), outputs.data(), scalars.data(), arena, nullptr,
-      nullptr, error.data(), error.size());
+      machine, static_cast<ftm_program*>(handle_), inputs.data(), outputs.data(), scalars.data(),
+      arena, nullptr, nullptr, error.data(), error.size());
   const int status = job == nullptr ? 2 : end_of(job, by, error.data(), error.size());
   if (status == kInterrupted) {
     throw MachineInterrupted(error.data());
   }
   if (status != 0) {
-    throw MachineFault(std::string("the machine stopped: ") + error.data(), /*inputs_whole=*/status == 2);
+    throw MachineFault(
+        std::string("the machine stopped: ") + error.data(), /*inputs_whole=*/status == 2);
   }
 }
 
@@ -223,7 +225,8 @@ std::unique_ptr<MachineProgram> load_program(const std::string& image) {
     throw std::runtime_error("no machine is open");
   }
   std::array<char, 1024> error{};
-  auto* handle = library_functions.load(machine, image.data(), image.size(), error.data(), error.size());
+  auto* handle =
+      library_functions.load(machine, image.data(), image.size(), error.data(), error.size());
   if (handle == nullptr) {
     throw std::runtime_error(std::string("the machine refused the program: ") + error.data());
   }

@@ -9,8 +9,8 @@
 
 namespace ftm {
 
-// Loads the library and opens the machine, once per process. instruction_limit: that a core may execute in one run; 0:
-// any number. Throws std::runtime_error.
+// Loads the library and opens the machine, once per process. instruction_limit: that a core may
+// execute in one run; 0: any number. Throws std::runtime_error.
 void open_machine(const std::string& library, int cores, bool checked, uint64_t instruction_limit);
 bool machine_is_open();
 // Of the machine that is open.
@@ -18,25 +18,28 @@ int machine_cores();
 
 // The machine stopped: inputs_whole says that no donated input had been written over.
 struct MachineFault : std::runtime_error {
-  MachineFault(const std::string& reason, bool inputs_whole) : std::runtime_error(reason), inputs_whole(inputs_whole) {}
+  MachineFault(const std::string& reason, bool inputs_whole)
+      : std::runtime_error(reason), inputs_whole(inputs_whole) {}
   bool inputs_whole;
 };
 
 // interrupt_machine stopped the run; all inputs are whole.
 struct MachineInterrupted : MachineFault {
-  explicit MachineInterrupted(const std::string& reason) : MachineFault(reason, /*inputs_whole=*/true) {}
+  explicit MachineInterrupted(const std::string& reason)
+      : MachineFault(reason, /*inputs_whole=*/true) {}
 };
-// Asks the launcher's run to stop where it may, if there is one; from any thread. Runs that begin later stop at once, until
-// allow_runs is called.
+// Asks the launcher's run to stop where it may, if there is one; from any thread. Runs that begin
+// later stop at once, until allow_runs is called.
 void interrupt_machine();
 void allow_runs();
 bool is_interrupted();
 
-// What stops a run: interrupt_machine, or an exception that a signal's handler raises on the thread that waits. The exception is
-// thrown when the run has ended.
+// What stops a run: interrupt_machine, or an exception that a signal's handler raises on the thread
+// that waits. The exception is thrown when the run has ended.
 enum class InterruptedBy : uint8_t { launcher, signals };
 
-// What a program says of one of its arguments: enum ftm_dtype, and the bytes that it reads or writes.
+// What a program says of one of its arguments: enum ftm_dtype, and the bytes that it reads or
+// writes.
 struct Declaration {
   int32_t dtype;
   size_t bytes;
@@ -59,8 +62,8 @@ class MachineProgram {
 
   // Runs to the end. Throws MachineFault, MachineInterrupted.
   void run(
-      const std::vector<void*>& inputs, const std::vector<void*>& outputs, const std::vector<uint64_t>& scalars,
-      void* arena, InterruptedBy by) const;
+      const std::vector<void*>& inputs, const std::vector<void*>& outputs,
+      const std::vector<uint64_t>& scalars, void* arena, InterruptedBy by) const;
 
  private:
   void* handle_;

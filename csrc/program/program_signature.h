@@ -1,4 +1,5 @@
-// Whether a loaded program is one of a trace: it reads and writes what it is given by what it declares itself.
+// Whether a loaded program is one of a trace: it reads and writes what it is given by what it
+// declares itself.
 #pragma once
 
 #include "graph/trace.h"
@@ -6,8 +7,8 @@
 
 namespace ftm {
 
-// Throws std::runtime_error unless the program takes the trace's parameters and scalars and makes its results, of
-// the same types and sizes.
+// Throws std::runtime_error unless the program takes the trace's parameters and scalars and makes
+// its results, of the same types and sizes.
 void check_signature(const MachineProgram& program, const Trace& trace);
 
 } // namespace ftm

@@ -15,7 +15,8 @@
 namespace ftm {
 namespace {
 
-// The longest unused is forgotten first: a shape that never comes back must not hold memory. Jobs keep their own.
+// The longest unused is forgotten first: a shape that never comes back must not hold memory. Jobs
+// keep their own.
 struct ProgramTable {
   using Entry = std::pair<Hash128, ProgramPtr>;
 
@@ -199,7 +200,8 @@ void note_op_by_op(const Program& program) {
   }
   TORCH_CHECK(
       !is_strict(),
-      "a program could not be compiled, and FTM_STRICT forbids to run it op by op on the CPU: ", program.failure());
+      "a program could not be compiled, and FTM_STRICT forbids to run it op by op on the CPU: ",
+      program.failure());
   static auto& runs = counter("op_by_op_runs");
   runs.fetch_add(1);
 }
@@ -212,7 +214,8 @@ void forget_programs() {
 
 void set_program_limit(int64_t programs, int64_t instance_bytes) {
   TORCH_CHECK_VALUE(programs >= 1, "at least one program must be kept in memory, got ", programs);
-  TORCH_CHECK_VALUE(instance_bytes >= 0, "memory for instances is a number of bytes, got ", instance_bytes);
+  TORCH_CHECK_VALUE(
+      instance_bytes >= 0, "memory for instances is a number of bytes, got ", instance_bytes);
   auto& table = program_table();
   std::lock_guard<std::mutex> guard(table.mutex);
   table.most = static_cast<size_t>(programs);

@@ -26,7 +26,8 @@ class Program final : public torch::lazy::Computation {
   const std::string& failure() const { return failure_; }
   void set_failure(std::string reason) { failure_ = std::move(reason); }
 
-  // Of each result the dimensions that are symbols in the program that this is an instance of, one bit each; none if it is none.
+  // Of each result the dimensions that are symbols in the program that this is an instance of, one
+  // bit each; none if it is none.
   const std::vector<uint64_t>& varies() const { return varies_; }
   // Of the image of an instance; 0 if it is none.
   size_t instance_bytes() const { return instance_bytes_; }
@@ -58,7 +59,8 @@ class Program final : public torch::lazy::Computation {
 
 using ProgramPtr = std::shared_ptr<Program>;
 
-// By hash; null if there is none yet. In checked mode the text is compared too (throws if it differs).
+// By hash; null if there is none yet. In checked mode the text is compared too (throws if it
+// differs).
 ProgramPtr find_program(const Hash128& hash, const Graph& graph);
 
 struct Built {
@@ -66,14 +68,14 @@ struct Built {
   std::string failure; // why the reference executor runs it, if it should have been compiled
   std::exception_ptr interrupt; // the user interrupted the compiler: there is no program
 };
-// Compiles, and keeps the result under the hash; if another thread is at it, waits for that. Not under the recorder's
-// lock.
-// request: what the compiler is told; the trace's text where it was announced.
+// Compiles, and keeps the result under the hash; if another thread is at it, waits for that. Not
+// under the recorder's lock. request: what the compiler is told; the trace's text where it was
+// announced.
 Built build_program(const Hash128& hash, const Trace& trace, CompileRequest request);
 // Counts that a program which did not compile runs op by op; throws in strict mode.
 void note_op_by_op(const Program& program);
-// Programs kept in memory, and bytes of the images of those that are instances, which are made again without compiling; the
-// longest unused are forgotten first.
+// Programs kept in memory, and bytes of the images of those that are instances, which are made
+// again without compiling; the longest unused are forgotten first.
 void set_program_limit(int64_t programs, int64_t instance_bytes);
 int64_t program_count();
 void forget_programs();

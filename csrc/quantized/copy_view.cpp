@@ -1,4 +1,5 @@
-// Quantized tensors are copied, filled, compared and viewed: what is done to their integers, and to the quantizer with them.
+// Quantized tensors are copied, filled, compared and viewed: what is done to their integers, and to
+// the quantizer with them.
 #include "quantized/quantized_tensor.h"
 
 #include <ATen/ATen.h>
@@ -20,15 +21,17 @@ at::Tensor& copy_quantized(at::Tensor& self, const at::Tensor& source, bool) {
   }
   TORCH_CHECK(
       self.is_quantized(),
-      "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize to get ",
+      "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize "
+      "to get ",
       "a float Tensor from a quantized Tensor");
   if (!source.is_quantized()) {
     TORCH_CHECK(
-        source.scalar_type() == at::kFloat, "Quantized copy only works with kFloat as source Tensor, got ",
-        source.scalar_type());
+        source.scalar_type() == at::kFloat,
+        "Quantized copy only works with kFloat as source Tensor, got ", source.scalar_type());
     TORCH_CHECK(
-        self.sizes() == source.sizes(), "Quantized copy only works with Tensors with the same shape: ", self.sizes(),
-        " and ", source.sizes());
+        self.sizes() == source.sizes(),
+        "Quantized copy only works with Tensors with the same shape: ", self.sizes(), " and ",
+        source.sizes());
     if (self.is_cpu()) {
       return self.copy_(source.cpu());
     }
@@ -36,17 +39,19 @@ at::Tensor& copy_quantized(at::Tensor& self, const at::Tensor& source, bool) {
     return self;
   }
   TORCH_CHECK(
-      self.qscheme() == source.qscheme(), "Quantized Copy only works with same qscheme, got ", toString(self.qscheme()),
-      " and ", toString(source.qscheme()));
+      self.qscheme() == source.qscheme(), "Quantized Copy only works with same qscheme, got ",
+      toString(self.qscheme()), " and ", toString(source.qscheme()));
   TORCH_CHECK(
-      self.scalar_type() == source.scalar_type(), "Quantized Copy only works with the same dtype, got ",
-      self.scalar_type(), " and ", source.scalar_type());
+      self.scalar_type() == source.scalar_type(),
+      "Quantized Copy only works with the same dtype, got ", self.scalar_type(), " and ",
+      source.scalar_type());
   at::get_qtensorimpl(self)->set_quantizer_(quantizer_on(source, self.device()));
   integers_of(self).copy_(integers_of(source));
   return self;
 }
 
-at::Tensor copy_from_quantized(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
+at::Tensor copy_from_quantized(
+    const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
   at::Tensor result = target;
   return copy_quantized(result, source, non_blocking);
 }
@@ -54,13 +59,16 @@ at::Tensor copy_from_quantized(const at::Tensor& source, const at::Tensor& targe
 // Between devices, from either. ATen's loses strides, and leaves a tensor with gaps where it is.
 at::Tensor to_copy(
     const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
-    std::optional<at::Device> device, std::optional<bool>, bool, std::optional<at::MemoryFormat> format) {
+    std::optional<at::Device> device, std::optional<bool>, bool,
+    std::optional<at::MemoryFormat> format) {
   TORCH_CHECK(
-      !dtype || *dtype == self.scalar_type(), "a tensor of ", self.scalar_type(), " is not converted to one of ",
-      dtype.value_or(self.scalar_type()), ": use dequantize or quantize_per_tensor");
+      !dtype || *dtype == self.scalar_type(), "a tensor of ", self.scalar_type(),
+      " is not converted to one of ", dtype.value_or(self.scalar_type()),
+      ": use dequantize or quantize_per_tensor");
   const auto target = device.value_or(self.device());
   const at::Tensor integers = integers_of(self).to(
-      at::TensorOptions(target), /*non_blocking=*/false, /*copy=*/true, format.value_or(at::MemoryFormat::Preserve));
+      at::TensorOptions(target), /*non_blocking=*/false, /*copy=*/true,
+      format.value_or(at::MemoryFormat::Preserve));
   return as_quantized(integers, quantizer_on(self, target));
 }
 
@@ -77,14 +85,15 @@ at::Tensor& fill_quantized(at::Tensor& self, const at::Scalar& value) {
 
 at::Tensor& fill_quantized_by_tensor(at::Tensor& self, const at::Tensor& value) {
   TORCH_CHECK(
-      value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
-      " dimensions.");
+      value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
+      value.dim(), " dimensions.");
   return fill_quantized(self, value.is_quantized() ? value.dequantize().item() : value.item());
 }
 
 bool equal_quantized(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(
-      self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
+      self.device() == other.device(),
+      "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
       other.device());
   return other.is_quantized() &&
          at::get_qtensorimpl(self)->quantizer()->equalTo(at::get_qtensorimpl(other)->quantizer()) &&
@@ -92,10 +101,12 @@ bool equal_quantized(const at::Tensor& self, const at::Tensor& other) {
          at::equal(integers_of(self), integers_of(other));
 }
 
-// --- storages ------------------------------------------------------------------------------------------------------
+// --- storages
+// ------------------------------------------------------------------------------------------------------
 
 at::Tensor& set_quantized(
-    at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
+    at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes,
+    at::IntArrayRef strides) {
   at::Tensor integers = integers_of(self);
   integers.set_(std::move(source), offset, sizes, strides);
   auto* impl = self.unsafeGetTensorImpl();
@@ -131,12 +142,17 @@ TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, library) {
   library.impl("view", TORCH_FN(at::native::view));
   library.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   library.impl("unfold", TORCH_FN(at::native::unfold));
-  library.impl("squeeze", TORCH_FN(static_cast<at::Tensor (*)(const at::Tensor&)>(at::native::squeeze_quantized)));
   library.impl(
-      "squeeze.dim", TORCH_FN(static_cast<at::Tensor (*)(const at::Tensor&, int64_t)>(at::native::squeeze_quantized)));
+      "squeeze",
+      TORCH_FN(static_cast<at::Tensor (*)(const at::Tensor&)>(at::native::squeeze_quantized)));
   library.impl(
-      "squeeze.dims",
-      TORCH_FN(static_cast<at::Tensor (*)(const at::Tensor&, at::IntArrayRef)>(at::native::squeeze_quantized)));
+      "squeeze.dim",
+      TORCH_FN(
+          static_cast<at::Tensor (*)(const at::Tensor&, int64_t)>(at::native::squeeze_quantized)));
+  library.impl(
+      "squeeze.dims", TORCH_FN(
+                          static_cast<at::Tensor (*)(const at::Tensor&, at::IntArrayRef)>(
+                              at::native::squeeze_quantized)));
   library.impl("unsqueeze", TORCH_FN(at::native::unsqueeze_quantized));
 }
 

@@ -1,5 +1,6 @@
-// Operations on quantized tensors that the device does not compute: the CPU's kernels, counted. Packing is the CPU's as
-// well: packed weights are objects of the process, and the device keeps what it needs of them (products.cpp).
+// Operations on quantized tensors that the device does not compute: the CPU's kernels, counted.
+// Packing is the CPU's as well: packed weights are objects of the process, and the device keeps
+// what it needs of them (products.cpp).
 #include "quantized/quantized_tensor.h"
 #include "dispatch/cpu_fallback.h"
 
@@ -42,7 +43,8 @@ void run_with_cpu_tensors(const c10::OperatorHandle& handle, torch::jit::Stack& 
   handle.callBoxed(stack);
   for (size_t i = 0; i < given.size(); ++i) {
     const auto* alias = schema.arguments()[i].alias_info();
-    if (alias == nullptr || !alias->isWrite() || !given[i].isTensor() || given[i].toTensor().is_cpu()) {
+    if (alias == nullptr || !alias->isWrite() || !given[i].isTensor() ||
+        given[i].toTensor().is_cpu()) {
       continue;
     }
     at::Tensor written = given[i].toTensor();
@@ -58,14 +60,16 @@ void run_with_cpu_tensors(const c10::OperatorHandle& handle, torch::jit::Stack& 
     const auto argument = std::find_if(moved.begin(), moved.end(), [&](const c10::IValue& value) {
       return value.isTensor() && value.toTensor().is_same(stack[i].toTensor());
     });
-    stack[i] = argument != moved.end() ? given[argument - moved.begin()]
-                                       : c10::IValue(stack[i].toTensor().to(c10::Device(c10::kPrivateUse1, 0)));
+    stack[i] = argument != moved.end()
+                   ? given[argument - moved.begin()]
+                   : c10::IValue(stack[i].toTensor().to(c10::Device(c10::kPrivateUse1, 0)));
   }
 }
 
 void fall_back(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const auto& name = handle.operator_name();
-  count_fallback(op_named(name.overload_name.empty() ? name.name : name.name + "." + name.overload_name));
+  count_fallback(
+      op_named(name.overload_name.empty() ? name.name : name.name + "." + name.overload_name));
   run_with_cpu_tensors(handle, *stack);
 }
 

@@ -1,5 +1,5 @@
-// Operations that look at each quantized element by itself, choose among elements, or compute with the numbers that
-// they stand for.
+// Operations that look at each quantized element by itself, choose among elements, or compute with
+// the numbers that they stand for.
 #include "quantized/boxed_kernels.h"
 #include "quantized/quantized_tensor.h"
 
@@ -12,12 +12,14 @@
 namespace ftm {
 namespace {
 
-// --- whole families, by the schema of what they do to plain tensors ------------------------------------------
+// --- whole families, by the schema of what they do to plain tensors
+// ------------------------------------------
 
 template <typename Replace>
 void replace_quantized(torch::jit::Stack& stack, size_t base, const Replace& replace) {
   for (size_t i = base; i < stack.size(); ++i) {
-    if (stack[i].isTensor() && stack[i].toTensor().defined() && stack[i].toTensor().is_quantized()) {
+    if (stack[i].isTensor() && stack[i].toTensor().defined() &&
+        stack[i].toTensor().is_quantized()) {
       stack[i] = replace(stack[i].toTensor());
     }
   }
@@ -27,7 +29,8 @@ size_t arguments_begin(const c10::OperatorHandle& handle, const torch::jit::Stac
   return stack.size() - handle.schema().arguments().size();
 }
 
-// Ops that move integers, or compare them: an order and a place are the same for what they stand for.
+// Ops that move integers, or compare them: an order and a place are the same for what they stand
+// for.
 void on_integers(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const size_t base = arguments_begin(handle, *stack);
   const at::Tensor self = (*stack)[base].toTensor();
@@ -43,7 +46,8 @@ void on_integers(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::
   }
 }
 
-// Ops that compute with floating point numbers. What is a float then is quantized as the first argument is.
+// Ops that compute with floating point numbers. What is a float then is quantized as the first
+// argument is.
 void on_floats(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const size_t base = arguments_begin(handle, *stack);
   const at::Tensor self = (*stack)[base].toTensor();
@@ -61,7 +65,8 @@ void on_floats(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::ji
 
 // With the quantizer of `like`.
 at::Tensor with_integers(const at::Tensor& like, const at::Tensor& integers) {
-  return as_quantized(integers.to(integer_dtype(like.scalar_type())), at::get_qtensorimpl(like)->quantizer());
+  return as_quantized(
+      integers.to(integer_dtype(like.scalar_type())), at::get_qtensorimpl(like)->quantizer());
 }
 
 at::Tensor rectified(const at::Tensor& self) {
@@ -75,7 +80,8 @@ at::Tensor& rectify(at::Tensor& self) {
 }
 
 at::Tensor clamped(
-    const at::Tensor& self, const std::optional<at::Scalar>& least, const std::optional<at::Scalar>& greatest) {
+    const at::Tensor& self, const std::optional<at::Scalar>& least,
+    const std::optional<at::Scalar>& greatest) {
   check_per_tensor("clamp", self);
   return quantize_like(at::clamp(floats_of(self), least, greatest), self);
 }
@@ -84,13 +90,15 @@ at::Tensor hardtanh(const at::Tensor& self, const at::Scalar& least, const at::S
   return clamped(self, least, greatest);
 }
 
-at::Tensor& hardtanh_in_place(at::Tensor& self, const at::Scalar& least, const at::Scalar& greatest) {
+at::Tensor& hardtanh_in_place(
+    at::Tensor& self, const at::Scalar& least, const at::Scalar& greatest) {
   integers_of(self).copy_(integers_of(clamped(self, least, greatest)));
   return self;
 }
 
 // Of what the function's values are known to lie in, as the CPU chooses.
-at::Tensor to_known_range(const at::Tensor& made, at::ScalarType dtype, double lowest, double width) {
+at::Tensor to_known_range(
+    const at::Tensor& made, at::ScalarType dtype, double lowest, double width) {
   const double steps = dtype == at::kQInt32 ? 4294967296.0 : 256.0;
   const double scale = width / steps;
   const auto zero = range_of(dtype).least - static_cast<int64_t>(lowest / scale);
@@ -114,7 +122,8 @@ at::Tensor pooled2d(
     at::IntArrayRef dilation, bool ceil_mode) {
   check_per_tensor("max_pool2d", self);
   return with_integers(
-      self, at::max_pool2d(integers_of(self).to(at::kFloat), kernel, stride, padding, dilation, ceil_mode));
+      self, at::max_pool2d(
+                integers_of(self).to(at::kFloat), kernel, stride, padding, dilation, ceil_mode));
 }
 
 at::Tensor pooled1d(
@@ -122,22 +131,26 @@ at::Tensor pooled1d(
     at::IntArrayRef dilation, bool ceil_mode) {
   check_per_tensor("max_pool1d", self);
   return with_integers(
-      self, at::max_pool1d(integers_of(self).to(at::kFloat), kernel, stride, padding, dilation, ceil_mode));
+      self, at::max_pool1d(
+                integers_of(self).to(at::kFloat), kernel, stride, padding, dilation, ceil_mode));
 }
 
-at::Tensor joined(at::TensorList tensors, int64_t dim, double scale, int64_t zero_point, bool relu) {
+at::Tensor joined(
+    at::TensorList tensors, int64_t dim, double scale, int64_t zero_point, bool relu) {
   TORCH_CHECK(!tensors.empty(), "quantized::cat: expected a non-empty list of tensors");
   std::vector<at::Tensor> integers;
   for (const at::Tensor& tensor : tensors) {
     check_per_tensor("quantized::cat", tensor);
     TORCH_CHECK(
-        tensor.scalar_type() == tensors[0].scalar_type(), "All dtypes must be the same in quantized::cat, got ",
-        tensors[0].scalar_type(), " and ", tensor.scalar_type());
+        tensor.scalar_type() == tensors[0].scalar_type(),
+        "All dtypes must be the same in quantized::cat, got ", tensors[0].scalar_type(), " and ",
+        tensor.scalar_type());
     const bool same = tensor.q_scale() == scale && tensor.q_zero_point() == zero_point;
-    integers.push_back(
-        integers_of(same ? tensor : quantize_each(floats_of(tensor), scale, zero_point, tensor.scalar_type())));
+    integers.push_back(integers_of(
+        same ? tensor : quantize_each(floats_of(tensor), scale, zero_point, tensor.scalar_type())));
   }
-  const auto quantizer = at::make_per_tensor_affine_quantizer(scale, zero_point, tensors[0].scalar_type());
+  const auto quantizer =
+      at::make_per_tensor_affine_quantizer(scale, zero_point, tensors[0].scalar_type());
   const at::Tensor all = at::cat(integers, dim);
   return as_quantized(relu ? all.clamp_min(zero_point).to(all.scalar_type()) : all, quantizer);
 }
@@ -158,15 +171,19 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
 
 template <bool kRelu>
 at::Tensor quantized_cat(
-    const c10::List<at::Tensor>& tensors, int64_t dim, std::optional<double> scale, std::optional<int64_t> zero_point) {
+    const c10::List<at::Tensor>& tensors, int64_t dim, std::optional<double> scale,
+    std::optional<int64_t> zero_point) {
   const std::vector<at::Tensor> list = tensors.vec();
-  return joined(list, dim, scale.value_or(list.at(0).q_scale()), zero_point.value_or(list.at(0).q_zero_point()), kRelu);
+  return joined(
+      list, dim, scale.value_or(list.at(0).q_scale()),
+      zero_point.value_or(list.at(0).q_zero_point()), kRelu);
 }
 
 void check_pair(const char* name, const at::Tensor& a, const at::Tensor& b) {
   check_per_tensor(name, a);
   check_per_tensor(name, b);
-  TORCH_CHECK(a.scalar_type() == b.scalar_type(), name, ": operands should have the same data type.");
+  TORCH_CHECK(
+      a.scalar_type() == b.scalar_type(), name, ": operands should have the same data type.");
 }
 
 template <bool kRelu>
@@ -207,13 +224,16 @@ at::Tensor quantized_sigmoid(const at::Tensor& self, double scale, int64_t zero_
 }
 
 at::Tensor elu(
-    const at::Tensor& self, double scale, int64_t zero_point, const at::Scalar& alpha, const at::Scalar& factor,
-    const at::Scalar& input_factor) {
-  return quantize_each(at::elu(floats_of(self), alpha, factor, input_factor), scale, zero_point, self.scalar_type());
+    const at::Tensor& self, double scale, int64_t zero_point, const at::Scalar& alpha,
+    const at::Scalar& factor, const at::Scalar& input_factor) {
+  return quantize_each(
+      at::elu(floats_of(self), alpha, factor, input_factor), scale, zero_point, self.scalar_type());
 }
 
-at::Tensor leaky_relu(const at::Tensor& self, const at::Scalar& slope, bool, double scale, int64_t zero_point) {
-  return quantize_each(at::leaky_relu(floats_of(self), slope), scale, zero_point, self.scalar_type());
+at::Tensor leaky_relu(
+    const at::Tensor& self, const at::Scalar& slope, bool, double scale, int64_t zero_point) {
+  return quantize_each(
+      at::leaky_relu(floats_of(self), slope), scale, zero_point, self.scalar_type());
 }
 
 at::Tensor softmax(const at::Tensor& self, int64_t dim, double scale, int64_t zero_point) {
@@ -224,19 +244,24 @@ at::Tensor layer_norm(
     const at::Tensor& self, at::IntArrayRef shape, const std::optional<at::Tensor>& weight,
     const std::optional<at::Tensor>& bias, double eps, double scale, int64_t zero_point) {
   return quantize_each(
-      at::layer_norm(floats_of(self), shape, weight, bias, eps), scale, zero_point, self.scalar_type());
+      at::layer_norm(floats_of(self), shape, weight, bias, eps), scale, zero_point,
+      self.scalar_type());
 }
 
 template <bool kRelu>
 at::Tensor batch_norm(
-    const at::Tensor& self, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
-    const at::Tensor& mean, const at::Tensor& variance, double eps, double scale, int64_t zero_point) {
+    const at::Tensor& self, const std::optional<at::Tensor>& weight,
+    const std::optional<at::Tensor>& bias, const at::Tensor& mean, const at::Tensor& variance,
+    double eps, double scale, int64_t zero_point) {
   const at::Tensor made = at::batch_norm(
-      floats_of(self), weight, bias, mean, variance, /*training=*/false, 0, eps, /*cudnn_enabled=*/false);
+      floats_of(self), weight, bias, mean, variance, /*training=*/false, 0, eps,
+      /*cudnn_enabled=*/false);
   return quantize_each(kRelu ? made.relu() : made, scale, zero_point, self.scalar_type());
 }
 
-void impl_all(torch::Library& library, std::initializer_list<const char*> names, torch::CppFunction (*kernel)()) {
+void impl_all(
+    torch::Library& library, std::initializer_list<const char*> names,
+    torch::CppFunction (*kernel)()) {
   for (const char* name : names) {
     library.impl(name, kernel());
   }
@@ -247,9 +272,9 @@ void impl_all(torch::Library& library, std::initializer_list<const char*> names,
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, library) {
   impl_all(
       library,
-      {"index.Tensor", "index_select", "flip", "sort.stable", "topk", "max", "min", "max.dim", "min.dim",
-       "reflection_pad2d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact2d",
-       "_upsample_nearest_exact3d", "channel_shuffle"},
+      {"index.Tensor", "index_select", "flip", "sort.stable", "topk", "max", "min", "max.dim",
+       "min.dim", "reflection_pad2d", "upsample_nearest2d", "upsample_nearest3d",
+       "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "channel_shuffle"},
       [] { return torch::CppFunction::makeFromBoxedFunction<&on_integers>(); });
   impl_all(
       library,

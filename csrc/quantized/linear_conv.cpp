@@ -1,5 +1,6 @@
-// Linear layers and convolutions of quantized tensors: products of integers, exact, then scaled and rounded once as the
-// CPU's fbgemm does. The weights are packed objects of the CPU; what the device needs of each is kept beside it.
+// Linear layers and convolutions of quantized tensors: products of integers, exact, then scaled and
+// rounded once as the CPU's fbgemm does. The weights are packed objects of the CPU; what the device
+// needs of each is kept beside it.
 #include "quantized/boxed_kernels.h"
 #include "quantized/quantized_tensor.h"
 
@@ -22,20 +23,23 @@ using LinearParams = c10::intrusive_ptr<LinearPackedParamsBase>;
 template <int kDims>
 using ConvParams = c10::intrusive_ptr<ConvPackedParamsBase<kDims>>;
 
-// What a product's sums are multiplied with, and what is added to them before: float32, one each or one per channel.
+// What a product's sums are multiplied with, and what is added to them before: float32, one each or
+// one per channel.
 struct Scaling {
   double input_scale = 0, output_scale = 0;
   at::Tensor factors;
   at::Tensor addends; // undefined: none
 };
 
-// Those used last. Tensors are made and freed outside of its lock: that may need the recorder's, or Python's.
+// Those used last. Tensors are made and freed outside of its lock: that may need the recorder's, or
+// Python's.
 class Scalings {
  public:
   std::optional<Scaling> find(double input_scale, double output_scale) {
     const std::lock_guard<std::mutex> guard(mutex_);
     for (const Scaling& known : scalings_) {
-      if (known.factors.defined() && known.input_scale == input_scale && known.output_scale == output_scale) {
+      if (known.factors.defined() && known.input_scale == input_scale &&
+          known.output_scale == output_scale) {
         return known;
       }
     }
@@ -76,7 +80,8 @@ class WeightTable {
     return lives ? found->second : nullptr;
   }
   // Gives those that another thread kept meanwhile, if one did.
-  std::shared_ptr<Weights> keep(const torch::CustomClassHolder* packed, std::shared_ptr<Weights> made) {
+  std::shared_ptr<Weights> keep(
+      const torch::CustomClassHolder* packed, std::shared_ptr<Weights> made) {
     std::vector<std::shared_ptr<Weights>> dropped;
     const std::lock_guard<std::mutex> guard(mutex_);
     for (auto at = weights_.begin(); at != weights_.end();) {
@@ -106,14 +111,15 @@ std::shared_ptr<Weights> unpacked(
   auto made = std::make_shared<Weights>(packed);
   const bool per_channel = weight.qscheme() == at::kPerChannelAffine;
   TORCH_CHECK_NOT_IMPLEMENTED(
-      weight.scalar_type() == at::kQInt8 && (per_channel || weight.qscheme() == at::kPerTensorAffine),
-      "device ftm multiplies with weights of qint8, quantized per tensor or per channel, not of ", weight.scalar_type(),
-      ", ", toString(weight.qscheme()));
+      weight.scalar_type() == at::kQInt8 &&
+          (per_channel || weight.qscheme() == at::kPerTensorAffine),
+      "device ftm multiplies with weights of qint8, quantized per tensor or per channel, not of ",
+      weight.scalar_type(), ", ", toString(weight.qscheme()));
   made->integers = weight.int_repr().to(kOnDevice);
   made->scales = per_channel ? weight.q_per_channel_scales().to(at::kFloat).contiguous()
                              : at::full({1}, static_cast<float>(weight.q_scale()), at::kFloat);
-  const at::Tensor zeros =
-      per_channel ? weight.q_per_channel_zero_points().to(at::kInt) : at::full({1}, weight.q_zero_point(), at::kInt);
+  const at::Tensor zeros = per_channel ? weight.q_per_channel_zero_points().to(at::kInt)
+                                       : at::full({1}, weight.q_zero_point(), at::kInt);
   if (zeros.ne(0).any().item<bool>()) {
     c10::DimVector sizes(weight.dim(), 1);
     sizes[channel_axis] = zeros.numel();
@@ -138,7 +144,8 @@ Scaling scaling_of(Weights& weights, double input_scale, double output_scale) {
   if (auto known = weights.scalings.find(input_scale, output_scale)) {
     return *known;
   }
-  const at::Tensor sums_scale = weights.scales.mul(static_cast<double>(static_cast<float>(input_scale)));
+  const at::Tensor sums_scale =
+      weights.scales.mul(static_cast<double>(static_cast<float>(input_scale)));
   Scaling made{
       input_scale,
       output_scale,
@@ -147,7 +154,8 @@ Scaling scaling_of(Weights& weights, double input_scale, double output_scale) {
   if (weights.bias) {
     const at::Tensor addends =
         weights.scales.numel() == 1
-            ? weights.bias->mul(1.0 / sums_scale.item<float>()) // the reciprocal in double, rounded to float
+            ? weights.bias->mul(
+                  1.0 / sums_scale.item<float>()) // the reciprocal in double, rounded to float
             : weights.bias->div(sums_scale);
     made.addends = (weights.rounds_bias ? addends.round() : addends).to(kOnDevice);
   }
@@ -161,17 +169,19 @@ at::Tensor wide_weights(const Weights& weights) {
 }
 
 at::Tensor wide_input(const char* name, const at::Tensor& input) {
-  TORCH_CHECK(input.is_quantized(), name, ": expected a quantized input, got ", input.scalar_type());
+  TORCH_CHECK(
+      input.is_quantized(), name, ": expected a quantized input, got ", input.scalar_type());
   check_per_tensor(name, input);
   TORCH_CHECK(
-      input.scalar_type() != at::kQInt32, name, ": Expected input data type ", at::kQUInt8, " but got ",
-      input.scalar_type());
+      input.scalar_type() != at::kQInt32, name, ": Expected input data type ", at::kQUInt8,
+      " but got ", input.scalar_type());
   return integers_of(input).to(at::kInt).sub(input.q_zero_point());
 }
 
 // sums: whole numbers, their channels along `axis`
 at::Tensor scaled_and_rounded(
-    const at::Tensor& sums, int64_t axis, const Scaling& scaling, int64_t zero_point, at::ScalarType dtype, bool relu) {
+    const at::Tensor& sums, int64_t axis, const Scaling& scaling, int64_t zero_point,
+    at::ScalarType dtype, bool relu) {
   c10::DimVector sizes(sums.dim(), 1);
   sizes[axis] = -1;
   at::Tensor numbers = sums.to(at::kFloat);
@@ -180,69 +190,84 @@ at::Tensor scaled_and_rounded(
   }
   const auto [least, greatest] = range_of(dtype);
   const int64_t floor = relu ? std::max(least, zero_point) : least;
-  const at::Tensor whole =
-      numbers.mul(scaling.factors.view(sizes)).round().clamp(floor - zero_point, greatest - zero_point);
+  const at::Tensor whole = numbers.mul(scaling.factors.view(sizes))
+                               .round()
+                               .clamp(floor - zero_point, greatest - zero_point);
   return whole.add(zero_point).to(integer_dtype(dtype));
 }
 
 template <bool kRelu>
-at::Tensor linear(const at::Tensor& input, const LinearParams& packed, double scale, int64_t zero_point) {
+at::Tensor linear(
+    const at::Tensor& input, const LinearParams& packed, double scale, int64_t zero_point) {
   const at::Tensor wide = wide_input("quantized::linear", input);
   const auto weights = weights_of(packed, 0);
-  TORCH_CHECK(input.dim() >= 2, "The dimension of input tensor should be larger than or equal to 2");
+  TORCH_CHECK(
+      input.dim() >= 2, "The dimension of input tensor should be larger than or equal to 2");
   TORCH_CHECK(
       input.size(-1) == weights->integers.size(1),
       "The number of rows in the weight does not match the last dimension of the ",
       "input: ", weights->integers.size(1), " and ", input.size(-1));
   const at::Tensor sums = wide.reshape({-1, input.size(-1)}).mm(wide_weights(*weights).t());
   const Scaling scaling = scaling_of(*weights, input.q_scale(), scale);
-  const at::Tensor made = scaled_and_rounded(sums, 1, scaling, zero_point, input.scalar_type(), kRelu);
+  const at::Tensor made =
+      scaled_and_rounded(sums, 1, scaling, zero_point, input.scalar_type(), kRelu);
   c10::DimVector sizes(input.sizes());
   sizes.back() = sums.size(1);
-  return as_quantized(made.view(sizes), at::make_per_tensor_affine_quantizer(scale, zero_point, input.scalar_type()));
+  return as_quantized(
+      made.view(sizes),
+      at::make_per_tensor_affine_quantizer(scale, zero_point, input.scalar_type()));
 }
 
-constexpr std::array<const char*, 4> kConvolution{"", "quantized::conv1d", "quantized::conv2d", "quantized::conv3d"};
+constexpr std::array<const char*, 4> kConvolution{
+    "", "quantized::conv1d", "quantized::conv2d", "quantized::conv3d"};
 
 template <int kDims>
 at::Tensor convolved(
-    const at::Tensor& input, const ConvParams<kDims>& packed, double scale, int64_t zero_point, bool relu) {
+    const at::Tensor& input, const ConvParams<kDims>& packed, double scale, int64_t zero_point,
+    bool relu) {
   TORCH_CHECK(
-      input.dim() == kDims + 2, kConvolution[kDims], ": Expected activation tensor to have ", kDims + 2,
-      " dimensions, got ", input.dim());
+      input.dim() == kDims + 2, kConvolution[kDims], ": Expected activation tensor to have ",
+      kDims + 2, " dimensions, got ", input.dim());
   const at::Tensor wide = wide_input(kConvolution[kDims], input);
   const auto weights = weights_of(packed, packed->transpose() ? 1 : 0);
-  const auto sum_type =
-      packed->transpose() ? at::kDouble : at::kInt; // both are exact; transposed, integers are not compiled
+  const auto sum_type = packed->transpose()
+                            ? at::kDouble
+                            : at::kInt; // both are exact; transposed, integers are not compiled
   const at::Tensor sums = at::convolution(
       wide.to(sum_type), wide_weights(*weights).to(sum_type), std::nullopt, packed->stride().vec(),
-      packed->padding().vec(), packed->dilation().vec(), packed->transpose(), packed->output_padding().vec(),
-      packed->groups());
+      packed->padding().vec(), packed->dilation().vec(), packed->transpose(),
+      packed->output_padding().vec(), packed->groups());
   const Scaling scaling = scaling_of(*weights, input.q_scale(), scale);
-  const at::Tensor made = scaled_and_rounded(sums, 1, scaling, zero_point, input.scalar_type(), relu);
-  const auto format = kDims == 2 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
+  const at::Tensor made =
+      scaled_and_rounded(sums, 1, scaling, zero_point, input.scalar_type(), relu);
+  const auto format =
+      kDims == 2 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
   return as_quantized(
-      made.contiguous(format), at::make_per_tensor_affine_quantizer(scale, zero_point, input.scalar_type()));
+      made.contiguous(format),
+      at::make_per_tensor_affine_quantizer(scale, zero_point, input.scalar_type()));
 }
 
 template <int kDims, bool kRelu>
-at::Tensor convolution(const at::Tensor& input, const ConvParams<kDims>& packed, double scale, int64_t zero_point) {
+at::Tensor convolution(
+    const at::Tensor& input, const ConvParams<kDims>& packed, double scale, int64_t zero_point) {
   return convolved<kDims>(input, packed, scale, zero_point, kRelu);
 }
 
 // With arguments that the packed weights have as well.
 template <int kDims, bool kRelu>
 at::Tensor old_convolution(
-    const at::Tensor& input, const ConvParams<kDims>& packed, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef,
-    int64_t, double scale, int64_t zero_point) {
+    const at::Tensor& input, const ConvParams<kDims>& packed, at::IntArrayRef, at::IntArrayRef,
+    at::IntArrayRef, int64_t, double scale, int64_t zero_point) {
   return convolved<kDims>(input, packed, scale, zero_point, kRelu);
 }
 
 // Packed as a convolution of one row.
 template <bool kRelu>
-at::Tensor convolution1d(const at::Tensor& input, const ConvParams<2>& packed, double scale, int64_t zero_point) {
+at::Tensor convolution1d(
+    const at::Tensor& input, const ConvParams<2>& packed, double scale, int64_t zero_point) {
   TORCH_CHECK(
-      input.dim() == 3, "quantized::conv1d: Expected activation tensor to have 3 dimensions, got ", input.dim());
+      input.dim() == 3, "quantized::conv1d: Expected activation tensor to have 3 dimensions, got ",
+      input.dim());
   return convolved<2>(input.unsqueeze(2), packed, scale, zero_point, kRelu).squeeze(2);
 }
 

@@ -24,26 +24,32 @@ namespace {
 
 const c10::Device kDevice{c10::kPrivateUse1, 0};
 
-// --- from floating point numbers and integers ----------------------------------------------------------------------
+// --- from floating point numbers and integers
+// ----------------------------------------------------------------------
 
 // What the CPU refuses, in its words.
-void check_quantize(const at::Tensor& self, double scale, int64_t zero_point, at::ScalarType dtype) {
+void check_quantize(
+    const at::Tensor& self, double scale, int64_t zero_point, at::ScalarType dtype) {
   integer_dtype(dtype);
-  at::quantize_per_tensor(at::zeros({1}, self.options().device(at::kCPU)), scale, zero_point, dtype);
+  at::quantize_per_tensor(
+      at::zeros({1}, self.options().device(at::kCPU)), scale, zero_point, dtype);
 }
 
-at::Tensor quantized_per_tensor(const at::Tensor& self, double scale, int64_t zero_point, at::ScalarType dtype) {
+at::Tensor quantized_per_tensor(
+    const at::Tensor& self, double scale, int64_t zero_point, at::ScalarType dtype) {
   check_quantize(self, scale, zero_point, dtype);
   return quantize(self, scale, zero_point, dtype);
 }
 
 at::Tensor quantize_by_tensors(
-    const at::Tensor& self, const at::Tensor& scale, const at::Tensor& zero_point, at::ScalarType dtype) {
+    const at::Tensor& self, const at::Tensor& scale, const at::Tensor& zero_point,
+    at::ScalarType dtype) {
   return quantized_per_tensor(self, scale.item().toDouble(), zero_point.item().toLong(), dtype);
 }
 
 std::vector<at::Tensor> quantize_list(
-    at::TensorList tensors, const at::Tensor& scales, const at::Tensor& zero_points, at::ScalarType dtype) {
+    at::TensorList tensors, const at::Tensor& scales, const at::Tensor& zero_points,
+    at::ScalarType dtype) {
   const at::Tensor steps = scales.cpu();
   const at::Tensor zeros = zero_points.cpu();
   std::vector<at::Tensor> made;
@@ -61,7 +67,8 @@ at::Tensor quantize_dynamically(const at::Tensor& self, at::ScalarType dtype, bo
   TORCH_CHECK(dtype == at::kQInt8 || dtype == at::kQUInt8, "dtype ", dtype, "not supported");
   // A quantized tensor's scale is a number of the process (`q_scale`), so it is chosen there.
   TORCH_CHECK_NOT_IMPLEMENTED(
-      !is_strict(), "quantize_per_tensor_dynamic chooses the scale on the CPU, and FTM_STRICT forbids to. ",
+      !is_strict(),
+      "quantize_per_tensor_dynamic chooses the scale on the CPU, and FTM_STRICT forbids to. ",
       "Choose it from data beforehand and use quantize_per_tensor, or unset FTM_STRICT.");
   static auto& scales = counter("scales_on_cpu");
   scales.fetch_add(1, std::memory_order_relaxed);
@@ -69,21 +76,26 @@ at::Tensor quantize_dynamically(const at::Tensor& self, at::ScalarType dtype, bo
   const at::Tensor seen = at::stack({least, greatest}).cpu();
   const auto [low, high] = range_of(dtype);
   const auto chosen = quant_utils::ChooseQuantizationParams(
-      seen[0].item<float>(), seen[1].item<float>(), static_cast<int32_t>(low), static_cast<int32_t>(high), false, false,
+      seen[0].item<float>(), seen[1].item<float>(), static_cast<int32_t>(low),
+      static_cast<int32_t>(high), false, false,
       reduce_range && at::globalContext().qEngine() != at::QEngine::QNNPACK);
   return quantized_per_tensor(self, chosen.scale, chosen.zero_point, dtype);
 }
 
-void check_channels(const at::Tensor& self, const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis) {
+void check_channels(
+    const at::Tensor& self, const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis) {
   TORCH_CHECK(scales.dim() == 1, "scale tensor must have dimension 1");
   TORCH_CHECK(zero_points.dim() == 1, "zero_points tensor must have dimension 1");
-  TORCH_CHECK(scales.numel() == zero_points.numel(), "number of elements in scales and zero_points must match");
   TORCH_CHECK(
-      axis >= 0 && axis < self.dim(), "Channel axis out of range in per channel affine quantization. Got: ", axis,
+      scales.numel() == zero_points.numel(),
+      "number of elements in scales and zero_points must match");
+  TORCH_CHECK(
+      axis >= 0 && axis < self.dim(),
+      "Channel axis out of range in per channel affine quantization. Got: ", axis,
       " Expected: [0, ", self.dim(), ")");
   TORCH_CHECK(
-      scales.numel() == self.size(axis), "length of scales must equal to channel, expected ", self.size(axis), ", got ",
-      scales.numel());
+      scales.numel() == self.size(axis), "length of scales must equal to channel, expected ",
+      self.size(axis), ", got ", scales.numel());
 }
 
 at::Tensor quantized_per_channel(
@@ -92,28 +104,35 @@ at::Tensor quantized_per_channel(
   integer_dtype(dtype);
   TORCH_CHECK(
       self.is_privateuseone(),
-      "Expected all tensors to be on the same device, but found at least two devices, ftm:0 and ", self.device(), "!");
-  TORCH_CHECK(self.scalar_type() == at::kFloat, "Quantize only works on Float Tensor, got ", self.scalar_type());
+      "Expected all tensors to be on the same device, but found at least two devices, ftm:0 and ",
+      self.device(), "!");
+  TORCH_CHECK(
+      self.scalar_type() == at::kFloat, "Quantize only works on Float Tensor, got ",
+      self.scalar_type());
   check_channels(self, scales, zero_points, axis);
   if (zero_points.is_floating_point()) {
     count_fallback(op_named("aten::quantize_per_channel"));
-    return at::quantize_per_channel(self.cpu(), scales.cpu(), zero_points.cpu(), axis, dtype).to(kDevice);
+    return at::quantize_per_channel(self.cpu(), scales.cpu(), zero_points.cpu(), axis, dtype)
+        .to(kDevice);
   }
-  const auto quantizer =
-      at::make_per_channel_affine_quantizer(scales.to(kDevice), zero_points.to(kDevice), axis, dtype);
-  return quantize_like(self, as_quantized(at::empty({0}, self.options().dtype(integer_dtype(dtype))), quantizer));
+  const auto quantizer = at::make_per_channel_affine_quantizer(
+      scales.to(kDevice), zero_points.to(kDevice), axis, dtype);
+  return quantize_like(
+      self, as_quantized(at::empty({0}, self.options().dtype(integer_dtype(dtype))), quantizer));
 }
 
 at::ScalarType quantized_dtype(at::ScalarType integers) {
   const auto dtype = c10::toQIntType(integers);
-  TORCH_CHECK(dtype != integers, "a quantized tensor is made of int8, uint8 or int32, got ", integers);
+  TORCH_CHECK(
+      dtype != integers, "a quantized tensor is made of int8, uint8 or int32, got ", integers);
   return dtype;
 }
 
 at::Tensor make_per_tensor(const at::Tensor& self, double scale, int64_t zero_point) {
   const auto dtype = quantized_dtype(self.scalar_type());
   return as_quantized(
-      self.clone(at::MemoryFormat::Contiguous), at::make_per_tensor_affine_quantizer(scale, zero_point, dtype));
+      self.clone(at::MemoryFormat::Contiguous),
+      at::make_per_tensor_affine_quantizer(scale, zero_point, dtype));
 }
 
 at::Tensor make_per_channel(
@@ -122,12 +141,15 @@ at::Tensor make_per_channel(
   check_channels(self, scale, zero_point, axis);
   return as_quantized(
       self.clone(at::MemoryFormat::Contiguous),
-      at::make_per_channel_affine_quantizer(scale.to(kDevice), zero_point.to(kDevice), axis, dtype));
+      at::make_per_channel_affine_quantizer(
+          scale.to(kDevice), zero_point.to(kDevice), axis, dtype));
 }
 
 // Not by ATen's kernels: what they allocate lies on the CPU while QNNPACK is the engine.
-at::Tensor empty_integers(at::IntArrayRef size, at::ScalarType dtype, std::optional<at::MemoryFormat> format) {
-  TORCH_CHECK(at::isQIntType(dtype), "_empty_affine_quantized: expected a quantized dtype, got ", dtype);
+at::Tensor empty_integers(
+    at::IntArrayRef size, at::ScalarType dtype, std::optional<at::MemoryFormat> format) {
+  TORCH_CHECK(
+      at::isQIntType(dtype), "_empty_affine_quantized: expected a quantized dtype, got ", dtype);
   return at::empty(size, at::TensorOptions(kDevice).dtype(integer_dtype(dtype)), format);
 }
 
@@ -137,33 +159,40 @@ at::ScalarType or_default(std::optional<at::ScalarType> dtype) {
 }
 
 at::Tensor empty_per_tensor(
-    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>, std::optional<at::Device>,
-    std::optional<bool>, double scale, int64_t zero_point, std::optional<at::MemoryFormat> format) {
+    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+    std::optional<at::Device>, std::optional<bool>, double scale, int64_t zero_point,
+    std::optional<at::MemoryFormat> format) {
   const at::Tensor integers = empty_integers(size, or_default(dtype), format);
-  return as_quantized(integers, at::make_per_tensor_affine_quantizer(scale, zero_point, or_default(dtype)));
+  return as_quantized(
+      integers, at::make_per_tensor_affine_quantizer(scale, zero_point, or_default(dtype)));
 }
 
 at::Tensor empty_per_channel(
     at::IntArrayRef size, const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis,
-    std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout, std::optional<at::Device> device,
-    std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format) {
+    std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+    std::optional<at::Device> device, std::optional<bool> pin_memory,
+    std::optional<at::MemoryFormat> format) {
   if (device && !device->is_privateuseone()) { // only the parameters are of the device
     return at::_empty_per_channel_affine_quantized(
-        size, scales.to(*device), zero_points.to(*device), axis, dtype, layout, device, pin_memory, format);
+        size, scales.to(*device), zero_points.to(*device), axis, dtype, layout, device, pin_memory,
+        format);
   }
   const at::Tensor integers = empty_integers(size, or_default(dtype), format);
   return as_quantized(
-      integers,
-      at::make_per_channel_affine_quantizer(scales.to(kDevice), zero_points.to(kDevice), axis, or_default(dtype)));
+      integers, at::make_per_channel_affine_quantizer(
+                    scales.to(kDevice), zero_points.to(kDevice), axis, or_default(dtype)));
 }
 
 at::Tensor empty_unknown(
-    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>, std::optional<at::Device>,
-    std::optional<bool>, std::optional<at::MemoryFormat> format) {
-  return as_quantized(empty_integers(size, or_default(dtype), format), at::make_unknown_quantizer(or_default(dtype)));
+    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+    std::optional<at::Device>, std::optional<bool>, std::optional<at::MemoryFormat> format) {
+  return as_quantized(
+      empty_integers(size, or_default(dtype), format),
+      at::make_unknown_quantizer(or_default(dtype)));
 }
 
-// --- to them -------------------------------------------------------------------------------------------------------
+// --- to them
+// -------------------------------------------------------------------------------------------------------
 
 at::Tensor int_repr(const at::Tensor& self) {
   return integers_of(self).clone(self.suggest_memory_format());

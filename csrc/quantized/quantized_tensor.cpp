@@ -38,8 +38,9 @@ at::Tensor along(const at::Tensor& row, int64_t axis, int64_t rank) {
 }
 
 at::Tensor quantized_by_channel(const at::Tensor& floats, const at::PerChannelAffineQuantizer& by) {
-  const at::Tensor inverse =
-      along(at::ones_like(by.scales(), at::kFloat).div(by.scales().to(at::kFloat)), by.axis(), floats.dim());
+  const at::Tensor inverse = along(
+      at::ones_like(by.scales(), at::kFloat).div(by.scales().to(at::kFloat)), by.axis(),
+      floats.dim());
   const at::Tensor zeros = along(by.zero_points().to(at::kFloat), by.axis(), floats.dim());
   const at::Tensor whole = floats.mul(inverse).add(zeros).round();
   if (by.scalar_type() == at::kQInt32) {
@@ -79,7 +80,8 @@ at::Tensor integers_of(const at::Tensor& quantized) {
 
 at::Tensor as_quantized(const at::Tensor& integers, at::QuantizerPtr quantizer) {
   const auto dtype = c10::scalarTypeToTypeMeta(quantizer->scalar_type());
-  const auto key = integers.is_cpu() ? c10::DispatchKey::QuantizedCPU : c10::DispatchKey::QuantizedPrivateUse1;
+  const auto key =
+      integers.is_cpu() ? c10::DispatchKey::QuantizedCPU : c10::DispatchKey::QuantizedPrivateUse1;
   at::Tensor made = at::detail::make_tensor<at::QTensorImpl>(
       c10::Storage(integers.storage()), c10::DispatchKeySet(key), dtype, std::move(quantizer));
   auto* impl = made.unsafeGetTensorImpl();
@@ -88,28 +90,33 @@ at::Tensor as_quantized(const at::Tensor& integers, at::QuantizerPtr quantizer) 
   return made;
 }
 
-at::Tensor quantize(const at::Tensor& floats, double scale, int64_t zero_point, at::ScalarType dtype) {
-  const at::Tensor multiples = floats.contiguous(floats.suggest_memory_format()).mul(inverse_of(scale));
+at::Tensor quantize(
+    const at::Tensor& floats, double scale, int64_t zero_point, at::ScalarType dtype) {
+  const at::Tensor multiples =
+      floats.contiguous(floats.suggest_memory_format()).mul(inverse_of(scale));
   const auto quantizer = at::make_per_tensor_affine_quantizer(scale, zero_point, dtype);
   if (dtype == at::kQInt32) {
-    // The CPU multiplies and adds in two roundings here, and in one for the other dtypes, as the machine does.
+    // The CPU multiplies and adds in two roundings here, and in one for the other dtypes, as the
+    // machine does.
     const at::Tensor places = multiples.to(at::kDouble).add(zero_point).to(at::kFloat);
     return as_quantized(saturated(places.round()), quantizer);
   }
   const auto [least, greatest] = range_of(dtype);
-  const at::Tensor inside =
-      at::fmax(at::fmin(multiples.add(zero_point), number(greatest)), number(least)); // NaN: the greatest
+  const at::Tensor inside = at::fmax(
+      at::fmin(multiples.add(zero_point), number(greatest)), number(least)); // NaN: the greatest
   return as_quantized(inside.round().to(integer_dtype(dtype)), quantizer);
 }
 
-at::Tensor quantize_each(const at::Tensor& floats, double scale, int64_t zero_point, at::ScalarType dtype) {
+at::Tensor quantize_each(
+    const at::Tensor& floats, double scale, int64_t zero_point, at::ScalarType dtype) {
   const auto [least, greatest] = range_of(dtype);
   const at::Tensor whole = floats.mul(inverse_of(scale)).round();
   const auto quantizer = at::make_per_tensor_affine_quantizer(scale, zero_point, dtype);
   if (dtype == at::kQInt32) {
     return as_quantized(saturated(whole.add(zero_point)), quantizer);
   }
-  const at::Tensor inside = at::fmax(at::fmin(whole, number(greatest - zero_point)), number(least - zero_point));
+  const at::Tensor inside =
+      at::fmax(at::fmin(whole, number(greatest - zero_point)), number(least - zero_point));
   return as_quantized(inside.add(zero_point).to(integer_dtype(dtype)), quantizer);
 }
 
@@ -121,10 +128,12 @@ at::Tensor quantize_like(const at::Tensor& floats, const at::Tensor& like) {
   }
   TORCH_CHECK_NOT_IMPLEMENTED(
       quantizer->qscheme() == at::kPerChannelAffine,
-      "device ftm quantizes per tensor and per channel with whole zero points, not ", toString(quantizer->qscheme()));
+      "device ftm quantizes per tensor and per channel with whole zero points, not ",
+      toString(quantizer->qscheme()));
   const at::Tensor dense = floats.contiguous(floats.suggest_memory_format());
   return as_quantized(
-      quantized_by_channel(dense, static_cast<const at::PerChannelAffineQuantizer&>(*quantizer)), quantizer);
+      quantized_by_channel(dense, static_cast<const at::PerChannelAffineQuantizer&>(*quantizer)),
+      quantizer);
 }
 
 at::Tensor floats_of(const at::Tensor& quantized) {
@@ -132,15 +141,19 @@ at::Tensor floats_of(const at::Tensor& quantized) {
   const at::Tensor integers = integers_of(quantized).contiguous(quantized.suggest_memory_format());
   if (quantizer->qscheme() == at::kPerTensorAffine) {
     const auto& by = static_cast<const at::PerTensorAffineQuantizer&>(*quantizer);
-    const at::Tensor distances = integers.to(at::kInt).sub(by.zero_point()).to(at::kFloat); // it wraps, as on the CPU
+    const at::Tensor distances =
+        integers.to(at::kInt).sub(by.zero_point()).to(at::kFloat); // it wraps, as on the CPU
     return distances.mul(static_cast<double>(static_cast<float>(by.scale())));
   }
   TORCH_CHECK(
-      quantizer->qscheme() == at::kPerChannelAffine || quantizer->qscheme() == at::kPerChannelAffineFloatQParams,
+      quantizer->qscheme() == at::kPerChannelAffine ||
+          quantizer->qscheme() == at::kPerChannelAffineFloatQParams,
       "dequantize: the tensor has no quantization parameters");
   const auto& by = static_cast<const at::PerChannelAffineQuantizer&>(*quantizer);
   const at::Tensor scales = along(by.scales().to(at::kFloat), by.axis(), integers.dim());
-  return integers.to(at::kFloat).sub(along(by.zero_points().to(at::kFloat), by.axis(), integers.dim())).mul(scales);
+  return integers.to(at::kFloat)
+      .sub(along(by.zero_points().to(at::kFloat), by.axis(), integers.dim()))
+      .mul(scales);
 }
 
 at::QuantizerPtr quantizer_on(const at::Tensor& quantized, at::Device device) {
@@ -157,7 +170,8 @@ at::QuantizerPtr quantizer_on(const at::Tensor& quantized, at::Device device) {
 void check_per_tensor(const char* name, const at::Tensor& quantized) {
   TORCH_CHECK(
       quantized.qscheme() == at::kPerTensorAffine, name,
-      ": only tensors that are quantized per tensor are supported, got ", toString(quantized.qscheme()));
+      ": only tensors that are quantized per tensor are supported, got ",
+      toString(quantized.qscheme()));
 }
 
 } // namespace ftm

@@ -1,5 +1,6 @@
-// Quantized tensors: ATen's own QTensorImpl over a storage of the device. The storage's elements are those of the
-// integers' dtype, so the trace knows integers and floating point numbers only; what they stand for is the quantizer's.
+// Quantized tensors: ATen's own QTensorImpl over a storage of the device. The storage's elements
+// are those of the integers' dtype, so the trace knows integers and floating point numbers only;
+// what they stand for is the quantizer's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,11 +19,13 @@ at::Tensor integers_of(const at::Tensor& quantized);
 // A quantized tensor that shares the storage of these integers, of the CPU or the device.
 at::Tensor as_quantized(const at::Tensor& integers, at::QuantizerPtr quantizer);
 
-// As torch.quantize_per_tensor rounds: to the nearest, ties to even, after the zero point was added; then clamped.
-// `floats`: float32 of the device.
-at::Tensor quantize(const at::Tensor& floats, double scale, int64_t zero_point, at::ScalarType dtype);
+// As torch.quantize_per_tensor rounds: to the nearest, ties to even, after the zero point was
+// added; then clamped. `floats`: float32 of the device.
+at::Tensor quantize(
+    const at::Tensor& floats, double scale, int64_t zero_point, at::ScalarType dtype);
 // As elementwise ops round: before the zero point is added.
-at::Tensor quantize_each(const at::Tensor& floats, double scale, int64_t zero_point, at::ScalarType dtype);
+at::Tensor quantize_each(
+    const at::Tensor& floats, double scale, int64_t zero_point, at::ScalarType dtype);
 // With the quantizer of `like`, whatever its scheme.
 at::Tensor quantize_like(const at::Tensor& floats, const at::Tensor& like);
 at::Tensor floats_of(const at::Tensor& quantized);

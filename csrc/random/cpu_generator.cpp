@@ -4,7 +4,8 @@
 
 namespace ftm {
 
-CpuStream::CpuStream(const c10::OperatorHandle& op, torch::jit::Stack& stack, const RandomDraw& draw) {
+CpuStream::CpuStream(
+    const c10::OperatorHandle& op, torch::jit::Stack& stack, const RandomDraw& draw) {
   const uint64_t seed = draw.seed ^ draw.offset * 0x9e3779b97f4a7c15ULL;
   const auto& arguments = op.schema().arguments();
   const size_t base = stack.size() - arguments.size();

@@ -9,8 +9,9 @@
 
 namespace ftm {
 
-// While it lives, the op whose arguments end the stack draws on the CPU from a stream that follows from `draw`: it is
-// given a generator, or, where it takes none, the CPU's own one is lent and put back as it was.
+// While it lives, the op whose arguments end the stack draws on the CPU from a stream that follows
+// from `draw`: it is given a generator, or, where it takes none, the CPU's own one is lent and put
+// back as it was.
 class CpuStream {
  public:
   CpuStream(const c10::OperatorHandle& op, torch::jit::Stack& stack, const RandomDraw& draw);

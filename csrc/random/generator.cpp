@@ -17,7 +17,8 @@ thread_local bool has_own_offset = false;
 class PhiloxGenerator final : public c10::GeneratorImpl {
  public:
   explicit PhiloxGenerator(bool is_default)
-      : GeneratorImpl(c10::Device(c10::kPrivateUse1, 0), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+      : GeneratorImpl(
+            c10::Device(c10::kPrivateUse1, 0), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
         is_default_(is_default) {}
 
   void set_current_seed(uint64_t seed) override {
@@ -76,7 +77,8 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
 } // namespace
 
 const at::Generator& default_generator() {
-  static const auto* generator = new at::Generator(at::make_generator<PhiloxGenerator>(/*is_default=*/true));
+  static const auto* generator =
+      new at::Generator(at::make_generator<PhiloxGenerator>(/*is_default=*/true));
   return *generator;
 }
 
@@ -96,10 +98,11 @@ DrawsOfItsOwn::~DrawsOfItsOwn() {
 RandomDraw next_random_draw(const c10::IValue& argument) {
   at::Generator generator = argument.isNone() ? default_generator() : argument.toGenerator();
   TORCH_CHECK(
-      generator.device().type() == c10::kPrivateUse1, "Expected a 'ftm' device type for generator but found '",
-      generator.device().type(), "'");
+      generator.device().type() == c10::kPrivateUse1,
+      "Expected a 'ftm' device type for generator but found '", generator.device().type(), "'");
   TORCH_CHECK_NOT_IMPLEMENTED(
-      !has_own_offset || generator.unsafeGetGeneratorImpl() == default_generator().unsafeGetGeneratorImpl(),
+      !has_own_offset ||
+          generator.unsafeGetGeneratorImpl() == default_generator().unsafeGetGeneratorImpl(),
       "a captured program draws from the default generator alone: its launches know no other");
   const std::lock_guard<std::mutex> guard(generator.mutex());
   return static_cast<PhiloxGenerator*>(generator.unsafeGetGeneratorImpl())->draw();

@@ -13,8 +13,8 @@ RandomDraw next_random_draw(const c10::IValue& generator);
 
 const at::Generator& default_generator();
 
-// While it lives, this thread finds the default generator's offset at 0 and moves that alone: other threads, which draw
-// meanwhile, find the generator as they would have. They do not nest.
+// While it lives, this thread finds the default generator's offset at 0 and moves that alone: other
+// threads, which draw meanwhile, find the generator as they would have. They do not nest.
 class DrawsOfItsOwn {
  public:
   DrawsOfItsOwn();

@@ -7,8 +7,8 @@ namespace ftm {
 uint32_t philox_word(uint64_t index, uint64_t seed, uint64_t offset) {
   const uint64_t block = index / 4;
   std::array<uint32_t, 4> counter = {
-      static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), static_cast<uint32_t>(offset),
-      static_cast<uint32_t>(offset >> 32)};
+      static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+      static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32)};
   auto key0 = static_cast<uint32_t>(seed);
   auto key1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {

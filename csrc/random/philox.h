@@ -1,4 +1,5 @@
-// Random numbers are a function of (seed, offset, element): the generator hands out offsets, programs compute.
+// Random numbers are a function of (seed, offset, element): the generator hands out offsets,
+// programs compute.
 #pragma once
 
 #include <cstdint>

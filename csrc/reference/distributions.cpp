@@ -48,14 +48,18 @@ Real standard_normal(const Draw& draw, int64_t i) {
 template <typename Stored, typename Real>
 Stored rounded_down(Real x) {
   const auto nearest = static_cast<Stored>(x);
-  return static_cast<Real>(nearest) > x ? std::nextafter(nearest, -std::numeric_limits<Stored>::infinity()) : nearest;
+  return static_cast<Real>(nearest) > x
+             ? std::nextafter(nearest, -std::numeric_limits<Stored>::infinity())
+             : nearest;
 }
 
 // The smallest number of the stored type that is at least x.
 template <typename Stored, typename Real>
 Stored rounded_up(Real x) {
   const auto nearest = static_cast<Stored>(x);
-  return static_cast<Real>(nearest) < x ? std::nextafter(nearest, std::numeric_limits<Stored>::infinity()) : nearest;
+  return static_cast<Real>(nearest) < x
+             ? std::nextafter(nearest, std::numeric_limits<Stored>::infinity())
+             : nearest;
 }
 
 // A parameter of a distribution: a tensor or a number.
@@ -68,12 +72,14 @@ template <typename Key>
 at::Tensor sorted_places(const std::vector<Key>& keys) {
   auto places = at::arange(static_cast<int64_t>(keys.size()), at::kLong);
   auto* data = places.mutable_data_ptr<int64_t>();
-  std::stable_sort(data, data + keys.size(), [&](int64_t a, int64_t b) { return keys[a] < keys[b]; });
+  std::stable_sort(
+      data, data + keys.size(), [&](int64_t a, int64_t b) { return keys[a] < keys[b]; });
   return places;
 }
 
 // A row of samples; `first` is the number of the row's first draw.
-at::Tensor choice(const at::Tensor& weights, int64_t count, bool replacement, int64_t first, const Draw& draw) {
+at::Tensor choice(
+    const at::Tensor& weights, int64_t count, bool replacement, int64_t first, const Draw& draw) {
   const int64_t n = weights.numel();
   const auto wide = weights.to(at::kDouble).contiguous();
   const auto* w = wide.const_data_ptr<double>();
@@ -82,8 +88,9 @@ at::Tensor choice(const at::Tensor& weights, int64_t count, bool replacement, in
     for (int64_t i = 0; i < n; ++i) {
       const double noise = std::log(-std::log(draw.open24(first + i)));
       race[i] = -static_cast<float>(
-          weights.scalar_type() == at::kDouble ? std::log(w[i]) - noise
-                                               : std::log(static_cast<float>(w[i])) - static_cast<float>(noise));
+          weights.scalar_type() == at::kDouble
+              ? std::log(w[i]) - noise
+              : std::log(static_cast<float>(w[i])) - static_cast<float>(noise));
     }
     return sorted_places(race).narrow(0, 0, count);
   }
@@ -100,36 +107,43 @@ at::Tensor choice(const at::Tensor& weights, int64_t count, bool replacement, in
 } // namespace
 
 at::Tensor uniform(const at::Tensor& self, double from, double to, const Draw& draw) {
-  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "uniform", [&] {
-    using Real = std::conditional_t<std::is_same_v<scalar_t, double>, double, float>;
-    const auto low = static_cast<scalar_t>(from);
-    const auto high = static_cast<scalar_t>(to);
-    const auto first = static_cast<Real>(low);
-    const auto range = static_cast<Real>(high) - first;
-    const auto last =
-        std::max(static_cast<Real>(std::nextafter(high, -std::numeric_limits<scalar_t>::infinity())), first);
-    return generated(self, [&](int64_t i) {
-      const Real drawn = first + draw.unit<Real>(i) * range;
-      return static_cast<double>(rounded_down<scalar_t>(std::min(drawn, last)));
-    });
-  });
+  return AT_DISPATCH_FLOATING_TYPES_AND2(
+      at::kHalf, at::kBFloat16, self.scalar_type(), "uniform", [&] {
+        using Real = std::conditional_t<std::is_same_v<scalar_t, double>, double, float>;
+        const auto low = static_cast<scalar_t>(from);
+        const auto high = static_cast<scalar_t>(to);
+        const auto first = static_cast<Real>(low);
+        const auto range = static_cast<Real>(high) - first;
+        const auto last = std::max(
+            static_cast<Real>(std::nextafter(high, -std::numeric_limits<scalar_t>::infinity())),
+            first);
+        return generated(self, [&](int64_t i) {
+          const Real drawn = first + draw.unit<Real>(i) * range;
+          return static_cast<double>(rounded_down<scalar_t>(std::min(drawn, last)));
+        });
+      });
 }
 
 at::Tensor log_normal(const at::Tensor& self, double mean, double deviation, const Draw& draw) {
   return generated_in(self, self.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
     using Real = decltype(real);
-    return std::exp(static_cast<Real>(mean) + static_cast<Real>(deviation) * standard_normal<Real>(draw, i));
+    return std::exp(
+        static_cast<Real>(mean) + static_cast<Real>(deviation) * standard_normal<Real>(draw, i));
   });
 }
 
-at::Tensor normal(const at::Tensor& like, const c10::IValue& mean, const c10::IValue& deviation, const Draw& draw) {
+at::Tensor normal(
+    const at::Tensor& like, const c10::IValue& mean, const c10::IValue& deviation,
+    const Draw& draw) {
   const auto dense = [&](const c10::IValue& value) {
-    return value.isTensor() ? value.toTensor().to(at::kDouble).expand_as(like).contiguous() : at::Tensor();
+    return value.isTensor() ? value.toTensor().to(at::kDouble).expand_as(like).contiguous()
+                            : at::Tensor();
   };
   const auto means = dense(mean);
   const auto deviations = dense(deviation);
   TORCH_CHECK(
-      !deviations.defined() || deviations.ge(0).all().item<bool>(), "normal expects all elements of std >= 0.0");
+      !deviations.defined() || deviations.ge(0).all().item<bool>(),
+      "normal expects all elements of std >= 0.0");
   return generated_in(like, like.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
     using Real = decltype(real);
     return static_cast<Real>(parameter(mean, means, i)) +
@@ -151,12 +165,14 @@ at::Tensor geometric(const at::Tensor& self, double p, const Draw& draw) {
   const bool in_double = !self.is_floating_point() || self.scalar_type() == at::kDouble;
   return generated_in(self, in_double, [&](int64_t i, auto real) {
     using Real = decltype(real);
-    return std::max(std::ceil(std::log(draw.open<Real>(i)) / std::log1p(-static_cast<Real>(p))), Real(1));
+    return std::max(
+        std::ceil(std::log(draw.open<Real>(i)) / std::log1p(-static_cast<Real>(p))), Real(1));
   });
 }
 
 at::Tensor bernoulli(const at::Tensor& self, double p, const Draw& draw) {
-  return generated(self, [&](int64_t i) { return static_cast<double>(draw.uniform24(i)) < p ? 1.0 : 0.0; });
+  return generated(
+      self, [&](int64_t i) { return static_cast<double>(draw.uniform24(i)) < p ? 1.0 : 0.0; });
 }
 
 at::Tensor bernoulli_of(const at::Tensor& probabilities, const Draw& draw) {
@@ -170,15 +186,16 @@ at::Tensor bernoulli_of(const at::Tensor& probabilities, const Draw& draw) {
 }
 
 at::Tensor exponential(const at::Tensor& self, double lambda, const Draw& draw) {
-  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "exponential", [&] {
-    using Real = std::conditional_t<std::is_same_v<scalar_t, double>, double, float>;
-    const auto rate = static_cast<Real>(lambda);
-    const auto smallest = static_cast<Real>(std::numeric_limits<scalar_t>::denorm_min());
-    return generated(self, [&](int64_t i) {
-      const Real drawn = -std::log1p(-draw.open<Real>(i)) / rate;
-      return static_cast<double>(std::isinf(rate) ? Real(0) : std::max(drawn, smallest));
-    });
-  });
+  return AT_DISPATCH_FLOATING_TYPES_AND2(
+      at::kHalf, at::kBFloat16, self.scalar_type(), "exponential", [&] {
+        using Real = std::conditional_t<std::is_same_v<scalar_t, double>, double, float>;
+        const auto rate = static_cast<Real>(lambda);
+        const auto smallest = static_cast<Real>(std::numeric_limits<scalar_t>::denorm_min());
+        return generated(self, [&](int64_t i) {
+          const Real drawn = -std::log1p(-draw.open<Real>(i)) / rate;
+          return static_cast<double>(std::isinf(rate) ? Real(0) : std::max(drawn, smallest));
+        });
+      });
 }
 
 at::Tensor integers(const at::Tensor& self, int64_t from, uint64_t range, const Draw& draw) {
@@ -191,11 +208,13 @@ at::Tensor integers(const at::Tensor& self, int64_t from, uint64_t range, const 
   if (!self.is_floating_point()) {
     return wide.to(self.scalar_type());
   }
-  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, self.scalar_type(), "integers", [&] {
-    const auto smallest = static_cast<double>(rounded_up<scalar_t>(from));
-    return generated(
-        self, [&](int64_t i) { return std::max(static_cast<double>(rounded_down<scalar_t>(data[i])), smallest); });
-  });
+  return AT_DISPATCH_FLOATING_TYPES_AND2(
+      at::kHalf, at::kBFloat16, self.scalar_type(), "integers", [&] {
+        const auto smallest = static_cast<double>(rounded_up<scalar_t>(from));
+        return generated(self, [&](int64_t i) {
+          return std::max(static_cast<double>(rounded_down<scalar_t>(data[i])), smallest);
+        });
+      });
 }
 
 torch::jit::Stack dropout(const at::Tensor& input, double p, bool train, const Draw& draw) {
@@ -217,7 +236,8 @@ at::Tensor permutation(int64_t n, const Draw& draw) {
   std::vector<int64_t> keys(n);
   for (int64_t i = 0; i < n; ++i) {
     keys[i] = n <= kFew ? static_cast<int32_t>(draw.word(i))
-                        : static_cast<int64_t>(draw.word(2 * i) | static_cast<uint64_t>(draw.word(2 * i + 1)) << 32);
+                        : static_cast<int64_t>(
+                              draw.word(2 * i) | static_cast<uint64_t>(draw.word(2 * i + 1)) << 32);
   }
   return sorted_places(keys);
 }
@@ -225,7 +245,9 @@ at::Tensor permutation(int64_t n, const Draw& draw) {
 at::Tensor multinomial(const at::Tensor& self, int64_t count, bool replacement, const Draw& draw) {
   const bool valid = at::logical_and(self.ge(0), self.lt(INFINITY)).all().item<bool>();
   TORCH_CHECK(valid, "probability tensor contains either `inf`, `nan` or element < 0");
-  TORCH_CHECK(self.gt(0).any(-1).all().item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");
+  TORCH_CHECK(
+      self.gt(0).any(-1).all().item<bool>(),
+      "invalid multinomial distribution (sum of probabilities <= 0)");
   const auto rows = self.reshape({-1, self.size(-1)});
   auto result = at::empty({rows.size(0), count}, at::kLong);
   const int64_t draws = replacement ? count : rows.size(1); // of a row

@@ -1,4 +1,5 @@
-// Draws from distributions, as the compiler's lowering does them: element i of a result is a function of (seed, offset, i).
+// Draws from distributions, as the compiler's lowering does them: element i of a result is a
+// function of (seed, offset, i).
 #pragma once
 
 #include "random/philox.h"
@@ -21,10 +22,13 @@ struct Draw : RandomDraw {
   }
   template <typename Real>
   Real unit(uint64_t index) const {
-    return sizeof(Real) == 4 ? static_cast<Real>(uniform24(index)) : static_cast<Real>(uniform53(index));
+    return sizeof(Real) == 4 ? static_cast<Real>(uniform24(index))
+                             : static_cast<Real>(uniform53(index));
   }
   // In (0, 1), symmetric: midpoints of intervals.
-  float open24(uint64_t index) const { return (static_cast<float>(word(index) >> 9) + 0.5F) * 0x1p-23F; }
+  float open24(uint64_t index) const {
+    return (static_cast<float>(word(index) >> 9) + 0.5F) * 0x1p-23F;
+  }
   double open53(uint64_t index) const {
     const uint64_t high = word(2 * index) >> 5;
     const uint64_t low = word(2 * index + 1) >> 7;
@@ -46,7 +50,9 @@ at::Tensor bernoulli(const at::Tensor& self, double p, const Draw& draw);
 // `from` and up; `range`: how many numbers; 0: all of 64 bits.
 at::Tensor integers(const at::Tensor& self, int64_t from, uint64_t range, const Draw& draw);
 // The mean and the deviation: tensors or numbers. Throws for a negative deviation.
-at::Tensor normal(const at::Tensor& like, const c10::IValue& mean, const c10::IValue& deviation, const Draw& draw);
+at::Tensor normal(
+    const at::Tensor& like, const c10::IValue& mean, const c10::IValue& deviation,
+    const Draw& draw);
 // 1 where a draw is below the probability. Throws what eager throws for one outside of [0, 1].
 at::Tensor bernoulli_of(const at::Tensor& probabilities, const Draw& draw);
 // (input scaled where kept, mask of what is kept)

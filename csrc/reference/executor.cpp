@@ -18,7 +18,7 @@ namespace {
 
 at::Scalar scalar_value(OperandSlot::Kind kind, uint64_t bits) {
   return kind == OperandSlot::Kind::scalar_float ? at::Scalar(std::bit_cast<double>(bits))
-                                          : at::Scalar(static_cast<int64_t>(bits));
+                                                 : at::Scalar(static_cast<int64_t>(bits));
 }
 
 at::Tensor wrapped_number(const at::Scalar& value) {
@@ -31,12 +31,15 @@ bool takes_tensor(const c10::Argument& argument) {
   return argument.real_type()->str().rfind("Tensor", 0) == 0;
 }
 
-// The CPU's kernel leaves out the bag of each of `count` indices where its own backward can do without, and the size of
-// the bag that `include_last_offset` takes away, where the meta kernel counts it.
-void fit_bags(const CallSpec& spec, torch::jit::Stack& results, int64_t count, const at::Tensor& offsets) {
+// The CPU's kernel leaves out the bag of each of `count` indices where its own backward can do
+// without, and the size of the bag that `include_last_offset` takes away, where the meta kernel
+// counts it.
+void fit_bags(
+    const CallSpec& spec, torch::jit::Stack& results, int64_t count, const at::Tensor& offsets) {
   if (results[1].toTensor().numel() == 0 && spec.results[1].type.numel() == count) {
     const at::Tensor begins = at::zeros({count + 1}, offsets.options());
-    const at::Tensor begun = begins.index_add(0, offsets, at::ones_like(offsets)).cumsum(0).slice(0, 0, count);
+    const at::Tensor begun =
+        begins.index_add(0, offsets, at::ones_like(offsets)).cumsum(0).slice(0, 0, count);
     results[1] = begun.sub(1).to(offsets.scalar_type());
   }
   for (size_t i = 2; i < results.size(); ++i) {
@@ -61,7 +64,8 @@ void call_in_order(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
 class ReferenceRun {
  public:
   ReferenceRun(
-      const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin)
+      const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
+      const Origin& origin)
       : trace_(trace), inputs_(std::move(inputs)), scalars_(scalars), origin_(origin) {}
 
   ReferenceResults run(void (*before_call)()) {
@@ -81,7 +85,8 @@ class ReferenceRun {
       }
     }
     for (const auto result : trace_.results) {
-      const bool reached = result.is_parameter() || result.index() < static_cast<int64_t>(values_.size());
+      const bool reached =
+          result.is_parameter() || result.index() < static_cast<int64_t>(values_.size());
       results.tensors.push_back(reached ? value(result) : at::Tensor());
     }
     return results;
@@ -89,8 +94,9 @@ class ReferenceRun {
 
  private:
   std::string where(size_t call) const {
-    return "(" + trace_.calls[call].spec->name + " in a program that was launched earlier on device ftm" +
-           origin_.launch_text() + origin_.record_text(call) + ")";
+    return "(" + trace_.calls[call].spec->name +
+           " in a program that was launched earlier on device ftm" + origin_.launch_text() +
+           origin_.record_text(call) + ")";
   }
 
   // Values by number of call result; freed after their last use.
@@ -127,8 +133,10 @@ class ReferenceRun {
     switch (spec.kind) {
       case CallSpec::Kind::aten: run_aten(call); break;
       case CallSpec::Kind::view: {
-        const auto base = value(call.operands[0]).contiguous(); // perhaps itself a window, at an offset
-        values_.push_back(base.as_strided(spec.sizes, spec.strides, base.storage_offset() + spec.offset));
+        const auto base =
+            value(call.operands[0]).contiguous(); // perhaps itself a window, at an offset
+        values_.push_back(
+            base.as_strided(spec.sizes, spec.strides, base.storage_offset() + spec.offset));
         break;
       }
       case CallSpec::Kind::update: {
@@ -143,7 +151,8 @@ class ReferenceRun {
           bits = bits.clone(); // perhaps a window that begins between elements of the other dtype
         }
         // By strides of 1: that of a dimension of one element may be any.
-        values_.push_back(bits.as_strided({bits.numel()}, {1}, bits.storage_offset()).view(spec.results[0].type.dtype));
+        values_.push_back(bits.as_strided({bits.numel()}, {1}, bits.storage_offset())
+                              .view(spec.results[0].type.dtype));
         break;
       }
     }
@@ -160,7 +169,8 @@ class ReferenceRun {
       const uint64_t offset = scalars_[next_scalar_++];
       run_random_reference(spec, stack, seed, offset);
     } else if (!facts.indices.empty()) {
-      // It may write to one place twice: the last value stays then, as in compiled programs. (Those that only read lose some time.)
+      // It may write to one place twice: the last value stays then, as in compiled programs. (Those
+      // that only read lose some time.)
       call_in_order(spec.handle(), stack);
     } else {
       spec.handle().callBoxed(stack);
@@ -194,7 +204,8 @@ class ReferenceRun {
       }
       c10::IValue filled;
       if (slot.kind == OperandSlot::Kind::value) {
-        // A recorded value has no strides of its own: a copy into row-major order records nothing. Kernels count on it.
+        // A recorded value has no strides of its own: a copy into row-major order records nothing.
+        // Kernels count on it.
         filled = value(call.operands[operand++]).contiguous();
       } else {
         auto scalar = scalar_value(slot.kind, scalars_[next_scalar_++]);
@@ -205,7 +216,8 @@ class ReferenceRun {
         if (slot.element == 1) {
           scalar = c10::complex<double>(real_part, scalar.toDouble());
         }
-        filled = takes_tensor(schema[slot.argument]) ? c10::IValue(wrapped_number(scalar)) : c10::IValue(scalar);
+        filled = takes_tensor(schema[slot.argument]) ? c10::IValue(wrapped_number(scalar))
+                                                     : c10::IValue(scalar);
       }
       if (slot.element >= 0 && slot.kind == OperandSlot::Kind::value) {
         stack[slot.argument].toOptionalTensorList().set(slot.element, filled.toTensor());
@@ -240,11 +252,13 @@ class ReferenceRun {
       const auto& type = spec.results[i].type;
       auto& actual = values_[first + i];
       if (type.dtype != at::ScalarType::Undefined &&
-          !(actual.defined() && actual.scalar_type() == type.dtype && actual.sizes() == type.sizes)) {
-        // Some CPU kernels leave out what nobody will use: they give an undefined tensor, or an empty one (batch norm's
-        // saved statistics in evaluation).
+          !(actual.defined() && actual.scalar_type() == type.dtype &&
+            actual.sizes() == type.sizes)) {
+        // Some CPU kernels leave out what nobody will use: they give an undefined tensor, or an
+        // empty one (batch norm's saved statistics in evaluation).
         TORCH_CHECK(
-            !actual.defined() || actual.numel() == 0 || type.numel() == 0, spec.name, " gave result ", i,
+            !actual.defined() || actual.numel() == 0 || type.numel() == 0, spec.name,
+            " gave result ", i,
             " of another type than its meta kernel promised: ", type_text(type));
         actual = at::zeros(type.sizes, type.dtype);
       }
@@ -263,10 +277,11 @@ class ReferenceRun {
 } // namespace
 
 ReferenceResults run_reference(
-    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin,
-    void (*before_call)()) {
+    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
+    const Origin& origin, void (*before_call)()) {
   at::AutoDispatchBelowADInplaceOrView guard; // no autograd
-  // Nor modes of Python: AOTAutograd watches a graph's first call with one, and what a kernel throws would not come through.
+  // Nor modes of Python: AOTAutograd watches a graph's first call with one, and what a kernel
+  // throws would not come through.
   const c10::impl::ExcludeDispatchKeyGuard no_modes(
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
   return ReferenceRun(trace, std::move(inputs), scalars, origin).run(before_call);
@@ -278,7 +293,8 @@ bool draws_numbers(const CallSpec& spec) {
 
 at::Tensor dense_on_cpu(const Input& input, const ValueType& type) {
   return at::from_blob(
-      input.data(), type.sizes, [buffer = input.buffer](void*) {}, at::TensorOptions().dtype(type.dtype));
+      input.data(), type.sizes, [buffer = input.buffer](void*) {},
+      at::TensorOptions().dtype(type.dtype));
 }
 
 void store_on_cpu(const at::Tensor& result, const ValueType& type, const Buffer& buffer) {

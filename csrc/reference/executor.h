@@ -1,5 +1,5 @@
-// The reference executor: a trace, call by call, on the CPU through ATen. It runs what the compiler could
-// not, and is the oracle of differential tests.
+// The reference executor: a trace, call by call, on the CPU through ATen. It runs what the compiler
+// could not, and is the oracle of differential tests.
 #pragma once
 
 #include "graph/trace.h"
@@ -12,10 +12,11 @@ struct ReferenceResults {
   FailurePtr failure; // of the call that threw, and ended the run; null if none did
 };
 
-// inputs: one for each parameter. before_call: called before each call; what it throws ends the run and is thrown on.
+// inputs: one for each parameter. before_call: called before each call; what it throws ends the run
+// and is thrown on.
 ReferenceResults run_reference(
-    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars, const Origin& origin,
-    void (*before_call)());
+    const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
+    const Origin& origin, void (*before_call)());
 
 // Whether calls of this form draw random numbers: their last two operands are a seed and an offset.
 bool draws_numbers(const CallSpec& spec);

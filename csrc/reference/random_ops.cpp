@@ -34,7 +34,9 @@ struct Drawn {
   const at::Tensor& self() const { return arguments[0].toTensor(); }
 
  private:
-  std::optional<int> place(const std::string& name) const { return spec.handle().schema().argumentIndexWithName(name); }
+  std::optional<int> place(const std::string& name) const {
+    return spec.handle().schema().argumentIndexWithName(name);
+  }
 };
 
 at::Tensor draw_normal(const Drawn& call, const Draw& draw) {
@@ -64,10 +66,14 @@ at::Tensor draw_integers(const Drawn& call, const Draw& draw) {
   const auto& self = call.self();
   const int64_t from = call.has("from") ? call.at("from").toInt() : 0;
   if (call.has("to") && !call.at("to").isNone()) {
-    return integers(self, from, static_cast<uint64_t>(call.at("to").toInt()) - static_cast<uint64_t>(from), draw);
+    return integers(
+        self, from, static_cast<uint64_t>(call.at("to").toInt()) - static_cast<uint64_t>(from),
+        draw);
   }
   const bool whole = from == std::numeric_limits<int64_t>::lowest();
-  return integers(self, from, whole ? 0 : default_range(self.scalar_type()) - static_cast<uint64_t>(from), draw);
+  return integers(
+      self, from, whole ? 0 : default_range(self.scalar_type()) - static_cast<uint64_t>(from),
+      draw);
 }
 
 using Distribution = torch::jit::Stack (*)(const Drawn&, const Draw&);
@@ -79,14 +85,24 @@ const std::unordered_map<std::string, Distribution>& distributions() {
   using D = Draw;
   static const std::unordered_map<std::string, Distribution> all = {
       {"uniform",
-       [](const C& c, const D& d) -> Results { return {uniform(c.self(), c.number("from"), c.number("to"), d)}; }},
+       [](const C& c, const D& d) -> Results {
+         return {uniform(c.self(), c.number("from"), c.number("to"), d)};
+       }},
       {"normal", [](const C& c, const D& d) -> Results { return {draw_normal(c, d)}; }},
       {"log_normal",
-       [](const C& c, const D& d) -> Results { return {log_normal(c.self(), c.number("mean"), c.number("std"), d)}; }},
+       [](const C& c, const D& d) -> Results {
+         return {log_normal(c.self(), c.number("mean"), c.number("std"), d)};
+       }},
       {"cauchy",
-       [](const C& c, const D& d) -> Results { return {cauchy(c.self(), c.number("median"), c.number("sigma"), d)}; }},
-      {"geometric", [](const C& c, const D& d) -> Results { return {geometric(c.self(), c.number("p"), d)}; }},
-      {"exponential", [](const C& c, const D& d) -> Results { return {exponential(c.self(), c.number("lambd"), d)}; }},
+       [](const C& c, const D& d) -> Results {
+         return {cauchy(c.self(), c.number("median"), c.number("sigma"), d)};
+       }},
+      {"geometric",
+       [](const C& c, const D& d) -> Results { return {geometric(c.self(), c.number("p"), d)}; }},
+      {"exponential",
+       [](const C& c, const D& d) -> Results {
+         return {exponential(c.self(), c.number("lambd"), d)};
+       }},
       {"bernoulli", [](const C& c, const D& d) -> Results { return {draw_bernoulli(c, d)}; }},
       {"integers", [](const C& c, const D& d) -> Results { return {draw_integers(c, d)}; }},
       {"permutation",
@@ -95,17 +111,20 @@ const std::unordered_map<std::string, Distribution>& distributions() {
        }},
       {"choice",
        [](const C& c, const D& d) -> Results {
-         return {multinomial(c.self(), c.at("num_samples").toInt(), c.at("replacement").toBool(), d)};
+         return {
+             multinomial(c.self(), c.at("num_samples").toInt(), c.at("replacement").toBool(), d)};
        }},
       {"dropout", [](const C& c, const D& d) -> Results {
-         return dropout(c.self(), c.number("p"), c.at("train").isNone() || c.at("train").toBool(), d);
+         return dropout(
+             c.self(), c.number("p"), c.at("train").isNone() || c.at("train").toBool(), d);
        }}};
   return all;
 }
 
 } // namespace
 
-void run_random_reference(const CallSpec& spec, torch::jit::Stack& stack, uint64_t seed, uint64_t offset) {
+void run_random_reference(
+    const CallSpec& spec, torch::jit::Stack& stack, uint64_t seed, uint64_t offset) {
   const Draw draw{{seed, offset}};
   const auto found = distributions().find(recorded_facts(spec.handle().operator_name().name).draws);
   if (found != distributions().end()) {

@@ -13,7 +13,8 @@ using Tensor = at::Tensor;
 // Of as many elements as all tensors broadcast.
 Known of_all(at::TensorList tensors) {
   const auto dtype = tensors.front().scalar_type();
-  const bool known = of_one_float(dtype, {}) && std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& tensor) {
+  const bool known = of_one_float(dtype, {}) &&
+                     std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& tensor) {
                        return tensor.defined() && tensor.scalar_type() == dtype && tensor.is_meta();
                      });
   return known ? Known(elementwise(dtype, tensors)) : std::nullopt;
@@ -39,7 +40,8 @@ Known activation_backward(const Tensor& grad, const Tensor& self) {
   return of_all({grad, self});
 }
 
-Known clipped_backward(const Tensor& grad, const Tensor& self, const at::Scalar&, const at::Scalar&) {
+Known clipped_backward(
+    const Tensor& grad, const Tensor& self, const at::Scalar&, const at::Scalar&) {
   return of_all({grad, self});
 }
 
@@ -47,14 +49,16 @@ Known mse_loss_backward(const Tensor& grad, const Tensor& input, const Tensor& t
   return of_all({grad, input, target});
 }
 
-Known smooth_loss_backward(const Tensor& grad, const Tensor& input, const Tensor& target, int64_t, double beta) {
+Known smooth_loss_backward(
+    const Tensor& grad, const Tensor& input, const Tensor& target, int64_t, double beta) {
   return beta > 0 ? of_all({grad, input, target}) : std::nullopt;
 }
 
 // The same, into a tensor that has the size or none.
 template <class Op>
 Tensor& smooth_loss_backward_into(
-    const Tensor& grad, const Tensor& input, const Tensor& target, int64_t reduction, double beta, Tensor& out) {
+    const Tensor& grad, const Tensor& input, const Tensor& target, int64_t reduction, double beta,
+    Tensor& out) {
   return fit_written(out, smooth_loss_backward(grad, input, target, reduction, beta))
              ? out
              : Op::redispatch(kMetaKey, grad, input, target, reduction, beta, out);
@@ -64,13 +68,15 @@ Known huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, d
   return delta > 0 ? loss(input, target, reduction) : std::nullopt;
 }
 
-Known binary_cross_entropy(const Tensor& input, const Tensor& target, const Optional& weight, int64_t reduction) {
+Known binary_cross_entropy(
+    const Tensor& input, const Tensor& target, const Optional& weight, int64_t reduction) {
   const bool plain = input.sizes() == target.sizes() && !is_there(weight);
   return plain ? loss(input, target, reduction) : std::nullopt;
 }
 
 Known binary_cross_entropy_backward(
-    const Tensor& grad, const Tensor& input, const Tensor& target, const Optional& weight, int64_t) {
+    const Tensor& grad, const Tensor& input, const Tensor& target, const Optional& weight,
+    int64_t) {
   const bool plain = input.sizes() == target.sizes() && !is_there(weight);
   return plain ? of_all({input, target, grad}) : std::nullopt;
 }

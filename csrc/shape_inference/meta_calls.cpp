@@ -33,7 +33,9 @@ c10::IValue replaced(const c10::IValue& value, const Replacement& replacement, c
   if (value.isOptionalTensorList()) {
     c10::List<std::optional<at::Tensor>> list;
     for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-      list.push_back(tensor && tensor->defined() ? std::optional<at::Tensor>(replacement(*tensor)) : std::nullopt);
+      list.push_back(
+          tensor && tensor->defined() ? std::optional<at::Tensor>(replacement(*tensor))
+                                      : std::nullopt);
     }
     return list;
   }
@@ -48,13 +50,16 @@ c10::IValue replaced(const c10::IValue& value, const Replacement& replacement, c
 
 // Else the dispatcher would call the kernel of another device.
 bool is_on_meta(const torch::jit::Stack& stack) {
-  const auto is_meta = [](const at::Tensor& tensor) { return tensor.defined() && tensor.is_meta(); };
+  const auto is_meta = [](const at::Tensor& tensor) {
+    return tensor.defined() && tensor.is_meta();
+  };
   return std::any_of(stack.begin(), stack.end(), [&](const c10::IValue& value) {
     if (value.isTensorList()) {
       const auto tensors = value.toTensorVector();
       return std::any_of(tensors.begin(), tensors.end(), is_meta);
     }
-    return value.isTensor() ? is_meta(value.toTensor()) : value.isDevice() && value.toDevice().is_meta();
+    return value.isTensor() ? is_meta(value.toTensor())
+                            : value.isDevice() && value.toDevice().is_meta();
   });
 }
 
@@ -93,8 +98,10 @@ at::Tensor cpu_like(const at::Tensor& tensor) {
     return tensor;
   }
   const auto options = tensor.options().device(at::kCPU);
-  const size_t extent = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), /*itemsize_bytes=*/1);
-  if (extent < static_cast<size_t>(tensor.numel())) { // some kernels write row-major to an expanded tensor as well
+  const size_t extent =
+      at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), /*itemsize_bytes=*/1);
+  if (extent < static_cast<size_t>(
+                   tensor.numel())) { // some kernels write row-major to an expanded tensor as well
     return at::zeros({tensor.numel()}, options).as_strided(tensor.sizes(), tensor.strides());
   }
   return at::empty_strided(tensor.sizes(), tensor.strides(), options).zero_();
@@ -127,7 +134,8 @@ void draw_one_on_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 }
 
 bool call_on_meta(
-    const Op& op, const c10::OperatorHandle& spec, torch::jit::Stack& stack, c10::ArrayRef<c10::IValue> arguments) {
+    const Op& op, const c10::OperatorHandle& spec, torch::jit::Stack& stack,
+    c10::ArrayRef<c10::IValue> arguments) {
   at::AutoDispatchBelowADInplaceOrView guard;
   try {
     const c10::KernelFunction* function = is_on_meta(stack) ? shape_function(spec) : nullptr;
@@ -151,7 +159,8 @@ bool call_on_meta(
   return false;
 }
 
-bool call_on_zeros(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack& stack) {
+bool call_on_zeros(
+    const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments, torch::jit::Stack& stack) {
   at::AutoDispatchBelowADInplaceOrView guard;
   try {
     stack = with_tensors_replaced(arguments, cpu_like, c10::kCPU);
@@ -164,17 +173,20 @@ bool call_on_zeros(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arg
 
 namespace {
 
-// Copies of tensors on the CPU that share storages as the tensors do, with one number in all elements.
+// Copies of tensors on the CPU that share storages as the tensors do, with one number in all
+// elements.
 class AliasedCopies {
  public:
   explicit AliasedCopies(double fill) : fill_(fill) {}
 
-  // Makes room for the tensor as if it were row-major: some kernels write so to whatever they are given.
+  // Makes room for the tensor as if it were row-major: some kernels write so to whatever they are
+  // given.
   void reserve(const at::Tensor& tensor) {
     if (tensor.is_privateuseone()) {
       const auto& storage = tensor.storage();
       auto& nbytes = nbytes_[storage.unsafeGetStorageImpl()];
-      const auto end = static_cast<size_t>(tensor.storage_offset() + tensor.numel()) * tensor.itemsize();
+      const auto end =
+          static_cast<size_t>(tensor.storage_offset() + tensor.numel()) * tensor.itemsize();
       nbytes = std::max({nbytes, storage.nbytes(), end});
     }
   }
@@ -197,8 +209,9 @@ class AliasedCopies {
     const auto* storage = tensor.storage().unsafeGetStorageImpl();
     auto& copy = storages_[storage];
     if (!copy.defined()) {
-      copy =
-          at::zeros({static_cast<int64_t>(nbytes_.at(storage))}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
+      copy = at::zeros(
+          {static_cast<int64_t>(nbytes_.at(storage))},
+          at::TensorOptions().dtype(at::kByte).device(at::kCPU));
     }
     return copy.storage();
   }
@@ -222,7 +235,8 @@ void check_aliases_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments) 
         return tensor;
       },
       c10::kCPU);
-  auto stack = with_tensors_replaced(arguments, [&](const at::Tensor& tensor) { return copies.of(tensor); }, c10::kCPU);
+  auto stack = with_tensors_replaced(
+      arguments, [&](const at::Tensor& tensor) { return copies.of(tensor); }, c10::kCPU);
   try {
     if (op.random) {
       draw_on_cpu(op, std::move(stack));

@@ -45,8 +45,10 @@ at::Tensor unfilled(const at::Tensor& tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU));
 }
 
-// The format in which the kernel works that ATen selects; `first`: the argument `input`, behind it `weight`.
-at::MemoryFormat convolution_format(Arguments arguments, size_t first, const c10::IValue& bias, size_t window) {
+// The format in which the kernel works that ATen selects; `first`: the argument `input`, behind it
+// `weight`.
+at::MemoryFormat convolution_format(
+    Arguments arguments, size_t first, const c10::IValue& bias, size_t window) {
   const auto input = unfilled(arguments[first].toTensor());
   const auto weight = unfilled(arguments[first + 1].toTensor());
   const auto with_bias = bias.isTensor() && bias.toTensor().defined()
@@ -58,8 +60,8 @@ at::MemoryFormat convolution_format(Arguments arguments, size_t first, const c10
   const auto output_padding = arguments[window + 4].toIntVector();
   const auto backend = at::native::select_conv_backend(
       input, weight, with_bias, c10::fromIntArrayRefSlow(stride), c10::fromIntArrayRefSlow(padding),
-      c10::fromIntArrayRefSlow(dilation), arguments[window + 3].toBool(), c10::fromIntArrayRefSlow(output_padding),
-      arguments[window + 5].toInt(), std::nullopt);
+      c10::fromIntArrayRefSlow(dilation), arguments[window + 3].toBool(),
+      c10::fromIntArrayRefSlow(output_padding), arguments[window + 5].toInt(), std::nullopt);
   return at::native::_determine_backend_memory_format(input, weight, backend);
 }
 
@@ -100,7 +102,8 @@ const std::unordered_map<std::string, Rule>& rules() {
 
 bool is_row_major(const at::Tensor& tensor) {
   return !tensor.defined() ||
-         (tensor.numel() != 0 && tensor.strides() == c10::IntArrayRef(c10::contiguous_strides(tensor.sizes())));
+         (tensor.numel() != 0 &&
+          tensor.strides() == c10::IntArrayRef(c10::contiguous_strides(tensor.sizes())));
 }
 
 bool is_row_major(const c10::IValue& argument) {
@@ -116,14 +119,17 @@ bool is_row_major(const c10::IValue& argument) {
   });
 }
 
-// Whether the CPU may lay the results out in another way than the meta kernel. A structured op has one function for both.
+// Whether the CPU may lay the results out in another way than the meta kernel. A structured op has
+// one function for both.
 bool may_differ(const Op& op, Arguments arguments) {
   return !is_structured(op.functional) &&
-         !std::all_of(
-             arguments.begin(), arguments.end(), [](const c10::IValue& argument) { return is_row_major(argument); });
+         !std::all_of(arguments.begin(), arguments.end(), [](const c10::IValue& argument) {
+           return is_row_major(argument);
+         });
 }
 
-// Takes the strides of what the CPU kernel returns. Other sizes or dtypes than expected are not for this file to judge.
+// Takes the strides of what the CPU kernel returns. Other sizes or dtypes than expected are not for
+// this file to judge.
 void lay_out_as(const torch::jit::Stack& returned, Results& results) {
   size_t next = 0;
   const auto take = [&](const at::Tensor& tensor) {
@@ -131,7 +137,8 @@ void lay_out_as(const torch::jit::Stack& returned, Results& results) {
       return;
     }
     auto& result = results[next++];
-    if (tensor.defined() && tensor.scalar_type() == result.type.dtype && tensor.sizes() == result.type.sizes &&
+    if (tensor.defined() && tensor.scalar_type() == result.type.dtype &&
+        tensor.sizes() == result.type.sizes &&
         at::has_internal_overlap(tensor) != at::MemOverlap::Yes) {
       lay_out(result, tensor.strides());
     }

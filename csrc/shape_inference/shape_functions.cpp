@@ -19,7 +19,9 @@ namespace {
 
 // That of ATen leaves the word to the kernel.
 void check_approximation(c10::string_view approximate) {
-  TORCH_CHECK(approximate == "none" || approximate == "tanh", "approximate argument must be either none or tanh.");
+  TORCH_CHECK(
+      approximate == "none" || approximate == "tanh",
+      "approximate argument must be either none or tanh.");
 }
 
 at::Tensor gelu(const at::Tensor& self, c10::string_view approximate) {
@@ -32,7 +34,8 @@ at::Tensor& gelu_(at::Tensor& self, c10::string_view approximate) {
   return at::meta::gelu_(self, approximate);
 }
 
-at::Tensor gelu_backward(const at::Tensor& grad_output, const at::Tensor& self, c10::string_view approximate) {
+at::Tensor gelu_backward(
+    const at::Tensor& grad_output, const at::Tensor& self, c10::string_view approximate) {
   check_approximation(approximate);
   return at::meta::gelu_backward(grad_output, self, approximate);
 }
@@ -42,24 +45,27 @@ at::Tensor relu(const at::Tensor& self) {
   return at::meta::clamp_min(self, 0);
 }
 
-at::Tensor select_where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
+at::Tensor select_where(
+    const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
   if (condition.scalar_type() == at::kByte) {
     TORCH_WARN_ONCE(
-        "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version "
+        "where received a uint8 condition tensor. This behavior is deprecated and will be removed "
+        "in a future version "
         "of PyTorch. "
         "Use a boolean condition instead.");
   }
   if (condition.scalar_type() != at::kBool) {
     return at::_ops::where_self::redispatch(kMetaKey, condition, self, other);
   }
-  const auto iterator = at::TensorIteratorConfig()
-                            .check_all_same_dtype(false)
-                            .allow_cpu_scalars(true)
-                            .add_owned_output(at::Tensor(at::detail::empty_meta({0}, at::result_type(self, other))))
-                            .add_const_input(condition)
-                            .add_const_input(self)
-                            .add_const_input(other)
-                            .build();
+  const auto iterator =
+      at::TensorIteratorConfig()
+          .check_all_same_dtype(false)
+          .allow_cpu_scalars(true)
+          .add_owned_output(at::Tensor(at::detail::empty_meta({0}, at::result_type(self, other))))
+          .add_const_input(condition)
+          .add_const_input(self)
+          .add_const_input(other)
+          .build();
   return iterator.output();
 }
 
@@ -74,8 +80,8 @@ at::Tensor& select_where_out(
 }
 
 at::Tensor embedding(
-    const at::Tensor& weight, const at::Tensor& indices, c10::SymInt padding_idx, bool scale_grad_by_freq,
-    bool sparse) {
+    const at::Tensor& weight, const at::Tensor& indices, c10::SymInt padding_idx,
+    bool scale_grad_by_freq, bool sparse) {
   const auto kind = indices.scalar_type();
   if (weight.dim() != 2 || (kind != at::kLong && kind != at::kInt)) {
     return at::_ops::embedding::redispatch(
@@ -95,19 +101,25 @@ at::Tensor rolled(const at::Tensor& self, c10::SymIntArrayRef shifts, at::IntArr
 }
 
 Known filled(const at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
-  if (!self.is_contiguous() || !at::isFloatingType(self.scalar_type()) || mask.scalar_type() != at::kBool ||
-      value.isComplex() || !at::is_expandable_to(mask.sizes(), self.sizes())) {
+  if (!self.is_contiguous() || !at::isFloatingType(self.scalar_type()) ||
+      mask.scalar_type() != at::kBool || value.isComplex() ||
+      !at::is_expandable_to(mask.sizes(), self.sizes())) {
     return std::nullopt;
   }
   return contiguous_meta(self.sizes(), self.scalar_type());
 }
 
 at::Tensor& fill_masked(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
-  return filled(self, mask, value) ? self : at::_ops::masked_fill__Scalar::redispatch(kMetaKey, self, mask, value);
+  return filled(self, mask, value)
+             ? self
+             : at::_ops::masked_fill__Scalar::redispatch(kMetaKey, self, mask, value);
 }
 
-Known index_put(const at::Tensor& self, const c10::List<std::optional<at::Tensor>>&, const at::Tensor& values, bool) {
-  return values.scalar_type() == self.scalar_type() ? Known(elementwise(self.scalar_type(), self)) : std::nullopt;
+Known index_put(
+    const at::Tensor& self, const c10::List<std::optional<at::Tensor>>&, const at::Tensor& values,
+    bool) {
+  return values.scalar_type() == self.scalar_type() ? Known(elementwise(self.scalar_type(), self))
+                                                    : std::nullopt;
 }
 
 Known multinomial(const at::Tensor& self, c10::SymInt samples, bool, std::optional<at::Generator>) {
@@ -124,7 +136,8 @@ Known drawn_normal(const at::Tensor& self, double, double deviation, std::option
   return known ? Known(elementwise(self.scalar_type(), self)) : std::nullopt;
 }
 
-at::Tensor& draw_normal(at::Tensor& self, double mean, double deviation, std::optional<at::Generator> generator) {
+at::Tensor& draw_normal(
+    at::Tensor& self, double mean, double deviation, std::optional<at::Generator> generator) {
   return drawn_normal(self, mean, deviation, generator)
              ? self
              : at::_ops::normal_::redispatch(kMetaKey, self, mean, deviation, std::move(generator));
@@ -141,14 +154,17 @@ Known magnitude(const at::Tensor& self) {
 }
 
 at::Tensor& magnitude_into(const at::Tensor& self, at::Tensor& out) {
-  return fit_written(out, magnitude(self)) ? out : at::_ops::abs_out::redispatch(kMetaKey, self, out);
+  return fit_written(out, magnitude(self)) ? out
+                                           : at::_ops::abs_out::redispatch(kMetaKey, self, out);
 }
 
 Known logical_and(const at::Tensor& self, const at::Tensor& other) {
-  return self.is_meta() && other.is_meta() ? Known(elementwise(at::kBool, {self, other})) : std::nullopt;
+  return self.is_meta() && other.is_meta() ? Known(elementwise(at::kBool, {self, other}))
+                                           : std::nullopt;
 }
 
-// How many numbers there are from one to before another; nothing where eager would refuse them, or say it in another type.
+// How many numbers there are from one to before another; nothing where eager would refuse them, or
+// say it in another type.
 std::optional<int64_t> count_of(
     const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::ScalarType dtype) {
   const auto is_number = [](const at::Scalar& scalar) {
@@ -159,13 +175,14 @@ std::optional<int64_t> count_of(
   }
   const bool is_whole = start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
   constexpr int64_t kMost = int64_t(1) << 48; // in doubles and in integers it is the same number
-  if (!is_whole &&
-      !(at::isFloatingType(dtype) && at::isFloatingType(at::typeMetaToScalarType(at::get_default_dtype())))) {
+  if (!is_whole && !(at::isFloatingType(dtype) &&
+                     at::isFloatingType(at::typeMetaToScalarType(at::get_default_dtype())))) {
     return std::nullopt;
   }
   const double first = start.toDouble(), last = end.toDouble(), by = step.toDouble();
   const double count = std::ceil((last - first) / by);
-  const bool is_small = std::abs(first) < kMost && std::abs(last) < kMost && std::abs(by) < kMost && count < kMost;
+  const bool is_small =
+      std::abs(first) < kMost && std::abs(last) < kMost && std::abs(by) < kMost && count < kMost;
   if (by == 0 || !is_small || !(by > 0 ? last >= first : last <= first)) { // NaN is none of it
     return std::nullopt;
   }
@@ -173,10 +190,12 @@ std::optional<int64_t> count_of(
 }
 
 Known arange(
-    const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, std::optional<at::ScalarType> dtype,
-    std::optional<at::Layout> layout, std::optional<at::Device>, std::optional<bool> pinned) {
+    const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
+    std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+    std::optional<at::Device>, std::optional<bool> pinned) {
   const bool is_whole = start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
-  const auto made = dtype.value_or(is_whole ? at::kLong : at::typeMetaToScalarType(at::get_default_dtype()));
+  const auto made =
+      dtype.value_or(is_whole ? at::kLong : at::typeMetaToScalarType(at::get_default_dtype()));
   const auto count = count_of(start, end, step, made);
   if (!count || layout.value_or(at::kStrided) != at::kStrided || pinned.value_or(false)) {
     return std::nullopt;
@@ -184,7 +203,8 @@ Known arange(
   return contiguous_meta({*count}, made);
 }
 
-at::Tensor& arange_into(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+at::Tensor& arange_into(
+    const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
   const auto count = count_of(start, end, step, out.scalar_type());
   if (count && out.numel() == 0) {
     out.resize_({*count});
@@ -197,17 +217,19 @@ at::Tensor& arange_into(const at::Scalar& start, const at::Scalar& end, const at
 
 // Those of one dtype with their statistics; others are for the dispatcher.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(
-    const at::Tensor& input, c10::SymIntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,
-    const std::optional<at::Tensor>& bias, double eps) {
+    const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
+    const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, double eps) {
   const auto dtype = input.scalar_type();
   const auto other = [&](const std::optional<at::Tensor>& parameter) {
     return parameter && parameter->defined() && parameter->scalar_type() != dtype;
   };
   const auto shape = c10::asIntArrayRefSlowOpt(normalized_shape);
   if (!shape || (dtype != at::kFloat && dtype != at::kDouble) || other(weight) || other(bias)) {
-    return at::_ops::native_layer_norm::redispatch(kMetaKey, input, normalized_shape, weight, bias, eps);
+    return at::_ops::native_layer_norm::redispatch(
+        kMetaKey, input, normalized_shape, weight, bias, eps);
   }
-  at::native::_check_layer_norm_inputs(input, *shape, weight.value_or(at::Tensor()), bias.value_or(at::Tensor()));
+  at::native::_check_layer_norm_inputs(
+      input, *shape, weight.value_or(at::Tensor()), bias.value_or(at::Tensor()));
   c10::DimVector rows(input.sizes());
   std::fill(rows.end() - static_cast<int64_t>(shape->size()), rows.end(), 1);
   const auto statistics = [&] { return at::Tensor(at::detail::empty_meta(rows, dtype)); };
@@ -221,7 +243,8 @@ ShapeTable structured_functions() {
 #define FTM_SHAPE(function, op)                                           \
   table.emplace(                                                          \
       c10::OperatorName(at::_ops::op::name, at::_ops::op::overload_name), \
-      c10::KernelFunction::makeFromUnboxedRuntimeFunction(static_cast<at::_ops::op::schema*>(&at::meta::function)));
+      c10::KernelFunction::makeFromUnboxedRuntimeFunction(                \
+          static_cast<at::_ops::op::schema*>(&at::meta::function)));
 #include "shape_inference/shape_functions.inc"
 #undef FTM_SHAPE
   add_shape_function<at::_ops::gelu>(table, &ftm::gelu);

@@ -14,7 +14,8 @@ at::Tensor elementwise(at::ScalarType dtype, at::TensorList tensors) {
 }
 
 bool fit_written(at::Tensor& out, const Known& made) {
-  if (!made || out.scalar_type() != made->scalar_type() || (out.numel() != 0 && out.sizes() != made->sizes())) {
+  if (!made || out.scalar_type() != made->scalar_type() ||
+      (out.numel() != 0 && out.sizes() != made->sizes())) {
     return false;
   }
   out.resize_(made->sizes());

@@ -19,10 +19,12 @@ constexpr auto kMetaKey = c10::DispatchKeySet(c10::DispatchKey::Meta);
 template <class Op>
 void add_shape_function(ShapeTable& table, typename Op::schema* function) {
   table.emplace(
-      c10::OperatorName(Op::name, Op::overload_name), c10::KernelFunction::makeFromUnboxedRuntimeFunction(function));
+      c10::OperatorName(Op::name, Op::overload_name),
+      c10::KernelFunction::makeFromUnboxedRuntimeFunction(function));
 }
 
-// What a function says of the calls that it knows; of others, and of wrong ones, the dispatcher says it.
+// What a function says of the calls that it knows; of others, and of wrong ones, the dispatcher
+// says it.
 template <class Op, class Schema>
 struct KnownCalls;
 
@@ -55,19 +57,22 @@ inline bool is_there(const std::optional<at::Tensor>& tensor) {
   return tensor && tensor->defined();
 }
 
-// Makes what is written fit, if it has no elements yet; false where that is for eager to say: other sizes, another dtype, or
-// nothing known.
+// Makes what is written fit, if it has no elements yet; false where that is for eager to say: other
+// sizes, another dtype, or nothing known.
 bool fit_written(at::Tensor& out, const Known& made);
 
-// Whether these, where they are there, are of one of the two types that are computed in as they are.
-inline bool of_one_float(at::ScalarType dtype, std::initializer_list<const std::optional<at::Tensor>*> tensors) {
+// Whether these, where they are there, are of one of the two types that are computed in as they
+// are.
+inline bool of_one_float(
+    at::ScalarType dtype, std::initializer_list<const std::optional<at::Tensor>*> tensors) {
   return (dtype == at::kFloat || dtype == at::kDouble) &&
          std::all_of(tensors.begin(), tensors.end(), [&](const auto* tensor) {
            return !is_there(*tensor) || (*tensor)->scalar_type() == dtype;
          });
 }
 
-// What an elementwise op makes of tensors of one dtype: their sizes broadcast, in the order that eager lays them out in.
+// What an elementwise op makes of tensors of one dtype: their sizes broadcast, in the order that
+// eager lays them out in.
 at::Tensor elementwise(at::ScalarType dtype, at::TensorList tensors);
 
 } // namespace ftm

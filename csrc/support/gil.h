@@ -6,7 +6,8 @@
 namespace ftm {
 
 // Gives the GIL up for the scope, if this thread holds it: whoever waits must not keep others from
-// finishing what it waits for. A thread that would get it back when the interpreter is gone rests (support/shutdown.h).
+// finishing what it waits for. A thread that would get it back when the interpreter is gone rests
+// (support/shutdown.h).
 class GilRelease {
  public:
   GilRelease();
@@ -30,11 +31,12 @@ class GilAcquire {
   int state_; // PyGILState_STATE
 };
 
-// For a thread that waits without the GIL: runs the handlers of signals that have arrived, if this is the thread that
-// Python runs them on. Throws what a handler raises.
+// For a thread that waits without the GIL: runs the handlers of signals that have arrived, if this
+// is the thread that Python runs them on. Throws what a handler raises.
 void handle_signals();
 
-// Whether Python runs handlers of signals on this thread: between any two instructions of Python, and so under its locks.
+// Whether Python runs handlers of signals on this thread: between any two instructions of Python,
+// and so under its locks.
 bool runs_signal_handlers();
 
 // True if a Python kernel raised NotImplementedError.

@@ -46,7 +46,8 @@ void add_sample(const std::string& name, Measure measure, double value) {
   const std::lock_guard<std::mutex> guard(mutex);
   auto& metric = (*metrics)[name];
   if (!metric) {
-    metric = std::make_unique<lazy::Metric>(name, measure == Measure::time ? lazy::MetricFnTime : lazy::MetricFnBytes);
+    metric = std::make_unique<lazy::Metric>(
+        name, measure == Measure::time ? lazy::MetricFnTime : lazy::MetricFnBytes);
   }
   metric->AddSample(value);
 }

@@ -1,4 +1,5 @@
-// Times and sizes that are measured while programs run, kept by torch::lazy's own metrics, which also print them.
+// Times and sizes that are measured while programs run, kept by torch::lazy's own metrics, which
+// also print them.
 #pragma once
 
 #include <torch/csrc/lazy/core/metrics.h>

@@ -11,7 +11,8 @@ namespace py = pybind11;
 namespace ftm {
 namespace {
 
-// What is known of a piece of code. To find a line in its table costs more than all the rest, and loops come again.
+// What is known of a piece of code. To find a line in its table costs more than all the rest, and
+// loops come again.
 struct Code {
   bool is_library;
   std::unordered_map<int, PythonLine> lines; // by instruction
@@ -21,7 +22,8 @@ constexpr size_t kMostLines = 4096; // a program that makes code as it runs must
 
 struct Lines { // guarded by the GIL
   std::vector<std::string> library_folders;
-  std::unordered_map<PyCodeObject*, Code> by_code; // holds the objects, so that no other gets the address
+  std::unordered_map<PyCodeObject*, Code>
+      by_code; // holds the objects, so that no other gets the address
   size_t count = 0;
 };
 
@@ -53,7 +55,8 @@ bool is_library(PyCodeObject* code) {
 }
 
 PythonLine line_of(PyFrameObject* frame) {
-  const auto owned = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+  const auto owned =
+      py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
   auto* code = reinterpret_cast<PyCodeObject*>(owned.ptr());
   auto found = lines().by_code.find(code);
   if (found == lines().by_code.end()) {
@@ -71,7 +74,8 @@ PythonLine line_of(PyFrameObject* frame) {
   PythonLine& line = known.lines[PyFrame_GetLasti(frame)];
   if (!line) {
     ++lines().count;
-    line = std::make_shared<const std::string>(file_of(code) + ":" + std::to_string(PyFrame_GetLineNumber(frame)));
+    line = std::make_shared<const std::string>(
+        file_of(code) + ":" + std::to_string(PyFrame_GetLineNumber(frame)));
   }
   return line;
 }

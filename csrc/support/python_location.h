@@ -14,8 +14,8 @@ using PythonLine = std::shared_ptr<const std::string>;
 using ThreadIdent = unsigned long;
 ThreadIdent this_thread();
 
-// The innermost line of this thread's Python frames that is neither PyTorch's nor ours. Where there is none (the thread
-// computes gradients), that of `asking`, for which it works. Takes the GIL.
+// The innermost line of this thread's Python frames that is neither PyTorch's nor ours. Where there
+// is none (the thread computes gradients), that of `asking`, for which it works. Takes the GIL.
 PythonLine python_line(ThreadIdent asking);
 
 // Folders whose files are not the user's.

@@ -24,7 +24,8 @@ thread_local bool records = false;
 thread_local bool ends = false;
 std::terminate_handler terminate_as_before = nullptr;
 
-// What unwinds a thread that Python ends is no exception of C++; where a destructor of PyTorch's is in its way, the thread rests.
+// What unwinds a thread that Python ends is no exception of C++; where a destructor of PyTorch's is
+// in its way, the thread rests.
 void rest_or_terminate() {
   if (!ends && abi::__cxa_current_exception_type() == nullptr) park_thread();
   terminate_as_before();
@@ -57,7 +58,8 @@ void begin_end() {
   ends = true;
   if (!ending.exchange(true)) terminate_as_before = std::set_terminate(rest_or_terminate);
   if (recording > records) {
-    // One of autograd's threads that rests in the midst of another's backward does not answer PyTorch, which would wait ten seconds.
+    // One of autograd's threads that rests in the midst of another's backward does not answer
+    // PyTorch, which would wait ten seconds.
     setenv("TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT", "0", /*replace=*/0);
   }
   const auto until = std::chrono::steady_clock::now() + kPatience;
@@ -71,7 +73,8 @@ bool is_ending() {
 }
 
 void rest_if_ending() {
-  if (ending.load(std::memory_order_relaxed) && !ends && PyGILState_GetThisThreadState() != nullptr) {
+  if (ending.load(std::memory_order_relaxed) && !ends &&
+      PyGILState_GetThisThreadState() != nullptr) {
     park_thread();
   }
 }

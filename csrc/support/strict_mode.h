@@ -1,4 +1,5 @@
-// FTM_STRICT: nothing computes but compiled programs. What would asks here first, and counts under a name of its own.
+// FTM_STRICT: nothing computes but compiled programs. What would asks here first, and counts under
+// a name of its own.
 #pragma once
 
 namespace ftm {

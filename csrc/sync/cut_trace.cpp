@@ -92,8 +92,10 @@ void launch_left() {
   }
 }
 
-// A trace that is not the thread's own in which one of these is pending; null if there is none. Under the recorder's lock.
-PendingTrace* pending_elsewhere(c10::ArrayRef<const at::TensorImpl*> tensors, const PendingTrace& own) {
+// A trace that is not the thread's own in which one of these is pending; null if there is none.
+// Under the recorder's lock.
+PendingTrace* pending_elsewhere(
+    c10::ArrayRef<const at::TensorImpl*> tensors, const PendingTrace& own) {
   for (const auto* tensor : tensors) {
     auto* trace = tensor->numel() == 0 ? nullptr : variable_of(*tensor).trace();
     if (trace != nullptr && trace != &own) {

@@ -5,7 +5,8 @@
 
 namespace ftm {
 
-// What is pending is about to be launched; `observed`: because somebody reads it. Under the recorder's lock.
+// What is pending is about to be launched; `observed`: because somebody reads it. Under the
+// recorder's lock.
 void note_launch(PendingTrace& trace, bool observed);
 
 } // namespace ftm

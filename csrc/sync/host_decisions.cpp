@@ -38,7 +38,9 @@ std::vector<const CallNode*> few_calls_of(const Value& value) {
     }
     calls.push_back(&call);
     const auto& results = call.spec().results;
-    const auto is_small = [](const ResultType& result) { return result.type.numel() <= kDecisionElements; };
+    const auto is_small = [](const ResultType& result) {
+      return result.type.numel() <= kDecisionElements;
+    };
     return calls.size() <= kDecisionCalls && !draws_numbers(call.spec()) &&
            std::all_of(results.begin(), results.end(), is_small);
   };
@@ -50,19 +52,25 @@ std::vector<const CallNode*> few_calls_of(const Value& value) {
 }
 
 struct ByNode {
-  size_t operator()(const Value& value) const { return std::hash<const void*>()(value.node.get()) + value.index; }
-  bool operator()(const Value& a, const Value& b) const { return a.node == b.node && a.index == b.index; }
+  size_t operator()(const Value& value) const {
+    return std::hash<const void*>()(value.node.get()) + value.index;
+  }
+  bool operator()(const Value& a, const Value& b) const {
+    return a.node == b.node && a.index == b.index;
+  }
 };
 
-// What is to be computed: the decision, and what it needs of which tensors are left. These get their values as well, so that the next
-// decision needs only what was recorded since, and sees the same numbers.
+// What is to be computed: the decision, and what it needs of which tensors are left. These get
+// their values as well, so that the next decision needs only what was recorded since, and sees the
+// same numbers.
 struct Work {
   Graph graph;
   Trace trace;
   std::vector<Input> inputs;
 };
 
-Work work_for(const Value& decision, c10::ArrayRef<const CallNode*> calls, const PendingTrace& own) {
+Work work_for(
+    const Value& decision, c10::ArrayRef<const CallNode*> calls, const PendingTrace& own) {
   const std::unordered_set<const torch::lazy::Node*> needed(calls.begin(), calls.end());
   std::unordered_set<Value, ByNode, ByNode> added = {decision};
   std::vector<Value> results = {decision};
@@ -77,13 +85,15 @@ Work work_for(const Value& decision, c10::ArrayRef<const CallNode*> calls, const
   work.trace = make_trace(work.graph);
   for (const auto* leaf : work.graph.parameters) {
     work.inputs.emplace_back(
-        leaf->buffer(), leaf->offset() * static_cast<int64_t>(c10::elementSize(leaf->type(0).dtype)));
+        leaf->buffer(),
+        leaf->offset() * static_cast<int64_t>(c10::elementSize(leaf->type(0).dtype)));
   }
   return work;
 }
 
 // Gives tensors their computed values, unless they were written meanwhile.
-std::vector<Value> settle_all(const Work& work, c10::ArrayRef<BufferPtr> buffers, const PendingTrace& own) {
+std::vector<Value> settle_all(
+    const Work& work, c10::ArrayRef<BufferPtr> buffers, const PendingTrace& own) {
   std::unordered_map<Value, BufferPtr, ByNode, ByNode> computed;
   for (size_t i = 0; i < buffers.size(); ++i) {
     computed.emplace(work.graph.results[i], buffers[i]);
@@ -129,7 +139,8 @@ at::Tensor decided_on_cpu(const at::Tensor& tensor) {
     wait_for(work.inputs[i].buffer);
     inputs.push_back(dense_on_cpu(work.inputs[i], work.trace.parameters[i]));
   }
-  const auto results = run_reference(work.trace, std::move(inputs), work.graph.scalars, Origin(), [] {});
+  const auto results =
+      run_reference(work.trace, std::move(inputs), work.graph.scalars, Origin(), [] {});
   if (results.failure) {
     return {}; // the program says what is wrong
   }
@@ -139,7 +150,8 @@ at::Tensor decided_on_cpu(const at::Tensor& tensor) {
     buffers.push_back(Buffer::from_cpu(result));
   }
   const auto old = settle_all(work, buffers, own);
-  return Buffer::as_cpu(buffers[0], tensor.scalar_type(), tensor.sizes(), tensor.strides(), region.offset);
+  return Buffer::as_cpu(
+      buffers[0], tensor.scalar_type(), tensor.sizes(), tensor.strides(), region.offset);
 }
 
 } // namespace ftm

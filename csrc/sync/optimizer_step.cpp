@@ -24,7 +24,8 @@ void end_step(uint64_t optimizer) {
   auto& trace = pending_trace();
   auto& last = trace.step;
   RecorderLock lock(recorder_mutex());
-  const bool waits = last.over.exchange(false) && !last.launched ? false : last.waits.count(optimizer) != 0;
+  const bool waits =
+      last.over.exchange(false) && !last.launched ? false : last.waits.count(optimizer) != 0;
   last.recorded.end = std::min(last.recorded.end, next_call());
   last.optimizer = optimizer;
   last.launched = !waits;
@@ -45,9 +46,9 @@ void end_step(uint64_t optimizer) {
 void look_for_next_step(c10::ArrayRef<const at::TensorImpl*> operands) {
   auto& last = pending_trace().step;
   RecorderLock lock(recorder_mutex());
-  const bool begins = std::any_of(operands.begin(), operands.end(), [&](const at::TensorImpl* tensor) {
-    return variable_of(*tensor).step() == last.number;
-  });
+  const bool begins = std::any_of(
+      operands.begin(), operands.end(),
+      [&](const at::TensorImpl* tensor) { return variable_of(*tensor).step() == last.number; });
   if (!begins || !last.over.exchange(false) || last.launched) {
     return;
   }

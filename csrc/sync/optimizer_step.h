@@ -1,13 +1,16 @@
 // An optimizer's step, from begin to end.
 //
-// What it begins its state with is filled by programs of its own, so that the first training step is the same program as later ones.
+// What it begins its state with is filled by programs of its own, so that the first training step
+// is the same program as later ones.
 //
-// Where the program of a training step is cut: at the end of the optimizer's step, or a little later.
+// Where the program of a training step is cut: at the end of the optimizer's step, or a little
+// later.
 //
-// A step is launched where it ends, so that it runs while Python goes on. Metrics that are computed after that and then
-// read cost a program of their own. So where a step was followed by such metrics, the next step of the same optimizer
-// is not launched at once: it waits for the read, which the metrics then share with it, or, if none comes, for the
-// first call on anything that the step has written, which is where the next step begins.
+// A step is launched where it ends, so that it runs while Python goes on. Metrics that are computed
+// after that and then read cost a program of their own. So where a step was followed by such
+// metrics, the next step of the same optimizer is not launched at once: it waits for the read,
+// which the metrics then share with it, or, if none comes, for the first call on anything that the
+// step has written, which is where the next step begins.
 #pragma once
 
 #include "tensor/storage_variable.h"

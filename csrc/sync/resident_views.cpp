@@ -31,7 +31,8 @@ bool copy_row_in_memory(Variable& variable, RecorderLock& lock) {
   const ValueType type = type_of(value);
   const auto& spec = static_cast<const CallNode&>(trace_node(value)).spec();
   const auto from = source->buffer();
-  const int64_t begin = (source->offset() + spec.offset) * static_cast<int64_t>(c10::elementSize(type.dtype));
+  const int64_t begin =
+      (source->offset() + spec.offset) * static_cast<int64_t>(c10::elementSize(type.dtype));
   Value old;
   lock.unlock();
   wait_for(from);

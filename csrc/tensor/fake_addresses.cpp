@@ -12,7 +12,8 @@ namespace {
 constexpr uint64_t kMark = uint64_t{1} << 63;
 constexpr uint64_t kLarge = uint64_t{1} << 62;
 
-// The variables that live, each in a slot of its own until it dies. Takes no lock: storages come and go with every call.
+// The variables that live, each in a slot of its own until it dies. Takes no lock: storages come
+// and go with every call.
 class Slots {
  public:
   explicit Slots(uint32_t most) : most_(most) {}
@@ -29,7 +30,8 @@ class Slots {
     const uint32_t number = used_.fetch_add(1, std::memory_order_relaxed);
     if (number >= most_) {
       used_.fetch_sub(1, std::memory_order_relaxed);
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "ftm out of memory: more than ", most_, " storages of one kind");
+      TORCH_CHECK_WITH(
+          OutOfMemoryError, false, "ftm out of memory: more than ", most_, " storages of one kind");
     }
     made(number).variable.store(&variable, std::memory_order_release);
     return number;
@@ -45,8 +47,10 @@ class Slots {
 
   // Null where none lives.
   Variable* find(uint32_t number) const {
-    const Chunk* chunk = number < most_ ? chunks_[number / kChunk].load(std::memory_order_acquire) : nullptr;
-    return chunk != nullptr ? (*chunk)[number % kChunk].variable.load(std::memory_order_acquire) : nullptr;
+    const Chunk* chunk =
+        number < most_ ? chunks_[number / kChunk].load(std::memory_order_acquire) : nullptr;
+    return chunk != nullptr ? (*chunk)[number % kChunk].variable.load(std::memory_order_acquire)
+                            : nullptr;
   }
 
  private:
@@ -59,11 +63,16 @@ class Slots {
   static constexpr uint32_t kChunks = 1 << 13;
   using Chunk = std::array<OperandSlot, kChunk>;
 
-  // The list of free slots begins with a number; above it a count of its changes, by which a thread that was away sees them.
+  // The list of free slots begins with a number; above it a count of its changes, by which a thread
+  // that was away sees them.
   static uint32_t number_of(uint64_t free) { return static_cast<uint32_t>(free); }
-  static uint64_t tagged(uint64_t before, uint32_t number) { return ((before >> 32) + 1) << 32 | number; }
+  static uint64_t tagged(uint64_t before, uint32_t number) {
+    return ((before >> 32) + 1) << 32 | number;
+  }
 
-  OperandSlot& slot(uint32_t number) { return (*chunks_[number / kChunk].load(std::memory_order_acquire))[number % kChunk]; }
+  OperandSlot& slot(uint32_t number) {
+    return (*chunks_[number / kChunk].load(std::memory_order_acquire))[number % kChunk];
+  }
   OperandSlot& made(uint32_t number) {
     auto& place = chunks_[number / kChunk];
     if (place.load(std::memory_order_acquire) == nullptr) {
@@ -96,7 +105,8 @@ Addresses& small() {
 }
 
 Addresses& large() {
-  static auto* addresses = new Addresses{kMostAddressBits, Slots(uint32_t{1} << (62 - kMostAddressBits))};
+  static auto* addresses =
+      new Addresses{kMostAddressBits, Slots(uint32_t{1} << (62 - kMostAddressBits))};
   return *addresses;
 }
 

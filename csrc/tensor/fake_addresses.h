@@ -1,6 +1,7 @@
-// What a storage's data pointer says: an address above what a user process can map (a kernel that is not ours faults on the
-// first access). Every byte of a storage has one of its own, from which the storage and the byte can be told: PyTorch slices
-// storages by address, and wraps an address in a storage of its own to write it to a file.
+// What a storage's data pointer says: an address above what a user process can map (a kernel that
+// is not ours faults on the first access). Every byte of a storage has one of its own, from which
+// the storage and the byte can be told: PyTorch slices storages by address, and wraps an address in
+// a storage of its own to write it to a file.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@ class Variable;
 
 constexpr int kMostAddressBits = 47; // of a storage's size
 
-// Addresses for `nbytes`, which are more than 0 and fit kMostAddressBits. Throws OutOfMemoryError where too many storages live.
+// Addresses for `nbytes`, which are more than 0 and fit kMostAddressBits. Throws OutOfMemoryError
+// where too many storages live.
 void* take_addresses(Variable& variable, int64_t nbytes);
 void give_addresses(void* first);
 

@@ -10,7 +10,8 @@ namespace ftm {
 c10::Storage make_storage(int64_t nbytes) {
   return c10::Storage(
       c10::make_intrusive<c10::StorageImpl>(
-          c10::StorageImpl::use_byte_size_t(), nbytes, make_data_ptr(nbytes), c10::GetAllocator(c10::kPrivateUse1),
+          c10::StorageImpl::use_byte_size_t(), nbytes, make_data_ptr(nbytes),
+          c10::GetAllocator(c10::kPrivateUse1),
           /*resizable=*/true));
 }
 

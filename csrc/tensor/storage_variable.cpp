@@ -31,7 +31,8 @@ void unlink(VariableData& state) {
   --trace.variables;
 }
 
-// The variable's new value is computed by this trace. (Another thread may have written the one before.)
+// The variable's new value is computed by this trace. (Another thread may have written the one
+// before.)
 void hold_in(VariableData& state, PendingTrace& trace) {
   if (state.trace == &trace) {
     return;
@@ -51,7 +52,8 @@ void delete_variable(void* context) {
 } // namespace
 
 Variable::Variable(int64_t nbytes)
-    : VariableState{VariableData(nbytes)}, LazyTensor(std::shared_ptr<Data>(std::shared_ptr<void>(), &state)) {
+    : VariableState{VariableData(nbytes)},
+      LazyTensor(std::shared_ptr<Data>(std::shared_ptr<void>(), &state)) {
   address_ = nbytes != 0 ? take_addresses(*this, nbytes) : nullptr; // as on other devices
   count_new_storage(nbytes);
 }
@@ -138,7 +140,8 @@ Home home_of(const c10::StorageImpl& storage) {
   }
   TORCH_CHECK(
       pointer.device().is_privateuseone() && is_address(pointer.get()),
-      "this tensor's storage was not allocated by device ftm: make ftm tensors by .to(\"ftm\") or factory functions");
+      "this tensor's storage was not allocated by device ftm: make ftm tensors by .to(\"ftm\") or "
+      "factory functions");
   const Place place = place_at(pointer.get());
   TORCH_CHECK(place.variable != nullptr, "this tensor's storage is a part of one that is no more");
   return {*place.variable, place.byte};

@@ -1,6 +1,6 @@
-// A storage of device `ftm` is a variable: its data pointer's context owns a torch::lazy LazyTensor whose
-// value is the storage's current content, row-major. The pointer itself is an address that nobody can
-// dereference, unique to the storage (addresses.h).
+// A storage of device `ftm` is a variable: its data pointer's context owns a torch::lazy LazyTensor
+// whose value is the storage's current content, row-major. The pointer itself is an address that
+// nobody can dereference, unique to the storage (addresses.h).
 #pragma once
 
 #include "graph/recorder_lock.h"
@@ -26,8 +26,8 @@ struct VariableData final : torch::lazy::LazyTensor::Data {
   VariableData* next = nullptr;
 };
 
-// Replaces a pending variable's value by one in memory and takes it out of its trace; returns the old value,
-// so that the caller frees the graph when the lock is gone.
+// Replaces a pending variable's value by one in memory and takes it out of its trace; returns the
+// old value, so that the caller frees the graph when the lock is gone.
 Value settle(VariableData& state, Value value);
 
 // Lies in the variable: a base, so that it is there before torch::lazy's part, which points to it.
@@ -42,7 +42,8 @@ class Variable final : private VariableState, public torch::lazy::LazyTensor {
 
   // Empty: never written.
   const Value& value() const { return state.ir_value; }
-  // `value`'s bytes must be the storage's. `own`: the thread's trace, which holds it while it is pending.
+  // `value`'s bytes must be the storage's. `own`: the thread's trace, which holds it while it is
+  // pending.
   void set_value(Value value, PendingTrace& own = pending_trace());
   int64_t nbytes() const { return state.nbytes; }
   void set_nbytes(int64_t nbytes);

@@ -28,7 +28,8 @@ Region region_of(const at::TensorImpl& tensor) {
   const int64_t between = itemsize - 1; // a mask: sizes of elements are powers of 2
   const int64_t all = home.variable.nbytes();
   if (((home.begin | all) & between) == 0) {
-    const int64_t first = home.begin == 0 ? 0 : home.begin / itemsize; // few are slices, and a division takes long
+    const int64_t first =
+        home.begin == 0 ? 0 : home.begin / itemsize; // few are slices, and a division takes long
     return {home.variable, true, 0, all, tensor.storage_offset() + first};
   }
   const int64_t nbytes = home.begin != 0 ? static_cast<int64_t>(storage.nbytes()) : all;
@@ -41,13 +42,16 @@ Value elements_of(const Region& region, at::ScalarType dtype) {
   if (region.is_whole) {
     return whole(region.variable, dtype);
   }
-  return bitcast(strided_view(whole(region.variable, at::kByte), {region.nbytes}, {1}, region.begin), dtype);
+  return bitcast(
+      strided_view(whole(region.variable, at::kByte), {region.nbytes}, {1}, region.begin), dtype);
 }
 
-// What is read of a buffer through a window that leaves some of it out is a parameter of its own: one program
-// serves the batches of a data set, and the elements that a loop reads. A variable that is written over is state,
-// and its buffer is donated to its next value: that needs the buffer to be one parameter.
-Value window_of(const DataNode& data, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+// What is read of a buffer through a window that leaves some of it out is a parameter of its own:
+// one program serves the batches of a data set, and the elements that a loop reads. A variable that
+// is written over is state, and its buffer is donated to its next value: that needs the buffer to
+// be one parameter.
+Value window_of(
+    const DataNode& data, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
   int64_t extent = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     extent += (sizes[i] - 1) * strides[i];
@@ -64,14 +68,16 @@ Value window_of(const DataNode& data, c10::IntArrayRef sizes, c10::IntArrayRef s
 
 // A variable's content is a whole buffer, or a call.
 Value without_window(Value value) {
-  if (!value.node || !trace_node(value).is_data || !static_cast<const DataNode&>(trace_node(value)).is_window()) {
+  if (!value.node || !trace_node(value).is_data ||
+      !static_cast<const DataNode&>(trace_node(value)).is_window()) {
     return value;
   }
   const ValueType type = type_of(value);
   return strided_view(std::move(value), type.sizes, c10::contiguous_strides(type.sizes), 0);
 }
 
-// Whether a tensor leaves dimensions of one element out, as `x[:, i]` does: of several it would see a part.
+// Whether a tensor leaves dimensions of one element out, as `x[:, i]` does: of several it would see
+// a part.
 bool is_indexed(c10::IntArrayRef sizes, c10::IntArrayRef whole) {
   if (sizes.size() >= whole.size()) {
     return false;
@@ -120,7 +126,8 @@ Value read(const at::TensorImpl& tensor) {
   }
   if (trace_node(base).is_data && !region.variable.rewritten()) {
     const auto& data = static_cast<const DataNode&>(trace_node(base));
-    if (Value window = window_of(data, tensor.sizes(), tensor.strides(), region.offset); window.node) {
+    if (Value window = window_of(data, tensor.sizes(), tensor.strides(), region.offset);
+        window.node) {
       return window;
     }
   }
@@ -135,7 +142,8 @@ void write(const at::TensorImpl& tensor, Value value, PendingTrace& own) {
   const Region region = region_of(tensor);
   Variable& variable = region.variable;
   const auto before = variable.value();
-  // What is written through an index stays such a write where it covers all: it is the same program for any size.
+  // What is written through an index stays such a write where it covers all: it is the same program
+  // for any size.
   const bool covers = region.is_whole && region.offset == 0 &&
                       numel * static_cast<int64_t>(tensor.itemsize()) == variable.nbytes() &&
                       !(before.node && is_indexed(tensor.sizes(), type_of(before).sizes));
@@ -149,18 +157,23 @@ void write(const at::TensorImpl& tensor, Value value, PendingTrace& own) {
     value = last_of_each_place(std::move(value), sizes, tensor.strides());
     Value changed = updated(base, value, sizes, tensor.strides(), region.offset);
     if (!region.is_whole) {
-      changed = updated(whole(variable, at::kByte), bitcast(changed, at::kByte), {region.nbytes}, {1}, region.begin);
+      changed = updated(
+          whole(variable, at::kByte), bitcast(changed, at::kByte), {region.nbytes}, {1},
+          region.begin);
     }
     variable.set_value(std::move(changed), own);
   }
 }
 
 at::Tensor make_tensor(
-    const ValueType& type, c10::IntArrayRef strides, bool contiguous, Value value, PendingTrace& own) {
+    const ValueType& type, c10::IntArrayRef strides, bool contiguous, Value value,
+    PendingTrace& own) {
   const size_t itemsize = c10::elementSize(type.dtype);
   const auto dense_nbytes = type.numel() * static_cast<int64_t>(itemsize);
   const auto nbytes =
-      contiguous ? dense_nbytes : static_cast<int64_t>(at::detail::computeStorageNbytes(type.sizes, strides, itemsize));
+      contiguous
+          ? dense_nbytes
+          : static_cast<int64_t>(at::detail::computeStorageNbytes(type.sizes, strides, itemsize));
   const bool has_gaps = nbytes > dense_nbytes;
   Variable* variable = nullptr;
   auto storage = c10::make_intrusive<c10::StorageImpl>(

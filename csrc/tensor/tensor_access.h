@@ -1,5 +1,5 @@
-// Tensors as windows into variables: reading and writing through sizes, strides and offset. All under the recorder's lock.
-// `own`: the thread's trace.
+// Tensors as windows into variables: reading and writing through sizes, strides and offset. All
+// under the recorder's lock. `own`: the thread's trace.
 #pragma once
 
 #include "graph/node.h"
@@ -7,8 +7,9 @@
 
 namespace ftm {
 
-// The bytes that are a variable's content as the elements among which a tensor's are: all of them, or, where the tensor's
-// storage is a slice that begins between elements, or a variable ends there, a run of them that doesn't.
+// The bytes that are a variable's content as the elements among which a tensor's are: all of them,
+// or, where the tensor's storage is a slice that begins between elements, or a variable ends there,
+// a run of them that doesn't.
 struct Region {
   Variable& variable;
   bool is_whole;
@@ -27,6 +28,7 @@ Value whole(Variable& variable, at::ScalarType dtype);
 
 // A new tensor with this content. Its strides may leave gaps, but no two elements share a place.
 at::Tensor make_tensor(
-    const ValueType& type, c10::IntArrayRef strides, bool contiguous, Value value, PendingTrace& own = pending_trace());
+    const ValueType& type, c10::IntArrayRef strides, bool contiguous, Value value,
+    PendingTrace& own = pending_trace());
 
 } // namespace ftm

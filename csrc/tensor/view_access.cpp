@@ -21,7 +21,8 @@ void add_extents(Key& key, c10::IntArrayRef extents) {
 
 // `parameter`: the offset; of a bitcast the dtype.
 Key window_key(
-    Window window, const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t parameter) {
+    Window window, const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+    int64_t parameter) {
   Key key;
   key.push_back(static_cast<uint64_t>(window) << 8 | static_cast<uint64_t>(base.dtype));
   add_extents(key, base.sizes);
@@ -35,7 +36,9 @@ torch::lazy::OpKind kind_of(const CallSpec& spec) {
   static const auto view = torch::lazy::OpKind::Get("ftm::view");
   static const auto update = torch::lazy::OpKind::Get("ftm::update");
   static const auto bitcast = torch::lazy::OpKind::Get("ftm::bitcast");
-  return spec.kind == CallSpec::Kind::view ? view : spec.kind == CallSpec::Kind::update ? update : bitcast;
+  return spec.kind == CallSpec::Kind::view     ? view
+         : spec.kind == CallSpec::Kind::update ? update
+                                               : bitcast;
 }
 
 // A call of the form that `key` tells everything about, made by `make` if there is none yet.
@@ -54,7 +57,8 @@ Value strided_view(Value base, c10::IntArrayRef sizes, c10::IntArrayRef strides,
     // A permuted result that was put in memory order, read back as itself.
     const auto& call = static_cast<const CallNode&>(trace_node(base));
     const auto& spec = call.spec();
-    if (!spec.layout_strides.empty() && sizes == spec.layout_sizes && strides == spec.layout_strides) {
+    if (!spec.layout_strides.empty() && sizes == spec.layout_sizes &&
+        strides == spec.layout_strides) {
       return call.values[0];
     }
   }
@@ -62,9 +66,12 @@ Value strided_view(Value base, c10::IntArrayRef sizes, c10::IntArrayRef strides,
   return add_window(key, {base}, [&] { return view_form(type_of(base), sizes, strides, offset); });
 }
 
-Value updated(const Value& base, const Value& value, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+Value updated(
+    const Value& base, const Value& value, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+    int64_t offset) {
   const auto key = window_key(Window::update, type_of(base), sizes, strides, offset);
-  return add_window(key, {base, value}, [&] { return update_form(type_of(base), sizes, strides, offset); });
+  return add_window(
+      key, {base, value}, [&] { return update_form(type_of(base), sizes, strides, offset); });
 }
 
 Value in_memory_order(Value value, c10::IntArrayRef strides) {
@@ -75,8 +82,9 @@ Value in_memory_order(Value value, c10::IntArrayRef strides) {
   if (!trace_node(value).is_data) {
     // The reverse of what `strided_view` undoes: a view of memory order, put back.
     const auto& call = static_cast<const CallNode&>(trace_node(value));
-    if (call.spec().kind == CallSpec::Kind::view && call.spec().offset == 0 && call.spec().sizes == type.sizes &&
-        call.spec().strides == strides && type_of(call.values[0]).numel() == type.numel()) {
+    if (call.spec().kind == CallSpec::Kind::view && call.spec().offset == 0 &&
+        call.spec().sizes == type.sizes && call.spec().strides == strides &&
+        type_of(call.values[0]).numel() == type.numel()) {
       return call.values[0];
     }
   }
@@ -90,7 +98,8 @@ Value bitcast(const Value& base, at::ScalarType dtype) {
     // A buffer is bytes: another parameter of the other dtype says the same.
     const auto& data = static_cast<const DataNode&>(trace_node(base));
     const int64_t bytes = type.numel() * static_cast<int64_t>(c10::elementSize(type.dtype));
-    return data_value(data.buffer(), {dtype, {bytes / static_cast<int64_t>(c10::elementSize(dtype))}});
+    return data_value(
+        data.buffer(), {dtype, {bytes / static_cast<int64_t>(c10::elementSize(dtype))}});
   }
   const auto key = window_key(Window::bitcast, type, {}, {}, static_cast<int64_t>(dtype));
   return add_window(key, {base}, [&] { return bitcast_form(type, dtype); });

@@ -1,4 +1,5 @@
-// torch.autocast("ftm"): ATen's own lists of what runs in lower precision, in float32, and what promotes.
+// torch.autocast("ftm"): ATen's own lists of what runs in lower precision, in float32, and what
+// promotes.
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
@@ -11,11 +12,15 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }
 
-Tensor binary_cross_entropy_refused(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
+Tensor binary_cross_entropy_refused(
+    const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
   TORCH_CHECK(
-      false, "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: a probability ",
+      false,
+      "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: a "
+      "probability ",
       "in lower precision rounds to 0 or 1, whose logarithm is no loss. Use ",
-      "binary_cross_entropy_with_logits or BCEWithLogitsLoss, which take what comes before the sigmoid, or ",
+      "binary_cross_entropy_with_logits or BCEWithLogitsLoss, which take what comes before the "
+      "sigmoid, or ",
       "compute the loss where autocast is disabled.");
 }
 

@@ -3,7 +3,8 @@
 
 namespace ftm {
 
-// Renames PrivateUse1 and registers guard, hooks, allocator and what torch::lazy needs. Once, at import.
+// Renames PrivateUse1 and registers guard, hooks, allocator and what torch::lazy needs. Once, at
+// import.
 void register_device();
 
 } // namespace ftm

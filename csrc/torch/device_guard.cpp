@@ -22,16 +22,23 @@ struct FtmGuard final : c10::impl::DeviceGuardImplInterface {
   c10::Device getDevice() const override { return only_device(); }
   void setDevice(c10::Device device) const override { check_device(device.index()); }
   void uncheckedSetDevice(c10::Device) const noexcept override {}
-  c10::Stream getStream(c10::Device) const override { return c10::Stream(c10::Stream::DEFAULT, only_device()); }
+  c10::Stream getStream(c10::Device) const override {
+    return c10::Stream(c10::Stream::DEFAULT, only_device());
+  }
   c10::Stream getDefaultStream(c10::Device device) const override { return getStream(device); }
-  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override { return getStream(device); }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
+    return getStream(device);
+  }
   c10::Stream getNewStream(c10::Device device, int) const override { return getStream(device); }
   c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
-  c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; } // of all dtypes
-  // An event on the only stream has happened once that stream is idle. One that tells the time waits for that: what was
-  // recorded before it may not even be launched yet.
-  void record(void** event, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag flag) const override {
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override {
+    return {};
+  } // of all dtypes
+  // An event on the only stream has happened once that stream is idle. One that tells the time
+  // waits for that: what was recorded before it may not even be launched yet.
+  void record(void** event, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag flag)
+      const override {
     if (flag == c10::EventFlag::BACKEND_DEFAULT) {
       sync(/*wait=*/true);
       if (*event == nullptr) {

@@ -21,7 +21,9 @@ struct FtmHooks final : at::PrivateUse1HooksInterface {
     check_device(device);
     return 0;
   }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override { return exchangeDevice(device); }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override {
+    return exchangeDevice(device);
+  }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
     check_device(device);
     return default_generator();

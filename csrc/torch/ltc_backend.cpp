@@ -30,7 +30,8 @@ class TraceLowering final : public lazy::LoweringContext {
     return results_.size() - 1;
   }
   void AddParameter(const lazy::Output&, size_t, const lazy::Shape&, const std::string&) override {
-    TORCH_CHECK(false, "ftm finds a program's parameters by itself: values in memory that its calls read");
+    TORCH_CHECK(
+        false, "ftm finds a program's parameters by itself: values in memory that its calls read");
   }
   lazy::ComputationPtr Build() override {
     const RecorderLock lock(recorder_mutex());
@@ -44,18 +45,22 @@ class TraceLowering final : public lazy::LoweringContext {
 struct FtmIrBuilder final : lazy::IrBuilder {
   NodePtr MakeDeviceData(const std::shared_ptr<lazy::BackendData>& data) const override {
     const auto& shape = data->shape();
-    return data_value(std::static_pointer_cast<Buffer>(data), {shape.scalar_type(), c10::DimVector(shape.sizes())})
+    return data_value(
+               std::static_pointer_cast<Buffer>(data),
+               {shape.scalar_type(), c10::DimVector(shape.sizes())})
         .node;
   }
   NodePtr MakeScalar(const at::Scalar& value, const at::ScalarType& dtype) const override {
     return data_value(Buffer::from_cpu(at::scalar_tensor(value, dtype)), {dtype, {}}).node;
   }
-  NodePtr MakeExpand(const Value& input, const std::vector<int64_t>& sizes, const bool&) const override {
+  NodePtr MakeExpand(
+      const Value& input, const std::vector<int64_t>& sizes, const bool&) const override {
     const RecorderLock lock(recorder_mutex());
     return broadcast(input, sizes).node;
   }
   NodePtr MakeCast(
-      const Value& input, const at::ScalarType& dtype, const std::optional<at::ScalarType>&) const override {
+      const Value& input, const at::ScalarType& dtype,
+      const std::optional<at::ScalarType>&) const override {
     const RecorderLock lock(recorder_mutex());
     return converted(input, dtype).node;
   }
@@ -63,7 +68,8 @@ struct FtmIrBuilder final : lazy::IrBuilder {
     unused("tensor lists are spread over a call's operands");
   }
   NodePtr MakeGeneric(
-      const lazy::OpKind&, const lazy::OpList&, const lazy::Shape&, const size_t&, const lazy::hash_t&) const override {
+      const lazy::OpKind&, const lazy::OpList&, const lazy::Shape&, const size_t&,
+      const lazy::hash_t&) const override {
     unused("calls are recorded from their schemas");
   }
   NodePtr MakeSizeNode(const Value&, size_t) const override { unused("shapes are static"); }
@@ -99,7 +105,8 @@ class FtmBackend final : public lazy::BackendImplInterface {
       const at::Scalar& scalar, const lazy::BackendDevice&) const override {
     return Buffer::from_cpu(at::scalar_tensor(scalar, scalar.type()));
   }
-  lazy::BackendDataPtr CreateDataPlaceholder(const lazy::BackendDevice&, const lazy::Shape& shape) const override {
+  lazy::BackendDataPtr CreateDataPlaceholder(
+      const lazy::BackendDevice&, const lazy::Shape& shape) const override {
     return std::make_shared<Buffer>(shape.scalar_type(), shape.sizes());
   }
   lazy::BackendDataPtr GetComputationDataFromNode(const lazy::Node* node) const override {
@@ -115,18 +122,20 @@ class FtmBackend final : public lazy::BackendImplInterface {
     return Buffer::as_cpu(buffer, shape.scalar_type(), shape.sizes(), strides, 0).clone();
   }
   std::unique_ptr<lazy::LoweringContext> CreateLoweringContext(
-      const std::string& name, lazy::BackendDevice device, c10::ArrayRef<const lazy::Node*> post_order,
-      lazy::Util::EmissionMap emitted) const override {
+      const std::string& name, lazy::BackendDevice device,
+      c10::ArrayRef<const lazy::Node*> post_order, lazy::Util::EmissionMap emitted) const override {
     return std::make_unique<TraceLowering>(name, device, post_order, emitted);
   }
   std::unique_ptr<lazy::LoweringContext> CreateLoweringContext(
       const std::string& name, lazy::BackendDevice device) const override {
     return std::make_unique<TraceLowering>(name, device);
   }
-  std::vector<std::string> GetCompilationDevices(const std::string& device, c10::ArrayRef<std::string>) const override {
+  std::vector<std::string> GetCompilationDevices(
+      const std::string& device, c10::ArrayRef<std::string>) const override {
     return {device};
   }
-  std::vector<lazy::ComputationPtr> Compile(std::vector<lazy::ComputationPtr> computations) const override {
+  std::vector<lazy::ComputationPtr> Compile(
+      std::vector<lazy::ComputationPtr> computations) const override {
     return computations; // at their first run
   }
   std::vector<lazy::BackendDataPtr> ExecuteComputation(

@@ -8,14 +8,15 @@ namespace ftm {
 namespace {
 
 // LTC's own graph hash is not used (it takes
-// inputs of one shape for equal), nor its registry of live tensors and its scheduling (one lock and one map
-// entry for each tensor, one program in flight).
+// inputs of one shape for equal), nor its registry of live tensors and its scheduling (one lock and
+// one map entry for each tensor, one program in flight).
 class FtmExecutor final : public torch::lazy::LazyGraphExecutor {
  public:
   void RegisterTensor(std::shared_ptr<torch::lazy::LazyTensor::Data>) override {}
   void UnregisterTensor(torch::lazy::LazyTensor::Data*) override {}
 
-  void SyncLiveTensorsGraph(const torch::lazy::BackendDevice*, c10::ArrayRef<std::string>, bool wait) override {
+  void SyncLiveTensorsGraph(
+      const torch::lazy::BackendDevice*, c10::ArrayRef<std::string>, bool wait) override {
     sync(wait);
   }
   void MarkStep(const torch::lazy::BackendDevice&) override { sync(/*wait=*/false); }

@@ -56,7 +56,8 @@ void set_recording_from(const std::vector<RecordingRow>& rows) {
 void set_native_ops_from(const py::dict& native_ops) {
   std::vector<std::pair<std::string, std::vector<std::string>>> table;
   for (const auto& item : native_ops) {
-    table.emplace_back(item.first.cast<std::string>(), item.second.cast<std::vector<std::string>>());
+    table.emplace_back(
+        item.first.cast<std::string>(), item.second.cast<std::vector<std::string>>());
   }
   for (const auto& [name, dtypes] : table) {
     if (name != "*" && name.rfind("aten::", 0) != 0) {
@@ -67,11 +68,13 @@ void set_native_ops_from(const py::dict& native_ops) {
 }
 
 void init(
-    const py::dict& native_ops, const std::string& machine_library, int cores, bool checked, uint64_t instruction_limit,
-    const py::object& compile, const py::object& announce) {
+    const py::dict& native_ops, const std::string& machine_library, int cores, bool checked,
+    uint64_t instruction_limit, const py::object& compile, const py::object& announce) {
   set_native_ops_from(native_ops);
   set_checked(checked);
-  const auto pointer = [](const py::object& function) { return function.is_none() ? nullptr : function.ptr(); };
+  const auto pointer = [](const py::object& function) {
+    return function.is_none() ? nullptr : function.ptr();
+  };
   set_compile_functions(pointer(compile), pointer(announce));
   if (!machine_library.empty()) {
     open_machine(machine_library, cores, checked, instruction_limit);
@@ -81,7 +84,8 @@ void init(
 
 void set_executor(const std::string& name) {
   TORCH_CHECK_VALUE(
-      name == "machine" || name == "reference", "the executor is 'machine' or 'reference', not '", name, "'");
+      name == "machine" || name == "reference", "the executor is 'machine' or 'reference', not '",
+      name, "'");
   TORCH_CHECK(name == "reference" || machine_is_open(), "no machine library was loaded: see _init");
   use_machine(name == "machine");
 }
@@ -91,7 +95,8 @@ std::string text_of_tensors(const std::vector<at::Tensor>& tensors) {
   {
     const RecorderLock lock(recorder_mutex());
     for (const auto& tensor : tensors) {
-      TORCH_CHECK_VALUE(tensor.is_privateuseone(), "expected ftm tensors, got one on ", tensor.device());
+      TORCH_CHECK_VALUE(
+          tensor.is_privateuseone(), "expected ftm tensors, got one on ", tensor.device());
       values.push_back(read(*tensor.unsafeGetTensorImpl()));
     }
   }
@@ -127,8 +132,8 @@ py::bytes rng_state() {
 void set_rng_state(const std::string& state) {
   uint64_t words[2];
   TORCH_CHECK_VALUE(
-      state.size() == sizeof(words), "RNG state of device ftm has ", sizeof(words), " bytes, this one has ",
-      state.size());
+      state.size() == sizeof(words), "RNG state of device ftm has ", sizeof(words),
+      " bytes, this one has ", state.size());
   std::memcpy(words, state.data(), sizeof(words));
   auto generator = default_generator();
   const std::lock_guard<std::mutex> guard(generator.mutex());
@@ -136,8 +141,9 @@ void set_rng_state(const std::string& state) {
   generator.set_offset(words[1]);
 }
 
-// Of DLPack 1.0: a capsule of CPU memory that consumers may read and not write, and that shares the device's memory.
-// A new value of the tensor lies elsewhere, so the capsule keeps the elements of now.
+// Of DLPack 1.0: a capsule of CPU memory that consumers may read and not write, and that shares the
+// device's memory. A new value of the tensor lies elsewhere, so the capsule keeps the elements of
+// now.
 py::capsule read_only_dlpack(const at::Tensor& tensor) {
   DLManagedTensorVersioned* managed = nullptr;
   {
@@ -148,7 +154,8 @@ py::capsule read_only_dlpack(const at::Tensor& tensor) {
   return py::capsule(managed, "dltensor_versioned", [](PyObject* capsule) {
     // A consumer that takes the tensor gives the capsule another name.
     if (PyCapsule_IsValid(capsule, "dltensor_versioned") != 0) {
-      auto* left = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+      auto* left = static_cast<DLManagedTensorVersioned*>(
+          PyCapsule_GetPointer(capsule, "dltensor_versioned"));
       left->deleter(left);
     }
   });
@@ -158,7 +165,8 @@ py::capsule read_only_dlpack(const at::Tensor& tensor) {
 std::vector<std::tuple<uintptr_t, size_t, size_t>> memory_segments_for_python() {
   std::vector<std::tuple<uintptr_t, size_t, size_t>> rows;
   for (const auto& segment : memory_segments()) {
-    rows.emplace_back(reinterpret_cast<uintptr_t>(segment.address), segment.capacity, segment.requested);
+    rows.emplace_back(
+        reinterpret_cast<uintptr_t>(segment.address), segment.capacity, segment.requested);
   }
   return rows;
 }
@@ -189,8 +197,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
   const auto no_gil = py::call_guard<GilRelease>();
   m.def(
-      "_init", &init, py::arg("native_ops"), py::arg("machine_library"), py::arg("cores"), py::arg("checked"),
-      py::arg("instruction_limit"), py::arg("compile_fn"), py::arg("announce_fn"));
+      "_init", &init, py::arg("native_ops"), py::arg("machine_library"), py::arg("cores"),
+      py::arg("checked"), py::arg("instruction_limit"), py::arg("compile_fn"),
+      py::arg("announce_fn"));
   m.def("_begin_step", without_gil<&ftm::begin_step>());
   m.def("_end_step", without_gil<&ftm::end_step>(), py::arg("optimizer"));
   m.def("_sync", without_gil<&ftm::sync>(), py::arg("wait") = false);
@@ -210,14 +219,16 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
   m.def("_counters", &counter_values);
   m.def(
-      "_count", [](const std::string& name, int64_t n) { counter(name).fetch_add(n); }, py::arg("name"),
-      py::arg("n") = 1);
+      "_count", [](const std::string& name, int64_t n) { counter(name).fetch_add(n); },
+      py::arg("name"), py::arg("n") = 1);
   m.def("_reset_counters", &reset_counters);
 
   m.def("_metric_names", &metric_names);
   m.def("_metric_data", &metric_samples);
   m.def("_metric_report", &metric_report);
-  m.def("_add_time", [](const std::string& name, double seconds) { add_sample(name, Measure::time, seconds * 1e9); });
+  m.def("_add_time", [](const std::string& name, double seconds) {
+    add_sample(name, Measure::time, seconds * 1e9);
+  });
   m.def("_reset_metrics", &reset_metrics);
   m.def("_forbid_launch", &forbid_launch);
   m.def("_forbidden_launch", &forbidden_launch);
@@ -232,7 +243,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_initial_seed", [] { return default_generator().current_seed(); });
   m.def("_get_rng_state", &rng_state);
   m.def("_set_rng_state", torch::wrap_pybind_function(&ftm::set_rng_state));
-  m.def("_default_generator", [] { return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator())); });
+  m.def("_default_generator", [] {
+    return py::reinterpret_steal<py::object>(THPGenerator_Wrap(default_generator()));
+  });
 
   m.def("_read_only_dlpack", torch::wrap_pybind_function(&read_only_dlpack), py::arg("tensor"));
   m.def("_memory_segments", &memory_segments_for_python);
@@ -252,7 +265,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   bind_capture(m);
 
   m.def("_set_recording", torch::wrap_pybind_function(&set_recording_from), py::arg("rows"));
-  m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops_from), py::arg("native_ops"));
+  m.def(
+      "_set_native_ops", torch::wrap_pybind_function(&set_native_ops_from), py::arg("native_ops"));
   m.def("_set_strict", &set_strict);
   m.def("_set_compile_at_launch", &set_compile_at_launch);
   m.def("_set_trace_limit", torch::wrap_pybind_function(&set_trace_limit));
@@ -263,7 +277,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_set_max_in_flight", torch::wrap_pybind_function(&set_max_in_flight));
   m.def("_set_executor", torch::wrap_pybind_function(&set_executor));
   m.def("_executor", [] { return uses_machine() ? "machine" : "reference"; });
-  m.def("_set_observer", [](const py::object& fn) { set_observer(fn.is_none() ? nullptr : fn.ptr()); }, py::arg("fn"));
+  m.def(
+      "_set_observer",
+      [](const py::object& fn) { set_observer(fn.is_none() ? nullptr : fn.ptr()); }, py::arg("fn"));
   m.def("_set_debug_locations", &set_locations);
   m.def("_set_library_folders", &set_library_folders);
   m.def("_set_program_limit", torch::wrap_pybind_function(&set_program_limit));

@@ -48,7 +48,8 @@ struct PinnedAllocator final : at::HostAllocator {
     const size_t size = (bytes + kPinnedAlignment - 1) / kPinnedAlignment * kPinnedAlignment;
     void* data = std::aligned_alloc(kPinnedAlignment, size);
     TORCH_CHECK_WITH(
-        OutOfMemoryError, data != nullptr, "out of memory: tried to allocate ", bytes, " bytes of pinned host memory");
+        OutOfMemoryError, data != nullptr, "out of memory: tried to allocate ", bytes,
+        " bytes of pinned host memory");
     auto& blocks = pinned_blocks();
     const std::lock_guard<std::mutex> guard(blocks.mutex);
     blocks.sizes.emplace(static_cast<const char*>(data), size);
@@ -60,7 +61,9 @@ struct PinnedAllocator final : at::HostAllocator {
     return {data, data, &free_pinned, at::kCPU};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_pinned; }
-  void copy_data(void* target, const void* source, size_t bytes) const override { std::memcpy(target, source, bytes); }
+  void copy_data(void* target, const void* source, size_t bytes) const override {
+    std::memcpy(target, source, bytes);
+  }
   // A copy to the device has read its source when it returns.
   bool record_event(void*, void*, c10::Stream) override { return true; }
   void empty_cache() override {}
@@ -99,7 +102,8 @@ bool is_pinned(const void* address) {
   auto& blocks = pinned_blocks();
   const std::lock_guard<std::mutex> guard(blocks.mutex);
   auto above = blocks.sizes.upper_bound(place);
-  return above != blocks.sizes.begin() && place < std::prev(above)->first + std::prev(above)->second;
+  return above != blocks.sizes.begin() &&
+         place < std::prev(above)->first + std::prev(above)->second;
 }
 
 void register_host_allocator() {

@@ -1,5 +1,5 @@
-// Pinned memory. The machine's memory is the host's, so that any host memory could serve; what is allocated here says of
-// itself that it is pinned, as programs that pin their batches expect.
+// Pinned memory. The machine's memory is the host's, so that any host memory could serve; what is
+// allocated here says of itself that it is pinned, as programs that pin their batches expect.
 #pragma once
 
 #include <c10/core/Allocator.h>

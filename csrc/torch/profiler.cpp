@@ -70,7 +70,8 @@ class ProgramProfiler final : public libkineto::IActivityProfiler {
     return name;
   }
   const std::set<libkineto::ActivityType>& availableActivities() const override {
-    static const std::set<libkineto::ActivityType> types = {libkineto::ActivityType::CONCURRENT_KERNEL};
+    static const std::set<libkineto::ActivityType> types = {
+        libkineto::ActivityType::CONCURRENT_KERNEL};
     return types;
   }
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(
@@ -81,16 +82,19 @@ class ProgramProfiler final : public libkineto::IActivityProfiler {
     return std::make_unique<ProgramSession>();
   }
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(
-      int64_t, int64_t, const std::set<libkineto::ActivityType>& types, const libkineto::Config& config) override {
+      int64_t, int64_t, const std::set<libkineto::ActivityType>& types,
+      const libkineto::Config& config) override {
     return configure(types, config);
   }
 };
 
-// Marks that autograd's own profiler sets around each call (use_device="ftm"). A recorded call takes no time on the
-// device that could be told from that of its program, so that the marks are no time apart.
+// Marks that autograd's own profiler sets around each call (use_device="ftm"). A recorded call
+// takes no time on the device that could be told from that of its program, so that the marks are no
+// time apart.
 struct Marks final : torch::profiler::impl::ProfilerStubs {
   void record(
-      c10::DeviceIndex* device, torch::profiler::impl::ProfilerVoidEventStub* event, int64_t* cpu_ns) const override {
+      c10::DeviceIndex* device, torch::profiler::impl::ProfilerVoidEventStub* event,
+      int64_t* cpu_ns) const override {
     if (device != nullptr) {
       *device = 0;
     }

@@ -15,14 +15,18 @@ namespace {
 
 class StorageAllocator final : public c10::DeviceAllocator {
  public:
-  c10::DataPtr allocate(size_t nbytes) override { return make_data_ptr(static_cast<int64_t>(nbytes)); }
+  c10::DataPtr allocate(size_t nbytes) override {
+    return make_data_ptr(static_cast<int64_t>(nbytes));
+  }
   void copy_data(void*, const void*, size_t) const override {
     TORCH_CHECK(false, "ftm storages are copied by tensor.copy_, not by address");
   }
   bool initialized() override { return true; }
   void emptyCache(c10::MempoolId_t) override { empty_memory_pool(); }
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
-  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override { return memory_statistics(); }
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
+    return memory_statistics();
+  }
   // (free, all). The device's memory is the host's, which others use as well.
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) override {
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));

@@ -1,4 +1,5 @@
-"""`gated::rms_gate`: x over its root mean square, times sigmoid(gate).  Plain torch.library; it knows nothing of ftm."""
+"""`gated::rms_gate`: x over its root mean square, times sigmoid(gate). Plain torch.library; it
+knows nothing of ftm."""
 
 from __future__ import annotations
 

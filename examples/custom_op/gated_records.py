@@ -1,4 +1,5 @@
-"""The op record of `gated::rms_gate`.  Loaded by the compiler, in a process without torch: it imports ftm_backend only."""
+"""The op record of `gated::rms_gate`. Loaded by the compiler, in a process without torch: it
+imports ftm_backend only."""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ import ftm_lazy
 def main(path: str = "model.ftm") -> None:
     """Packages a classifier of 16 numbers in 4 classes, for batches of 8."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4), nn.Softmax(-1)).eval()
+    model = nn.Sequential(
+        nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4), nn.Softmax(-1)
+    ).eval()
     ftm_lazy.package(torch.export.export(model, (torch.zeros(8, 16),)), path)
 
 

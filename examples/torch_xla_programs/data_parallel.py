@@ -1,4 +1,5 @@
-"""Data parallel by hand: each process has a part of the batch, `all_reduce` adds the gradients, `mesh_reduce` the losses.
+"""Data parallel by hand: each process has a part of the batch, `all_reduce` adds the gradients,
+`mesh_reduce` the losses.
 
     python -m ftm_lazy.torch_xla examples/torch_xla_programs/data_parallel.py --processes 2
 
@@ -27,7 +28,9 @@ def train(index, flags):
     device = torch_xla.device()
     rank, world = xr.global_ordinal(), xr.world_size()
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1)).to(device)
+    model = nn.Sequential(
+        nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1)
+    ).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=flags.lr)
     losses = []
     for step in range(flags.steps):

@@ -1,9 +1,11 @@
-"""Parameters divided among processes, with a checkpoint: `XlaFullyShardedDataParallel`, saved, resumed, consolidated.
+"""Parameters divided among processes, with a checkpoint: `XlaFullyShardedDataParallel`, saved,
+resumed, consolidated.
 
-    CPU_NUM_DEVICES=2 python -m ftm_lazy.torch_xla examples/torch_xla_programs/fsdp.py --directory /tmp/fsdp
+    CPU_NUM_DEVICES=2 python -m ftm_lazy.torch_xla examples/torch_xla_programs/fsdp.py --directory
+    /tmp/fsdp
 
-Half way each process saves its part, and goes on with a new model and a new optimizer that load it.  At the end the parts
-are put together; ``--whole`` trains the same model undivided.
+Half way each process saves its part, and goes on with a new model and a new optimizer that load it.
+At the end the parts are put together; ``--whole`` trains the same model undivided.
 """
 
 import argparse
@@ -29,7 +31,11 @@ class Block(nn.Module):
 
     def __init__(self, width):
         super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm, self.up, self.down = (
+            nn.LayerNorm(width),
+            nn.Linear(width, 4 * width),
+            nn.Linear(4 * width, width),
+        )
 
     def forward(self, x):
         return x + self.down(F.gelu(self.up(self.norm(x))))
@@ -38,7 +44,12 @@ class Block(nn.Module):
 def build(flags, device):
     """The model and its optimizer."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(16, flags.width), Block(flags.width), Block(flags.width), nn.Linear(flags.width, CLASSES))
+    model = nn.Sequential(
+        nn.Linear(16, flags.width),
+        Block(flags.width),
+        Block(flags.width),
+        nn.Linear(flags.width, CLASSES),
+    )
     if flags.whole:
         model = model.to(device)
     else:
@@ -95,10 +106,17 @@ def train(index, flags):
 
 def check(parameters, path, flags):
     """Loads what was consolidated into an ordinary model on the CPU, and says how well it does."""
-    model = nn.Sequential(nn.Linear(16, flags.width), Block(flags.width), Block(flags.width), nn.Linear(flags.width, CLASSES))
+    model = nn.Sequential(
+        nn.Linear(16, flags.width),
+        Block(flags.width),
+        Block(flags.width),
+        nn.Linear(flags.width, CLASSES),
+    )
     model.load_state_dict(parameters)
     x, y = batch(10**6, 512)
-    print(f"{os.path.basename(path)}: held-out accuracy {(model(x).argmax(1) == y).float().mean():.2%}")
+    print(
+        f"{os.path.basename(path)}: held-out accuracy {(model(x).argmax(1) == y).float().mean():.2%}"
+    )
 
 
 def parse():

@@ -1,4 +1,5 @@
-"""Gradients of several small batches, one step of the optimizer: `torch_xla.step` around each batch.
+"""Gradients of several small batches, one step of the optimizer: `torch_xla.step` around each
+batch.
 
 python -m ftm_lazy.torch_xla examples/torch_xla_programs/gradient_accumulation.py --micro-batches 8
 """
@@ -25,7 +26,11 @@ class Classifier(nn.Module):
     def __init__(self, width):
         super().__init__()
         self.along = nn.Conv1d(6, width, 3, padding=1)
-        self.norm, self.hidden, self.last = nn.LayerNorm(width), nn.Linear(width, width), nn.Linear(width, 2)
+        self.norm, self.hidden, self.last = (
+            nn.LayerNorm(width),
+            nn.Linear(width, width),
+            nn.Linear(width, 2),
+        )
 
     def forward(self, x):
         features = F.silu(self.along(x.transpose(1, 2))).mean(2)

@@ -1,4 +1,5 @@
-"""A decoder-only language model whose step is one compiled function, as torch_xla's examples do it: `torch_xla.compile`.
+"""A decoder-only language model whose step is one compiled function, as torch_xla's examples do it:
+`torch_xla.compile`.
 
     python -m ftm_lazy.torch_xla examples/torch_xla_programs/language_model.py --steps 300
 
@@ -22,11 +23,15 @@ class Layer(nn.Module):
         self.heads = heads
         self.attention_norm, self.feed_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.feed = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.feed = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x):
         batch, length, width = x.shape
-        parts = self.attention(self.attention_norm(x)).view(batch, length, 3, self.heads, width // self.heads)
+        parts = self.attention(self.attention_norm(x)).view(
+            batch, length, 3, self.heads, width // self.heads
+        )
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         attended = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.projection(attended.transpose(1, 2).reshape(batch, length, width))
@@ -60,14 +65,18 @@ class Trainer:
         torch.manual_seed(0)
         self.flags = flags
         self.device = torch_xla.device()
-        self.model = DecoderOnly(flags.vocabulary, flags.length, flags.width, 2, flags.layers).to(self.device)
+        self.model = DecoderOnly(flags.vocabulary, flags.length, flags.width, 2, flags.layers).to(
+            self.device
+        )
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=flags.lr)
         self.compiled_step = torch_xla.compile(self.step, full_graph=True, name="decoder_step")
         self.generator = torch.Generator().manual_seed(1)
 
     def batch(self):
         """Sequences [batch, length + 1]."""
-        start = torch.randint(self.flags.vocabulary, (self.flags.batch_size, 1), generator=self.generator)
+        start = torch.randint(
+            self.flags.vocabulary, (self.flags.batch_size, 1), generator=self.generator
+        )
         stride = torch.randint(1, 4, (self.flags.batch_size, 1), generator=self.generator)
         return (start + stride * torch.arange(self.flags.length + 1)) % self.flags.vocabulary
 

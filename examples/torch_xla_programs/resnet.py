@@ -1,8 +1,10 @@
-"""A residual network on images, as torch_xla's ImageNet example trains it: `launch`, `MpDeviceLoader`, `optimizer_step`.
+"""A residual network on images, as torch_xla's ImageNet example trains it: `launch`,
+`MpDeviceLoader`, `optimizer_step`.
 
     python -m ftm_lazy.torch_xla examples/torch_xla_programs/resnet.py --steps 200
 
-The images are made up: each class has a pattern of its own under noise, so that there is something to learn.
+The images are made up: each class has a pattern of its own under noise, so that there is something
+to learn.
 """
 
 import argparse
@@ -32,7 +34,9 @@ class Block(nn.Module):
         self.second_norm = nn.BatchNorm2d(outputs)
         self.past = nn.Sequential()
         if stride != 1 or inputs != outputs:
-            self.past = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+            self.past = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
 
     def forward(self, x):
         inner = F.relu(self.first_norm(self.first(x)))
@@ -59,12 +63,16 @@ def images(count, size, seed):
     patterns = torch.randn(CLASSES, 3, size, size, generator=torch.Generator().manual_seed(1))
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(CLASSES, (count,), generator=generator)
-    return TensorDataset(patterns[labels] + torch.randn(count, 3, size, size, generator=generator), labels)
+    return TensorDataset(
+        patterns[labels] + torch.randn(count, 3, size, size, generator=generator), labels
+    )
 
 
 def loader(dataset, batch_size, device):
     """The batches of this process, on the device."""
-    part = torch.utils.data.Subset(dataset, range(xr.global_ordinal(), len(dataset), xr.world_size()))
+    part = torch.utils.data.Subset(
+        dataset, range(xr.global_ordinal(), len(dataset), xr.world_size())
+    )
     return pl.MpDeviceLoader(DataLoader(part, batch_size=batch_size, drop_last=True), device)
 
 
@@ -87,7 +95,9 @@ def train(index, flags):
     model = resnet(flags.width).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=flags.lr, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=flags.steps)
-    training = loader(images(flags.steps * flags.batch_size, flags.size, seed=2), flags.batch_size, device)
+    training = loader(
+        images(flags.steps * flags.batch_size, flags.size, seed=2), flags.batch_size, device
+    )
     held_out = loader(images(4 * flags.batch_size, flags.size, seed=3), flags.batch_size, device)
     tracker = xm.RateTracker()
     losses = []

@@ -1,4 +1,5 @@
-"""A profile of some steps: `StepTrace` around each, `Trace` around its parts, written for TensorBoard or Perfetto.
+"""A profile of some steps: `StepTrace` around each, `Trace` around its parts, written for
+TensorBoard or Perfetto.
 
 python -m ftm_lazy.torch_xla examples/torch_xla_programs/step_trace.py --logdir /tmp/profile
 """
@@ -16,7 +17,10 @@ from torch_xla.amp import autocast
 def batch(step, size):
     """Points on two circles, [size, 2], and which of them."""
     generator = torch.Generator().manual_seed(step)
-    angle, ring = torch.rand(size, generator=generator) * 6.2832, torch.randint(2, (size,), generator=generator)
+    angle, ring = (
+        torch.rand(size, generator=generator) * 6.2832,
+        torch.randint(2, (size,), generator=generator),
+    )
     return torch.stack([angle.cos(), angle.sin()], 1) * (1.0 + ring[:, None]), ring.float()[:, None]
 
 
@@ -24,7 +28,13 @@ def train(flags):
     """The loss of each step."""
     device = torch_xla.device()
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(2, flags.width), nn.ReLU(), nn.Linear(flags.width, flags.width), nn.ReLU(), nn.Linear(flags.width, 1))
+    model = nn.Sequential(
+        nn.Linear(2, flags.width),
+        nn.ReLU(),
+        nn.Linear(flags.width, flags.width),
+        nn.ReLU(),
+        nn.Linear(flags.width, 1),
+    )
     model = model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=flags.lr)
     losses = []

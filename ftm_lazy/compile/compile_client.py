@@ -1,9 +1,9 @@
 """From a trace's text to the image that the machine loads: disk cache, else the compiler's process.
 
-The recorder calls `CompileClient.answer` when it has not seen a trace before in this process.  Where that gives no image,
-the recorder runs the program operation by operation on the CPU.  What it raises says nothing of the program, since a
-signal's handler raised it or there is no compiler: the recorder passes it on, and asks again when somebody next wants the
-result.
+The recorder calls `CompileClient.answer` when it has not seen a trace before in this process. Where
+that gives no image, the recorder runs the program operation by operation on the CPU. What it raises
+says nothing of the program, since a signal's handler raised it or there is no compiler: the
+recorder passes it on, and asks again when somebody next wants the result.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class CompileRequest:
     """What the recorder wants a program for.
 
     Args:
-        text: the trace.
-        locations: for each operation the Python line that recorded it, or ""; none if nobody noted them.
-        varies: of each parameter the dimensions that are likely to be of another size in the next trace like it, one bit each;
+        text: the trace. locations: for each operation the Python line that recorded it, or ""; none
+        if nobody noted them. varies: of each parameter the dimensions that are likely to be of
+        another size in the next trace like it, one bit each;
             none where no size is.
-        trains: the sizes of what is counted, and of what the trace fills itself, are those of the next one as well.
-        any_size: where sizes vary, one is as likely as others.
-        whole: a number for the trace that this is a piece of; 0 for one of its own.
-        refused: why the image of the last call for this trace was no good: it is not taken from the cache again.
+        trains: the sizes of what is counted, and of what the trace fills itself, are those of the
+        next one as well. any_size: where sizes vary, one is as likely as others. whole: a number
+        for the trace that this is a piece of; 0 for one of its own. refused: why the image of the
+        last call for this trace was no good: it is not taken from the cache again.
     """
 
     text: str
@@ -87,10 +87,13 @@ class CompileClient:
         self._settings = values
         self._cache = DiskCache(values.cache_dir, values.cache_size)
         self.accounts = CompileStats("recompile" in values.debug)
-        self._families = TraceFamilies((self._family, self._keep_family, self._remove_family), values.program_limit)
+        self._families = TraceFamilies(
+            (self._family, self._keep_family, self._remove_family), values.program_limit
+        )
         self._dumped: dict[str, Path] = {}
         self._watchers: list[Callable[[str], object]] = []
-        self._found: LRUCache[bool] = LRUCache(values.program_limit)  # digests of the keys that the cache had
+        # digests of the keys that the cache had
+        self._found: LRUCache[bool] = LRUCache(values.program_limit)
         self._workers = Workers(
             values.compile_timeout,
             echo="worker" in values.debug,
@@ -100,30 +103,39 @@ class CompileClient:
         self._ahead = Lookahead(self._make, len(self._workers) - 1)
 
     def prepare(self) -> None:
-        """Starts the compiler's process if it will probably be needed, so that its imports overlap."""
+        """Starts the compiler's process if it will probably be needed, so that its imports
+        overlap."""
         if self._settings.executor == "machine" and self._cache.is_empty():
             with contextlib.suppress(WorkerError):  # whoever compiles first is told
                 self._workers.first.start()
 
     def watch(self, watcher: Callable[[str], object]) -> None:
-        """Has `watcher` called with each trace that is new to this process, on the stack of who launches it."""
+        """Has `watcher` called with each trace that is new to this process, on the stack of who
+        launches it."""
         self._watchers.append(watcher)
         _C._set_compile_at_launch(True)
 
     def announce(self, *requests: Sequence[Any]) -> None:
-        """The recorder will ask for these, in this order, each as `answer` takes it: they are compiled at once, beside one another."""
+        """The recorder will ask for these, in this order, each as `answer` takes it: they are
+        compiled at once, beside one another."""
         if self._settings.dump is None:
             wanted = [CompileRequest(*each) for each in requests]
-            self._ahead.announce([(request.text, frozenset(read(request.text).operations), request) for request in wanted])
+            self._ahead.announce(
+                [
+                    (request.text, frozenset(read(request.text).operations), request)
+                    for request in wanted
+                ]
+            )
 
     def answer(self, *request: Any) -> tuple[bytes, Sequence[int]] | str:
-        """As `compile`, for the recorder: the image and which dimensions of its results vary, or why there is none.
+        """As `compile`, for the recorder: the image and which dimensions of its results vary, or
+        why there is none.
 
         Args:
             request: the fields of `CompileRequest`.
 
-        Raises what says nothing of the program, which is compiled when somebody next asks for its results: what a
-        signal's handler raised, and WorkerError.
+        Raises what says nothing of the program, which is compiled when somebody next asks for its
+        results: what a signal's handler raised, and WorkerError.
         """
         try:
             return self._compiled(CompileRequest(*request))
@@ -144,7 +156,8 @@ class CompileClient:
             refused: as of `CompileRequest`.
             locations: as of `CompileRequest`.
 
-        Raises CompileError where the program does not compile, and WorkerError where there is no compiler.
+        Raises CompileError where the program does not compile, and WorkerError where there is no
+        compiler.
         """
         return self._compiled(CompileRequest(text, locations, refused=refused)).image
 
@@ -173,7 +186,8 @@ class CompileClient:
         return made.instance
 
     def _make(self, request: CompileRequest) -> _Made:
-        """Finds or compiles a program; counts nothing, as it may be in another thread than the one that waits."""
+        """Finds or compiles a program; counts nothing, as it may be in another thread than the one
+        that waits."""
         begin = time.perf_counter()
         text = request.text
         general = self._settings.dump is None and not request.refused
@@ -184,19 +198,35 @@ class CompileClient:
         if executable is not None:
             if general:
                 self._families.note(text)
-            return _Made(_How.found, executable, Specialization(executable.image, ()), CompileEvent(time.perf_counter() - begin))
-        refusal = self._families.refusal(text) if general and "recompile" in self._settings.debug else ""
+            return _Made(
+                _How.found,
+                executable,
+                Specialization(executable.image, ()),
+                CompileEvent(time.perf_counter() - begin),
+            )
+        refusal = (
+            self._families.refusal(text) if general and "recompile" in self._settings.debug else ""
+        )
         notes = [f"the general program: {refusal}"] if refusal else []
-        likely = SizeGuess(request.varies, request.trains, self._infer, request.any_size) if request.varies or not request.trains else None
+        likely = (
+            SizeGuess(request.varies, request.trains, self._infer, request.any_size)
+            if request.varies or not request.trains
+            else None
+        )
         proposals = self._families.propose(text, likely) if general else []
         why = self.accounts.cause(text, request.locations)
         made = self._compile_general(proposals, why) if proposals else None
         at_first_sight = made is not None and proposals[0].first_sight
         if at_first_sight:
             notes.append(f"general at first sight: {proposals[0].sizes}")
-        executable, symbols = made or (self._compile(text, texts=self._settings.dump is not None, why=why), ())
+        executable, symbols = made or (
+            self._compile(text, texts=self._settings.dump is not None, why=why),
+            (),
+        )
         instance = Specialization(executable.image, tuple(symbols))
-        compiled = CompileEvent(time.perf_counter() - begin, tuple(notes), made is not None, at_first_sight)
+        compiled = CompileEvent(
+            time.perf_counter() - begin, tuple(notes), made is not None, at_first_sight
+        )
         return _Made(_How.compiled, executable, instance, compiled)
 
     def _say(self, how: str, seconds: float, text: str, image: bytes) -> None:
@@ -205,7 +235,8 @@ class CompileClient:
             print(f"ftm: {how} in {seconds:.2f} s: {size}", file=sys.stderr)
 
     def executable(self, text: str) -> Executable:
-        """Image and assembly of the program that `text` describes; raises CompileError.  Counts as `compile` does."""
+        """Image and assembly of the program that `text` describes; raises CompileError. Counts as
+        `compile` does."""
         executable = self._find(text)
         if executable is None:
             executable = self._compile(text, texts=False)
@@ -215,8 +246,15 @@ class CompileClient:
             _C._count("cache_hits_disk")
         return executable
 
-    def observe(self, text: str, inputs: list[torch.Tensor], scalars: list[float], outputs: list[torch.Tensor]) -> None:
-        """Writes the first run of a program beside its dump; called by the recorder with ``FTM_DEBUG=data``."""
+    def observe(
+        self,
+        text: str,
+        inputs: list[torch.Tensor],
+        scalars: list[float],
+        outputs: list[torch.Tensor],
+    ) -> None:
+        """Writes the first run of a program beside its dump; called by the recorder with
+        ``FTM_DEBUG=data``."""
         place = self._dumped.pop(text, None)
         if place is not None:
             dump.write_data(place, inputs, scalars, outputs)
@@ -264,7 +302,8 @@ class CompileClient:
         self._cache.remove(self._key(text), reason)
 
     def _give_up(self, text: str, reason: str) -> None:
-        """Removes from the cache what the machine refused; raises CompileError if it did not come from there."""
+        """Removes from the cache what the machine refused; raises CompileError if it did not come
+        from there."""
         key = self._key(text)
         if self._families.refuse(text):
             return
@@ -272,8 +311,11 @@ class CompileClient:
             raise CompileError(reason)
         self._cache.remove(key, reason)
 
-    def _compile_general(self, proposals: Sequence[DynamicCandidate], why: str) -> tuple[Executable, Sequence[int]] | None:
-        """The general program of the first proposal that comes to something, with the image for the member at hand; else None."""
+    def _compile_general(
+        self, proposals: Sequence[DynamicCandidate], why: str
+    ) -> tuple[Executable, Sequence[int]] | None:
+        """The general program of the first proposal that comes to something, with the image for the
+        member at hand; else None."""
         for proposal in proposals:
             try:
                 executable = self._compile(proposal.text, texts=False, why=why, store=False)
@@ -304,11 +346,13 @@ class CompileClient:
         return found.decode()
 
     def _compiler(self) -> str | None:
-        """The hash of the compiler's source; None where it was edited since this process began, and the compiler's runs the older."""
+        """The hash of the compiler's source; None where it was edited since this process began, and
+        the compiler's runs the older."""
         return source_hash() if self._workers.source == source_hash() else None
 
     def _texts(self, text: str, executable: Executable | None) -> dict[str, str]:
-        """All stages; a program from the cache may have been stored without, and is compiled for them again."""
+        """All stages; a program from the cache may have been stored without, and is compiled for
+        them again."""
         if executable is None or not executable.texts:
             executable = self._compile(text, texts=True)
         return executable.texts

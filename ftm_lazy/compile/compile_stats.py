@@ -1,4 +1,5 @@
-"""What was compiled, why, and what it took: counters, causes, and explanations for who asked to be told."""
+"""What was compiled, why, and what it took: counters, causes, and explanations for who asked to be
+told."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ftm_lazy import _C
-from ftm_lazy.compile.recompile_explainer import CAUSES, CompileHistory, RecompileExplanation, TraceRecord, read
+from ftm_lazy.compile.recompile_explainer import (
+    CAUSES,
+    CompileHistory,
+    RecompileExplanation,
+    TraceRecord,
+    read,
+)
 from ftm_lazy.warnings_once import notice
 
 __all__ = ["CompileEvent", "CompileStats"]
@@ -39,7 +46,8 @@ class CompileEvent:
 class CompileStats:
     """Of this process, whose threads may compile at once.
 
-    The lock is held for updates only, never while a warning is given or a result is read: both may run code that compiles.
+    The lock is held for updates only, never while a warning is given or a result is read: both may
+    run code that compiles.
 
     Args:
         told: whether each compile is explained in a warning (``FTM_DEBUG=recompile``).
@@ -50,7 +58,8 @@ class CompileStats:
         self._history = CompileHistory()
         self._recompiles: deque[str] = deque(maxlen=_TOLD)
         self._causes: dict[str, tuple[int, int, float]] = {}
-        self._counted: deque[int] = deque(maxlen=_WHOLES)  # whole traces of which a piece was compiled
+        # whole traces of which a piece was compiled
+        self._counted: deque[int] = deque(maxlen=_WHOLES)
         self._renew_lock()
         os.register_at_fork(after_in_child=self._renew_lock)
 
@@ -59,7 +68,8 @@ class CompileStats:
         self._lock = threading.Lock()
 
     def cause(self, text: str, locations: Sequence[str]) -> str:
-        """Why a program for this trace has to be compiled, of `CAUSES`; it is not yet among those that others are compared with."""
+        """Why a program for this trace has to be compiled, of `CAUSES`; it is not yet among those
+        that others are compared with."""
         return self._history.explain(read(text), locations).cause
 
     def instance(self) -> None:
@@ -73,7 +83,9 @@ class CompileStats:
         with self._lock:
             self._history.add(trace)
 
-    def compiled(self, text: str, locations: Sequence[str], whole: int, compiled: CompileEvent) -> None:
+    def compiled(
+        self, text: str, locations: Sequence[str], whole: int, compiled: CompileEvent
+    ) -> None:
         """A program was compiled.
 
         Args:
@@ -95,11 +107,17 @@ class CompileStats:
         if compiled.at_first_sight:
             _C._count("first_sight_programs")
         _C._add_time("CompileTime", compiled.seconds)
-        self._note(trace, replace(why, text="; ".join(filter(None, [why.text, *compiled.notes]))), compiled.seconds, is_first)
+        self._note(
+            trace,
+            replace(why, text="; ".join(filter(None, [why.text, *compiled.notes]))),
+            compiled.seconds,
+            is_first,
+        )
 
     def causes(self) -> dict[str, tuple[int, int, float]]:
-        """Why programs were compiled, for each cause that there was, of `CAUSES`: of how many traces it is the first piece's, how many
-        pieces were compiled, and the seconds that they took."""
+        """Why programs were compiled, for each cause that there was, of `CAUSES`: of how many
+        traces it is the first piece's, how many pieces were compiled, and the seconds that they
+        took."""
         known = self._causes.copy()
         return {cause: known[cause] for cause in CAUSES if cause in known}
 
@@ -112,8 +130,11 @@ class CompileStats:
         self._recompiles.clear()
         self._causes.clear()
 
-    def _note(self, trace: TraceRecord, why: RecompileExplanation, seconds: float, is_first: bool) -> None:
-        """Remembers a compile; is_first: of the whole trace, whose other pieces are no surprises of their own."""
+    def _note(
+        self, trace: TraceRecord, why: RecompileExplanation, seconds: float, is_first: bool
+    ) -> None:
+        """Remembers a compile; is_first: of the whole trace, whose other pieces are no surprises of
+        their own."""
         with self._lock:
             self._history.add(trace)
             traces, pieces, total = self._causes.get(why.cause, (0, 0, 0.0))

@@ -1,11 +1,12 @@
-"""Compiled programs, and functions of programs, on disk: one file for each, shared by all processes of the user, and by nobody else.
+"""Compiled programs, and functions of programs, on disk: one file for each, shared by all processes
+of the user, and by nobody else.
 
-A file holds its whole key beside its content, and a checksum over both, so that a damaged file, or another key
-with the same digest, is a miss and never a wrong program.  Files appear whole or not at all (written aside,
-then renamed), so any number of processes may read and write at once.  The time of the last use is the file's
-modification time; when the directory outgrows its limit, the longest unused files go.  Files that another user may
-have written are not read.  Nothing that goes wrong here stops the user's program: it is warned of, and compiling goes
-on without the file.
+A file holds its whole key beside its content, and a checksum over both, so that a damaged file, or
+another key with the same digest, is a miss and never a wrong program. Files appear whole or not at
+all (written aside, then renamed), so any number of processes may read and write at once. The time
+of the last use is the file's modification time; when the directory outgrows its limit, the longest
+unused files go. Files that another user may have written are not read. Nothing that goes wrong here
+stops the user's program: it is warned of, and compiling goes on without the file.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class FunctionKey(KeyPart):
     """What a function of programs depends on.
 
     Args:
-        function: digest of what it is, which says the machine as well (`ftm_backend.codegen.function_cache`).
-        compiler: hash of the compiler's own source.
+        function: digest of what it is, which says the machine as well
+        (`ftm_backend.codegen.function_cache`). compiler: hash of the compiler's own source.
     """
 
     suffix = disk_cache_size.FUNCTION
@@ -85,8 +86,8 @@ class DiskCache:
     """A directory of compiled programs.
 
     Args:
-        directory: made when the first program is stored, for this user alone; None stores and finds nothing.
-        limit: bytes that all files together may take.
+        directory: made when the first program is stored, for this user alone; None stores and finds
+        nothing. limit: bytes that all files together may take.
     """
 
     def __init__(self, directory: Path | None, limit: int) -> None:
@@ -110,7 +111,8 @@ class DiskCache:
             return True
 
     def get(self, key: KeyPart) -> bytes | None:
-        """The program that was stored under `key`; None if there is none, or none that is whole and this user's."""
+        """The program that was stored under `key`; None if there is none, or none that is whole and
+        this user's."""
         path = self.path(key)
         if path is None or not self._is_usable(path.parent):
             return None
@@ -125,7 +127,9 @@ class DiskCache:
             self.remove(key, str(reason))
             return None
         except OSError as error:
-            self._tell_once("read", f"cannot read {path}: {error.strerror}; the program is compiled instead")
+            self._tell_once(
+                "read", f"cannot read {path}: {error.strerror}; the program is compiled instead"
+            )
             return None
         if parts is None:
             self.remove(key, "its checksum does not fit")
@@ -138,13 +142,16 @@ class DiskCache:
         return program
 
     def remove(self, key: KeyPart, reason: str) -> None:
-        """Removes the file of `key`, which turned out to be no good; `reason` completes "is damaged"."""
+        """Removes the file of `key`, which turned out to be no good; `reason` completes "is
+        damaged"."""
         path = self.path(key)
         if path is None:
             return
         with contextlib.suppress(OSError):
             path.unlink()
-        notice(f"{path} is damaged ({reason}); the file is removed and the program compiled instead")
+        notice(
+            f"{path} is damaged ({reason}); the file is removed and the program compiled instead"
+        )
 
     def put(self, key: KeyPart, program: bytes) -> None:
         """Stores `program` under `key`, and removes what no longer fits."""
@@ -170,15 +177,20 @@ class DiskCache:
             )
 
     def _is_usable(self, directory: Path) -> bool:
-        """Whether it is a directory that only this user writes to, or is still to be made; if not, that is said once."""
+        """Whether it is a directory that only this user writes to, or is still to be made; if not,
+        that is said once."""
         try:
             trusted_files.check_directory(directory)
         except trusted_files.ForeignFile as reason:
-            self._tell_once("use", f"the cache of compiled programs is not used: {reason}; FTM_CACHE_DIR names another directory")
+            self._tell_once(
+                "use",
+                f"the cache of compiled programs is not used: {reason}; FTM_CACHE_DIR names another directory",
+            )
             return False
         except NotADirectoryError:
             self._tell_once(
-                "use", f"the cache of compiled programs is not used: {directory} is no directory; FTM_CACHE_DIR names another one"
+                "use",
+                f"the cache of compiled programs is not used: {directory} is no directory; FTM_CACHE_DIR names another one",
             )
             return False
         except OSError:
@@ -199,8 +211,8 @@ class FunctionStore:
     """The functions of a disk cache, for the compiler (`ftm_backend.codegen.function_cache.Shelf`).
 
     Args:
-        cache: where their files are.
-        compiler: gives the hash of the compiler's source; None where its process runs other code, whose functions are nobody's.
+        cache: where their files are. compiler: gives the hash of the compiler's source; None where
+        its process runs other code, whose functions are nobody's.
     """
 
     def __init__(self, cache: DiskCache, compiler: Callable[[], str | None]) -> None:

@@ -1,9 +1,9 @@
 """How many bytes the files of a cache take, without looking at them all.
 
-The sum is kept in a small file beside them.  It is raised before a file is written, so that it may be too large, after a
-crash or where a file replaced another, and is never too small.  Where it goes over the limit the directory is gone
-through, the longest unused files are removed, some more than needed, and the sum is right again: storing costs the same
-whatever is there already.
+The sum is kept in a small file beside them. It is raised before a file is written, so that it may
+be too large, after a crash or where a file replaced another, and is never too small. Where it goes
+over the limit the directory is gone through, the longest unused files are removed, some more than
+needed, and the sum is right again: storing costs the same whatever is there already.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ PROGRAM, FUNCTION = ".program", ".function"
 _NAME = ".total"
 _SUM = struct.Struct("<Q")
 _SPARE = 16  # one part in so many of the limit is freed beyond what is needed
-_TRIES, _PAUSE = 100, 0.01  # how often, and after how many seconds, a lock that another process holds is asked for
+# how often, and after how many seconds, a lock that another process holds is asked for
+_TRIES, _PAUSE = 100, 0.01
 
 
 def make_room(directory: Path, size: int, limit: int) -> None:
-    """Counts `size` more bytes, after removing what would not fit beside them into `limit`.  Raises OSError."""
+    """Counts `size` more bytes, after removing what would not fit beside them into `limit`. Raises
+    OSError."""
     with _locked(directory / _NAME) as descriptor:
         content = os.pread(descriptor, _SUM.size, 0)
         total = _SUM.unpack(content)[0] if len(content) == _SUM.size else None
@@ -43,7 +45,8 @@ def _locked(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         if not _lock(descriptor):
-            path.unlink(missing_ok=True)  # who holds it writes to nothing, and the next one counts anew
+            # who holds it writes to nothing, and the next one counts anew
+            path.unlink(missing_ok=True)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -62,7 +65,8 @@ def _lock(descriptor: int) -> bool:
 
 
 def _remove_oldest(directory: Path, room: int, spare: int) -> int:
-    """Removes the longest unused files until all others take at most `room` bytes; the bytes that they take.
+    """Removes the longest unused files until all others take at most `room` bytes; the bytes that
+    they take.
 
     Where it has to remove any, it goes on until `spare` bytes more are free.
     """

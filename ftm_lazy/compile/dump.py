@@ -1,8 +1,9 @@
 """Writes the text of programs at every stage: ``FTM_DUMP=dir``.
 
 Each program gets a directory ``NNN_<hash>`` of its own, with a file ``NN_stage`` for each stage and
-``inputs.json``, which says what the program takes.  With ``FTM_DEBUG=data``, what it was given when it first ran
-and what came out stand beside them, so that ``ftm-run <directory>`` repeats the run and compares.
+``inputs.json``, which says what the program takes. With ``FTM_DEBUG=data``, what it was given when
+it first ran and what came out stand beside them, so that ``ftm-run <directory>`` repeats the run
+and compares.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def write(directory: Path, texts: dict[str, str]) -> Path | None:
 
 
 def write_stages(place: Path, texts: dict[str, str]) -> None:
-    """Writes the stages of one program into a directory that is there; OSError if that cannot be written."""
+    """Writes the stages of one program into a directory that is there; OSError if that cannot be
+    written."""
     for number, (stage, text) in enumerate(texts.items()):
         (place / f"{number:02d}_{stage}{_suffix(stage, text)}").write_text(text)
     (place / "inputs.json").write_text(json.dumps(describe(texts["trace"]), indent=2) + "\n")
@@ -54,19 +56,28 @@ def _suffix(stage: str, text: str) -> str:
 
 
 def describe(trace: str) -> list[dict[str, object]]:
-    """What a program takes, in the order in which it takes it: kind, dtype and, for tensors, shape."""
+    """What a program takes, in the order in which it takes it: kind, dtype and, for tensors,
+    shape."""
     found = []
     for _, kind, dtype, shape in _INPUT.findall(trace):
-        entry: dict[str, object] = {"kind": "tensor" if kind == "param" else "scalar", "dtype": dtype}
+        entry: dict[str, object] = {
+            "kind": "tensor" if kind == "param" else "scalar",
+            "dtype": dtype,
+        }
         if kind == "param":
             entry["shape"] = [int(extent) for extent in shape.split(",") if extent]
         found.append(entry)
     return found
 
 
-def write_data(place: Path, inputs: Sequence[torch.Tensor], scalars: Sequence[float], outputs: Sequence[torch.Tensor]) -> None:
-    """Writes one run into the directory of its program: ``<name>.npy`` by the names in its assembly, bfloat16 as
-    its bits in uint16, and ``scalars.json``.
+def write_data(
+    place: Path,
+    inputs: Sequence[torch.Tensor],
+    scalars: Sequence[float],
+    outputs: Sequence[torch.Tensor],
+) -> None:
+    """Writes one run into the directory of its program: ``<name>.npy`` by the names in its
+    assembly, bfloat16 as its bits in uint16, and ``scalars.json``.
 
     Args:
         place: what `write` returned.

@@ -15,7 +15,8 @@ class ForkedProcess:
     """What of `subprocess.Popen` can be said of it.
 
     Args:
-        maker: the id of the process that makes it, which is taken for its own until it has said that.
+        maker: the id of the process that makes it, which is taken for its own until it has said
+            that.
     """
 
     def __init__(self, maker: int) -> None:
@@ -45,7 +46,8 @@ class ForkedProcess:
                 signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Returns when it has ended; at once where its id is not known.  Raises subprocess.TimeoutExpired."""
+        """Returns when it has ended; at once where its id is not known. Raises
+        subprocess.TimeoutExpired."""
         if self._descriptor < 0:
             return
         waiting = select.poll()

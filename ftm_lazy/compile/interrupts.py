@@ -1,4 +1,5 @@
-"""Errors that a signal's handler raised, such as KeyboardInterrupt: they say nothing of what was interrupted."""
+"""Errors that a signal's handler raised, such as KeyboardInterrupt: they say nothing of what was
+interrupted."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ __all__ = ["is_from_signal_handler"]
 
 
 def is_from_signal_handler(error: Exception) -> bool:
-    """Whether a signal's handler raised it: one of them stands among the frames that it came through."""
+    """Whether a signal's handler raised it: one of them stands among the frames that it came
+    through."""
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
     return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
 

@@ -1,8 +1,10 @@
-"""Programs that are compiled before the recorder asks for them: the pieces of a trace, which it announces.
+"""Programs that are compiled before the recorder asks for them: the pieces of a trace, which it
+announces.
 
-One thread less than there are compiler processes, since one processor is the program's own, takes them in order; the recorder
-launches the first while the next ones are compiled. What is alike is compiled one after the other: it has kernels in common, which are
-made once then, and where it differs in numbers alone, a program for the first may serve the second.
+One thread less than there are compiler processes, since one processor is the program's own, takes
+them in order; the recorder launches the first while the next ones are compiled. What is alike is
+compiled one after the other: it has kernels in common, which are made once then, and where it
+differs in numbers alone, a program for the first may serve the second.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class _AnnouncedTrace(Generic[R, M]):
 
     def is_alike(self, other: _AnnouncedTrace[R, M]) -> bool:
         """Whether most of their operations are of the same kinds."""
-        return len(self.operations & other.operations) >= _ALIKE * len(self.operations | other.operations)
+        return len(self.operations & other.operations) >= _ALIKE * len(
+            self.operations | other.operations
+        )
 
 
 @dataclass(eq=False)
@@ -67,23 +71,31 @@ class Lookahead(Generic[R, M]):
         self._at_work: list[_AnnouncedTrace[R, M]] = []
 
     def announce(self, wanted: Sequence[tuple[str, frozenset[str], R]]) -> None:
-        """These will be asked for, in this order: for each its key, the kinds of operations in it and what `make` takes."""
+        """These will be asked for, in this order: for each its key, the kinds of operations in it
+        and what `make` takes."""
         if self._threads < 1:
             return
         with self._changed:
             known = {piece.key for other in self._sets for piece in other.pieces}
-            announced = _AnnouncedSet([_AnnouncedTrace[R, M](*each) for each in wanted if each[0] not in known])
+            announced = _AnnouncedSet(
+                [_AnnouncedTrace[R, M](*each) for each in wanted if each[0] not in known]
+            )
             if not announced.pieces:
                 return
             self._sets.append(announced)
         for _ in range(min(self._threads, len(announced.pieces))):
-            # A daemon: it works for somebody who waits, and nobody waits for it when the process ends.
-            worker = threading.Thread(target=self._work, args=(announced,), name="ftm-compile", daemon=True)
-            with contextlib.suppress(RuntimeError):  # from Python 3.12 on none is started any more when the interpreter ends
+            # A daemon: it works for somebody who waits, and nobody waits for it when the process
+            # ends.
+            worker = threading.Thread(
+                target=self._work, args=(announced,), name="ftm-compile", daemon=True
+            )
+            # from Python 3.12 on none is started any more when the interpreter ends
+            with contextlib.suppress(RuntimeError):
                 worker.start()
 
     def take(self, key: str) -> M | None:
-        """What was made of an announced one, once it is; None: it is the caller's to make.  Raises what `make` raised."""
+        """What was made of an announced one, once it is; None: it is the caller's to make. Raises
+        what `make` raised."""
         with self._changed:
             for announced in self._sets:
                 piece = next((piece for piece in announced.pieces if piece.key == key), None)
@@ -121,7 +133,8 @@ class Lookahead(Generic[R, M]):
                     changed.notify_all()
 
     def _next(self, announced: _AnnouncedSet[R, M]) -> _AnnouncedTrace[R, M] | None:
-        """The first that nobody has begun with; waits while somebody works at one that is like it, for all these."""
+        """The first that nobody has begun with; waits while somebody works at one that is like it,
+        for all these."""
         while waiting := [piece for piece in announced.pieces if not piece.begun]:
             for piece in waiting:
                 if not any(map(piece.is_alike, self._at_work)):

@@ -8,8 +8,8 @@
 | new operands | ..., on values of other operations |
 | new set of results | ..., of which others are still needed afterwards |
 
-A *recompile* is a compile that a user would not expect: of a trace with the same operations as an earlier one; or, once
-the first steps are over, with mostly the same operations.
+A *recompile* is a compile that a user would not expect: of a trace with the same operations as an
+earlier one; or, once the first steps are over, with mostly the same operations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ __all__ = ["CAUSES", "CompileHistory", "RecompileExplanation", "TraceRecord", "r
 _KINDS = ("dtype", "sizes", "number", "operands", "results")
 """What can differ between lines that do the same; the first that does is the cause."""
 
-CAUSES = ("first", "new op sequence", "new dtype", "new sizes", "new number", "new operands", "new set of results")
+CAUSES = (
+    "first",
+    "new op sequence",
+    "new dtype",
+    "new sizes",
+    "new number",
+    "new operands",
+    "new set of results",
+)
 
 _KEPT = 32  # earlier traces to compare with
 _ALIKE = 0.5  # the part of the operations that makes a trace one that an earlier one nearly fits
@@ -55,7 +63,10 @@ class TraceRecord:
 
     def line_of(self, value: str) -> str:
         """The line that makes this value."""
-        return next((line for line in self.lines if value in _VALUE.findall(line.partition(" = ")[0])), value)
+        return next(
+            (line for line in self.lines if value in _VALUE.findall(line.partition(" = ")[0])),
+            value,
+        )
 
 
 @dataclass(frozen=True)
@@ -65,10 +76,12 @@ class RecompileExplanation:
     cause: str
     """One of `CAUSES`."""
     text: str
-    """What differs from the nearest earlier program, for people; empty for the first of its kind."""
+    """What differs from the nearest earlier program, for people; empty for the first of its
+    kind."""
 
     def is_recompile(self, settled: bool) -> bool:
-        """Whether it is a surprise; `settled`: the first steps are over, so that other operations are one too."""
+        """Whether it is a surprise; `settled`: the first steps are over, so that other operations
+        are one too."""
         return self.cause != "first" and (settled or self.cause != "new op sequence")
 
 
@@ -83,7 +96,8 @@ def read(text: str) -> TraceRecord:
 class CompileHistory:
     """The traces that this process has had compiled or has loaded.
 
-    One thread at a time may add; others may explain meanwhile, since the kept traces are replaced and never changed in place.
+    One thread at a time may add; others may explain meanwhile, since the kept traces are replaced
+    and never changed in place.
     """
 
     def __init__(self) -> None:
@@ -97,8 +111,8 @@ class CompileHistory:
         """Why no earlier trace is this one.
 
         Args:
-            trace: a new one.
-            locations: for each of its operations the Python line that recorded it, or ""; none where nobody noted them.
+            trace: a new one. locations: for each of its operations the Python line that recorded
+            it, or ""; none where nobody noted them.
         """
         kept = self._kept
         same = [(number, other) for number, other in kept if other.operations == trace.operations]
@@ -111,7 +125,9 @@ class CompileHistory:
                 return RecompileExplanation("first", "")
             number, nearest = max(alike, key=lambda pair: _likeness(trace, pair[1]))
             cause, difference = "new op sequence", _explain_other(trace, nearest, locations)
-        return RecompileExplanation(cause, f"program {_next_number(kept)} is nearly program {number}, but for {difference}")
+        return RecompileExplanation(
+            cause, f"program {_next_number(kept)} is nearly program {number}, but for {difference}"
+        )
 
 
 def _next_number(kept: Sequence[tuple[int, TraceRecord]]) -> int:
@@ -131,11 +147,24 @@ def _differences(left: TraceRecord, right: TraceRecord) -> list[tuple[str, str]]
     """Lines that differ; parameters that only one of them has are no line of the other."""
     if len(left.lines) == len(right.lines):
         return [pair for pair in zip(left.lines, right.lines, strict=True) if pair[0] != pair[1]]
-    operations = ([line for line, name in zip(side.lines, side.names, strict=True) if name not in _NO_OPERATION] for side in (left, right))
-    return [pair for pair in zip(*operations, strict=True) if _VALUE.sub("%", pair[0]) != _VALUE.sub("%", pair[1])]
+    operations = (
+        [
+            line
+            for line, name in zip(side.lines, side.names, strict=True)
+            if name not in _NO_OPERATION
+        ]
+        for side in (left, right)
+    )
+    return [
+        pair
+        for pair in zip(*operations, strict=True)
+        if _VALUE.sub("%", pair[0]) != _VALUE.sub("%", pair[1])
+    ]
 
 
-def _explain_same(trace: TraceRecord, nearest: TraceRecord, locations: Sequence[str]) -> tuple[str, str]:
+def _explain_same(
+    trace: TraceRecord, nearest: TraceRecord, locations: Sequence[str]
+) -> tuple[str, str]:
     """The cause, and what differs, of traces of the same operations."""
     differing = _differences(trace, nearest)
     kinds = Counter(_kind(new, old) for new, old in differing) or Counter(["operands"])
@@ -167,7 +196,8 @@ def _explain_other(trace: TraceRecord, nearest: TraceRecord, locations: Sequence
 
 
 def _place(trace: TraceRecord, line: str, locations: Sequence[str]) -> str:
-    """The Python line that recorded an operation, in parentheses; nothing for what is none, or if nobody noted it."""
+    """The Python line that recorded an operation, in parentheses; nothing for what is none, or if
+    nobody noted it."""
     index = trace.lines.index(line)
     if trace.names[index] in _NO_OPERATION:
         return ""

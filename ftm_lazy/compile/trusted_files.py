@@ -1,7 +1,8 @@
 """Files that only this user can have written, read whole and bounded.
 
-A program from the cache runs in this process.  So a file counts only if this user owns it and nobody else may write to
-it, and the same holds for its directory; what is no regular file (a pipe would never end) is not opened for long.
+A program from the cache runs in this process. So a file counts only if this user owns it and nobody
+else may write to it, and the same holds for its directory; what is no regular file (a pipe would
+never end) is not opened for long.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class UnreadableFile(Exception):
 
 
 def check_directory(directory: Path) -> None:
-    """Raises Foreign unless the directory is this user's alone to write to; OSError if there is none or it is a file."""
+    """Raises Foreign unless the directory is this user's alone to write to; OSError if there is
+    none or it is a file."""
     status = os.stat(directory)
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
@@ -56,7 +58,8 @@ def read(path: Path, limit: int) -> bytes:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes a file that appears whole or not at all, readable for this user only.  Raises OSError."""
+    """Writes a file that appears whole or not at all, readable for this user only. Raises
+    OSError."""
     with atomic_file.replacing(path, PARTIAL) as file:
         file.write(content)
 

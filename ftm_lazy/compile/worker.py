@@ -1,8 +1,9 @@
 """The client of the compiler's process (`ftm_backend.compile_server`).
 
-The process is started when it is first needed, or a little before, and kept.  It may crash, hang or be killed
-at any time: then it is started again, once for each program, and after that the program counts as one that
-does not compile.  A forked child starts a process of its own; nothing here is shared with the parent.
+The process is started when it is first needed, or a little before, and kept. It may crash, hang or
+be killed at any time: then it is started again, once for each program, and after that the program
+counts as one that does not compile. A forked child starts a process of its own; nothing here is
+shared with the parent.
 
 A process can make copies of itself for other workers, which begin with all that it has imported.
 """
@@ -27,7 +28,9 @@ from ftm_lazy.warnings_once import notice
 
 __all__ = ["CompileError", "Worker", "WorkerError"]
 
-_STALL = 30.0  # seconds that the process may sleep or be stopped; one that waits for a busy processor does not hang
+# seconds that the process may sleep or be stopped; one that waits for a busy processor does not
+# hang
+_STALL = 30.0
 _START = 60.0  # seconds until it takes requests, which count for no program
 _TICK = 0.25
 _PATIENCE = 2.0  # seconds after which a waiting user is told what for
@@ -38,7 +41,8 @@ class CompileError(RuntimeError):
 
 
 class WorkerError(RuntimeError):
-    """The compiler's process cannot be started; that says nothing of the program, which may compile later."""
+    """The compiler's process cannot be started; that says nothing of the program, which may compile
+    later."""
 
 
 class _Lost(Exception):
@@ -46,19 +50,20 @@ class _Lost(Exception):
 
 
 class _TooLong(Exception):
-    """The compilation took longer than it may. (A TimeoutError can be a user's own, from a signal's handler.)"""
+    """The compilation took longer than it may. (A TimeoutError can be a user's own, from a signal's
+    handler.)"""
 
 
 class Worker:
     """One compiler process.
 
     Args:
-        timeout: seconds that one compilation may take.
-        echo: let the process write to this process's stderr; else its last lines are shown if it crashes.
-        progress: tell a user who waits long, where stderr is a terminal.
-        shelf: where functions of programs are kept for other processes.
-        command: how to start the process, if not as usual; the descriptors of its two pipes are appended, see `ftm_backend.compile_server`.
-        copies: workers that have no process get copies of this one's when it is started.
+        timeout: seconds that one compilation may take. echo: let the process write to this
+        process's stderr; else its last lines are shown if it crashes. progress: tell a user who
+        waits long, where stderr is a terminal. shelf: where functions of programs are kept for
+        other processes. command: how to start the process, if not as usual; the descriptors of its
+        two pipes are appended, see `ftm_backend.compile_server`. copies: workers that have no
+        process get copies of this one's when it is started.
     """
 
     def __init__(
@@ -76,7 +81,12 @@ class Worker:
         self._echo = echo
         self._progress = progress
         self._shelf = shelf
-        self._command = command or (sys.executable, *_interpreter_options(), "-m", "ftm_backend.compile_server")
+        self._command = command or (
+            sys.executable,
+            *_interpreter_options(),
+            "-m",
+            "ftm_backend.compile_server",
+        )
         self._copies = copies
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
@@ -104,9 +114,9 @@ class Worker:
             request: what the service wants to know beside it: machine, cores, texts.
             why: what is said of the program where the compilation takes long, as "new sizes".
 
-        Raises CompileError if the program does not compile, takes too long, or has ended the process twice, and
-        WorkerError if there is no process to be had.
-        An exception that arrives from outside, such as KeyboardInterrupt, ends the process, and passes.
+        Raises CompileError if the program does not compile, takes too long, or has ended the
+        process twice, and WorkerError if there is no process to be had. An exception that arrives
+        from outside, such as KeyboardInterrupt, ends the process, and passes.
         """
         with self._lock:
             for attempt in (1, 2):
@@ -115,7 +125,9 @@ class Worker:
                 except _Lost as loss:
                     tail = self._kill()
                     if attempt == 2:
-                        raise CompileError(f"the compiler's process {loss}, twice for the same program{tail}") from None
+                        raise CompileError(
+                            f"the compiler's process {loss}, twice for the same program{tail}"
+                        ) from None
                     notice(f"the compiler's process {loss}; it is started again")
                 except CompileError:
                     raise
@@ -132,7 +144,8 @@ class Worker:
         with self._lock:
             self._kill()
 
-    # --- one process --------------------------------------------------------------------------------------
+    # --- one process
+    # --------------------------------------------------------------------------------------
 
     def _start(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -140,15 +153,19 @@ class Worker:
         self._kill()
         try:
             self._spawn()
-        except (OSError, ValueError) as error:  # ValueError: an environment that cannot be passed on
+        except (OSError, ValueError) as error:
+            # ValueError: an environment that cannot be passed on
             self._kill()
             raise WorkerError(f"the compiler's process cannot be started: {error}") from error
 
     def _spawn(self) -> None:
-        """Its frames go through pipes of their own: whatever is printed when an interpreter starts goes to the log."""
+        """Its frames go through pipes of their own: whatever is printed when an interpreter starts
+        goes to the log."""
         with contextlib.ExitStack() as theirs:
             descriptors = self._open_pipes(theirs)
-            copies = [worker for worker in self._copies if theirs.enter_context(worker._without_process())]
+            copies = [
+                worker for worker in self._copies if theirs.enter_context(worker._without_process())
+            ]
             for worker in copies:
                 descriptors += worker._open_pipes(theirs)
             self._log = None if self._echo else open(os.memfd_create("ftm-worker-log"), "w+b")  # noqa: SIM115 (closed by `stop`)
@@ -218,13 +235,19 @@ class Worker:
                 os.close(descriptor)
         self._requests_to = self._answers_from = -1
 
-    # --- one request --------------------------------------------------------------------------------------
+    # --- one request
+    # --------------------------------------------------------------------------------------
 
     def _compile(self, text: str, request: dict[str, Any], why: str) -> tuple[bytes, float]:
         self._start()
         assert self._process is not None
         self._requests += 1
-        header = {"id": self._requests, "timeout": self._timeout, "shelf": self._shelf is not None, **request}
+        header = {
+            "id": self._requests,
+            "timeout": self._timeout,
+            "shelf": self._shelf is not None,
+            **request,
+        }
         with _Watch(self._process.pid, self._notice(text, why)) as watch:
             if self.source is not None:
                 watch.limit(self._timeout)
@@ -278,7 +301,11 @@ class Worker:
         code = self._process.returncode
         if isinstance(self._process, ForkedProcess):
             return "ended"
-        return f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
+        return (
+            f"was killed by signal {-code}"
+            if code is not None and code < 0
+            else f"ended with code {code}"
+        )
 
     def _notice(self, text: str, why: str) -> Callable[[float], str] | None:
         if not (self._progress and sys.stderr is not None and sys.stderr.isatty()):
@@ -288,7 +315,8 @@ class Worker:
 
 
 class _Watch:
-    """Waits for the process, within the time limit, and not for one that hangs; shows that the user waits."""
+    """Waits for the process, within the time limit, and not for one that hangs; shows that the user
+    waits."""
 
     def __init__(self, pid: int, notice: Callable[[float], str] | None) -> None:
         self._pid = pid
@@ -313,7 +341,11 @@ class _Watch:
 
     def limit(self, timeout: float) -> None:
         """The process takes requests: from now on it may take this many seconds."""
-        self._begin, self._timeout, self._stall = time.monotonic(), timeout, min(_STALL, timeout / 2)
+        self._begin, self._timeout, self._stall = (
+            time.monotonic(),
+            timeout,
+            min(_STALL, timeout / 2),
+        )
 
     def wait(self, descriptor: int, event: int) -> None:
         """Returns when `descriptor` is ready; raises _Lost or _TooLong when it will not be."""
@@ -327,7 +359,9 @@ class _Watch:
             if used is not None and now - self._active > self._stall:
                 raise _Lost(f"has done nothing for {self._stall:g} s")
             if now - self._begin > self._timeout:
-                raise _TooLong(f"the compilation did not end within {self._timeout:g} s (FTM_COMPILE_TIMEOUT)")
+                raise _TooLong(
+                    f"the compilation did not end within {self._timeout:g} s (FTM_COMPILE_TIMEOUT)"
+                )
             self._show(now - self._begin)
 
     def _show(self, seconds: float) -> None:
@@ -339,10 +373,12 @@ class _Watch:
 
 
 def _interpreter_options() -> list[str]:
-    """The options of this interpreter that decide which code an interpreter runs, and where it writes bytecode.
+    """The options of this interpreter that decide which code an interpreter runs, and where it
+    writes bytecode.
 
-    A program that asked for isolation from the environment must not run code from there in another process. Options for
-    warnings and for debugging stay behind: a warning turned into an error must not stop the compiler.
+    A program that asked for isolation from the environment must not run code from there in another
+    process. Options for warnings and for debugging stay behind: a warning turned into an error must
+    not stop the compiler.
     """
     flags, options = sys.flags, ["-P"]
     if flags.isolated:
@@ -360,14 +396,17 @@ def _pipe() -> tuple[int, int]:
     """Both ends of a pipe, not inherited, and none of them a standard stream's number."""
     ends = os.pipe()
     try:
-        return fcntl.fcntl(ends[0], fcntl.F_DUPFD_CLOEXEC, 3), fcntl.fcntl(ends[1], fcntl.F_DUPFD_CLOEXEC, 3)
+        return fcntl.fcntl(ends[0], fcntl.F_DUPFD_CLOEXEC, 3), fcntl.fcntl(
+            ends[1], fcntl.F_DUPFD_CLOEXEC, 3
+        )
     finally:
         for end in ends:
             os.close(end)
 
 
 def _cpu_ticks(pid: int) -> float | None:
-    """CPU time that the process has used, or the time if it would use some; None where the system does not tell."""
+    """CPU time that the process has used, or the time if it would use some; None where the system
+    does not tell."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             words = file.read().rpartition(b")")[2].split()

@@ -1,7 +1,8 @@
 """The compiler's processes: a program for each at a time.
 
-The first is started when a program is to be compiled, and makes copies of itself; so the second costs no imports. What one of them
-has compiled the others find on disk (`ftm_backend.codegen.function_cache`).
+The first is started when a program is to be compiled, and makes copies of itself; so the second
+costs no imports. What one of them has compiled the others find on disk
+(`ftm_backend.codegen.function_cache`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from ftm_lazy.compile.worker import Worker
 
 __all__ = ["Workers"]
 
-_MOST = 4  # what is compiled at once has kernels in common, which each process makes: more gain little
+# what is compiled at once has kernels in common, which each process makes: more gain little
+_MOST = 4
 
 
 class Workers:
@@ -25,7 +27,9 @@ class Workers:
         timeout, echo, progress, shelf: as of `Worker`.
     """
 
-    def __init__(self, timeout: float, echo: bool, progress: bool, shelf: FunctionStore | None) -> None:
+    def __init__(
+        self, timeout: float, echo: bool, progress: bool, shelf: FunctionStore | None
+    ) -> None:
         count = min(_MOST, len(os.sched_getaffinity(0)))
         others = [Worker(timeout, echo, progress, shelf) for _ in range(count - 1)]
         self.first = Worker(timeout, echo, progress, shelf, copies=others)
@@ -38,7 +42,8 @@ class Workers:
 
     @property
     def source(self) -> str | None:
-        """`source_hash()` of the code that all of them run; None until one has said so, or where it differs."""
+        """`source_hash()` of the code that all of them run; None until one has said so, or where it
+        differs."""
         sources = {worker.source for worker in self._all if worker.source is not None}
         return sources.pop() if len(sources) == 1 else None
 

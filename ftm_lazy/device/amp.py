@@ -14,7 +14,9 @@ __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 class autocast(torch.amp.autocast_mode.autocast):  # noqa: N801  (the name in torch.amp)
     """`torch.autocast` on the device."""
 
-    def __init__(self, enabled: bool = True, dtype: torch.dtype = torch.bfloat16, cache_enabled: bool = True) -> None:
+    def __init__(
+        self, enabled: bool = True, dtype: torch.dtype = torch.bfloat16, cache_enabled: bool = True
+    ) -> None:
         super().__init__(NAME, enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 

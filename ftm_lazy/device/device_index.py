@@ -21,7 +21,8 @@ def device_count() -> int:
 
 
 def index_of(device: Device) -> int:
-    """The index of `device`; raises for another kind of device and for an index that does not exist."""
+    """The index of `device`; raises for another kind of device and for an index that does not
+    exist."""
     if device is None:
         return 0
     if isinstance(device, int):
@@ -32,5 +33,7 @@ def index_of(device: Device) -> int:
             raise ValueError(f"expected an {NAME} device, but got: {named}")
         index = 0 if named.index is None else int(named.index)
     if not 0 <= index < device_count():
-        raise RuntimeError(f"{NAME} has {device_count()} device, with index 0; there is no device {index}")
+        raise RuntimeError(
+            f"{NAME} has {device_count()} device, with index 0; there is no device {index}"
+        )
     return index

@@ -1,9 +1,10 @@
 """Tensors of the device for other libraries, by DLPack.
 
-PyTorch names the device "external" (`kDLExtDev`), so `torch.from_dlpack` gives a tensor of the device that shares the
-storage. Consumers that compute on the CPU ask for that device, as `numpy.from_dlpack(tensor, device="cpu")` does. They
-get a read-only tensor that shares the memory, or a copy if they need to write or speak a version before 1.0, which
-cannot say that memory is read-only.
+PyTorch names the device "external" (`kDLExtDev`), so `torch.from_dlpack` gives a tensor of the
+device that shares the storage. Consumers that compute on the CPU ask for that device, as
+`numpy.from_dlpack(tensor, device="cpu")` does. They get a read-only tensor that shares the memory,
+or a copy if they need to write or speak a version before 1.0, which cannot say that memory is
+read-only.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ def install() -> None:
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        to_cpu = tensor.device.type == NAME and dl_device is not None and (int(dl_device[0]), dl_device[1]) == CPU
+        to_cpu = (
+            tensor.device.type == NAME
+            and dl_device is not None
+            and (int(dl_device[0]), dl_device[1]) == CPU
+        )
         takes_read_only = max_version is not None and max_version >= (1, 0) and not copy
         if (
             to_cpu
@@ -47,12 +52,17 @@ def install() -> None:
             and not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg())
         ):
             return _C._read_only_dlpack(tensor)
-        return export(tensor, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        return export(
+            tensor, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
 
     setattr(torch.Tensor, "__dlpack_device__", dlpack_device)  # noqa: B010  (mypy forbids assigning to a method)
     setattr(torch.Tensor, "__dlpack__", dlpack)  # noqa: B010
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether memory alone says what the elements are. PyTorch's own export refuses other tensors, or copies."""
-    return tensor.layout == torch.strided and not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg())
+    """Whether memory alone says what the elements are. PyTorch's own export refuses other tensors,
+    or copies."""
+    return tensor.layout == torch.strided and not (
+        tensor.requires_grad or tensor.is_conj() or tensor.is_neg()
+    )

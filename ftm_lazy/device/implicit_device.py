@@ -1,11 +1,13 @@
-"""The functions of PyTorch that choose a device for the caller: the CPU, until the program uses ftm.
+"""The functions of PyTorch that choose a device for the caller: the CPU, until the program uses
+ftm.
 
-``nn.DataParallel(model)`` moves the model to the accelerator, if there is one. A program for the CPU would then compute on
-ftm, or fail, because ftm is installed. So as long as nothing has used the device, these functions choose as they do
-without it. Once the device is in use they choose it, as PyTorch does on a machine with a GPU.
+``nn.DataParallel(model)`` moves the model to the accelerator, if there is one. A program for the
+CPU would then compute on ftm, or fail, because ftm is installed. So as long as nothing has used the
+device, these functions choose as they do without it. Once the device is in use they choose it, as
+PyTorch does on a machine with a GPU.
 
-``torch.accelerator`` and ``torch.get_device_module()`` name ftm at any time: a program that calls them looks for an
-accelerator.
+``torch.accelerator`` and ``torch.get_device_module()`` name ftm at any time: a program that calls
+them looks for an accelerator.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ def _data_parallel(module: Any) -> None:
 
     def available_device_type() -> str | None:
         found = find()
-        return None if found == torch._C._get_privateuse1_backend_name() and not was_used() else found
+        return (
+            None if found == torch._C._get_privateuse1_backend_name() and not was_used() else found
+        )
 
     module._get_available_device_type = available_device_type
 
@@ -68,13 +72,16 @@ def _default_mesh(module: Any) -> None:
             return create(mesh_dim_names)
         if not torch.distributed.is_initialized():
             torch.distributed.init_process_group()
-        return torch.distributed.init_device_mesh("cpu", (torch.distributed.get_world_size(),), mesh_dim_names=mesh_dim_names)
+        return torch.distributed.init_device_mesh(
+            "cpu", (torch.distributed.get_world_size(),), mesh_dim_names=mesh_dim_names
+        )
 
     module._init_default_mesh = create_default_mesh
 
 
 def _torchrun(module: Any) -> None:
-    """``torchrun --nproc-per-node auto``: a process for each CPU. A process that starts others uses no device."""
+    """``torchrun --nproc-per-node auto``: a process for each CPU. A process that starts others uses
+    no device."""
     determine = module.determine_local_world_size
 
     @functools.wraps(determine)

@@ -1,8 +1,9 @@
-"""`torch.ftm.memory`: statistics and limits of device memory, under the names of `torch.cuda.memory`.
+"""`torch.ftm.memory`: statistics and limits of device memory, under the names of
+`torch.cuda.memory`.
 
-*Allocated* memory is what tensors hold, *active* memory the blocks behind computed values and running programs, and
-*reserved* memory all blocks taken from the operating system, idle ones among them. A tensor whose value is still to be
-computed is allocated and not active.
+*Allocated* memory is what tensors hold, *active* memory the blocks behind computed values and
+running programs, and *reserved* memory all blocks taken from the operating system, idle ones among
+them. A tensor whose value is still to be computed is allocated and not active.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ SMALL_BLOCK = 1 << 20
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
-    """Statistics of the allocator, under the names that `torch.cuda.memory_stats` uses; sizes in bytes."""
+    """Statistics of the allocator, under the names that `torch.cuda.memory_stats` uses; sizes in
+    bytes."""
     return dict(torch.accelerator.memory_stats(index_of(device)))
 
 
@@ -56,7 +58,8 @@ def memory_allocated(device: Device = None) -> int:
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """The most bytes of tensors that were alive at once, since the start or `reset_peak_memory_stats`."""
+    """The most bytes of tensors that were alive at once, since the start or
+    `reset_peak_memory_stats`."""
     return _statistic("allocated_bytes.all.peak", device)
 
 
@@ -66,7 +69,8 @@ def memory_reserved(device: Device = None) -> int:
 
 
 def max_memory_reserved(device: Device = None) -> int:
-    """The most bytes that were taken from the operating system at once, since the start or `reset_peak_memory_stats`."""
+    """The most bytes that were taken from the operating system at once, since the start or
+    `reset_peak_memory_stats`."""
     return _statistic("reserved_bytes.all.peak", device)
 
 
@@ -81,7 +85,8 @@ def _statistic(name: str, device: Device) -> int:
 
 
 def mem_get_info(device: Device = None) -> tuple[int, int]:
-    """Bytes of memory that are free, and of all memory: the host's, whose memory the device uses."""
+    """Bytes of memory that are free, and of all memory: the host's, whose memory the device
+    uses."""
     return torch.accelerator.get_memory_info(index_of(device))
 
 
@@ -90,7 +95,8 @@ get_memory_info = mem_get_info
 
 
 def memory_snapshot() -> list[dict[str, Any]]:
-    """The blocks of the allocator, as `torch.cuda.memory_snapshot` describes segments: each block is one."""
+    """The blocks of the allocator, as `torch.cuda.memory_snapshot` describes segments: each block
+    is one."""
     segments = []
     for address, capacity, requested in _C._memory_segments():
         state = "active_allocated" if requested else "inactive"
@@ -107,7 +113,15 @@ def memory_snapshot() -> list[dict[str, Any]]:
                 "segment_pool_id": (0, 0),
                 "is_expandable": False,
                 "frames": [],
-                "blocks": [{"address": address, "size": capacity, "requested_size": requested, "state": state, "frames": []}],
+                "blocks": [
+                    {
+                        "address": address,
+                        "size": capacity,
+                        "requested_size": requested,
+                        "state": state,
+                        "frames": [],
+                    }
+                ],
             }
         )
     return sorted(segments, key=lambda segment: segment["address"])
@@ -129,23 +143,33 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
         ("active", "Active blocks", str),
         ("segment", "Reserved blocks", str),
     ]
-    pools = [("all", "")] if abbreviated else [("all", ""), ("large_pool", "  from large pool"), ("small_pool", "  from small pool")]
+    pools = (
+        [("all", "")]
+        if abbreviated
+        else [("all", ""), ("large_pool", "  from large pool"), ("small_pool", "  from small pool")]
+    )
     columns = ("current", "peak", "allocated", "freed")
     line = "|" + "-" * 77 + "|"
     title = f"{NAME}:{index} memory summary"
-    failures = f"out of memory: {statistics['num_ooms']}, retries: {statistics['num_alloc_retries']}"
+    failures = (
+        f"out of memory: {statistics['num_ooms']}, retries: {statistics['num_alloc_retries']}"
+    )
     lines = [
         line,
         f"|{title:^77}|",
         f"|{failures:^77}|",
         line,
-        f"|{'Metric':^21}|" + "|".join(f"{column:^13}" for column in ("Current", "Peak", "Total taken", "Total freed")) + "|",
+        f"|{'Metric':^21}|"
+        + "|".join(f"{column:^13}" for column in ("Current", "Peak", "Total taken", "Total freed"))
+        + "|",
     ]
     for key, name, shown in rows:
         lines.append(line)
         for pool, part in pools:
             values = (shown(statistics[f"{key}.{pool}.{column}"]) for column in columns)
-            lines.append(f"|{part or name:<21}|" + "|".join(f"{value:>12} " for value in values) + "|")
+            lines.append(
+                f"|{part or name:<21}|" + "|".join(f"{value:>12} " for value in values) + "|"
+            )
     return "\n".join([*lines, line, ""])
 
 
@@ -165,7 +189,8 @@ def set_per_process_memory_fraction(fraction: float, device: Device = None) -> N
     A program that needs more ends in `torch.OutOfMemoryError` where its result is read.
 
     Args:
-        fraction: Over 0 and at most 1; raises ValueError for another one, TypeError if it is no float.
+        fraction: Over 0 and at most 1; raises ValueError for another one, TypeError if it is no
+            float.
     """
     index_of(device)
     if not isinstance(fraction, float):
@@ -192,11 +217,13 @@ def reset_accumulated_memory_stats(device: Device = None) -> None:
 
 
 def empty_cache() -> None:
-    """Gives memory that is kept for later tensors, and for programs that may run again, back to the operating system.
+    """Gives memory that is kept for later tensors, and for programs that may run again, back to the
+    operating system.
 
     Programs come back from the disk cache when they are next needed.
     """
-    from ftm_lazy.compile.compile_client import bridge  # not when ftm_lazy is imported: most of the compiler comes with it
+    # not when ftm_lazy is imported: most of the compiler comes with it
+    from ftm_lazy.compile.compile_client import bridge
 
     bridge().forget_programs()
     _C._empty_cache()

@@ -1,8 +1,8 @@
 """`torch.ftm.nvtx`: named ranges in a profile, as `torch.cuda.nvtx` has them.
 
-Ranges are `torch.profiler.record_function`'s, so `torch.profiler` shows them beside the operations that were recorded
-in them. Programs run later than their operations are recorded; call `torch.ftm.synchronize` at the end of a range that
-is to contain the run.
+Ranges are `torch.profiler.record_function`'s, so `torch.profiler` shows them beside the operations
+that were recorded in them. Programs run later than their operations are recorded; call
+`torch.ftm.synchronize` at the end of a range that is to contain the run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def range_push(msg: str) -> int:
 
 
 def range_pop() -> int:
-    """Ends the range that this thread began last; returns its depth, or -2 as NVTX does if there is none."""
+    """Ends the range that this thread began last; returns its depth, or -2 as NVTX does if there is
+    none."""
     if not _stack.ranges:
         return -2
     _end(_stack.ranges.pop())

@@ -1,10 +1,10 @@
 """Makes the device known to PyTorch, and starts what is behind it when it is first used.
 
-`import torch` imports ``ftm_lazy``, which calls `register`, by the entry point ``ftm_autoload`` of the group
-``torch.backends``; programs that switch this off (``TORCH_DEVICE_BACKEND_AUTOLOAD=0``) import ``ftm_lazy`` themselves.
-Registering must be fast, for it is part of every `import torch`: it loads the recorder and gives the device its name and
-its module.
-PyTorch calls `initialize` (as ``torch.ftm._lazy_init``) before it makes the first tensor on the device.
+`import torch` imports ``ftm_lazy``, which calls `register`, by the entry point ``ftm_autoload`` of
+the group ``torch.backends``; programs that switch this off (``TORCH_DEVICE_BACKEND_AUTOLOAD=0``)
+import ``ftm_lazy`` themselves. Registering must be fast, for it is part of every `import torch`: it
+loads the recorder and gives the device its name and its module. PyTorch calls `initialize` (as
+``torch.ftm._lazy_init``) before it makes the first tensor on the device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ from typing import Any
 
 import torch
 
-__all__ = ["TORCH", "end_step", "hold_steps", "initialize", "is_initialized", "register", "was_used"]
+__all__ = [
+    "TORCH",
+    "end_step",
+    "hold_steps",
+    "initialize",
+    "is_initialized",
+    "register",
+    "was_used",
+]
 
 TORCH = "2.13.0"
 """The version of PyTorch that the recorder is built against, as pinned in pyproject.toml."""
@@ -36,8 +44,8 @@ _initializing = threading.RLock()
 def register() -> None:
     """Registers the device ``ftm`` (or FTM_DEVICE_NAME) with PyTorch; the second call does nothing.
 
-    Raises ImportError, with the command that helps, if the recorder is not built, is built for another version of PyTorch,
-    or does not load.
+    Raises ImportError, with the command that helps, if the recorder is not built, is built for
+    another version of PyTorch, or does not load.
     """
     global _registered
     if _registered:
@@ -51,14 +59,28 @@ def register() -> None:
 
     torch.utils.rename_privateuse1_backend(NAME)
     try:
-        import_module("ftm_lazy._C")  # registers the kernels; `from ftm_lazy import _C` would not tell a missing module from a broken one
+        # registers the kernels; `from ftm_lazy import _C` would not tell a missing module from a
+        # broken one
+        import_module("ftm_lazy._C")
     except ModuleNotFoundError as error:
-        raise ImportError("ftm_lazy._C, the recorder, is not built: run `make build`, or install the package with pip") from error
-    except ImportError as error:  # another PyTorch of the same version, another C library, a damaged file
-        raise ImportError(f"ftm_lazy._C, the recorder, does not load ({error}): {_REINSTALL}") from error
+        raise ImportError(
+            "ftm_lazy._C, the recorder, is not built: run `make build`, or install the package with pip"
+        ) from error
+    except ImportError as error:
+        # another PyTorch of the same version, another C library, a damaged file
+        raise ImportError(
+            f"ftm_lazy._C, the recorder, does not load ({error}): {_REINSTALL}"
+        ) from error
     from ftm_lazy import inductor
     from ftm_lazy.device import dlpack, implicit_device, torch_ftm
-    from ftm_lazy.integrations import data_parallel, flex_attention, hugging_face, lightning, multiprocessing, safetensors
+    from ftm_lazy.integrations import (
+        data_parallel,
+        flex_attention,
+        hugging_face,
+        lightning,
+        multiprocessing,
+        safetensors,
+    )
     from ftm_lazy.legacy_storages import legacy_storages
 
     torch._register_device_module(NAME, torch_ftm)
@@ -80,7 +102,9 @@ def register() -> None:
     implicit_device.install()
     inductor.install()
     data_parallel.install()
-    atexit.register(_shut_down)  # at the import, so that nearly all other handlers run before: they may use the device and join threads
+    # at the import, so that nearly all other handlers run before: they may use the device and join
+    # threads
+    atexit.register(_shut_down)
     _registered = True
 
 
@@ -101,8 +125,9 @@ def _register_process_groups(device: str) -> None:
 def _print_from_the_cpu() -> None:
     """Makes `repr` of a tensor one read of it.
 
-    PyTorch picks out and measures the elements to show by operations on the tensor's own device, each a program of
-    its own here; for its own lazy devices it moves the tensor to the CPU first, but not for PrivateUse1.
+    PyTorch picks out and measures the elements to show by operations on the tensor's own device,
+    each a program of its own here; for its own lazy devices it moves the tensor to the CPU first,
+    but not for PrivateUse1.
     """
     from torch import _tensor_str
 
@@ -117,22 +142,25 @@ def _print_from_the_cpu() -> None:
 
 
 def is_initialized() -> bool:
-    """Whether the machine and the compiler have been started: by a tensor, or by a question about the device."""
+    """Whether the machine and the compiler have been started: by a tensor, or by a question about
+    the device."""
     return _initialized
 
 
 def was_used() -> bool:
-    """Whether this process has made a tensor on the device. Questions, as for the current device, do not count."""
+    """Whether this process has made a tensor on the device. Questions, as for the current device,
+    do not count."""
     from ftm_lazy import _C
 
     return _C._device_was_used()
 
 
 def initialize() -> None:
-    """Reads the settings and starts the machine and the compiler; only the first call does something.
+    """Reads the settings and starts the machine and the compiler; only the first call does
+    something.
 
-    Raises SettingsError if an environment variable has a value that its setting does not take, and ImportError, with the
-    command that helps, if a package is missing.
+    Raises SettingsError if an environment variable has a value that its setting does not take, and
+    ImportError, with the command that helps, if a package is missing.
     """
     global _initialized
     if _initialized:
@@ -148,7 +176,8 @@ def initialize() -> None:
 
 
 def _missing(module: str) -> str:
-    """The message for a package that is not installed: how to install the version that ftm requires."""
+    """The message for a package that is not installed: how to install the version that ftm
+    requires."""
     package = module.partition(".")[0]
     try:
         requirements = metadata.requires("ftm") or []
@@ -161,7 +190,10 @@ def _missing(module: str) -> str:
 
 
 def _initialize() -> None:
-    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+    from torch.optim.optimizer import (
+        register_optimizer_step_post_hook,
+        register_optimizer_step_pre_hook,
+    )
 
     from ftm_backend.frontend.ops import native_ops, recording_table
     from ftm_lazy import _C, settings
@@ -170,17 +202,32 @@ def _initialize() -> None:
     values = settings.current()
     library = values.machine_library
     if not library.is_file():
-        raise ImportError(f"{library}, the machine, is not built: run `make build`, or install the package with pip")
+        raise ImportError(
+            f"{library}, the machine, is not built: run `make build`, or install the package with pip"
+        )
     bridge = compile_client.bridge()
     operations = {name: list(dtypes) for name, dtypes in native_ops().items()}
     _C._set_recording(recording_table())
-    _C._init(operations, str(library), values.cores, values.checked, values.instruction_limit, bridge.answer, bridge.announce)
+    _C._init(
+        operations,
+        str(library),
+        values.cores,
+        values.checked,
+        values.instruction_limit,
+        bridge.answer,
+        bridge.announce,
+    )
     _C._set_strict(values.strict)
     _C._set_trace_limit(values.trace_limit)
     _C._set_loop_length(values.loop_length)
     _C._set_program_limit(values.program_limit, values.instance_memory)
     _C._set_debug_locations(not values.debug.isdisjoint({"locations", "recompile"}))
-    _C._set_library_folders([os.path.join(folder, "") for folder in (torch.__path__[0], os.path.dirname(os.path.dirname(__file__)))])
+    _C._set_library_folders(
+        [
+            os.path.join(folder, "")
+            for folder in (torch.__path__[0], os.path.dirname(os.path.dirname(__file__)))
+        ]
+    )
     _C._set_executor(values.executor)
     if "recompile" in values.debug:
         _C._set_compile_at_launch(True)  # a warning's line is one that launched
@@ -199,20 +246,26 @@ def _shut_down() -> None:
 
 
 def hold_steps(by: int) -> None:
-    """Keeps the ends of optimizers' steps from cutting the trace, between a call with +1 and one with -1."""
+    """Keeps the ends of optimizers' steps from cutting the trace, between a call with +1 and one
+    with -1."""
     global _held
     _held += by
 
 
-def _begin_of_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _begin_of_step(
+    optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     from ftm_lazy import _C
 
     if not torch.compiler.is_compiling():
         _C._begin_step()
 
 
-def _end_of_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if not torch.compiler.is_compiling():  # a compiled step is a program already, and this no part of its graph
+def _end_of_step(
+    optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    # a compiled step is a program already, and this no part of its graph
+    if not torch.compiler.is_compiling():
         end_step(optimizer)
 
 

@@ -1,7 +1,9 @@
-"""`torch.ftm.Stream`, `torch.ftm.Event` and what goes with them, for programs that are written for several streams.
+"""`torch.ftm.Stream`, `torch.ftm.Event` and what goes with them, for programs that are written for
+several streams.
 
-The device has one stream: everything runs in the order in which it was recorded.  So waiting for an event from another
-stream is right without doing anything, and an event that tells the time first runs what was recorded before it.
+The device has one stream: everything runs in the order in which it was recorded. So waiting for an
+event from another stream is right without doing anything, and an event that tells the time first
+runs what was recorded before it.
 """
 
 from __future__ import annotations
@@ -13,11 +15,20 @@ import torch
 
 from ftm_lazy.device.device_name import NAME
 
-__all__ = ["Event", "Stream", "StreamContext", "current_stream", "default_stream", "set_stream", "stream"]
+__all__ = [
+    "Event",
+    "Stream",
+    "StreamContext",
+    "current_stream",
+    "default_stream",
+    "set_stream",
+    "stream",
+]
 
 
 class _OfDevice(type):
-    """Makes PyTorch's own objects of device ftm instances of our classes, which only have other defaults."""
+    """Makes PyTorch's own objects of device ftm instances of our classes, which only have other
+    defaults."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         of_torch: bool = isinstance(instance, cls.__mro__[1])
@@ -27,15 +38,21 @@ class _OfDevice(type):
 class Stream(torch.Stream, metaclass=_OfDevice):
     """The stream of the device, whatever the priority; `torch.Stream` with ``device="ftm"``."""
 
-    def __new__(cls, device: torch.device | str | int | None = None, priority: int = 0) -> torch.Stream:
+    def __new__(
+        cls, device: torch.device | str | int | None = None, priority: int = 0
+    ) -> torch.Stream:
         return torch.Stream(_device(device), priority=priority)
 
 
 class Event(torch.Event, metaclass=_OfDevice):
     """A mark on the stream; `torch.Event` with ``device="ftm"``."""
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> torch.Event:
-        return torch.Event(NAME, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+    def __new__(
+        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> torch.Event:
+        return torch.Event(
+            NAME, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
+        )
 
 
 def _device(device: torch.device | str | int | None) -> torch.device:
@@ -55,7 +72,8 @@ def default_stream(device: torch.device | str | int | None = None) -> torch.Stre
 
 
 def set_stream(stream: torch.Stream) -> None:
-    """Makes `stream` the current one; there is only the one, so this only checks that it is of the device.
+    """Makes `stream` the current one; there is only the one, so this only checks that it is of the
+    device.
 
     Raises ValueError for a stream of another device.
     """
@@ -74,7 +92,12 @@ class StreamContext:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         return None
 
 

@@ -33,7 +33,15 @@ from ftm_lazy.device.memory import (
     set_per_process_memory_fraction,
 )
 from ftm_lazy.device.registration import initialize, is_initialized
-from ftm_lazy.device.streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
+from ftm_lazy.device.streams import (
+    Event,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+)
 
 __all__ = [
     "DeviceProperties",
@@ -96,7 +104,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What the machine is: its name, memory in bytes, cores, and the preset that it is compiled for."""
+    """What the machine is: its name, memory in bytes, cores, and the preset that it is compiled
+    for."""
 
     name: str
     total_memory: int
@@ -104,7 +113,8 @@ class DeviceProperties:
     preset: str
 
 
-# --- the device -------------------------------------------------------------------------------------------
+# --- the device
+# -------------------------------------------------------------------------------------------
 
 
 def is_available() -> bool:
@@ -136,21 +146,24 @@ class device:
 
 
 class device_of(device):
-    """Context manager that selects the device of a tensor or storage, for code that is written for several."""
+    """Context manager that selects the device of a tensor or storage, for code that is written for
+    several."""
 
     def __init__(self, obj: torch.Tensor | torch.UntypedStorage | torch.TypedStorage) -> None:
         super().__init__(obj.device if obj.device.type == NAME else None)
 
 
 def can_device_access_peer(device: Device, peer_device: Device) -> bool:
-    """Whether one device can read another's memory. There is one device, which is no peer of its own."""
+    """Whether one device can read another's memory. There is one device, which is no peer of its
+    own."""
     index_of(device)
     index_of(peer_device)
     return False
 
 
 def synchronize(device: Device = None) -> None:
-    """Runs everything that is recorded and waits for it; raises the error of a program that failed."""
+    """Runs everything that is recorded and waits for it; raises the error of a program that
+    failed."""
     index_of(device)
     if is_initialized():
         _C._sync(True)
@@ -178,7 +191,8 @@ def get_device_properties(device: Device = None) -> DeviceProperties:
 
 def get_device_capability(device: Device = None) -> tuple[int, int]:
     """The version of the instruction set as (major, minor)."""
-    from ftm_backend.assembler import image_layout  # not when ftm_lazy is imported: the compiler comes with it
+    # not when ftm_lazy is imported: the compiler comes with it
+    from ftm_backend.assembler import image_layout
 
     index_of(device)
     return image_layout.VERSION, 0
@@ -198,7 +212,8 @@ def ipc_collect() -> None:
     """Does nothing, as there is no memory of other processes to release."""
 
 
-# --- random numbers ---------------------------------------------------------------------------------------
+# --- random numbers
+# ---------------------------------------------------------------------------------------
 
 
 def manual_seed(seed: int) -> None:
@@ -249,7 +264,8 @@ def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
         set_rng_state(state, index)
 
 
-# --- mixed precision --------------------------------------------------------------------------------------
+# --- mixed precision
+# --------------------------------------------------------------------------------------
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
@@ -262,7 +278,8 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return True
 
 
-# --- what PyTorch itself calls ----------------------------------------------------------------------------
+# --- what PyTorch itself calls
+# ----------------------------------------------------------------------------
 
 
 def init() -> None:
@@ -279,7 +296,8 @@ def _is_in_bad_fork() -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "_initialized":  # read by torch.utils.checkpoint before it saves the generator's state
+    # read by torch.utils.checkpoint before it saves the generator's state
+    if name == "_initialized":
         return is_initialized()
     if name == "default_generators":
         return (_C._default_generator(),)

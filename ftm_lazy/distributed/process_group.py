@@ -1,8 +1,9 @@
-"""torch.distributed for tensors on ftm: the process group ``ftm`` exchanges copies on the host, by gloo.
+"""torch.distributed for tensors on ftm: the process group ``ftm`` exchanges copies on the host, by
+gloo.
 
-Each process has a machine of its own, and there is no wire between machines but the host's.  A collective therefore
-reads its tensors (which runs what is pending, as one program), exchanges them there, and writes the results back.
-Tensors on the CPU are taken as well, so one group serves both.
+Each process has a machine of its own, and there is no wire between machines but the host's. A
+collective therefore reads its tensors (which runs what is pending, as one program), exchanges them
+there, and writes the results back. Tensors on the CPU are taken as well, so one group serves both.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class HostProcessGroup(dist.ProcessGroup):
 
     def __init__(self, prefix_store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
-        self._running: dist.ProcessGroupGloo | None = dist.ProcessGroupGloo(prefix_store, rank, size, timeout)
+        self._running: dist.ProcessGroupGloo | None = dist.ProcessGroupGloo(
+            prefix_store, rank, size, timeout
+        )
         self._name = ""
         self._description = ""
         _groups.add(self)
@@ -53,7 +56,8 @@ class HostProcessGroup(dist.ProcessGroup):
         return self._running
 
     def shutdown(self) -> None:
-        """Ends gloo's threads, once they have done what they were given; after it a collective is a RuntimeError."""
+        """Ends gloo's threads, once they have done what they were given; after it a collective is a
+        RuntimeError."""
         self._running = None
 
     def getBackendName(self) -> str:  # noqa: N802  (PyTorch's name)
@@ -76,7 +80,8 @@ class HostProcessGroup(dist.ProcessGroup):
         """The description that the user gave the group."""
         return self._description
 
-    # --- results in the tensors that came in ---------------------------------------------------------------
+    # --- results in the tensors that came in
+    # ---------------------------------------------------------------
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> dist.Work:
         """Each tensor becomes its reduction over the processes."""
@@ -94,7 +99,9 @@ class HostProcessGroup(dist.ProcessGroup):
 
     def reduce(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
         """The tensors of rank `opts.rootRank` become the reduction over the processes."""
-        return self._reduce(tensors, opts, lambda host: self._gloo.reduce(host, opts), opts.rootRank == self.rank())
+        return self._reduce(
+            tensors, opts, lambda host: self._gloo.reduce(host, opts), opts.rootRank == self.rank()
+        )
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
         """Each tensor becomes that of rank `opts.rootRank`."""
@@ -104,9 +111,12 @@ class HostProcessGroup(dist.ProcessGroup):
             _back(tensors, host)
         return _finished(tensors)
 
-    # --- results in tensors of their own -------------------------------------------------------------------
+    # --- results in tensors of their own
+    # -------------------------------------------------------------------
 
-    def allgather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None) -> dist.Work:
+    def allgather(
+        self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None
+    ) -> dist.Work:
         """``outputs[i][r]`` becomes ``inputs[i]`` of rank r."""
         for into, tensor in zip(outputs, inputs, strict=True):
             host = [_blank(output) for output in into]
@@ -116,35 +126,49 @@ class HostProcessGroup(dist.ProcessGroup):
 
     allgather_coalesced = allgather
 
-    def _allgather_base(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> dist.Work:
+    def _allgather_base(
+        self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None
+    ) -> dist.Work:
         host = _blank(output)
-        self._gloo.allgather([list(_parts(host, self.size(), tensor.shape))], [_to_host(tensor)]).wait()
+        self._gloo.allgather(
+            [list(_parts(host, self.size(), tensor.shape))], [_to_host(tensor)]
+        ).wait()
         _back([output], [host])
         return _finished([output])
 
-    def allgather_into_tensor_coalesced(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None) -> dist.Work:
+    def allgather_into_tensor_coalesced(
+        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
+    ) -> dist.Work:
         """Each output becomes the inputs of all ranks, one behind the other."""
         for output, tensor in zip(outputs, inputs, strict=True):
             self._allgather_base(output, tensor)
         return _finished(outputs)
 
-    def reduce_scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any = None) -> dist.Work:
+    def reduce_scatter(
+        self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any = None
+    ) -> dist.Work:
         """``outputs[i]`` becomes the reduction of ``inputs[i][rank]`` over the processes."""
         for output, parts in zip(outputs, inputs, strict=True):
             self._reduce_scatter(output, torch.stack([_to_host(part) for part in parts]), opts)
         return _finished(outputs)
 
-    def _reduce_scatter_base(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> dist.Work:
+    def _reduce_scatter_base(
+        self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None
+    ) -> dist.Work:
         self._reduce_scatter(output, _to_host(tensor).reshape(self.size(), *output.shape), opts)
         return _finished([output])
 
-    def reduce_scatter_tensor_coalesced(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None) -> dist.Work:
+    def reduce_scatter_tensor_coalesced(
+        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
+    ) -> dist.Work:
         """As `reduce_scatter`, each input the concatenation of its parts."""
         for output, tensor in zip(outputs, inputs, strict=True):
             self._reduce_scatter_base(output, tensor, opts)
         return _finished(outputs)
 
-    def gather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any) -> dist.Work:
+    def gather(
+        self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any
+    ) -> dist.Work:
         """On rank `opts.rootRank`, ``outputs[0][r]`` becomes ``inputs[0]`` of rank r."""
         host = [[_blank(output) for output in into] for into in outputs]
         self._gloo.gather(host, [_to_host(tensor) for tensor in inputs], opts).wait()
@@ -152,10 +176,14 @@ class HostProcessGroup(dist.ProcessGroup):
             _back(into, arrived)
         return _finished([tensor for into in outputs for tensor in into])
 
-    def scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any) -> dist.Work:
+    def scatter(
+        self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any
+    ) -> dist.Work:
         """``outputs[0]`` becomes ``inputs[0][rank]`` of rank `opts.rootRank`."""
         host = [_blank(output) for output in outputs]
-        self._gloo.scatter(host, [[_to_host(tensor) for tensor in parts] for parts in inputs], opts).wait()
+        self._gloo.scatter(
+            host, [[_to_host(tensor) for tensor in parts] for parts in inputs], opts
+        ).wait()
         _back(outputs, host)
         return _finished(outputs)
 
@@ -169,17 +197,29 @@ class HostProcessGroup(dist.ProcessGroup):
     ) -> dist.Work:
         """Rank r gets the r-th part of each process's tensor, along dim 0."""
         host = _blank(output)
-        self._gloo.alltoall_base(host, _to_host(tensor), output_split_sizes, input_split_sizes).wait()
+        self._gloo.alltoall_base(
+            host, _to_host(tensor), output_split_sizes, input_split_sizes
+        ).wait()
         _back([output], [host])
         return _finished([output])
 
-    def alltoall(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None) -> dist.Work:
+    def alltoall(
+        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
+    ) -> dist.Work:
         """``outputs[r]`` becomes ``inputs[rank]`` of rank r."""
-        sent, received = [_to_host(tensor).reshape(-1) for tensor in inputs], [_blank(tensor) for tensor in outputs]
+        sent, received = (
+            [_to_host(tensor).reshape(-1) for tensor in inputs],
+            [_blank(tensor) for tensor in outputs],
+        )
         flat = torch.cat([tensor.reshape(-1) for tensor in received])
         sizes = [tensor.numel() for tensor in outputs]
-        self._gloo.alltoall_base(flat, torch.cat(sent), sizes, [tensor.numel() for tensor in inputs]).wait()
-        arrived = [part.reshape(output.shape) for part, output in zip(flat.split(sizes), outputs, strict=True)]
+        self._gloo.alltoall_base(
+            flat, torch.cat(sent), sizes, [tensor.numel() for tensor in inputs]
+        ).wait()
+        arrived = [
+            part.reshape(output.shape)
+            for part, output in zip(flat.split(sizes), outputs, strict=True)
+        ]
         _back(outputs, arrived)
         return _finished(outputs)
 
@@ -190,7 +230,8 @@ class HostProcessGroup(dist.ProcessGroup):
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
     all_to_all_single = alltoall_base
 
-    # --- between two processes -----------------------------------------------------------------------------
+    # --- between two processes
+    # -----------------------------------------------------------------------------
 
     def send(self, tensors: list[torch.Tensor], destination: int, tag: int) -> dist.Work:
         """Sends a copy; the work is over when it was taken."""
@@ -198,7 +239,8 @@ class HostProcessGroup(dist.ProcessGroup):
         return _Transfer(self._gloo.send(host, destination, tag), host, host)
 
     def recv(self, tensors: list[torch.Tensor], source: int, tag: int) -> dist.Work:
-        """Receives from one process; the tensors hold the values once the work has been waited for."""
+        """Receives from one process; the tensors hold the values once the work has been waited
+        for."""
         host = [_blank(tensor) for tensor in tensors]
         return _Transfer(self._gloo.recv(host, source, tag), tensors, host)
 
@@ -215,12 +257,18 @@ class HostProcessGroup(dist.ProcessGroup):
         self._gloo.barrier().wait()
         return _finished([])
 
-    # --- the work ------------------------------------------------------------------------------------------
+    # --- the work
+    # ------------------------------------------------------------------------------------------
 
     def _reduce(
-        self, tensors: list[torch.Tensor], opts: Any, exchange: Callable[[list[torch.Tensor]], Any], takes: bool = True
+        self,
+        tensors: list[torch.Tensor],
+        opts: Any,
+        exchange: Callable[[list[torch.Tensor]], Any],
+        takes: bool = True,
     ) -> dist.Work:
-        """Reduces host copies by `exchange`; an average, which gloo does not know, is a sum that is divided."""
+        """Reduces host copies by `exchange`; an average, which gloo does not know, is a sum that is
+        divided."""
         average = opts.reduceOp == dist.ReduceOp.AVG
         if average:
             opts.reduceOp = dist.ReduceOp.SUM
@@ -246,18 +294,22 @@ _groups: weakref.WeakSet[HostProcessGroup] = weakref.WeakSet()
 def _end_threads() -> None:
     """Joins gloo's threads while the interpreter is whole.
 
-    A thread of gloo's tells that a collective is over, and then drops its tensors.  Python knows these, so dropping one takes the
-    interpreter's lock; a thread that asks for it when the interpreter is already being taken down is ended where it
-    stands, inside a destructor, which ends the process by SIGABRT.
+    A thread of gloo's tells that a collective is over, and then drops its tensors. Python knows
+    these, so dropping one takes the interpreter's lock; a thread that asks for it when the
+    interpreter is already being taken down is ended where it stands, inside a destructor, which
+    ends the process by SIGABRT.
     """
     for group in list(_groups):
         group.shutdown()
 
 
 class _Transfer(dist.Work):
-    """What is under way between two processes; `wait` puts what arrived in `host` where it belongs."""
+    """What is under way between two processes; `wait` puts what arrived in `host` where it
+    belongs."""
 
-    def __init__(self, work: dist.Work, tensors: list[torch.Tensor], host: list[torch.Tensor]) -> None:
+    def __init__(
+        self, work: dist.Work, tensors: list[torch.Tensor], host: list[torch.Tensor]
+    ) -> None:
         super().__init__()
         self._work, self._tensors, self._host = work, tensors, host
 

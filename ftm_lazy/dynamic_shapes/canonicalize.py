@@ -1,14 +1,16 @@
 """One spelling for traces that say the same, so that they are one family.
 
-A cache of keys is put together with new rows.  Where nothing was cropped the trace reads it as it is, else through a window
-(`ftm_lazy.dynamic_shapes.cache_windows`).  Both are windows here, whose rows that are left and whose rows that there were may be as many.  The parameter of a
-window is a row of as many elements: the image takes the same memory.
+A cache of keys is put together with new rows. Where nothing was cropped the trace reads it as it
+is, else through a window (`ftm_lazy.dynamic_shapes.cache_windows`). Both are windows here, whose
+rows that are left and whose rows that there were may be as many. The parameter of a window is a row
+of as many elements: the image takes the same memory.
 
-A cache of one row tells nothing of others: how many elements there are to the next row is, then, as many as a row has. So it stays as it
-is where a program is made of it, but one that was made for several rows may serve it.
+A cache of one row tells nothing of others: how many elements there are to the next row is, then, as
+many as a row has. So it stays as it is where a program is made of it, but one that was made for
+several rows may serve it.
 
-Windows whose rows and columns changed places, as the parts of one product of a layer are, read other elements than caches do: they are
-told apart.
+Windows whose rows and columns changed places, as the parts of one product of a layer are, read
+other elements than caches do: they are told apart.
 
 The recorder knows nothing of it: this happens where a trace has no program in memory.
 """
@@ -33,7 +35,8 @@ _BEHIND_USES = ",])\n"
 
 
 class _Window(NamedTuple):
-    """One to be written: where in the text, of which parameter, its sizes, and how many rows there are."""
+    """One to be written: where in the text, of which parameter, its sizes, and how many rows there
+    are."""
 
     place: int
     parameter: re.Match[str]
@@ -42,7 +45,8 @@ class _Window(NamedTuple):
 
 
 def normal_form(text: str, one_row: bool = False) -> str:
-    """A trace whose first operands of concatenations are windows, if they are parameters of one batch that nothing else reads.
+    """A trace whose first operands of concatenations are windows, if they are parameters of one
+    batch that nothing else reads.
 
     The trace itself where one of them has one row, unless ``one_row``.
     """
@@ -69,8 +73,11 @@ def _window_of(text: str, cat: re.Match[str]) -> _Window | None:
     if math.prod(sizes[:dim]) == 1:  # what is put together lies in a row
         return None
     place = _place(text, cat)
-    behind = {int(value) for value in _VALUE.findall(text, place, cat.start()) if int(value) < int(cat[1])}
-    if any(not _is_read(text, value, place) for value in behind):  # parameters are numbered in the order of first use
+    behind = {
+        int(value) for value in _VALUE.findall(text, place, cat.start()) if int(value) < int(cat[1])
+    }
+    # parameters are numbered in the order of first use
+    if any(not _is_read(text, value, place) for value in behind):
         return None
     return _Window(place, parameter, sizes, sizes[dim])
 
@@ -91,9 +98,13 @@ def normal_varies(text: str, varies: Sequence[int]) -> Sequence[int]:
 
 
 def window_orders(text: str) -> str:
-    """Of the windows of rows of elements those whose dimensions do not lie in their order: which of them, and how they lie."""
+    """Of the windows of rows of elements those whose dimensions do not lie in their order: which of
+    them, and how they lie."""
     parameters = text.rfind(" = param ")
-    rows = {row[1] for row in _ROW.finditer(text, 0, text.find("\n", parameters) if parameters >= 0 else 0)}
+    rows = {
+        row[1]
+        for row in _ROW.finditer(text, 0, text.find("\n", parameters) if parameters >= 0 else 0)
+    }
     told = []
     for number, window in enumerate(_WINDOW.finditer(text) if rows else ()):
         if window[1] in rows:
@@ -123,11 +134,14 @@ def _written(text: str, windows: Sequence[_Window]) -> str:
     firsts = [int(_VALUE.search(text, begin)[1]) for begin in begins]  # type: ignore[index]
     head = text[: begins[0]]
     for _, parameter, sizes, _ in windows:
-        head = head.replace(parameter[0], f"  %{parameter[1]} = param {parameter[2]}[{math.prod(sizes)}]", 1)
+        head = head.replace(
+            parameter[0], f"  %{parameter[1]} = param {parameter[2]}[{math.prod(sizes)}]", 1
+        )
     pieces, anew = [head], dict[str, str]()
     for k, (begin, end) in enumerate(zip(begins, [*begins[1:], len(text)], strict=True)):
         number = firsts[k] + k
-        anew[windows[k].parameter[1]] = f"%{number}"  # which the concatenation reads, and nothing else
+        # which the concatenation reads, and nothing else
+        anew[windows[k].parameter[1]] = f"%{number}"
         parts = _VALUE.split(text[begin:end])
         for value in set(parts[1::2]) - anew.keys():
             anew[value] = f"%{int(value) + bisect_right(firsts, int(value))}"

@@ -23,8 +23,8 @@ _MOST_BYTES = 1 << 30
 class DynamicProgram:
     """A program of a family.
 
-    made_for: the symbols' values in the member that it was first compiled for.  chosen_for: those that decided how it runs.
-    varies: of each result the dimensions that are symbols, as bits.
+    made_for: the symbols' values in the member that it was first compiled for. chosen_for: those
+    that decided how it runs. varies: of each result the dimensions that are symbols, as bits.
     """
 
     relation: ShapeRelation
@@ -43,12 +43,16 @@ class DynamicProgram:
         """Whether it was chosen for sizes like these."""
         return all(
             least < LEAST_SIZE or _is_near(value, chosen)
-            for value, chosen, (_, _, least) in zip(values, self.chosen_for, self.relation.symbols, strict=True)
+            for value, chosen, (_, _, least) in zip(
+                values, self.chosen_for, self.relation.symbols, strict=True
+            )
         )
 
 
 def _is_near(value: int, chosen: int) -> bool:
-    return chosen == ANY_SIZE or (value <= _NEAR * chosen and chosen <= max(_NEAR * value, 2 * SMALL_SIZE))
+    return chosen == ANY_SIZE or (
+        value <= _NEAR * chosen and chosen <= max(_NEAR * value, 2 * SMALL_SIZE)
+    )
 
 
 def packed(programs: Iterable[DynamicProgram]) -> bytes:
@@ -79,7 +83,17 @@ def unpacked(data: bytes) -> list[DynamicProgram]:
     line, _, body = data.partition(b"\n")
     programs, at = [], 0
     try:
-        for fixed, texts, symbols, made_for, chosen_for, varies, template_bytes, packed_bytes, image_bytes in json.loads(line):
+        for (
+            fixed,
+            texts,
+            symbols,
+            made_for,
+            chosen_for,
+            varies,
+            template_bytes,
+            packed_bytes,
+            image_bytes,
+        ) in json.loads(line):
             for values in (made_for, chosen_for):
                 if len(values) != len(symbols) or not all(isinstance(n, int) for n in values):
                     raise ValueError("a program does not say what it was made and chosen for")
@@ -87,13 +101,21 @@ def unpacked(data: bytes) -> list[DynamicProgram]:
                 raise ValueError("a program does not say which of its results' sizes vary")
             if not 0 <= image_bytes <= _MOST_BYTES:
                 raise ValueError(f"an image of {image_bytes} bytes")
-            relation = ShapeRelation.of([(p, n) for p, n in fixed], [(p, t) for p, t in texts], [(s, p, n) for s, p, n in symbols])
+            relation = ShapeRelation.of(
+                [(p, n) for p, n in fixed],
+                [(p, t) for p, t in texts],
+                [(s, p, n) for s, p, n in symbols],
+            )
             middle, end = at + template_bytes, at + template_bytes + packed_bytes
             image = zlib.decompressobj().decompress(body[middle:end], image_bytes + 1)
             if len(image) != image_bytes:
                 raise ValueError("an image is cut off")
             template = ImageTemplate.from_bytes(body[at:middle], image_bytes)
-            programs.append(DynamicProgram(relation, template, image, tuple(made_for), tuple(chosen_for), tuple(varies)))
+            programs.append(
+                DynamicProgram(
+                    relation, template, image, tuple(made_for), tuple(chosen_for), tuple(varies)
+                )
+            )
             at = end
     except (ValueError, TypeError, RecursionError, zlib.error) as error:
         raise ValueError(f"the general programs are damaged: {error}") from None

@@ -1,8 +1,9 @@
 """Which sizes of a trace are likely to vary, before a second one like it has come.
 
-Of a trace that computes no gradients, these are the sizes of whole numbers and masks (not of bytes, which are images), those of tensors
-that it fills itself, and what programs for such traces have as symbols in their results, as caches that grow. The
-recorder knows them (``csrc/graph/trace.h``). Which of the other numbers follow from these the compiler finds
+Of a trace that computes no gradients, these are the sizes of whole numbers and masks (not of bytes,
+which are images), those of tensors that it fills itself, and what programs for such traces have as
+symbols in their results, as caches that grow. The recorder knows them (``csrc/graph/trace.h``).
+Which of the other numbers follow from these the compiler finds
 (`ftm_backend.frontend.symbolic_shape_inference`).
 """
 
@@ -17,13 +18,16 @@ from ftm_lazy.dynamic_shapes.cache_windows import CacheWindow, cropped, turned
 __all__ = ["relation_of", "seeded", "varying_results"]
 
 _PARAMETER = re.compile(r"^  %(\d+) = param (\w+)\[([\d,]+)\]$", re.MULTILINE)
-_UPDATE = re.compile(r"ftm\.update\(base=%\d+, value=%\d+, sizes=\[[\d,]+\], strides=\[[\d,]+\], offset=([1-9]\d*)\)")
+_UPDATE = re.compile(
+    r"ftm\.update\(base=%\d+, value=%\d+, sizes=\[[\d,]+\], strides=\[[\d,]+\], offset=([1-9]\d*)\)"
+)
 _FACTORY = re.compile(r"^  %\d+ = aten::(?:full|zeros|ones|arange\.start_step)\(.*$", re.MULTILINE)
 _CAT = re.compile(r"aten::cat\(tensors=\[(%\d+(?:,%\d+)*)\], dim=(-?\d+)\)")
 _SIZE = re.compile(r"^  size (s\d+) = (\d+), (\d+)\n", re.MULTILINE)
 _NUMBER = re.compile(r"-?\d+")
 _COUNTED = frozenset({"i64", "i32", "i1"})
-_NARROW = frozenset({"u8", "i8", "i16"})  # images and sounds, or quantized: of fixed sizes as a rule
+# images and sounds, or quantized: of fixed sizes as a rule
+_NARROW = frozenset({"u8", "i8", "i16"})
 _TYPE = re.compile(r"none|\w+\[[^]]*\]")
 _LEAST = 1
 _MOST = 32
@@ -41,18 +45,23 @@ def seeded(
     """A trace's text with a symbol for each size that is likely to vary; empty where none is.
 
     Args:
-        text: the trace.
-        varies: of each parameter the dimensions that are, one bit each.
-        places: of the numbers in the text that may vary.
-        others: the numbers of traces like it; where they have another one, a parameter's size varies.
-        asked: which of the numbers vary besides, as those that were not found to follow from the others: each is its own.
-        trains: sizes of whole numbers and of what it fills itself are fixed, as those of batches and gradients, and each other one is
+        text: the trace. varies: of each parameter the dimensions that are, one bit each. places: of
+        the numbers in the text that may vary. others: the numbers of traces like it; where they
+        have another one, a parameter's size varies. asked: which of the numbers vary besides, as
+        those that were not found to follow from the others: each is its own. trains: sizes of whole
+        numbers and of what it fills itself are fixed, as those of batches and gradients, and each
+        other one is
             a symbol of its own: experts may have as many tokens by chance.
-        any_size: what is one varies as well; else it is a number, since most of these are one always, but where something is put behind
-            it, as behind a cache of one token, or ``varies`` says so of a whole number.
+        any_size: what is one varies as well; else it is a number, since most of these are one
+            always, but where something is put behind it, as behind a cache of one token, or
+            ``varies`` says so of a whole number.
     """
     columns = {begin: tuple(other[k] for other in others) for k, (begin, _, _) in enumerate(places)}
-    differs = {begin for begin, end, _ in places if any(number != int(text[begin:end]) for number in columns[begin])}
+    differs = {
+        begin
+        for begin, end, _ in places
+        if any(number != int(text[begin:end]) for number in columns[begin])
+    }
     symbols: dict[tuple[object, ...], str] = {}
     own: set[str] = set()
     values: list[int] = []
@@ -79,11 +88,17 @@ def seeded(
     for parameter in _PARAMETER.finditer(text):
         dtype, rank = parameter[2], parameter[3].count(",") + 1
         number = int(parameter[1])
-        mask = (0 if dtype in _NARROW else -1 if dtype in _COUNTED and not trains else varies[number]) if varies else 0
+        mask = (
+            (0 if dtype in _NARROW else -1 if dtype in _COUNTED and not trains else varies[number])
+            if varies
+            else 0
+        )
         for dimension, extent in enumerate(_NUMBER.finditer(text, *parameter.span(3))):
             windows_here = windows.get(extent.start(), ())
             # What rows are put behind is a cache, also if it comes from the CPU.
-            if windows_here and (mask & 1 or (not trains and any(window.grows for window in windows_here))):
+            if windows_here and (
+                mask & 1 or (not trains and any(window.grows for window in windows_here))
+            ):
                 for window in windows_here:
                     rows = symbol(*window.rows, "rows", least=smallest if trains else _LEAST)
                     whole = symbol(*window.whole, "whole")
@@ -96,10 +111,17 @@ def seeded(
                 spelled.append((*extent.span(), f"{there.each}*{rows}{there.rest:+d}"))
             elif mask >> dimension & 1 or extent.start() in differs:
                 kind = (number,) if trains else (dtype, rank)
-                is_told = dtype in _COUNTED and varies and dimension == rank - 1 and varies[number] >> dimension & 1
+                is_told = (
+                    dtype in _COUNTED
+                    and varies
+                    and dimension == rank - 1
+                    and varies[number] >> dimension & 1
+                )
                 grows = {(f"%{number}", dimension), (f"%{number}", dimension - rank)} & growing
                 least = _LEAST if not trains and (is_told or grows) else smallest
-                symbol(*extent.span(), *kind, dimension, columns.get(extent.start(), ()), least=least)
+                symbol(
+                    *extent.span(), *kind, dimension, columns.get(extent.start(), ()), least=least
+                )
     given = set(values)
     begun = {begin for begin, _, _ in spelled}
     for place in sorted(asked):
@@ -109,8 +131,14 @@ def seeded(
     begun = {begin for begin, _, _ in spelled}
     for line in () if trains else _FACTORY.finditer(text):
         for begin, end, is_extent in places:
-            if line.start() <= begin < line.end() and not is_extent and int(text[begin:end]) not in given and begin not in begun:
-                inside = text.rfind("[", line.start(), begin)  # of a list of extents, whose places are told apart
+            if (
+                line.start() <= begin < line.end()
+                and not is_extent
+                and int(text[begin:end]) not in given
+                and begin not in begun
+            ):
+                # of a list of extents, whose places are told apart
+                inside = text.rfind("[", line.start(), begin)
                 symbol(begin, end, "made", text.count(",", inside, begin) if inside >= 0 else "")
     if not values:
         return ""
@@ -128,8 +156,13 @@ def seeded(
         pieces += [text[at:begin], "{" + name + "}"]
         at = end
     head, _, body = "".join([*pieces, text[at:]]).partition("\n")
-    declared = (f"  size s{k} = {value}, {least}" for k, (value, least) in enumerate(zip(values, leasts, strict=True)))
-    return "\n".join([head, *(line + ", own" * (line.split()[1] in own) for line in declared), body])
+    declared = (
+        f"  size s{k} = {value}, {least}"
+        for k, (value, least) in enumerate(zip(values, leasts, strict=True))
+    )
+    return "\n".join(
+        [head, *(line + ", own" * (line.split()[1] in own) for line in declared), body]
+    )
 
 
 def relation_of(general: str, text: str, places: Places) -> ShapeRelation:
@@ -158,7 +191,15 @@ def relation_of(general: str, text: str, places: Places) -> ShapeRelation:
     if body[here:] != text[at:]:
         raise ValueError("the general trace is another")
     first = {spelled: place for place, spelled in reversed(texts)}
-    return ShapeRelation.of(fixed, texts, [(name, first[name], int(least)) for name, _, least in _SIZE.findall(general) if name in first])
+    return ShapeRelation.of(
+        fixed,
+        texts,
+        [
+            (name, first[name], int(least))
+            for name, _, least in _SIZE.findall(general)
+            if name in first
+        ],
+    )
 
 
 def varying_results(general: str) -> list[int]:
@@ -167,9 +208,17 @@ def varying_results(general: str) -> list[int]:
     for line in general.splitlines():
         names, is_value, made = line.partition(" = ")
         if is_value and line.startswith("  %"):
-            types |= zip(names.strip().split(", "), _TYPE.findall(made.rpartition(" : ")[2].removeprefix("param ")), strict=True)
+            types |= zip(
+                names.strip().split(", "),
+                _TYPE.findall(made.rpartition(" : ")[2].removeprefix("param ")),
+                strict=True,
+            )
     return [_mask(types[name]) for name in general.rstrip().rpartition("return ")[2].split(", ")]
 
 
 def _mask(type_: str) -> int:
-    return sum(1 << k for k, extent in enumerate(type_.partition("[")[2].rstrip("]").split(",")) if "{" in extent and k < 64)
+    return sum(
+        1 << k
+        for k, extent in enumerate(type_.partition("[")[2].rstrip("]").split(","))
+        if "{" in extent and k < 64
+    )

@@ -1,12 +1,13 @@
 """Traces of one family that are members of another one, too, because some of their sizes are 1.
 
-The recorder notes how a tensor lies in memory where that is not its own order.  With a dimension of 1 it often is: a text of one
-token whose heads were moved behind its tokens lies as it did before, so nothing is noted, and the trace has another sequence of lines than
-that of two tokens.  What both compute is the same: `bare` spells out how each operand lies, in the same words whether it was noted or not,
-and two traces that are alike then are one program.
+The recorder notes how a tensor lies in memory where that is not its own order. With a dimension of
+1 it often is: a text of one token whose heads were moved behind its tokens lies as it did before,
+so nothing is noted, and the trace has another sequence of lines than that of two tokens. What both
+compute is the same: `bare` spells out how each operand lies, in the same words whether it was noted
+or not, and two traces that are alike then are one program.
 
-Which sizes a trace would have in the other family is read off the lines that both have.  That is a guess, and that the traces are alike
-proves it.
+Which sizes a trace would have in the other family is read off the lines that both have. That is a
+guess, and that the traces are alike proves it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from ftm_lazy import _C
 __all__ = ["SizeOneRelatives", "bare", "values_with_ones"]
 
 _LINE = re.compile(r"  ([%$][^=]*) = (.*)")
-_VIEW = re.compile(r"ftm\.view\(base=%(\d+), sizes=\[([\d,]*)\], strides=\[([\d,-]*)\], offset=(\d+)\) : (\w+)")
+_VIEW = re.compile(
+    r"ftm\.view\(base=%(\d+), sizes=\[([\d,]*)\], strides=\[([\d,-]*)\], offset=(\d+)\) : (\w+)"
+)
 _WRITTEN = re.compile(r"sizes=\[([\d,]*)\], strides=\[([\d,-]*)\]")
 _VALUE = re.compile(r"%(\d+)")
 _TYPE = re.compile(r"none|(\w+)\[([\d,]*)\]")
@@ -32,9 +35,11 @@ _PLACED = re.compile(r"ftm\.view\(base=%(\d+), ")
 
 
 def bare(text: str) -> str:
-    """What a trace computes: its lines without views, which are spelled where they are read, and without strides of extents of 1."""
+    """What a trace computes: its lines without views, which are spelled where they are read, and
+    without strides of extents of 1."""
     read: dict[str, str] = {}  # of each value how it is spelled
-    begins: dict[str, tuple[str, int]] = {}  # of those that lie in order the value without views, and the element from which on
+    # of those that lie in order the value without views, and the element from which on
+    begins: dict[str, tuple[str, int]] = {}
     count = 0
     lines = []
     for line in text.splitlines():
@@ -46,11 +51,19 @@ def bare(text: str) -> str:
             in_order, steps = _order(view[2], view[3])
             if in_order:
                 begins[found[1][1:]] = name, begin
-            read[found[1][1:]] = f"{name}[{view[2]}]:{view[5]}" + ("" if in_order and not begin else f"{steps}+{begin}")
+            read[found[1][1:]] = f"{name}[{view[2]}]:{view[5]}" + (
+                "" if in_order and not begin else f"{steps}+{begin}"
+            )
             continue
         made = found[2] if found is not None else line
-        lines.append(_WRITTEN.sub(_written, _VALUE.sub(lambda value: read[value[1]], _parameter(made))))
-        for value, type_ in zip(_VALUE.findall(found[1]), _TYPE.finditer(made.rpartition(" : ")[2]), strict=False) if found else ():
+        lines.append(
+            _WRITTEN.sub(_written, _VALUE.sub(lambda value: read[value[1]], _parameter(made)))
+        )
+        for value, type_ in (
+            zip(_VALUE.findall(found[1]), _TYPE.finditer(made.rpartition(" : ")[2]), strict=False)
+            if found
+            else ()
+        ):
             begins[value] = f"%{count}", 0
             read[value] = f"%{count}[{type_[2]}]:{type_[1]}"
             count += 1
@@ -58,7 +71,8 @@ def bare(text: str) -> str:
 
 
 def _order(sizes: str, strides: str) -> tuple[bool, list[int]]:
-    """Whether a window's elements follow one another, and its strides, without those of extents of 1."""
+    """Whether a window's elements follow one another, and its strides, without those of extents of
+    1."""
     extents, steps = _steps(sizes, strides)
     row_major, step = [], 1
     for extent in reversed(extents):
@@ -70,7 +84,10 @@ def _order(sizes: str, strides: str) -> tuple[bool, list[int]]:
 def _steps(sizes: str, strides: str) -> tuple[list[int], list[int]]:
     """Numbers of both; 0 for strides of extents of 1."""
     extents = [int(size) for size in sizes.split(",") if size]
-    return extents, [int(step) if extent != 1 else 0 for extent, step in zip(extents, strides.split(",") if strides else (), strict=True)]
+    return extents, [
+        int(step) if extent != 1 else 0
+        for extent, step in zip(extents, strides.split(",") if strides else (), strict=True)
+    ]
 
 
 def _written(window: re.Match[str]) -> str:
@@ -89,8 +106,9 @@ def _parameter(made: str) -> str:
 class _Lines:
     """What a family's text has in common with those of families whose members may be its own.
 
-    text: its lines without views and without the shapes of parameters.  numbers: the places of the numbers in these, among all that vary.
-    parameters: those of each parameter's extents, from the first to behind the last.
+    text: its lines without views and without the shapes of parameters. numbers: the places of the
+    numbers in these, among all that vary. parameters: those of each parameter's extents, from the
+    first to behind the last.
     """
 
     text: str
@@ -160,8 +178,11 @@ def _digest(lines: _Lines) -> bytes:
     return hashlib.blake2b(lines.text.encode(), digest_size=16).digest()
 
 
-def values_with_ones(text: str, shared: str, relation: ShapeRelation, admits: Callable[[Sequence[int]], bool]) -> tuple[int, ...] | None:
-    """The values with which a trace is a member of another family; None where it is none, or a program does not admit them.
+def values_with_ones(
+    text: str, shared: str, relation: ShapeRelation, admits: Callable[[Sequence[int]], bool]
+) -> tuple[int, ...] | None:
+    """The values with which a trace is a member of another family; None where it is none, or a
+    program does not admit them.
 
     Args:
         text: the trace.
@@ -172,24 +193,38 @@ def values_with_ones(text: str, shared: str, relation: ShapeRelation, admits: Ca
     own, numbers = _C._family(text)
     try:
         values = _sizes(relation, _Lines.of(shared), _Lines.of(own), numbers)
-        same = _member(shared, relation.numbers(values)) if values is not None and admits(values) else None
+        same = (
+            _member(shared, relation.numbers(values))
+            if values is not None and admits(values)
+            else None
+        )
     except ZeroDivisionError:  # the other family has no such member
         return None
     return values if same is not None and bare(same) == bare(text) else None
 
 
 def _member(shared: str, numbers: Sequence[int]) -> str | None:
-    """The trace of a family that has these numbers; None where its text says ``#`` for something else as well."""
+    """The trace of a family that has these numbers; None where its text says ``#`` for something
+    else as well."""
     parts = shared.split("#")
     if len(parts) != len(numbers) + 1:
         return None
-    return "".join(part for pair in zip(parts, map(str, numbers), strict=False) for part in pair) + parts[-1]
+    return (
+        "".join(part for pair in zip(parts, map(str, numbers), strict=False) for part in pair)
+        + parts[-1]
+    )
 
 
-def _sizes(relation: ShapeRelation, theirs: _Lines, ours: _Lines, numbers: Sequence[int]) -> tuple[int, ...] | None:
-    """The values that the symbols of another family's relation would have for a trace with these numbers; None where that is not seen."""
+def _sizes(
+    relation: ShapeRelation, theirs: _Lines, ours: _Lines, numbers: Sequence[int]
+) -> tuple[int, ...] | None:
+    """The values that the symbols of another family's relation would have for a trace with these
+    numbers; None where that is not seen."""
     spelled = dict(relation.texts) | {place: str(number) for place, number in relation.fixed}
-    asked = [(spelled[there], numbers[here]) for there, here in zip(theirs.numbers, ours.numbers, strict=True)]
+    asked = [
+        (spelled[there], numbers[here])
+        for there, here in zip(theirs.numbers, ours.numbers, strict=True)
+    ]
     for there, here in zip(theirs.parameters, ours.parameters, strict=True):
         count = "*".join(f"({spelled[place]})" for place in range(*there)) or "1"
         asked.append((count, math.prod(numbers[slice(*here)])))

@@ -1,4 +1,5 @@
-"""A family: traces that differ in numbers alone, the programs that serve them, and what is guessed of those to come."""
+"""A family: traces that differ in numbers alone, the programs that serve them, and what is guessed
+of those to come."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ __all__ = ["SizeGuess", "TraceFamily"]
 _MEMBERS = 3  # that relations are found from
 _PROGRAMS = 16  # general programs of one family
 _ROUNDS = 5  # of asking which numbers of a member follow from others
-_ATTEMPTS = 4  # that may come to something for few members, until a family is left alone for a while
+# that may come to something for few members, until a family is left alone for a while
+_ATTEMPTS = 4
 _NOTHING = 2  # such attempts is one that comes to nothing
 _OWN_BYTES = 1 << 12  # that a family without programs needs beside its texts
 
@@ -25,10 +27,10 @@ _OWN_BYTES = 1 << 12  # that a family without programs needs beside its texts
 class SizeGuess:
     """What is known of the sizes of a trace before another one like it has come.
 
-    varies: of each parameter the dimensions that are likely to vary, one bit each.  trains: no others are.  any_size: one is as
-    likely as others.
-    infer: from the trace with symbols for such sizes to one all of whose numbers that follow from these are symbols,
-    see `ftm_backend.frontend.symbolic_shape_inference`; "" where nothing does.
+    varies: of each parameter the dimensions that are likely to vary, one bit each. trains: no
+    others are. any_size: one is as likely as others. infer: from the trace with symbols for such
+    sizes to one all of whose numbers that follow from these are symbols, see
+    `ftm_backend.frontend.symbolic_shape_inference`; "" where nothing does.
     """
 
     varies: Sequence[int]
@@ -39,7 +41,8 @@ class SizeGuess:
 
 @dataclass(eq=False)
 class TraceFamily:
-    """text: on disk.  shared: by its members.  members: that came last.  specialized: that were last compiled as they are."""
+    """text: on disk. shared: by its members. members: that came last. specialized: that were last
+    compiled as they are."""
 
     key: bytes
     text: str
@@ -55,12 +58,20 @@ class TraceFamily:
     @property
     def bytes(self) -> int:
         """What it needs in memory, about."""
-        return _OWN_BYTES + len(self.text) + len(self.shared) + sum(program.nbytes for program in self.programs)
+        return (
+            _OWN_BYTES
+            + len(self.text)
+            + len(self.shared)
+            + sum(program.nbytes for program in self.programs)
+        )
 
-    def relation(self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], places: Places) -> ShapeRelation | None:
+    def relation(
+        self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], places: Places
+    ) -> ShapeRelation | None:
         """How the numbers of a member are related to those of others; None without any.
 
-        Where one of its sizes is less than programs are general for, which is 1 as a rule, it is like those of the same size alone.
+        Where one of its sizes is less than programs are general for, which is 1 as a rule, it is
+        like those of the same size alone.
         """
         if not others:
             return None
@@ -68,36 +79,69 @@ class TraceFamily:
         small = [place for _, place, least in relation.symbols if numbers[place] < least]
         if not small:
             return relation
-        alike = [member for member in self.specialized if member != numbers and all(member[place] == numbers[place] for place in small)]
+        alike = [
+            member
+            for member in self.specialized
+            if member != numbers and all(member[place] == numbers[place] for place in small)
+        ]
         return relate([*alike, numbers], places) if alike else None
 
     def telling(self, members: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """Members of the family's programs that vary where some members do not: those that came last may be of one batch.
+        """Members of the family's programs that vary where some members do not: those that came
+        last may be of one batch.
 
         Sizes of 1 say nothing of others, since what is done there is often something else.
         """
         known, found = list(members), []
         for program in self.programs:
             member = program.relation.numbers(program.made_for)
-            if any(member[place] <= LEAST_SIZE for _, place, least in program.relation.symbols if least >= LEAST_SIZE):
+            if any(
+                member[place] <= LEAST_SIZE
+                for _, place, least in program.relation.symbols
+                if least >= LEAST_SIZE
+            ):
                 continue
-            if any(len(set(column)) == 1 and column[0] != number for *column, number in zip(*known, member, strict=True)):
+            if any(
+                len(set(column)) == 1 and column[0] != number
+                for *column, number in zip(*known, member, strict=True)
+            ):
                 known.append(member)
                 found.append(member)
         return found
 
     def expected(
-        self, text: str, numbers: tuple[int, ...], others: Sequence[tuple[int, ...]], places: Places, likely: SizeGuess
+        self,
+        text: str,
+        numbers: tuple[int, ...],
+        others: Sequence[tuple[int, ...]],
+        places: Places,
+        likely: SizeGuess,
     ) -> ShapeRelation | None:
-        """How the numbers of a member follow from the sizes that are likely to vary; None if none is, or that was expected before.
+        """How the numbers of a member follow from the sizes that are likely to vary; None if none
+        is, or that was expected before.
 
-        What is done with sizes of 1 is often something else, so members of other sizes there say nothing.
+        What is done with sizes of 1 is often something else, so members of other sizes there say
+        nothing.
         """
-        ones = [place for place, (_, _, is_extent) in enumerate(places) if is_extent and numbers[place] <= LEAST_SIZE]
-        others = [other for other in others if all(other[place] == numbers[place] for place in ones)]
+        ones = [
+            place
+            for place, (_, _, is_extent) in enumerate(places)
+            if is_extent and numbers[place] <= LEAST_SIZE
+        ]
+        others = [
+            other for other in others if all(other[place] == numbers[place] for place in ones)
+        ]
         asked: set[int] = set()
         for _ in range(_ROUNDS):
-            seeds = seeded(text, likely.varies, places, others, asked, trains=likely.trains, any_size=likely.any_size)
+            seeds = seeded(
+                text,
+                likely.varies,
+                places,
+                others,
+                asked,
+                trains=likely.trains,
+                any_size=likely.any_size,
+            )
             general = likely.infer(seeds) if seeds else ""
             if not general:
                 return None
@@ -110,7 +154,11 @@ class TraceFamily:
                 break
             asked |= _varying_least(wrong, [*others, numbers])
         known = relation.fixed, relation.texts
-        if not relation.symbols or known in self.expectations or any(not _may_be(relation, other) for other in others):
+        if (
+            not relation.symbols
+            or known in self.expectations
+            or any(not _may_be(relation, other) for other in others)
+        ):
             return None
         self.expectations.append(known)
         return relation
@@ -118,11 +166,14 @@ class TraceFamily:
     def admits(self, numbers: tuple[int, ...]) -> bool:
         """Whether a program serves a member, near or far."""
         found = ((program, program.relation.values(numbers)) for program in self.programs)
-        return any(values is not None and program.template.admits(values) for program, values in found)
+        return any(
+            values is not None and program.template.admits(values) for program, values in found
+        )
 
     @property
     def is_promising(self) -> bool:
-        """Whether attempts to make a program for many members have come to something, all in all."""
+        """Whether attempts to make a program for many members have come to something, all in
+        all."""
         return self.failures < _ATTEMPTS
 
     def fail(self) -> None:
@@ -130,7 +181,8 @@ class TraceFamily:
         self.failures += _NOTHING
 
     def rests(self) -> bool:
-        """Whether the next member is compiled as it is: attempts have come to nothing, each time for twice as many members."""
+        """Whether the next member is compiled as it is: attempts have come to nothing, each time
+        for twice as many members."""
         if self.is_promising or self.waited >= 1 << self.failures // _NOTHING:
             self.waited = 0
             return False
@@ -145,7 +197,8 @@ class TraceFamily:
 
 
 def _may_be(relation: ShapeRelation, member: Sequence[int]) -> bool:
-    """Whether a relation is that of a member, or would be if the member's sizes of 1 were larger."""
+    """Whether a relation is that of a member, or would be if the member's sizes of 1 were
+    larger."""
     if relation.values(member) is not None:
         return True
     return any(member[place] < least for _, place, least in relation.symbols)

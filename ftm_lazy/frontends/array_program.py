@@ -1,7 +1,8 @@
-"""A captured model's program as a function of arrays: for everything that runs it beside the device.
+"""A captured model's program as a function of arrays: for everything that runs it beside the
+device.
 
-The numbers that the model was captured with are constants of the program here, but for seed and offset of random
-draws.
+The numbers that the model was captured with are constants of the program here, but for seed and
+offset of random draws.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ __all__ = ["DTYPES_OF_TORCH", "ArrayProgram", "flat_bytes", "from_bytes"]
 class ArrayProgram:
     """What stands between a model's tensors and the program's arrays.
 
-    trace: the program, numbers in place.
-    parameters: for each parameter of the trace the tensor (weights, then inputs, then constants) and the byte in it at
+    trace: the program, numbers in place. parameters: for each parameter of the trace the tensor
+    (weights, then inputs, then constants) and the byte in it at
         which it begins.
     weights: names and flat bytes, constants of the capture among them.
     draws: for each scalar of the trace ("seed", 0) or ("offset", number of the draw).
@@ -43,14 +44,21 @@ class ArrayProgram:
         self.weights = {name: flat_bytes(tensor) for name, tensor in model.weights.items()}
         self.inputs = list(model.inputs)
         self.parameters: list[tuple[int, int]] = []
-        for type_, (placeholder, constant, first, _) in zip(self.trace.params, captured.parameters, strict=True):
+        for type_, (placeholder, constant, first, _) in zip(
+            self.trace.params, captured.parameters, strict=True
+        ):
             if placeholder is None:
                 self.parameters.append((self._constant(constant), 0))
             else:
                 start = first * np.dtype(DTYPES[type_.dtype].numpy).itemsize
                 self.parameters.append((self._source(placeholder), start))
-        self.results = [None if target < 0 else self._source(target) for target in captured.replaces]
-        self.outputs = [self._output(name, *output) for name, output in zip(model.output_names, captured.outputs, strict=True)]
+        self.results = [
+            None if target < 0 else self._source(target) for target in captured.replaces
+        ]
+        self.outputs = [
+            self._output(name, *output)
+            for name, output in zip(model.output_names, captured.outputs, strict=True)
+        ]
 
     def _source(self, placeholder: int) -> int:
         """A weight k as k, an input k as -1 - k."""
@@ -89,13 +97,21 @@ class ArrayProgram:
         for type_, (source, start) in zip(self.trace.params, self.parameters, strict=True):
             raw = sources[source] if source >= 0 else given[-1 - source]
             dtype = np.dtype(DTYPES[type_.dtype].numpy)
-            found.append(raw[start : start + type_.numel * dtype.itemsize].copy().view(dtype).reshape(type_.shape))
+            found.append(
+                raw[start : start + type_.numel * dtype.itemsize]
+                .copy()
+                .view(dtype)
+                .reshape(type_.shape)
+            )
         return found
 
     def scalars(self) -> list[int]:
         """Seed and offsets as the default generator would give them now; takes none from it."""
         state = np.frombuffer(bytes(torch.ftm.get_rng_state().numpy()), np.uint64)
-        return [int(state[0]) if kind == "seed" else int(state[1]) + number for kind, number in self.draws]
+        return [
+            int(state[0]) if kind == "seed" else int(state[1]) + number
+            for kind, number in self.draws
+        ]
 
     def nested(self, results: Sequence[np.ndarray], inputs: Sequence[torch.Tensor]) -> Any:
         """The model's results, as it nests them, from the program's."""
@@ -113,7 +129,8 @@ class ArrayProgram:
 
 
 def flat_bytes(tensor: torch.Tensor) -> np.ndarray:
-    """The memory of a dense tensor on the CPU from its first element to its last, as bytes that it shares."""
+    """The memory of a dense tensor on the CPU from its first element to its last, as bytes that it
+    shares."""
     if not tensor.numel():
         return np.empty(0, np.uint8)
     extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
@@ -122,8 +139,14 @@ def flat_bytes(tensor: torch.Tensor) -> np.ndarray:
 
 def from_bytes(raw: np.ndarray, dtype: str) -> torch.Tensor:
     """A flat tensor of a dtype token that shares these bytes."""
-    return torch.from_numpy(raw).view(DTYPES_OF_TORCH[dtype]) if raw.size else torch.empty(0, dtype=DTYPES_OF_TORCH[dtype])
+    return (
+        torch.from_numpy(raw).view(DTYPES_OF_TORCH[dtype])
+        if raw.size
+        else torch.empty(0, dtype=DTYPES_OF_TORCH[dtype])
+    )
 
 
-DTYPES_OF_TORCH: dict[str, torch.dtype] = {token: getattr(torch, facts.name) for token, facts in DTYPES.items()}
+DTYPES_OF_TORCH: dict[str, torch.dtype] = {
+    token: getattr(torch, facts.name) for token, facts in DTYPES.items()
+}
 """PyTorch's dtype of each token."""

@@ -1,7 +1,8 @@
 """A function as a program: it is run once on placeholders, and what it recorded is the trace.
 
-A placeholder is a tensor on ftm that has a type and no content.  The recorder treats it as any other tensor, so that
-views, random numbers, runtime scalars and ops made of others are the same behind every front door.
+A placeholder is a tensor on ftm that has a type and no content. The recorder treats it as any other
+tensor, so that views, random numbers, runtime scalars and ops made of others are the same behind
+every front door.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from ftm_lazy import _C
 from ftm_lazy.device.device_name import NAME
 from ftm_lazy.device.registration import initialize
 
-__all__ = ["DEVICE", "CaptureError", "capture", "capturing", "check_in_memory", "on_device", "placeholder_like", "resolved"]
+__all__ = [
+    "DEVICE",
+    "CaptureError",
+    "capture",
+    "capturing",
+    "check_in_memory",
+    "on_device",
+    "placeholder_like",
+    "resolved",
+]
 
 DEVICE = torch.device(NAME, 0)
 
@@ -28,9 +38,11 @@ class CaptureError(RuntimeError):
 
 @contextmanager
 def capturing() -> Iterator[Any]:
-    """A recording on this thread: gives the recorder's ``_Capture``; autograd, autocast and tensor modes are off.
+    """A recording on this thread: gives the recorder's ``_Capture``; autograd, autocast and tensor
+    modes are off.
 
-    Gradients that are asked for meanwhile are computed on this thread, too, so that they are part of the recording.
+    Gradients that are asked for meanwhile are computed on this thread, too, so that they are part
+    of the recording.
     """
     initialize()
     with (
@@ -44,20 +56,25 @@ def capturing() -> Iterator[Any]:
 
 
 def check_in_memory(tensor: torch.Tensor) -> None:
-    """NotImplementedError if it is sparse or quantized: what a program takes and gives are elements in memory."""
+    """NotImplementedError if it is sparse or quantized: what a program takes and gives are elements
+    in memory."""
     if tensor.layout != torch.strided or tensor.is_quantized:
         kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
-        raise NotImplementedError(f"a program takes and gives tensors with their elements in memory, no {kind} one")
+        raise NotImplementedError(
+            f"a program takes and gives tensors with their elements in memory, no {kind} one"
+        )
 
 
 def placeholder_like(recording: Any, tensor: torch.Tensor) -> torch.Tensor:
-    """A placeholder with sizes, strides and dtype of ``tensor``; NotImplementedError as `check_in_memory`."""
+    """A placeholder with sizes, strides and dtype of ``tensor``; NotImplementedError as
+    `check_in_memory`."""
     check_in_memory(tensor)
     return recording.placeholder(list(tensor.shape), list(tensor.stride()), tensor.dtype)
 
 
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with its values in memory, where conjugation or negation may be a mere bit of it: programs know memory."""
+    """The tensor with its values in memory, where conjugation or negation may be a mere bit of it:
+    programs know memory."""
     return tensor.resolve_conj().resolve_neg()
 
 
@@ -70,8 +87,8 @@ def capture(function: Callable[..., Sequence[torch.Tensor]], inputs: Sequence[to
     """The program of ``function(*inputs)``.
 
     Args:
-        function: takes ftm tensors and gives a list of them; what it writes over in them is part of the program.
-        inputs: examples; only sizes, strides and dtypes of them count.
+        function: takes ftm tensors and gives a list of them; what it writes over in them is part of
+        the program. inputs: examples; only sizes, strides and dtypes of them count.
 
     Returns:
         The recorder's ``_Captured``: its trace's ``text``, and `launch` once it is built.

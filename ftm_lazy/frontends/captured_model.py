@@ -1,7 +1,8 @@
 """A model as one program with its weights: what `FTMCompiler` and packages are made from.
 
-The model is run on placeholders in place of its parameters, buffers and inputs.  Python (or TorchScript's
-interpreter) runs its control flow, so that the program is what happened; where it asks for a value there is none.
+The model is run on placeholders in place of its parameters, buffers and inputs. Python (or
+TorchScript's interpreter) runs its control flow, so that the program is what happened; where it
+asks for a value there is none.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
-from ftm_lazy.frontends.capture import DEVICE, CaptureError, capturing, check_in_memory, on_device, placeholder_like, resolved
+from ftm_lazy.frontends.capture import (
+    DEVICE,
+    CaptureError,
+    capturing,
+    check_in_memory,
+    on_device,
+    placeholder_like,
+    resolved,
+)
 from ftm_lazy.frontends.graph_partition import call_node
 
 __all__ = ["CapturedModel", "capture_model", "exported_arguments"]
@@ -35,11 +44,10 @@ class DataDependentError(CaptureError):
 class CapturedModel:
     """One program, and what it takes and gives.
 
-    captured: the recorder's program; its placeholders are the weights, then the inputs.
-    weights: name to tensor on the CPU, in the order of the placeholders; state that the program writes among them.
-    inputs: name to example, contiguous, on the CPU.
-    structure: how the flat outputs are nested (a pytree).
-    output_names: of the flat outputs.
+    captured: the recorder's program; its placeholders are the weights, then the inputs. weights:
+    name to tensor on the CPU, in the order of the placeholders; state that the program writes among
+    them. inputs: name to example, contiguous, on the CPU. structure: how the flat outputs are
+    nested (a pytree). output_names: of the flat outputs.
     """
 
     captured: Any
@@ -49,10 +57,17 @@ class CapturedModel:
     output_names: tuple[str, ...]
 
     def arguments(self, *inputs: Any, **keywords: Any) -> list[torch.Tensor]:
-        """The program's inputs among a call's arguments; CaptureError if they are not those that it was captured for."""
-        leaves = [leaf for leaf in pytree.tree_leaves((inputs, keywords)) if isinstance(leaf, torch.Tensor)]
+        """The program's inputs among a call's arguments; CaptureError if they are not those that it
+        was captured for."""
+        leaves = [
+            leaf
+            for leaf in pytree.tree_leaves((inputs, keywords))
+            if isinstance(leaf, torch.Tensor)
+        ]
         if len(leaves) != len(self.inputs):
-            raise CaptureError(f"the model takes {len(self.inputs)} tensors ({', '.join(self.inputs)}), {len(leaves)} were given")
+            raise CaptureError(
+                f"the model takes {len(self.inputs)} tensors ({', '.join(self.inputs)}), {len(leaves)} were given"
+            )
         for (name, example), leaf in zip(self.inputs.items(), leaves, strict=True):
             _check_type(name, example, leaf)
         return [resolved(leaf) for leaf in leaves]
@@ -60,16 +75,21 @@ class CapturedModel:
     def run(self, *inputs: Any, **keywords: Any) -> Any:
         """Runs the program on the machine; results as the model nests them, on the CPU."""
         self.captured.build()
-        leaves = self.captured.launch([*self.weights.values(), *self.arguments(*inputs, **keywords)])
+        leaves = self.captured.launch(
+            [*self.weights.values(), *self.arguments(*inputs, **keywords)]
+        )
         return pytree.tree_unflatten(leaves, self.structure)
 
 
-def capture_model(model: Any, inputs: Sequence[Any], keywords: dict[str, Any] | None = None) -> CapturedModel:
+def capture_model(
+    model: Any, inputs: Sequence[Any], keywords: dict[str, Any] | None = None
+) -> CapturedModel:
     """The program of ``model(*inputs, **keywords)``.
 
     Args:
-        model: an `nn.Module`, a `torch.jit.ScriptModule`, an `ExportedProgram` or a function of tensors.
-        inputs, keywords: examples; tensors anywhere in them are the program's inputs, all else is part of the program. An exported
+        model: an `nn.Module`, a `torch.jit.ScriptModule`, an `ExportedProgram` or a function of
+        tensors. inputs, keywords: examples; tensors anywhere in them are the program's inputs, all
+        else is part of the program. An exported
             program needs none; those that are given must be what it takes.
 
     Raises:
@@ -82,22 +102,33 @@ def capture_model(model: Any, inputs: Sequence[Any], keywords: dict[str, Any] | 
             exported_arguments(model, inputs, keywords)
         return _capture_exported(model)
     if isinstance(model, torch.jit.ScriptModule):
-        return _capture_call(_tensors_of(model), lambda tensors: _scripted(model, tensors), inputs, keywords)
+        return _capture_call(
+            _tensors_of(model), lambda tensors: _scripted(model, tensors), inputs, keywords
+        )
     if isinstance(model, nn.Module):
         return _capture_module(model, inputs, keywords)
     if callable(model):
         return _capture_call({}, lambda tensors: model, inputs, keywords)
-    raise TypeError(f"expected an nn.Module, a function, an ExportedProgram or a ScriptModule, found {type(model).__name__}")
+    raise TypeError(
+        f"expected an nn.Module, a function, an ExportedProgram or a ScriptModule, found {type(model).__name__}"
+    )
 
 
-def exported_arguments(program: ExportedProgram, inputs: Sequence[Any], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A call's arguments in the order that an exported program takes them; CaptureError if they are not what it takes.
+def exported_arguments(
+    program: ExportedProgram, inputs: Sequence[Any], keywords: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A call's arguments in the order that an exported program takes them; CaptureError if they are
+    not what it takes.
 
     With none at all they are those that it was exported with.
     """
     if not inputs and not keywords and program.example_inputs is not None:
         inputs, keywords = program.example_inputs
-    specs = [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    specs = [
+        spec.arg
+        for spec in program.graph_signature.input_specs
+        if spec.kind is InputKind.USER_INPUT
+    ]
     expected = program.call_spec.in_spec
     names = list(expected.child(1).context) if expected is not None else []
     if set(names) == set(keywords):
@@ -107,14 +138,18 @@ def exported_arguments(program: ExportedProgram, inputs: Sequence[Any], keywords
     if structure != expected:
         taken = ", ".join(spec.name for spec in specs) or "nothing"
         given = ", ".join([f"{len(inputs)} by position", *keywords])
-        raise CaptureError(f"the exported program takes {taken}, nested and named as it was exported with; given were {given}")
+        raise CaptureError(
+            f"the exported program takes {taken}, nested and named as it was exported with; given were {given}"
+        )
     for spec, leaf in zip(specs, leaves, strict=True):
         if isinstance(spec, ConstantArgument) and not _is_same(leaf, spec.value):
             raise CaptureError(
                 f"the program was exported with {spec.name} = {spec.value!r}, and {leaf!r} was given: export another one for it"
             )
         if isinstance(spec, TensorArgument) and not isinstance(leaf, torch.Tensor):
-            raise CaptureError(f"input {spec.name} of the exported program is a tensor, {type(leaf).__name__} was given")
+            raise CaptureError(
+                f"input {spec.name} of the exported program is a tensor, {type(leaf).__name__} was given"
+            )
         if isinstance(spec, TensorArgument):
             _check_type(spec.name, _example(nodes[spec.name].meta["val"], spec.name), leaf)
     return tuple(inputs), keywords
@@ -133,17 +168,23 @@ def _check_type(name: str, example: torch.Tensor, given: torch.Tensor) -> None:
         )
 
 
-def _capture_module(model: nn.Module, inputs: Sequence[Any], keywords: dict[str, Any]) -> CapturedModel:
-    """By running it; a module that looks at values only while nobody traces it (as for a mask without holes) is
-    exported instead, so that it knows."""
+def _capture_module(
+    model: nn.Module, inputs: Sequence[Any], keywords: dict[str, Any]
+) -> CapturedModel:
+    """By running it; a module that looks at values only while nobody traces it (as for a mask
+    without holes) is exported instead, so that it knows."""
     try:
-        return _capture_call(_tensors_of(model), lambda tensors: _with_tensors(model, tensors), inputs, keywords)
+        return _capture_call(
+            _tensors_of(model), lambda tensors: _with_tensors(model, tensors), inputs, keywords
+        )
     except DataDependentError as asked:
         try:
-            with redirect_stderr(io.StringIO()) as printed:  # the graph, if it did not finish it: the error says nothing of that
+            # the graph, if it did not finish it: the error says nothing of that
+            with redirect_stderr(io.StringIO()) as printed:
                 exported = torch.export.export(model, tuple(inputs), keywords)
             print(printed.getvalue(), end="", file=sys.stderr)  # warnings
-        except Exception:  # it depends on its data in any case: the first error says so at its place
+        except Exception:
+            # it depends on its data in any case: the first error says so at its place
             raise asked from None
         return _capture_exported(exported)
 
@@ -159,11 +200,15 @@ def _capture_call(
     with _explained():
         for tensor in (*weights.values(), *tensors.values()):
             check_in_memory(tensor)
-    examples = {name: resolved(tensor.detach().cpu()).contiguous() for name, tensor in tensors.items()}
+    examples = {
+        name: resolved(tensor.detach().cpu()).contiguous() for name, tensor in tensors.items()
+    }
     with capturing() as recording:
         held = {name: placeholder_like(recording, tensor) for name, tensor in weights.items()}
         given = {name: placeholder_like(recording, tensor) for name, tensor in examples.items()}
-        leaves = [given[_name(path)] if isinstance(leaf, torch.Tensor) else leaf for path, leaf in paths]
+        leaves = [
+            given[_name(path)] if isinstance(leaf, torch.Tensor) else leaf for path, leaf in paths
+        ]
         args, kwargs = pytree.tree_unflatten(leaves, structure)
         with _explained(), _uncompiled(), torch.device(DEVICE):
             result = bind(held)(*args, **kwargs)
@@ -172,7 +217,8 @@ def _capture_call(
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """What `torch.compile` was called on is what runs: a compiled model's programs are no part of another."""
+    """What `torch.compile` was called on is what runs: a compiled model's programs are no part of
+    another."""
     if "torch._dynamo" not in sys.modules:  # nothing was, and importing it takes seconds
         yield
         return
@@ -192,18 +238,24 @@ def _capture_exported(program: ExportedProgram) -> CapturedModel:
             if isinstance(value, torch.Tensor):
                 examples[spec.arg.name] = _example(value, spec.arg.name)
             elif isinstance(value, torch.types.py_sym_types):
-                raise CaptureError(f"input {spec.arg.name} is a number that may change: export the model with static numbers")
+                raise CaptureError(
+                    f"input {spec.arg.name} is a number that may change: export the model with static numbers"
+                )
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             weights[spec.target] = resolved(state[spec.target].detach().cpu())
         else:
-            raise CaptureError(f"the exported program takes {spec.arg.name}, a {spec.kind.name.lower()}: it takes tensors only")
+            raise CaptureError(
+                f"the exported program takes {spec.arg.name}, a {spec.kind.name.lower()}: it takes tensors only"
+            )
     with capturing() as recording:
         held = {name: placeholder_like(recording, tensor) for name, tensor in weights.items()}
         given = {name: placeholder_like(recording, tensor) for name, tensor in examples.items()}
         values: dict[Any, Any] = {}
         for spec in signature.input_specs:
             node = nodes[spec.arg.name]
-            values[node] = given.get(spec.arg.name) if spec.kind is InputKind.USER_INPUT else held[spec.target]
+            values[node] = (
+                given.get(spec.arg.name) if spec.kind is InputKind.USER_INPUT else held[spec.target]
+            )
         with _explained():
             flat = _interpret(program.graph_module, values)
         written = {**held, **given}
@@ -217,11 +269,15 @@ def _capture_exported(program: ExportedProgram) -> CapturedModel:
         return _finish(recording, weights, examples, result)
 
 
-def _finish(recording: Any, weights: dict[str, torch.Tensor], examples: dict[str, torch.Tensor], result: Any) -> CapturedModel:
+def _finish(
+    recording: Any, weights: dict[str, torch.Tensor], examples: dict[str, torch.Tensor], result: Any
+) -> CapturedModel:
     paths, structure = pytree.tree_flatten_with_path(result)
     for path, leaf in paths:
         if not isinstance(leaf, torch.Tensor):
-            raise CaptureError(f"the model's result {'.'.join(_keys(path))} is {type(leaf).__name__}: a program gives tensors only")
+            raise CaptureError(
+                f"the model's result {'.'.join(_keys(path))} is {type(leaf).__name__}: a program gives tensors only"
+            )
     names = tuple(".".join(_keys(path)) or "output" for path, _ in paths)
     with _explained():
         captured = recording.finish([on_device(leaf) for _, leaf in paths], [True] * len(paths))
@@ -229,7 +285,8 @@ def _finish(recording: Any, weights: dict[str, torch.Tensor], examples: dict[str
 
 
 _REGIONS = frozenset({"wrap_with_set_grad_enabled", "wrap_with_autocast"})
-"""Ops that hold a graph and say in which mode it was traced: in a graph of ATen ops it is what it is."""
+"""Ops that hold a graph and say in which mode it was traced: in a graph of ATen ops it is what it
+is."""
 
 
 def _interpret(graph_module: torch.fx.GraphModule, values: dict[Any, Any]) -> list[Any]:
@@ -237,9 +294,13 @@ def _interpret(graph_module: torch.fx.GraphModule, values: dict[Any, Any]) -> li
     for node in graph_module.graph.nodes:
         if node.op == "call_function" and getattr(node.target, "__name__", "") in _REGIONS:
             given = torch.fx.node.map_arg(node.args, values.__getitem__)
-            inner = next(i for i, argument in enumerate(given) if isinstance(argument, torch.fx.GraphModule))
+            inner = next(
+                i for i, argument in enumerate(given) if isinstance(argument, torch.fx.GraphModule)
+            )
             bound = (n for n in given[inner].graph.nodes if n.op == "placeholder")
-            values[node] = _interpret(given[inner], dict(zip(bound, given[inner + 1 :], strict=True)))
+            values[node] = _interpret(
+                given[inner], dict(zip(bound, given[inner + 1 :], strict=True))
+            )
         elif node.op == "call_function":
             values[node] = call_node(node, values.__getitem__)
         elif node.op == "get_attr":
@@ -251,7 +312,9 @@ def _interpret(graph_module: torch.fx.GraphModule, values: dict[Any, Any]) -> li
 
 def _example(value: torch.Tensor, name: str) -> torch.Tensor:
     if any(isinstance(extent, torch.SymInt) for extent in value.shape):
-        raise CaptureError(f"input {name} has the shape {list(value.shape)}: export the model with static shapes")
+        raise CaptureError(
+            f"input {name} has the shape {list(value.shape)}: export the model with static shapes"
+        )
     return torch.zeros(tuple(value.shape), dtype=value.dtype)
 
 
@@ -264,7 +327,9 @@ def _with_tensors(module: nn.Module, tensors: dict[str, torch.Tensor]) -> Callab
     return lambda *args, **kwargs: torch.func.functional_call(module, tensors, args, kwargs)
 
 
-def _scripted(module: torch.jit.ScriptModule, tensors: dict[str, torch.Tensor]) -> Callable[..., Any]:
+def _scripted(
+    module: torch.jit.ScriptModule, tensors: dict[str, torch.Tensor]
+) -> Callable[..., Any]:
     """A copy of a scripted module that has these tensors."""
     copied = copy.deepcopy(module)
     for name, tensor in tensors.items():
@@ -274,11 +339,14 @@ def _scripted(module: torch.jit.ScriptModule, tensors: dict[str, torch.Tensor]) 
 
 
 def _keys(path: Sequence[Any]) -> list[str]:
-    return [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
+    return [
+        str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path
+    ]
 
 
 def _name(path: Sequence[Any]) -> str:
-    """Of an argument's tensor: ``x0`` for the first positional argument, a keyword, with keys inside behind dots."""
+    """Of an argument's tensor: ``x0`` for the first positional argument, a keyword, with keys
+    inside behind dots."""
     which, first, *rest = _keys(path)
     return ".".join([f"x{first}" if which == "0" else first, *rest])
 

@@ -23,11 +23,13 @@ Model: TypeAlias = torch.nn.Module | ExportedProgram | Any
 
 
 class FTMCompiler:
-    """Compiles an `nn.Module`, a function of tensors, an `ExportedProgram` or a `torch.jit.ScriptModule`.
+    """Compiles an `nn.Module`, a function of tensors, an `ExportedProgram` or a
+    `torch.jit.ScriptModule`.
 
-    Every method takes the model and example inputs (none for an `ExportedProgram`, which has its own), and captures the
-    model anew: its Python runs once, on placeholders.  All raise `CaptureError` for a model that is no single program
-    of static shapes, and `CompileError` for one that does not compile.
+    Every method takes the model and example inputs (none for an `ExportedProgram`, which has its
+    own), and captures the model anew: its Python runs once, on placeholders. All raise
+    `CaptureError` for a model that is no single program of static shapes, and `CompileError` for
+    one that does not compile.
 
     Args:
         machine: the preset that assembly is for; that of FTM_MACHINE if None.
@@ -39,27 +41,35 @@ class FTMCompiler:
         check_machine(machine)
         self._machine = machine
 
-    def compile_to_mlir(self, model: Model, *inputs: Any, dialect: str = "torch", **keywords: Any) -> str:
+    def compile_to_mlir(
+        self, model: Model, *inputs: Any, dialect: str = "torch", **keywords: Any
+    ) -> str:
         """The model's program as MLIR text: weights are arguments of ``main``, before the inputs.
 
         Args:
-            dialect: ``torch``, ``linalg`` and ``ftm`` are stages of this compiler; ``tosa`` and ``stablehlo`` come
-                from torch-mlir's conversions of the torch dialect.
+            dialect: ``torch``, ``linalg`` and ``ftm`` are stages of this compiler; ``tosa`` and
+                ``stablehlo`` come from torch-mlir's conversions of the torch dialect.
 
-        Raises DialectError for an unknown dialect, and names the op that a conversion does not take.
+        Raises DialectError for an unknown dialect, and names the op that a conversion does not
+        take.
         """
         from ftm_backend.torch_mlir import export_dialects
 
         return export_dialects.emit(self._program(model, inputs, keywords).trace, dialect)
 
     def compile_to_lasm(
-        self, model: Model, *inputs: Any, output_path: str | Path = "kernel.lan", weights: str = "npz", **keywords: Any
+        self,
+        model: Model,
+        *inputs: Any,
+        output_path: str | Path = "kernel.lan",
+        weights: str = "npz",
+        **keywords: Any,
     ) -> Path:
         """Writes the model's assembly, and beside it its weights and a manifest.
 
         Args:
-            output_path: of the assembly; ``kernel.npz`` (or ``.safetensors``) and ``kernel.json`` go with
-                ``kernel.lan``.
+            output_path: of the assembly; ``kernel.npz`` (or ``.safetensors``) and ``kernel.json``
+                go with ``kernel.lan``.
             weights: ``npz`` or ``safetensors`` (which needs the package of that name).
 
         Returns:
@@ -75,13 +85,17 @@ class FTMCompiler:
         path.write_text(executable.asm)
         arrays = dict(zip(_buffers(executable.asm, "in"), _held(program), strict=True))
         whole = {f"{WHOLE}{name}": content for name, content in _returned(program).items()}
-        _write_weights(path, {name: a for name, a in arrays.items() if a is not None} | whole, weights)
-        path.with_suffix(".json").write_text(json.dumps(_manifest(program, executable), indent=1) + "\n")
+        _write_weights(
+            path, {name: a for name, a in arrays.items() if a is not None} | whole, weights
+        )
+        path.with_suffix(".json").write_text(
+            json.dumps(_manifest(program, executable), indent=1) + "\n"
+        )
         return path
 
     def jit_run(self, model: Model, *inputs: Any, **keywords: Any) -> Any:
-        """Runs the linalg stage through MLIR's ExecutionEngine: upstream's bufferization and LLVM, nothing of our midend
-        and machine.  Results as the model nests them."""
+        """Runs the linalg stage through MLIR's ExecutionEngine: upstream's bufferization and LLVM,
+        nothing of our midend and machine. Results as the model nests them."""
         from ftm_lazy.frontends.validate import run_linalg
 
         inputs, keywords = _given(model, inputs, keywords)
@@ -93,9 +107,11 @@ class FTMCompiler:
         inputs, keywords = _given(model, inputs, keywords)
         return capture_model(model, inputs, keywords).run(*inputs, **keywords)
 
-    def validate(self, model: Model, *inputs: Any, rtol: float = 1e-4, atol: float = 1e-5, **keywords: Any) -> ValidationReport:
-        """Runs the model eagerly, and its program at each boundary (trace, torch dialect, linalg, assembly in checked
-        mode); prints where and by how much they part."""
+    def validate(
+        self, model: Model, *inputs: Any, rtol: float = 1e-4, atol: float = 1e-5, **keywords: Any
+    ) -> ValidationReport:
+        """Runs the model eagerly, and its program at each boundary (trace, torch dialect, linalg,
+        assembly in checked mode); prints where and by how much they part."""
         inputs, keywords = _given(model, inputs, keywords)
         captured = capture_model(model, inputs, keywords)
         report = validate(model, captured, inputs, keywords, rtol, atol)
@@ -109,19 +125,28 @@ class FTMCompiler:
 
 def _given(model: Model, inputs: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The arguments, or those that an exported program was exported with."""
-    return exported_arguments(model, inputs, keywords) if isinstance(model, ExportedProgram) else (inputs, keywords)
+    return (
+        exported_arguments(model, inputs, keywords)
+        if isinstance(model, ExportedProgram)
+        else (inputs, keywords)
+    )
 
 
 def _buffers(asm: str, kind: str) -> list[str]:
     """The names of a program's inputs or outputs, as its assembly declares them."""
-    return [line.split()[1].rstrip(",") for line in asm.splitlines() if line.startswith(f"@{kind} ")]
+    return [
+        line.split()[1].rstrip(",") for line in asm.splitlines() if line.startswith(f"@{kind} ")
+    ]
 
 
 def _held(program: ArrayProgram) -> list[np.ndarray | None]:
     """For each input of the program its content, if it is a weight."""
     zeros = [torch.zeros(t.shape, dtype=t.dtype) for t in program.model.inputs.values()]
     arrays = program.arrays(zeros)
-    return [array if source >= 0 else None for array, (source, _) in zip(arrays, program.parameters, strict=True)]
+    return [
+        array if source >= 0 else None
+        for array, (source, _) in zip(arrays, program.parameters, strict=True)
+    ]
 
 
 def _returned(program: ArrayProgram) -> dict[str, np.ndarray]:
@@ -137,7 +162,9 @@ def _write_weights(path: Path, arrays: dict[str, np.ndarray], kind: str) -> None
     try:
         from safetensors.numpy import save_file
     except ModuleNotFoundError as error:
-        raise ValueError("weights as safetensors need the package safetensors: install it, or write npz") from error
+        raise ValueError(
+            "weights as safetensors need the package safetensors: install it, or write npz"
+        ) from error
     save_file(arrays, path.with_suffix(".safetensors"))
 
 
@@ -164,7 +191,11 @@ def _manifest(program: ArrayProgram, executable: Executable) -> dict[str, Any]:
         for name, kind, index, dtype, sizes, strides, offset in program.outputs
     ]
     replaced = [
-        {"buffer": results[i], "kind": "weight" if target >= 0 else "input", "name": names[target] if target >= 0 else inputs[-1 - target]}
+        {
+            "buffer": results[i],
+            "kind": "weight" if target >= 0 else "input",
+            "name": names[target] if target >= 0 else inputs[-1 - target],
+        }
         for i, target in enumerate(program.results)
         if target is not None
     ]
@@ -172,7 +203,10 @@ def _manifest(program: ArrayProgram, executable: Executable) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "machine": executable.machine,
-        "inputs": [{"name": n, "dtype": token(t.dtype), "shape": list(t.shape)} for n, t in model.inputs.items()],
+        "inputs": [
+            {"name": n, "dtype": token(t.dtype), "shape": list(t.shape)}
+            for n, t in model.inputs.items()
+        ],
         "buffers": taken,
         "scalars": dict(zip(_buffers(asm, "scalar"), program.draws, strict=True)),
         "outputs": given,

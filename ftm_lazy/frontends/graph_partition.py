@@ -1,8 +1,9 @@
-"""The steps that a graph of ATen ops is run in: programs of the machine, and between them calls on the CPU.
+"""The steps that a graph of ATen ops is run in: programs of the machine, and between them calls on
+the CPU.
 
-A step reads and writes an environment, node to value.  How the graph falls into steps is found when it first runs:
-a program takes up nodes until one comes that the compiler does not take, or that needs a value which only running
-can give; that node is a call of its own (`graph.py`).
+A step reads and writes an environment, node to value. How the graph falls into steps is found when
+it first runs: a program takes up nodes until one comes that the compiler does not take, or that
+needs a value which only running can give; that node is a call of its own (`graph.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from ftm_lazy import _C
-from ftm_lazy.frontends.capture import DEVICE, capturing, check_in_memory, on_device, placeholder_like, resolved
+from ftm_lazy.frontends.capture import (
+    DEVICE,
+    capturing,
+    check_in_memory,
+    on_device,
+    placeholder_like,
+    resolved,
+)
 
 __all__ = ["CompiledSegment", "Environment", "FallbackCall", "call_node"]
 
@@ -34,8 +42,9 @@ _VARIANTS = 256
 class CompiledSegment:
     """Consecutive nodes as one program, captured for the inputs that it is first run on.
 
-    Numbers that the nodes take from outside (sizes, values that were read) shape the program: there is a variant for
-    each set of them.  What differs in sizes alone is an instance of one general program, as on the lazy device.
+    Numbers that the nodes take from outside (sizes, values that were read) shape the program: there
+    is a variant for each set of them. What differs in sizes alone is an instance of one general
+    program, as on the lazy device.
 
     Args:
         nodes: candidates, in order; `length` says how many of them the program takes up.
@@ -45,22 +54,36 @@ class CompiledSegment:
         fixed: whether sizes and strides are the same in every run.
     """
 
-    def __init__(self, nodes: list[Node], uses: dict[Node, int], environment: Environment, on_cpu: bool, fixed: bool) -> None:
+    def __init__(
+        self,
+        nodes: list[Node],
+        uses: dict[Node, int],
+        environment: Environment,
+        on_cpu: bool,
+        fixed: bool,
+    ) -> None:
         self._uses, self._on_cpu, self._fixed = uses, on_cpu, fixed
         first = _Variant(nodes, uses, environment, on_cpu)
         self.length = first.length
         self._nodes = nodes[: self.length]
         self._sources = list(first.sources)
         self._has_numbers = not all(_is_tensors(environment[node]) for node in self._sources)
-        self._variants: OrderedDict[Any, _Variant | list[FallbackCall]] = OrderedDict([(self._key(environment), first)])
+        self._variants: OrderedDict[Any, _Variant | list[FallbackCall]] = OrderedDict(
+            [(self._key(environment), first)]
+        )
 
     @property
     def texts(self) -> list[str]:
         """The traces of the variants so far."""
-        return [v.captured.text for v in self._variants.values() if isinstance(v, _Variant) and v.captured is not None]
+        return [
+            v.captured.text
+            for v in self._variants.values()
+            if isinstance(v, _Variant) and v.captured is not None
+        ]
 
     def direct(self, given: dict[Node, int], constants: Environment, wanted: Any) -> Any | None:
-        """The program without the environment, if it has one variant for all runs, takes only what is among these, and gives tensors.
+        """The program without the environment, if it has one variant for all runs, takes only what
+        is among these, and gives tensors.
 
         Args:
             given: nodes of the graph's inputs, and which these are.
@@ -68,10 +91,16 @@ class CompiledSegment:
             wanted: what the graph gives: nodes and constants.
 
         Returns:
-            A `_C._GraphCall`: from the list of the graph's inputs, which it empties, to that of what it gives.
+            A `_C._GraphCall`: from the list of the graph's inputs, which it empties, to that of
+            what it gives.
         """
         (variant,) = self._variants.values() if len(self._variants) == 1 else (None,)
-        if not self._fixed or self._has_numbers or not isinstance(variant, _Variant) or not isinstance(wanted, (list, tuple)):
+        if (
+            not self._fixed
+            or self._has_numbers
+            or not isinstance(variant, _Variant)
+            or not isinstance(wanted, (list, tuple))
+        ):
             return None
         return variant.direct(given, constants, wanted)
 
@@ -112,9 +141,12 @@ class CompiledSegment:
 
 
 class _Variant:
-    """A program of as many of ``nodes`` as one can take up, for the numbers and tensor types in ``environment``."""
+    """A program of as many of ``nodes`` as one can take up, for the numbers and tensor types in
+    ``environment``."""
 
-    def __init__(self, nodes: list[Node], uses: dict[Node, int], environment: Environment, on_cpu: bool) -> None:
+    def __init__(
+        self, nodes: list[Node], uses: dict[Node, int], environment: Environment, on_cpu: bool
+    ) -> None:
         self.sources: dict[Node, None] = {}
         self.length = 0
         with capturing() as recording:
@@ -126,7 +158,8 @@ class _Variant:
                     break
                 self.length += 1
             self._inputs = recorder.inputs
-            self._results: list[tuple[Node, Any, list[Any]]] = []  # node, structure, leaves: index of an output, or a constant
+            # node, structure, leaves: index of an output, or a constant
+            self._results: list[tuple[Node, Any, list[Any]]] = []
             outputs: list[torch.Tensor] = []
             places: list[bool] = []
             for node in nodes[: self.length]:
@@ -135,14 +168,18 @@ class _Variant:
                     devices = _devices(node, len(leaves), on_cpu)
                     described: list[Any] = []
                     for leaf, place in zip(leaves, devices, strict=True):
-                        described.append(_Output(len(outputs)) if isinstance(leaf, torch.Tensor) else leaf)
+                        described.append(
+                            _Output(len(outputs)) if isinstance(leaf, torch.Tensor) else leaf
+                        )
                         if isinstance(leaf, torch.Tensor):
                             outputs.append(on_device(leaf))
                             places.append(place)
                     self._results.append((node, structure, described))
             self.captured = recording.finish(outputs, places) if self.length else None
 
-    def direct(self, given: dict[Node, int], constants: Environment, wanted: Sequence[Any]) -> Any | None:
+    def direct(
+        self, given: dict[Node, int], constants: Environment, wanted: Sequence[Any]
+    ) -> Any | None:
         """See `CompiledSegment.direct`."""
         made: dict[Node, Any] = {}
         for node, structure, described in self._results:
@@ -171,7 +208,10 @@ class _Variant:
         return _C._GraphCall(self.captured, takes, held, gives)
 
     def launch(self, environment: Environment, last: Iterable[Node]) -> None:
-        inputs = [environment[node] if leaf is None else pytree.tree_leaves(environment[node])[leaf] for node, leaf in self._inputs]
+        inputs = [
+            environment[node] if leaf is None else pytree.tree_leaves(environment[node])[leaf]
+            for node, leaf in self._inputs
+        ]
         for node in last:
             environment.pop(node, None)
         assert self.captured is not None
@@ -181,7 +221,9 @@ class _Variant:
                 leaf = described[0]
                 environment[node] = outputs[leaf.index] if isinstance(leaf, _Output) else leaf
             else:
-                leaves = [outputs[leaf.index] if isinstance(leaf, _Output) else leaf for leaf in described]
+                leaves = [
+                    outputs[leaf.index] if isinstance(leaf, _Output) else leaf for leaf in described
+                ]
                 environment[node] = pytree.tree_unflatten(leaves, structure)
 
 
@@ -200,7 +242,8 @@ class _Recorder:
     def __init__(self, recording: Any, environment: Environment, sources: dict[Node, None]) -> None:
         self._recording, self._environment, self._sources = recording, environment, sources
         self.values: Environment = {}
-        self.inputs: list[tuple[Node, int | None]] = []  # which tensor (of a node with several) each placeholder is
+        # which tensor (of a node with several) each placeholder is
+        self.inputs: list[tuple[Node, int | None]] = []
 
     def run(self, node: Node) -> None:
         value = call_node(node, self._value)
@@ -217,7 +260,10 @@ class _Recorder:
                 self.values[node] = self._placeholder(node, None, outside)
             else:
                 leaves, structure = pytree.tree_flatten(outside)
-                made = [self._placeholder(node, i, leaf) if isinstance(leaf, torch.Tensor) else leaf for i, leaf in enumerate(leaves)]
+                made = [
+                    self._placeholder(node, i, leaf) if isinstance(leaf, torch.Tensor) else leaf
+                    for i, leaf in enumerate(leaves)
+                ]
                 self.values[node] = pytree.tree_unflatten(made, structure)
         return self.values[node]
 
@@ -229,13 +275,19 @@ class _Recorder:
 def call_node(node: Node, value: Callable[[Node], Any]) -> Any:
     """Calls an op of a graph on the device, whatever device the graph says.
 
-    What it gives has its values in memory: an input whose conjugation is a bit of it is none here, so that the bits of what follows are
-    others than where the graph was made, and some ops (`view_as_real`) ask for them.
+    What it gives has its values in memory: an input whose conjugation is a bit of it is none here,
+    so that the bits of what follows are others than where the graph was made, and some ops
+    (`view_as_real`) ask for them.
 
     Raises NotImplementedError for what no program can take up.
     """
-    if isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) not in _FUNCTIONAL_CALLS:
-        raise NotImplementedError(f"{node.target} holds graphs of its own, which no program takes up: say it with torch.where")
+    if (
+        isinstance(node.target, torch._ops.HigherOrderOperator)
+        and str(node.target) not in _FUNCTIONAL_CALLS
+    ):
+        raise NotImplementedError(
+            f"{node.target} holds graphs of its own, which no program takes up: say it with torch.where"
+        )
     args, kwargs = map_arg((node.args, node.kwargs), value)
     args, kwargs = pytree.tree_map_only(torch.device, lambda _: DEVICE, (args, dict(kwargs)))
     if isinstance(node.target, torch._ops.OpOverload):
@@ -247,11 +299,13 @@ def call_node(node: Node, value: Callable[[Node], Any]) -> Any:
 
 
 _FUNCTIONAL_CALLS = frozenset({"auto_functionalized", "auto_functionalized_v2"})
-"""Higher-order ops that hold no graph: they call an op that writes its arguments, on copies of them."""
+"""Higher-order ops that hold no graph: they call an op that writes its arguments, on copies of
+them."""
 
 
 class FallbackCall:
-    """A node that no program takes up: it is called with the tensors as they are, counted and warned of."""
+    """A node that no program takes up: it is called with the tensors as they are, counted and
+    warned of."""
 
     length = 1
 
@@ -274,12 +328,20 @@ class FallbackCall:
             environment.pop(node, None)
 
     def _is_the_devices(self, args: Any, kwargs: Any) -> bool:
-        """Whether the device has run it, and would have counted: PyTorch's own op on tensors on ftm."""
-        custom = isinstance(self._node.target, torch._ops.OpOverload) and self._node.target.namespace not in ("aten", "prims")
-        return not custom and any(isinstance(x, torch.Tensor) and x.device == DEVICE for x in pytree.tree_leaves((args, kwargs)))
+        """Whether the device has run it, and would have counted: PyTorch's own op on tensors on
+        ftm."""
+        custom = isinstance(
+            self._node.target, torch._ops.OpOverload
+        ) and self._node.target.namespace not in ("aten", "prims")
+        return not custom and any(
+            isinstance(x, torch.Tensor) and x.device == DEVICE
+            for x in pytree.tree_leaves((args, kwargs))
+        )
 
     def _count(self) -> None:
-        target = self._node.args[0] if str(self._node.target) in _FUNCTIONAL_CALLS else self._node.target
+        target = (
+            self._node.args[0] if str(self._node.target) in _FUNCTIONAL_CALLS else self._node.target
+        )
         name = target.name() if hasattr(target, "name") and callable(target.name) else str(target)
         _C._count(f"fallback::{name}")
         if name not in _warned:
@@ -312,4 +374,6 @@ def _devices(node: Node, count: int, on_cpu: bool) -> list[bool]:
     leaves = pytree.tree_leaves(node.meta.get("val"))
     if len(leaves) != count:
         return [on_cpu] * count
-    return [leaf.device.type == "cpu" if isinstance(leaf, torch.Tensor) else on_cpu for leaf in leaves]
+    return [
+        leaf.device.type == "cpu" if isinstance(leaf, torch.Tensor) else on_cpu for leaf in leaves
+    ]

@@ -20,8 +20,11 @@ from ftm_lazy.frontends.captured_model import CapturedModel, capture_model
 __all__ = ["check_machine", "compiled", "package", "token"]
 
 
-def package(model: ExportedProgram | CapturedModel, path: str | Path, *, machine: str | None = None) -> None:
-    """Writes a model as one file: its program, weights, and what it takes and gives, with checksums.
+def package(
+    model: ExportedProgram | CapturedModel, path: str | Path, *, machine: str | None = None
+) -> None:
+    """Writes a model as one file: its program, weights, and what it takes and gives, with
+    checksums.
 
     Args:
         model: what `torch.export.export` gives, or `capture_model`.
@@ -44,7 +47,10 @@ def package(model: ExportedProgram | CapturedModel, path: str | Path, *, machine
     executable = compiled(program.trace, machine)
     manifest = runtime.Manifest(
         machine=executable.machine,
-        inputs=tuple(runtime.TensorInfo(name, token(t.dtype), tuple(t.shape)) for name, t in captured.inputs.items()),
+        inputs=tuple(
+            runtime.TensorInfo(name, token(t.dtype), tuple(t.shape))
+            for name, t in captured.inputs.items()
+        ),
         outputs=tuple(
             runtime.OutputInfo(name, kind, index, dtype, tuple(sizes), tuple(strides), offset)
             for name, kind, index, dtype, sizes, strides, offset in program.outputs

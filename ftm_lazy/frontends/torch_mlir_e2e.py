@@ -1,11 +1,13 @@
-"""`TestConfig`s for torch-mlir's end-to-end tests: how its framework compiles a module for ftm and calls it.
+"""`TestConfig`s for torch-mlir's end-to-end tests: how its framework compiles a module for ftm and
+calls it.
 
     from torch_mlir_e2e_test.framework import run_tests
     run_tests(GLOBAL_TEST_REGISTRY, LazyTestConfig())
 
-They follow the framework's protocol and do not import it, since torch-mlir's wheel comes without it.  `compile` takes a
-module; `run` takes what that gave and a trace, which is a list of named tuples (symbol, inputs, output), and gives the
-trace with the outputs that were computed, on the CPU.
+They follow the framework's protocol and do not import it, since torch-mlir's wheel comes without
+it. `compile` takes a module; `run` takes what that gave and a trace, which is a list of named
+tuples (symbol, inputs, output), and gives the trace with the outputs that were computed, on the
+CPU.
 """
 
 from __future__ import annotations
@@ -40,9 +42,16 @@ class _Config:
         """The trace with new outputs."""
         found = []
         for item in trace:
-            method = functools.reduce(getattr, item.symbol.split(".") if item.symbol else (), artifact)
-            inputs = pytree.tree_map_only(torch.Tensor, torch.clone, item.inputs)  # a call may write over them
-            found.append(item._replace(output=pytree.tree_map_only(torch.Tensor, _to_cpu, self._call(method, inputs))))
+            method = functools.reduce(
+                getattr, item.symbol.split(".") if item.symbol else (), artifact
+            )
+            # a call may write over them
+            inputs = pytree.tree_map_only(torch.Tensor, torch.clone, item.inputs)
+            found.append(
+                item._replace(
+                    output=pytree.tree_map_only(torch.Tensor, _to_cpu, self._call(method, inputs))
+                )
+            )
         return found
 
     def _call(self, method: Callable[..., Any], inputs: Sequence[Any]) -> Any:
@@ -76,11 +85,17 @@ class ExportTestConfig(_Config):
         captured = capture_model(torch.export.export(_as_module(method), tuple(inputs)), ())
         with tempfile.TemporaryDirectory() as folder:
             package(captured, Path(folder) / "model.ftm")
-            tensors = [leaf.numpy() for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
+            tensors = [
+                leaf.numpy()
+                for leaf in pytree.tree_leaves(inputs)
+                if isinstance(leaf, torch.Tensor)
+            ]
             model = runtime.load(Path(folder) / "model.ftm")
             given = model(*tensors)
             arrays = [given] if len(model.outputs) == 1 else given
-            return pytree.tree_unflatten([torch.from_numpy(array.copy()) for array in arrays], captured.structure)
+            return pytree.tree_unflatten(
+                [torch.from_numpy(array.copy()) for array in arrays], captured.structure
+            )
 
 
 def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,5 @@
-"""A model at every boundary of the compiler, each run by its own means and compared with eager PyTorch.
+"""A model at every boundary of the compiler, each run by its own means and compared with eager
+PyTorch.
 
     trace     op by op through ATen             what was recorded
     torch     torch-mlir to linalg, then LLVM   the torch dialect
@@ -23,7 +24,14 @@ from ftm_lazy.frontends.array_program import ArrayProgram
 from ftm_lazy.frontends.captured_model import CapturedModel
 from ftm_lazy.frontends.package import compiled
 
-__all__ = ["StageBoundary", "ValidationReport", "run_assembly", "run_linalg", "run_torch_dialect", "validate"]
+__all__ = [
+    "StageBoundary",
+    "ValidationReport",
+    "run_assembly",
+    "run_linalg",
+    "run_torch_dialect",
+    "validate",
+]
 
 
 @dataclass(frozen=True)
@@ -66,37 +74,63 @@ class ValidationReport:
                 lines.append(f"{b.name:<10} {'not run':<8} {'':>10} {'':>10}  {b.why}")
             else:
                 word = "yes" if b.agrees else "NO"
-                lines.append(f"{b.name:<10} {word:<8} {b.difference:>10.2e} {b.relative:>10.2e}  {b.where}")
-        lines.append("all agree with eager PyTorch" if self.agrees else f"they part at {self.parts_at}")
+                lines.append(
+                    f"{b.name:<10} {word:<8} {b.difference:>10.2e} {b.relative:>10.2e}  {b.where}"
+                )
+        lines.append(
+            "all agree with eager PyTorch" if self.agrees else f"they part at {self.parts_at}"
+        )
         return "\n".join(lines)
 
 
 def validate(
-    model: Any, captured: CapturedModel, inputs: Sequence[Any], keywords: dict[str, Any], rtol: float, atol: float
+    model: Any,
+    captured: CapturedModel,
+    inputs: Sequence[Any],
+    keywords: dict[str, Any],
+    rtol: float,
+    atol: float,
 ) -> ValidationReport:
-    """Runs all boundaries on these inputs; ``rtol`` and ``atol`` as in `torch.testing.assert_close`, for float32."""
+    """Runs all boundaries on these inputs; ``rtol`` and ``atol`` as in
+    `torch.testing.assert_close`, for float32."""
     program = ArrayProgram(captured)
     if program.draws:
-        raise ValueError("the model draws random numbers, which differ between devices: validate it in eval mode")
+        raise ValueError(
+            "the model draws random numbers, which differ between devices: validate it in eval mode"
+        )
     call = model.module() if isinstance(model, ExportedProgram) else model
     with torch.no_grad():
         expected = pytree.tree_leaves(call(*inputs, **keywords))
     given = captured.arguments(*inputs, **keywords)
     ways: dict[str, Callable[[], Any]] = {
-        "trace": lambda: captured.captured.launch([*_copies(captured.weights), *_copies(captured.inputs, given)], op_by_op=True),
+        "trace": lambda: captured.captured.launch(
+            [*_copies(captured.weights), *_copies(captured.inputs, given)], op_by_op=True
+        ),
         "torch": lambda: run_torch_dialect(program, given),
         "linalg": lambda: run_linalg(program, given),
         "assembly": lambda: run_assembly(program, given),
     }
-    return ValidationReport(tuple(_boundary(name, way, expected, captured.output_names, rtol, atol) for name, way in ways.items()))
+    return ValidationReport(
+        tuple(
+            _boundary(name, way, expected, captured.output_names, rtol, atol)
+            for name, way in ways.items()
+        )
+    )
 
 
-def _copies(tensors: dict[str, torch.Tensor], values: Sequence[torch.Tensor] | None = None) -> list[torch.Tensor]:
+def _copies(
+    tensors: dict[str, torch.Tensor], values: Sequence[torch.Tensor] | None = None
+) -> list[torch.Tensor]:
     return [t.detach().cpu().clone() for t in (tensors.values() if values is None else values)]
 
 
 def _boundary(
-    name: str, way: Callable[[], Any], expected: list[torch.Tensor], names: Sequence[str], rtol: float, atol: float
+    name: str,
+    way: Callable[[], Any],
+    expected: list[torch.Tensor],
+    names: Sequence[str],
+    rtol: float,
+    atol: float,
 ) -> StageBoundary:
     from ftm_backend.torch_mlir.export_dialects import DialectError
 
@@ -107,15 +141,23 @@ def _boundary(
     worst = StageBoundary(name, True)
     for label, value, reference in zip(names, found, expected, strict=True):
         boundary = _compare(name, label, value, reference.detach().cpu(), rtol, atol)
-        if (boundary.agrees is False and worst.agrees) or (boundary.agrees == worst.agrees and boundary.relative > worst.relative):
+        if (boundary.agrees is False and worst.agrees) or (
+            boundary.agrees == worst.agrees and boundary.relative > worst.relative
+        ):
             worst = boundary
     return worst
 
 
-def _compare(name: str, label: str, found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> StageBoundary:
+def _compare(
+    name: str, label: str, found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float
+) -> StageBoundary:
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return StageBoundary(
-            name, False, float("inf"), float("inf"), f"{label}: {found.dtype}{list(found.shape)} for {expected.dtype}{list(expected.shape)}"
+            name,
+            False,
+            float("inf"),
+            float("inf"),
+            f"{label}: {found.dtype}{list(found.shape)} for {expected.dtype}{list(expected.shape)}",
         )
     if not expected.numel():
         return StageBoundary(name, True)
@@ -130,18 +172,26 @@ def _compare(name: str, label: str, found: torch.Tensor, expected: torch.Tensor,
     index = [int(i) for i in np.unravel_index(flat, tuple(expected.shape))]
     largest = float(difference.max())
     scale = float(b[b.isfinite()].abs().max()) if bool(b.isfinite().any()) else 0.0
-    return StageBoundary(name, agrees, largest, largest / scale if scale else largest, f"{label}{index}" if largest else "")
+    return StageBoundary(
+        name,
+        agrees,
+        largest,
+        largest / scale if scale else largest,
+        f"{label}{index}" if largest else "",
+    )
 
 
 def run_linalg(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
-    """Our linalg stage through upstream's bufferization and LLVM; results as the model nests them."""
+    """Our linalg stage through upstream's bufferization and LLVM; results as the model nests
+    them."""
     from ftm_backend.torch_mlir import export_dialects
 
     return _run_upstream(program, export_dialects.emit(program.trace, "linalg"), inputs)
 
 
 def run_torch_dialect(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
-    """The torch dialect through upstream's own conversion to linalg; DialectError where it does not take an op."""
+    """The torch dialect through upstream's own conversion to linalg; DialectError where it does not
+    take an op."""
     from ftm_backend.torch_mlir import export_dialects
 
     return _run_upstream(program, export_dialects.upstream_linalg(program.trace), inputs)
@@ -161,6 +211,7 @@ def run_assembly(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
     with Machine(checked=True) as machine:
         loaded = machine.load(compiled(program.trace).image)
         given = zip(program.arrays(inputs), loaded.inputs, strict=True)
-        arrays = [array.reshape(-1).view(held.dtype).reshape(held.shape) for array, held in given]  # bits, or parts of complex numbers
+        # bits, or parts of complex numbers
+        arrays = [array.reshape(-1).view(held.dtype).reshape(held.shape) for array, held in given]
         results = loaded.run(arrays, program.scalars())
     return program.nested(results, inputs)

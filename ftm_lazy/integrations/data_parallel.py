@@ -1,7 +1,8 @@
-"""The copies between devices behind ``torch.nn.parallel``, which PyTorch has only in its builds for CUDA.
+"""The copies between devices behind ``torch.nn.parallel``, which PyTorch has only in its builds for
+CUDA.
 
-``nn.DataParallel`` scatters a batch over devices, replicates the module and gathers the results. A device is an index of
-ftm here; -1 is the CPU.
+``nn.DataParallel`` scatters a batch over devices, replicates the module and gathers the results. A
+device is an index of ftm here; -1 is the CPU.
 """
 
 from __future__ import annotations
@@ -20,11 +21,20 @@ def _device(index: int | None) -> torch.device:
 
 
 def _scatter(
-    tensor: torch.Tensor, devices: Sequence[int], chunk_sizes: Sequence[int] | None, dim: int, streams: object
+    tensor: torch.Tensor,
+    devices: Sequence[int],
+    chunk_sizes: Sequence[int] | None,
+    dim: int,
+    streams: object,
 ) -> list[torch.Tensor]:
     """A part of `tensor` for each device, along `dim`."""
-    parts = tensor.chunk(len(devices), dim) if chunk_sizes is None else tensor.split(list(chunk_sizes), dim)
-    return [part.to(_device(index)) for part, index in zip(parts, devices, strict=False)]  # fewer parts than devices: a short batch
+    parts = (
+        tensor.chunk(len(devices), dim)
+        if chunk_sizes is None
+        else tensor.split(list(chunk_sizes), dim)
+    )
+    # fewer parts than devices: a short batch
+    return [part.to(_device(index)) for part, index in zip(parts, devices, strict=False)]
 
 
 def _gather(tensors: Sequence[torch.Tensor], dim: int, destination: int | None) -> torch.Tensor:
@@ -37,7 +47,9 @@ def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tenso
     return [tensor.to(_device(index)) for index in devices]
 
 
-def _broadcast_coalesced(tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int) -> list[list[torch.Tensor]]:
+def _broadcast_coalesced(
+    tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int
+) -> list[list[torch.Tensor]]:
     """For each device, all tensors on it."""
     return [[tensor.to(_device(index)) for tensor in tensors] for index in devices]
 

@@ -1,6 +1,8 @@
-"""`torch.nn.attention.flex_attention` on the device: in its unfused form, as on devices without Triton kernels.
+"""`torch.nn.attention.flex_attention` on the device: in its unfused form, as on devices without
+Triton kernels.
 
-PyTorch lists by name the devices that have it, and registers its rule of mixed precision for CPU and CUDA only.
+PyTorch lists by name the devices that have it, and registers its rule of mixed precision for CPU
+and CUDA only.
 """
 
 from __future__ import annotations
@@ -19,7 +21,12 @@ __all__ = ["install"]
 
 def install() -> None:
     """Makes the changes, now or when PyTorch's modules are imported."""
-    import_hooks.change({"torch.nn.attention.flex_attention": _accept_device, "torch._higher_order_ops.flex_attention": _register_autocast})
+    import_hooks.change(
+        {
+            "torch.nn.attention.flex_attention": _accept_device,
+            "torch._higher_order_ops.flex_attention": _register_autocast,
+        }
+    )
 
 
 def _accept_device(module: ModuleType) -> None:
@@ -33,8 +40,10 @@ def _accept_device(module: ModuleType) -> None:
 
 
 def _register_autocast(module: ModuleType) -> None:
-    cast_and_call = module.flex_attention.py_kernels[DispatchKey.AutocastCPU]  # it asks for the device's own dtype
-    autocast = torch._C._dispatch_key_parse("AutocastPrivateUse1")  # the enumeration's annotations lack it
+    # it asks for the device's own dtype
+    cast_and_call = module.flex_attention.py_kernels[DispatchKey.AutocastCPU]
+    # the enumeration's annotations lack it
+    autocast = torch._C._dispatch_key_parse("AutocastPrivateUse1")
 
     def under_autocast(*args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(autocast)):

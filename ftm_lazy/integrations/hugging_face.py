@@ -1,8 +1,9 @@
 """Mixed precision in Accelerate and Transformers, which know by name the devices that have it.
 
-Both run on ftm when ``ACCELERATE_TORCH_DEVICE=ftm`` is in the environment.  With ``fp16`` Accelerate refuses devices
-that are not on a list of its own, and makes a gradient scaler for CUDA; Transformers refuses ``bf16`` likewise.  What is
-here asks nothing of either library: it waits until a program imports them, and changes these two answers for ftm.
+Both run on ftm when ``ACCELERATE_TORCH_DEVICE=ftm`` is in the environment. With ``fp16`` Accelerate
+refuses devices that are not on a list of its own, and makes a gradient scaler for CUDA;
+Transformers refuses ``bf16`` likewise. What is here asks nothing of either library: it waits until
+a program imports them, and changes these two answers for ftm.
 """
 
 from __future__ import annotations
@@ -31,14 +32,17 @@ def _is_chosen() -> bool:
 
 
 def _half_precision(accelerate: ModuleType) -> None:
-    """``Accelerator(mixed_precision="fp16")``: made without, then given what it has on other devices."""
+    """``Accelerator(mixed_precision="fp16")``: made without, then given what it has on other
+    devices."""
     original = accelerate.Accelerator.__init__
     signature = inspect.signature(original)
 
     @functools.wraps(original)
     def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
         given = signature.bind(self, *args, **kwargs)
-        wanted = given.arguments.get("mixed_precision") or os.environ.get("ACCELERATE_MIXED_PRECISION")
+        wanted = given.arguments.get("mixed_precision") or os.environ.get(
+            "ACCELERATE_MIXED_PRECISION"
+        )
         if not _is_chosen() or str(wanted) != "fp16" or given.arguments.get("cpu"):
             original(self, *args, **kwargs)
             return
@@ -63,4 +67,6 @@ def _brain_floats(training_args: Any) -> None:
 
 def install() -> None:
     """Changes the two libraries, now or when they are imported."""
-    import_hooks.change({"accelerate.accelerator": _half_precision, "transformers.training_args": _brain_floats})
+    import_hooks.change(
+        {"accelerate.accelerator": _half_precision, "transformers.training_args": _brain_floats}
+    )

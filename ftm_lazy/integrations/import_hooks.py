@@ -1,4 +1,5 @@
-"""Changes to other libraries: made when a program imports them, so that nothing here imports them itself."""
+"""Changes to other libraries: made when a program imports them, so that nothing here imports them
+itself."""
 
 from __future__ import annotations
 
@@ -13,18 +14,32 @@ __all__ = ["change"]
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
-    """Finds no module itself: it wraps what the other finders find, so that the changes run after the module.
+    """Finds no module itself: it wraps what the other finders find, so that the changes run after
+    the module.
 
-    There is one finder, whatever the number of changes: two that ask each other for one module would never end.
+    There is one finder, whatever the number of changes: two that ask each other for one module
+    would never end.
     """
 
     def __init__(self) -> None:
         self.changes: dict[str, list[Callable[[ModuleType], None]]] = {}
 
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if name not in self.changes:
             return None
-        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)), None)
+        spec = next(
+            filter(
+                None,
+                (
+                    finder.find_spec(name, path, target)
+                    for finder in sys.meta_path
+                    if finder is not self
+                ),
+            ),
+            None,
+        )
         if spec is None or spec.loader is None:
             return None
         run = spec.loader.exec_module
@@ -42,7 +57,8 @@ _FINDER = _AfterImport()
 
 
 def change(changes: Mapping[str, Callable[[ModuleType], None]]) -> None:
-    """Calls ``changes[name]`` with each module of these names: those that are imported already, and those that will be."""
+    """Calls ``changes[name]`` with each module of these names: those that are imported already, and
+    those that will be."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
     for name, apply in changes.items():

@@ -1,7 +1,8 @@
 """``Trainer(accelerator="ftm")`` and ``Fabric(accelerator="ftm")`` in Lightning.
 
-Lightning finds accelerators by name in a registry, but takes any that is not its own for the CPU when it chooses where a
-model goes, and for CUDA when it makes a gradient scaler. What is here registers one, and changes these two answers for it.
+Lightning finds accelerators by name in a registry, but takes any that is not its own for the CPU
+when it chooses where a model goes, and for CUDA when it makes a gradient scaler. What is here
+registers one, and changes these two answers for it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def _name() -> str:
 
 
 class _OneDevice:
-    """What an accelerator of Lightning is asked; its base class is that of the package that asks."""
+    """What an accelerator of Lightning is asked; its base class is that of the package that
+    asks."""
 
     def setup_device(self, device: torch.device) -> None:
         """Nothing is set up; raises ``ValueError`` for another device."""
@@ -37,11 +39,15 @@ class _OneDevice:
 
     def get_device_stats(self, device: Any) -> dict[str, Any]:
         """For ``DeviceStatsMonitor``: bytes."""
-        return {"allocated": torch.ftm.memory_allocated(), "allocated.peak": torch.ftm.max_memory_allocated()}
+        return {
+            "allocated": torch.ftm.memory_allocated(),
+            "allocated.peak": torch.ftm.max_memory_allocated(),
+        }
 
     @staticmethod
     def parse_devices(devices: Any) -> list[int]:
-        """Positions of devices, of which there is one; raises ``ValueError`` where more are asked for."""
+        """Positions of devices, of which there is one; raises ``ValueError`` where more are asked
+        for."""
         if devices in (1, -1, "1", "-1", "auto", [0], "0,"):
             return [0]
         raise ValueError(f"there is one device {_name()}: devices={devices!r} is not available")
@@ -68,9 +74,12 @@ class _OneDevice:
 
 
 def _accelerator(connector: ModuleType) -> None:
-    """Changes a module that chooses accelerator, strategy and precision: the trainer's or Fabric's."""
+    """Changes a module that chooses accelerator, strategy and precision: the trainer's or
+    Fabric's."""
     accelerator = type(
-        "FTMAccelerator", (_OneDevice, connector.Accelerator), {"__doc__": _OneDevice.__doc__, "__module__": connector.__name__}
+        "FTMAccelerator",
+        (_OneDevice, connector.Accelerator),
+        {"__doc__": _OneDevice.__doc__, "__module__": connector.__name__},
     )
     trainer = hasattr(connector, "AcceleratorRegistry")
     registry = connector.AcceleratorRegistry if trainer else connector.ACCELERATOR_REGISTRY
@@ -91,7 +100,9 @@ def _accelerator(connector: ModuleType) -> None:
     @functools.wraps(make_precision)
     def precision(self: Any) -> Any:
         given, wanted = (
-            (self._precision_plugin_flag, self._precision_flag) if trainer else (self._precision_instance, self._precision_input)
+            (self._precision_plugin_flag, self._precision_flag)
+            if trainer
+            else (self._precision_instance, self._precision_input)
         )
         if is_chosen(self) and wanted in _MIXED and not given:
             return connector.MixedPrecision(wanted, _name())

@@ -1,8 +1,10 @@
-"""Tensors of the device in other processes: arguments of `Process`, queues, pools and DataLoader workers.
+"""Tensors of the device in other processes: arguments of `Process`, queues, pools and DataLoader
+workers.
 
-Device memory belongs to one process. A tensor that is sent to another process is copied there, and later writes stay
-in the process that makes them. So `is_shared()` is False, and `share_memory_()` raises an error: a program that
-trains one model from several processes would otherwise train separate copies and show no sign of it.
+Device memory belongs to one process. A tensor that is sent to another process is copied there, and
+later writes stay in the process that makes them. So `is_shared()` is False, and `share_memory_()`
+raises an error: a program that trains one model from several processes would otherwise train
+separate copies and show no sign of it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ Storage: TypeAlias = torch.UntypedStorage
 
 
 def install() -> None:
-    """Sends tensors of the device to other processes by value, and refuses to share their memory."""
+    """Sends tensors of the device to other processes by value, and refuses to share their
+    memory."""
     for kind in (torch.Tensor, torch.nn.parameter.Parameter):
         ForkingPickler.register(kind, _reduce)
     ForkingPickler.register(Storage, _reduce_storage)  # of tensors of other subclasses
@@ -68,8 +71,9 @@ def _reduce(tensor: torch.Tensor) -> Reduced:
         value = tensor.detach().cpu()
     except RuntimeError as error:
         return _refuse(str(error))
-    # The arguments of a process are pickled before it starts. Shared memory would be closed by then: nothing but the
-    # pickle refers to `value`. A queue holds the memory open until the tensor is received.
+    # The arguments of a process are pickled before it starts. Shared memory would be closed by
+    # then: nothing but the pickle refers to `value`. A queue holds the memory open until the tensor
+    # is received.
     content: torch.Tensor | bytes = value if get_spawning_popen() is None else _to_bytes(value)
     return _rebuild, (type(tensor), content, tensor.requires_grad)
 
@@ -102,7 +106,11 @@ def _to_bytes(value: torch.Tensor) -> bytes:
 
 
 def _rebuild(kind: type, content: torch.Tensor | bytes, requires_grad: bool) -> torch.Tensor:
-    value = torch.load(io.BytesIO(content), weights_only=True) if isinstance(content, bytes) else content
+    value = (
+        torch.load(io.BytesIO(content), weights_only=True)
+        if isinstance(content, bytes)
+        else content
+    )
     tensor = value.to(NAME)
     if issubclass(kind, torch.nn.Parameter):
         return torch.nn.Parameter(tensor, requires_grad)

@@ -1,6 +1,8 @@
-"""Safetensors files read to the device: `load_file(path, device="ftm")` and `safe_open(path, "pt", device="ftm")`.
+"""Safetensors files read to the device: `load_file(path, device="ftm")` and `safe_open(path, "pt",
+device="ftm")`.
 
-The library reads to devices that it knows by name. Here it reads to the CPU, and the tensors move from there.
+The library reads to devices that it knows by name. Here it reads to the CPU, and the tensors move
+from there.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class _Opener:
 
     def __call__(self, filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
         if isinstance(device, (str, torch.device)) and torch.device(device).type == NAME:
-            return _File(self._open_file(filename, framework, device="cpu", **options), torch.device(device))
+            return _File(
+                self._open_file(filename, framework, device="cpu", **options), torch.device(device)
+            )
         return self._open_file(filename, framework, device=device, **options)
 
 
@@ -51,7 +55,12 @@ class _File:
         self._file.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self._file.__exit__(kind, error, traceback)
 
     def __getattr__(self, name: str) -> Any:  # keys, metadata, ...
@@ -62,7 +71,9 @@ class _File:
         return moved
 
     def get_tensors(self, *names: Any) -> dict[str, torch.Tensor]:
-        return {name: tensor.to(self._device) for name, tensor in self._file.get_tensors(*names).items()}
+        return {
+            name: tensor.to(self._device) for name, tensor in self._file.get_tensors(*names).items()
+        }
 
     def get_slice(self, name: str) -> _Slice:
         return _Slice(self._file.get_slice(name), self._device)

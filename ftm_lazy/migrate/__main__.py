@@ -16,17 +16,27 @@ __all__ = ["main"]
 
 @command("ftm-migrate")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; the exit status is 2 where a file could not be read, 1 where one would change (--check), else 0."""
-    parser = Parser("ftm-migrate", "Rewrites programs for torch_xla as plain PyTorch on ftm; shows a diff by default.")
+    """Runs the command; the exit status is 2 where a file could not be read, 1 where one would
+    change (--check), else 0."""
+    parser = Parser(
+        "ftm-migrate",
+        "Rewrites programs for torch_xla as plain PyTorch on ftm; shows a diff by default.",
+    )
     parser.add_argument("paths", nargs="+", type=Path, help="files, or directories of Python files")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--write", action="store_true", help="change the files")
-    mode.add_argument("--check", action="store_true", help="only say which files would change, by the exit code too")
+    mode.add_argument(
+        "--check",
+        action="store_true",
+        help="only say which files would change, by the exit code too",
+    )
     given = parser.parse_args(arguments)
     try:
         from ftm_lazy.migrate.rewrite import MigrateError, migrate
     except ModuleNotFoundError as error:
-        raise UserError(f"rewriting programs needs the package {error.name}: pip install {error.name}") from error
+        raise UserError(
+            f"rewriting programs needs the package {error.name}: pip install {error.name}"
+        ) from error
 
     changed = left = failed = 0
     for path in _files(given.paths):
@@ -51,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(f"{path}: changed")
         else:
             sys.stdout.writelines(_diff(path, source, result.code))
-    print(f"{changed} files {'changed' if given.write else 'to change'}, {left} places left to you", file=sys.stderr)
+    print(
+        f"{changed} files {'changed' if given.write else 'to change'}, {left} places left to you",
+        file=sys.stderr,
+    )
     if failed:
         return 2
     return 1 if given.check and changed else 0

@@ -7,14 +7,29 @@ import re
 import libcst as cst
 from libcst.metadata import ParentNodeProvider, PositionProvider, QualifiedNameProvider
 
-from ftm_lazy.migrate.rename_rules import CALLS, DEVICE, REFERENCES, REMOVED, TOGETHER, UNWRAPPED, XM, RenameRule
+from ftm_lazy.migrate.rename_rules import (
+    CALLS,
+    DEVICE,
+    REFERENCES,
+    REMOVED,
+    TOGETHER,
+    UNWRAPPED,
+    XM,
+    RenameRule,
+)
 from ftm_lazy.migrate.sharding import POLICIES, WRAPPERS, sharded
 from ftm_lazy.migrate.statement_lines import GONE, lines_above, without_empty
 
 __all__ = ["CallRewriter"]
 
 _DEVICE_KEYWORDS = ("device", "device_type", "map_location", "backend")
-_DEVICE_FUNCTIONS = ("torch.device", "torch.autocast", "torch.amp.autocast", "torch.amp.GradScaler", "torch.set_default_device")
+_DEVICE_FUNCTIONS = (
+    "torch.device",
+    "torch.autocast",
+    "torch.amp.autocast",
+    "torch.amp.GradScaler",
+    "torch.set_default_device",
+)
 _GROUP = "torch.distributed.init_process_group"
 _LAUNCH = ("torch_xla.launch", "torch_xla.distributed.xla_multiprocessing.launch")
 _START = (*_LAUNCH, "torch_xla.distributed.xla_multiprocessing.spawn")
@@ -30,7 +45,8 @@ class _Unfit(Exception):
 
 
 class CallRewriter(cst.CSTTransformer):
-    """Rewrites what `names` has rules for; `left` is what it could not, and what the user should know.
+    """Rewrites what `names` has rules for; `left` is what it could not, and what the user should
+    know.
 
     Args:
         several: whether the file knows of several processes, so that gradients have to be reduced.
@@ -48,7 +64,8 @@ class CallRewriter(cst.CSTTransformer):
         self.helpers: set[str] = set()
         self.written: list[str] = []
 
-    # --- expressions ---------------------------------------------------------------------------------------
+    # --- expressions
+    # ---------------------------------------------------------------------------------------
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:  # noqa: N802
         name = self._name(original_node.func)
@@ -63,9 +80,15 @@ class CallRewriter(cst.CSTTransformer):
         if name in self._wrappers:
             return self._write(sharded(updated_node), RenameRule("", helper="shard_parameters"))
         called = updated_node.func
-        if self._wrappers and isinstance(called, cst.Attribute) and _is_method(called, "clip_grad_norm_"):
+        if (
+            self._wrappers
+            and isinstance(called, cst.Attribute)
+            and _is_method(called, "clip_grad_norm_")
+        ):
             owner = _text(called.value)
-            return self._write(f"torch.nn.utils.clip_grad_norm_({owner}.parameters(), {_listed(updated_node)})")
+            return self._write(
+                f"torch.nn.utils.clip_grad_norm_({owner}.parameters(), {_listed(updated_node)})"
+            )
         rule = self._rules.get(name)
         if rule is None:
             return self._device_strings(name, updated_node)
@@ -82,17 +105,27 @@ class CallRewriter(cst.CSTTransformer):
         """The template with the call's arguments."""
         if "{*}" in rule.template:
             arguments = _listed(call)
-            return rule.template.replace(", {*}", f", {arguments}" if arguments else "").replace("{*}", arguments)
+            return rule.template.replace(", {*}", f", {arguments}" if arguments else "").replace(
+                "{*}", arguments
+            )
         given: dict[str, str] = {}
         for position, argument in enumerate(call.args):
             if argument.star or (argument.keyword is None and position >= len(rule.parameters)):
                 raise _Unfit("its arguments cannot be told apart")
             key = argument.keyword.value if argument.keyword else rule.parameters[position]
-            given[key] = _operand(argument.value) if f"{{{key}}}(" in rule.template else _text(argument.value)
+            given[key] = (
+                _operand(argument.value)
+                if f"{{{key}}}(" in rule.template
+                else _text(argument.value)
+            )
             if key in ("args", "optimizer_args"):
                 given[key] = _unpacked(argument.value)
         for key in given:
-            if f"{{{key}}}" not in rule.template and key not in rule.dropped and (key in rule.parameters or not rule.open_ended):
+            if (
+                f"{{{key}}}" not in rule.template
+                and key not in rule.dropped
+                and (key in rule.parameters or not rule.open_ended)
+            ):
                 raise _Unfit(f"there is nothing for the argument {key}")
         defaults = dict(rule.optional)
 
@@ -112,7 +145,9 @@ class CallRewriter(cst.CSTTransformer):
 
     def _compiled(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """``torch_xla.compile(f)`` is `f`."""
-        functions = [each.value for each in updated.args if each.keyword is None or each.keyword.value == "f"]
+        functions = [
+            each.value for each in updated.args if each.keyword is None or each.keyword.value == "f"
+        ]
         if len(functions) != 1:
             self._leave(original, "torch_xla.compile: used as a value without a function")
             return updated
@@ -124,7 +159,9 @@ class CallRewriter(cst.CSTTransformer):
         positional = [each.value for each in updated.args if not each.keyword and not each.star]
         given |= dict(zip(("fn", "args", "nprocs"), positional, strict=False))
         if "fn" not in given or any(each.star for each in updated.args):
-            self._leave(original, f"{self._name(original.func)}: its arguments cannot be told apart")
+            self._leave(
+                original, f"{self._name(original.func)}: its arguments cannot be told apart"
+            )
             return updated
         function, known = _text(given["fn"]), self._name(original.func) not in _LAUNCH
         number = _text(given["nprocs"]) if known and "nprocs" in given else "None"
@@ -133,16 +170,23 @@ class CallRewriter(cst.CSTTransformer):
             arguments = _unpacked(given["args"]) if "args" in given else ""
             if number == "None":
                 self._leave(original, "one process, or those that torchrun starts")
-            return self._write(f"{function}({rank}, {arguments})" if arguments else f"{function}({rank})")
+            return self._write(
+                f"{function}({rank}, {arguments})" if arguments else f"{function}({rank})"
+            )
         self.helpers.add("spawn_processes")
         arguments = _text(given["args"]) if "args" in given else "()"
         return self._write(f"spawn_processes({function}, {arguments}, {number})")
 
     def _group(self, call: cst.Call) -> cst.Call:
-        """The process group ``ftm``, which finds the others by the environment as torchrun sets it."""
+        """The process group ``ftm``, which finds the others by the environment as torchrun sets
+        it."""
         kept = []
         for argument in call.args:
-            if argument.keyword and argument.keyword.value == "init_method" and _string(argument.value) == "xla://":
+            if (
+                argument.keyword
+                and argument.keyword.value == "init_method"
+                and _string(argument.value) == "xla://"
+            ):
                 continue
             kept.append(argument.with_changes(value=_device_string(argument.value)))
         if kept and len(kept) < len(call.args):
@@ -156,7 +200,9 @@ class CallRewriter(cst.CSTTransformer):
         arguments = []
         for argument in call.args:
             wanted = argument.keyword.value in _DEVICE_KEYWORDS if argument.keyword else takes
-            arguments.append(argument.with_changes(value=_device_string(argument.value)) if wanted else argument)
+            arguments.append(
+                argument.with_changes(value=_device_string(argument.value)) if wanted else argument
+            )
         same = all(a is b or a.value is b.value for a, b in zip(arguments, call.args, strict=True))
         return call if same else call.with_changes(args=arguments)
 
@@ -164,9 +210,15 @@ class CallRewriter(cst.CSTTransformer):
         self, original_node: cst.Comparison, updated_node: cst.Comparison
     ) -> cst.BaseExpression:
         """``x.device.type == "xla"``."""
-        if not (isinstance(updated_node.left, cst.Attribute) and updated_node.left.attr.value in ("type", "device_type")):
+        if not (
+            isinstance(updated_node.left, cst.Attribute)
+            and updated_node.left.attr.value in ("type", "device_type")
+        ):
             return updated_node
-        targets = [each.with_changes(comparator=_device_string(each.comparator)) for each in updated_node.comparisons]
+        targets = [
+            each.with_changes(comparator=_device_string(each.comparator))
+            for each in updated_node.comparisons
+        ]
         return updated_node.with_changes(comparisons=targets)
 
     def leave_Attribute(  # noqa: N802
@@ -175,11 +227,16 @@ class CallRewriter(cst.CSTTransformer):
         return self._reference(original_node, updated_node)
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:  # noqa: N802
-        if isinstance(self.get_metadata(ParentNodeProvider, original_node, None), (cst.ImportAlias, cst.AsName)):
+        if isinstance(
+            self.get_metadata(ParentNodeProvider, original_node, None),
+            (cst.ImportAlias, cst.AsName),
+        ):
             return updated_node
         return self._reference(original_node, updated_node)
 
-    def _reference(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
+    def _reference(
+        self, original: cst.BaseExpression, updated: cst.BaseExpression
+    ) -> cst.BaseExpression:
         parent = self.get_metadata(ParentNodeProvider, original, None)
         if isinstance(parent, (cst.Attribute, cst.ImportFrom, cst.ImportAlias, cst.Param)) or (
             isinstance(parent, cst.Arg) and parent.keyword is original
@@ -188,18 +245,29 @@ class CallRewriter(cst.CSTTransformer):
         name = self._name(original)
         if name in self._references:
             return self._write(self._references[name])
-        called = isinstance(parent, (cst.Call, cst.Decorator)) and name in {*CALLS, *REMOVED, *UNWRAPPED, *_START, *self._wrappers}
+        called = isinstance(parent, (cst.Call, cst.Decorator)) and name in {
+            *CALLS,
+            *REMOVED,
+            *UNWRAPPED,
+            *_START,
+            *self._wrappers,
+        }
         if name.startswith("torch_xla.") and not called:
             self._leave(original, f"{name}: stays, from ftm_lazy.torch_xla")
         return updated
 
-    # --- statements ----------------------------------------------------------------------------------------
+    # --- statements
+    # ----------------------------------------------------------------------------------------
 
     def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
         """``xm.mark_step()`` goes; the line stays, for its comments, until its block is left."""
-        body = [statement for statement, before in zip(updated_node.body, original_node.body, strict=True) if not self._goes(before)]
+        body = [
+            statement
+            for statement, before in zip(updated_node.body, original_node.body, strict=True)
+            if not self._goes(before)
+        ]
         if len(body) == len(updated_node.body):
             return updated_node
         if body:
@@ -208,12 +276,20 @@ class CallRewriter(cst.CSTTransformer):
 
     def _goes(self, statement: cst.BaseSmallStatement) -> bool:
         call = statement.value if isinstance(statement, cst.Expr) else None
-        return isinstance(call, cst.Call) and self._name(call.func) in REMOVED and not self._waits(call)
+        return (
+            isinstance(call, cst.Call)
+            and self._name(call.func) in REMOVED
+            and not self._waits(call)
+        )
 
     def _waits(self, call: cst.Call) -> bool:
         """Whether ``xm.mark_step(wait=True)`` is said."""
         name = REMOVED[self._name(call.func)]
-        given = [each.value for each in call.args if name and (each.keyword is None or each.keyword.value == name)]
+        given = [
+            each.value
+            for each in call.args
+            if name and (each.keyword is None or each.keyword.value == name)
+        ]
         return bool(given) and _text(given[0]) != "False"
 
     def leave_IndentedBlock(  # noqa: N802
@@ -238,19 +314,26 @@ class CallRewriter(cst.CSTTransformer):
         items = [
             item
             for item, before in zip(updated_node.items, original_node.items, strict=True)
-            if not (isinstance(before.item, cst.Call) and self._name(before.item.func) in UNWRAPPED and before.asname is None)
+            if not (
+                isinstance(before.item, cst.Call)
+                and self._name(before.item.func) in UNWRAPPED
+                and before.asname is None
+            )
         ]
         if len(items) == len(updated_node.items):
             return updated_node
         if items:
-            return updated_node.with_changes(items=[*items[:-1], items[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
+            return updated_node.with_changes(
+                items=[*items[:-1], items[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+            )
         block = updated_node.body
         if not isinstance(block, cst.IndentedBlock):
             self._leave(original_node, "a step in one line")
             return original_node
         first, *others = block.body
         first = first.with_changes(leading_lines=[*updated_node.leading_lines, *lines_above(first)])
-        below = cst.SimpleStatementLine([GONE], leading_lines=block.footer)  # its comments go to what follows
+        # its comments go to what follows
+        below = cst.SimpleStatementLine([GONE], leading_lines=block.footer)
         return cst.FlattenSentinel([first, *others, below])
 
     def leave_Decorator(  # noqa: N802
@@ -260,7 +343,8 @@ class CallRewriter(cst.CSTTransformer):
         name = self._name(decorator.func if isinstance(decorator, cst.Call) else decorator)
         return cst.RemoveFromParent() if name in UNWRAPPED else updated_node
 
-    # --- what is asked about nodes -------------------------------------------------------------------------
+    # --- what is asked about nodes
+    # -------------------------------------------------------------------------
 
     def _is_value(self, node: cst.Call) -> bool:
         """Whether a call is neither a context nor a decorator."""
@@ -282,12 +366,19 @@ def _text(node: cst.CSTNode) -> str:
 
 def _listed(call: cst.Call) -> str:
     """The arguments of a call, as they are."""
-    return ", ".join(_text(argument.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for argument in call.args)
+    return ", ".join(
+        _text(argument.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for argument in call.args
+    )
 
 
 def _is_method(function: cst.BaseExpression, name: str) -> bool:
-    """Whether a call is of a method of that name, rather than of PyTorch's function in ``utils``."""
-    return isinstance(function, cst.Attribute) and function.attr.value == name and not _text(function.value).endswith("utils")
+    """Whether a call is of a method of that name, rather than of PyTorch's function in
+    ``utils``."""
+    return (
+        isinstance(function, cst.Attribute)
+        and function.attr.value == name
+        and not _text(function.value).endswith("utils")
+    )
 
 
 def _operand(node: cst.BaseExpression) -> str:

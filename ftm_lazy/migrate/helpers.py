@@ -1,4 +1,5 @@
-"""Small definitions that a migrated program gets, where it uses what PyTorch has no single call for."""
+"""Small definitions that a migrated program gets, where it uses what PyTorch has no single call
+for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Imports of torch_xla: those that nothing uses any more go, the others import from ftm_lazy.torch_xla."""
+"""Imports of torch_xla: those that nothing uses any more go, the others import from
+ftm_lazy.torch_xla."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ class NameUses(cst.CSTVisitor):
         if isinstance(parent, cst.Attribute) and parent.attr is node:
             return
         for found in self.get_metadata(QualifiedNameProvider, node, ()):
-            if found.source is QualifiedNameSource.IMPORT and found.name.partition(".")[0] == "torch_xla":
+            if (
+                found.source is QualifiedNameSource.IMPORT
+                and found.name.partition(".")[0] == "torch_xla"
+            ):
                 self.names.add(node.value)
 
 
@@ -62,7 +66,9 @@ class ImportRewriter(cst.CSTTransformer):
     def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
-        if len(updated_node.body) != 1 or not isinstance(updated_node.body[0], (cst.Import, cst.ImportFrom)):
+        if len(updated_node.body) != 1 or not isinstance(
+            updated_node.body[0], (cst.Import, cst.ImportFrom)
+        ):
             return updated_node
         statement = updated_node.body[0]
         if isinstance(statement, cst.Import):
@@ -73,7 +79,9 @@ class ImportRewriter(cst.CSTTransformer):
             return updated_node
         if replaced:
             first, *others = [updated_node.with_changes(body=[each]) for each in replaced]
-            return cst.FlattenSentinel([first, *(each.with_changes(leading_lines=[]) for each in others)])
+            return cst.FlattenSentinel(
+                [first, *(each.with_changes(leading_lines=[]) for each in others)]
+            )
         return updated_node.with_changes(body=[GONE])
 
     def _import(self, statement: cst.Import) -> list[cst.BaseSmallStatement] | None:
@@ -95,7 +103,12 @@ class ImportRewriter(cst.CSTTransformer):
         if not touched:
             return None
         lines = (cst.parse_statement(text) for text in dict.fromkeys(moved))
-        result = [small for line in lines if isinstance(line, cst.SimpleStatementLine) for small in line.body]
+        result = [
+            small
+            for line in lines
+            if isinstance(line, cst.SimpleStatementLine)
+            for small in line.body
+        ]
         if kept:
             kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
             result.insert(0, statement.with_changes(names=kept))
@@ -109,7 +122,11 @@ class ImportRewriter(cst.CSTTransformer):
         module = cst.parse_expression(f"ftm_lazy.{name}")
         if isinstance(statement.names, cst.ImportStar):
             return [statement.with_changes(module=module)]
-        kept = [alias for alias in statement.names if (alias.evaluated_alias or alias.evaluated_name) in self._used]
+        kept = [
+            alias
+            for alias in statement.names
+            if (alias.evaluated_alias or alias.evaluated_name) in self._used
+        ]
         if not kept:
             return []
         kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
@@ -119,27 +136,45 @@ class ImportRewriter(cst.CSTTransformer):
         """Adds what the new code needs, behind the last import at the top."""
         body, footer = without_empty(updated_node.body)
         if len(body) != len(updated_node.body):
-            updated_node = updated_node.with_changes(body=body, footer=[*footer, *updated_node.footer])
+            updated_node = updated_node.with_changes(
+                body=body, footer=[*footer, *updated_node.footer]
+            )
         missing = [name for name in self._wanted if not _imports(updated_node, name)]
         if not missing and not self._helpers:
             return updated_node
-        place = 1 + max((i for i, each in enumerate(body) if _is_import(each) or (i == 0 and _is_docstring(each))), default=-1)
-        added: list[cst.BaseStatement] = [cst.parse_statement(f"import {name}\n") for name in missing]
+        place = 1 + max(
+            (
+                i
+                for i, each in enumerate(body)
+                if _is_import(each) or (i == 0 and _is_docstring(each))
+            ),
+            default=-1,
+        )
+        added: list[cst.BaseStatement] = [
+            cst.parse_statement(f"import {name}\n") for name in missing
+        ]
         newline = updated_node.default_newline
         for name in self._helpers:
-            definition = cst.parse_module(HELPERS[name][1].lstrip("\n").replace("\n", newline)).body[0]
+            definition = cst.parse_module(
+                HELPERS[name][1].lstrip("\n").replace("\n", newline)
+            ).body[0]
             added.append(definition.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * 2))
         if self._helpers and place < len(body):
             follower = body[place]
             blank = [line for line in lines_above(follower) if not line.comment]
             body[place] = follower.with_changes(
-                leading_lines=[*[cst.EmptyLine(indent=False)] * max(0, 2 - len(blank)), *lines_above(follower)]
+                leading_lines=[
+                    *[cst.EmptyLine(indent=False)] * max(0, 2 - len(blank)),
+                    *lines_above(follower),
+                ]
             )
         return updated_node.with_changes(body=[*body[:place], *added, *body[place:]])
 
 
 def _is_import(statement: cst.CSTNode) -> bool:
-    return isinstance(statement, cst.SimpleStatementLine) and any(isinstance(each, (cst.Import, cst.ImportFrom)) for each in statement.body)
+    return isinstance(statement, cst.SimpleStatementLine) and any(
+        isinstance(each, (cst.Import, cst.ImportFrom)) for each in statement.body
+    )
 
 
 def _is_docstring(statement: cst.CSTNode) -> bool:
@@ -156,7 +191,9 @@ def _imports(module: cst.Module, name: str) -> bool:
         if isinstance(statement, cst.SimpleStatementLine):
             for each in statement.body:
                 if isinstance(each, cst.Import) and any(
-                    f"{get_full_name_for_node(alias.name)}.".startswith(f"{name}.") and alias.asname is None for alias in each.names
+                    f"{get_full_name_for_node(alias.name)}.".startswith(f"{name}.")
+                    and alias.asname is None
+                    for alias in each.names
                 ):
                     return True
     return False

@@ -1,15 +1,25 @@
 """What calls and names of torch_xla become, as data.
 
-A rule is a template: ``{0}``, ``{1}`` stand for positional arguments, ``{name}`` for a named one (or the positional in its
-place, by the signature that is given), ``{*}`` for all arguments.  An argument that the template does not use is dropped if
-the rule says so; otherwise the call stays, and is reported.
+A rule is a template: ``{0}``, ``{1}`` stand for positional arguments, ``{name}`` for a named one
+(or the positional in its place, by the signature that is given), ``{*}`` for all arguments. An
+argument that the template does not use is dropped if the rule says so; otherwise the call stays,
+and is reported.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CALLS", "DEVICE", "REFERENCES", "REMOVED", "SEVERAL", "TOGETHER", "UNWRAPPED", "RenameRule"]
+__all__ = [
+    "CALLS",
+    "DEVICE",
+    "REFERENCES",
+    "REMOVED",
+    "SEVERAL",
+    "TOGETHER",
+    "UNWRAPPED",
+    "RenameRule",
+]
 
 DEVICE = "ftm"
 
@@ -19,13 +29,11 @@ class RenameRule:
     """One call.
 
     Args:
-        template: of the expression that takes its place.
-        parameters: of the call, in order.
-        optional: those with defaults, and what stands for them in the template when they are not given.
-        dropped: those that mean nothing on ftm.
-        helper: the name of a definition in `helpers` that the template uses.
-        note: what the user should know about it.
-        open_ended: arguments that are not among `parameters` mean nothing on ftm.
+        template: of the expression that takes its place. parameters: of the call, in order.
+        optional: those with defaults, and what stands for them in the template when they are not
+        given. dropped: those that mean nothing on ftm. helper: the name of a definition in
+        `helpers` that the template uses. note: what the user should know about it. open_ended:
+        arguments that are not among `parameters` mean nothing on ftm.
     """
 
     template: str
@@ -37,7 +45,12 @@ class RenameRule:
     open_ended: bool = False
 
 
-XM, XR, MET, XP = "torch_xla.core.xla_model", "torch_xla.runtime", "torch_xla.debug.metrics", "torch_xla.debug.profiler"
+XM, XR, MET, XP = (
+    "torch_xla.core.xla_model",
+    "torch_xla.runtime",
+    "torch_xla.debug.metrics",
+    "torch_xla.debug.profiler",
+)
 XMP = "torch_xla.distributed.xla_multiprocessing"
 
 _DEVICE = RenameRule(f'torch.device("{DEVICE}")', ("n", "devkind"), dropped=("n", "devkind"))
@@ -53,7 +66,9 @@ CALLS: dict[str, RenameRule] = {
     "torch_xla.device_count": RenameRule(f"torch.{DEVICE}.device_count()"),
     "torch_xla.manual_seed": _SEED,
     f"{XM}.xla_device": _DEVICE,
-    f"{XM}.get_xla_supported_devices": RenameRule(f'["{DEVICE}:0"]', ("max_devices",), dropped=("max_devices",)),
+    f"{XM}.get_xla_supported_devices": RenameRule(
+        f'["{DEVICE}:0"]', ("max_devices",), dropped=("max_devices",)
+    ),
     f"{XM}.is_xla_tensor": RenameRule(f'({{tensor}}.device.type == "{DEVICE}")', ("tensor",)),
     f"{XM}.wait_device_ops": _WAIT,
     f"{XM}.unlazy": RenameRule(f"torch.{DEVICE}.synchronize()", ("tensors",), dropped=("tensors",)),
@@ -68,7 +83,9 @@ CALLS: dict[str, RenameRule] = {
     f"{XM}.xrt_world_size": _SIZE,
     f"{XM}.get_ordinal": _RANK,
     f"{XM}.get_local_ordinal": _RANK,
-    f"{XM}.is_master_ordinal": RenameRule("(process_rank() == 0)", ("local",), dropped=("local",), helper="process_rank"),
+    f"{XM}.is_master_ordinal": RenameRule(
+        "(process_rank() == 0)", ("local",), dropped=("local",), helper="process_rank"
+    ),
     f"{XM}.master_print": RenameRule("print_once({*})", helper="print_once"),
     f"{XM}.save": RenameRule("save_once({*})", helper="save_once"),
     f"{XM}.all_reduce": RenameRule(
@@ -84,8 +101,15 @@ CALLS: dict[str, RenameRule] = {
         optional=(("args", ""),),
         dropped=("run_async",),
     ),
-    f"{XM}.mesh_reduce": RenameRule("{reduce_fn}(gather_all({data}))", ("tag", "data", "reduce_fn"), dropped=("tag",), helper="gather_all"),
-    f"{XM}.rendezvous": RenameRule("gather_all({payload})", ("tag", "payload"), (("payload", 'b""'),), ("tag",), "gather_all"),
+    f"{XM}.mesh_reduce": RenameRule(
+        "{reduce_fn}(gather_all({data}))",
+        ("tag", "data", "reduce_fn"),
+        dropped=("tag",),
+        helper="gather_all",
+    ),
+    f"{XM}.rendezvous": RenameRule(
+        "gather_all({payload})", ("tag", "payload"), (("payload", 'b""'),), ("tag",), "gather_all"
+    ),
     f"{XR}.world_size": _SIZE,
     f"{XR}.global_device_count": _SIZE,
     f"{XR}.process_count": _SIZE,
@@ -94,7 +118,9 @@ CALLS: dict[str, RenameRule] = {
     f"{XR}.process_index": _RANK,
     f"{XR}.is_bf16_supported": RenameRule(f"torch.{DEVICE}.is_bf16_supported()"),
     f"{XP}.Trace": RenameRule("torch.profiler.record_function({name})", ("name",), open_ended=True),
-    f"{XP}.StepTrace": RenameRule("torch.profiler.record_function({name})", ("name",), open_ended=True),
+    f"{XP}.StepTrace": RenameRule(
+        "torch.profiler.record_function({name})", ("name",), open_ended=True
+    ),
     f"{MET}.metrics_report": RenameRule("ftm_lazy.metrics.report()"),
     f"{MET}.clear_all": RenameRule("ftm_lazy.metrics.reset()"),
     "torch_xla.distributed.parallel_loader.MpDeviceLoader": RenameRule(
@@ -131,8 +157,27 @@ TOGETHER = RenameRule(
 
 SEVERAL = frozenset(
     {f"{XMP}.spawn", "torch_xla.launch", f"{XMP}.launch"}
-    | {f"{XM}.{name}" for name in ("all_reduce", "mesh_reduce", "rendezvous", "get_ordinal", "xrt_world_size", "is_master_ordinal")}
-    | {f"{XR}.{name}" for name in ("world_size", "global_ordinal", "local_ordinal", "process_count", "process_index")}
+    | {
+        f"{XM}.{name}"
+        for name in (
+            "all_reduce",
+            "mesh_reduce",
+            "rendezvous",
+            "get_ordinal",
+            "xrt_world_size",
+            "is_master_ordinal",
+        )
+    }
+    | {
+        f"{XR}.{name}"
+        for name in (
+            "world_size",
+            "global_ordinal",
+            "local_ordinal",
+            "process_count",
+            "process_index",
+        )
+    }
 )
 """Names by which a file shows that it knows of several processes."""
 
@@ -148,12 +193,9 @@ REFERENCES: dict[str, str] = {
 }
 """A name, to what takes its place."""
 
-REMOVED = {
-    "torch_xla.sync": "wait",
-    f"{XM}.mark_step": "wait",
-    f"{XM}.optimization_barrier_": None,
-}
-"""Calls that go, where they are statements; the name of the argument that makes them wait instead."""
+REMOVED = {"torch_xla.sync": "wait", f"{XM}.mark_step": "wait", f"{XM}.optimization_barrier_": None}
+"""Calls that go, where they are statements; the name of the argument that makes them wait
+instead."""
 
 UNWRAPPED = ("torch_xla.step", "torch_xla.compile")
 """Contexts and decorators that go and leave what they wrap."""

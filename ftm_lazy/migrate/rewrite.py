@@ -1,4 +1,5 @@
-"""A program's source to its migrated source: calls first, then the imports that nothing uses any more."""
+"""A program's source to its migrated source: calls first, then the imports that nothing uses any
+more."""
 
 from __future__ import annotations
 
@@ -34,14 +35,21 @@ class Migrated:
 
 
 def migrate(source: bytes) -> Migrated:
-    """Rewrites a program for torch_xla as plain PyTorch on ftm; raises MigrateError if it is no Python."""
+    """Rewrites a program for torch_xla as plain PyTorch on ftm; raises MigrateError if it is no
+    Python."""
     if b"\0" in source:
         raise MigrateError("not Python: it has NUL bytes")
     if b"xla" not in source:
         return Migrated(source)
     try:
         module = cst.parse_module(source)
-    except (cst.ParserSyntaxError, SyntaxError, UnicodeDecodeError, LookupError, RecursionError) as error:
+    except (
+        cst.ParserSyntaxError,
+        SyntaxError,
+        UnicodeDecodeError,
+        LookupError,
+        RecursionError,
+    ) as error:
         raise MigrateError(f"not Python: {error}") from error
     wrapper = MetadataWrapper(module)
     sharding = Sharding()
@@ -50,12 +58,16 @@ def migrate(source: bytes) -> Migrated:
     rewritten = wrapper.visit(calls)
     taken = sorted(calls.helpers & _definitions(module))
     if taken:
-        raise MigrateError(f"it has definitions of its own named {', '.join(taken)}, which helpers are named: rename them")
+        raise MigrateError(
+            f"it has definitions of its own named {', '.join(taken)}, which helpers are named: rename them"
+        )
     uses = NameUses()
     MetadataWrapper(rewritten).visit(uses)
     imports = ImportRewriter(uses.names, _wanted(rewritten, calls), needed(calls.helpers))
     finished = rewritten.visit(imports)
-    return Migrated(finished.bytes, sorted(calls.left + (sharding.against if sharding.calls else [])))
+    return Migrated(
+        finished.bytes, sorted(calls.left + (sharding.against if sharding.calls else []))
+    )
 
 
 def _names(wrapper: MetadataWrapper) -> set[str]:
@@ -66,7 +78,9 @@ def _names(wrapper: MetadataWrapper) -> set[str]:
 
 def _definitions(module: cst.Module) -> set[str]:
     """The functions and classes at the top of the module."""
-    return {each.name.value for each in module.body if isinstance(each, (cst.FunctionDef, cst.ClassDef))}
+    return {
+        each.name.value for each in module.body if isinstance(each, (cst.FunctionDef, cst.ClassDef))
+    }
 
 
 def _wanted(module: cst.Module, calls: CallRewriter) -> list[str]:

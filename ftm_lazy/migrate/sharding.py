@@ -1,7 +1,9 @@
-"""`XlaFullyShardedDataParallel` as PyTorch's `fully_shard`: whether a program allows it, and what a call becomes.
+"""`XlaFullyShardedDataParallel` as PyTorch's `fully_shard`: whether a program allows it, and what a
+call becomes.
 
-`fully_shard` leaves the module as it is and makes its parameters distributed tensors.  A program that asks the wrapper for
-what only the wrapper has keeps it, in all places, because the two do not mix.
+`fully_shard` leaves the module as it is and makes its parameters distributed tensors. A program
+that asks the wrapper for what only the wrapper has keeps it, in all places, because the two do not
+mix.
 """
 
 from __future__ import annotations
@@ -12,12 +14,20 @@ from libcst.metadata import ParentNodeProvider, PositionProvider, QualifiedNameP
 __all__ = ["POLICIES", "WRAPPERS", "Sharding", "sharded"]
 
 _FSDP = "torch_xla.distributed.fsdp"
-WRAPPERS = (f"{_FSDP}.XlaFullyShardedDataParallel", f"{_FSDP}.xla_fully_sharded_data_parallel.XlaFullyShardedDataParallel")
+WRAPPERS = (
+    f"{_FSDP}.XlaFullyShardedDataParallel",
+    f"{_FSDP}.xla_fully_sharded_data_parallel.XlaFullyShardedDataParallel",
+)
 """The names of the wrapper."""
 
 POLICIES = {
     f"{_FSDP}.wrap.{name}": f"torch.distributed.fsdp.wrap.{name}"
-    for name in ("always_wrap_policy", "lambda_auto_wrap_policy", "size_based_auto_wrap_policy", "transformer_auto_wrap_policy")
+    for name in (
+        "always_wrap_policy",
+        "lambda_auto_wrap_policy",
+        "size_based_auto_wrap_policy",
+        "transformer_auto_wrap_policy",
+    )
 }
 """What picks submodules: PyTorch has the same, but for the name of an argument."""
 
@@ -37,8 +47,18 @@ _PARAMETERS = (
 """Of the wrapper, in order; nobody gives the others by position."""
 
 _MEANINGLESS = {
-    *("flatten_parameters", "execute_sharding_on_init", "optimization_barrier_in_forward", "optimization_barrier_in_backward"),
-    *("sync_on_finalization", "shard_param_on_dim_0", "pin_layout_in_collective_ops", "reduce_scatter_bucket_size_mb"),
+    *(
+        "flatten_parameters",
+        "execute_sharding_on_init",
+        "optimization_barrier_in_forward",
+        "optimization_barrier_in_backward",
+    ),
+    *(
+        "sync_on_finalization",
+        "shard_param_on_dim_0",
+        "pin_layout_in_collective_ops",
+        "reduce_scatter_bucket_size_mb",
+    ),
     *("coalesce_all_gather_ops", "_shard_size_multiple", "_use_xla_patched_linear"),
 }
 """Arguments about torch_xla's own implementation."""
@@ -66,7 +86,8 @@ _METHODS = {
 
 
 class Sharding(cst.CSTVisitor):
-    """What a program does with the wrapper: `calls` says whether it wraps, `against` why it has to keep the wrapper."""
+    """What a program does with the wrapper: `calls` says whether it wraps, `against` why it has to
+    keep the wrapper."""
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider, PositionProvider, ParentNodeProvider)
 
@@ -94,7 +115,10 @@ class Sharding(cst.CSTVisitor):
                 self._refuse(node, reason)
         elif isinstance(node.func, cst.Attribute) and node.func.attr.value == "clip_grad_norm_":
             if any(each.keyword and each.keyword.value == "groups" for each in node.args):
-                self._refuse(node, "clip_grad_norm_: PyTorch's knows the groups by itself, from the DeviceMesh")
+                self._refuse(
+                    node,
+                    "clip_grad_norm_: PyTorch's knows the groups by itself, from the DeviceMesh",
+                )
 
     def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
         self._look(node)
@@ -109,8 +133,14 @@ class Sharding(cst.CSTVisitor):
         called = isinstance(parent, cst.Call) and parent.func is node
         if name in WRAPPERS and not called:
             self._refuse(node, "it is used as a class, and fully_shard is a function")
-        elif name.startswith(f"{_FSDP}.") and name.rpartition(".")[2].startswith(("consolidate_", "checkpoint_module")):
-            what = _CHECKPOINT if "consolidate" in name else "torch.utils.checkpoint.checkpoint_wrapper comes before fully_shard"
+        elif name.startswith(f"{_FSDP}.") and name.rpartition(".")[2].startswith(
+            ("consolidate_", "checkpoint_module")
+        ):
+            what = (
+                _CHECKPOINT
+                if "consolidate" in name
+                else "torch.utils.checkpoint.checkpoint_wrapper comes before fully_shard"
+            )
             self._refuse(node, f"{name.rpartition('.')[2]}: {what}")
 
     def _refuse(self, node: cst.CSTNode, reason: str) -> None:
@@ -118,7 +148,9 @@ class Sharding(cst.CSTVisitor):
         self.against.append((line, f"XlaFullyShardedDataParallel stays: {reason}"))
 
     def _name(self, node: cst.CSTNode) -> str:
-        names = sorted(each.name for each in self.get_metadata(QualifiedNameProvider, node, None) or ())
+        names = sorted(
+            each.name for each in self.get_metadata(QualifiedNameProvider, node, None) or ()
+        )
         return names[0] if names else ""
 
 
@@ -141,9 +173,18 @@ def _unfit(call: cst.Call) -> str | None:
     for key, text in given.items():
         if key in _REASONS and text != "None":
             return f"{key}: {_REASONS[key]}"
-        if key in ("fp32_reduce_scatter", "disable_reshard_on_root", "reshard_after_forward") and text not in ("True", "False"):
+        if key in (
+            "fp32_reduce_scatter",
+            "disable_reshard_on_root",
+            "reshard_after_forward",
+        ) and text not in ("True", "False"):
             return f"{key}: it is known when the program runs"
-        known = key in _PARAMETERS or key in _MEANINGLESS or key in _REASONS or key == "auto_wrap_policy"
+        known = (
+            key in _PARAMETERS
+            or key in _MEANINGLESS
+            or key in _REASONS
+            or key == "auto_wrap_policy"
+        )
         if not known and not key.startswith("_debug"):
             return f"there is nothing for the argument {key}"
     return None

@@ -1,4 +1,5 @@
-"""``ftm-compile``: an exported (``.pt2``) or scripted (``.pt``) model as MLIR, as assembly, or as a package."""
+"""``ftm-compile``: an exported (``.pt2``) or scripted (``.pt``) model as MLIR, as assembly, or as a
+package."""
 
 from __future__ import annotations
 
@@ -30,23 +31,42 @@ _SHAPE = re.compile(r"(\w+)\[((?:\d{1,18}(?:,\s*)?)*)\]", re.ASCII)
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser("ftm-compile", "Compile an exported or scripted model.", _EPILOG)
-    parser.add_argument("model", type=Path, help="a .pt2 of torch.export.save, or a .pt of torch.jit.save")
+    parser.add_argument(
+        "model", type=Path, help="a .pt2 of torch.export.save, or a .pt of torch.jit.save"
+    )
     parser.add_argument(
         "--to",
         default="lasm",
         choices=("lasm", "package", "torch", "linalg", "tosa", "stablehlo", "ftm"),
         help="what to make (default: lasm)",
     )
-    parser.add_argument("-o", dest="output", type=Path, help="file to write (default: beside the model; MLIR: standard output)")
-    parser.add_argument("--input", action="append", default=[], metavar="DTYPE[SHAPE]", help="an input of a scripted model; repeat")
-    parser.add_argument("--weights", default="npz", choices=("npz", "safetensors"), help="how lasm writes weights (default: npz)")
+    parser.add_argument(
+        "-o",
+        dest="output",
+        type=Path,
+        help="file to write (default: beside the model; MLIR: standard output)",
+    )
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="DTYPE[SHAPE]",
+        help="an input of a scripted model; repeat",
+    )
+    parser.add_argument(
+        "--weights",
+        default="npz",
+        choices=("npz", "safetensors"),
+        help="how lasm writes weights (default: npz)",
+    )
     parser.add_argument("--machine", help="preset to compile for (default: FTM_MACHINE)")
     return parser
 
 
 @command("ftm-compile")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; gives the exit status: 0, or 2 for wrong usage and for a model that does not compile."""
+    """Command line; gives the exit status: 0, or 2 for wrong usage and for a model that does not
+    compile."""
     given = _parser().parse_args(arguments)
     if not given.model.exists():
         raise UserError(f"there is no file {given.model}")
@@ -56,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with naming("--machine", ValueError):
         check_machine(given.machine)
     model, inputs = _load(given)
-    with naming(given.model, Exception):  # whatever the model's own code raises is the user's to read
+    # whatever the model's own code raises is the user's to read
+    with naming(given.model, Exception):
         try:
             made = _compiled(given, model, inputs)
         except RuntimeError as error:
@@ -71,10 +92,19 @@ def _load(given: argparse.Namespace) -> tuple[Any, list[Any]]:
 
     if given.model.suffix == ".pt2":
         if given.input:
-            raise UserError(f"--input: {given.model} is an exported model, which has its own inputs")
-        with naming(given.model, Exception, what="no exported model of this PyTorch"), _without_log("torch.export"):
+            raise UserError(
+                f"--input: {given.model} is an exported model, which has its own inputs"
+            )
+        with (
+            naming(given.model, Exception, what="no exported model of this PyTorch"),
+            _without_log("torch.export"),
+        ):
             return torch.export.load(given.model), []
-    with naming(given.model, Exception, what="no scripted model (a state dict is none, and an exported model is called .pt2)"):
+    with naming(
+        given.model,
+        Exception,
+        what="no scripted model (a state dict is none, and an exported model is called .pt2)",
+    ):
         try:
             model = torch.jit.load(given.model, map_location="cpu")
         except RuntimeError as error:
@@ -90,7 +120,9 @@ def _check_inputs(given: argparse.Namespace, model: Any) -> None:
     needed = [argument for argument in arguments if not argument.has_default_value()]
     if not len(needed) <= len(given.input) <= len(arguments):
         taken = ", ".join(f"{argument.name}: {argument.type}" for argument in arguments)
-        raise UserError(f"{given.model} takes {taken or 'nothing'}: give --input DTYPE[SHAPE] for each, found {len(given.input)}")
+        raise UserError(
+            f"{given.model} takes {taken or 'nothing'}: give --input DTYPE[SHAPE] for each, found {len(given.input)}"
+        )
 
 
 def _example(text: str) -> Any:
@@ -101,7 +133,10 @@ def _example(text: str) -> Any:
     match = _SHAPE.fullmatch(text)
     if match is None or match[1] not in DTYPES_OF_TORCH:
         raise UserError(f"--input {text}: expected a dtype and a shape, such as f32[8,16]")
-    shape, dtype = [int(extent) for extent in match[2].split(",") if extent.strip()], DTYPES_OF_TORCH[match[1]]
+    shape, dtype = (
+        [int(extent) for extent in match[2].split(",") if extent.strip()],
+        DTYPES_OF_TORCH[match[1]],
+    )
     check_fits_memory(math.prod(shape) * dtype.itemsize, f"--input {text}")
     with naming(f"--input {text}", RuntimeError):
         return torch.zeros(shape, dtype=dtype)
@@ -109,7 +144,8 @@ def _example(text: str) -> Any:
 
 @contextmanager
 def _without_log(name: str) -> Iterator[None]:
-    """PyTorch logs a failed load with its traceback before it raises the error that is reported here."""
+    """PyTorch logs a failed load with its traceback before it raises the error that is reported
+    here."""
     logger = logging.getLogger(name)
     before, logger.disabled = logger.disabled, True
     try:
@@ -119,8 +155,13 @@ def _without_log(name: str) -> Iterator[None]:
 
 
 def _without_traceback(message: str) -> str:
-    """An error of TorchScript without its interpreter's stack: the last line says what was wrong."""
-    return message.strip().splitlines()[-1] if "Traceback of TorchScript" in message else message.strip() or "it raises a RuntimeError"
+    """An error of TorchScript without its interpreter's stack: the last line says what was
+    wrong."""
+    return (
+        message.strip().splitlines()[-1]
+        if "Traceback of TorchScript" in message
+        else message.strip() or "it raises a RuntimeError"
+    )
 
 
 def _compiled(given: argparse.Namespace, model: Any, inputs: list[Any]) -> str:

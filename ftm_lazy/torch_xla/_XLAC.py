@@ -28,7 +28,8 @@ __all__ = [
 
 
 def _xla_token(token: str) -> str:
-    """XLA's name of an element type: its booleans are pred, and its signed integers begin with s."""
+    """XLA's name of an element type: its booleans are pred, and its signed integers begin with
+    s."""
     return "pred" if token == "i1" else re.sub("^i", "s", token)
 
 
@@ -54,10 +55,13 @@ def _get_xla_tensors_dot(tensors: list[torch.Tensor]) -> str:
 
 
 def _get_xla_tensor_debug_info(tensor: torch.Tensor) -> str:
-    """Type and device of `tensor`, the operations that would compute it, and whether its content is in memory."""
+    """Type and device of `tensor`, the operations that would compute it, and whether its content is
+    in memory."""
     shape = f"{_XLA_TOKENS[str(tensor.dtype).removeprefix('torch.')]}[{','.join(map(str, tensor.shape))}]"
     if tensor.device.type != NAME:
-        return f"Tensor on host: with size [{', '.join(map(str, tensor.shape))}]\nXLA Shape: {shape}\n"
+        return (
+            f"Tensor on host: with size [{', '.join(map(str, tensor.shape))}]\nXLA Shape: {shape}\n"
+        )
     recorded = debug.text([tensor], "trace")
     is_pending = "::" in recorded  # an operation; the trace of a tensor in memory is one parameter
     return (
@@ -77,11 +81,15 @@ def _xla_get_default_device() -> str:
     return f"{NAME}:0"
 
 
-def _xla_step_marker(device: str, devices: list[str], wait: bool = True, reset_scope: bool = True) -> None:
+def _xla_step_marker(
+    device: str, devices: list[str], wait: bool = True, reset_scope: bool = True
+) -> None:
     """`torch_xla.sync`."""
     _steps.sync(wait, reset_scope)
 
 
-def _xla_sync_multi(tensors: list[torch.Tensor], devices: list[str], wait: bool = True, sync_xla_data: bool = True) -> None:
+def _xla_sync_multi(
+    tensors: list[torch.Tensor], devices: list[str], wait: bool = True, sync_xla_data: bool = True
+) -> None:
     """Runs everything that is recorded, `tensors` among it."""
     _C._sync(wait)

@@ -3,8 +3,9 @@
     import ftm_lazy.torch_xla as torch_xla
     import ftm_lazy.torch_xla.core.xla_model as xm
 
-Programs that must stay as they are run by ``python -m ftm_lazy.torch_xla script.py``; see docs/torch_xla.md.  Importing
-this makes nothing importable as ``torch_xla``, because other libraries change their behaviour when it is.
+Programs that must stay as they are run by ``python -m ftm_lazy.torch_xla script.py``; see
+docs/torch_xla.md. Importing this makes nothing importable as ``torch_xla``, because other libraries
+change their behaviour when it is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Makes ``torch_xla`` an importable name of these modules: ``torch_xla.X`` is the module ``ftm_lazy.torch_xla.X``.
+"""Makes ``torch_xla`` an importable name of these modules: ``torch_xla.X`` is the module
+``ftm_lazy.torch_xla.X``.
 
-Called by the package ``torch_xla`` that ``python -m ftm_lazy.torch_xla`` and the distribution ftm-torch-xla put on the path.
+Called by the package ``torch_xla`` that ``python -m ftm_lazy.torch_xla`` and the distribution
+ftm-torch-xla put on the path.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class _Aliases(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         if found is None:
             return None
         package = found.submodule_search_locations is not None
-        return importlib.machinery.ModuleSpec(fullname, self, origin=found.origin, is_package=package)
+        return importlib.machinery.ModuleSpec(
+            fullname, self, origin=found.origin, is_package=package
+        )
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         """The real module, so that both names are one."""
@@ -59,7 +63,8 @@ class _Aliases(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Gives the module its own description back, which the import by another name has written over."""
+        """Gives the module its own description back, which the import by another name has written
+        over."""
         assert module.__spec__ is not None
         module.__spec__ = self._specs.pop(module.__spec__.name)
 

@@ -1,5 +1,6 @@
-"""What torch_xla tells of a run when the environment asks: an analysis of each compilation and of each step
-(``PT_XLA_DEBUG_LEVEL``), the text of each program (``XLA_SAVE_TENSORS_FILE``), a line for each step (``XLA_EMIT_STEPLOG``).
+"""What torch_xla tells of a run when the environment asks: an analysis of each compilation and of
+each step (``PT_XLA_DEBUG_LEVEL``), the text of each program (``XLA_SAVE_TENSORS_FILE``), a line for
+each step (``XLA_EMIT_STEPLOG``).
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def level() -> int:
 
 
 def install() -> None:
-    """Watches the programs of this process, if the environment asks for something that is to be told of them."""
+    """Watches the programs of this process, if the environment asks for something that is to be
+    told of them."""
     if os.environ.get("XLA_SAVE_TENSORS_FILE"):
         compile_client.bridge().watch(_save)
     if level() >= 1:
@@ -58,15 +60,24 @@ def install() -> None:
 
 
 def end_of_step() -> None:
-    """At the end of `sync`: the line of the step, and the analysis of what ran since the last one."""
+    """At the end of `sync`: the line of the step, and the analysis of what ran since the last
+    one."""
     global _launched
     if os.environ.get("XLA_EMIT_STEPLOG") == "1":
-        print(f"*** step {next(_steps)}: {_C._launches()} programs launched so far", file=sys.stderr)
+        print(
+            f"*** step {next(_steps)}: {_C._launches()} programs launched so far", file=sys.stderr
+        )
     if level() >= 2:
         launched, _launched = _C._launches() - _launched, _C._launches()
         if launched:
             _tell(
-                "Execution", _stack(), ["Graph Info:", f"  Programs since the last sync: {launched}", f"  Graph Hash: {_C._last_program()}"]
+                "Execution",
+                _stack(),
+                [
+                    "Graph Info:",
+                    f"  Programs since the last sync: {launched}",
+                    f"  Graph Hash: {_C._last_program()}",
+                ],
             )
 
 
@@ -83,7 +94,8 @@ def _analyse_compilation(trace: str) -> None:
 
 
 def _stack() -> list[traceback.FrameSummary]:
-    """The frames that led here, the innermost first, without this module's and the compiler bridge's."""
+    """The frames that led here, the innermost first, without this module's and the compiler
+    bridge's."""
     hidden = (__file__, compile_client.__file__)
     return [frame for frame in reversed(traceback.extract_stack()) if frame.filename not in hidden]
 
@@ -125,8 +137,13 @@ def _save(trace: str) -> None:
     if shape not in ("text", "hlo"):
         raise ValueError(f"XLA_SAVE_TENSORS_FMT is text or hlo, not {shape!r}")
     text = trace if shape == "text" else compile_client.bridge().texts(trace)["linalg"]
-    frames = "\n".join(f"  {frame.name} ({frame.filename}:{frame.lineno})" for frame in _stack()[:_FRAMES])
-    _append(os.environ["XLA_SAVE_TENSORS_FILE"], f"[ScheduleSyncTensorsGraph]\nTensorsGraphInfo:\n{frames}\n\n{text}\n")
+    frames = "\n".join(
+        f"  {frame.name} ({frame.filename}:{frame.lineno})" for frame in _stack()[:_FRAMES]
+    )
+    _append(
+        os.environ["XLA_SAVE_TENSORS_FILE"],
+        f"[ScheduleSyncTensorsGraph]\nTensorsGraphInfo:\n{frames}\n\n{text}\n",
+    )
 
 
 def _append(name: str, text: str) -> None:

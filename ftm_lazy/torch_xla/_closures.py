@@ -15,7 +15,8 @@ _handler: AsyncClosureHandler | None = None
 
 
 def add(closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool = False) -> None:
-    """Queues ``closure(*args)`` of this thread; `run_async`: to run beside the steps that follow."""
+    """Queues ``closure(*args)`` of this thread; `run_async`: to run beside the steps that
+    follow."""
     name = "aside" if run_async else "here"
     if not hasattr(_queued, name):
         setattr(_queued, name, [])

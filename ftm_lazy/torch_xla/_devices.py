@@ -16,7 +16,9 @@ def device(index: int | None = None) -> torch.device:
     Raises IndexError for another index.
     """
     if index not in (None, 0):
-        raise IndexError(f"Device index {index} out of range in {[str(each) for each in devices()]}")
+        raise IndexError(
+            f"Device index {index} out of range in {[str(each) for each in devices()]}"
+        )
     return torch.device(NAME, 0)
 
 
@@ -26,7 +28,8 @@ def devices() -> list[torch.device]:
 
 
 def real_devices() -> list[str]:
-    """What the devices of this process are and which of the world's they are, such as ``["FTM:0"]``."""
+    """What the devices of this process are and which of the world's they are, such as
+    ``["FTM:0"]``."""
     return [f"FTM:{_world.ordinal()}"]
 
 

@@ -1,4 +1,5 @@
-"""The environment variables of torch_xla: what is understood, and a warning, once, of those that have no effect."""
+"""The environment variables of torch_xla: what is understood, and a warning, once, of those that
+have no effect."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ _PREFIXES = ("XLA_", "PJRT_", "PT_XLA_", "LIBTPU_", "TPU_", "XRT_")
 
 
 def warn_of_variables() -> None:
-    """Translates the variables that stand for settings of ftm, and warns of those that have no effect."""
+    """Translates the variables that stand for settings of ftm, and warns of those that have no
+    effect."""
     if os.environ.get("XLA_PERSISTENT_CACHE_PATH"):
         os.environ.setdefault("FTM_CACHE_DIR", os.environ["XLA_PERSISTENT_CACHE_PATH"])
         if os.environ.get("XLA_PERSISTENT_CACHE_READ_ONLY") == "1":
@@ -48,7 +50,9 @@ def warn_of_variables() -> None:
         os.environ.setdefault("FTM_DEBUG", "locations")
     if os.environ.get("XLA_USE_EAGER_DEBUG_MODE") == "1":
         os.environ.setdefault("FTM_TRACE_LIMIT", "1")
-    unknown = sorted(name for name in os.environ if name.startswith(_PREFIXES) and name not in UNDERSTOOD)
+    unknown = sorted(
+        name for name in os.environ if name.startswith(_PREFIXES) and name not in UNDERSTOOD
+    )
     if unknown:
         warnings.warn(
             f"{', '.join(unknown)}: of torch_xla, and without effect on ftm (docs/torch_xla.md lists those that have one)",

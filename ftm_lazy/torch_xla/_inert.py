@@ -14,7 +14,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def inert(why: str) -> Callable[[F], F]:
-    """Decorator: the function is accepted and has no effect, or a constant result, because of `why`."""
+    """Decorator: the function is accepted and has no effect, or a constant result, because of
+    `why`."""
 
     def mark(function: F) -> F:
         function._inert = why  # type: ignore[attr-defined]

@@ -1,6 +1,8 @@
-"""What torch_xla takes and eager PyTorch does not, for programs that rely on it: with ``FTM_XLA_LAX=1``.
+"""What torch_xla takes and eager PyTorch does not, for programs that rely on it: with
+``FTM_XLA_LAX=1``.
 
-- A CPU tensor among tensors on the device is moved there, with a warning for each line that needs it.
+- A CPU tensor among tensors on the device is moved there, with a warning for each line that needs
+  it.
 - `index_copy_`, `index_add_`, `scatter_` and `gather` take indices of int32.
 """
 
@@ -26,7 +28,11 @@ class Lax(TorchFunctionMode):
     """Calls a function again, with operands that fit, where it refuses those it got."""
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         try:
@@ -35,7 +41,9 @@ class Lax(TorchFunctionMode):
             fitted = self._fit(str(error), args, kwargs)
             if fitted is None:
                 raise
-            warnings.warn(f"torch_xla takes this, eager PyTorch does not: {error}", UserWarning, stacklevel=2)
+            warnings.warn(
+                f"torch_xla takes this, eager PyTorch does not: {error}", UserWarning, stacklevel=2
+            )
             return func(*fitted[0], **fitted[1])
 
     @staticmethod
@@ -45,13 +53,19 @@ class Lax(TorchFunctionMode):
             return None
         if any(each.device.type == "cpu" for each in tensors[1:]) and _DEVICES in message:
             return tree_map(_moved, (args, kwargs))
-        if any(each.dtype == torch.int32 for each in tensors) and any(word in message for word in _INDICES):
+        if any(each.dtype == torch.int32 for each in tensors) and any(
+            word in message for word in _INDICES
+        ):
             return tree_map(_widened, (args, kwargs))
         return None
 
 
 def _moved(value: object) -> Any:
-    return value.to(torch.device(NAME, 0)) if isinstance(value, torch.Tensor) and value.device.type == "cpu" else value
+    return (
+        value.to(torch.device(NAME, 0))
+        if isinstance(value, torch.Tensor) and value.device.type == "cpu"
+        else value
+    )
 
 
 def _widened(value: object) -> Any:

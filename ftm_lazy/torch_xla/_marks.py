@@ -1,5 +1,5 @@
-"""What torch_xla counts and ftm does not: steps that were marked, and what is told after each of them if the environment
-asks for it.
+"""What torch_xla counts and ftm does not: steps that were marked, and what is told after each of
+them if the environment asks for it.
 """
 
 from __future__ import annotations

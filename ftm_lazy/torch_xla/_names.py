@@ -1,9 +1,10 @@
 """The public names of torch_xla 2.9, as data: ``names.tsv`` beside this file.
 
-A row is a module below torch_xla (empty for torch_xla itself), a name (empty for the module's own row), its kind and
-its signature as written there, without annotations.  Kinds: module, function, class, method, property, value,
-export (a name that a package takes from a module of its own) and removed (in earlier versions; old code still says it).
-The methods of ProcessGroupXla are left out: torch.distributed calls them.
+A row is a module below torch_xla (empty for torch_xla itself), a name (empty for the module's own
+row), its kind and its signature as written there, without annotations. Kinds: module, function,
+class, method, property, value, export (a name that a package takes from a module of its own) and
+removed (in earlier versions; old code still says it). The methods of ProcessGroupXla are left out:
+torch.distributed calls them.
 """
 
 from __future__ import annotations

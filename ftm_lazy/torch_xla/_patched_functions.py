@@ -1,4 +1,5 @@
-"""torch_xla._patched_functions: what torch_xla put in the place of PyTorch's own; here PyTorch's own, which need no patch."""
+"""torch_xla._patched_functions: what torch_xla put in the place of PyTorch's own; here PyTorch's
+own, which need no patch."""
 
 from torch.nn import GRU
 from torch.nn.utils import clip_grad_norm_

@@ -1,7 +1,9 @@
-"""The names of torch_xla that cannot be served: importable, and an error that says the way out when used.
+"""The names of torch_xla that cannot be served: importable, and an error that says the way out when
+used.
 
-A program often imports more than it uses, so a refused name must not stop the import.  Whole modules that are
-refused have no file: `find_spec` makes them from `names`, so that ``import`` and ``from ... import`` work.
+A program often imports more than it uses, so a refused name must not stop the import. Whole modules
+that are refused have no file: `find_spec` makes them from `names`, so that ``import`` and ``from
+... import`` work.
 """
 
 from __future__ import annotations
@@ -39,8 +41,14 @@ _STABLEHLO = (
     "it annotates StableHLO that XLA compiles",
     "torch_xla.stablehlo.exported_program_to_stablehlo gives StableHLO for other compilers",
 )
-_DYNAMIC = ("it is about XLA's bounded dynamic shapes", "ftm compiles each shape, and finds it again in its cache")
-_HARDWARE = ("it asks about a machine of another vendor", "torch.ftm.get_device_properties() describes this one")
+_DYNAMIC = (
+    "it is about XLA's bounded dynamic shapes",
+    "ftm compiles each shape, and finds it again in its cache",
+)
+_HARDWARE = (
+    "it asks about a machine of another vendor",
+    "torch.ftm.get_device_properties() describes this one",
+)
 _PLUGINS = (
     "it registers PJRT plugins, and ftm is none",
     "FTM_MACHINE names another machine or machine library (docs/machines.md)",
@@ -49,17 +57,26 @@ _CHANNELS = (
     "its channels are of XLA's programs",
     "torch_xla.core.xla_model.collective_permute, or torch.distributed.send and recv",
 )
-_REGISTERED = ("it registers operations with torch_xla when it is imported", "nothing has to be registered")
+_REGISTERED = (
+    "it registers operations with torch_xla when it is imported",
+    "nothing has to be registered",
+)
 _LOOP = (
     "it is a part of torch_xla's way to build a loop in HLO",
     "scan, while_loop and gradient_accumulation themselves are served",
 )
-_INTERNAL = ("it is part of torch_xla's own workings", "torch.distributed.fsdp.fully_shard works on ftm")
+_INTERNAL = (
+    "it is part of torch_xla's own workings",
+    "torch.distributed.fsdp.fully_shard works on ftm",
+)
 
 REASONS: dict[str, tuple[str, str]] = {
     "core.xla_builder": _HLO,
     "core.xla_op_registry": _HLO,
-    "core.dynamo_bridge": ("it is torch_xla's bridge to XLA", 'torch.compile(backend="openxla") is served'),
+    "core.dynamo_bridge": (
+        "it is torch_xla's bridge to XLA",
+        'torch.compile(backend="openxla") is served',
+    ),
     "distributed.fsdp.utils": _INTERNAL,
     "distributed.fsdp.xla_flatten_params_wrapper": _INTERNAL,
     "distributed.spmd": _SPMD,
@@ -89,7 +106,10 @@ REASONS: dict[str, tuple[str, str]] = {
     "experimental.unbounded_dynamism_export": _DYNAMIC,
     "experimental.xla_dynamic_reshape_ops": _DYNAMIC,
     "experimental.plugins": _PLUGINS,
-    "stablehlo": ("it is a part of torch_xla's own way to StableHLO", "exported_program_to_stablehlo is served"),
+    "stablehlo": (
+        "it is a part of torch_xla's own way to StableHLO",
+        "exported_program_to_stablehlo is served",
+    ),
     "experimental.quantized": _QUANTIZED,
     "experimental.xla_quantized_matmul": _QUANTIZED,
     "experimental.spmd_fully_sharded_data_parallel": _SPMD,
@@ -132,7 +152,8 @@ class _Refused(type):
 
 
 def refusal(path: str, kind: str) -> Any:
-    """What stands for the refused name `path` (below torch_xla): raises NotImplementedError when it is used."""
+    """What stands for the refused name `path` (below torch_xla): raises NotImplementedError when it
+    is used."""
     message = _message(path)
 
     def refuse(*args: object, **kwargs: object) -> NoReturn:
@@ -140,7 +161,9 @@ def refusal(path: str, kind: str) -> Any:
 
     name = path.rpartition(".")[2]
     if kind == "class":
-        return _Refused(name, (), {"__init_subclass__": refuse, "__doc__": message, "_refusal": message})
+        return _Refused(
+            name, (), {"__init_subclass__": refuse, "__doc__": message, "_refusal": message}
+        )
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__doc__ = message
     refuse._refusal = message  # type: ignore[attr-defined]
@@ -148,7 +171,8 @@ def refusal(path: str, kind: str) -> Any:
 
 
 def getter(module: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module of ours, for the names of torch_xla's that it does not define."""
+    """The ``__getattr__`` of a module of ours, for the names of torch_xla's that it does not
+    define."""
     below = module.removeprefix(HERE).removeprefix(".")
     kinds = _names.kinds(below)
 
@@ -186,6 +210,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Makes the refused modules importable; after the ordinary finders, so that a file of ours wins."""
+    """Makes the refused modules importable; after the ordinary finders, so that a file of ours
+    wins."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())

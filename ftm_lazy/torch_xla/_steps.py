@@ -1,7 +1,7 @@
 """Where a step ends: `sync` with its closures, and the regions of `compile` and `step`.
 
-ftm cuts by itself, at the end of an optimizer's step and where a value is read; inside of a region the optimizer's step
-does not cut, so that a region is one program, as code for torch_xla expects.
+ftm cuts by itself, at the end of an optimizer's step and where a value is read; inside of a region
+the optimizer's step does not cut, so that a region is one program, as code for torch_xla expects.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
     """Launches all that is recorded, then runs the closures that `add_step_closure` has queued.
 
     Args:
-        wait: return only when it has run, and raise what went wrong; ``XLA_SYNC_WAIT=1`` says so for all calls.
-        reset_scope: accepted; names of operations have no scopes here.
+        wait: return only when it has run, and raise what went wrong; ``XLA_SYNC_WAIT=1`` says so
+        for all calls. reset_scope: accepted; names of operations have no scopes here.
     """
     _marks.count("MarkStep")
     ftm_lazy.sync(wait or os.environ.get("XLA_SYNC_WAIT") == "1")
@@ -49,13 +49,14 @@ def compile(
     name: str | None = None,
     max_different_graphs: int | None = None,
 ) -> Any:
-    """Makes one program of what `f` does, or of what happens in ``with compile():``; also a decorator, ``@compile()``.
+    """Makes one program of what `f` does, or of what happens in ``with compile():``; also a
+    decorator, ``@compile()``.
 
     Args:
-        f: a function or a module; None to get the context.
-        full_graph: an error if anything is launched inside (a value read, `sync`), rather than a second program.
-        name: of the region in messages; `f`'s own by default.
-        max_different_graphs: how many programs `f` may need before a call of it is an error.
+        f: a function or a module; None to get the context. full_graph: an error if anything is
+        launched inside (a value read, `sync`), rather than a second program. name: of the region in
+        messages; `f`'s own by default. max_different_graphs: how many programs `f` may need before
+        a call of it is an error.
 
     Raises RuntimeError in the two cases.
     """
@@ -73,7 +74,9 @@ _programs_of: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictiona
 class _Region:
     """The context and decorator of `compile`."""
 
-    def __init__(self, name: str | None, full_graph: bool, limit: int | None, f: object = None) -> None:
+    def __init__(
+        self, name: str | None, full_graph: bool, limit: int | None, f: object = None
+    ) -> None:
         self._name, self._full_graph, self._limit = name, full_graph, limit
         self._programs = set() if f is None else _programs_of.setdefault(f, set())
         self._before: list[str] = []
@@ -98,7 +101,12 @@ class _Region:
             )
         registration.hold_steps(+1)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         registration.hold_steps(-1)
         _C._forbid_launch(self._before.pop())
         launched = _C._launches()

@@ -1,4 +1,5 @@
-"""The state of each name of torch_xla, found by looking at what is there, and the table of ``docs/torch_xla.md``."""
+"""The state of each name of torch_xla, found by looking at what is there, and the table of
+``docs/torch_xla.md``."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _ABSENT = object()
 
 
 def resolve(module: str, name: str) -> Any:
-    """The object called `name` (dots for methods) of ``torch_xla.module``; the module itself if `name` is empty.
+    """The object called `name` (dots for methods) of ``torch_xla.module``; the module itself if
+    `name` is empty.
 
     Raises AttributeError or ImportError if there is none, NotImplementedError for a refused value.
     """
@@ -28,7 +30,8 @@ def resolve(module: str, name: str) -> Any:
 
 
 def state(row: _names.Name) -> tuple[str, str]:
-    """The state of a name, served, no effect, old, refused or missing, and what there is to say about it."""
+    """The state of a name, served, no effect, old, refused or missing, and what there is to say
+    about it."""
     try:
         thing = resolve(row.module, row.name)
     except NotImplementedError as error:
@@ -50,7 +53,11 @@ def _reason(message: str) -> str:
 
 def table() -> str:
     """All names, module by module; methods are left out."""
-    rows = [row for row in _names.names() if "." not in row.name and not row.module.startswith("experimental.pallas")]
+    rows = [
+        row
+        for row in _names.names()
+        if "." not in row.name and not row.module.startswith("experimental.pallas")
+    ]
     lines = []
     for module, group in groupby(rows, key=lambda row: row.module):
         names = [row for row in group if row.name]

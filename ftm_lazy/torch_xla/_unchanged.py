@@ -1,4 +1,5 @@
-"""What programs find that run unchanged, where the device is named xla, and what helps those for which it is not."""
+"""What programs find that run unchanged, where the device is named xla, and what helps those for
+which it is not."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _kept: list[object] = []
 def prepare() -> None:
     """Called once, when torch_xla's names are imported."""
     if NAME == "xla":
-        torch.set_autocast_dtype(NAME, torch.bfloat16)  # as torch_xla's autocast, which has no other
+        # as torch_xla's autocast, which has no other
+        torch.set_autocast_dtype(NAME, torch.bfloat16)
         _give_meshes_their_groups()
         if os.environ.get("FTM_XLA_LAX") == "1":
             from ftm_lazy.torch_xla._lax import Lax
@@ -34,11 +36,14 @@ def prepare() -> None:
 
 
 def _give_meshes_their_groups() -> None:
-    """Makes `DeviceMesh` make process groups for the device, which it leaves out for one that is named xla."""
+    """Makes `DeviceMesh` make process groups for the device, which it leaves out for one that is
+    named xla."""
     make = DeviceMesh.__init__
 
     @functools.wraps(make)
-    def make_with_groups(self: DeviceMesh, device_type: str, *args: object, **kwargs: object) -> None:
+    def make_with_groups(
+        self: DeviceMesh, device_type: str, *args: object, **kwargs: object
+    ) -> None:
         make(self, "cpu" if device_type == NAME else device_type, *args, **kwargs)
         self._device_type = device_type
 

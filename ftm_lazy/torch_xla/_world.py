@@ -1,7 +1,9 @@
-"""The processes that work together: how many there are, which of them this is, and how they exchange bytes and tensors.
+"""The processes that work together: how many there are, which of them this is, and how they
+exchange bytes and tensors.
 
-A process belongs to a world of several if `xla_multiprocessing.spawn` started it (see `enter`) or if torchrun did.  Where
-they find each other is a store of PyTorch's: of the parent that spawned them, or of torchrun's agent.
+A process belongs to a world of several if `xla_multiprocessing.spawn` started it (see `enter`) or
+if torchrun did. Where they find each other is a store of PyTorch's: of the parent that spawned
+them, or of torchrun's agent.
 """
 
 from __future__ import annotations
@@ -17,7 +19,16 @@ import torch.distributed as dist
 
 from ftm_lazy.distributed.process_group import HostProcessGroup
 
-__all__ = ["collective", "enter", "group", "local_ordinal", "local_size", "ordinal", "size", "store"]
+__all__ = [
+    "collective",
+    "enter",
+    "group",
+    "local_ordinal",
+    "local_size",
+    "ordinal",
+    "size",
+    "store",
+]
 
 STORE = "_FTM_STORE"
 """Set by `enter`: host and port of the parent's store."""
@@ -26,8 +37,15 @@ _TIMEOUT = timedelta(minutes=30)  # as torch.distributed's
 
 
 def enter(ordinal: int, size: int, address: str) -> None:
-    """Makes this process number `ordinal` of `size` that one parent started, whose store is at `address`."""
-    os.environ.update({"PJRT_LOCAL_PROCESS_RANK": str(ordinal), "PJRT_LOCAL_PROCESS_COUNT": str(size), STORE: address})
+    """Makes this process number `ordinal` of `size` that one parent started, whose store is at
+    `address`."""
+    os.environ.update(
+        {
+            "PJRT_LOCAL_PROCESS_RANK": str(ordinal),
+            "PJRT_LOCAL_PROCESS_COUNT": str(size),
+            STORE: address,
+        }
+    )
 
 
 def _by_torchrun() -> bool:
@@ -93,7 +111,9 @@ def group(groups: Sequence[Sequence[int]] | None = None) -> tuple[HostProcessGro
     Raises ValueError if this process is in none of them.
     """
     everyone = tuple(range(size()))
-    ordinals = next((tuple(each) for each in groups if ordinal() in each), None) if groups else everyone
+    ordinals = (
+        next((tuple(each) for each in groups if ordinal() in each), None) if groups else everyone
+    )
     if ordinals is None:
         raise ValueError(f"ordinal {ordinal()} is in none of the groups {groups}")
     with _lock:
@@ -115,7 +135,11 @@ def collective(payload: bytes) -> list[bytes]:
     if longest == 0:
         return [b""] * size()
     own = torch.zeros(longest, dtype=torch.uint8)
-    own[: len(payload)] = torch.frombuffer(bytearray(payload), dtype=torch.uint8) if payload else own[:0]
+    own[: len(payload)] = (
+        torch.frombuffer(bytearray(payload), dtype=torch.uint8) if payload else own[:0]
+    )
     received = [torch.zeros(longest, dtype=torch.uint8) for _ in range(size())]
     processes.allgather([received], [own]).wait()
-    return [bytes(part[: int(length)].numpy()) for part, length in zip(received, lengths, strict=True)]
+    return [
+        bytes(part[: int(length)].numpy()) for part, length in zip(received, lengths, strict=True)
+    ]

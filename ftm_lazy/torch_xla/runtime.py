@@ -1,4 +1,5 @@
-"""torch_xla.runtime, commonly imported as ``xr``: processes, devices, the cache of compiled programs."""
+"""torch_xla.runtime, commonly imported as ``xr``: processes, devices, the cache of compiled
+programs."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def set_device_type(pjrt_device: str) -> None:
 
 
 def device_type() -> str:
-    """``PJRT_DEVICE`` if it is set, as programs and libraries ask for it; else FTM.  The device is the same."""
+    """``PJRT_DEVICE`` if it is set, as programs and libraries ask for it; else FTM. The device is
+    the same."""
     return os.environ.get("PJRT_DEVICE", "FTM").partition("_")[0]
 
 
@@ -63,7 +65,8 @@ def using_pjrt() -> bool:
     return True
 
 
-# --- processes and their devices ----------------------------------------------------------------------------
+# --- processes and their devices
+# ----------------------------------------------------------------------------
 
 
 def world_size() -> int:
@@ -141,11 +144,13 @@ def get_master_ip() -> str:
     return os.environ.get("MASTER_ADDR", "127.0.0.1")
 
 
-# --- SPMD ---------------------------------------------------------------------------------------------------
+# --- SPMD
+# ---------------------------------------------------------------------------------------------------
 
 
 def use_spmd(auto: bool | None = False) -> None:
-    """Lets programs for one device of many parts run: here with a mesh of size one (`distributed.spmd`)."""
+    """Lets programs for one device of many parts run: here with a mesh of size one
+    (`distributed.spmd`)."""
     os.environ["XLA_USE_SPMD"] = "1"
 
 
@@ -154,7 +159,8 @@ def is_spmd() -> bool:
     return utils.check_env_flag("XLA_USE_SPMD")
 
 
-# --- compiled programs --------------------------------------------------------------------------------------
+# --- compiled programs
+# --------------------------------------------------------------------------------------
 
 
 def initialize_cache(path: str, readonly: bool = False) -> None:
@@ -170,7 +176,8 @@ def initialize_cache(path: str, readonly: bool = False) -> None:
         raise AssertionError("Computation cache has already been initialized")
     os.environ["FTM_CACHE_DIR"] = os.fspath(path)
     if readonly:
-        os.environ["FTM_CACHE_SIZE"] = "0"  # nothing fits, and nothing is removed where nothing is stored
+        # nothing fits, and nothing is removed where nothing is stored
+        os.environ["FTM_CACHE_SIZE"] = "0"
 
 
 def get_num_cached_compilation_graph() -> int:

@@ -1,7 +1,7 @@
 """torch_xla.stablehlo: exported programs as StableHLO, by torch-mlir's conversion.
 
-ftm itself does not run StableHLO: what is saved is for other compilers, with the exported program beside it, which is what a
-`StableHLOGraphModule` runs when it is called.
+ftm itself does not run StableHLO: what is saved is for other compilers, with the exported program
+beside it, which is what a `StableHLOGraphModule` runs when it is called.
 """
 
 from __future__ import annotations
@@ -41,13 +41,11 @@ class StableHLOExportOptions:
 
     Args:
         include_human_readable_text: also save the text, beside the bytecode.
-        override_tracing_arguments: arguments of `save_torch_model_as_stablehlo`, instead of its own.
-        override_tracing_kwargs: named ones.
-        save_weights: accepted; the weights are constants of the program.
-        inline_all_constant: accepted; they always are.
-        export_node_metadata: accepted; locations name the lines of the model.
-        custom_ops_allowed_in_graph: accepted; an operation without a conversion is an error.
-        export_weights: as save_weights.
+        override_tracing_arguments: arguments of `save_torch_model_as_stablehlo`, instead of its
+        own. override_tracing_kwargs: named ones. save_weights: accepted; the weights are constants
+        of the program. inline_all_constant: accepted; they always are. export_node_metadata:
+        accepted; locations name the lines of the model. custom_ops_allowed_in_graph: accepted; an
+        operation without a conversion is an error. export_weights: as save_weights.
     """
 
     include_human_readable_text: bool = True
@@ -129,7 +127,9 @@ class StableHLOGraphModule:
                 return function
         raise KeyError(name)
 
-    def save(self, directory_path: str | os.PathLike[str], options: StableHLOExportOptions | None = None) -> None:
+    def save(
+        self, directory_path: str | os.PathLike[str], options: StableHLOExportOptions | None = None
+    ) -> None:
         """Writes ``functions/NAME.bytecode``, ``.mlir`` and ``.meta``, and ``program.pt2``."""
         functions = Path(directory_path, "functions")
         functions.mkdir(parents=True, exist_ok=True)
@@ -137,10 +137,14 @@ class StableHLOGraphModule:
             place = functions / function.meta.name
             place.with_suffix(".bytecode").write_bytes(function.bytecode)
             meta = vars(function.meta) | {
-                key: [vars(each) for each in getattr(function.meta, key)] for key in ("input_signature", "output_signature")
+                key: [vars(each) for each in getattr(function.meta, key)]
+                for key in ("input_signature", "output_signature")
             }
             place.with_suffix(".meta").write_text(json.dumps(meta, indent=1))
-            if function.text is not None and (options or StableHLOExportOptions()).include_human_readable_text:
+            if (
+                function.text is not None
+                and (options or StableHLOExportOptions()).include_human_readable_text
+            ):
                 place.with_suffix(".mlir").write_text(function.text)
         torch.export.save(self._bundle.program, Path(directory_path, "program.pt2"))
 
@@ -160,7 +164,9 @@ class StableHLOGraphModule:
                     text.read_text() if text.is_file() else None,
                 )
             )
-        return cls(StableHLOModelBundle(functions, torch.export.load(Path(directory_path, "program.pt2"))))
+        return cls(
+            StableHLOModelBundle(functions, torch.export.load(Path(directory_path, "program.pt2")))
+        )
 
 
 def exported_program_to_stablehlo(
@@ -168,11 +174,14 @@ def exported_program_to_stablehlo(
 ) -> StableHLOGraphModule:
     """StableHLO of an exported program, whose weights become constants.
 
-    Raises NotImplementedError if torch-mlir has no conversion for something in it; the message names it.
+    Raises NotImplementedError if torch-mlir has no conversion for something in it; the message
+    names it.
     """
     from torch_mlir import fx
 
-    module = _or_say(lambda: fx.export_and_import(exported_model, output_type="stablehlo", func_name=_METHOD))
+    module = _or_say(
+        lambda: fx.export_and_import(exported_model, output_type="stablehlo", func_name=_METHOD)
+    )
     values = {node.name: node.meta.get("val") for node in exported_model.graph.nodes}
     signature = exported_model.graph_signature
     meta = StableHLOFunctionMeta(
@@ -181,8 +190,12 @@ def exported_program_to_stablehlo(
         [_variable(values[name]) for name in signature.user_inputs if isinstance(name, str)],
         [_variable(values[name]) for name in signature.user_outputs if isinstance(name, str)],
     )
-    text = str(module) if (options or StableHLOExportOptions()).include_human_readable_text else None
-    return StableHLOGraphModule(StableHLOModelBundle([StableHLOFunc(meta, _bytecode(module), text)], exported_model))
+    text = (
+        str(module) if (options or StableHLOExportOptions()).include_human_readable_text else None
+    )
+    return StableHLOGraphModule(
+        StableHLOModelBundle([StableHLOFunc(meta, _bytecode(module), text)], exported_model)
+    )
 
 
 def save_as_stablehlo(
@@ -202,11 +215,16 @@ def save_torch_model_as_stablehlo(
 ) -> None:
     """`torch.export.export` of a module with `args`, then `save_as_stablehlo`."""
     chosen = options or StableHLOExportOptions()
-    exported = torch.export.export(torchmodel, chosen.override_tracing_arguments or args, kwargs=dict(chosen.override_tracing_kwargs or {}))
+    exported = torch.export.export(
+        torchmodel,
+        chosen.override_tracing_arguments or args,
+        kwargs=dict(chosen.override_tracing_kwargs or {}),
+    )
     save_as_stablehlo(exported, path, chosen)
 
 
-# --- what is pending on the device --------------------------------------------------------------------------
+# --- what is pending on the device
+# --------------------------------------------------------------------------
 
 
 def text_of(tensors: list[torch.Tensor]) -> str:

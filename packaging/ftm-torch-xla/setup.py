@@ -1,7 +1,8 @@
-"""Adds two files that setuptools has no word for: the metadata of ``torch_xla``, and a .pth file beside the package.
+"""Adds two files that setuptools has no word for: the metadata of ``torch_xla``, and a .pth file
+beside the package.
 
-A wheel has the metadata of one distribution, its own; that of ``torch_xla`` lies in a folder of its own below the package,
-which the .pth file puts on the path, where `importlib.metadata` looks.
+A wheel has the metadata of one distribution, its own; that of ``torch_xla`` lies in a folder of its
+own below the package, which the .pth file puts on the path, where `importlib.metadata` looks.
 """
 
 from pathlib import Path

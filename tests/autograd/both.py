@@ -12,7 +12,8 @@ TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 def on(device: str, tree: Any) -> Any:
-    """The tree with its tensors moved, as leaves of their own that require gradients where they did."""
+    """The tree with its tensors moved, as leaves of their own that require gradients where they
+    did."""
 
     def move(x: torch.Tensor) -> torch.Tensor:
         return x.detach().clone().to(device).requires_grad_(x.requires_grad)
@@ -21,10 +22,13 @@ def on(device: str, tree: Any) -> Any:
 
 
 def same(f: Callable[..., Any], *inputs: Any, **tolerance: float) -> Any:
-    """Asserts that f gives on ftm what it gives on the CPU, for inputs in any tree; returns the CPU's result."""
+    """Asserts that f gives on ftm what it gives on the CPU, for inputs in any tree; returns the
+    CPU's result."""
     expected = f(*on("cpu", inputs))
     actual = tree_map_only(torch.Tensor, _brought_back, f(*on("ftm", inputs)))
-    torch.testing.assert_close(actual, detached(expected), equal_nan=True, **(TOLERANCE | tolerance))
+    torch.testing.assert_close(
+        actual, detached(expected), equal_nan=True, **(TOLERANCE | tolerance)
+    )
     return expected
 
 

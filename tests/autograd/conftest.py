@@ -1,4 +1,5 @@
-"""Autograd and its company: each test counts from zero, starts from one seed, and leaves nothing in flight."""
+"""Autograd and its company: each test counts from zero, starts from one seed, and leaves nothing in
+flight."""
 
 from collections.abc import Iterator
 
@@ -22,4 +23,8 @@ def native() -> Iterator[None]:
     yield
     torch.accelerator.synchronize()
     counters = ftm_lazy.metrics.counters()
-    assert not {name: n for name, n in counters.items() if n and name.startswith(("fallback::", "compile_failures"))}
+    assert not {
+        name: n
+        for name, n in counters.items()
+        if n and name.startswith(("fallback::", "compile_failures"))
+    }

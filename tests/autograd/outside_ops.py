@@ -1,5 +1,5 @@
-"""Ops of another library: a plain one, and one of each kind that a schema does not say all of: indices, shapes from numbers, random draws,
-numbers of a domain."""
+"""Ops of another library: a plain one, and one of each kind that a schema does not say all of:
+indices, shapes from numbers, random draws, numbers of a domain."""
 
 import torch
 
@@ -8,9 +8,13 @@ _library.define("bent(Tensor self, Scalar slope) -> Tensor")
 _library.define("scaled(Tensor self, float by, Scalar most) -> Tensor")
 _library.define("pick_rows(Tensor self, Tensor index) -> Tensor")
 _library.define("ramp(Tensor self, Scalar end) -> Tensor")
-_library.define("noise(Tensor self, *, Generator? generator=None) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
 _library.define(
-    "spread(Tensor self, float from, float to, *, Generator? generator=None) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,)
+    "noise(Tensor self, *, Generator? generator=None) -> Tensor",
+    tags=(torch.Tag.nondeterministic_seeded,),
+)
+_library.define(
+    "spread(Tensor self, float from, float to, *, Generator? generator=None) -> Tensor",
+    tags=(torch.Tag.nondeterministic_seeded,),
 )
 
 
@@ -25,10 +29,20 @@ _library.impl("bent", lambda self, slope: torch.empty_like(self), "Meta")
 _library.impl("scaled", _scaled, "CPU")
 _library.impl("scaled", lambda self, by, most: torch.empty_like(self), "Meta")
 _library.impl("pick_rows", lambda self, index: self.index_select(0, index), "CPU")
-_library.impl("pick_rows", lambda self, index: self.new_empty((*index.shape, *self.shape[1:])), "Meta")
+_library.impl(
+    "pick_rows", lambda self, index: self.new_empty((*index.shape, *self.shape[1:])), "Meta"
+)
 _library.impl("ramp", lambda self, end: self + torch.arange(int(end), dtype=self.dtype), "CPU")
 _library.impl("ramp", lambda self, end: self.new_empty((int(end),)), "Meta")
-_library.impl("noise", lambda self, generator=None: torch.rand(self.shape, generator=generator), "CPU")
+_library.impl(
+    "noise", lambda self, generator=None: torch.rand(self.shape, generator=generator), "CPU"
+)
 _library.impl("noise", lambda self, generator=None: self.new_empty(self.shape), "Meta")
-_library.impl("spread", lambda self, low, high, generator=None: torch.empty_like(self).uniform_(low, high, generator=generator), "CPU")
+_library.impl(
+    "spread",
+    lambda self, low, high, generator=None: torch.empty_like(self).uniform_(
+        low, high, generator=generator
+    ),
+    "CPU",
+)
 _library.impl("spread", lambda self, low, high, generator=None: torch.empty_like(self), "Meta")

@@ -1,4 +1,5 @@
-"""The records of `outside_ops`, and what recording their calls needs to know: all that ftm is told."""
+"""The records of `outside_ops`, and what recording their calls needs to know: all that ftm is
+told."""
 
 from typing import Any
 
@@ -15,29 +16,46 @@ recorded("outside::scaled", runtime=("by",), domain=ValueDomain(0, "most"))
 recorded("outside::ramp", constants=("end",))
 recorded("outside::spread", draws="uniform")
 
-pointwise("outside::bent", lambda self, slope: e.where(self > 0, self, self * slope), FLOATS, "outside")
-pointwise("outside::scaled", lambda self, by, most: e.minimum(e.maximum(self * by, -most), most), FLOATS, "outside")
+pointwise(
+    "outside::bent", lambda self, slope: e.where(self > 0, self, self * slope), FLOATS, "outside"
+)
+pointwise(
+    "outside::scaled",
+    lambda self, by, most: e.minimum(e.maximum(self * by, -most), most),
+    FLOATS,
+    "outside",
+)
 
 
 @lowering("outside::pick_rows", (*FLOATS, "i64"), "outside")
 def _pick_rows(b: Any, self: Any, index: Any) -> Any:
     places = b.reshape(index, (*index.shape, 1)).expand(b.result.shape)
-    return b.pointwise(lambda at: b.extract(self, [inside(at, self.shape[0]), b.index(1)]), [places], b.result)
+    return b.pointwise(
+        lambda at: b.extract(self, [inside(at, self.shape[0]), b.index(1)]), [places], b.result
+    )
 
 
 @lowering("outside::ramp", FLOATS, "outside")
 def _ramp(b: Any, self: Any, end: float) -> Any:
     assert b.result.shape == (int(end),)  # a number, not the machine's
-    return b.pointwise(lambda x: x + b.index(0).to(x.dtype), [self.expand(b.result.shape)], b.result)
+    return b.pointwise(
+        lambda x: x + b.index(0).to(x.dtype), [self.expand(b.result.shape)], b.result
+    )
 
 
 @lowering("outside::noise", FLOATS, "outside")
 def _noise(b: Any, self: Any, seed: Any, offset: Any) -> Any:
     shape = b.result.shape
-    return b.pointwise(lambda: unit(b, element_number(b, shape), seed, offset, b.result.dtype), [], b.result)
+    return b.pointwise(
+        lambda: unit(b, element_number(b, shape), seed, offset, b.result.dtype), [], b.result
+    )
 
 
 @lowering("outside::spread", FLOATS, "outside")
 def _spread(b: Any, self: Any, from_: float, to: float, seed: Any, offset: Any) -> Any:
     shape, dtype = b.result.shape, b.result.dtype
-    return b.pointwise(lambda: from_ + unit(b, element_number(b, shape), seed, offset, dtype) * (to - from_), [], b.result)
+    return b.pointwise(
+        lambda: from_ + unit(b, element_number(b, shape), seed, offset, dtype) * (to - from_),
+        [],
+        b.result,
+    )

@@ -1,4 +1,5 @@
-"""torch.autocast("ftm") decides op by op as CUDA's does (by PyTorch's own lists of them), and trains with a scaler."""
+"""torch.autocast("ftm") decides op by op as CUDA's does (by PyTorch's own lists of them), and
+trains with a scaler."""
 
 from __future__ import annotations
 
@@ -16,7 +17,13 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from autograd.both import same
 
 LISTS = AutocastTestLists(torch.device("cpu"))
-ABSENT = {"einsum", "cudnn_convolution", "cudnn_convolution_transpose", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell"}
+ABSENT = {
+    "einsum",
+    "cudnn_convolution",
+    "cudnn_convolution_transpose",
+    "_thnn_fused_lstm_cell",
+    "_thnn_fused_gru_cell",
+}
 HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 
 
@@ -33,7 +40,8 @@ def cast(tree: Any, dtype: torch.dtype) -> Any:
 
 
 def assert_policy(name: str, runs_in: torch.dtype, amp: torch.dtype) -> None:
-    """Each op of the list gives floats of `runs_in`, equal to those of arguments that were cast by hand."""
+    """Each op of the list gives floats of `runs_in`, equal to those of arguments that were cast by
+    hand."""
     module = {"t": torch, "n": torch._C._nn, "l": torch._C._linalg, "m": None}[name[0]]
     pairs = []
     for op, args, kwargs in entries(name):
@@ -79,25 +87,34 @@ def test_promotion() -> None:
         x, y = torch.ones(2, 3, device="ftm"), torch.ones(2, 3, device="ftm").half()
         assert torch.cat([x, y]).dtype == torch.stack([y, x]).dtype == torch.float32
         assert (y + y).dtype == torch.float16
-        assert x.double().exp().dtype == (x.double() @ x.double().t()).dtype == torch.float64  # left alone
+        # left alone
+        assert x.double().exp().dtype == (x.double() @ x.double().t()).dtype == torch.float64
 
 
 def test_binary_cross_entropy_is_refused() -> None:
     """As on CUDA: the logarithm of a rounded probability is no loss to train with."""
     p, t = torch.rand(4, device="ftm").half(), torch.rand(4, device="ftm").half()
-    with torch.autocast("ftm", dtype=torch.float16), pytest.raises(RuntimeError, match="unsafe to autocast"):
+    with (
+        torch.autocast("ftm", dtype=torch.float16),
+        pytest.raises(RuntimeError, match="unsafe to autocast"),
+    ):
         F.binary_cross_entropy(p, t)
     with torch.autocast("ftm", dtype=torch.float16):
         F.binary_cross_entropy_with_logits(p, t)
 
 
 def test_modules_and_losses() -> None:
-    """What people rely on: matrix products and attention in the lower precision; norms, softmax and losses in float32."""
+    """What people rely on: matrix products and attention in the lower precision; norms, softmax and
+    losses in float32."""
     x = torch.randn(2, 4, 8, device="ftm")
     with torch.autocast("ftm", dtype=torch.bfloat16):
         y = nn.Linear(8, 8).to("ftm")(x)
         assert y.dtype == F.scaled_dot_product_attention(y, y, y).dtype == torch.bfloat16
-        assert F.relu(y).dtype == F.conv1d(x, torch.randn(3, 4, 3, device="ftm")).dtype == torch.bfloat16
+        assert (
+            F.relu(y).dtype
+            == F.conv1d(x, torch.randn(3, 4, 3, device="ftm")).dtype
+            == torch.bfloat16
+        )
         for out in (
             F.softmax(y, -1),
             F.layer_norm(y, (8,)),
@@ -147,7 +164,9 @@ def test_weights_are_cast_once() -> None:
             y = x
             for _ in range(3):
                 y = y @ w
-        return ftm_lazy.debug.text(y, "trace").count("%2 = ") and ftm_lazy.debug.text(y, "trace").count("aten::_to_copy")
+        return ftm_lazy.debug.text(y, "trace").count("%2 = ") and ftm_lazy.debug.text(
+            y, "trace"
+        ).count("aten::_to_copy")
 
     assert casts(True) == 2  # w and x
     assert casts(False) == 4
@@ -157,7 +176,9 @@ def test_gradients_are_those_of_the_cpu() -> None:
     net = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4))
 
     def run(x: Tensor, y: Tensor, state: dict[str, Tensor]) -> list[Tensor]:
-        model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4)).to(x.device)
+        model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4)).to(
+            x.device
+        )
         model.load_state_dict(state)
         with torch.autocast(x.device.type, dtype=torch.bfloat16):
             loss = F.cross_entropy(model(x), y)
@@ -165,7 +186,14 @@ def test_gradients_are_those_of_the_cpu() -> None:
         assert all(p.grad.dtype == torch.float32 for p in model.parameters())
         return [loss.float(), *(p.grad for p in model.parameters())]
 
-    same(run, torch.randn(6, 8), torch.tensor([0, 1, 2, 3, 0, 1]), dict(net.state_dict()), rtol=5e-2, atol=2e-2)
+    same(
+        run,
+        torch.randn(6, 8),
+        torch.tensor([0, 1, 2, 3, 0, 1]),
+        dict(net.state_dict()),
+        rtol=5e-2,
+        atol=2e-2,
+    )
 
 
 class Product(torch.autograd.Function):
@@ -212,7 +240,8 @@ def test_custom_functions() -> None:
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
 def test_scaler(optimizer: type[torch.optim.Optimizer]) -> None:
-    """A training loop with loss scaling; the step whose gradients overflow is left out, and the scale falls."""
+    """A training loop with loss scaling; the step whose gradients overflow is left out, and the
+    scale falls."""
     model = nn.Linear(8, 4).to("ftm")
     steps = optimizer(model.parameters(), lr=0.01)
     scaler = torch.amp.GradScaler("ftm", init_scale=2.0**10, growth_interval=3)

@@ -1,4 +1,5 @@
-"""First and second derivatives, backward and forward, and what hangs on them: hooks and anomaly detection."""
+"""First and second derivatives, backward and forward, and what hangs on them: hooks and anomaly
+detection."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "softmax": lambda x, w: (F.log_softmax(x @ w, -1) * x.sum()).mean(),
     "normalize": lambda x, w: F.layer_norm(x, (x.shape[-1],)).mul(x).sum() + w.norm(),
     "views": lambda x, w: (x[:, 1:].t() @ x[:, :-1]).diagonal().prod() + w[::2].sum(),
-    "in place": lambda x, w: (x * 1).mul_(2).add_(w[: x.shape[0], : x.shape[1]]).sigmoid_().square().sum(),
+    "in place": lambda x, w: (
+        (x * 1).mul_(2).add_(w[: x.shape[0], : x.shape[1]]).sigmoid_().square().sum()
+    ),
     "where": lambda x, w: torch.where(x > 0, x.exp(), x * w.sum()).cumsum(1).logsumexp((0, 1)),
     "index": lambda x, w: x[torch.tensor([0, 2, 0])].pow(3).sum() * w.std(),
     "division": lambda x, w: (x / (1 + w[:3].abs().sum())).atan2(x.square() + 1).sum(),
@@ -27,7 +30,10 @@ CASES = pytest.mark.parametrize("name", FUNCTIONS)
 
 
 def operands(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-    return (torch.randn(3, 4, dtype=dtype, requires_grad=True), torch.randn(4, 4, dtype=dtype, requires_grad=True))
+    return (
+        torch.randn(3, 4, dtype=dtype, requires_grad=True),
+        torch.randn(4, 4, dtype=dtype, requires_grad=True),
+    )
 
 
 @CASES
@@ -37,7 +43,10 @@ def test_first_and_second(name: str) -> None:
     def both(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
         first = torch.autograd.grad(f(x, w), (x, w), create_graph=True)
         total = sum((g.square().sum() for g in first), torch.zeros((), device=x.device))
-        return (*first, *torch.autograd.grad(total, (x, w), allow_unused=True, materialize_grads=True))
+        return (
+            *first,
+            *torch.autograd.grad(total, (x, w), allow_unused=True, materialize_grads=True),
+        )
 
     same(both, *operands(), rtol=1e-3, atol=1e-4)
 
@@ -51,7 +60,9 @@ def test_numeric(name: str) -> None:
 
 def test_numeric_slow_and_forward() -> None:
     x = torch.randn(2, 3, dtype=torch.float64).to("ftm").requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: x.sin() * x.sum(), (x,), check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradcheck(
+        lambda x: x.sin() * x.sum(), (x,), check_forward_ad=True, check_batched_grad=True
+    )
 
 
 @CASES
@@ -121,7 +132,9 @@ def test_accumulation_and_parts() -> None:
         first = x.grad.clone()
         y.backward(gradient=torch.ones_like(y) * 2, inputs=[x])
         torch.autograd.backward([(x * 2).sum(), (x.detach() * x).sum()])
-        (none,) = torch.autograd.grad(y.detach().requires_grad_().sum(), x, allow_unused=True, materialize_grads=True)
+        (none,) = torch.autograd.grad(
+            y.detach().requires_grad_().sum(), x, allow_unused=True, materialize_grads=True
+        )
         return first, x.grad, none
 
     same(run, torch.randn(4, requires_grad=True))
@@ -130,7 +143,9 @@ def test_accumulation_and_parts() -> None:
 def test_batched_grads() -> None:
     def rows(x: Tensor) -> Tensor:
         y = x.square().cumsum(0)
-        (jacobian,) = torch.autograd.grad(y, x, torch.eye(4, device=x.device), is_grads_batched=True)
+        (jacobian,) = torch.autograd.grad(
+            y, x, torch.eye(4, device=x.device), is_grads_batched=True
+        )
         return jacobian
 
     same(rows, torch.randn(4, requires_grad=True))
@@ -167,5 +182,8 @@ def test_anomaly() -> None:
     x = torch.zeros(2, device="ftm", requires_grad=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with torch.autograd.detect_anomaly(check_nan=True), pytest.raises(RuntimeError, match="returned nan values"):
+        with (
+            torch.autograd.detect_anomaly(check_nan=True),
+            pytest.raises(RuntimeError, match="returned nan values"),
+        ):
             (x.sqrt() * 0).sum().backward()

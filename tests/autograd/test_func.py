@@ -1,4 +1,5 @@
-"""torch.func on ftm: grad, vjp, jvp, vmap, Jacobians and Hessians, functional modules, ensembles."""
+"""torch.func on ftm: grad, vjp, jvp, vmap, Jacobians and Hessians, functional modules,
+ensembles."""
 
 from __future__ import annotations
 
@@ -59,14 +60,31 @@ def test_vmap() -> None:
     a, b = torch.randn(3, 4), torch.randn(4, 3)
     same(lambda a, b: vmap(torch.dot)(a, b.t()), a, b)
     same(lambda a, b: vmap(torch.mul, in_dims=(0, 1), out_dims=1)(a, b), a, b)
-    same(lambda a, b: vmap(vmap(torch.mul, in_dims=(None, 0)), in_dims=(0, None))(a[:, 0], b[0]), a, b)
-    same(lambda a, b: vmap(lambda d, x: d["x"].sum() * x, in_dims=({"x": 0}, None))({"x": a}, b), a, b)
+    same(
+        lambda a, b: vmap(vmap(torch.mul, in_dims=(None, 0)), in_dims=(0, None))(a[:, 0], b[0]),
+        a,
+        b,
+    )
+    same(
+        lambda a, b: vmap(lambda d, x: d["x"].sum() * x, in_dims=({"x": 0}, None))({"x": a}, b),
+        a,
+        b,
+    )
     same(lambda a: vmap(lambda x: (x.cumsum(0), x.max(), x.sort().values))(a), a)
     same(lambda a: vmap(f, chunk_size=2)(a), a)
     same(lambda a: vmap(lambda x: F.layer_norm(x, (4,)))(a), a)
     same(lambda a, b: vmap(torch.mm, in_dims=(0, None))(a.reshape(3, 1, 4), b), a, b)
-    same(lambda a: vmap(lambda x, i: x.index_select(0, i))(a, torch.tensor([[1], [0], [3]], device=a.device)), a)
-    same(lambda x, w: vmap(lambda x: F.conv1d(x, w))(x), torch.randn(2, 2, 3, 6), torch.randn(4, 3, 3))
+    same(
+        lambda a: vmap(lambda x, i: x.index_select(0, i))(
+            a, torch.tensor([[1], [0], [3]], device=a.device)
+        ),
+        a,
+    )
+    same(
+        lambda x, w: vmap(lambda x: F.conv1d(x, w))(x),
+        torch.randn(2, 2, 3, 6),
+        torch.randn(4, 3, 3),
+    )
 
 
 def test_per_sample_gradients() -> None:
@@ -113,7 +131,15 @@ def test_functionalize() -> None:
     same(vmap(functionalize(lambda x: x.clone().add_(1))), x34)
 
 
-@pytest.mark.parametrize("draw", [torch.rand_like, torch.randn_like, lambda x: torch.randint_like(x, 9), lambda x: F.dropout(x, 0.5)])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        torch.rand_like,
+        torch.randn_like,
+        lambda x: torch.randint_like(x, 9),
+        lambda x: F.dropout(x, 0.5),
+    ],
+)
 def test_randomness(draw: object) -> None:
     x = torch.full((4, 64), 0.5).to("ftm")
     with pytest.raises(RuntimeError, match="randomness"):

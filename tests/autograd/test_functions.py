@@ -1,4 +1,5 @@
-"""Custom autograd functions, checkpointing with its random numbers, and hooks on what autograd saves."""
+"""Custom autograd functions, checkpointing with its random numbers, and hooks on what autograd
+saves."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Cube(torch.autograd.Function):
 
 
 class Sorted(torch.autograd.Function):
-    """Setup apart from forward, an output that takes no gradient, and rules for vmap and forward mode."""
+    """Setup apart from forward, an output that takes no gradient, and rules for vmap and forward
+    mode."""
 
     @staticmethod
     def forward(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,7 +100,8 @@ def test_once_means_once() -> None:
         g.sum().backward()
 
 
-# --- checkpointing ----------------------------------------------------------------------------------------
+# --- checkpointing
+# ----------------------------------------------------------------------------------------
 
 
 class Block(nn.Module):
@@ -152,7 +155,9 @@ def test_checkpoint_sequential_as_on_the_cpu() -> None:
     net = nn.Sequential(*(nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(4)))
 
     def run(x: Tensor, state: dict[str, Tensor]) -> list[Tensor]:
-        model = nn.Sequential(*(nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(4))).to(x.device)
+        model = nn.Sequential(*(nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(4))).to(
+            x.device
+        )
         model.load_state_dict(state)
         checkpoint_sequential(model, 2, x, use_reentrant=False).square().sum().backward()
         return [x.grad, *(p.grad for p in model.parameters())]
@@ -168,10 +173,14 @@ def test_selective_checkpoint() -> None:
     def run(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
         def contexts() -> Any:
             return create_selective_checkpoint_contexts(
-                lambda ctx, op, *a, **k: CheckpointPolicy.MUST_SAVE if op in kept else CheckpointPolicy.PREFER_RECOMPUTE
+                lambda ctx, op, *a, **k: (
+                    CheckpointPolicy.MUST_SAVE if op in kept else CheckpointPolicy.PREFER_RECOMPUTE
+                )
             )
 
-        out = checkpoint(lambda x: torch.mm(x, w).sigmoid().exp(), x, use_reentrant=False, context_fn=contexts)
+        out = checkpoint(
+            lambda x: torch.mm(x, w).sigmoid().exp(), x, use_reentrant=False, context_fn=contexts
+        )
         return torch.autograd.grad(out.sum(), (x, w))
 
     same(run, torch.randn(3, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True))
@@ -180,7 +189,9 @@ def test_selective_checkpoint() -> None:
 def test_saved_tensors_hooks() -> None:
     def run(x: Tensor) -> tuple[Tensor, ...]:
         packed: list[Tensor] = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t * 1) or t.half(), lambda t: t.float()):
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda t: packed.append(t * 1) or t.half(), lambda t: t.float()
+        ):
             y = x.exp() * x
         (g,) = torch.autograd.grad(y.sum(), x)
         with torch.autograd.graph.save_on_cpu():

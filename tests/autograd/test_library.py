@@ -1,4 +1,5 @@
-"""Ops of users, by torch.library: a Python implementation runs on ftm tensors, counted; one of recorded ops needs none."""
+"""Ops of users, by torch.library: a Python implementation runs on ftm tensors, counted; one of
+recorded ops needs none."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def _setup(ctx: object, inputs: tuple[Tensor, float], output: Tensor) -> None:
     ctx.scale = inputs[1]
 
 
-sinc2.register_autograd(lambda ctx, g: (sinc2_backward(g, ctx.saved_tensors[0], ctx.scale), None), setup_context=_setup)
+sinc2.register_autograd(
+    lambda ctx, g: (sinc2_backward(g, ctx.saved_tensors[0], ctx.scale), None), setup_context=_setup
+)
 
 
 @torch.library.custom_op("ftm_tests::shift_", mutates_args={"x"})
@@ -62,7 +65,9 @@ LIBRARY.impl("fill_cpu_", lambda x, value: x.fill_(value), "CPU")
 
 def fallbacks() -> dict[str, int]:
     torch.accelerator.synchronize()
-    return {n: c for n, c in ftm_lazy.metrics.counters().items() if n.startswith("fallback::") and c}
+    return {
+        n: c for n, c in ftm_lazy.metrics.counters().items() if n.startswith("fallback::") and c
+    }
 
 
 def test_custom_op_with_autograd() -> None:
@@ -74,7 +79,8 @@ def test_custom_op_with_autograd() -> None:
 
 
 def test_implementations_for_other_devices() -> None:
-    """What is written for the CPU runs there, counted by its name; composite ones are recorded like any program."""
+    """What is written for the CPU runs there, counted by its name; composite ones are recorded like
+    any program."""
     ops = torch.ops.ftm_tests
     x, y = torch.randn(4, 3), torch.randn(2)
     same(lambda x: ops.on_the_cpu(x), x)
@@ -108,14 +114,20 @@ def test_strict_refuses_them() -> None:
 
 
 def test_transforms_of_custom_ops() -> None:
-    torch.library.register_vmap("ftm_tests::sinc2", lambda info, dims, x, scale: (torch.ops.ftm_tests.sinc2(x, scale), dims[0]))
-    same(lambda x: torch.vmap(lambda row: torch.ops.ftm_tests.sinc2(row, 0.7))(x), torch.randn(3, 4))
+    torch.library.register_vmap(
+        "ftm_tests::sinc2",
+        lambda info, dims, x, scale: (torch.ops.ftm_tests.sinc2(x, scale), dims[0]),
+    )
+    same(
+        lambda x: torch.vmap(lambda row: torch.ops.ftm_tests.sinc2(row, 0.7))(x), torch.randn(3, 4)
+    )
 
 
 def test_opcheck() -> None:
     """PyTorch's own test of a custom op, with tensors on the device."""
     x = torch.randn(3, device="ftm", requires_grad=True)
-    checked = ("test_schema", "test_faketensor")  # the test of autograd knows CPU, CUDA and XPU only
+    # the test of autograd knows CPU, CUDA and XPU only
+    checked = ("test_schema", "test_faketensor")
     assert set(torch.library.opcheck(sinc2, (x, 0.7), test_utils=checked).values()) == {"SUCCESS"}
 
 

@@ -1,4 +1,5 @@
-"""What surrounds a model: parametrizations, averaged weights, clipping, vectors of parameters, copies, closures."""
+"""What surrounds a model: parametrizations, averaged weights, clipping, vectors of parameters,
+copies, closures."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_, clip_grad_value_, parameters_to_vector, parametrizations, parametrize, vector_to_parameters
+from torch.nn.utils import (
+    clip_grad_norm_,
+    clip_grad_value_,
+    parameters_to_vector,
+    parametrizations,
+    parametrize,
+    vector_to_parameters,
+)
 from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn, update_bn
 
 from autograd.both import same
@@ -32,7 +40,9 @@ def trained(run: Callable[[nn.Sequential, Tensor, Tensor], Any]) -> None:
         model.load_state_dict(state)
         return run(model, x, y)
 
-    same(on_device, torch.randn(12, 6), torch.randint(0, 3, (12,)), dict(state), rtol=1e-3, atol=1e-4)
+    same(
+        on_device, torch.randn(12, 6), torch.randint(0, 3, (12,)), dict(state), rtol=1e-3, atol=1e-4
+    )
 
 
 def step(model: nn.Module, x: Tensor, y: Tensor, optimizer: torch.optim.Optimizer) -> Tensor:
@@ -75,13 +85,17 @@ def test_spectral_norm() -> None:
     layer = parametrizations.spectral_norm(nn.Linear(6, 5), n_power_iterations=20).to("ftm")
     for _ in range(3):
         layer(torch.randn(2, 6, device="ftm"))
-    assert torch.linalg.matrix_norm(layer.weight.detach().cpu(), 2).item() == pytest.approx(1, abs=1e-3)
+    assert torch.linalg.matrix_norm(layer.weight.detach().cpu(), 2).item() == pytest.approx(
+        1, abs=1e-3
+    )
     layer(torch.randn(2, 6, device="ftm")).sum().backward()
     assert layer.parametrizations.weight.original.grad.isfinite().all()
 
 
 def test_orthogonal() -> None:
-    layer = parametrizations.orthogonal(nn.Linear(5, 5, bias=False).to("ftm"), orthogonal_map="matrix_exp")
+    layer = parametrizations.orthogonal(
+        nn.Linear(5, 5, bias=False).to("ftm"), orthogonal_map="matrix_exp"
+    )
     w = layer.weight.detach().cpu()
     torch.testing.assert_close(w @ w.T, torch.eye(5), rtol=1e-4, atol=1e-5)
 
@@ -122,7 +136,9 @@ def test_clipping_and_vectors() -> None:
 
 def test_closures() -> None:
     def run(model: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
-        optimizer = torch.optim.LBFGS(model.parameters(), lr=0.5, max_iter=4, line_search_fn="strong_wolfe")
+        optimizer = torch.optim.LBFGS(
+            model.parameters(), lr=0.5, max_iter=4, line_search_fn="strong_wolfe"
+        )
 
         def closure() -> Tensor:
             optimizer.zero_grad()
@@ -146,7 +162,14 @@ def test_copies() -> None:
         step(model, x, y, optimizer)
         twin, tensors = copy.deepcopy(model), copy.deepcopy([x, x[1:], torch.nn.Parameter(x)])
         file = io.BytesIO()
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "rng": torch.random.get_rng_state()}, file)
+        torch.save(
+            {
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "rng": torch.random.get_rng_state(),
+            },
+            file,
+        )
         step(model, x, y, optimizer)
         file.seek(0)
         saved = torch.load(file, map_location=x.device)

@@ -1,5 +1,5 @@
-"""One op, one place: a plain op, an index op, a shape-making op, a random op and one with a domain, of another package, whose records are all
-that ftm is told."""
+"""One op, one place: a plain op, an index op, a shape-making op, a random op and one with a domain,
+of another package, whose records are all that ftm is told."""
 
 from __future__ import annotations
 
@@ -91,11 +91,16 @@ def test_ops_of_every_kind_from_outside(place: Path) -> None:
 
 def test_the_reference_draws_what_programs_draw(place: Path) -> None:
     """Where the record says from which distribution (`draws`)."""
-    compiled, reference = python(place, SPREAD, FTM_STRICT="1"), python(place, SPREAD, FTM_EXECUTOR="reference")
+    compiled, reference = (
+        python(place, SPREAD, FTM_STRICT="1"),
+        python(place, SPREAD, FTM_EXECUTOR="reference"),
+    )
     assert compiled.returncode == 0, compiled.stderr
     assert reference.returncode == 0, reference.stderr
     assert len(set(re.findall(r"-?\d+\.\d+", compiled.stdout))) == 24
     assert reference.stdout == compiled.stdout
     record = place / "outside_records.py"
-    record.write_text(record.read_text().replace('recorded("outside::spread", draws="uniform")', ""))
+    record.write_text(
+        record.read_text().replace('recorded("outside::spread", draws="uniform")', "")
+    )
     assert python(place, SPREAD, FTM_EXECUTOR="reference").stdout != compiled.stdout

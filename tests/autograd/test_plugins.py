@@ -1,4 +1,5 @@
-"""Op records of other packages: found, loaded by both processes, part of the cache's key; mistakes are told clearly."""
+"""Op records of other packages: found, loaded by both processes, part of the cache's key; mistakes
+are told clearly."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ print({{n: counters[n] for n in ("compiles", "cache_hits_disk")}})
 """
 
 
-def install(place: Path, name: str = "ftm-gated-op", module: str = "gated_records", version: str = "1.0") -> None:
+def install(
+    place: Path, name: str = "ftm-gated-op", module: str = "gated_records", version: str = "1.0"
+) -> None:
     """What an installer leaves: a dist-info directory with entry points."""
     info = place / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
@@ -38,8 +41,14 @@ def install(place: Path, name: str = "ftm-gated-op", module: str = "gated_record
 
 def python(place: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
-    env = os.environ | {"PYTHONPATH": path, "FTM_CACHE_DIR": str(place / "cache"), "FTM_CORES": "1"} | environment
-    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    env = (
+        os.environ
+        | {"PYTHONPATH": path, "FTM_CACHE_DIR": str(place / "cache"), "FTM_CORES": "1"}
+        | environment
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120
+    )
 
 
 @pytest.fixture
@@ -52,8 +61,13 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_the_example_is_native_and_cached(place: Path) -> None:
-    """No fallback, forward and backward; the second process finds the programs, unless the record is edited."""
-    for edit, told in (("", "'cache_hits_disk': 0"), ("", "'compiles': 0"), ("# edited", "'cache_hits_disk': 0")):
+    """No fallback, forward and backward; the second process finds the programs, unless the record
+    is edited."""
+    for edit, told in (
+        ("", "'cache_hits_disk': 0"),
+        ("", "'compiles': 0"),
+        ("# edited", "'cache_hits_disk': 0"),
+    ):
         record = place / "gated_records.py"
         record.write_text(record.read_text() + edit)
         done = python(place, RUN.format(dtype="float64"), FTM_STRICT="1")
@@ -74,7 +88,10 @@ def test_mistakes(place: Path) -> None:
     good = record.read_text()
     for text, told in (
         (good.replace("gated::rms_gate", "aten::relu"), "aten::relu has two records"),
-        (good + "\nimport torch\n", "it imports torch, which the compiler's process is to do without"),
+        (
+            good + "\nimport torch\n",
+            "it imports torch, which the compiler's process is to do without",
+        ),
         (good.replace("(b: Any, x", "(x"), "the first parameter of a lowering is the builder, b"),
         ("1 / 0", "division by zero"),
     ):

@@ -1,4 +1,5 @@
-"""Random numbers as users meet them: seeds, states, generators, forks; the same bits however a program is run; sound
+"""Random numbers as users meet them: seeds, states, generators, forks; the same bits however a
+program is run; sound
 distributions."""
 
 from __future__ import annotations
@@ -26,19 +27,35 @@ CONTINUOUS: dict[str, tuple[Callable[[], Tensor], Any]] = {
     "uniform": (lambda: empty().uniform_(-1, 3), stats.uniform(-1, 4)),
     "normal": (lambda: empty().normal_(1, 2), stats.norm(1, 2)),
     "normal f64": (lambda: empty(dtype=torch.float64).normal_(), stats.norm()),
-    "normal of tensors": (lambda: torch.normal(empty().fill_(1), empty().fill_(0.5)), stats.norm(1, 0.5)),
-    "complex": (lambda: torch.view_as_real(torch.randn(N, dtype=torch.complex64, device="ftm")).reshape(-1), stats.norm(0, 0.5**0.5)),
+    "normal of tensors": (
+        lambda: torch.normal(empty().fill_(1), empty().fill_(0.5)),
+        stats.norm(1, 0.5),
+    ),
+    "complex": (
+        lambda: torch.view_as_real(torch.randn(N, dtype=torch.complex64, device="ftm")).reshape(-1),
+        stats.norm(0, 0.5**0.5),
+    ),
     "exponential": (lambda: empty().exponential_(2), stats.expon(scale=0.5)),
     "cauchy": (lambda: empty().cauchy_(1, 2), stats.cauchy(1, 2)),
-    "log normal": (lambda: empty().log_normal_(0.5, 0.25), stats.lognorm(0.25, scale=torch.tensor(0.5).exp().item())),
-    "rrelu": (lambda: F.rrelu(-torch.ones(N, device="ftm"), training=True).neg(), stats.uniform(1 / 8, 1 / 3 - 1 / 8)),
+    "log normal": (
+        lambda: empty().log_normal_(0.5, 0.25),
+        stats.lognorm(0.25, scale=torch.tensor(0.5).exp().item()),
+    ),
+    "rrelu": (
+        lambda: F.rrelu(-torch.ones(N, device="ftm"), training=True).neg(),
+        stats.uniform(1 / 8, 1 / 3 - 1 / 8),
+    ),
     "gumbel": (lambda: -empty().exponential_().log(), stats.gumbel_r()),
-    "gamma": (lambda: torch.distributions.Gamma(torch.full((N,), 2.0, device="ftm"), 1.0).sample(), stats.gamma(2)),
+    "gamma": (
+        lambda: torch.distributions.Gamma(torch.full((N,), 2.0, device="ftm"), 1.0).sample(),
+        stats.gamma(2),
+    ),
 }
 
 
 def test_continuous_distributions() -> None:
-    """Kolmogorov and Smirnov: the distance from the distribution function is what chance makes of it."""
+    """Kolmogorov and Smirnov: the distance from the distribution function is what chance makes of
+    it."""
     drawn = {name: draw() for name, (draw, _) in CONTINUOUS.items()}
     for name, values in drawn.items():
         test = stats.kstest(values.cpu().double().numpy(), CONTINUOUS[name][1].cdf)
@@ -55,10 +72,15 @@ def test_discrete_distributions() -> None:
         "multinomial": (torch.multinomial(weights, N, replacement=True), [1 / 6, 0, 1 / 2, 1 / 3]),
         "race": (torch.multinomial(weights.expand(N, 4), 1)[:, 0], [1 / 6, 0, 1 / 2, 1 / 3]),
         "permutation": (
-            torch.stack([torch.randperm(3, device="ftm") for _ in range(60)]).mul(torch.tensor([9, 3, 1], device="ftm")).sum(1),
+            torch.stack([torch.randperm(3, device="ftm") for _ in range(60)])
+            .mul(torch.tensor([9, 3, 1], device="ftm"))
+            .sum(1),
             [1 / 6 if k in (5, 7, 11, 15, 19, 21) else 0 for k in range(22)],
         ),
-        "geometric": (empty().geometric_(0.5).clamp(max=5).long() - 1, [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16]),
+        "geometric": (
+            empty().geometric_(0.5).clamp(max=5).long() - 1,
+            [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16],
+        ),
         "poisson": (
             torch.poisson(empty().fill_(1.0)).clamp(max=3).long(),
             [*(stats.poisson(1).pmf(k) for k in range(3)), stats.poisson(1).sf(2)],
@@ -76,7 +98,12 @@ def test_discrete_distributions() -> None:
 def test_streams_are_independent() -> None:
     """Two draws in a row, and two generators, have nothing to do with each other."""
     other = torch.Generator("ftm").manual_seed(1)
-    columns = [empty().normal_(), empty().normal_(), empty().normal_(generator=other), empty().uniform_(-1, 1)]
+    columns = [
+        empty().normal_(),
+        empty().normal_(),
+        empty().normal_(generator=other),
+        empty().uniform_(-1, 1),
+    ]
     correlation = torch.corrcoef(torch.stack([c.cpu() for c in columns]))
     assert (correlation - torch.eye(4)).abs().max() < 5 / N**0.5
 
@@ -109,7 +136,8 @@ def test_same_bits_alone_and_together() -> None:
 
 
 def test_same_bits_from_the_reference_executor() -> None:
-    """What an operation-by-operation run draws is what the program draws; functions may differ in their last bits."""
+    """What an operation-by-operation run draws is what the program draws; functions may differ in
+    their last bits."""
     torch.manual_seed(12)
     machine = brought(draws())
     torch.manual_seed(12)
@@ -130,11 +158,19 @@ def test_a_fallback_draws_from_the_device() -> None:
     rate = empty(8).fill_(4)
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    first = [torch.poisson(rate).tolist(), torch._standard_gamma(rate).tolist(), torch.binomial(rate, rate / 8).tolist()]
+    first = [
+        torch.poisson(rate).tolist(),
+        torch._standard_gamma(rate).tolist(),
+        torch.binomial(rate, rate / 8).tolist(),
+    ]
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.poisson(rate).tolist() != first[0]
     torch.ftm.manual_seed(3)
-    assert [torch.poisson(rate).tolist(), torch._standard_gamma(rate).tolist(), torch.binomial(rate, rate / 8).tolist()] == first
+    assert [
+        torch.poisson(rate).tolist(),
+        torch._standard_gamma(rate).tolist(),
+        torch.binomial(rate, rate / 8).tolist(),
+    ] == first
     own = torch.Generator("ftm").manual_seed(9)
     drawn = torch.poisson(rate, generator=own).tolist()
     assert torch.poisson(rate, generator=own.manual_seed(9)).tolist() == drawn
@@ -184,7 +220,9 @@ def test_weights_that_are_none() -> None:
     ):
         for replacement in (True, False):
             with pytest.raises(RuntimeError, match=told):
-                torch.multinomial(torch.tensor(weights, device="ftm"), 1, replacement=replacement).tolist()
+                torch.multinomial(
+                    torch.tensor(weights, device="ftm"), 1, replacement=replacement
+                ).tolist()
     with pytest.raises(RuntimeError, match="cannot sample n_sample > prob_dist.size"):
         torch.multinomial(torch.ones(2, device="ftm"), 3)
 
@@ -206,4 +244,6 @@ def test_nothing_of_it_falls_back() -> None:
              F.dropout2d(empty(2, 3, 4, 4).fill_(1)), F.feature_alpha_dropout(empty(2, 3, 4).fill_(1), 0.5, training=True),
              F.gumbel_softmax(empty(3, 4).fill_(1), hard=True)])  # fmt: skip
     counters = ftm_lazy.metrics.counters()
-    assert not {n: c for n, c in counters.items() if c and n.startswith(("fallback", "compile_failures"))}
+    assert not {
+        n: c for n, c in counters.items() if c and n.startswith(("fallback", "compile_failures"))
+    }

@@ -1,4 +1,5 @@
-"""The cache directory: whatever happens to it, a hit is the program that was stored, and nothing stops the user."""
+"""The cache directory: whatever happens to it, a hit is the program that was stored, and nothing
+stops the user."""
 
 import errno
 import fcntl
@@ -52,7 +53,13 @@ def test_key_has_nothing_of_the_process():
     digests = set()
     for seed in "12":
         environment = os.environ | {"PYTHONHASHSEED": seed, "FTM_CACHE_DIR": f"/nowhere/{seed}"}
-        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         digests.add(run.stdout)
     assert len(digests) == 1
 
@@ -102,7 +109,8 @@ def test_the_longest_unused_goes_first(tmp_path):
 
 
 def test_the_limit_holds_whatever_is_stored(tmp_path):
-    """Many programs of many sizes, some again and again; what another process or an older version left counts too."""
+    """Many programs of many sizes, some again and again; what another process or an older version
+    left counts too."""
     disk = store(tmp_path, limit=200_000)
     generator = random.Random(0)
     for step in range(400):
@@ -160,7 +168,9 @@ def test_a_writer_outlives_another_process_that_cleans_up(tmp_path):
     with atomic_file.replacing(tmp_path / "target", ".partial-") as file:
         file.write(b"content")
         atomic_file.remove_abandoned(tmp_path, ".partial-")
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("target", b"content")]
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [
+        ("target", b"content")
+    ]
 
 
 def test_off_stores_nothing():
@@ -202,7 +212,9 @@ def test_a_file_in_the_directorys_place_is_told_once(tmp_path, below):
         for name in "abc":
             assert disk.get(key(name)) is None
             disk.put(key(name), PROGRAM)
-    assert len(told) == 1 and "is no directory; FTM_CACHE_DIR names another one" in str(told[0].message)
+    assert len(told) == 1 and "is no directory; FTM_CACHE_DIR names another one" in str(
+        told[0].message
+    )
 
 
 def test_read_only_directory_serves_but_does_not_grow(tmp_path, monkeypatch):
@@ -241,7 +253,10 @@ print(hits)
 def test_many_processes_write_read_and_evict(tmp_path):
     runs = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path), str(seed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", WRITER, str(tmp_path), str(seed)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for seed in range(4)
     ]

@@ -1,4 +1,5 @@
-"""Functions of programs on disk: other processes do not compile them again, and nothing of them can go wrong."""
+"""Functions of programs on disk: other processes do not compile them again, and nothing of them can
+go wrong."""
 
 from __future__ import annotations
 
@@ -29,7 +30,12 @@ def trace(layers: int) -> str:
 class Counted(FunctionStore):
     """Functions of a cache, and how many were asked for, found and stored."""
 
-    def __init__(self, directory: Path, compiler: Callable[[], str | None] = source_hash, limit: int = 1 << 20) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        compiler: Callable[[], str | None] = source_hash,
+        limit: int = 1 << 20,
+    ) -> None:
         super().__init__(DiskCache(directory, limit), compiler)
         self.counts = [0, 0, 0]
 

@@ -1,4 +1,5 @@
-"""The compiler's least-recently-used caches: bounded by size, by number of entries and by age; and they stay so."""
+"""The compiler's least-recently-used caches: bounded by size, by number of entries and by age; and
+they stay so."""
 
 from __future__ import annotations
 
@@ -38,7 +39,13 @@ def test_entries_that_no_program_uses_are_dropped() -> None:
 
 def test_the_compiler_keeps_nothing_of_programs_long_ago() -> None:
     """Different programs, one after the other, leave as much behind as the last 256 of them."""
-    caches = (function_cache.KNOWN, object_files.OBJECTS, fusion_cache._NUMBERS, fusion_cache._ANSWERS, parse_cache._NODES)
+    caches = (
+        function_cache.KNOWN,
+        object_files.OBJECTS,
+        fusion_cache._NUMBERS,
+        fusion_cache._ANSWERS,
+        parse_cache._NODES,
+    )
 
     def compile_many(first: int, last: int) -> list[int]:
         for k in range(first, last):

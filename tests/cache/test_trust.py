@@ -1,4 +1,5 @@
-"""What another user may have written is not run; what is no program is removed, read no further than it may be."""
+"""What another user may have written is not run; what is no program is removed, read no further
+than it may be."""
 
 import hashlib
 import json
@@ -94,7 +95,9 @@ def test_what_is_no_program_s_file_is_removed_at_once(disk, make, strict, capfd)
 
 
 def executable() -> bytes:
-    return Executable(b"image" * 10, "asm text\n", "host", {"trace": "trace\n", "asm": "asm text\n"}).to_bytes()
+    return Executable(
+        b"image" * 10, "asm text\n", "host", {"trace": "trace\n", "asm": "asm text\n"}
+    ).to_bytes()
 
 
 def sealed(header: object, body: bytes) -> bytes:
@@ -114,7 +117,9 @@ def bomb() -> bytes:
     text = zlib.compress(bytes(300 << 20))
     body = b"image" + 2 * text
     return sealed(
-        json.loads(executable().partition(b"\n")[0]) | {"sections": [["image", 5], ["asm", len(text)], ["text:trace", len(text)]]}, body
+        json.loads(executable().partition(b"\n")[0])
+        | {"sections": [["image", 5], ["asm", len(text)], ["text:trace", len(text)]]},
+        body,
     )
 
 
@@ -124,8 +129,14 @@ BAD = {
     "a list": sealed([], b""),
     "deep": b"[" * 100_000 + b"\n",
     "long number": b'{"format": ' + b"9" * 10_000 + b"}\n",
-    **{f"no {name}": changed(**{name: KeyError}) for name in ("blake2b", "sections", "stages", "machine", "version")},
-    **{f"{name} of another type": changed(**{name: 7}) for name in ("sections", "stages", "machine")},
+    **{
+        f"no {name}": changed(**{name: KeyError})
+        for name in ("blake2b", "sections", "stages", "machine", "version")
+    },
+    **{
+        f"{name} of another type": changed(**{name: 7})
+        for name in ("sections", "stages", "machine")
+    },
     "names of another type": changed(sections=[[7, 50]]),
     "sizes of another type": changed(sections=[["image", "50"]]),
     "negative sizes": changed(sections=[["image", -1]]),

@@ -44,35 +44,56 @@ class Lab:
     plain = dataclasses.replace(presets.load("host"), dma_overlaps=False)
 
     def program(
-        self, build: Build, inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), scalars: Sequence[Any] = (), in_bounds: bool = False
+        self,
+        build: Build,
+        inputs: Sequence[Any] = (),
+        outputs: Sequence[Any] = (),
+        scalars: Sequence[Any] = (),
+        in_bounds: bool = False,
     ) -> TileProgram:
-        """inputs, outputs: (dtype, shape); outputs may name an input that they replace as third item."""
+        """inputs, outputs: (dtype, shape); outputs may name an input that they replace as third
+        item."""
         return TileProgram(
             "host",
             [self.kernel(build), function("main", lambda b: b.call("kernel_0"))],
             in_bounds={"kernel_0"} if in_bounds else set(),
             inputs=[[f"b{i}", dtype, list(shape)] for i, (dtype, shape) in enumerate(inputs)],
-            outputs=[[f"o{i}", d, list(s), *(rest or [""])] for i, (d, s, *rest) in enumerate(outputs)],
+            outputs=[
+                [f"o{i}", d, list(s), *(rest or [""])] for i, (d, s, *rest) in enumerate(outputs)
+            ],
             scalars=[[f"s{i}", dtype] for i, dtype in enumerate(scalars)],
         )
 
     def text(self, build: Build, *signature: Any, overlap: bool = False, **named: Any) -> str:
-        return pipeline.run(self.program(build, *signature, **named), self.overlapping if overlap else self.plain)
+        return pipeline.run(
+            self.program(build, *signature, **named), self.overlapping if overlap else self.plain
+        )
 
     def kernel(self, build: Build) -> TileKernel:
         return function("kernel_0", build)
 
     def run(
-        self, text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), cores: int = 2, donate: Sequence[int] = ()
+        self,
+        text: str,
+        inputs: Sequence[np.ndarray],
+        scalars: Sequence[Any] = (),
+        cores: int = 2,
+        donate: Sequence[int] = (),
     ) -> list[np.ndarray]:
-        """Results of the text on the machine, in checked mode; ``donate``: outputs that take their input's memory."""
+        """Results of the text on the machine, in checked mode; ``donate``: outputs that take their
+        input's memory."""
         program = Machine(cores=cores, checked=True).load(assembler.assemble(text))
         return program.run(list(inputs), list(scalars), donate=list(donate))
 
     def elements(
-        self, body: Callable[[list[Node]], Node], result: str, *columns: tuple[str, Any], scalars: Sequence[tuple[str, Any]] = ()
+        self,
+        body: Callable[[list[Node]], Node],
+        result: str,
+        *columns: tuple[str, Any],
+        scalars: Sequence[tuple[str, Any]] = (),
     ) -> tuple[str, np.ndarray]:
-        """Applies a map body to rows of elements: (dtype, values) for each argument; gives text and result."""
+        """Applies a map body to rows of elements: (dtype, values) for each argument; gives text and
+        result."""
         arrays = [np.asarray(values, dtype=NUMPY[dtype]) for dtype, values in columns]
         count = arrays[0].size
 
@@ -83,10 +104,21 @@ class Lab:
                 b.load(b.buffer(f"b{i}", dtype, count), 0, tiles[i], 0, [1, count], [count, 1], 1)
             out = b.tile(result, 1, count)
             given = [b.scalar(f"s{i}", dtype) for i, (dtype, _) in enumerate(scalars)]
-            b.map(1, count, [(t, 0, "full") for t in tiles], [(out, 0, "full")], lambda v: [body([*v, *given])])
+            b.map(
+                1,
+                count,
+                [(t, 0, "full") for t in tiles],
+                [(out, 0, "full")],
+                lambda v: [body([*v, *given])],
+            )
             b.store(out, 0, b.buffer("o0", result, count), 0, [1, count], [count, 1], 1)
 
-        text = self.text(build, [(dtype, [count]) for dtype, _ in columns], [(result, [count])], [dtype for dtype, _ in scalars])
+        text = self.text(
+            build,
+            [(dtype, [count]) for dtype, _ in columns],
+            [(result, [count])],
+            [dtype for dtype, _ in scalars],
+        )
         return text, self.run(text, arrays, [value for _, value in scalars], cores=1)[0]
 
 

@@ -1,4 +1,5 @@
-"""The driver: stages in order, texts that replay from any of them, bytes that stay the same, failures with a reproducer."""
+"""The driver: stages in order, texts that replay from any of them, bytes that stay the same,
+failures with a reproducer."""
 
 import os
 import re
@@ -34,7 +35,10 @@ def compiled():
 
 def check(image):
     rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((6, 4), dtype=np.float32), rng.standard_normal((4, 5), dtype=np.float32)
+    a, b = (
+        rng.standard_normal((6, 4), dtype=np.float32),
+        rng.standard_normal((4, 5), dtype=np.float32),
+    )
     got = Machine(cores=2, checked=True).load(image).run([a, b], [1.5])
     expected = np.maximum(a @ b, 0) * np.float32(1.5)
     np.testing.assert_allclose(got[0], expected, rtol=1e-5, atol=1e-6)
@@ -74,7 +78,13 @@ def test_executables_survive_their_bytes(compiled):
 
 def test_damaged_executables_are_refused(compiled):
     data = compiled.to_bytes()
-    for bad in (b"", b"nonsense", data[:-1], data[:-9] + b"x" + data[-8:], data.replace(b'"version": 1', b'"version": 9')):
+    for bad in (
+        b"",
+        b"nonsense",
+        data[:-1],
+        data[:-9] + b"x" + data[-8:],
+        data.replace(b'"version": 1', b'"version": 9'),
+    ):
         with pytest.raises(ValueError):
             Executable.from_bytes(bad)
 
@@ -88,8 +98,14 @@ def test_a_dump_holds_every_stage_in_order(tmp_path):
 
 def test_only_options_that_decide_the_program_are_in_the_key():
     base = CompileOptions()
-    assert base.cache_key() == CompileOptions(keep_texts=True, dump="x", reproducers="y").cache_key()
-    assert base.cache_key() != CompileOptions(machine="m7032").cache_key() != CompileOptions(cores=3).cache_key()
+    assert (
+        base.cache_key() == CompileOptions(keep_texts=True, dump="x", reproducers="y").cache_key()
+    )
+    assert (
+        base.cache_key()
+        != CompileOptions(machine="m7032").cache_key()
+        != CompileOptions(cores=3).cache_key()
+    )
     with pytest.raises(ValueError, match="cores"):
         CompileOptions(cores=-1)
 
@@ -115,7 +131,9 @@ def test_a_failure_saves_its_input_and_the_command_replays_it(tmp_path, monkeypa
     with pytest.raises(driver.CompileError, match="a defect for this test") as failure:
         driver.compile(TRACE, CompileOptions(reproducers=str(tmp_path)))
     assert "stage 'assign-buffers'" in str(failure.value)
-    command = shlex.split(re.search(r"replay it with: ftm-translate (.*)", str(failure.value)).group(1))
+    command = shlex.split(
+        re.search(r"replay it with: ftm-translate (.*)", str(failure.value)).group(1)
+    )
     assert command[:4] == ["--from", "schedule-kernels", "--to", "assign-buffers"]
     assert ftm_translate.main(command) == 2
     assert "a defect for this test" in capsys.readouterr().err
@@ -149,7 +167,8 @@ def test_stages_do_not_run_backwards():
         driver.run_from("nonsuch", "", "asm")
 
 
-# --- tools ----------------------------------------------------------------------------------------------
+# --- tools
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -202,7 +221,10 @@ def test_opt_runs_passes_by_name_or_all(trace_file, tmp_path, compiled, capsys):
     whole, steps, at = tmp_path / "whole", tmp_path / "steps", linalg
     assert ftm_opt.main(["--ftm-pipeline", linalg, "-o", str(whole)]) == 0
     names = [stage.name for stage in driver.STAGES]
-    passes = [name.replace("ftm", "lower-kernels") for name in names[names.index("linalg") + 1 : names.index("asm")]]
+    passes = [
+        name.replace("ftm", "lower-kernels")
+        for name in names[names.index("linalg") + 1 : names.index("asm")]
+    ]
     for name in passes:
         assert ftm_opt.main([f"--{name}", at, "-o", str(steps)]) == 0
         at = str(steps)
@@ -211,7 +233,10 @@ def test_opt_runs_passes_by_name_or_all(trace_file, tmp_path, compiled, capsys):
     assert ftm_opt.main(["--emit-assembly", at, "-o", str(steps)]) == 0
     assert whole.read_text() == steps.read_text() == compiled.asm
     assert ftm_opt.main(["--list-passes"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*passes, "emit-assembly"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        *passes,
+        "emit-assembly",
+    ]
 
 
 def test_opt_runs_upstream_passes_and_verifies(tmp_path, capsys):
@@ -237,5 +262,13 @@ def test_tools_are_programs_that_read_standard_input():
     command = [sys.executable, "-m", "ftm_backend.tools.ftm_translate", "--to", "torch"]
     done = subprocess.run(command, input=TRACE, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "torch.aten.mm" in done.stdout
-    helped = subprocess.run([sys.executable, "-m", "ftm_backend.tools.ftm_opt", "--help"], capture_output=True, text=True)
-    assert helped.returncode == 0 and "--ftm-pipeline" in helped.stdout and "examples:" in helped.stdout
+    helped = subprocess.run(
+        [sys.executable, "-m", "ftm_backend.tools.ftm_opt", "--help"],
+        capture_output=True,
+        text=True,
+    )
+    assert (
+        helped.returncode == 0
+        and "--ftm-pipeline" in helped.stdout
+        and "examples:" in helped.stdout
+    )

@@ -104,7 +104,9 @@ def test_float_functions(lab, name):
 def test_round_takes_halves_away_from_zero_and_only_halves(lab):
     values = [0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, -0.49999997, 8388609.0, math.inf, -math.inf]
     _, got = lab.elements(operation("math.round", "f32"), "f32", ("f32", values))
-    np.testing.assert_array_equal(got.ravel(), [1, -1, 2, 3, -3, 0, 0, 8388609.0, math.inf, -math.inf])
+    np.testing.assert_array_equal(
+        got.ravel(), [1, -1, 2, 3, -3, 0, 0, 8388609.0, math.inf, -math.inf]
+    )
 
 
 COMPARISONS = {  # cmpf predicate: what it says of (a, b, whether either is NaN)
@@ -129,7 +131,9 @@ COMPARISONS = {  # cmpf predicate: what it says of (a, b, whether either is NaN)
 
 @pytest.mark.parametrize("number", COMPARISONS)
 def test_float_comparisons_with_nan(lab, number):
-    _, got = lab.elements(operation("arith.cmpf", "i1", predicate=number), "i1", ("f32", LEFT), ("f32", RIGHT))
+    _, got = lab.elements(
+        operation("arith.cmpf", "i1", predicate=number), "i1", ("f32", LEFT), ("f32", RIGHT)
+    )
     expected = [COMPARISONS[number](a, b, math.isnan(a) or math.isnan(b)) for a, b in PAIRS]
     np.testing.assert_array_equal(got.ravel().astype(bool), expected)
 
@@ -139,12 +143,19 @@ def test_float_comparisons_with_nan(lab, number):
 def test_integer_comparisons(lab, dtype, number):
     bits = int(dtype[1:])
     a, b = (np.asarray(x) & 1 if bits == 1 else np.asarray(x) for x in (INT_LEFT, INT_RIGHT))
-    _, got = lab.elements(operation("arith.cmpi", "i1", predicate=number), "i1", (dtype, a), (dtype, b))
+    _, got = lab.elements(
+        operation("arith.cmpi", "i1", predicate=number), "i1", (dtype, a), (dtype, b)
+    )
     if number >= 6:
-        x, y = a % 2**bits if bits < 64 else a.astype(np.uint64), b % 2**bits if bits < 64 else b.astype(np.uint64)
+        x, y = (
+            a % 2**bits if bits < 64 else a.astype(np.uint64),
+            b % 2**bits if bits < 64 else b.astype(np.uint64),
+        )
     else:
         x, y = (-a, -b) if bits == 1 else (a, b)
-    relation = [np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal][number if number < 6 else number - 4]
+    relation = [np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal][
+        number if number < 6 else number - 4
+    ]
     np.testing.assert_array_equal(got.ravel().astype(bool), relation(x, y))
 
 
@@ -185,14 +196,21 @@ def test_integer_operations(lab, name, dtype):
     pairs = [*INT_PAIRS, (2 ** (bits - 1) - 1, -1), (-(2 ** (bits - 1)), 3)]
     if name in UNSIGNED_OPERATIONS:
         pairs = [(a, b) for a, b in pairs if b != 0]
-        expected = [_wrapped(UNSIGNED_OPERATIONS[name](a % 2**bits, b % 2**bits), bits) for a, b in pairs]
+        expected = [
+            _wrapped(UNSIGNED_OPERATIONS[name](a % 2**bits, b % 2**bits), bits) for a, b in pairs
+        ]
     else:
         expected = [_wrapped(INTEGER_OPERATIONS[name](a, b), bits) for a, b in pairs]
         if "div" in name or "rem" in name:
             keep = [b != 0 and not (a == -(2 ** (bits - 1)) and b == -1) for a, b in pairs]
             pairs = [p for p, k in zip(pairs, keep, strict=True) if k]
             expected = [e for e, k in zip(expected, keep, strict=True) if k]
-    _, got = lab.elements(operation(name, dtype), dtype, (dtype, [a for a, _ in pairs]), (dtype, [b for _, b in pairs]))
+    _, got = lab.elements(
+        operation(name, dtype),
+        dtype,
+        (dtype, [a for a, _ in pairs]),
+        (dtype, [b for _, b in pairs]),
+    )
     np.testing.assert_array_equal(got.ravel(), expected)
 
 
@@ -229,7 +247,9 @@ def test_selection_and_booleans(lab):
     def body(v):
         return f32("arith.select", Node("arith.andi", "i1", (v[0], v[1])), v[2], v[3])
 
-    text, got = lab.elements(body, "f32", ("i1", [1, 1, 0, 0]), ("i1", [1, 0, 1, 0]), ("f32", [1] * 4), ("f32", [2] * 4))
+    text, got = lab.elements(
+        body, "f32", ("i1", [1, 1, 0, 0]), ("i1", [1, 0, 1, 0]), ("f32", [1] * 4), ("f32", [2] * 4)
+    )
     np.testing.assert_array_equal(got.ravel(), [1, 2, 2, 2])
     assert lines(text) == ["VAND.B1 v0, v1, v4", "VSEL.F32 v4, v2, v3, v5"]
 
@@ -263,7 +283,11 @@ def test_the_difference_of_equal_products_is_exactly_zero(lab):
 def test_a_scalar_is_rounded_by_its_use_and_constants_are_immediates(lab):
     def body(v):
         value, scalar = v
-        return f32("arith.mulf", f32("arith.maximumf", value, constant(0.1, "f32")), f32("arith.truncf", scalar))
+        return f32(
+            "arith.mulf",
+            f32("arith.maximumf", value, constant(0.1, "f32")),
+            f32("arith.truncf", scalar),
+        )
 
     text, got = lab.elements(body, "f32", ("f32", [1, -1]), scalars=[("f64", 0.3)])
     assert lines(text) == ["VMAX.F32 v0, 0.1, v1", "VMUL.F32 v1, s0, v2"]
@@ -271,9 +295,13 @@ def test_a_scalar_is_rounded_by_its_use_and_constants_are_immediates(lab):
 
 
 def test_half_types_compute_in_their_own_type(lab):
-    text, got = lab.elements(operation("arith.addf", "f16"), "f16", ("f16", [1.0, 2048.0]), ("f16", [0.0004, 1.0]))
+    text, got = lab.elements(
+        operation("arith.addf", "f16"), "f16", ("f16", [1.0, 2048.0]), ("f16", [0.0004, 1.0])
+    )
     assert lines(text) == ["VADD.F16 v0, v1, v2"]
-    np.testing.assert_array_equal(got.ravel(), np.float16([1.0, 2048.0]) + np.float16([0.0004, 1.0]))
+    np.testing.assert_array_equal(
+        got.ravel(), np.float16([1.0, 2048.0]) + np.float16([0.0004, 1.0])
+    )
 
 
 def test_equal_operations_are_written_once_and_dead_ones_not_at_all(lab):

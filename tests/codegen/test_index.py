@@ -30,7 +30,11 @@ def build(indices: IndexFactory, operation: str, a: Expr, b: Expr) -> Expr:
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8),
+    st.lists(
+        st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 9), st.integers(0, 9)),
+        min_size=1,
+        max_size=8,
+    ),
     st.lists(st.integers(-40, 40), min_size=4, max_size=4),
     st.tuples(st.integers(0, 7), st.integers(-3, 11)),
 )
@@ -49,7 +53,9 @@ def test_values_and_bounds_survive_folding(steps, constants, variables):
         for order in ((x, y), (y, x)):
             known = expr
             for atom in order:
-                known = indices.substitute(known, atom, indices.constant(variables[0 if atom is x else 1]))
+                known = indices.substitute(
+                    known, atom, indices.constant(variables[0 if atom is x else 1])
+                )
             assert known.constant == value, (expr, value)
 
 
@@ -57,7 +63,9 @@ def test_equal_expressions_are_one_object():
     indices = IndexFactory()
     x = indices.of(indices.variable("x", 1, 0, 9))
     four = indices.constant(4)
-    assert indices.mul(indices.add(x, four), four) is indices.add(indices.scale(x, 4), indices.constant(16))
+    assert indices.mul(indices.add(x, four), four) is indices.add(
+        indices.scale(x, 4), indices.constant(16)
+    )
     assert indices.sub(indices.add(x, four), four) is x
 
 

@@ -1,6 +1,8 @@
-"""Compiled programs write every instruction of the table, in every form: what no program needs is not in the machine.
+"""Compiled programs write every instruction of the table, in every form: what no program needs is
+not in the machine.
 
-The programs are those of ``tests/golden`` and the small ones below, each compiled for the host and for FT-m7032.
+The programs are those of ``tests/golden`` and the small ones below, each compiled for the host and
+for FT-m7032.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _LINE = re.compile(r"\s*(?:\[!?r\d+\] )?(@?[A-Za-z]\w*)((?:\.[A-Z]\w*)*)(?=\s|$)
 
 
 def written(assembly: str) -> set[str]:
-    """What the lines of a program name: mnemonics, and mnemonics with one of their suffixes (``MM``, ``MM.TA``)."""
+    """What the lines of a program name: mnemonics, and mnemonics with one of their suffixes
+    (``MM``, ``MM.TA``)."""
     found: set[str] = set()
     for line in assembly.splitlines():
         if (match := _LINE.match(line)) and match[1] in BY_NAME:
@@ -43,7 +46,17 @@ def tensors(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
 
 
 def functions(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    two = (torch.atan2, torch.pow, torch.copysign, torch.fmod, torch.minimum, torch.maximum, torch.fmin, torch.fmax, torch.nextafter)
+    two = (
+        torch.atan2,
+        torch.pow,
+        torch.copysign,
+        torch.fmod,
+        torch.minimum,
+        torch.maximum,
+        torch.fmin,
+        torch.fmax,
+        torch.nextafter,
+    )
     order = (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
     return (
         *(getattr(torch, name)(x) for name in FUNCTIONS),
@@ -76,9 +89,18 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], list[torch.Tensor]]]]
     "sorts": (lambda x: (x.sort(1), x.topk(3, 1)), lambda: tensors((5, 70))),
     "long sorts": (lambda x: x.sort(0), lambda: tensors((200_000,))),
     "rows": (rows, lambda: [*tensors((9, 3)), torch.tensor([1, 2, 3, 5]), *tensors((4, 3))]),
-    "products": (lambda x, y, z: (x @ y.t(), x.t() @ z, x @ x.t()), lambda: tensors((60, 70), (50, 70), (60, 40))),
-    "products of doubles": (lambda x, y: x @ y.t(), lambda: [x.double() for x in tensors((60, 70), (50, 70))]),
-    "convolutions": (lambda x, w: F.conv2d(x, w, stride=2, padding=1), lambda: tensors((2, 3, 16, 16), (8, 3, 3, 3))),
+    "products": (
+        lambda x, y, z: (x @ y.t(), x.t() @ z, x @ x.t()),
+        lambda: tensors((60, 70), (50, 70), (60, 40)),
+    ),
+    "products of doubles": (
+        lambda x, y: x @ y.t(),
+        lambda: [x.double() for x in tensors((60, 70), (50, 70))],
+    ),
+    "convolutions": (
+        lambda x, w: F.conv2d(x, w, stride=2, padding=1),
+        lambda: tensors((2, 3, 16, 16), (8, 3, 3, 3)),
+    ),
     "poolings": (lambda x: F.max_pool2d(x, 3, 2, 1), lambda: tensors((2, 3, 16, 16))),
 }
 
@@ -125,7 +147,11 @@ def forms() -> list[str]:
     """Every instruction of the table, and each with each of its suffixes."""
     listed = []
     for row in INSTRUCTIONS:
-        choices = [suffix for entry in row.suffixes for suffix in ((entry,) if isinstance(entry, str) else entry)]
+        choices = [
+            suffix
+            for entry in row.suffixes
+            for suffix in ((entry,) if isinstance(entry, str) else entry)
+        ]
         listed += [row.name, *(f"{row.name}.{suffix}" for suffix in choices)]
     return listed
 

@@ -1,4 +1,5 @@
-"""Programs whose values stay in GSM between kernels equal the CPU, in checked mode, on any number of cores."""
+"""Programs whose values stay in GSM between kernels equal the CPU, in checked mode, on any number
+of cores."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ def gradients(f: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, ...]]:
         leaves = [t.detach().requires_grad_(t.is_floating_point()) for t in tensors]
         result = f(*leaves)
         weight = torch.linspace(-1, 1, result.numel()).reshape(result.shape)
-        return (result.detach(), *torch.autograd.grad((result * weight).sum(), [x for x in leaves if x.requires_grad]))
+        return (
+            result.detach(),
+            *torch.autograd.grad((result * weight).sum(), [x for x in leaves if x.requires_grad]),
+        )
 
     return step
 
@@ -63,19 +67,32 @@ def normal(*shape: int) -> Tensor:
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Tensor], Callable[[], list[Tensor]]]] = {
-    "block": (block, lambda: [normal(4, 16, 9, 9), normal(16, 16, 3, 3), normal(16), normal(16, 16, 3, 3), normal(16)]),
+    "block": (
+        block,
+        lambda: [
+            normal(4, 16, 9, 9),
+            normal(16, 16, 3, 3),
+            normal(16),
+            normal(16, 16, 3, 3),
+            normal(16),
+        ],
+    ),
     "deep": (deep, lambda: [normal(2, 16, 40, 40), normal(16, 16, 3, 3), normal(16)]),
     "rows": (rows, lambda: [normal(40, 32), torch.randint(40, (70,)), normal(32, 32)]),
     "ordered": (ordered, lambda: [normal(50, 90)]),
 }
 
 
-def compiled(step: Callable[..., tuple[Tensor, ...]], tensors: list[Tensor], machine: str) -> tuple[capture.Recording, Executable]:
+def compiled(
+    step: Callable[..., tuple[Tensor, ...]], tensors: list[Tensor], machine: str
+) -> tuple[capture.Recording, Executable]:
     recording = capture.function(step, *tensors)
     return recording, driver.compile(str(recording.trace), CompileOptions(machine=machine))
 
 
-@pytest.mark.parametrize(("name", "preset"), [*((name, "m7032") for name in PROGRAMS), ("deep", "m7002")])
+@pytest.mark.parametrize(
+    ("name", "preset"), [*((name, "m7032") for name in PROGRAMS), ("deep", "m7002")]
+)
 def test_programs_equal_the_cpu(name: str, preset: str) -> None:
     torch.manual_seed(0)
     f, make = PROGRAMS[name]
@@ -85,10 +102,20 @@ def test_programs_equal_the_cpu(name: str, preset: str) -> None:
     recording, executable = compiled(step, tensors, preset)
     assert "@gsm" in executable.asm
     for cores in CORES:
-        with Machine(cores=cores, checked=True, gsm_bytes=presets.load(preset).gsm_bytes) as machine:
-            results = machine.load(executable.image).run([p.detach().contiguous().numpy() for p in recording.params], recording.scalars)
+        with Machine(
+            cores=cores, checked=True, gsm_bytes=presets.load(preset).gsm_bytes
+        ) as machine:
+            results = machine.load(executable.image).run(
+                [p.detach().contiguous().numpy() for p in recording.params], recording.scalars
+            )
         for got, expected in zip(results, wanted, strict=True):
-            np.testing.assert_allclose(got.reshape(expected.shape), expected.numpy(), rtol=2e-3, atol=2e-4, err_msg=f"{cores} cores")
+            np.testing.assert_allclose(
+                got.reshape(expected.shape),
+                expected.numpy(),
+                rtol=2e-3,
+                atol=2e-4,
+                err_msg=f"{cores} cores",
+            )
 
 
 def test_what_a_loop_reads_is_kept() -> None:
@@ -97,11 +124,20 @@ def test_what_a_loop_reads_is_kept() -> None:
     executable = driver.compile(text, CompileOptions(machine="m7032"))
     assert "@gsm" in executable.asm
     results = []
-    for cores, image in ((2, driver.compile(text, CompileOptions(machine="host")).image), *((cores, executable.image) for cores in CORES)):
-        with Machine(cores=cores, checked=True, gsm_bytes=presets.load("m7032").gsm_bytes) as machine:
+    for cores, image in (
+        (2, driver.compile(text, CompileOptions(machine="host")).image),
+        *((cores, executable.image) for cores in CORES),
+    ):
+        with Machine(
+            cores=cores, checked=True, gsm_bytes=presets.load("m7032").gsm_bytes
+        ) as machine:
             program = machine.load(image)
             numbers = np.random.default_rng(0)
-            results.append(program.run([numbers.standard_normal(x.shape).astype(x.dtype) for x in program.inputs]))
+            results.append(
+                program.run(
+                    [numbers.standard_normal(x.shape).astype(x.dtype) for x in program.inputs]
+                )
+            )
     for other in results[1:]:
         for got, wanted in zip(other, results[0], strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
@@ -124,17 +160,24 @@ def test_known_functions_keep_what_new_ones_keep() -> None:
 
 
 def test_what_is_needed_long_after_is_copied() -> None:
-    """It is stored to the arena and to GSM; the next kernel reads it here, the backward pass there."""
+    """It is stored to the arena and to GSM; the next kernel reads it here, the backward pass
+    there."""
     f, make = PROGRAMS["deep"]
     _, executable = compiled(gradients(f), make(), "m7002")
     twins = re.findall(r"@func (\S+)\.(x\d+)\n", executable.asm)
     assert "@gsm g0" in executable.asm and twins
     for name, parameter in twins:
-        (body,) = re.findall(rf"@func {re.escape(name)}\.{parameter}\n(.*?)@ret", executable.asm, re.DOTALL)
+        (body,) = re.findall(
+            rf"@func {re.escape(name)}\.{parameter}\n(.*?)@ret", executable.asm, re.DOTALL
+        )
         assert f"@param {parameter}.copy, f32, out" in body
         stores = re.findall(rf"DST (\S+), {parameter}(\[.*)", body)
         assert stores and stores == re.findall(rf"DST (\S+), {parameter}\.copy(\[.*)", body)
-    assert all(f"@call {name}" in executable.asm for name in re.findall(r"@func (\S+)", executable.asm) if name != "main")
+    assert all(
+        f"@call {name}" in executable.asm
+        for name in re.findall(r"@func (\S+)", executable.asm)
+        if name != "main"
+    )
 
 
 def test_what_is_too_large_stays_in_the_arena() -> None:

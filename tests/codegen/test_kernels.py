@@ -25,7 +25,11 @@ def squares(rows, columns, block, share=True):
     def build(b):
         x, y = b.buffer("b0", "f32", rows * columns), b.buffer("o0", "f32", rows * columns)
         s = b.buffer("o1", "f32", rows)
-        X, Y, S = b.tile("f32", block, columns), b.tile("f32", block, columns), b.tile("f32", block, 1)
+        X, Y, S = (
+            b.tile("f32", block, columns),
+            b.tile("f32", block, columns),
+            b.tile("f32", block, 1),
+        )
         trips = -(-rows // block)
         low, high = divide(b, trips) if share else (0, trips)
         with b.for_(low, high) as i:
@@ -45,9 +49,16 @@ def squares(rows, columns, block, share=True):
 
 
 @pytest.mark.parametrize("overlap", [False, True])
-@pytest.mark.parametrize(("rows", "columns", "block"), [(1000, 64, 16), (1, 1, 1), (7, 5, 16), (64, 3, 16), (3, 8, 2)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "block"), [(1000, 64, 16), (1, 1, 1), (7, 5, 16), (64, 3, 16), (3, 8, 2)]
+)
 def test_blocks_of_rows_over_the_cores(lab, rows, columns, block, overlap):
-    text = lab.text(squares(rows, columns, block), [("f32", [rows, columns])], [("f32", [rows, columns]), ("f32", [rows])], overlap=overlap)
+    text = lab.text(
+        squares(rows, columns, block),
+        [("f32", [rows, columns])],
+        [("f32", [rows, columns]), ("f32", [rows])],
+        overlap=overlap,
+    )
     x = RNG.standard_normal((rows, columns), dtype=np.float32)
     for cores in (1, 2, 5):
         got = lab.run(text, [x], cores=cores)
@@ -56,7 +67,9 @@ def test_blocks_of_rows_over_the_cores(lab, rows, columns, block, overlap):
 
 
 def test_text_of_a_loop(lab):
-    text = lab.text(squares(40, 8, 16, share=False), [("f32", [40, 8])], [("f32", [40, 8]), ("f32", [40])])
+    text = lab.text(
+        squares(40, 8, 16, share=False), [("f32", [40, 8])], [("f32", [40, 8]), ("f32", [40])]
+    )
     assert (
         text
         == """\
@@ -110,20 +123,32 @@ def test_a_loop_without_trips_does_nothing(lab):
         Y = b.tile("f32", 1, 4)
         b.map(1, 4, [], [(Y, 0, "full")], lambda v: [constant(1.0, "f32")])
         with b.for_(0, b.load_index(x, 0)):
-            b.map(1, 4, [(Y, 0, "full")], [(Y, 0, "full")], lambda v: [Node("arith.addf", "f32", (v[0], v[0]))])
+            b.map(
+                1,
+                4,
+                [(Y, 0, "full")],
+                [(Y, 0, "full")],
+                lambda v: [Node("arith.addf", "f32", (v[0], v[0]))],
+            )
         with b.if_(b.compare("eq", b.core_id(), 0)):
             b.store(Y, 0, y, 0, [1, 4], [4, 1], 1)
 
     text = lab.text(build, [("i64", [1])], [("f32", [4])])
     for trips, value in ((0, 1), (1, 2), (3, 8), (-5, 1)):
         assert lab.run(text, [np.array([trips])])[0].tolist() == [value] * 4
-    assert "  [r0] DST" in text.replace("[r1]", "[r0]"), "a branch around one instruction is a predicate"
+    assert "  [r0] DST" in text.replace("[r1]", "[r0]"), (
+        "a branch around one instruction is a predicate"
+    )
 
 
 def matrix_product(m, n, k, mt, nt, kt):
     def build(b):
         A, B, C = b.tile("f32", mt, kt, "sm"), b.tile("f32", kt, nt), b.tile("f32", mt, nt)
-        a, bb, c = b.buffer("b0", "f32", m * k), b.buffer("b1", "f32", k * n), b.buffer("o0", "f32", m * n)
+        a, bb, c = (
+            b.buffer("b0", "f32", m * k),
+            b.buffer("b1", "f32", k * n),
+            b.buffer("o0", "f32", m * n),
+        )
         low, high = divide(b, -(-m // mt))
         with b.for_(low, high) as i:
             mi = b.min(b.sub(m, b.mul(i, mt)), mt)
@@ -143,14 +168,28 @@ def matrix_product(m, n, k, mt, nt, kt):
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize(("m", "n", "k"), [(50, 70, 90), (16, 32, 64), (1, 1, 1), (17, 33, 65)])
 def test_a_tiled_matrix_product(lab, m, n, k, overlap):
-    text = lab.text(matrix_product(m, n, k, 16, 32, 64), [("f32", [m, k]), ("f32", [k, n])], [("f32", [m, n])], overlap=overlap)
-    a, b = RNG.standard_normal((m, k), dtype=np.float32), RNG.standard_normal((k, n), dtype=np.float32)
+    text = lab.text(
+        matrix_product(m, n, k, 16, 32, 64),
+        [("f32", [m, k]), ("f32", [k, n])],
+        [("f32", [m, n])],
+        overlap=overlap,
+    )
+    a, b = (
+        RNG.standard_normal((m, k), dtype=np.float32),
+        RNG.standard_normal((k, n), dtype=np.float32),
+    )
     for cores in (1, 2):
-        np.testing.assert_allclose(lab.run(text, [a, b], cores=cores)[0], a @ b, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            lab.run(text, [a, b], cores=cores)[0], a @ b, rtol=1e-4, atol=1e-4
+        )
 
 
 def test_invariant_addresses_leave_their_loop(lab):
-    text = lab.text(matrix_product(64, 64, 128, 16, 32, 64), [("f32", [64, 128]), ("f32", [128, 64])], [("f32", [64, 64])])
+    text = lab.text(
+        matrix_product(64, 64, 128, 16, 32, 64),
+        [("f32", [64, 128]), ("f32", [128, 64])],
+        [("f32", [64, 64])],
+    )
     inner = text[text.index("LOOP_2") : text.index("SBR LOOP_2")]
     assert len(re.findall(r"^ +S\w+ ", inner, re.MULTILINE)) <= 6, inner
 
@@ -166,14 +205,27 @@ def test_rows_gathered_and_scattered(lab, reduce):
             b.load_rows(table, 1, I, 0, X, 0, 6, 5)
             b.store_rows(X, 0, I, 0, out, 0, 6, 5, reduce)
 
-    text = lab.text(build, [("f32", [10, 6]), ("i64", [4]), ("f32", [10, 6])], [("f32", [10, 6], "b2")], in_bounds=True)
+    text = lab.text(
+        build,
+        [("f32", [10, 6]), ("i64", [4]), ("f32", [10, 6])],
+        [("f32", [10, 6], "b2")],
+        in_bounds=True,
+    )
     table, base = (RNG.standard_normal((10, 6), dtype=np.float32) for _ in range(2))
     index = np.array([3, 0, 3, 9])
     expected = base.copy()
-    function = {"set": lambda a, b: b, "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}[reduce]
+    function = {
+        "set": lambda a, b: b,
+        "add": np.add,
+        "mul": np.multiply,
+        "min": np.minimum,
+        "max": np.maximum,
+    }[reduce]
     for i in index:
         expected[i, :5] = function(expected[i, :5], table[i, 1:])
-    np.testing.assert_allclose(lab.run(text, [table, index, base], donate=[0])[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        lab.run(text, [table, index, base], donate=[0])[0], expected, rtol=1e-6
+    )
 
 
 def test_minimum_and_modulo_in_addresses(lab):

@@ -1,4 +1,5 @@
-"""Multi-buffering: loads move one iteration ahead where nothing forbids it, and results stay the same."""
+"""Multi-buffering: loads move one iteration ahead where nothing forbids it, and results stay the
+same."""
 
 import dataclasses
 
@@ -11,7 +12,13 @@ from ftm_backend.ir.tile.kernel_tree import TileBranch, TileLoop
 
 
 def double(b, source, target):
-    b.map(1, 8, [(source, 0, "full")], [(target, 0, "full")], lambda v: [Node("arith.addf", "f32", (v[0], v[0]))])
+    b.map(
+        1,
+        8,
+        [(source, 0, "full")],
+        [(target, 0, "full")],
+        lambda v: [Node("arith.addf", "f32", (v[0], v[0]))],
+    )
 
 
 def stream(source="b0", target="o0", stride=8, ahead=0):
@@ -64,14 +71,37 @@ def test_an_update_in_place_walks_the_same_blocks_and_may_be_pipelined(lab):
 
 
 def columns(width, step, pitch=40, rows=5, trips=4):
-    """o0[r pitch + step i + c] = 2 * b0[the same] for c below width and all rows, some columns in each iteration on one core."""
+    """o0[r pitch + step i + c] = 2 * b0[the same] for c below width and all rows, some columns in
+    each iteration on one core."""
 
     def build(b):
         X, Y = b.tile("f32", rows, width), b.tile("f32", rows, width)
         with b.if_(b.compare("eq", b.core_id(), 0)), b.for_(0, trips) as i:
-            b.load(b.buffer("b0", "f32", rows * pitch), b.mul(i, step), X, 0, [rows, width], [pitch, 1], 1)
-            b.map(rows, width, [(X, 0, "full")], [(Y, 0, "full")], lambda v: [Node("arith.addf", "f32", (v[0], v[0]))])
-            b.store(Y, 0, b.buffer("o0", "f32", rows * pitch), b.mul(i, step), [rows, width], [pitch, 1], 1)
+            b.load(
+                b.buffer("b0", "f32", rows * pitch),
+                b.mul(i, step),
+                X,
+                0,
+                [rows, width],
+                [pitch, 1],
+                1,
+            )
+            b.map(
+                rows,
+                width,
+                [(X, 0, "full")],
+                [(Y, 0, "full")],
+                lambda v: [Node("arith.addf", "f32", (v[0], v[0]))],
+            )
+            b.store(
+                Y,
+                0,
+                b.buffer("o0", "f32", rows * pitch),
+                b.mul(i, step),
+                [rows, width],
+                [pitch, 1],
+                1,
+            )
 
     return build
 
@@ -88,7 +118,9 @@ def columns(width, step, pitch=40, rows=5, trips=4):
         (10, 50, 40, False),
     ],
 )
-def test_columns_that_lie_beside_those_that_are_stored_are_fetched_early(lab, width, step, pitch, early):
+def test_columns_that_lie_beside_those_that_are_stored_are_fetched_early(
+    lab, width, step, pitch, early
+):
     places = SlotPlaces()
     places.share("o0", "b0")
     assert (depths(lab, columns(width, step, pitch), places)[0]["T0"] == 2) == early

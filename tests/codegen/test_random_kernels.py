@@ -1,7 +1,7 @@
 """Random kernels, in place on one buffer: the machine must do what a few lines of Python do.
 
-Whatever placement, register allocation, waiting or pipelining gets wrong changes an address or an order, and
-with it the result.
+Whatever placement, register allocation, waiting or pipelining gets wrong changes an address or an
+order, and with it the result.
 """
 
 import numpy as np
@@ -22,13 +22,19 @@ SIZE = 96
 def index(draw, variables, depth=0):
     """An index expression as a nested tuple over the loop counters in scope."""
     kinds = ["var", "number"] if variables else ["number"]
-    kind = draw(st.sampled_from([*kinds, "add", "mul", "rem", "div", "min", "max"] if depth < 3 else kinds))
+    kind = draw(
+        st.sampled_from([*kinds, "add", "mul", "rem", "div", "min", "max"] if depth < 3 else kinds)
+    )
     if kind == "var":
         return ("var", draw(st.sampled_from(variables)))
     if kind == "number":
         return ("number", draw(st.integers(0, 9)))
     left = draw(index(variables, depth + 1))
-    right = ("number", draw(st.integers(1, 7))) if kind in ("mul", "rem", "div") else draw(index(variables, depth + 1))
+    right = (
+        ("number", draw(st.integers(1, 7)))
+        if kind in ("mul", "rem", "div")
+        else draw(index(variables, depth + 1))
+    )
     return (kind, left, right)
 
 
@@ -40,12 +46,27 @@ def block(draw, variables=(), depth=0):
         kind = draw(st.sampled_from(["copy", "copy", "loop", "if"] if depth < 3 else ["copy"]))
         if kind == "copy":
             width = draw(st.integers(1, 4))
-            statements.append((kind, draw(index(list(variables))), draw(index(list(variables))), width))
+            statements.append(
+                (kind, draw(index(list(variables))), draw(index(list(variables))), width)
+            )
         elif kind == "loop":
             name = f"i{len(variables)}"
             low, step = draw(st.integers(0, 2)), draw(st.integers(1, 3))
-            high = draw(index(list(variables))) if draw(st.booleans()) else ("number", draw(st.integers(0, 6)))
-            statements.append((kind, name, low, ("min", high, ("number", 6)), step, draw(block((*variables, name), depth + 1))))
+            high = (
+                draw(index(list(variables)))
+                if draw(st.booleans())
+                else ("number", draw(st.integers(0, 6)))
+            )
+            statements.append(
+                (
+                    kind,
+                    name,
+                    low,
+                    ("min", high, ("number", 6)),
+                    step,
+                    draw(block((*variables, name), depth + 1)),
+                )
+            )
         else:
             statements.append(
                 (
@@ -74,9 +95,16 @@ def write(b, statements, counters):
         if kind == "copy":
             source, target, width = rest
             X, Y = b.tile("f32", 1, width), b.tile("f32", 1, width)
-            to, at = (b.rem(built(b, place, counters), SIZE - 4) for place in (target, source))  # not in the text's order
+            # not in the text's order
+            to, at = (b.rem(built(b, place, counters), SIZE - 4) for place in (target, source))
             b.load(memory, at, X, 0, [1, width], [width, 1], 1)
-            b.map(1, width, [(X, 0, "full")], [(Y, 0, "full")], lambda v: [Node("arith.addf", "f32", (v[0], constant(1.0, "f32")))])
+            b.map(
+                1,
+                width,
+                [(X, 0, "full")],
+                [(Y, 0, "full")],
+                lambda v: [Node("arith.addf", "f32", (v[0], constant(1.0, "f32")))],
+            )
             b.store(Y, 0, result, to, [1, width], [width, 1], 1)
         elif kind == "loop":
             name, low, high, step, body = rest
@@ -124,7 +152,11 @@ def execute(statements, memory, counters):
 
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("placement", linearize.PLACEMENTS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(statements=block())
 def test_the_machine_does_what_python_does(lab, monkeypatch, placement, overlap, statements):
     def build(b):
@@ -140,7 +172,11 @@ def test_the_machine_does_what_python_does(lab, monkeypatch, placement, overlap,
 
 
 @pytest.mark.parametrize("overlap", [False, True])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(statements=block())
 def test_the_text_of_every_stage_gives_the_same_assembly(lab, overlap, statements):
     def program():

@@ -1,4 +1,5 @@
-"""Register allocation: values that live at once never share one, and pressure moves arithmetic to its uses."""
+"""Register allocation: values that live at once never share one, and pressure moves arithmetic to
+its uses."""
 
 import re
 
@@ -9,7 +10,8 @@ from ftm_backend.codegen.linear_scan import RegisterLine, VirtualRegister, alloc
 
 
 def copies(count):
-    """o0 = b0 element by element through ``count`` transfers whose addresses all differ in one loop."""
+    """o0 = b0 element by element through ``count`` transfers whose addresses all differ in one
+    loop."""
 
     def build(b):
         x, y = b.buffer("b0", "f32", 4096 * count), b.buffer("o0", "f32", 4096 * count)

@@ -1,4 +1,5 @@
-"""Loops over iterations on the machine, in checked mode, against upstream's execution of the same linalg."""
+"""Loops over iterations on the machine, in checked mode, against upstream's execution of the same
+linalg."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def _half(b: LinalgBuilder, x: StridedValue) -> StridedValue:
     return made
 
 
-def product_and_sum(b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue, steps: _Steps) -> Made:
+def product_and_sum(
+    b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue, steps: _Steps
+) -> Made:
     """A state through a product, with what comes in."""
 
     def step(at: LoopIteration) -> None:
@@ -44,8 +47,11 @@ def product_and_sum(b: LinalgBuilder, x: StridedValue, y: StridedValue, w: Strid
     return list(repeat(b, steps.count, [_states(b, y, steps)], step))
 
 
-def in_place(b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue, steps: _Steps) -> Made:
-    """One row that each iteration reads and writes; the input that it starts from is used after it too."""
+def in_place(
+    b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue, steps: _Steps
+) -> Made:
+    """One row that each iteration reads and writes; the input that it starts from is used after it
+    too."""
     start = b.reshape(y, (1, *y.shape))
 
     def step(at: LoopIteration) -> None:
@@ -55,8 +61,11 @@ def in_place(b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue
     return [made, _plus(b, b.reshape(made, y.shape), y)]
 
 
-def from_one_number(b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue, steps: _Steps) -> Made:
-    """A base of one number, of which each iteration writes a row, in parts; rows of inputs that are no dense tensors."""
+def from_one_number(
+    b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue, steps: _Steps
+) -> Made:
+    """A base of one number, of which each iteration writes a row, in parts; rows of inputs that are
+    no dense tensors."""
     turned = b.copy(x).permute([1, 0, 2]).permute([1, 0, 2]).transpose()
 
     def step(at: LoopIteration) -> None:
@@ -68,13 +77,20 @@ def from_one_number(b: LinalgBuilder, x: StridedValue, y: StridedValue, w: Strid
     return list(repeat(b, steps.count, bases, step))
 
 
-def reductions(b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue, steps: _Steps) -> Made:
-    """Means over rows and over columns, of values that lie only in an iteration, and what nobody needs."""
+def reductions(
+    b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue, steps: _Steps
+) -> Made:
+    """Means over rows and over columns, of values that lie only in an iteration, and what nobody
+    needs."""
 
     def step(at: LoopIteration) -> None:
         row = _plus(b, at.row(x, *steps.x), y)
         total = reduce(b, "sum", [row], [1], "f32", lambda p: p)
-        spread = b.pointwise(lambda p, q: p - e.tanh(q), [row, total.unsqueeze(1).expand(row.shape)], TensorType("f32", row.shape))
+        spread = b.pointwise(
+            lambda p, q: p - e.tanh(q),
+            [row, total.unsqueeze(1).expand(row.shape)],
+            TensorType("f32", row.shape),
+        )
         at.store(0, *steps.after, _plus(b, spread, at.made(0, *steps.before)))
         at.store(1, *steps.x, total)
         at.store(2, *steps.x, row)
@@ -83,8 +99,11 @@ def reductions(b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedVal
     return list(repeat(b, steps.count, bases, step)[:2])
 
 
-def what_is_outside(b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue, steps: _Steps) -> Made:
-    """Rows that are copies of tensors outside and of other results, the same value twice, and a loop after a loop."""
+def what_is_outside(
+    b: LinalgBuilder, x: StridedValue, y: StridedValue, w: StridedValue, steps: _Steps
+) -> Made:
+    """Rows that are copies of tensors outside and of other results, the same value twice, and a
+    loop after a loop."""
     outside = _half(b, y)
 
     def first(at: LoopIteration) -> None:
@@ -101,25 +120,40 @@ def what_is_outside(b: LinalgBuilder, x: StridedValue, y: StridedValue, w: Strid
     return [*made, _plus(b, one, made[0])]
 
 
-BODIES: list[Callable[..., Made]] = [product_and_sum, in_place, from_one_number, reductions, what_is_outside]
+BODIES: list[Callable[..., Made]] = [
+    product_and_sum,
+    in_place,
+    from_one_number,
+    reductions,
+    what_is_outside,
+]
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
 @pytest.mark.parametrize("shape", [(1, 3, 4), (5, 3, 4), (3, 130, 70)], ids=str)
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
-def test_loops_do_what_upstreams_do(body: Callable[..., Any], shape: tuple[int, int, int], backwards: bool) -> None:
+def test_loops_do_what_upstreams_do(
+    body: Callable[..., Any], shape: tuple[int, int, int], backwards: bool
+) -> None:
     b = LinalgBuilder()
     steps, rows, columns = shape
-    x, y, w = (b.input(TensorType("f32", sizes)) for sizes in (shape, (rows, columns), (columns, columns)))
+    x, y, w = (
+        b.input(TensorType("f32", sizes)) for sizes in (shape, (rows, columns), (columns, columns))
+    )
     results = body(b, x, y, w, _Steps(steps, backwards))
     b.function.results = [b.tensor(r) for r in results]
     b.function.output_types = ["f32"] * len(results)
     text = print_function(b.function)
     source = np.random.default_rng(0)
-    given = [source.standard_normal(sizes, np.float32) / 4 for sizes in (shape, (rows, columns), (columns, columns))]
+    given = [
+        source.standard_normal(sizes, np.float32) / 4
+        for sizes in (shape, (rows, columns), (columns, columns))
+    ]
     wanted = run_text(text, given)
     for machine, cores in (("host", 3), ("m7032", 2)):
-        program = Machine(cores=cores, checked=True).load(run_from("linalg", text, "image", CompileOptions(machine=machine, cores=cores)))
+        program = Machine(cores=cores, checked=True).load(
+            run_from("linalg", text, "image", CompileOptions(machine=machine, cores=cores))
+        )
         for got, want in zip(program.run(given, []), wanted, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 

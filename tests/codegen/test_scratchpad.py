@@ -1,4 +1,5 @@
-"""Scratchpad plans: what lives at once never shares bytes, what does not may, and too much is explained."""
+"""Scratchpad plans: what lives at once never shares bytes, what does not may, and too much is
+explained."""
 
 import dataclasses
 import itertools
@@ -55,7 +56,13 @@ def test_what_a_loop_carries_lives_as_long_as_the_loop(lab):
         fill(b, total)
         with b.for_(0, 4):
             fill(b, part)
-            b.map(1, 1, [(part, 0, "full"), (total, 0, "full")], [(total, 0, "full")], lambda v: [v[0]])
+            b.map(
+                1,
+                1,
+                [(part, 0, "full"), (total, 0, "full")],
+                [(total, 0, "full")],
+                lambda v: [v[0]],
+            )
             fill(b, other)
             copy(b, other, other)
         copy(b, total, total)
@@ -78,7 +85,9 @@ def test_a_ring_that_is_stored_from_shares_no_bytes_with_the_loop(lab):
     assert kernel.tiles[0].offset == kernel.tiles[1].offset
 
 
-def test_where_dma_works_beside_the_core_no_stored_tile_shares_bytes_with_the_loop_if_there_is_room(lab):
+def test_where_dma_works_beside_the_core_no_stored_tile_shares_bytes_with_the_loop_if_there_is_room(
+    lab,
+):
     for room, shares in ((lab.overlapping.am_bytes, False), (64, True)):
         kernel = lab.kernel(lambda b: stored(b, 1))
         plan(kernel, dataclasses.replace(lab.overlapping, am_bytes=room))
@@ -118,7 +127,11 @@ def test_which_of_two_tiles_ends_last_makes_no_guard(lab, rows):
     with ShapeEnv({"s0": (rows, 1)}) as symbols:
 
         def build(b):
-            fixed, sized, last = b.tile("f32", 16, 16), b.tile("f32", read("{s0}"), 64), b.tile("f32", 1, 1)
+            fixed, sized, last = (
+                b.tile("f32", 16, 16),
+                b.tile("f32", read("{s0}"), 64),
+                b.tile("f32", 1, 1),
+            )
             fill(b, last)
             fill(b, fixed)
             fill(b, sized)
@@ -126,7 +139,11 @@ def test_which_of_two_tiles_ends_last_makes_no_guard(lab, rows):
 
         kernel = lab.kernel(build)
         plan(kernel, lab.plain)
-        assert {guard.size for guard in symbols.guards.values() if "s0" in guard.size} <= {"s0-1", "-s0+2147483648", *_capacity(symbols)}
+        assert {guard.size for guard in symbols.guards.values() if "s0" in guard.size} <= {
+            "s0-1",
+            "-s0+2147483648",
+            *_capacity(symbols),
+        }
         fixed, sized, last = kernel.tiles
         assert fixed.offset == sized.offset == 0
         assert str(last.offset) == "{256*s0+1024}"
@@ -141,15 +158,21 @@ def test_too_much_names_the_kernel_and_its_tiles(lab):
         a, c = b.tile("f32", 512, 512), b.tile("f64", 512, 512)
         fill(b, a)
         copy(b, a, a)
-        b.map(1, 1, [(a, 0, "full")], [(c, 0, "full")], lambda v: [Node("arith.extf", "f64", (v[0],))])
+        b.map(
+            1, 1, [(a, 0, "full")], [(c, 0, "full")], lambda v: [Node("arith.extf", "f64", (v[0],))]
+        )
 
     kernel = lab.kernel(build)
     assert not allocate_scratchpad.fits(kernel, lab.plain)
-    with pytest.raises(CodegenError, match=r"@kernel_0 needs 3145728 bytes of AM .*'host' has \d+.*512x512 f64"):
+    with pytest.raises(
+        CodegenError, match=r"@kernel_0 needs 3145728 bytes of AM .*'host' has \d+.*512x512 f64"
+    ):
         plan(kernel, lab.plain)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.data())
 def test_random_kernels_never_put_living_tiles_on_each_other(lab, data):
     count = data.draw(st.integers(2, 7))
@@ -157,7 +180,9 @@ def test_random_kernels_never_put_living_tiles_on_each_other(lab, data):
 
     def statements(b, tiles, depth):
         for _ in range(data.draw(st.integers(1, 4))):
-            what = data.draw(st.sampled_from(["copy", "fill", "loop", "if"] if depth < 3 else ["copy", "fill"]))
+            what = data.draw(
+                st.sampled_from(["copy", "fill", "loop", "if"] if depth < 3 else ["copy", "fill"])
+            )
             if what == "copy":
                 copy(b, data.draw(st.sampled_from(tiles)), data.draw(st.sampled_from(tiles)))
             elif what == "fill":

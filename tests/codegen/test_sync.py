@@ -15,7 +15,11 @@ def shape(block):
     words = []
     for statement in block:
         if isinstance(statement, TileInstruction):
-            waits = [part for part in statement.parts if not isinstance(part, str)] if statement.kind == "wait" else []
+            waits = (
+                [part for part in statement.parts if not isinstance(part, str)]
+                if statement.kind == "wait"
+                else []
+            )
             words.append(" ".join([statement.kind, *(slot.tile.name for slot in waits)]))
         elif isinstance(statement, TileLoop):
             words.append(shape(statement.body))
@@ -40,7 +44,13 @@ def store(b, tile, at=0, slot=0, to="o0"):
 
 
 def double(b, source, target, slot=0):
-    b.map(1, 1, [(source, slot, "full")], [(target, slot, "full")], lambda v: [Node("arith.addf", "f32", (v[0], v[0]))])
+    b.map(
+        1,
+        1,
+        [(source, slot, "full")],
+        [(target, slot, "full")],
+        lambda v: [Node("arith.addf", "f32", (v[0], v[0]))],
+    )
 
 
 def test_a_load_is_waited_for_once_and_a_store_at_the_end(lab):
@@ -72,7 +82,16 @@ def test_a_tile_is_not_overwritten_while_its_store_is_in_flight(lab):
         double(b, x, y)
         load(b, x, 1)
 
-    assert waits(lab, build) == ["load", "wait T0", "compute", "store", "wait T1", "compute", "load", "waitall"]
+    assert waits(lab, build) == [
+        "load",
+        "wait T0",
+        "compute",
+        "store",
+        "wait T1",
+        "compute",
+        "load",
+        "waitall",
+    ]
 
 
 def test_reading_a_tile_while_it_is_stored_needs_no_wait(lab):
@@ -108,7 +127,11 @@ def test_slots_of_a_ring_are_told_apart(lab):
             store(b, y, i, i)
 
     # The prefetch needs no wait: the other slot's load was waited for one iteration ago.
-    assert waits(lab, build) == ["load", [(["load"], []), "wait T0", "wait T1", "compute", "store"], "waitall"]
+    assert waits(lab, build) == [
+        "load",
+        [(["load"], []), "wait T0", "wait T1", "compute", "store"],
+        "waitall",
+    ]
 
 
 def test_slots_that_move_by_more_than_a_constant_step_are_waited_for(lab):
@@ -147,7 +170,16 @@ def test_reading_memory_past_the_dma_waits_for_stores(lab):
         b.barrier()
         b.load_index(b.buffer("b1", "i64", 8), at)
 
-    assert waits(lab, build) == ["load", "wait T0", "store", "waitall", "index", "load", "barrier", "index"]
+    assert waits(lab, build) == [
+        "load",
+        "wait T0",
+        "store",
+        "waitall",
+        "index",
+        "load",
+        "barrier",
+        "index",
+    ]
 
 
 def test_a_branch_may_or_may_not_have_waited(lab):
@@ -163,7 +195,8 @@ def test_a_branch_may_or_may_not_have_waited(lab):
 
 @pytest.mark.parametrize("distance", [1, 7, 40, 100])
 def test_a_ring_that_a_loop_fills_is_followed_in_a_few_rounds(lab, monkeypatch, distance):
-    """Waits are those of following the loop one iteration after another, whatever slot it reads of those before."""
+    """Waits are those of following the loop one iteration after another, whatever slot it reads of
+    those before."""
 
     def build(b):
         ring, y = b.tile("f32", 1, 1, depth=64), b.tile("f32", 1, 1)
@@ -177,7 +210,9 @@ def test_a_ring_that_a_loop_fills_is_followed_in_a_few_rounds(lab, monkeypatch, 
         monkeypatch.setattr(sync, "_ROUNDS", most)
         rounds = []
         block = sync._Sync.block
-        monkeypatch.setattr(sync._Sync, "block", lambda self, *a: rounds.append(0) or block(self, *a))
+        monkeypatch.setattr(
+            sync._Sync, "block", lambda self, *a: rounds.append(0) or block(self, *a)
+        )
         found = waits(lab, build)
         monkeypatch.setattr(sync._Sync, "block", block)
         return found, len(rounds)

@@ -1,4 +1,5 @@
-"""The text of tiles: what is printed reads back as the same program at every stage, and bad text is shown with its line."""
+"""The text of tiles: what is printed reads back as the same program at every stage, and bad text is
+shown with its line."""
 
 import dataclasses
 import re
@@ -27,14 +28,21 @@ def function(*lines):
 FIRST = HEADER.count("\n") + len(TILES) + 1
 
 
-# --- kernels that have everything -----------------------------------------------------------------------
+# --- kernels that have everything
+# -----------------------------------------------------------------------
 
 
 def loops(b):
     X = b.tile("f32", 4, 8)
-    with b.for_(b.core_id(), 9) as i, b.for_(2, b.add(i, 40), 3) as j, b.for_(0, b.sub(b.num_cores(), 1)):
+    with (
+        b.for_(b.core_id(), 9) as i,
+        b.for_(2, b.add(i, 40), 3) as j,
+        b.for_(0, b.sub(b.num_cores(), 1)),
+    ):
         height = b.max(b.min(b.sub(40, b.mul(i, 4)), 4), 1)
-        at = b.add(b.mul(i, b.rem(j, 5)), b.sub(b.div(b.mul(j, 7), b.num_cores()), b.mul(b.core_id(), 3)))
+        at = b.add(
+            b.mul(i, b.rem(j, 5)), b.sub(b.div(b.mul(j, 7), b.num_cores()), b.mul(b.core_id(), 3))
+        )
         b.load(b.buffer("b0", "f32", 64), b.rem(at, 8), X, 0, [height, 2, 4], [8, 4, 1], 1)
         b.store(X, 0, b.buffer("o0", "f32", 64), b.div(at, 9), [height, 1, 8], [-8, 0, 1], 2)
 
@@ -56,7 +64,13 @@ def rings(b):
     b.load(b.buffer("b0", "f32", 64), 0, X, 0, [4, 8], [8, 1], 1)
     with b.for_(0, 8) as i:
         b.load(b.buffer("b0", "f32", 64), i, X, b.add(i, 1), [4, 8], [8, 1], 1)
-        b.map(4, 8, [(X, i, "full"), (Z, 0, "one")], [(Y, b.sub(7, i), "full")], lambda v: [Node("arith.addf", "f32", v)])
+        b.map(
+            4,
+            8,
+            [(X, i, "full"), (Z, 0, "one")],
+            [(Y, b.sub(7, i), "full")],
+            lambda v: [Node("arith.addf", "f32", v)],
+        )
         b.store(Y, b.sub(7, i), b.buffer("o0", "f32", 64), i, [4, 8], [8, 1], 1)
 
 
@@ -68,7 +82,9 @@ def maps(b):
     def body(i, j):
         def written(v):
             position = b.position(b.mul(i, 8), j, b.sub(1, j))
-            near = Node("arith.mulf", "f32", (b.gather(x, position), Node("arith.truncf", "f32", (rate,))))
+            near = Node(
+                "arith.mulf", "f32", (b.gather(x, position), Node("arith.truncf", "f32", (rate,)))
+            )
             far = b.gather(x, Node("arith.addi", "i64", (v[2], constant(3, "i64"))))
             random = Node("ftm.philox", "i32", (b.position(0, 8, 1), seed, seed))
             total = Node("arith.addf", "f32", (v[0], v[1]))
@@ -88,7 +104,11 @@ def maps(b):
 
 def addresses_from_memory(b):
     X, I = b.tile("f32", 4, 8), b.tile("i64", 4, 1)
-    table, indices, out = b.buffer("b0", "f32", 64), b.buffer("b1", "i64", 8), b.buffer("o0", "f32", 64)
+    table, indices, out = (
+        b.buffer("b0", "f32", 64),
+        b.buffer("b1", "i64", 8),
+        b.buffer("o0", "f32", 64),
+    )
     first = b.load_index(indices, 0)
     with b.for_(0, b.min(first, 3)) as i:
         second = b.load_index(indices, b.add(i, 1))
@@ -116,7 +136,9 @@ def sums_made_in_another_order(b):
     with b.for_(0, 8) as i, b.for_(0, 3) as j:
         first, second, third = b.rem(i, 3), b.rem(i, 5), b.min(j, b.core_id())
         b.load(b.buffer("b0", "f32", 64), b.add(third, second), X, 0, [1, 1], [1, 1], 1)
-        b.store(X, 0, b.buffer("o0", "f32", 64), b.add(b.add(first, second), third), [1, 1], [1, 1], 1)
+        b.store(
+            X, 0, b.buffer("o0", "f32", 64), b.add(b.add(first, second), third), [1, 1], [1, 1], 1
+        )
 
 
 def products(b):
@@ -129,13 +151,26 @@ def products(b):
     b.transpose(A, 0, B, 0)
 
 
-KERNELS = [loops, branches, rings, maps, addresses_from_memory, orders, products, sums_made_in_another_order]
+KERNELS = [
+    loops,
+    branches,
+    rings,
+    maps,
+    addresses_from_memory,
+    orders,
+    products,
+    sums_made_in_another_order,
+]
 SIGNATURE = [("f32", [64]), ("i64", [8])], [("f32", [64])], ["i64", "f64"]
 
 
 def facts(program):
     """Everything that passes ask a program, as values that can be compared."""
-    plain = {f.name: getattr(program, f.name) for f in dataclasses.fields(TileProgram) if f.name != "functions"}
+    plain = {
+        f.name: getattr(program, f.name)
+        for f in dataclasses.fields(TileProgram)
+        if f.name != "functions"
+    }
     return plain, [known(kernel) for kernel in program.kernels]
 
 
@@ -146,16 +181,26 @@ def known(thing):
     if isinstance(thing, TileKernel):
         return thing.name, known(thing.tiles), known(thing.body)
     if isinstance(thing, (Slot, SlotUse)):
-        return type(thing).__name__, *(getattr(part, "name", part if isinstance(part, bool) else known(part)) for part in thing)
+        return type(thing).__name__, *(
+            getattr(part, "name", part if isinstance(part, bool) else known(part)) for part in thing
+        )
     if isinstance(thing, TileInstruction):
         text = "".join(part if isinstance(part, str) else str(known(part)) for part in thing.parts)
-        return thing.kind, text, *map(known, (thing.reads, thing.writes, thing.result, thing.transfer)), thing.from_memory
+        return (
+            thing.kind,
+            text,
+            *map(known, (thing.reads, thing.writes, thing.result, thing.transfer)),
+            thing.from_memory,
+        )
     if dataclasses.is_dataclass(thing):
-        return type(thing).__name__, *(known(getattr(thing, f.name)) for f in dataclasses.fields(thing))
+        return type(thing).__name__, *(
+            known(getattr(thing, f.name)) for f in dataclasses.fields(thing)
+        )
     return (repr(thing), thing.low, thing.high, thing.level) if hasattr(thing, "level") else thing
 
 
-# --- what is printed reads back -------------------------------------------------------------------------
+# --- what is printed reads back
+# -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("overlap", [False, True])
@@ -183,7 +228,11 @@ def test_plans_and_waits_are_in_the_text(lab):
         program = step.run(program, lab.overlapping)
     text = print_tiles(program, "insert-waits")
     assert "@tile T0, am, f32, 4x8, 3, 0\n" in text and "@tile T1, sm, f32, 4x8, 2, 0\n" in text
-    assert "DWAIT T0[{i1}]\n" in text and "DWAIT T1[{-1*i1 + 7}]\n" in text and "    DWAITALL\n@ret" in text
+    assert (
+        "DWAIT T0[{i1}]\n" in text
+        and "DWAIT T1[{-1*i1 + 7}]\n" in text
+        and "    DWAITALL\n@ret" in text
+    )
 
 
 def test_declarations_read_back():
@@ -207,9 +256,20 @@ def test_kernels_that_cannot_fault_stay_marked(lab):
 def test_text_of_a_kernel(lab):
     def build(b):
         X, Y = b.tile("f32", 4, 8, depth=2), b.tile("f32", 4, 1)
-        with b.for_(0, 5) as i, b.if_(b.compare("lt", i, b.load_index(b.buffer("b1", "i64", 8), i))):
-            b.load(b.buffer("b0", "f32", 64), b.mul(i, 8), X, i, [b.min(b.sub(7, i), 4), 8], [8, 1], 1)
-            b.map(4, 8, [(X, i, "full")], [(Y, 0, "rsum")], lambda v: [Node("math.exp", "f32", (v[0],))])
+        with (
+            b.for_(0, 5) as i,
+            b.if_(b.compare("lt", i, b.load_index(b.buffer("b1", "i64", 8), i))),
+        ):
+            b.load(
+                b.buffer("b0", "f32", 64), b.mul(i, 8), X, i, [b.min(b.sub(7, i), 4), 8], [8, 1], 1
+            )
+            b.map(
+                4,
+                8,
+                [(X, i, "full")],
+                [(Y, 0, "rsum")],
+                lambda v: [Node("math.exp", "f32", (v[0],))],
+            )
 
     assert (
         print_tiles(lab.program(build, *SIGNATURE, in_bounds=True), "ftm")
@@ -259,12 +319,18 @@ def test_text_by_hand_with_an_else_and_comments(lab):
     program = read_tiles(text)
     (kernel,) = program.kernels
     (loop,) = kernel.body
-    assert isinstance(loop, TileLoop) and [i.kind for b in (loop.body[0].body, loop.body[0].otherwise) for i in b] == ["load"] * 2
-    assert print_tiles(read_tiles(print_tiles(program, "ftm")), "ftm") == print_tiles(program, "ftm")
+    assert (
+        isinstance(loop, TileLoop)
+        and [i.kind for b in (loop.body[0].body, loop.body[0].otherwise) for i in b] == ["load"] * 2
+    )
+    assert print_tiles(read_tiles(print_tiles(program, "ftm")), "ftm") == print_tiles(
+        program, "ftm"
+    )
     assembler.assemble(pipeline.run(program, lab.plain))
 
 
-# --- bad text -------------------------------------------------------------------------------------------
+# --- bad text
+# -------------------------------------------------------------------------------------------
 
 
 BAD = [  # lines, which of them (from 0) is at fault, what the message says of it
@@ -306,7 +372,9 @@ BAD = [  # lines, which of them (from 0) is at fault, what the message says of i
 ]
 
 
-@pytest.mark.parametrize(("lines", "at", "message"), BAD, ids=[" / ".join(lines) for lines, _, _ in BAD])
+@pytest.mark.parametrize(
+    ("lines", "at", "message"), BAD, ids=[" / ".join(lines) for lines, _, _ in BAD]
+)
 def test_bad_text_is_shown_with_its_line(lines, at, message):
     with pytest.raises(TileTextError) as failure:
         read_tiles(function(*lines))
@@ -327,7 +395,9 @@ def test_bad_text_is_shown_with_its_line(lines, at, message):
 )
 def test_bad_declarations_are_shown_with_their_line(line, bad):
     text = function()
-    with pytest.raises(TileTextError, match=rf"line {text[: text.index(line)].count(chr(10)) + 1}\b.*{bad}"):
+    with pytest.raises(
+        TileTextError, match=rf"line {text[: text.index(line)].count(chr(10)) + 1}\b.*{bad}"
+    ):
         read_tiles(text.replace(line, bad))
 
 
@@ -336,7 +406,8 @@ def test_a_function_without_an_end_is_named():
         read_tiles(function().replace("@ret\n", ""))
 
 
-# --- rules of the machine: text that reads, but that no machine executes --------------------------------
+# --- rules of the machine: text that reads, but that no machine executes
+# --------------------------------
 
 
 @pytest.mark.parametrize(

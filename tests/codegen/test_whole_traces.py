@@ -1,6 +1,8 @@
-"""Whole training steps through the compiler and onto the machine, in checked mode, against PyTorch on the CPU.
+"""Whole training steps through the compiler and onto the machine, in checked mode, against PyTorch
+on the CPU.
 
-The traces come from PyTorch itself: a step with autograd inside is captured as the recorder would record it.
+The traces come from PyTorch itself: a step with autograd inside is captured as the recorder would
+record it.
 """
 
 import math
@@ -17,11 +19,16 @@ from ops import capture
 
 
 def to_numpy(x):
-    return x.view(torch.int16).numpy().view(np.uint16) if x.dtype == torch.bfloat16 else x.contiguous().numpy()
+    return (
+        x.view(torch.int16).numpy().view(np.uint16)
+        if x.dtype == torch.bfloat16
+        else x.contiguous().numpy()
+    )
 
 
 def run(step, tensors, cores=2, machine="host"):
-    """Compiles ``step(*tensors)`` and runs it; gives its results as PyTorch's tensors, and the executable."""
+    """Compiles ``step(*tensors)`` and runs it; gives its results as PyTorch's tensors, and the
+    executable."""
     recording = capture.function(step, *tensors)
     executable = driver.compile(str(recording.trace), CompileOptions(machine=machine))
     program = Machine(cores=cores, checked=True).load(executable.image)
@@ -34,7 +41,11 @@ def check(step, tensors, rtol=2e-3, atol=2e-5, **how):
     got, executable = run(step, tensors, **how)
     for position, (mine, expected) in enumerate(zip(got, step(*tensors), strict=True)):
         torch.testing.assert_close(
-            mine.reshape(expected.shape), expected.detach(), rtol=rtol, atol=atol, msg=lambda text, at=position: f"result {at}: {text}"
+            mine.reshape(expected.shape),
+            expected.detach(),
+            rtol=rtol,
+            atol=atol,
+            msg=lambda text, at=position: f"result {at}: {text}",
         )
     return executable
 
@@ -52,7 +63,11 @@ def trained(loss_of, parameters, rate=0.1):
         loss = loss_of(x, y, *weights)
         gradients = torch.autograd.grad(loss, weights)
         momenta = [m * 0.9 + g for m, g in zip(state[count:], gradients, strict=True)]
-        return (loss.detach(), *(w.detach() - rate * m for w, m in zip(weights, momenta, strict=True)), *momenta)
+        return (
+            loss.detach(),
+            *(w.detach() - rate * m for w, m in zip(weights, momenta, strict=True)),
+            *momenta,
+        )
 
     return step, [*parameters, *(torch.zeros_like(w) for w in parameters)]
 
@@ -61,10 +76,14 @@ def mlp(features, hidden, classes):
     def loss(x, y, w1, b1, w2, b2):
         return F.cross_entropy(F.linear(F.relu(F.linear(x, w1, b1)), w2, b2), y)
 
-    return trained(loss, [normal(hidden, features), normal(hidden), normal(classes, hidden), normal(classes)])
+    return trained(
+        loss, [normal(hidden, features), normal(hidden), normal(classes, hidden), normal(classes)]
+    )
 
 
-@pytest.mark.parametrize(("batch", "features", "hidden", "classes"), [(16, 64, 32, 10), (1, 1, 1, 2), (37, 19, 53, 3)])
+@pytest.mark.parametrize(
+    ("batch", "features", "hidden", "classes"), [(16, 64, 32, 10), (1, 1, 1, 2), (37, 19, 53, 3)]
+)
 @pytest.mark.parametrize("cores", [1, 2, 3])
 def test_a_step_of_an_mlp(batch, features, hidden, classes, cores):
     torch.manual_seed(1)
@@ -96,7 +115,8 @@ def test_a_step_of_a_cnn():
 
 
 def block(width, heads, length, vocabulary):
-    """One block of a causal transformer with tied embeddings: loss of predicting ``y`` from ``x``."""
+    """One block of a causal transformer with tied embeddings: loss of predicting ``y`` from
+    ``x``."""
 
     def loss(x, y, table, places, g1, b1, qkv, out, g2, b2, up, down):
         h = F.embedding(x, table) + places
@@ -124,18 +144,23 @@ def block(width, heads, length, vocabulary):
     return trained(loss, parameters)
 
 
-@pytest.mark.parametrize(("batch", "width", "heads", "length", "vocabulary"), [(2, 16, 2, 12, 50), (1, 9, 3, 5, 7)])
+@pytest.mark.parametrize(
+    ("batch", "width", "heads", "length", "vocabulary"), [(2, 16, 2, 12, 50), (1, 9, 3, 5, 7)]
+)
 def test_a_step_of_a_transformer_block(batch, width, heads, length, vocabulary):
     torch.manual_seed(3)
     step, state = block(width, heads, length, vocabulary)
     x, y = (torch.randint(vocabulary, (batch, length)) for _ in range(2))
     executable = check(step, [x, y, *state], rtol=5e-3, atol=1e-4)
-    assert executable.asm.count("@func") < 60, "a block's step has about 200 ops; they must share kernels"
+    assert executable.asm.count("@func") < 60, (
+        "a block's step has about 200 ops; they must share kernels"
+    )
 
 
 @pytest.mark.parametrize("machine", ["m7032", "m7002"])
 def test_programs_for_machines_whose_dma_overlaps_run_as_well(machine):
-    """Software-pipelined loops must pass the checks for slots in flight, on an emulator of another size."""
+    """Software-pipelined loops must pass the checks for slots in flight, on an emulator of another
+    size."""
     torch.manual_seed(4)
     step, state = mlp(70, 90, 10)
     executable = check(step, [normal(33, 70), torch.randint(10, (33,)), *state], machine=machine)
@@ -143,15 +168,26 @@ def test_programs_for_machines_whose_dma_overlaps_run_as_well(machine):
 
 
 def ordered(x, y, table):
-    """What the steps above leave out: sorting, scanning, counting, random numbers, writing rows and parts of tensors."""
+    """What the steps above leave out: sorting, scanning, counting, random numbers, writing rows and
+    parts of tensors."""
     values, places = torch.sort(F.dropout(x, 0.25, True), dim=-1)
     kept = torch.where(values.cumsum(-1) > 1, values, -math.inf).logsumexp(-1)
     rows = table.index_add(0, y, x).clone()
     rows[1:3, ::2] = x[0, 0]
-    return values, places, kept, rows, x.argmax(1), torch.histc(x, 7, -1, 1), (x.half() @ table.half().t()).float()
+    return (
+        values,
+        places,
+        kept,
+        rows,
+        x.argmax(1),
+        torch.histc(x, 7, -1, 1),
+        (x.half() @ table.half().t()).float(),
+    )
 
 
-@pytest.mark.parametrize(("name", "machine"), [("block", "m7032"), ("ordered", "host"), ("ordered", "m7032")])
+@pytest.mark.parametrize(
+    ("name", "machine"), [("block", "m7032"), ("ordered", "host"), ("ordered", "m7032")]
+)
 def test_the_text_of_every_stage_gives_the_same_assembly(name, machine):
     torch.manual_seed(5)
     if name == "block":
@@ -176,10 +212,15 @@ def test_compile_time_grows_linearly():
 
         recording = capture.function(step, normal(8, 8), normal(8, 8))
         runs = [driver.compile(str(recording.trace)).seconds for _ in range(2)]
-        return {stage: min(run[stage] for run in runs) for stage in runs[0]}, len(recording.trace.nodes)
+        return {stage: min(run[stage] for run in runs) for stage in runs[0]}, len(
+            recording.trace.nodes
+        )
 
     short, few = chain(24)
     long, many = chain(192)
     for stage, spent in long.items():
-        allowed = 3 * many / few * max(short[stage], 0.01)  # quadratic growth would be 8 times many / few
-        assert spent < allowed, f"{stage}: {short[stage]:.3f} s for {few} nodes, {spent:.3f} s for {many}"
+        # quadratic growth would be 8 times many / few
+        allowed = 3 * many / few * max(short[stage], 0.01)
+        assert spent < allowed, (
+            f"{stage}: {short[stage]:.3f} s for {few} nodes, {spent:.3f} s for {many}"
+        )

@@ -34,7 +34,8 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def counted() -> list[list[int]]:
-    """Programs and pieces of each example, in a process that ran nothing before and has no disk cache."""
+    """Programs and pieces of each example, in a process that ran nothing before and has no disk
+    cache."""
     ran = subprocess.run(
         [sys.executable, "-c", COUNT],
         input=json.dumps([code for _, _, code in EXAMPLES]),

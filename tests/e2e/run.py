@@ -1,7 +1,9 @@
-"""Pairs of Ctrl-C, 3 ms apart, at random moments of a training loop: ``python tests/e2e/run.py --pairs 2000``.
+"""Pairs of Ctrl-C, 3 ms apart, at random moments of a training loop: ``python tests/e2e/run.py
+--pairs 2000``.
 
-Every fortieth step is of a shape that no program was made for, so that some pairs come while one is compiled.  Exit
-status 1 if a value differs from those of an undisturbed run; a read that never ends is the caller's time limit to see.
+Every fortieth step is of a shape that no program was made for, so that some pairs come while one is
+compiled. Exit status 1 if a value differs from those of an undisturbed run; a read that never ends
+is the caller's time limit to see.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ class Training:
 def disturbed(loss: torch.Tensor) -> tuple[float, int]:
     """The loss, asked for until it comes, and how many interrupts came before it."""
     first, main, caught = random.random() * _WITHIN, threading.main_thread().ident, 0
-    pair = [threading.Timer(delay, signal.pthread_kill, (main, signal.SIGINT)) for delay in (first, first + _APART)]
+    pair = [
+        threading.Timer(delay, signal.pthread_kill, (main, signal.SIGINT))
+        for delay in (first, first + _APART)
+    ]
     for timer in pair:
         timer.start()
     while True:
@@ -64,7 +69,9 @@ def disturbed(loss: torch.Tensor) -> tuple[float, int]:
 
 def main() -> int:
     """Command line; gives the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=2000)
     pairs = parser.parse_args().pairs
     training, values, caught, begin, longest = Training(), [], 0, time.monotonic(), 0.0

@@ -1,6 +1,8 @@
-"""Weights for which PyTorch's own products of 8-bit integers are exact on this processor, so that it is a reference for the device.
+"""Weights for which PyTorch's own products of 8-bit integers are exact on this processor, so that
+it is a reference for the device.
 
-Without VNNI it adds two products in 16 bits, which saturate. The device never does. There weights have seven bits.
+Without VNNI it adds two products in 16 bits, which saturate. The device never does. There weights
+have seven bits.
 """
 
 from __future__ import annotations
@@ -12,8 +14,15 @@ __all__ = ["LARGEST_WEIGHT", "configuration"]
 
 
 def _are_exact() -> bool:
-    packed = torch.ops.quantized.linear_prepack(torch.quantize_per_tensor(torch.full((4, 16), 127.0), 1.0, 0, torch.qint8), None)
-    found = torch.ops.quantized.linear(torch.quantize_per_tensor(torch.full((4, 16), 255.0), 1.0, 0, torch.quint8), packed, 4096.0, 0)
+    packed = torch.ops.quantized.linear_prepack(
+        torch.quantize_per_tensor(torch.full((4, 16), 127.0), 1.0, 0, torch.qint8), None
+    )
+    found = torch.ops.quantized.linear(
+        torch.quantize_per_tensor(torch.full((4, 16), 255.0), 1.0, 0, torch.quint8),
+        packed,
+        4096.0,
+        0,
+    )
     return int(found.int_repr()[0, 0]) == round(16 * 127 * 255 / 4096)
 
 
@@ -29,4 +38,6 @@ def configuration() -> quantization.QConfig:
     if _EXACT:
         return default
     bounds = {"quant_min": -LARGEST_WEIGHT, "quant_max": LARGEST_WEIGHT - 1}
-    return quantization.QConfig(activation=default.activation, weight=default.weight.with_args(**bounds))
+    return quantization.QConfig(
+        activation=default.activation, weight=default.weight.with_args(**bounds)
+    )

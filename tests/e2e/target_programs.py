@@ -1,4 +1,5 @@
-"""Run by ``test_target.py`` in a process of its own: results and gradients on ftm beside the CPU's."""
+"""Run by ``test_target.py`` in a process of its own: results and gradients on ftm beside the
+CPU's."""
 
 from __future__ import annotations
 
@@ -26,24 +27,66 @@ def masked(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def stem(x: Tensor, w: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """How a network for images begins."""
-    image = F.batch_norm(F.conv2d(x, w, stride=2, padding=3), None, None, scale, shift, training=True)
+    image = F.batch_norm(
+        F.conv2d(x, w, stride=2, padding=3), None, None, scale, shift, training=True
+    )
     return F.max_pool2d(F.relu(image), 3, 2, 1)
 
 
 r = torch.randn
 PROGRAMS: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]], torch.dtype, float]] = {
-    "linear": (lambda x, w, b: F.relu(F.linear(x, w, b)), [(130, 70), (200, 70), (200,)], torch.float32, 2e-4),
-    "residual": (lambda x, w, b: F.gelu(F.linear(x, w, b)) + x, [(3, 65, 96), (96, 96), (96,)], torch.float32, 2e-4),
-    "addmm": (lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2.0), [(61, 131), (61, 83), (83, 131)], torch.float32, 2e-4),
-    "batch": (lambda a, b: a @ b.transpose(-1, -2), [(3, 4, 37, 50), (41, 50)], torch.float32, 2e-4),
-    "convolution": (lambda x, w, b: F.conv2d(x, w, b, padding=1), [(2, 5, 13, 11), (7, 5, 3, 3), (7,)], torch.float32, 2e-4),
-    "strided": (lambda x, w: F.conv2d(x, w, stride=2, padding=1), [(2, 16, 12, 12), (20, 16, 3, 3)], torch.float32, 2e-4),
+    "linear": (
+        lambda x, w, b: F.relu(F.linear(x, w, b)),
+        [(130, 70), (200, 70), (200,)],
+        torch.float32,
+        2e-4,
+    ),
+    "residual": (
+        lambda x, w, b: F.gelu(F.linear(x, w, b)) + x,
+        [(3, 65, 96), (96, 96), (96,)],
+        torch.float32,
+        2e-4,
+    ),
+    "addmm": (
+        lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2.0),
+        [(61, 131), (61, 83), (83, 131)],
+        torch.float32,
+        2e-4,
+    ),
+    "batch": (
+        lambda a, b: a @ b.transpose(-1, -2),
+        [(3, 4, 37, 50), (41, 50)],
+        torch.float32,
+        2e-4,
+    ),
+    "convolution": (
+        lambda x, w, b: F.conv2d(x, w, b, padding=1),
+        [(2, 5, 13, 11), (7, 5, 3, 3), (7,)],
+        torch.float32,
+        2e-4,
+    ),
+    "strided": (
+        lambda x, w: F.conv2d(x, w, stride=2, padding=1),
+        [(2, 16, 12, 12), (20, 16, 3, 3)],
+        torch.float32,
+        2e-4,
+    ),
     "stem": (stem, [(2, 3, 61, 58), (24, 3, 7, 7), (24,), (24,)], torch.float32, 1e-3),
-    "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), [(2, 3, 65, 32)] * 3, torch.float32, 2e-4),
+    "attention": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        [(2, 3, 65, 32)] * 3,
+        torch.float32,
+        2e-4,
+    ),
     "masked": (masked, [(2, 3, 65, 32), (2, 3, 40, 32), (2, 3, 40, 24)], torch.float32, 2e-4),
     "masked in halves": (masked, [(2, 65, 32), (2, 70, 32), (2, 70, 16)], torch.bfloat16, 5e-2),
     "deep": (deep, [(200, 128), *[(128, 128)] * 4], torch.float32, 2e-4),
-    "bfloat16": (lambda x, w, b: F.linear(x, w, b), [(70, 90), (50, 90), (50,)], torch.bfloat16, 3e-2),
+    "bfloat16": (
+        lambda x, w, b: F.linear(x, w, b),
+        [(70, 90), (50, 90), (50,)],
+        torch.bfloat16,
+        3e-2,
+    ),
     "float16": (lambda x, w: x @ w, [(70, 90), (90, 50)], torch.float16, 1e-2),
     "float64": (lambda x, w: x @ w.t(), [(300, 90), (50, 90)], torch.float64, 1e-10),
 }
@@ -61,10 +104,19 @@ def main() -> None:
     """Raises AssertionError with the program's name where results differ."""
     torch.manual_seed(0)
     for name, (f, shapes, dtype, tolerance) in PROGRAMS.items():
-        inputs = [(r(shape) / (12 if name == "deep" and number else 1)).to(dtype) for number, shape in enumerate(shapes)]
+        inputs = [
+            (r(shape) / (12 if name == "deep" and number else 1)).to(dtype)
+            for number, shape in enumerate(shapes)
+        ]
         for wanted, got in zip(run(f, inputs, "cpu"), run(f, inputs, "ftm"), strict=True):
             scale = wanted.abs().max().item()
-            torch.testing.assert_close(got, wanted, rtol=0, atol=tolerance * scale, msg=lambda text, at=name: f"{at}: {text}")
+            torch.testing.assert_close(
+                got,
+                wanted,
+                rtol=0,
+                atol=tolerance * scale,
+                msg=lambda text, at=name: f"{at}: {text}",
+            )
     integers = [torch.randint(-9, 9, shape) for shape in ((33, 44), (44, 55))]
     for dtype in (torch.int64, torch.int32):
         a, b = (x.to(dtype) for x in integers)

@@ -1,4 +1,5 @@
-"""Complex tensors: moves, arithmetic and Fourier transforms compile, the rest falls back, and all agree with the CPU."""
+"""Complex tensors: moves, arithmetic and Fourier transforms compile, the rest falls back, and all
+agree with the CPU."""
 
 from __future__ import annotations
 
@@ -81,10 +82,18 @@ NATIVE: dict[str, tuple[Any, ...]] = {
     "irfft cut": (lambda z: torch.fft.irfft(z, n=4), Z),
     "irfft long": (lambda z: torch.fft.irfft(z, n=200), torch.randn(2, 101, dtype=torch.complex64)),
     "fft split": (lambda z: torch.fft.fft(z, dim=0), torch.randn(360, 2, dtype=torch.complex64)),
-    "fft of prime length": (lambda z: torch.fft.ifft(z), torch.randn(2, 521, dtype=torch.complex64)),
+    "fft of prime length": (
+        lambda z: torch.fft.ifft(z),
+        torch.randn(2, 521, dtype=torch.complex64),
+    ),
     "gradient of fft": (gradient(lambda z: torch.fft.fft(z).abs().sum()), Z),
     "gradient of rfft": (gradient(lambda x: torch.fft.rfft(x).abs().sum()), X),
-    "stft": (lambda x: torch.stft(x, 16, return_complex=True, window=torch.hann_window(16, device=x.device)), torch.randn(2, 50)),
+    "stft": (
+        lambda x: torch.stft(
+            x, 16, return_complex=True, window=torch.hann_window(16, device=x.device)
+        ),
+        torch.randn(2, 50),
+    ),
     "gradient": (gradient(lambda z: (z * z.conj()).real.sum()), Z),
     "gradient of abs": (gradient(lambda z: (z * 3 + 1).abs().sum()), Z),
 }
@@ -100,9 +109,18 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "in place": (lambda z: z.clone().mul_(2j).add_(1j).div_(2 + 1j), Z),
     "equal": (lambda z: (z * 0 + 1j == 1j) & (z != 2j), Z),
     "equal real": (lambda x: x.round() == 0j, X),
-    "filled": (lambda z: z.masked_fill(z.real > 0, 2 + 1j).index_fill(1, torch.tensor([1], device=z.device), 3j), Z),
+    "filled": (
+        lambda z: z.masked_fill(z.real > 0, 2 + 1j).index_fill(
+            1, torch.tensor([1], device=z.device), 3j
+        ),
+        Z,
+    ),
     "full": (lambda z: torch.full_like(z, 1j) * torch.full((4,), 2 - 1j, device=z.device), Z),
-    "addcmul": (lambda z, w: torch.addcmul(z, z, w, value=0.5) + torch.addcdiv(z, w, z, value=2j), Z, W),
+    "addcmul": (
+        lambda z, w: torch.addcmul(z, z, w, value=0.5) + torch.addcdiv(z, w, z, value=2j),
+        Z,
+        W,
+    ),
     "gradient": (gradient(lambda z: (z * 2j - 1j / z).abs().sum()), Z),
 }
 FALLING_BACK: dict[str, tuple[Any, ...]] = {
@@ -116,7 +134,11 @@ FALLING_BACK: dict[str, tuple[Any, ...]] = {
 def counted() -> dict[str, int]:
     """Fallbacks and compile failures so far."""
     torch.ftm.synchronize()
-    return {k: n for k, n in metrics.counters().items() if n and k.startswith(("fallback::", "compile_failures"))}
+    return {
+        k: n
+        for k, n in metrics.counters().items()
+        if n and k.startswith(("fallback::", "compile_failures"))
+    }
 
 
 def agree(case: tuple[Any, ...]) -> None:

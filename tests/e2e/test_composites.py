@@ -1,4 +1,5 @@
-"""Ops that reach the device as one call and are recorded as others: native, and equal to the CPU's."""
+"""Ops that reach the device as one call and are recorded as others: native, and equal to the
+CPU's."""
 
 from __future__ import annotations
 
@@ -42,7 +43,12 @@ def conjugated_product(device: str) -> Tensor:
 
 def normed_weight(device: str, dim: int) -> list[Tensor]:
     v = (numbers(device) + 1).requires_grad_()
-    g = torch.linspace(1, 2, v.shape[dim]).reshape([-1 if d == dim % 3 else 1 for d in range(3)]).to(device).requires_grad_()
+    g = (
+        torch.linspace(1, 2, v.shape[dim])
+        .reshape([-1 if d == dim % 3 else 1 for d in range(3)])
+        .to(device)
+        .requires_grad_()
+    )
     weight = torch._weight_norm(v, g, dim)
     return [weight, *torch.autograd.grad(weight.pow(3).sum(), (v, g))]
 
@@ -56,14 +62,20 @@ def conjugated_into_a_row(device: str) -> Tensor:
 COMPOSITES: dict[str, Callable[[str], object]] = {
     "conj_physical of real numbers": conjugated_into_a_row,
     "diag_embed": lambda d: torch.diag_embed(numbers(d)),
-    "pixel_shuffle": lambda d: nn.functional.pixel_shuffle(torch.arange(64.0).reshape(1, 4, 4, 4).to(d), 2),
-    "channel_shuffle": lambda d: nn.functional.channel_shuffle(torch.arange(16.0).reshape(1, 4, 2, 2).to(d), 2),
+    "pixel_shuffle": lambda d: nn.functional.pixel_shuffle(
+        torch.arange(64.0).reshape(1, 4, 4, 4).to(d), 2
+    ),
+    "channel_shuffle": lambda d: nn.functional.channel_shuffle(
+        torch.arange(16.0).reshape(1, 4, 2, 2).to(d), 2
+    ),
     "narrow_copy": lambda d: torch.narrow_copy(numbers(d), 1, 1, 2),
     "unbind_copy": lambda d: torch.unbind_copy(numbers(d)),
     "unfold_copy": lambda d: torch.unfold_copy(numbers(d), 1, 2, 1),
     "split_with_sizes_copy": lambda d: torch.split_with_sizes_copy(numbers(d), [1, 2], 1),
     "diagonal_scatter": lambda d: torch.diagonal_scatter(numbers(d)[0], torch.ones(3).to(d)),
-    "as_strided_scatter": lambda d: torch.as_strided_scatter(numbers(d)[0], torch.ones(2, 2).to(d), (2, 2), (1, 2)),
+    "as_strided_scatter": lambda d: torch.as_strided_scatter(
+        numbers(d)[0], torch.ones(2, 2).to(d), (2, 2), (1, 2)
+    ),
     "new_empty_strided": lambda d: numbers(d).new_empty_strided((2, 3), (3, 1)).fill_(1),
     "cummax out": cummax_out,
     "logcumsumexp": lambda d: torch.logcumsumexp(numbers(d), 0),
@@ -73,7 +85,9 @@ COMPOSITES: dict[str, Callable[[str], object]] = {
     "weight_norm, middle dim": lambda d: normed_weight(d, 1),
     "weight_norm, last dim": lambda d: normed_weight(d, 2),
     "product of a conjugated matrix": conjugated_product,
-    "out= says the dtype": lambda d: torch.cumsum(numbers(d).int(), 0, out=torch.empty(2, 3, 4, device=d).double()),
+    "out= says the dtype": lambda d: torch.cumsum(
+        numbers(d).int(), 0, out=torch.empty(2, 3, 4, device=d).double()
+    ),
     "no meta kernel": lambda d: torch.histogram(numbers(d), 4),
 }
 
@@ -81,7 +95,9 @@ COMPOSITES: dict[str, Callable[[str], object]] = {
 def assert_native(before: dict[str, int]) -> None:
     after = ftm_lazy.metrics.counters()
     grown = {name: n - before.get(name, 0) for name, n in after.items() if n != before.get(name, 0)}
-    assert not [name for name in grown if name.startswith("fallback::") or name == "compile_failures"], grown
+    assert not [
+        name for name in grown if name.startswith("fallback::") or name == "compile_failures"
+    ], grown
 
 
 @pytest.mark.parametrize("name", COMPOSITES)
@@ -107,7 +123,10 @@ def test_composite(name: str) -> None:
 def test_fused_optimizer(optimizer: type[torch.optim.Optimizer], options: dict[str, float]) -> None:
     def trained(device: str) -> list[Tensor]:
         torch.manual_seed(0)
-        parameters = [nn.Parameter(torch.randn(3, 4).to(device)), nn.Parameter(torch.randn(5).to(device))]
+        parameters = [
+            nn.Parameter(torch.randn(3, 4).to(device)),
+            nn.Parameter(torch.randn(5).to(device)),
+        ]
         stepper = optimizer(parameters, lr=0.1, fused=True, **options)
         for step in range(4):
             for parameter in parameters:
@@ -164,21 +183,31 @@ def test_writing_over_what_is_read_is_refused() -> None:
         torch.masked_select(table, table > 3, out=table[0])
 
 
-@pytest.mark.parametrize("options", [{}, {"norm_first": True, "activation": "gelu"}, {"enable_nested_tensor": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"norm_first": True, "activation": "gelu"}, {"enable_nested_tensor": False}]
+)
 @pytest.mark.parametrize("mask", [None, "padding", "source"])
 def test_transformer_encoder_in_evaluation(options: dict[str, object], mask: str | None) -> None:
-    """The fast path, native. The encoder would make nested tensors of padded batches: ftm has none, and it goes on with the padding."""
+    """The fast path, native. The encoder would make nested tensors of padded batches: ftm has none,
+    and it goes on with the padding."""
     torch.manual_seed(0)
     kind = {name: options[name] for name in options if name != "enable_nested_tensor"}
     layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True, **kind)
-    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=options.get("enable_nested_tensor", True)).eval()
+    encoder = nn.TransformerEncoder(
+        layer, 2, enable_nested_tensor=options.get("enable_nested_tensor", True)
+    ).eval()
     batch = torch.randn(3, 5, 16)
     padding = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0], [0, 0, 1, 1, 1]]).bool()
-    masks = {"padding": {"src_key_padding_mask": padding}, "source": {"mask": torch.ones(5, 5).triu(1).bool()}}.get(mask, {})
+    masks = {
+        "padding": {"src_key_padding_mask": padding},
+        "source": {"mask": torch.ones(5, 5).triu(1).bool()},
+    }.get(mask, {})
     with torch.no_grad():
         want = encoder(batch, **masks)
         before = ftm_lazy.metrics.counters()
-        got = encoder.to("ftm")(batch.to("ftm"), **{name: value.to("ftm") for name, value in masks.items()})
+        got = encoder.to("ftm")(
+            batch.to("ftm"), **{name: value.to("ftm") for name, value in masks.items()}
+        )
         assert_native(before)
     kept = ~padding if mask == "padding" else torch.ones_like(padding)
     torch.testing.assert_close(got.cpu()[kept], want[kept])
@@ -197,7 +226,9 @@ def test_attention_in_evaluation(same: bool, weights: str) -> None:
         attention.to(device)
         there, key = query.to(device), (query if same else memory).to(device)
         with torch.no_grad():
-            found = attention(there, there if same else key, there if same else key, padding.to(device), **options)
+            found = attention(
+                there, there if same else key, there if same else key, padding.to(device), **options
+            )
         return [None if tensor is None else tensor.cpu()[:2] for tensor in found]
 
     want, before = run("cpu"), ftm_lazy.metrics.counters()
@@ -217,8 +248,13 @@ def test_masked_softmax(shape: tuple[int, ...], kind: int) -> None:
     torch.testing.assert_close(got, hidden.softmax(3).nan_to_num(0))
 
 
-@pytest.mark.parametrize(("loss", "target"), [(nn.functional.multilabel_margin_loss, [1, 2, -1, 0]), (nn.functional.multi_margin_loss, 1)])
-def test_the_loss_of_one_sample_has_no_dimension(loss: Callable[..., Tensor], target: list[int] | int) -> None:
+@pytest.mark.parametrize(
+    ("loss", "target"),
+    [(nn.functional.multilabel_margin_loss, [1, 2, -1, 0]), (nn.functional.multi_margin_loss, 1)],
+)
+def test_the_loss_of_one_sample_has_no_dimension(
+    loss: Callable[..., Tensor], target: list[int] | int
+) -> None:
     scores = torch.tensor([0.3, -0.2, 0.9, 0.1])
 
     def run(device: str) -> list[Tensor]:

@@ -1,4 +1,5 @@
-"""Elements that eager refuses by looking at them are refused: with its words, and the line that recorded the call."""
+"""Elements that eager refuses by looking at them are refused: with its words, and the line that
+recorded the call."""
 
 from __future__ import annotations
 
@@ -15,11 +16,19 @@ def _numbers(device: str, *numbers: float) -> Tensor:
 
 
 CALLS: dict[str, Callable[[str], Tensor]] = {
-    "probability above 1": lambda d: F.binary_cross_entropy(_numbers(d, 0.5, 1.5), _numbers(d, 1, 0)),
-    "probability below 0": lambda d: F.binary_cross_entropy(_numbers(d, -0.1, 0.5), _numbers(d, 1, 0), reduction="sum"),
-    "probability that is no number": lambda d: F.binary_cross_entropy(_numbers(d, 0.5, torch.nan), _numbers(d, 1, 0), reduction="none"),
+    "probability above 1": lambda d: F.binary_cross_entropy(
+        _numbers(d, 0.5, 1.5), _numbers(d, 1, 0)
+    ),
+    "probability below 0": lambda d: F.binary_cross_entropy(
+        _numbers(d, -0.1, 0.5), _numbers(d, 1, 0), reduction="sum"
+    ),
+    "probability that is no number": lambda d: F.binary_cross_entropy(
+        _numbers(d, 0.5, torch.nan), _numbers(d, 1, 0), reduction="none"
+    ),
     "target above 1": lambda d: F.binary_cross_entropy(_numbers(d, 0.5, 0.5), _numbers(d, 1, 1.5)),
-    "target that is no number": lambda d: F.binary_cross_entropy(_numbers(d, 0.5), _numbers(d, torch.nan), reduction="none"),
+    "target that is no number": lambda d: F.binary_cross_entropy(
+        _numbers(d, 0.5), _numbers(d, torch.nan), reduction="none"
+    ),
     "deviation below 0": lambda d: torch.normal(0.0, _numbers(d, 1, -1)),
     "chance above 1": lambda d: torch.bernoulli(_numbers(d, 0.5, 1.5)),
 }
@@ -53,7 +62,9 @@ def test_a_refused_step_writes_nothing() -> None:
     before = model.weight.detach().cpu()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with pytest.raises(RuntimeError, match="between 0 and 1"):
-        loss = F.binary_cross_entropy(model(torch.ones(5, 3).to("ftm")) + 9, torch.ones(5, 1).to("ftm"))
+        loss = F.binary_cross_entropy(
+            model(torch.ones(5, 3).to("ftm")) + 9, torch.ones(5, 1).to("ftm")
+        )
         loss.backward()
         optimizer.step()
         loss.item()
@@ -61,7 +72,9 @@ def test_a_refused_step_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("call", [F.binary_cross_entropy, torch.cdist, torch.linalg.cross])
-def test_operands_of_two_types_are_refused_as_in_eager(call: Callable[[Tensor, Tensor], Tensor]) -> None:
+def test_operands_of_two_types_are_refused_as_in_eager(
+    call: Callable[[Tensor, Tensor], Tensor],
+) -> None:
     one, other = torch.rand(3, 3), torch.rand(3, 3).double()
     with pytest.raises(RuntimeError) as eager:
         call(one, other)

@@ -1,4 +1,5 @@
-"""Ops that autograd calls, called by hand: with the dtypes, indices and shapes that it never gives them, as on the CPU."""
+"""Ops that autograd calls, called by hand: with the dtypes, indices and shapes that it never gives
+them, as on the CPU."""
 
 from __future__ import annotations
 
@@ -60,7 +61,11 @@ def test_gradients_of_several_dtypes(name: str) -> None:
     gradient, x = torch.tensor([1.0, 2, 3, -1]), torch.tensor([0.25, -1.0, 2.0, 0.5])
     for of, given in itertools.product(FLOATS, (*FLOATS, torch.int64)):
         if of != given:
-            agree(lambda d, of=of, given=given: GRADIENTS[name](gradient.to(d, given), x.to(d, of)), rtol=0.02, atol=0.02)
+            agree(
+                lambda d, of=of, given=given: GRADIENTS[name](gradient.to(d, given), x.to(d, of)),
+                rtol=0.02,
+                atol=0.02,
+            )
 
 
 @pytest.mark.parametrize("dims", [2, 3])
@@ -95,7 +100,11 @@ def test_loss_of_one_sample_knows_its_weight(reduction: int, label: int) -> None
     for weight in (None, torch.tensor([0.5, 2.0, 3.0])):
         agree(
             lambda d, w=weight: ATEN.nll_loss_forward(
-                torch.tensor([-0.5, -1, -2], device=d), torch.tensor(label, device=d), w if w is None else w.to(d), reduction, 2
+                torch.tensor([-0.5, -1, -2], device=d),
+                torch.tensor(label, device=d),
+                w if w is None else w.to(d),
+                reduction,
+                2,
             )
         )
 
@@ -103,7 +112,9 @@ def test_loss_of_one_sample_knows_its_weight(reduction: int, label: int) -> None
 @pytest.mark.parametrize("mode", [0, 1, 2])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_bags_say_of_themselves_what_the_cpu_does(mode: int, last: bool, dtype: torch.dtype) -> None:
+def test_bags_say_of_themselves_what_the_cpu_does(
+    mode: int, last: bool, dtype: torch.dtype
+) -> None:
     def bags(device: str, padding: int) -> list[Tensor]:
         return list(
             ATEN._embedding_bag(
@@ -125,28 +136,53 @@ def test_bags_say_of_themselves_what_the_cpu_does(mode: int, last: bool, dtype: 
 
 
 def test_slices_are_replaced_by_another_dtype() -> None:
-    agree(lambda d: torch.zeros(2, 3, device=d).select_scatter(torch.tensor([1, 2, 3], device=d), 0, 1))
+    agree(
+        lambda d: torch.zeros(2, 3, device=d).select_scatter(
+            torch.tensor([1, 2, 3], device=d), 0, 1
+        )
+    )
     agree(lambda d: torch.zeros(4, device=d).slice_scatter(torch.tensor([1, 2], device=d), 0, 1, 3))
-    agree(lambda d: torch.zeros(4, device=d, dtype=torch.int64).slice_scatter(torch.tensor([1.5, 2], device=d), 0, 1, 3))
+    agree(
+        lambda d: torch.zeros(4, device=d, dtype=torch.int64).slice_scatter(
+            torch.tensor([1.5, 2], device=d), 0, 1, 3
+        )
+    )
     torch.accelerator.synchronize()
     assert not ftm_lazy.metrics.counters()["compile_failures"]
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str
+)
 def test_convolutions_of_integers(dtype: torch.dtype) -> None:
-    agree(lambda d: F.conv2d(torch.arange(32).view(1, 2, 4, 4).to(d, dtype), torch.arange(18).view(1, 2, 3, 3).to(d, dtype)))
     agree(
-        lambda d: F.conv1d(
-            torch.arange(8).view(1, 2, 4).to(d, dtype), torch.arange(6).view(1, 2, 3).to(d, dtype), torch.ones(1, device=d, dtype=dtype)
+        lambda d: F.conv2d(
+            torch.arange(32).view(1, 2, 4, 4).to(d, dtype),
+            torch.arange(18).view(1, 2, 3, 3).to(d, dtype),
         )
     )
-    agree(lambda d: F.conv_transpose2d(torch.arange(32).view(1, 2, 4, 4).to(d, dtype), torch.arange(18).view(2, 1, 3, 3).to(d, dtype)))
+    agree(
+        lambda d: F.conv1d(
+            torch.arange(8).view(1, 2, 4).to(d, dtype),
+            torch.arange(6).view(1, 2, 3).to(d, dtype),
+            torch.ones(1, device=d, dtype=dtype),
+        )
+    )
+    agree(
+        lambda d: F.conv_transpose2d(
+            torch.arange(32).view(1, 2, 4, 4).to(d, dtype),
+            torch.arange(18).view(2, 1, 3, 3).to(d, dtype),
+        )
+    )
     assert not fallbacks(ftm_lazy.metrics.counters())
 
 
 def test_convolution_without_input_channels_has_gradients() -> None:
     def call(device: str) -> list[Tensor]:
-        weight, bias, x = (torch.ones(*shape, device=device, requires_grad=True) for shape in ((12, 0, 3, 3), (12,), (2, 0, 5, 5)))
+        weight, bias, x = (
+            torch.ones(*shape, device=device, requires_grad=True)
+            for shape in ((12, 0, 3, 3), (12,), (2, 0, 5, 5))
+        )
         F.conv2d(x, weight, bias, padding=1).sum().backward()
         return [weight.grad, bias.grad, x.grad]
 
@@ -169,7 +205,8 @@ def test_integers_divided_by_zero_raise_where_zero_is_known(dtype: torch.dtype) 
         for divisor in (zeros.to("ftm"), 0, torch.tensor(0, dtype=dtype)):
             with pytest.raises(RuntimeError, match="ZeroDivisionError"):
                 divide(x.to("ftm"), divisor)
-        assert divide(x.to("ftm"), x.to("ftm") - 4).shape == (2,)  # a divisor that the device computes: 0, as documented
+        # a divisor that the device computes: 0, as documented
+        assert divide(x.to("ftm"), x.to("ftm") - 4).shape == (2,)
     assert torch.equal((x.float().to("ftm") // 0).cpu(), x.float() // 0)
 
 
@@ -181,7 +218,11 @@ def test_draws_refuse_what_is_no_distribution_at_the_line() -> None:
             torch.multinomial(torch.tensor(weights).to("ftm"), 1)
         assert str(found.value) == str(expected.value)
     with pytest.raises(RuntimeError, match="expects Long tensor out, got: Double"):
-        torch.multinomial(torch.tensor([0.5, 0.5]).to("ftm"), 1, out=torch.empty(1, dtype=torch.double, device="ftm"))
+        torch.multinomial(
+            torch.tensor([0.5, 0.5]).to("ftm"),
+            1,
+            out=torch.empty(1, dtype=torch.double, device="ftm"),
+        )
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -206,10 +247,17 @@ def test_signs_of_zero(dtype: torch.dtype) -> None:
 def test_strides_tell_memory_formats_apart() -> None:
     last, last3d = torch.channels_last, torch.channels_last_3d
     calls: tuple[Callable[[str], Tensor], ...] = (
-        lambda d: torch.ones(10, 3, 1, 1, device=d).to(memory_format=last) + torch.ones(3, 1, 1, device=d),
-        lambda d: torch.ones(3, 1, 1, device=d) + torch.ones(10, 3, 1, 1, device=d).to(memory_format=last),
+        lambda d: (
+            torch.ones(10, 3, 1, 1, device=d).to(memory_format=last) + torch.ones(3, 1, 1, device=d)
+        ),
+        lambda d: (
+            torch.ones(3, 1, 1, device=d) + torch.ones(10, 3, 1, 1, device=d).to(memory_format=last)
+        ),
         lambda d: torch.ones(10, 3, 1, 1, device=d).to(memory_format=last).relu(),
-        lambda d: F.conv2d(torch.ones(2, 3, 4, 4, device=d).to(memory_format=last), torch.ones(5, 3, 4, 4, device=d)),
+        lambda d: F.conv2d(
+            torch.ones(2, 3, 4, 4, device=d).to(memory_format=last),
+            torch.ones(5, 3, 4, 4, device=d),
+        ),
         lambda d: F.max_pool3d(torch.ones(2, 3, 4, 4, 4, device=d).to(memory_format=last3d)[0], 2),
         lambda d: F.max_pool3d(torch.ones(2, 3, 4, 4, 4, device=d).to(memory_format=last3d), 2),
         lambda d: F.max_pool3d(torch.ones(3, 4, 4, 4, device=d), 2),

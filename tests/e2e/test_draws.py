@@ -1,4 +1,5 @@
-"""What an op draws is a function of seed and offset, whether its program is compiled or runs op by op."""
+"""What an op draws is a function of seed and offset, whether its program is compiled or runs op by
+op."""
 
 from collections.abc import Callable
 
@@ -33,7 +34,9 @@ DRAWS: dict[str, Callable[[Tensor], Tensor | tuple[Tensor, ...]]] = {
 }
 
 
-def drawn(draw: Callable[[Tensor], Tensor | tuple[Tensor, ...]], dtype: torch.dtype, executor: str) -> list[Tensor]:
+def drawn(
+    draw: Callable[[Tensor], Tensor | tuple[Tensor, ...]], dtype: torch.dtype, executor: str
+) -> list[Tensor]:
     registration.initialize()
     before = _C._executor()
     _C._set_executor(executor)

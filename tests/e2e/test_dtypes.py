@@ -1,4 +1,5 @@
-"""Elementwise ops and reductions over all dtypes at the values where implementations differ: as on the CPU."""
+"""Elementwise ops and reductions over all dtypes at the values where implementations differ: as on
+the CPU."""
 
 from __future__ import annotations
 
@@ -29,23 +30,46 @@ def values(dtype: torch.dtype) -> Tensor:
     if dtype == torch.bool:
         return torch.tensor([True, False])
     if dtype.is_floating_point:
-        numbers = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 3.0, -7.0, 100.0, 1e-4, 65504.0, 1e30]
+        numbers = [
+            float("nan"),
+            float("inf"),
+            -float("inf"),
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            2.5,
+            -2.5,
+            3.0,
+            -7.0,
+            100.0,
+            1e-4,
+            65504.0,
+            1e30,
+        ]
         return torch.tensor(numbers, dtype=torch.float64).to(dtype)
     bounds = torch.iinfo(dtype)
-    return torch.tensor([0, 1, 2, 3, -1, -2, -7, 5, bounds.max, bounds.min, bounds.max - 1, 100, 37]).to(dtype)
+    return torch.tensor(
+        [0, 1, 2, 3, -1, -2, -7, 5, bounds.max, bounds.min, bounds.max - 1, 100, 37]
+    ).to(dtype)
 
 
 def divisors(name: str, y: Tensor) -> Tensor:
-    """``y`` without what kills the process or raises on the CPU: integers over 0, the smallest integer over -1."""
+    """``y`` without what kills the process or raises on the CPU: integers over 0, the smallest
+    integer over -1."""
     if y.dtype.is_floating_point or y.dtype == torch.bool:
-        return y[y] if y.dtype == torch.bool and name in ("floor_divide", "remainder", "fmod") else y
+        return (
+            y[y] if y.dtype == torch.bool and name in ("floor_divide", "remainder", "fmod") else y
+        )
     if name in ("floor_divide", "remainder", "fmod", "gcd"):
         return y[(y != 0) & (y.long() != -1)]
     return y[y >= 0] if name == "pow" else y
 
 
 def both(function: Callable[..., Tensor], *operands: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """(result on ftm, result on the CPU), nothing where the CPU has no kernel; ftm must raise there too."""
+    """(result on ftm, result on the CPU), nothing where the CPU has no kernel; ftm must raise there
+    too."""
     try:
         want = function(*operands)
     except (RuntimeError, NotImplementedError):
@@ -58,11 +82,14 @@ def both(function: Callable[..., Tensor], *operands: Tensor) -> Iterator[tuple[T
 
 
 def check(cases: Iterator[tuple[str, Tensor, Tensor]]) -> None:
-    """Compares; all calls are recorded before the first is read, so that they compile as one program."""
+    """Compares; all calls are recorded before the first is read, so that they compile as one
+    program."""
     recorded = list(cases)
     for what, got, want in recorded:
         assert got.dtype == want.dtype, what
-        torch.testing.assert_close(got.cpu(), want, equal_nan=True, msg=lambda text, what=what: f"{what}\n{text}")
+        torch.testing.assert_close(
+            got.cpu(), want, equal_nan=True, msg=lambda text, what=what: f"{what}\n{text}"
+        )
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -74,7 +101,11 @@ def test_unary(name: str) -> None:
 @pytest.mark.parametrize("name", BINARY)
 def test_binary(name: str) -> None:
     function = getattr(torch, name)
-    check((str(d), *pair) for d in DTYPES for pair in both(function, values(d).unsqueeze(1), divisors(name, values(d))))
+    check(
+        (str(d), *pair)
+        for d in DTYPES
+        for pair in both(function, values(d).unsqueeze(1), divisors(name, values(d)))
+    )
 
 
 @pytest.mark.parametrize("name", MIXED)
@@ -93,7 +124,11 @@ def test_python_numbers(name: str) -> None:
 
     def calls() -> Iterator[tuple[str, Tensor, Tensor]]:
         for dtype, number in itertools.product(DTYPES, (2, -3, 2.5, 300)):
-            if number == 300 and name.startswith(("clamp", "pow")) and dtype in (torch.int8, torch.uint8):
+            if (
+                number == 300
+                and name.startswith(("clamp", "pow"))
+                and dtype in (torch.int8, torch.uint8)
+            ):
                 continue  # refused on the CPU, where the number is converted before anything else
             for pair in both(lambda x, number=number: function(x, number), values(dtype)):
                 yield f"{dtype} with {number}", *pair
@@ -112,7 +147,8 @@ def test_reduction(name: str) -> None:
                 continue
             x = values(dtype)
             if name in ("std", "var") and dtype.is_floating_point:
-                x = x[~((x.abs() > 1e15) & x.isfinite())]  # squares beyond float32: the CPU adds them in float64
+                # squares beyond float32: the CPU adds them in float64
+                x = x[~((x.abs() > 1e15) & x.isfinite())]
             for operand in (x, torch.stack([x, x.flip(0)]), x[0], x[-2:]):
                 for pair in both(function, operand):
                     yield f"{dtype} {tuple(operand.shape)}", *pair

@@ -42,12 +42,20 @@ def bessel(count: int, x: Tensor) -> Tensor:
 LARGE: dict[str, Callable[[Callable[[Tensor], Tensor]], Tensor]] = {
     "two greatest common divisors": lambda put: divisors(1, *map(put, INTEGERS)),
     "forty greatest common divisors": lambda put: divisors(20, *map(put, INTEGERS)),
-    "powers of integers": lambda put: put(INTEGERS[0]) ** put(INTEGERS[1]) + put(INTEGERS[2]) ** put(INTEGERS[3]) + put(INTEGERS[3]) ** 3,
+    "powers of integers": lambda put: (
+        put(INTEGERS[0]) ** put(INTEGERS[1])
+        + put(INTEGERS[2]) ** put(INTEGERS[3])
+        + put(INTEGERS[3]) ** 3
+    ),
     "eight bessel functions": lambda put: bessel(8, put(MATRIX)),
     "behind a product": lambda put: bessel(60, put(MATRIX) @ put(MATRIX)),
-    "an operand of what follows a product": lambda put: put(MATRIX) @ put(MATRIX) + bessel(60, put(MATRIX)),
+    "an operand of what follows a product": lambda put: (
+        put(MATRIX) @ put(MATRIX) + bessel(60, put(MATRIX))
+    ),
     "before a sum": lambda put: bessel(60, put(MATRIX)).sum(0),
-    "many calls on an input": lambda put: sum((put(MATRIX).sin() for _ in range(3)), put(MATRIX) @ put(MATRIX)),
+    "many calls on an input": lambda put: sum(
+        (put(MATRIX).sin() for _ in range(3)), put(MATRIX) @ put(MATRIX)
+    ),
 }
 
 

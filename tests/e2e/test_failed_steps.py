@@ -1,4 +1,5 @@
-"""A step that fails loses no state: what eager would have computed before the error is there, the rest is as before."""
+"""A step that fails loses no state: what eager would have computed before the error is there, the
+rest is as before."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class Training:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
 
     def step(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        outputs = self.model(inputs.to(self.device) + 0)  # places that the device computes: a program has to find out
+        # places that the device computes: a program has to find out
+        outputs = self.model(inputs.to(self.device) + 0)
         loss = nn.functional.cross_entropy(outputs, targets.to(self.device) + 0)
         self.optimizer.zero_grad()
         loss.backward()
@@ -31,8 +33,11 @@ class Training:
         return loss.detach()
 
     def start_from(self, other: Training) -> None:
-        """Adam blows rounding differences up where a gradient should be zero: both go on from one state."""
-        self.model.load_state_dict({name: value.cpu() for name, value in other.model.state_dict().items()})
+        """Adam blows rounding differences up where a gradient should be zero: both go on from one
+        state."""
+        self.model.load_state_dict(
+            {name: value.cpu() for name, value in other.model.state_dict().items()}
+        )
         self.optimizer.load_state_dict(copy.deepcopy(other.optimizer.state_dict()))
 
     def state(self) -> dict[str, Tensor]:
@@ -111,7 +116,10 @@ def test_statistics_from_before_the_error_are_eagers() -> None:
     for training in (cpu, ftm):
         with pytest.raises(IndexError):
             training.step(*bad).item()
-    mean, eager = ftm.model.state_dict()["features.1.running_mean"], cpu.model.state_dict()["features.1.running_mean"]
+    mean, eager = (
+        ftm.model.state_dict()["features.1.running_mean"],
+        cpu.model.state_dict()["features.1.running_mean"],
+    )
     assert eager.abs().max() > 0
     torch.testing.assert_close(mean.cpu(), eager)
 
@@ -131,7 +139,8 @@ def test_a_scatter_into_a_parameter() -> None:
 
 
 def test_a_value_that_the_failing_program_only_replaces() -> None:
-    """The old content is not read by the program: it is kept all the same until the program has run."""
+    """The old content is not read by the program: it is kept all the same until the program has
+    run."""
     table, kept = torch.ones(4, 2, device="ftm"), torch.full((3, 2), 5.0, device="ftm")
     torch.ftm.synchronize()
     kept.copy_(nn.functional.embedding(torch.tensor([0, 1, 9]).to("ftm") + 0, table) * 2)
@@ -173,5 +182,7 @@ def test_an_unread_error_surfaces_at_the_next_observation() -> None:
 def test_counters_tell_of_replays() -> None:
     before = ftm_lazy.metrics.counters().get("fault_replays", 0)
     with pytest.raises(IndexError):
-        nn.functional.embedding(torch.tensor([4]).to("ftm") + 0, torch.ones(4, 2, device="ftm")).cpu()
+        nn.functional.embedding(
+            torch.tensor([4]).to("ftm") + 0, torch.ones(4, 2, device="ftm")
+        ).cpu()
     assert ftm_lazy.metrics.counters()["fault_replays"] == before + 1

@@ -1,4 +1,5 @@
-"""Ops that run on the CPU see operands with the strides that the caller sees: gradients of factorizations go by them."""
+"""Ops that run on the CPU see operands with the strides that the caller sees: gradients of
+factorizations go by them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Accelerate and Transformers with mixed precision, as their users write it: losses as on the CPU, scaled gradients with fp16."""
+"""Accelerate and Transformers with mixed precision, as their users write it: losses as on the CPU,
+scaled gradients with fp16."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from torch import Tensor
 import ftm_lazy
 from e2e.counting import fallbacks
 
-# x [4, 3], source [2, 3], index [2], mask [4, 3], places [2, 3] along the rows, all different in a column
+# x [4, 3], source [2, 3], index [2], mask [4, 3], places [2, 3] along the rows, all different in a
+# column
 CALLS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]] = {
     "gather": lambda x, s, i, m, p: x.gather(0, p),
     "take": lambda x, s, i, m, p: x.take(p),

@@ -1,5 +1,5 @@
-"""A place outside is an error in every op that reads or writes where data says, and no op reads or writes elsewhere.  The error
-names the line that recorded the op."""
+"""A place outside is an error in every op that reads or writes where data says, and no op reads or
+writes elsewhere. The error names the line that recorded the op."""
 
 from __future__ import annotations
 
@@ -40,8 +40,12 @@ CALLS: dict[str, Callable[[str], Tensor]] = {
     "constant index": lambda d: _x(d, 5)[torch.full((2,), 5, device=d)],
     "constant index of zeros": lambda d: _zeros(d, 5)[torch.full((2,), 5, device=d)],
     "one in one zero": lambda d: _zeros(d, 1)[torch.ones(2, dtype=torch.int64, device=d)],
-    "one in one element": lambda d: _x(d, 1).index_select(0, torch.ones(2, dtype=torch.int64, device=d)),
-    "ones of zeros": lambda d: _zeros(d, 3, 1).gather(1, torch.ones(3, 1, dtype=torch.int64, device=d)),
+    "one in one element": lambda d: _x(d, 1).index_select(
+        0, torch.ones(2, dtype=torch.int64, device=d)
+    ),
+    "ones of zeros": lambda d: _zeros(d, 3, 1).gather(
+        1, torch.ones(3, 1, dtype=torch.int64, device=d)
+    ),
     "counted index of zeros": lambda d: _zeros(d, 5)[torch.arange(6, device=d)],
     "gather": lambda d: _x(d, 4, 3).gather(0, _place(d, 4)),
     "gather below": lambda d: _x(d, 4, 3).gather(0, _place(d, -1)),

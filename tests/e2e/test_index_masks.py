@@ -1,4 +1,5 @@
-"""Writing where a mask says, and gradients of reading there, run on the device: the mask's count is not needed."""
+"""Writing where a mask says, and gradients of reading there, run on the device: the mask's count is
+not needed."""
 
 from __future__ import annotations
 
@@ -71,7 +72,9 @@ def test_the_gradient_of_what_a_mask_selects_is_written_on_the_device() -> None:
         return torch.autograd.grad(x[m].square().sum(), x)[0]
 
     torch.testing.assert_close(gradient(*_operands("ftm")).cpu(), gradient(*_operands("cpu")))
-    fallbacks = {k for k, n in ftm_lazy.metrics.counters().items() if k.startswith("fallback::") and n}
+    fallbacks = {
+        k for k, n in ftm_lazy.metrics.counters().items() if k.startswith("fallback::") and n
+    }
     assert fallbacks <= {"fallback::aten::index.Tensor"}  # reading needs the count
 
 
@@ -88,7 +91,9 @@ def test_another_count_than_the_masks_is_an_error(count: int) -> None:
 MASKED: dict[str, Callable[[Tensor, Tensor], object]] = {
     "read": lambda x, m: x[m],
     "read of rows": lambda x, m: x.view(2, 2)[m[:2]],
-    "read, with an index": lambda x, m: x.view(2, 2)[m[:2], torch.zeros(1, dtype=torch.int64, device=x.device)],
+    "read, with an index": lambda x, m: x.view(2, 2)[
+        m[:2], torch.zeros(1, dtype=torch.int64, device=x.device)
+    ],
     "written": lambda x, m: x.__setitem__(m, torch.ones(2, device=x.device)),
 }
 
@@ -96,13 +101,25 @@ MASKED: dict[str, Callable[[Tensor, Tensor], object]] = {
 @pytest.mark.parametrize("name", MASKED)
 def test_masks_of_bytes_are_deprecated(name: str) -> None:
     for device in ("cpu", "ftm"):
-        x, mask = torch.arange(4.0, device=device), torch.tensor([1, 0, 1, 0], dtype=torch.uint8, device=device)
-        with pytest.warns(UserWarning, match="indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead"):
+        x, mask = (
+            torch.arange(4.0, device=device),
+            torch.tensor([1, 0, 1, 0], dtype=torch.uint8, device=device),
+        )
+        with pytest.warns(
+            UserWarning,
+            match="indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead",
+        ):
             MASKED[name](x, mask)
 
 
 def test_one_number_is_not_put_where_bytes_say() -> None:
     for device in ("cpu", "ftm"):
-        x, mask = torch.arange(4.0, device=device), torch.tensor([1, 0, 1, 0], dtype=torch.uint8, device=device)
-        with pytest.raises(RuntimeError, match="masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"):
+        x, mask = (
+            torch.arange(4.0, device=device),
+            torch.tensor([1, 0, 1, 0], dtype=torch.uint8, device=device),
+        )
+        with pytest.raises(
+            RuntimeError,
+            match="masked_fill_ only supports boolean masks, but got mask with dtype unsigned char",
+        ):
             x[mask] = 3.0

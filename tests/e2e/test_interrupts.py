@@ -1,4 +1,5 @@
-"""Ctrl-C while programs run: it is heard at once, the machine stops where it may, and nothing is lost."""
+"""Ctrl-C while programs run: it is heard at once, the machine stops where it may, and nothing is
+lost."""
 
 from __future__ import annotations
 
@@ -290,8 +291,18 @@ SETTINGS = {
 @pytest.mark.alone  # how soon an interrupt is heard is measured
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nothing_is_lost(tmp_path, name):
-    environment = os.environ | {"FTM_CACHE_DIR": str(tmp_path / "cache"), "FTM_CORES": "2"} | SETTINGS.get(name, {})
-    run = subprocess.run([sys.executable, "-c", PRELUDE + PROGRAMS[name]], env=environment, capture_output=True, text=True, timeout=300)
+    environment = (
+        os.environ
+        | {"FTM_CACHE_DIR": str(tmp_path / "cache"), "FTM_CORES": "2"}
+        | SETTINGS.get(name, {})
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", PRELUDE + PROGRAMS[name]],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert run.returncode == 0, run.stderr
     if "LAST" in run.stdout:  # nor does the end of the process wait for what was interrupted
         assert time.time() - float(run.stdout.split()[-1]) < 5

@@ -1,4 +1,5 @@
-"""Random ops stay in their documented intervals, in every dtype (campaign: ``tests/strangers/draws.py``)."""
+"""Random ops stay in their documented intervals, in every dtype (campaign:
+``tests/strangers/draws.py``)."""
 
 from random import Random
 
@@ -31,11 +32,14 @@ def test_uniform_excludes_its_upper_bound(dtype: torch.dtype, bounds: tuple[floa
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_every_half_number_has_the_share_of_its_interval(dtype: torch.dtype) -> None:
-    """A number stands for all up to the next one: no number near the upper bound is drawn more often than its neighbours."""
+    """A number stands for all up to the next one: no number near the upper bound is drawn more
+    often than its neighbours."""
     torch.manual_seed(5)
     drawn = torch.rand(200_000, dtype=dtype, device="ftm").cpu().double()
     step = torch.finfo(dtype).eps / 2  # between neighbours in [1/2, 1)
-    upper = ((drawn[drawn >= 0.5] - 0.5) / step).long().bincount(minlength=round(0.5 / step)).double()
+    upper = (
+        ((drawn[drawn >= 0.5] - 0.5) / step).long().bincount(minlength=round(0.5 / step)).double()
+    )
     expected = len(drawn) * step
     chi_square = ((upper - expected) ** 2 / expected).sum().item()
     assert abs(chi_square - len(upper)) < 6 * (2 * len(upper)) ** 0.5
@@ -62,7 +66,10 @@ def test_exponential_is_positive_unless_its_rate_is_infinite(dtype: torch.dtype)
 
 
 @pytest.mark.filterwarnings("ignore:.*out of bounds")
-@pytest.mark.parametrize(("dtype", "low", "high"), [(torch.bfloat16, 250, 260), (torch.bfloat16, 257, 1000), (torch.float16, -5000, -4097)])
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [(torch.bfloat16, 250, 260), (torch.bfloat16, 257, 1000), (torch.float16, -5000, -4097)],
+)
 def test_integers_that_the_dtype_does_not_hold(dtype: torch.dtype, low: int, high: int) -> None:
     torch.manual_seed(13)
     drawn = torch.empty(20_000, dtype=dtype, device="ftm").random_(low, high).cpu().double()

@@ -1,4 +1,5 @@
-"""Lightning's Trainer and Fabric with ``accelerator="ftm"``: losses as on the CPU, mixed precision, checkpoints."""
+"""Lightning's Trainer and Fabric with ``accelerator="ftm"``: losses as on the CPU, mixed precision,
+checkpoints."""
 
 from __future__ import annotations
 
@@ -74,7 +75,11 @@ print(json.dumps([[str(x.device), fabric.device.type, type(fabric.accelerator)._
 def run(program: str, *arguments: str) -> list:
     """What the program prints last."""
     made = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program, *arguments], env=os.environ.copy(), capture_output=True, text=True, timeout=300
+        [sys.executable, "-W", "ignore", "-c", program, *arguments],
+        env=os.environ.copy(),
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert made.returncode == 0, made.stderr
     return json.loads(made.stdout.splitlines()[-1])
@@ -97,6 +102,11 @@ def test_fabric() -> None:
 
 def test_there_is_one_device() -> None:
     made = subprocess.run(
-        [sys.executable, "-c", "import lightning as L; L.Trainer(accelerator='ftm', devices=2)"], capture_output=True, text=True
+        [sys.executable, "-c", "import lightning as L; L.Trainer(accelerator='ftm', devices=2)"],
+        capture_output=True,
+        text=True,
     )
-    assert made.returncode == 1 and "there is one device ftm: devices=2 is not available" in made.stderr
+    assert (
+        made.returncode == 1
+        and "there is one device ftm: devices=2 is not available" in made.stderr
+    )

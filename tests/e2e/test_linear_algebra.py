@@ -1,4 +1,5 @@
-"""Factorizations and linear systems against the CPU: values, gradients, errors, and that nothing falls back."""
+"""Factorizations and linear systems against the CPU: values, gradients, errors, and that nothing
+falls back."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ SHAPES = ((4, 4), (1, 1), (2, 3, 5, 5), (0, 3, 3), (0, 0), (2, 0, 0))
 
 
 def positive(matrices: torch.Tensor) -> torch.Tensor:
-    return matrices @ matrices.mT + matrices.shape[-1] * torch.eye(matrices.shape[-1], dtype=matrices.dtype, device=matrices.device)
+    return matrices @ matrices.mT + matrices.shape[-1] * torch.eye(
+        matrices.shape[-1], dtype=matrices.dtype, device=matrices.device
+    )
 
 
 def solved(matrices: torch.Tensor) -> torch.Tensor:
@@ -36,10 +39,16 @@ FUNCTIONS: dict[str, Function] = {
     "logdet": lambda a: torch.logdet(positive(a)),
     "lu": lambda a: sum(part.square().sum((-1, -2)) for part in torch.linalg.lu(a)[1:]),
     "lu_solve": lambda a: torch.linalg.lu_solve(*torch.linalg.lu_factor(a), a.cos()),
-    "lu_solve adjoint": lambda a: torch.linalg.lu_solve(*torch.linalg.lu_factor(a), a.cos(), left=False, adjoint=True),
+    "lu_solve adjoint": lambda a: torch.linalg.lu_solve(
+        *torch.linalg.lu_factor(a), a.cos(), left=False, adjoint=True
+    ),
     "solve_triangular": lambda a: torch.linalg.solve_triangular(positive(a), a.cos(), upper=True),
-    "solve_triangular unit": lambda a: torch.linalg.solve_triangular(a / 4, a.cos(), upper=False, left=False, unitriangular=True),
-    "triangular_solve": lambda a: torch.triangular_solve(a.cos(), positive(a), upper=False, transpose=True)[0],
+    "solve_triangular unit": lambda a: torch.linalg.solve_triangular(
+        a / 4, a.cos(), upper=False, left=False, unitriangular=True
+    ),
+    "triangular_solve": lambda a: torch.triangular_solve(
+        a.cos(), positive(a), upper=False, transpose=True
+    )[0],
     "matrix_power": lambda a: torch.linalg.matrix_power(a, -2),
 }
 
@@ -64,7 +73,9 @@ def test_values_and_gradients(name: str, dtype: torch.dtype) -> None:
         torch.testing.assert_close(own_value, value, rtol=scale[0], atol=scale[1])
         torch.testing.assert_close(own_grad / size, grad / size, rtol=scale[0], atol=scale[1])
     counters = ftm_lazy.metrics.counters()
-    assert not [counter for counter, count in counters.items() if counter.startswith("fallback::") and count]
+    assert not [
+        counter for counter, count in counters.items() if counter.startswith("fallback::") and count
+    ]
     assert not counters["compile_failures"]
 
 
@@ -73,8 +84,18 @@ def test_factors_are_lapacks() -> None:
     torch.manual_seed(0)
     singular = torch.ones(2, 3, 3)
     singular[:, 2, 2] = 0
-    for matrices in (torch.randn(3, 5), torch.randn(5, 3), torch.randn(2, 6, 4), torch.randn(40, 40), singular):
-        for own, want in zip(torch.linalg.lu_factor_ex(matrices.to("ftm")), torch.linalg.lu_factor_ex(matrices), strict=True):
+    for matrices in (
+        torch.randn(3, 5),
+        torch.randn(5, 3),
+        torch.randn(2, 6, 4),
+        torch.randn(40, 40),
+        singular,
+    ):
+        for own, want in zip(
+            torch.linalg.lu_factor_ex(matrices.to("ftm")),
+            torch.linalg.lu_factor_ex(matrices),
+            strict=True,
+        ):
             torch.testing.assert_close(own.cpu(), want, rtol=1e-3, atol=1e-4)
             assert own.stride() == want.stride()
     factor, info = torch.linalg.cholesky_ex(singular.to("ftm"))
@@ -85,10 +106,17 @@ def test_factors_are_lapacks() -> None:
 def test_broadcast_batches() -> None:
     torch.manual_seed(0)
     a, right = torch.randn(2, 1, 4, 4), torch.randn(3, 4, 2)
-    torch.testing.assert_close(torch.linalg.solve(a.to("ftm"), right.to("ftm")).cpu(), torch.linalg.solve(a, right), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(
+        torch.linalg.solve(a.to("ftm"), right.to("ftm")).cpu(),
+        torch.linalg.solve(a, right),
+        rtol=1e-3,
+        atol=1e-4,
+    )
     triangles = a.tril() + 4 * torch.eye(4)
     own = torch.linalg.solve_triangular(triangles.to("ftm"), right.to("ftm"), upper=False)
-    torch.testing.assert_close(own.cpu(), torch.linalg.solve_triangular(triangles, right, upper=False))
+    torch.testing.assert_close(
+        own.cpu(), torch.linalg.solve_triangular(triangles, right, upper=False)
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +132,9 @@ def test_broadcast_batches() -> None:
         lambda a: torch.linalg.lu_factor_ex(a, check_errors=True),
     ],
 )
-def test_singular_matrices_raise_where_eager_does(function: Callable[[torch.Tensor], object]) -> None:
+def test_singular_matrices_raise_where_eager_does(
+    function: Callable[[torch.Tensor], object],
+) -> None:
     for matrices in (torch.zeros(2, 2), torch.stack([torch.eye(2), torch.ones(2, 2)])):
         errors = []
         for device in ("cpu", "ftm"):
@@ -120,5 +150,11 @@ def test_singular_matrices_raise_where_eager_does(function: Callable[[torch.Tens
 def test_complex_matrices_run_on_the_cpu() -> None:
     torch.manual_seed(0)
     matrices = torch.randn(2, 4, 4, dtype=torch.complex64)
-    for function in (torch.linalg.inv, torch.linalg.det, lambda a: torch.linalg.cholesky(a @ a.mH + torch.eye(4, device=a.device))):
-        torch.testing.assert_close(function(matrices.to("ftm")).cpu(), function(matrices), rtol=1e-3, atol=1e-4)
+    for function in (
+        torch.linalg.inv,
+        torch.linalg.det,
+        lambda a: torch.linalg.cholesky(a @ a.mH + torch.eye(4, device=a.device)),
+    ):
+        torch.testing.assert_close(
+            function(matrices.to("ftm")).cpu(), function(matrices), rtol=1e-3, atol=1e-4
+        )

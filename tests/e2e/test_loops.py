@@ -1,4 +1,5 @@
-"""Training loops that read much, little or nothing: one program a step, and none compiled after the third."""
+"""Training loops that read much, little or nothing: one program a step, and none compiled after the
+third."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ STEPS = 12
 class Loop:
     """A small regression with momentum whose loop body the tests vary."""
 
-    def __init__(self, optimizer: type[torch.optim.Optimizer] = torch.optim.AdamW, **options: float) -> None:
+    def __init__(
+        self, optimizer: type[torch.optim.Optimizer] = torch.optim.AdamW, **options: float
+    ) -> None:
         torch.manual_seed(0)
         self.model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 4)).to("ftm")
         self.optimizer = optimizer(self.model.parameters(), **options)
@@ -43,7 +46,13 @@ def read_nothing(loss: Tensor, outputs: Tensor) -> None:
 
 
 def read_five(loss: Tensor, outputs: Tensor) -> None:
-    values = (loss, outputs.detach().mean(), outputs.detach().std(), outputs.detach().amax(), outputs.norm())
+    values = (
+        loss,
+        outputs.detach().mean(),
+        outputs.detach().std(),
+        outputs.detach().amax(),
+        outputs.norm(),
+    )
     assert all(torch.isfinite(torch.tensor(v.item())) for v in values)
 
 
@@ -94,7 +103,8 @@ def read_five_in_turn(loss: Tensor, outputs: Tensor) -> None:
 
 @pytest.mark.parametrize(("after", "programs"), [(read_five, 1), (read_five_in_turn, 5)])
 def test_metrics_computed_after_the_step(after, programs: int) -> None:
-    """A step that was followed by metrics waits for them; of what is computed when it is read, each is a program."""
+    """A step that was followed by metrics waits for them; of what is computed when it is read, each
+    is a program."""
     counters = run(Loop(lr=1e-2), after)
     assert counters.grown("executions", 3, STEPS - 1) == programs * (STEPS - 4)
     assert counters.grown("compiles", 2) + counters.grown("cache_hits_disk", 2) == 0
@@ -102,7 +112,8 @@ def test_metrics_computed_after_the_step(after, programs: int) -> None:
 
 
 def test_metrics_of_every_third_step_cost_one_program_each() -> None:
-    """The step after one with metrics waits for some in vain, and is launched where the next step begins."""
+    """The step after one with metrics waits for some in vain, and is launched where the next step
+    begins."""
     loop = Loop(lr=1e-2)
     with counting_steps() as counters:
         for step in range(STEPS):
@@ -116,7 +127,8 @@ def test_metrics_of_every_third_step_cost_one_program_each() -> None:
 
 
 def test_two_optimizers_keep_their_own_programs() -> None:
-    """What follows the second one's step waits; the first one's step is launched where its model is used again."""
+    """What follows the second one's step waits; the first one's step is launched where its model is
+    used again."""
     torch.manual_seed(0)
     first, second = (nn.Linear(8, 8).to("ftm") for _ in range(2))
     optimizers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9) for m in (first, second)]
@@ -170,7 +182,9 @@ def test_loss_falls_the_same_as_on_the_cpu() -> None:
             loss.backward()
             optimizer.step()
             losses[device].append(loss.item())
-    torch.testing.assert_close(torch.tensor(losses["ftm"]), torch.tensor(losses["cpu"]), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        torch.tensor(losses["ftm"]), torch.tensor(losses["cpu"]), rtol=1e-4, atol=1e-6
+    )
 
 
 def test_counters_have_their_names() -> None:

@@ -1,4 +1,5 @@
-"""Elements chosen by masks: gathered on the device; what a computed mask costs is a synchronization, which is counted."""
+"""Elements chosen by masks: gathered on the device; what a computed mask costs is a
+synchronization, which is counted."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def gradient(device: str) -> Tensor:
     return x.grad
 
 
-CHOICES: dict[str, tuple[Callable[[str], Tensor], bool]] = {  # and whether the device has to be waited for
+# and whether the device has to be waited for
+CHOICES: dict[str, tuple[Callable[[str], Tensor], bool]] = {
     "rows that came from the CPU": (lambda d: grid(d)[known(d)], False),
     "beside indices": (lambda d: grid(d)[known(d), torch.tensor([0, 1, 1]).to(d)], False),
     "bytes": (lambda d: grid(d)[known(d).to(torch.uint8)], True),
@@ -61,5 +63,7 @@ def test_choices(name: str) -> None:
 
 def test_a_mask_of_another_shape_is_refused_as_on_the_cpu() -> None:
     for device in ("cpu", "ftm"):
-        with pytest.raises(IndexError, match="The shape of the mask \\[2\\] at index 0 does not match"):
+        with pytest.raises(
+            IndexError, match="The shape of the mask \\[2\\] at index 0 does not match"
+        ):
             grid(device)[torch.tensor([True, False]).to(device)]

@@ -1,4 +1,5 @@
-"""Resident size stays level: over steps, and over shapes, whose forms, programs and memory are bounded."""
+"""Resident size stays level: over steps, and over shapes, whose forms, programs and memory are
+bounded."""
 
 import os
 import subprocess
@@ -25,7 +26,9 @@ print(after - before, torch.ftm.memory_allocated() - allocated)
 
 
 def test_memory_of_a_steady_loop_is_flat() -> None:
-    done = subprocess.run([sys.executable, "-c", STEADY], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", STEADY], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     grown_kib, grown_bytes = map(int, done.stdout.split())
     assert grown_kib < 4096, f"peak resident size grew by {grown_kib} KiB over 500 steps"
@@ -45,9 +48,13 @@ print(record(range(6000, 12000)) - before)
 
 
 def test_memory_does_not_grow_with_the_shapes_that_were_recorded() -> None:
-    done = subprocess.run([sys.executable, "-c", SHAPES], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", SHAPES], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 8192, f"peak resident size grew by {done.stdout.strip()} KiB over 6,000 shapes"
+    assert int(done.stdout) < 8192, (
+        f"peak resident size grew by {done.stdout.strip()} KiB over 6,000 shapes"
+    )
 
 
 TRAIN = """
@@ -68,8 +75,11 @@ print(train(range(300, 1300)) - before, ftm_lazy._C._program_count())
 
 
 def test_memory_does_not_grow_with_the_shapes_that_were_trained_on() -> None:
-    """Once as many programs are kept as the limit allows, 1,000 shapes more take next to nothing."""
-    done = subprocess.run([sys.executable, "-c", TRAIN], capture_output=True, text=True, timeout=300)
+    """Once as many programs are kept as the limit allows, 1,000 shapes more take next to
+    nothing."""
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     grown, programs = map(int, done.stdout.split())
     assert grown < 16 << 20, f"resident size grew by {grown >> 10} KiB over 1,000 shapes"
@@ -91,7 +101,11 @@ print(run(range(303, 1303)) - before, ftm_lazy._C._program_count())
 def test_memory_does_not_grow_with_the_shapes_that_ran() -> None:
     """Of 1,300 shapes the programs that were not used are dropped."""
     done = subprocess.run(
-        [sys.executable, "-c", RUN], capture_output=True, text=True, timeout=300, env={**os.environ, "FTM_PROGRAM_LIMIT": "64"}
+        [sys.executable, "-c", RUN],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "FTM_PROGRAM_LIMIT": "64"},
     )
     assert done.returncode == 0, done.stderr
     grown, programs = map(int, done.stdout.split())
@@ -117,7 +131,9 @@ print(kept, ftm_lazy._C._program_count(), counted["instances"], counted["compile
 def test_instances_that_find_no_room_are_made_again(tmp_path: Path) -> None:
     """The last one stays, and so do programs that were compiled for themselves."""
     environment = {**os.environ, "FTM_INSTANCE_MEMORY": "1K", "FTM_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", ROOM], capture_output=True, text=True, timeout=300, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", ROOM], capture_output=True, text=True, timeout=300, env=environment
+    )
     assert done.returncode == 0, done.stderr
     kept, programs, instances, compiles, hits = map(int, done.stdout.split())
     assert instances >= 2 * 38 - 6 and compiles <= 4, "each is made twice, and not compiled"
@@ -146,10 +162,19 @@ print(*before, *run(60))
 
 
 def test_nothing_stays_of_programs_that_are_dropped(tmp_path: Path) -> None:
-    """General programs, each of another kind: what they need to serve other sizes goes with them."""
+    """General programs, each of another kind: what they need to serve other sizes goes with
+    them."""
     environment = {**os.environ, "FTM_PROGRAM_LIMIT": "16", "FTM_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", DIFFERENT], capture_output=True, text=True, timeout=300, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", DIFFERENT],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr
     families, functions, families_later, functions_later = map(int, done.stdout.split())
     assert families == families_later == 16
-    assert functions > 0 and functions_later <= 5 * 16, "each program has at most five functions of its sizes"
+    assert functions > 0 and functions_later <= 5 * 16, (
+        "each program has at most five functions of its sizes"
+    )

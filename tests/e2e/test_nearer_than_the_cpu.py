@@ -28,14 +28,16 @@ def test_functions(name: str, dtype: str, low: float, high: float) -> None:
     for device in ("ftm", "cpu"):
         found = function.torch(x.to(device)).cpu().tolist()
         worst[device] = max(
-            functions.error(got, function.truth(mp.mpf(at)), form, function.scale) for at, got in zip(x.tolist(), found, strict=True)
+            functions.error(got, function.truth(mp.mpf(at)), form, function.scale)
+            for at, got in zip(x.tolist(), found, strict=True)
         )
     assert worst["ftm"] <= function.bound
     assert worst["cpu"] > 1000
 
 
 def test_gradients_of_embedding_bags_that_are_scaled_by_frequency() -> None:
-    """A row's gradient is the mean over its occurrences in the batch. The CPU divides by counts of another bag."""
+    """A row's gradient is the mean over its occurrences in the batch. The CPU divides by counts of
+    another bag."""
     index, offsets = torch.tensor([1, 2, 1, 3, 1, 2]), torch.tensor([0, 2])
     bag = torch.nn.EmbeddingBag(5, 2, mode="sum", scale_grad_by_freq=True).to("ftm")
     bag(index.to("ftm"), offsets.to("ftm")).sum().backward()
@@ -60,6 +62,13 @@ def test_subnormal_arguments() -> None:
     for name in ("lgamma", "bessel_y0", "bessel_y1", "modified_bessel_k0"):
         for form in (functions.FORMATS["float32"], functions.FORMATS["float64"]):
             smallest = 2.0 ** (form.lowest - form.digits + 1)
-            assert functions.faults(name, form, torch.tensor([smallest, 3 * smallest, 1e6 * smallest], dtype=form.dtype)) == []
+            assert (
+                functions.faults(
+                    name,
+                    form,
+                    torch.tensor([smallest, 3 * smallest, 1e6 * smallest], dtype=form.dtype),
+                )
+                == []
+            )
     quantile = torch.special.ndtri(torch.tensor([1.4e-45, 1e-40]).to("ftm")).cpu()
     torch.testing.assert_close(quantile, torch.special.ndtri(torch.tensor([1.4e-45, 1e-40])))

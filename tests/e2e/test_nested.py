@@ -1,4 +1,5 @@
-"""Nested tensors of both layouts, and the encoder that makes them of padded texts, against the CPU."""
+"""Nested tensors of both layouts, and the encoder that makes them of padded texts, against the
+CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ LENGTHS = (2, 4, 1)
 
 def nested(device: str, layout: torch.layout = torch.strided, width: int = 6) -> torch.Tensor:
     torch.manual_seed(0)
-    return torch.nested.nested_tensor([torch.randn(length, width) for length in LENGTHS], layout=layout, device=device)
+    return torch.nested.nested_tensor(
+        [torch.randn(length, width) for length in LENGTHS], layout=layout, device=device
+    )
 
 
 def same(own: torch.Tensor, want: torch.Tensor) -> None:
@@ -28,9 +31,15 @@ def same(own: torch.Tensor, want: torch.Tensor) -> None:
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "clone": lambda x: x.clone(),
     "arithmetic": lambda x: (x * 2 + x) / 3 - x.abs().neg(),
-    "activations": lambda x: nn.functional.gelu(torch.relu(x)) + torch.tanh(x) + nn.functional.silu(x),
-    "linear": lambda x: nn.functional.linear(x, torch.ones(3, 6, device=x.device), torch.ones(3, device=x.device)),
-    "layer_norm": lambda x: nn.functional.layer_norm(x, (6,), torch.ones(6, device=x.device), torch.ones(6, device=x.device)),
+    "activations": lambda x: (
+        nn.functional.gelu(torch.relu(x)) + torch.tanh(x) + nn.functional.silu(x)
+    ),
+    "linear": lambda x: nn.functional.linear(
+        x, torch.ones(3, 6, device=x.device), torch.ones(3, device=x.device)
+    ),
+    "layer_norm": lambda x: nn.functional.layer_norm(
+        x, (6,), torch.ones(6, device=x.device), torch.ones(6, device=x.device)
+    ),
     "softmax": lambda x: torch.softmax(x, -1),
     "matmul": lambda x: torch.matmul(x, x.transpose(1, 2)),
     "padded": lambda x: torch.nested.to_padded_tensor(x, -1.0),
@@ -61,7 +70,10 @@ def test_moves_and_writes() -> None:
     same(tensor, want)
     mask = torch.arange(4) < torch.tensor(LENGTHS).unsqueeze(1)
     padded = torch.nested.to_padded_tensor(want, 0.0)
-    same(torch._nested_tensor_from_mask(padded.to("ftm"), mask.to("ftm")), torch._nested_tensor_from_mask(padded, mask))
+    same(
+        torch._nested_tensor_from_mask(padded.to("ftm"), mask.to("ftm")),
+        torch._nested_tensor_from_mask(padded, mask),
+    )
 
 
 def test_strided_gradients() -> None:
@@ -70,7 +82,9 @@ def test_strided_gradients() -> None:
         parts = [torch.ones(length, 6, device=device, requires_grad=True) for length in LENGTHS]
         weight = torch.full((3, 6), 0.5, device=device, requires_grad=True)
         made = torch.nested.as_nested_tensor(parts)
-        torch.nested.to_padded_tensor(torch.relu(nn.functional.linear(made, weight)), 0.0).square().sum().backward()
+        torch.nested.to_padded_tensor(
+            torch.relu(nn.functional.linear(made, weight)), 0.0
+        ).square().sum().backward()
         grads.append([leaf.grad.cpu() for leaf in (*parts, weight)])
     torch.testing.assert_close(grads[1], grads[0])
 
@@ -104,12 +118,20 @@ def test_transformer_encoder_with_padding(norm_first: bool, left_aligned: bool) 
         ftm_lazy.metrics.reset()
         own = encoder.to("ftm")(source.to("ftm"), src_key_padding_mask=padding.to("ftm")).cpu()
     torch.testing.assert_close(own, want, rtol=1e-4, atol=1e-5)
-    assert not [name for name, count in ftm_lazy.metrics.counters().items() if name.startswith("fallback::") and count]
+    assert not [
+        name
+        for name, count in ftm_lazy.metrics.counters().items()
+        if name.startswith("fallback::") and count
+    ]
 
 
 def test_encoder_programs_serve_other_lengths() -> None:
     torch.manual_seed(0)
-    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2).eval().to("ftm")
+    encoder = (
+        nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2)
+        .eval()
+        .to("ftm")
+    )
     compiles = []
     with torch.no_grad():
         for lengths in ((2, 5, 3), (5, 4, 1), (1, 5, 2), (5, 5, 3), (3, 2, 5)):

@@ -1,4 +1,5 @@
-"""Texts of one token among longer ones: they run the programs of these, and give what the CPU gives."""
+"""Texts of one token among longer ones: they run the programs of these, and give what the CPU
+gives."""
 
 from __future__ import annotations
 
@@ -32,13 +33,22 @@ class _Attention(nn.Module):
 
     def forward(self, x: Tensor, cache: list[Tensor], at: int, way: str) -> Tensor:
         b, t, _ = x.shape
-        q, k, v = (part.view(b, t, HEADS, WIDTH // HEADS).transpose(1, 2) for part in self.inside(x).chunk(3, -1))
+        q, k, v = (
+            part.view(b, t, HEADS, WIDTH // HEADS).transpose(1, 2)
+            for part in self.inside(x).chunk(3, -1)
+        )
         if way == "cat":
-            cache[:] = [torch.cat(pair, 2) for pair in zip(cache, (k, v), strict=True)] if cache else [k, v]
+            cache[:] = (
+                [torch.cat(pair, 2) for pair in zip(cache, (k, v), strict=True)]
+                if cache
+                else [k, v]
+            )
             k, v = cache
         else:
             if not cache:
-                cache[:] = (torch.zeros(b, HEADS, LONGEST, WIDTH // HEADS, device=x.device) for _ in "kv")
+                cache[:] = (
+                    torch.zeros(b, HEADS, LONGEST, WIDTH // HEADS, device=x.device) for _ in "kv"
+                )
             for whole, new in zip(cache, (k, v), strict=True):
                 if way == "index":
                     whole[:, :, at : at + t] = new
@@ -53,7 +63,11 @@ class _Attention(nn.Module):
 class _Model(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.words, self.places, self.head = nn.Embedding(WORDS, WIDTH), nn.Embedding(LONGEST, WIDTH), nn.Linear(WIDTH, WORDS)
+        self.words, self.places, self.head = (
+            nn.Embedding(WORDS, WIDTH),
+            nn.Embedding(LONGEST, WIDTH),
+            nn.Linear(WIDTH, WORDS),
+        )
         self.layers = nn.ModuleList(_Attention() for _ in range(2))
 
     @torch.no_grad()
@@ -61,7 +75,9 @@ class _Model(nn.Module):
         caches: list[list[Tensor]] = [[] for _ in self.layers]
         made, at = [], 0
         for _ in range(count):
-            x = self.words(text) + self.places(torch.arange(at, at + text.shape[1], device=text.device))
+            x = self.words(text) + self.places(
+                torch.arange(at, at + text.shape[1], device=text.device)
+            )
             for layer, cache in zip(self.layers, caches, strict=True):
                 x = x + layer(F.layer_norm(x, (WIDTH,)), cache, at, way)
             at += text.shape[1]
@@ -72,7 +88,8 @@ class _Model(nn.Module):
 
 @pytest.mark.parametrize("way", ["cat", "index", "index_copy_"])
 def test_caches_by_hand_need_three_programs(way: str) -> None:
-    """For texts, for the first step behind one where caches are views of a layer's product, and for later ones."""
+    """For texts, for the first step behind one where caches are views of a layer's product, and for
+    later ones."""
     torch.manual_seed(0)
     model = _Model().eval()
     on_device = copy.deepcopy(model).to("ftm")
@@ -85,19 +102,39 @@ def test_caches_by_hand_need_three_programs(way: str) -> None:
 
 @pytest.mark.parametrize("kind", ["T5", "GPT2"])
 def test_generated_texts_need_three_programs(kind: str) -> None:
-    """T5: its encoder, the first step and later ones. GPT-2: texts, texts of one token, which it gives no mask, and steps."""
+    """T5: its encoder, the first step and later ones. GPT-2: texts, texts of one token, which it
+    gives no mask, and steps."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     if kind == "T5":
-        sizes = {"d_model": 48, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 3, "decoder_start_token_id": 0}
-        model = transformers.T5ForConditionalGeneration(transformers.T5Config(vocab_size=96, eos_token_id=None, **sizes)).eval()
+        sizes = {
+            "d_model": 48,
+            "d_kv": 16,
+            "d_ff": 64,
+            "num_layers": 1,
+            "num_heads": 3,
+            "decoder_start_token_id": 0,
+        }
+        model = transformers.T5ForConditionalGeneration(
+            transformers.T5Config(vocab_size=96, eos_token_id=None, **sizes)
+        ).eval()
     else:
         sizes = {"n_positions": 64, "n_embd": 48, "n_layer": 1, "n_head": 3, "bos_token_id": 0}
-        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=96, eos_token_id=None, **sizes)).eval()
+        model = transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(vocab_size=96, eos_token_id=None, **sizes)
+        ).eval()
     on_device = copy.deepcopy(model).to("ftm")
     before = ftm_lazy.metrics.counters()["compiles"]
     for length, tokens in ((9, 6), (1, 8), (4, 1), (1, 2), (2, 5)):
         text = torch.randint(1, 96, (1, length))
-        settings = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False, "pad_token_id": 0}
-        assert on_device.generate(text.to("ftm"), **settings).tolist() == model.generate(text, **settings).tolist(), length
+        settings = {
+            "max_new_tokens": tokens,
+            "min_new_tokens": tokens,
+            "do_sample": False,
+            "pad_token_id": 0,
+        }
+        assert (
+            on_device.generate(text.to("ftm"), **settings).tolist()
+            == model.generate(text, **settings).tolist()
+        ), length
     assert ftm_lazy.metrics.counters()["compiles"] - before <= 3

@@ -1,4 +1,5 @@
-"""Scans and sorts on the device against the CPU: all dtypes, every dimension, rows longer than scratchpad, gradients."""
+"""Scans and sorts on the device against the CPU: all dtypes, every dimension, rows longer than
+scratchpad, gradients."""
 
 from __future__ import annotations
 
@@ -36,25 +37,42 @@ def rows(dtype: torch.dtype, *shape: int) -> Tensor:
     return torch.where(chosen < 5, special[chosen.clamp(max=4)].to(x.dtype), x).to(dtype)
 
 
-def check(function: Callable[[Tensor], Tensor | tuple[Tensor, ...]], x: Tensor, **tolerance: float) -> None:
+def check(
+    function: Callable[[Tensor], Tensor | tuple[Tensor, ...]], x: Tensor, **tolerance: float
+) -> None:
     """The same results on both devices, and no operation left to the CPU."""
     counted = sum(v for k, v in ftm_lazy.metrics.counters().items() if k.startswith("fallback::"))
     want, got = function(x), function(x.to("ftm"))
     pairs = [(want, got)] if isinstance(want, Tensor) else list(zip(want, got, strict=True))
     for expected, result in pairs:
-        torch.testing.assert_close(result.cpu(), expected, equal_nan=True, **(tolerance or {"rtol": 0, "atol": 0}))
-    assert counted == sum(v for k, v in ftm_lazy.metrics.counters().items() if k.startswith("fallback::"))
+        torch.testing.assert_close(
+            result.cpu(), expected, equal_nan=True, **(tolerance or {"rtol": 0, "atol": 0})
+        )
+    assert counted == sum(
+        v for k, v in ftm_lazy.metrics.counters().items() if k.startswith("fallback::")
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_stable_sort(dtype: torch.dtype) -> None:
-    for x in (rows(dtype, 3, 41, 2), rows(dtype, 50).expand(2, 50), rows(dtype, 1), rows(dtype, 0, 3), rows(dtype)):
+    for x in (
+        rows(dtype, 3, 41, 2),
+        rows(dtype, 50).expand(2, 50),
+        rows(dtype, 1),
+        rows(dtype, 0, 3),
+        rows(dtype),
+    ):
         for dim in range(-1, x.dim() - 1):
             for descending in (False, True):
-                check(lambda t, d=dim, r=descending: torch.sort(t, stable=True, dim=d, descending=r), x)
+                check(
+                    lambda t, d=dim, r=descending: torch.sort(t, stable=True, dim=d, descending=r),
+                    x,
+                )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.int64, torch.bfloat16], ids=str
+)
 def test_rows_longer_than_scratchpad(dtype: torch.dtype) -> None:
     x = rows(dtype, 2, 150_000)
     check(lambda t: torch.sort(t, stable=True, dim=1), x)
@@ -85,17 +103,30 @@ def test_order_statistics(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_running_sums(dtype: torch.dtype) -> None:
-    tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype in (torch.float16, torch.bfloat16) else {"rtol": 1e-6, "atol": 1e-6}
+    tolerance = (
+        {"rtol": 2e-2, "atol": 2e-2}
+        if dtype in (torch.float16, torch.bfloat16)
+        else {"rtol": 1e-6, "atol": 1e-6}
+    )
     x = rows(dtype, 7, 300).nan_to_num(1, 1, 1) if dtype.is_floating_point else rows(dtype, 7, 300)
     for dim in (0, 1):
         check(lambda t, d=dim: t.cumsum(d), x, **tolerance)
         check(lambda t, d=dim: t.flip(d).cumsum(d).flip(d), x, **tolerance)
-        check(lambda t, d=dim: (t[:, :20] > 0).to(t.dtype).add(1 if t.dtype != torch.bool else False).cumprod(d), x, **tolerance)
+        check(
+            lambda t, d=dim: (
+                (t[:, :20] > 0).to(t.dtype).add(1 if t.dtype != torch.bool else False).cumprod(d)
+            ),
+            x,
+            **tolerance,
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
 def test_running_sums_of_complex_numbers(dtype: torch.dtype) -> None:
-    x = torch.complex(rows(torch.float64, 5, 9).nan_to_num(1, 1, 1), rows(torch.float64, 9, 5).t().nan_to_num(1, 1, 1)).to(dtype)
+    x = torch.complex(
+        rows(torch.float64, 5, 9).nan_to_num(1, 1, 1),
+        rows(torch.float64, 9, 5).t().nan_to_num(1, 1, 1),
+    ).to(dtype)
     for dim in (0, -1):
         check(lambda t, d=dim: t.cumsum(d), x, rtol=1e-6, atol=1e-6)
     check(lambda t: t.real.cumsum(0, dtype=dtype), x, rtol=1e-6, atol=1e-6)
@@ -130,13 +161,33 @@ def test_long_scans_round_like_the_cpu() -> None:
         lambda x: x.quantile(torch.tensor([0.2, 0.7]).to(x.device), 1),
         lambda x: x.mode(1)[0],
     ],
-    ids=["sort", "topk", "kthvalue", "median dim", "median", "cumsum", "cumprod", "cummax", "logcumsumexp", "msort", "quantile", "mode"],
+    ids=[
+        "sort",
+        "topk",
+        "kthvalue",
+        "median dim",
+        "median",
+        "cumsum",
+        "cumprod",
+        "cummax",
+        "logcumsumexp",
+        "msort",
+        "quantile",
+        "mode",
+    ],
 )
 def test_gradients(function: Callable[[Tensor], Tensor]) -> None:
     def gradient(x: Tensor) -> Tensor:
         leaf = x.detach().requires_grad_()
         made = function(leaf)
-        (made * torch.arange(1.0, made.numel() + 1).reshape(made.shape).to(x.device)).sum().backward()
+        (
+            made * torch.arange(1.0, made.numel() + 1).reshape(made.shape).to(x.device)
+        ).sum().backward()
         return leaf.grad
 
-    check(gradient, torch.randn(6, 9, generator=torch.Generator().manual_seed(0)), rtol=1e-5, atol=1e-5)
+    check(
+        gradient,
+        torch.randn(6, 9, generator=torch.Generator().manual_seed(0)),
+        rtol=1e-5,
+        atol=1e-5,
+    )

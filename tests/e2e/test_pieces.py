@@ -1,4 +1,5 @@
-"""The pieces of a trace are compiled beside one another: what goes wrong with one of them costs time and no value."""
+"""The pieces of a trace are compiled beside one another: what goes wrong with one of them costs
+time and no value."""
 
 from __future__ import annotations
 
@@ -37,7 +38,10 @@ def unrolled(cell: nn.GRUCell, steps: int) -> Tensor:
     """The gradients of a loop that is cut into pieces once a second number of steps comes."""
     device = cell.weight_ih.device
     torch.manual_seed(steps)
-    x, h = torch.randn(steps, 2, cell.input_size).to(device), torch.zeros(2, cell.hidden_size).to(device)
+    x, h = (
+        torch.randn(steps, 2, cell.input_size).to(device),
+        torch.zeros(2, cell.hidden_size).to(device),
+    )
     for k in range(steps):
         h = cell(x[k], h)
     cell.zero_grad()
@@ -57,7 +61,8 @@ def cells() -> tuple[nn.GRUCell, nn.GRUCell]:
 
 
 def compile_with(monkeypatch: pytest.MonkeyPatch, before: Callable[[str, int], None]) -> list[str]:
-    """Calls this with each text that is compiled and its number; the names of the threads that compiled them."""
+    """Calls this with each text that is compiled and its number; the names of the threads that
+    compiled them."""
     bridge = compile_client.bridge()
     compile_, numbers, threads = bridge._compile, itertools.count(), []
 
@@ -126,7 +131,9 @@ def test_an_interrupt_while_pieces_are_compiled(cells, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         unrolled(model, 30)
     expected = unrolled(on_cpu, 30)
-    torch.testing.assert_close(torch.cat([p.grad.flatten() for p in model.parameters()]).cpu(), expected)
+    torch.testing.assert_close(
+        torch.cat([p.grad.flatten() for p in model.parameters()]).cpu(), expected
+    )
     torch.testing.assert_close(unrolled(model, 30), expected)
 
 

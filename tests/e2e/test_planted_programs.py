@@ -1,4 +1,5 @@
-"""A file of the cache with another program inside: it is not run, but removed, and the right one compiled."""
+"""A file of the cache with another program inside: it is not run, but removed, and the right one
+compiled."""
 
 from __future__ import annotations
 
@@ -41,8 +42,17 @@ assert Executable.from_bytes(b._cache.get(b._key(wanted))).image != Executable.f
 """
 
 
-@pytest.mark.parametrize("planted", ["larger arguments", "other arguments", "fewer arguments", "another result", "another scalar"])
+@pytest.mark.parametrize(
+    "planted",
+    ["larger arguments", "other arguments", "fewer arguments", "another result", "another scalar"],
+)
 def test_another_program_is_not_run(tmp_path, planted):
     environment = os.environ | {"FTM_CACHE_DIR": str(tmp_path / "cache")}
-    run = subprocess.run([sys.executable, "-c", PROGRAM, planted], env=environment, capture_output=True, text=True, timeout=200)
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM, planted],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     assert run.returncode == 0, run.stderr

@@ -1,4 +1,5 @@
-"""What holds from one process to the next: the disk cache, the dump and its replay, memory that stays flat."""
+"""What holds from one process to the next: the disk cache, the dump and its replay, memory that
+stays flat."""
 
 from __future__ import annotations
 
@@ -40,19 +41,30 @@ def test_second_process_compiles_nothing(name: str, tmp_path) -> None:
     assert first["compiles"] > 0
     assert second["compiles"] == 0
     general = first["general_programs"]
-    assert second["cache_hits_disk"] == first["pieces"] - general, f"every distinct trace compiled once: {first}, {second}"
+    assert second["cache_hits_disk"] == first["pieces"] - general, (
+        f"every distinct trace compiled once: {first}, {second}"
+    )
     assert second["instances"] == first["instances"] + general, (first, second)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_assembly_replays_in_checked_mode(name: str, tmp_path) -> None:
-    """Each program that ran gives the same results from its `.lan` text, through `ftm-run --checked`."""
+    """Each program that ran gives the same results from its `.lan` text, through `ftm-run
+    --checked`."""
     run(PROGRAMS[name], FTM_DUMP=str(tmp_path), FTM_DEBUG="data")
     programs = sorted(path.parent for path in tmp_path.glob("*/*.lan"))
     assert len(programs) >= 2
     for program in programs:
         done = subprocess.run(
-            [sys.executable, "-m", "ftm_backend.tools.ftm_run", str(program), "--checked", "--rtol", "1e-4"],
+            [
+                sys.executable,
+                "-m",
+                "ftm_backend.tools.ftm_run",
+                str(program),
+                "--checked",
+                "--rtol",
+                "1e-4",
+            ],
             capture_output=True,
             text=True,
             timeout=300,

@@ -1,4 +1,5 @@
-"""LSTM, GRU and plain recurrent layers: loops over time in one program, whatever the length, that do what the CPU does."""
+"""LSTM, GRU and plain recurrent layers: loops over time in one program, whatever the length, that
+do what the CPU does."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ KINDS: dict[str, Callable[..., Any]] = {
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 6e-2}
 
 
-def pair(kind: str, *sizes: int, dtype: torch.dtype = torch.float32, **options: Any) -> tuple[nn.Module, nn.Module]:
+def pair(
+    kind: str, *sizes: int, dtype: torch.dtype = torch.float32, **options: Any
+) -> tuple[nn.Module, nn.Module]:
     """The same layers on the CPU and on the device."""
     torch.manual_seed(0)
     ours = KINDS[kind](*sizes, **options).to(dtype)
@@ -50,10 +53,16 @@ def flat(output: Tensor, last: Any) -> list[Tensor]:
 def everything(net: nn.Module, x: Tensor, first: Any) -> list[Tensor]:
     """Results, and gradients of the input, of first states and parameters."""
     leaves = [x.clone().requires_grad_()]
-    given = tuple(v.clone().requires_grad_() for v in first) if isinstance(first, tuple) else first.clone().requires_grad_()
+    given = (
+        tuple(v.clone().requires_grad_() for v in first)
+        if isinstance(first, tuple)
+        else first.clone().requires_grad_()
+    )
     leaves += given if isinstance(given, tuple) else [given]
     results = flat(*net(leaves[0], given))
-    weights = [torch.linspace(-1, 2, r.numel(), dtype=r.dtype).view(r.shape).to(r.device) for r in results]
+    weights = [
+        torch.linspace(-1, 2, r.numel(), dtype=r.dtype).view(r.shape).to(r.device) for r in results
+    ]
     loss = sum((r.sin() * w).sum() for r, w in zip(results, weights, strict=True))
     leaves += net.parameters()
     return [*(r.detach() for r in results), *torch.autograd.grad(loss, leaves)]
@@ -64,7 +73,9 @@ def assert_alike(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> 
     for a, b in zip(ours, theirs, strict=True):
         assert a.shape == b.shape
         assert a.stride() == b.stride()
-        torch.testing.assert_close(a.cpu(), b, rtol=tolerance, atol=tolerance * max(1, b.abs().max().item()))
+        torch.testing.assert_close(
+            a.cpu(), b, rtol=tolerance, atol=tolerance * max(1, b.abs().max().item())
+        )
 
 
 OPTIONS: list[tuple[int, dict[str, Any]]] = [
@@ -76,19 +87,31 @@ OPTIONS: list[tuple[int, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@pytest.mark.parametrize(("steps", "options"), OPTIONS, ids=["plain", "deep", "one step", "two ways"])
+@pytest.mark.parametrize(
+    ("steps", "options"), OPTIONS, ids=["plain", "deep", "one step", "two ways"]
+)
 @pytest.mark.parametrize("kind", KINDS)
-def test_results_and_gradients_are_the_cpus(kind: str, steps: int, options: dict[str, Any], dtype: torch.dtype) -> None:
+def test_results_and_gradients_are_the_cpus(
+    kind: str, steps: int, options: dict[str, Any], dtype: torch.dtype
+) -> None:
     if dtype == torch.bfloat16:
         steps = min(steps, 3)  # what is rounded grows from step to step
     cpu, device = pair(kind, 6, 7, dtype=dtype, **options)
     x = torch.randn((3, steps, 6) if options.get("batch_first") else (steps, 3, 6), dtype=dtype)
-    first = states(kind, (options.get("num_layers", 1) * (1 + options.get("bidirectional", False)), 3, 7), dtype)
+    first = states(
+        kind,
+        (options.get("num_layers", 1) * (1 + options.get("bidirectional", False)), 3, 7),
+        dtype,
+    )
     before = ftm_lazy.metrics.counters()
     made = everything(device, x.to("ftm"), moved(first, "ftm"))
     assert_alike(made, everything(cpu, x, first), TOLERANCE[dtype])
     after = ftm_lazy.metrics.counters()
-    assert not [name for name in after if name.startswith("fallback::") and after[name] != before.get(name, 0)]
+    assert not [
+        name
+        for name in after
+        if name.startswith("fallback::") and after[name] != before.get(name, 0)
+    ]
 
 
 def packed(net: nn.Module, data: Tensor, lengths: Tensor, first: Any) -> list[Tensor]:
@@ -97,18 +120,30 @@ def packed(net: nn.Module, data: Tensor, lengths: Tensor, first: Any) -> list[Te
     given = nn.utils.rnn.pack_padded_sequence(data, lengths, enforce_sorted=False)
     output, last = net(given, first)
     results = flat(nn.utils.rnn.pad_packed_sequence(output)[0], last)
-    weights = [torch.linspace(-1, 2, r.numel(), dtype=r.dtype).view(r.shape).to(r.device) for r in results]
+    weights = [
+        torch.linspace(-1, 2, r.numel(), dtype=r.dtype).view(r.shape).to(r.device) for r in results
+    ]
     loss = sum((r.sin() * w).sum() for r, w in zip(results, weights, strict=True))
     return [*(r.detach() for r in results), *torch.autograd.grad(loss, [data, *net.parameters()])]
 
 
-@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}], ids=["plain", "deep, two ways"])
+@pytest.mark.parametrize(
+    "options", [{}, {"num_layers": 2, "bidirectional": True}], ids=["plain", "deep, two ways"]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_packed_batches(kind: str, options: dict[str, Any]) -> None:
     cpu, device = pair(kind, 6, 7, dtype=torch.float64, **options)
     data, lengths = torch.randn(5, 4, 6, dtype=torch.float64), torch.tensor([2, 5, 1, 5])
-    first = states(kind, (options.get("num_layers", 1) * (1 + options.get("bidirectional", False)), 4, 7), torch.float64)
-    assert_alike(packed(device, data.to("ftm"), lengths, moved(first, "ftm")), packed(cpu, data, lengths, first), 1e-9)
+    first = states(
+        kind,
+        (options.get("num_layers", 1) * (1 + options.get("bidirectional", False)), 4, 7),
+        torch.float64,
+    )
+    assert_alike(
+        packed(device, data.to("ftm"), lengths, moved(first, "ftm")),
+        packed(cpu, data, lengths, first),
+        1e-9,
+    )
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
@@ -118,17 +153,26 @@ def test_packing_and_padding(batch_first: bool) -> None:
         x = torch.randn(4, 5, 2, 3, dtype=torch.float64).to(device).requires_grad_()
         lengths = torch.tensor([5, 4, 4, 1] if batch_first else [4, 3, 3, 2, 1])
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=batch_first)
-        padded, sizes = nn.utils.rnn.pad_packed_sequence(packed, batch_first, padding_value=-2.5, total_length=6)
+        padded, sizes = nn.utils.rnn.pad_packed_sequence(
+            packed, batch_first, padding_value=-2.5, total_length=6
+        )
         assert sizes.tolist() == lengths.tolist()
         assert packed.batch_sizes.device.type == "cpu"
         (grad,) = torch.autograd.grad((padded.sin() * padded).sum(), x, create_graph=True)
-        return [packed.data.detach(), padded.detach(), grad.detach(), torch.autograd.grad(grad.square().sum(), x)[0]]
+        return [
+            packed.data.detach(),
+            padded.detach(),
+            grad.detach(),
+            torch.autograd.grad(grad.square().sum(), x)[0],
+        ]
 
     assert_alike(run("ftm"), run("cpu"), 1e-9)
     for lengths in ([1, 2, 3, 4], [0, 0, 0, 0], [2, 1]):
         for device in ("cpu", "ftm"):
             with pytest.raises(RuntimeError):
-                nn.utils.rnn.pack_padded_sequence(torch.randn(4, 5, 2).to(device), torch.tensor(lengths), batch_first=True)
+                nn.utils.rnn.pack_padded_sequence(
+                    torch.randn(4, 5, 2).to(device), torch.tensor(lengths), batch_first=True
+                )
 
 
 def test_what_lies_behind_a_sequence_reaches_nothing() -> None:
@@ -136,7 +180,10 @@ def test_what_lies_behind_a_sequence_reaches_nothing() -> None:
     data, lengths = torch.randn(4, 2, 3, dtype=torch.float64), torch.tensor([4, 2])
     data[0, 0] = torch.inf
     first = states("LSTM", (1, 2, 4), torch.float64)
-    ours, theirs = packed(device, data.to("ftm"), lengths, moved(first, "ftm")), packed(cpu, data, lengths, first)
+    ours, theirs = (
+        packed(device, data.to("ftm"), lengths, moved(first, "ftm")),
+        packed(cpu, data, lengths, first),
+    )
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a.cpu(), b, equal_nan=True)
 
@@ -151,7 +198,9 @@ def test_a_program_for_all_packed_batches() -> None:
         lengths[3] = longest
         data = torch.randn(longest, 20, 8).to("ftm")
         net.zero_grad()
-        net(nn.utils.rnn.pack_padded_sequence(data, lengths, enforce_sorted=False))[1][0].square().mean().backward()
+        net(nn.utils.rnn.pack_padded_sequence(data, lengths, enforce_sorted=False))[1][
+            0
+        ].square().mean().backward()
         torch.ftm.synchronize()
         counts.append(ftm_lazy.metrics.counters()["compiles"] - before)
     assert counts[-1] <= 8, counts
@@ -187,7 +236,9 @@ def test_second_derivatives(kind: str) -> None:
         x = x.clone().requires_grad_()
         loss = sum(r.pow(3).sum() for r in flat(*net(x, first)))
         first_order = torch.autograd.grad(loss, [x, *net.parameters()], create_graph=True)
-        return list(torch.autograd.grad(sum(g.sin().sum() for g in first_order), [x, *net.parameters()]))
+        return list(
+            torch.autograd.grad(sum(g.sin().sum() for g in first_order), [x, *net.parameters()])
+        )
 
     x, first = torch.randn(3, 2, 3, dtype=torch.float64), states(kind, (1, 2, 4), torch.float64)
     assert_alike(second(device, x.to("ftm"), moved(first, "ftm")), second(cpu, x, first), 1e-8)
@@ -206,7 +257,11 @@ def test_transforms_of_functions() -> None:
         _, tangent = torch.func.jvp(loss, (given,), (along,))
         return [torch.func.grad(loss)(given), tangent]
 
-    assert_alike([r.detach() for r in results(device, "ftm")], [r.detach() for r in results(cpu, "cpu")], 1e-4)
+    assert_alike(
+        [r.detach() for r in results(device, "ftm")],
+        [r.detach() for r in results(cpu, "cpu")],
+        1e-4,
+    )
 
 
 def test_what_is_returned_may_be_written_to() -> None:
@@ -239,10 +294,16 @@ def test_states_without_gradient_and_unused_results() -> None:
 def test_unbatched_and_projected() -> None:
     cpu, device = pair("LSTM", 3, 4)
     x = torch.randn(5, 3)
-    assert_alike([r.detach() for r in flat(*device(x.to("ftm")))], [r.detach() for r in flat(*cpu(x))], 1e-4)
+    assert_alike(
+        [r.detach() for r in flat(*device(x.to("ftm")))], [r.detach() for r in flat(*cpu(x))], 1e-4
+    )
     batch = torch.randn(5, 3, 3)
     cpu, device = pair("LSTM", 3, 4, proj_size=2)
-    assert_alike([r.detach() for r in flat(*device(batch.to("ftm")))], [r.detach() for r in flat(*cpu(batch))], 1e-4)
+    assert_alike(
+        [r.detach() for r in flat(*device(batch.to("ftm")))],
+        [r.detach() for r in flat(*cpu(batch))],
+        1e-4,
+    )
 
 
 def test_dropout_between_layers() -> None:
@@ -267,7 +328,11 @@ def test_autocast() -> None:
 def test_wrong_calls_raise_what_the_cpu_raises(wrong: str) -> None:
     def call(device: str) -> None:
         net = nn.GRU(3, 4).to(device)
-        x, first, weights = torch.randn(5, 2, 3, device=device), torch.zeros(1, 2, 4, device=device), list(net.parameters())
+        x, first, weights = (
+            torch.randn(5, 2, 3, device=device),
+            torch.zeros(1, 2, 4, device=device),
+            list(net.parameters()),
+        )
         if wrong == "hidden size":
             first = torch.zeros(1, 2, 6, device=device)
         elif wrong == "batch":
@@ -297,4 +362,8 @@ def test_several_cores_and_checked_mode() -> None:
     )
     import os
 
-    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"FTM_CORES": "4", "FTM_CHECKED": "1", "FTM_STRICT": "1"})
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        env=os.environ | {"FTM_CORES": "4", "FTM_CHECKED": "1", "FTM_STRICT": "1"},
+    )

@@ -1,4 +1,5 @@
-"""What goes wrong around a program costs it nothing: damaged cache, full disk, killed compiler, Ctrl-C, bad index."""
+"""What goes wrong around a program costs it nothing: damaged cache, full disk, killed compiler,
+Ctrl-C, bad index."""
 
 from __future__ import annotations
 
@@ -159,7 +160,13 @@ for _ in range(2):
 
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -214,7 +221,8 @@ assert step(1, 2) < losses[-1]
 
 
 def test_a_step_that_fails_before_it_writes_loses_no_parameter() -> None:
-    """Parameters are donated to the step; a fault before anything was written over gives them back."""
+    """Parameters are donated to the step; a fault before anything was written over gives them
+    back."""
     done = run(FAILED_STEP)
     assert done.returncode == 0, done.stderr
 

@@ -1,4 +1,5 @@
-"""What is pending when it is saved is computed, and comes back: files of PyTorch, of safetensors, of a checkpoint."""
+"""What is pending when it is saved is computed, and comes back: files of PyTorch, of safetensors,
+of a checkpoint."""
 
 from __future__ import annotations
 
@@ -23,7 +24,11 @@ def pending() -> torch.Tensor:
 def test_torch_save(zipped: bool) -> None:
     x = pending()
     file = io.BytesIO()
-    torch.save({"x": x, "row": x.view(2, 3)[1], "own": nn.Parameter(x * 3)}, file, _use_new_zipfile_serialization=zipped)
+    torch.save(
+        {"x": x, "row": x.view(2, 3)[1], "own": nn.Parameter(x * 3)},
+        file,
+        _use_new_zipfile_serialization=zipped,
+    )
     file.seek(0)
     here = torch.load(file, map_location="cpu")
     assert here["x"].tolist() == VALUES and here["row"].tolist() == VALUES[3:]
@@ -77,13 +82,25 @@ def test_distributed_checkpoint_of_one_process(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that there is one process
         weights, state = get_state_dict(model, optimizer)
-        checkpoint.save({"weights": weights, "state": state, "x": x, "turned": x.view(2, 3).t()}, checkpoint_id=tmp_path)
+        checkpoint.save(
+            {"weights": weights, "state": state, "x": x, "turned": x.view(2, 3).t()},
+            checkpoint_id=tmp_path,
+        )
         weights, state = get_state_dict(again, its_optimizer)
-        found = {"weights": weights, "state": state, "x": torch.zeros(6, device="ftm"), "turned": torch.zeros(3, 2, device="ftm")}
+        found = {
+            "weights": weights,
+            "state": state,
+            "x": torch.zeros(6, device="ftm"),
+            "turned": torch.zeros(3, 2, device="ftm"),
+        }
         checkpoint.load(found, checkpoint_id=tmp_path)
-        set_state_dict(again, its_optimizer, model_state_dict=found["weights"], optim_state_dict=found["state"])
+        set_state_dict(
+            again, its_optimizer, model_state_dict=found["weights"], optim_state_dict=found["state"]
+        )
     assert found["x"].tolist() == VALUES
     assert found["turned"].t().flatten().tolist() == VALUES
     assert torch.equal(again.weight, model.weight)
     for name in ("exp_avg", "exp_avg_sq"):
-        assert torch.equal(its_optimizer.state[again.weight][name], optimizer.state[model.weight][name])
+        assert torch.equal(
+            its_optimizer.state[again.weight][name], optimizer.state[model.weight][name]
+        )

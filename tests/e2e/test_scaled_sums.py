@@ -1,4 +1,5 @@
-"""Factors of 0 in scaled sums of products, and exponents that rounding would change, have eager's values."""
+"""Factors of 0 in scaled sums of products, and exponents that rounding would change, have eager's
+values."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ SCALED: dict[str, Callable[..., Tensor]] = {
     "rsub": lambda x, y, z, a: torch.rsub(x, y, alpha=a),
     "addcmul": lambda x, y, z, a: torch.addcmul(x, y, z, value=a),
     "addcdiv": lambda x, y, z, a: torch.addcdiv(x, y, z, value=a),
-    "index_add": lambda x, y, z, a: x.index_add(0, torch.tensor([0, 0, 1, 2], device=x.device), y, alpha=a),
+    "index_add": lambda x, y, z, a: x.index_add(
+        0, torch.tensor([0, 0, 1, 2], device=x.device), y, alpha=a
+    ),
     "lerp": lambda x, y, z, a: torch.lerp(x, y, a),
 }
 
@@ -58,7 +61,10 @@ def test_a_factor_of_zero_leaves_its_term_out(name: str, position: int, dtype: t
         if name == "large baddbmm" and alpha != alpha:
             continue  # MKL takes such a factor for 1
         for bad in (NAN, INF):
-            eager, ours = (OPS[name](filled(device, dtype, bad, position), beta=beta, alpha=alpha) for device in ("cpu", "ftm"))
+            eager, ours = (
+                OPS[name](filled(device, dtype, bad, position), beta=beta, alpha=alpha)
+                for device in ("cpu", "ftm")
+            )
             torch.testing.assert_close(ours.cpu(), eager, equal_nan=True)
 
 
@@ -86,7 +92,10 @@ def test_no_factor_is_a_new_program() -> None:
     assert metrics.counters()["compiles"] == before
 
 
-@pytest.mark.parametrize("exponent", [2.0000001, 3.00000001, 1.00000001, -1.00000001, -2.0000000001, 16777217.0, 2.001, 0.50000001])
+@pytest.mark.parametrize(
+    "exponent",
+    [2.0000001, 3.00000001, 1.00000001, -1.00000001, -2.0000000001, 16777217.0, 2.001, 0.50000001],
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 def test_exponents_near_whole_numbers(dtype: torch.dtype, exponent: float) -> None:
     """As the CPU computes one element: its vectors round the exponent first."""

@@ -61,7 +61,8 @@ WRITTEN: list[Callable[[Tensor, Tensor], object]] = [
 
 
 def run(seed: int, put: Callable[[Tensor], Tensor]) -> tuple[list[Tensor], list[str]]:
-    """Every tensor of the random program `seed`, views and what they were taken from alike; the errors it met."""
+    """Every tensor of the random program `seed`, views and what they were taken from alike; the
+    errors it met."""
     choice, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     shape = choice.choice([(3, 4), (1, 1), (5, 2), (7, 33), (1, 6), (16, 16)])
     dtype = choice.choice([torch.float32, torch.float32, torch.float64, torch.int64, torch.int32])
@@ -102,8 +103,17 @@ def test_like_the_cpu(batch: int) -> None:
         assert refused == refused_by_eager, f"seed {seed}"
         for index, (mine, theirs) in enumerate(zip(actual, expected, strict=True)):
             where = f"seed {seed}, value {index}"
-            assert (mine.dtype, mine.shape, mine.stride()) == (theirs.dtype, theirs.shape, theirs.stride()), where
+            assert (mine.dtype, mine.shape, mine.stride()) == (
+                theirs.dtype,
+                theirs.shape,
+                theirs.stride(),
+            ), where
             tolerance = 4e-3 if theirs.dtype == torch.float16 else 2e-4
             torch.testing.assert_close(
-                mine.cpu(), theirs, rtol=tolerance, atol=tolerance, equal_nan=True, msg=lambda m, w=where: f"{w}: {m}"
+                mine.cpu(),
+                theirs,
+                rtol=tolerance,
+                atol=tolerance,
+                equal_nan=True,
+                msg=lambda m, w=where: f"{w}: {m}",
             )

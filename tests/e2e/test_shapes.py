@@ -1,4 +1,5 @@
-"""Families of programs: for many sizes and places they give what the CPU gives, and few of them are compiled."""
+"""Families of programs: for many sizes and places they give what the CPU gives, and few of them are
+compiled."""
 
 from __future__ import annotations
 
@@ -53,38 +54,110 @@ def _filled(n: int, device: str) -> Tensor:
 
 Case = Callable[[int, str], list[Tensor]]
 CASES: dict[str, tuple[int, Case]] = {
-    "elementwise": (4, lambda n, d: [R(n).to(d).clamp(-0.5, 0.5).exp().log1p().sigmoid(), R(n, 4).to(d).bfloat16().float() * 2]),
-    "broadcasting": (5, lambda n, d: [R(n, 1).to(d) + R(1, n).to(d), R(2, n, 4).to(d) - R(n, 4).to(d)]),
+    "elementwise": (
+        4,
+        lambda n, d: [
+            R(n).to(d).clamp(-0.5, 0.5).exp().log1p().sigmoid(),
+            R(n, 4).to(d).bfloat16().float() * 2,
+        ],
+    ),
+    "broadcasting": (
+        5,
+        lambda n, d: [R(n, 1).to(d) + R(1, n).to(d), R(2, n, 4).to(d) - R(n, 4).to(d)],
+    ),
     "means": (6, lambda n, d: [R(n, 5).to(d).mean(0), R(3, n).to(d).var(1), R(n, n).to(d).mean()]),
     "softmax": (5, lambda n, d: _gradients(lambda x: torch.softmax(x, 1), R(4, n).to(d))),
     "layer_norm": (5, lambda n, d: _gradients(lambda x: F.layer_norm(x, (n,)), R(4, n).to(d))),
     "products": (6, lambda n, d: _gradients(torch.matmul, R(n, 6).to(d), R(6, n).to(d))),
     "inner": (6, lambda n, d: _gradients(torch.matmul, R(4, n).to(d), R(n, 5).to(d))),
-    "batches of products": (5, lambda n, d: _gradients(torch.bmm, R(n, 3, 4).to(d), R(n, 4, 5).to(d))),
-    "attention": (6, lambda n, d: _gradients(lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), R(2, 2, n, 8).to(d))),
-    "cross entropy": (7, lambda n, d: _gradients(lambda x: F.cross_entropy(x, torch.arange(n).to(d) % 7), R(n, 7).to(d))),
+    "batches of products": (
+        5,
+        lambda n, d: _gradients(torch.bmm, R(n, 3, 4).to(d), R(n, 4, 5).to(d)),
+    ),
+    "attention": (
+        6,
+        lambda n, d: _gradients(
+            lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), R(2, 2, n, 8).to(d)
+        ),
+    ),
+    "cross entropy": (
+        7,
+        lambda n, d: _gradients(
+            lambda x: F.cross_entropy(x, torch.arange(n).to(d) % 7), R(n, 7).to(d)
+        ),
+    ),
     "cumulative": (5, lambda n, d: [R(n, 3).to(d).cumsum(0), R(3, n).to(d).cumsum(1)]),
-    "extremes": (6, lambda n, d: [*R(n, 4).to(d).max(0), R(3, n).to(d).argmax(1), R(n).to(d).median()]),
-    "sorting": (6, lambda n, d: [*torch.sort(R(3, n).to(d), 1), torch.topk(R(3, n + 3).to(d), 3)[0]]),
-    "gathers": (6, lambda n, d: [R(10, 4).to(d)[torch.arange(n).to(d) % 10], R(n, 4).to(d)[torch.tensor([0, n - 1, n // 2]).to(d)]]),
-    "scatters": (6, lambda n, d: [torch.zeros(10, 4, device=d).index_add(0, torch.arange(n).to(d) % 10, R(n, 4).to(d))]),
-    "joining": (6, lambda n, d: [torch.cat([R(n, 3).to(d), R(2 * n, 3).to(d)]), torch.stack([R(n, 3).to(d), R(n, 3).to(d)], 1)]),
-    "views": (5, lambda n, d: [R(n, 12).to(d).view(n, 3, 4).transpose(1, 2).reshape(n, 12) + 1, R(n + 3, 4).to(d)[1:-1, ::2] * 2]),
+    "extremes": (
+        6,
+        lambda n, d: [*R(n, 4).to(d).max(0), R(3, n).to(d).argmax(1), R(n).to(d).median()],
+    ),
+    "sorting": (
+        6,
+        lambda n, d: [*torch.sort(R(3, n).to(d), 1), torch.topk(R(3, n + 3).to(d), 3)[0]],
+    ),
+    "gathers": (
+        6,
+        lambda n, d: [
+            R(10, 4).to(d)[torch.arange(n).to(d) % 10],
+            R(n, 4).to(d)[torch.tensor([0, n - 1, n // 2]).to(d)],
+        ],
+    ),
+    "scatters": (
+        6,
+        lambda n, d: [
+            torch.zeros(10, 4, device=d).index_add(0, torch.arange(n).to(d) % 10, R(n, 4).to(d))
+        ],
+    ),
+    "joining": (
+        6,
+        lambda n, d: [
+            torch.cat([R(n, 3).to(d), R(2 * n, 3).to(d)]),
+            torch.stack([R(n, 3).to(d), R(n, 3).to(d)], 1),
+        ],
+    ),
+    "views": (
+        5,
+        lambda n, d: [
+            R(n, 12).to(d).view(n, 3, 4).transpose(1, 2).reshape(n, 12) + 1,
+            R(n + 3, 4).to(d)[1:-1, ::2] * 2,
+        ],
+    ),
     "creation": (
         6,
-        lambda n, d: [torch.arange(n, device=d) * 2, torch.eye(n, device=d), torch.tril(R(n, n).to(d)), torch.linspace(0, 1, n, device=d)],
+        lambda n, d: [
+            torch.arange(n, device=d) * 2,
+            torch.eye(n, device=d),
+            torch.tril(R(n, n).to(d)),
+            torch.linspace(0, 1, n, device=d),
+        ],
     ),
     "searches": (
         6,
         lambda n, d: [
             torch.searchsorted(torch.arange(n).float().to(d), R(9).to(d) * n),
-            F.embedding_bag(torch.arange(3 * n).to(d) % 10, R(10, 4).to(d), torch.arange(0, 3 * n, 3).to(d)),
+            F.embedding_bag(
+                torch.arange(3 * n).to(d) % 10, R(10, 4).to(d), torch.arange(0, 3 * n, 3).to(d)
+            ),
             torch.histc(R(7).to(d), 5) + R(n).to(d).sum(),
         ],
     ),
-    "masks": (6, lambda n, d: [_filled(n, d), torch.where(R(n, 4).to(d) > 0, 1, 2), torch.nonzero(torch.arange(n).to(d) % 3)]),
+    "masks": (
+        6,
+        lambda n, d: [
+            _filled(n, d),
+            torch.where(R(n, 4).to(d) > 0, 1, 2),
+            torch.nonzero(torch.arange(n).to(d) % 3),
+        ],
+    ),
     "writes": (7, lambda n, d: [_assigned(n, d)]),
-    "flips": (6, lambda n, d: [R(n, 3).to(d).flip(0), torch.roll(R(n, 4).to(d), 1, 0), F.pad(R(3, n).to(d), (1, 2))]),
+    "flips": (
+        6,
+        lambda n, d: [
+            R(n, 3).to(d).flip(0),
+            torch.roll(R(n, 4).to(d), 1, 0),
+            F.pad(R(3, n).to(d), (1, 2)),
+        ],
+    ),
     "borders": (
         8,
         lambda n, d: [
@@ -99,7 +172,10 @@ def _counted(run: Callable[[], object]) -> dict[str, int]:
     before = ftm_lazy.metrics.counters()
     run()
     after = ftm_lazy.metrics.counters()
-    return {name: after[name] - before[name] for name in ("compiles", "instances", "compile_failures", "op_by_op_runs")}
+    return {
+        name: after[name] - before[name]
+        for name in ("compiles", "instances", "compile_failures", "op_by_op_runs")
+    }
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -159,22 +235,29 @@ def test_a_size_of_one_is_general_in_the_others() -> None:
 
 
 def test_any_number_of_parts_along_any_dimension() -> None:
-    """Once a second number has come, two steps put them together: also single rows, and along another dimension."""
+    """Once a second number has come, two steps put them together: also single rows, and along
+    another dimension."""
     parts = [R(1, 16) for _ in range(70)]
     on_device = [part.to("ftm") for part in parts]
 
     def run(count: int, dim: int) -> None:
-        torch.testing.assert_close(torch.cat(on_device[:count], dim).cpu(), torch.cat(parts[:count], dim))
+        torch.testing.assert_close(
+            torch.cat(on_device[:count], dim).cpu(), torch.cat(parts[:count], dim)
+        )
 
     assert _counted(lambda: [run(20, 0), run(12, 0)])["compiles"] <= 3
     for count, dim in ((7, 0), (70, 0), (33, 0), (9, 1), (20, 1), (64, 1), (2, 0)):
         counts = _counted(lambda count=count, dim=dim: run(count, dim))
-        assert counts["compiles"] <= (count == 9), (count, dim)  # the first number along a dimension is one program
+        # the first number along a dimension is one program
+        assert counts["compiles"] <= (count == 9), (count, dim)
 
 
 def test_episodes_of_any_length() -> None:
-    """A loop that is cut into iterations when it is launched is not cut at other places because it is long."""
-    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2)).to("ftm")
+    """A loop that is cut into iterations when it is launched is not cut at other places because it
+    is long."""
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2)).to(
+        "ftm"
+    )
     on_cpu = copy.deepcopy(net).cpu()
 
     def loss_of(net: nn.Module, states: Tensor, device: str) -> Tensor:
@@ -189,23 +272,35 @@ def test_episodes_of_any_length() -> None:
         for each, device in ((net, "ftm"), (on_cpu, "cpu")):
             each.zero_grad()
             loss_of(each, states, device).backward()
-        torch.testing.assert_close(net[0].weight.grad.cpu(), on_cpu[0].weight.grad, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            net[0].weight.grad.cpu(), on_cpu[0].weight.grad, rtol=1e-4, atol=1e-4
+        )
 
     for steps in (12, 17, 20):
         run(steps)
-    for steps in (60, 90, 45):  # whose backward passes are longer than loops that are cut while they are recorded
+    # whose backward passes are longer than loops that are cut while they are recorded
+    for steps in (60, 90, 45):
         assert _counted(lambda steps=steps: run(steps))["compiles"] == 0, steps
 
 
 class _Block(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.norm, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.norm, self.qkv, self.out = (
+            nn.LayerNorm(width),
+            nn.Linear(width, 3 * width),
+            nn.Linear(width, width),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         b, t, c = x.shape
-        q, k, v = (part.view(b, t, 4, c // 4).transpose(1, 2) for part in self.qkv(self.norm(x)).split(c, 2))
-        return x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c))
+        q, k, v = (
+            part.view(b, t, 4, c // 4).transpose(1, 2)
+            for part in self.qkv(self.norm(x)).split(c, 2)
+        )
+        return x + self.out(
+            F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c)
+        )
 
 
 class _Model(nn.Module):
@@ -215,7 +310,12 @@ class _Model(nn.Module):
         self.blocks, self.head = nn.Sequential(_Block(32), _Block(32)), nn.Linear(32, 17)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.head(self.blocks(self.tokens(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))))
+        return self.head(
+            self.blocks(
+                self.tokens(tokens)
+                + self.places(torch.arange(tokens.shape[1], device=tokens.device))
+            )
+        )
 
 
 def test_generation_compiles_for_classes_of_lengths() -> None:
@@ -248,7 +348,9 @@ def test_training_on_varying_lengths_follows_the_cpu() -> None:
         for step, length in enumerate((20, 33, 57, 21, 60, 44, 38, 29)):
             torch.manual_seed(step)
             tokens = torch.randint(0, 17, (3, length)).to(device)
-            loss = F.cross_entropy(models[device](tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+            loss = F.cross_entropy(
+                models[device](tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()
+            )
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -271,7 +373,8 @@ class _Reader(nn.Module):
 
 
 def test_texts_are_general_at_first_sight() -> None:
-    """Also of lengths that are the model's own numbers: 16 is the width of a head, 64 that of the model."""
+    """Also of lengths that are the model's own numbers: 16 is the width of a head, 64 that of the
+    model."""
     torch.manual_seed(0)
     model = _Reader()
     on_device = copy.deepcopy(model).to("ftm")
@@ -279,7 +382,9 @@ def test_texts_are_general_at_first_sight() -> None:
     def read(*shape: int) -> None:
         words = torch.randint(0, 50, shape)
         with torch.no_grad():
-            torch.testing.assert_close(on_device(words.to("ftm")).cpu(), model(words), rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(
+                on_device(words.to("ftm")).cpu(), model(words), rtol=1e-4, atol=1e-5
+            )
 
     assert _counted(lambda: read(3, 7))["compiles"] == 1
     for length in (9, 16, 33, 64, 2):
@@ -303,11 +408,16 @@ def test_training_is_not_general_at_first_sight() -> None:
 
 
 def _routed(net: nn.ModuleList, x: Tensor, which: Tensor) -> Tensor:
-    """Rows that go through the network of their own each, as many as there happen to be, which Python knows."""
+    """Rows that go through the network of their own each, as many as there happen to be, which
+    Python knows."""
     order, sizes = which.argsort(stable=True), which.bincount(minlength=len(net) - 1).tolist()
     rows = net[-1](x)[order.to(x.device)]
     rows.sum().item()  # the loss is in another program
-    return torch.cat([expert(part) for expert, part in zip(net, rows.split(sizes), strict=False)]).square().mean()
+    return (
+        torch.cat([expert(part) for expert, part in zip(net, rows.split(sizes), strict=False)])
+        .square()
+        .mean()
+    )
 
 
 def test_experts_that_train_are_general_at_first_sight() -> None:
@@ -318,7 +428,10 @@ def test_experts_that_train_are_general_at_first_sight() -> None:
     optimizers = {device: torch.optim.SGD(net.parameters(), 0.1) for device, net in nets.items()}
 
     def step(sizes: tuple[int, ...]) -> None:
-        x, which = R(24, 8), torch.arange(3).repeat_interleave(torch.tensor(sizes))[torch.randperm(24)]
+        x, which = (
+            R(24, 8),
+            torch.arange(3).repeat_interleave(torch.tensor(sizes))[torch.randperm(24)],
+        )
         losses = []
         for device, net in nets.items():
             optimizers[device].zero_grad()
@@ -333,8 +446,12 @@ def test_experts_that_train_are_general_at_first_sight() -> None:
         assert _counted(lambda sizes=sizes: step(sizes))["compiles"] == 0, sizes
     for sizes in ((1, 13, 10), (0, 20, 4)):
         step(sizes)
-    for (name, one), other in zip(nets["cpu"].named_parameters(), nets["ftm"].parameters(), strict=True):
-        torch.testing.assert_close(other.detach().cpu(), one.detach(), rtol=1e-4, atol=1e-5, msg=name)
+    for (name, one), other in zip(
+        nets["cpu"].named_parameters(), nets["ftm"].parameters(), strict=True
+    ):
+        torch.testing.assert_close(
+            other.detach().cpu(), one.detach(), rtol=1e-4, atol=1e-5, msg=name
+        )
 
 
 @pytest.mark.parametrize(
@@ -347,8 +464,11 @@ def test_experts_that_train_are_general_at_first_sight() -> None:
     ],
     ids=["greedy", "static cache", "beams", "beams of several texts"],
 )
-def test_generated_texts_need_a_program_for_each_kind_of_step(kind: str, how: dict[str, Any], texts: int, most: int) -> None:
-    """Whatever the length of the prompt and the number of new tokens; of several texts, one has padding before it."""
+def test_generated_texts_need_a_program_for_each_kind_of_step(
+    kind: str, how: dict[str, Any], texts: int, most: int
+) -> None:
+    """Whatever the length of the prompt and the number of new tokens; of several texts, one has
+    padding before it."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     shared = {
@@ -359,49 +479,85 @@ def test_generated_texts_need_a_program_for_each_kind_of_step(kind: str, how: di
         "bos_token_id": 0,
         "eos_token_id": None,
     }
-    own = {"intermediate_size": 64, "num_key_value_heads": 3} if kind == "Llama" else {"n_positions": 64}
+    own = (
+        {"intermediate_size": 64, "num_key_value_heads": 3}
+        if kind == "Llama"
+        else {"n_positions": 64}
+    )
     model = getattr(transformers, f"{kind}ForCausalLM" if kind == "Llama" else f"{kind}LMHeadModel")
     model = model(getattr(transformers, f"{kind}Config")(**shared, **own)).eval()
     on_device = copy.deepcopy(model).to("ftm")
 
     def run() -> None:
         for length, tokens in ((9, 13), (5, 40), (14, 4), (6, 21)):
-            prompt, mask = torch.randint(1, 96, (texts, length)), torch.ones(texts, length, dtype=torch.long)
+            prompt, mask = (
+                torch.randint(1, 96, (texts, length)),
+                torch.ones(texts, length, dtype=torch.long),
+            )
             mask[1:2, :2] = 0
             settings = {"max_new_tokens": tokens, "do_sample": False, "pad_token_id": 0, **how}
             expected = model.generate(prompt, attention_mask=mask, **settings)
-            assert on_device.generate(prompt.to("ftm"), attention_mask=mask.to("ftm"), **settings).tolist() == expected.tolist()
+            assert (
+                on_device.generate(
+                    prompt.to("ftm"), attention_mask=mask.to("ftm"), **settings
+                ).tolist()
+                == expected.tolist()
+            )
 
     found = _counted(run)["compiles"]
     assert found <= most, found
 
 
 def test_sizes_that_are_the_same_by_chance_cost_few_programs() -> None:
-    """As many beams as tokens and as rows of the caches: each takes an attempt or two, and no step a program of its own."""
+    """As many beams as tokens and as rows of the caches: each takes an attempt or two, and no step
+    a program of its own."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
-    shared = {"vocab_size": 96, "hidden_size": 48, "num_hidden_layers": 1, "num_attention_heads": 3, "num_key_value_heads": 3}
-    config = transformers.LlamaConfig(**shared, intermediate_size=64, bos_token_id=0, eos_token_id=None)
+    shared = {
+        "vocab_size": 96,
+        "hidden_size": 48,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 3,
+        "num_key_value_heads": 3,
+    }
+    config = transformers.LlamaConfig(
+        **shared, intermediate_size=64, bos_token_id=0, eos_token_id=None
+    )
     model = transformers.LlamaForCausalLM(config).eval()
     on_device = copy.deepcopy(model).to("ftm")
 
     def run() -> None:
         for length, tokens in ((3, 2), (3, 12), (7, 20)):
             prompt = torch.randint(1, 96, (1, length))
-            settings = {"max_new_tokens": tokens, "do_sample": False, "pad_token_id": 0, "num_beams": 3}
-            assert on_device.generate(prompt.to("ftm"), **settings).tolist() == model.generate(prompt, **settings).tolist()
+            settings = {
+                "max_new_tokens": tokens,
+                "do_sample": False,
+                "pad_token_id": 0,
+                "num_beams": 3,
+            }
+            assert (
+                on_device.generate(prompt.to("ftm"), **settings).tolist()
+                == model.generate(prompt, **settings).tolist()
+            )
 
     assert _counted(run)["compiles"] <= 12  # of 34 steps
 
 
 def test_assisted_generation_crops_caches_with_few_programs() -> None:
-    """How many candidates hold differs from step to step, and with it what is left of the caches."""
+    """How many candidates hold differs from step to step, and with it what is left of the
+    caches."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
 
     def gpt2(layers: int) -> Any:
         config = transformers.GPT2Config(
-            vocab_size=96, n_positions=64, n_embd=48, n_layer=layers, n_head=3, bos_token_id=0, eos_token_id=None
+            vocab_size=96,
+            n_positions=64,
+            n_embd=48,
+            n_layer=layers,
+            n_head=3,
+            bos_token_id=0,
+            eos_token_id=None,
         )
         return transformers.GPT2LMHeadModel(config).eval()
 
@@ -411,7 +567,12 @@ def test_assisted_generation_crops_caches_with_few_programs() -> None:
     def run(length: int) -> None:
         prompt, made = torch.randint(1, 96, (1, length)), []
         for device, (model, assistant) in models.items():
-            settings = {"max_new_tokens": 20, "do_sample": False, "pad_token_id": 0, "assistant_model": assistant}
+            settings = {
+                "max_new_tokens": 20,
+                "do_sample": False,
+                "pad_token_id": 0,
+                "assistant_model": assistant,
+            }
             made.append(model.generate(prompt.to(device), **settings).tolist())
         assert made[1] == made[0]
 

@@ -61,7 +61,9 @@ if __name__ == "__main__":
 def test_workers_and_what_they_send(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=240
+    )
     assert done.stdout == "done\n", done.stderr
 
 
@@ -79,7 +81,9 @@ except RuntimeError as error:
 
 
 def test_forked_workers_are_told(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=240
+    )
     assert done.stdout == "True\n", done.stdout + done.stderr
 
 
@@ -123,7 +127,9 @@ if __name__ == "__main__":
 def test_arguments_of_a_process(start: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(ARGUMENTS)
-    done = subprocess.run([sys.executable, str(program), start], capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [sys.executable, str(program), start], capture_output=True, text=True, timeout=240
+    )
     assert done.stdout == "done\n", done.stderr
 
 
@@ -131,7 +137,11 @@ def test_memory_is_not_shared() -> None:
     """Each process has a copy, so code that relies on shared memory must not start to train."""
     model = torch.nn.Linear(2, 2).to("ftm")
     assert not model.weight.is_shared() and not model.weight.untyped_storage().is_shared()
-    for share in (model.share_memory, model.weight.share_memory_, model.weight.untyped_storage().share_memory_):
+    for share in (
+        model.share_memory,
+        model.weight.share_memory_,
+        model.weight.untyped_storage().share_memory_,
+    ):
         with pytest.raises(RuntimeError, match="its memory belongs to one process"):
             share()
     assert not torch.ones(2).is_shared() and torch.ones(2).share_memory_().is_shared()

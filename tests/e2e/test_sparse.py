@@ -1,4 +1,5 @@
-"""Sparse matrices and sparse gradients: as on the CPU, with products, sums and scalings on the device."""
+"""Sparse matrices and sparse gradients: as on the CPU, with products, sums and scalings on the
+device."""
 
 from __future__ import annotations
 
@@ -39,13 +40,17 @@ NATIVE: dict[str, Callable[[str], Tensor]] = {
     "matmul": lambda d: matrix(d) @ rows(d),
     "transposed": lambda d: matrix(d).t() @ rows(d)[:3],
     "dense by sparse": lambda d: rows(d)[:3].t() @ matrix(d),
-    "addmm": lambda d: torch.sparse.addmm(torch.ones(3, 2, device=d), matrix(d), rows(d), beta=2.0, alpha=3.0),
+    "addmm": lambda d: torch.sparse.addmm(
+        torch.ones(3, 2, device=d), matrix(d), rows(d), beta=2.0, alpha=3.0
+    ),
     "mv": lambda d: torch.mv(matrix(d), rows(d)[:, 0]),
     "scaled": lambda d: (-(matrix(d) * 2) / 3).to_dense(),
     "sum of two": lambda d: (matrix(d) + matrix(d) * 0.5 - matrix(d)).to_dense(),
     "added to dense": lambda d: torch.ones(3, 4, device=d).add_(matrix(d), alpha=-0.5),
     "from dense": lambda d: torch.tensor([[0, 1.0, 0], [2, 0, 3]]).to(d).to_sparse().values(),
-    "masked": lambda d: torch.arange(12.0, device=d).view(3, 4).sparse_mask(matrix(d).coalesce()).to_dense(),
+    "masked": lambda d: (
+        torch.arange(12.0, device=d).view(3, 4).sparse_mask(matrix(d).coalesce()).to_dense()
+    ),
     "compressed rows": lambda d: compressed(d) @ rows(d),
     "compressed rows, moved": lambda d: compressed("cpu").to(d) @ rows(d),
 }
@@ -86,7 +91,10 @@ def test_embeddings_with_sparse_gradients(optimizer: str) -> None:
         table = torch.nn.Embedding(10, 3, sparse=True, padding_idx=2).to(device)
         step = getattr(torch.optim, optimizer)(table.parameters(), lr=0.1)
         for k in range(3):
-            loss = table(torch.tensor([1, 2, 1 + k, 5]).to(device)).square().sum() + table(torch.tensor([3]).to(device)).sum()
+            loss = (
+                table(torch.tensor([1, 2, 1 + k, 5]).to(device)).square().sum()
+                + table(torch.tensor([3]).to(device)).sum()
+            )
             step.zero_grad()
             loss.backward()
             assert table.weight.grad.is_sparse
@@ -102,7 +110,11 @@ def test_a_graph_convolution_learns() -> None:
         torch.manual_seed(0)
         edges = torch.randint(0, 20, (2, 60))
         adjacency = torch.sparse_coo_tensor(edges, torch.rand(60), (20, 20)).to(device)
-        features, labels, train = torch.randn(20, 8).to(device), torch.randint(0, 3, (20,)).to(device), (torch.rand(20) < 0.5).to(device)
+        features, labels, train = (
+            torch.randn(20, 8).to(device),
+            torch.randint(0, 3, (20,)).to(device),
+            (torch.rand(20) < 0.5).to(device),
+        )
         first, second = torch.nn.Linear(8, 16).to(device), torch.nn.Linear(16, 3).to(device)
         adam = torch.optim.Adam([*first.parameters(), *second.parameters()], lr=0.01)
         losses = []
@@ -118,12 +130,14 @@ def test_a_graph_convolution_learns() -> None:
     assert found[1] == pytest.approx(found[0], rel=1e-4)
     counters = ftm_lazy.metrics.counters()
     assert not fallbacks(counters)
-    assert not any(n for name, n in counters.items() if name.startswith("sync::"))  # the mask came from the CPU
+    # the mask came from the CPU
+    assert not any(n for name, n in counters.items() if name.startswith("sync::"))
 
 
 @pytest.mark.parametrize("reduce", ("amax", "amin", "mean"))
 def test_gradients_of_products_that_reduce_otherwise(reduce: str) -> None:
-    """The CPU's kernel notes where a maximum comes from only if it is told that a gradient is wanted."""
+    """The CPU's kernel notes where a maximum comes from only if it is told that a gradient is
+    wanted."""
     found = []
     for device in ("cpu", "ftm"):
         left, right = compressed(device).requires_grad_(), rows(device).requires_grad_()
@@ -142,7 +156,10 @@ def test_a_dense_tensor_is_scaled_by_a_sparse_one_in_place() -> None:
 @pytest.mark.filterwarnings("ignore:.*it runs on the CPU")
 @pytest.mark.parametrize("name", ["add_", "sub_", "mul_", "div_"])
 def test_results_that_the_dtype_does_not_hold_are_refused(name: str) -> None:
-    whole, broken = (torch.tensor([0, 3.0, 0]).to(dtype).to("ftm").to_sparse() for dtype in (torch.int64, torch.float32))
+    whole, broken = (
+        torch.tensor([0, 3.0, 0]).to(dtype).to("ftm").to_sparse()
+        for dtype in (torch.int64, torch.float32)
+    )
     with pytest.raises(RuntimeError, match=r"(?i)convert|cast|divis"):
         getattr(whole, name)(broken)
     assert whole.to_dense().tolist() == [0, 3, 0]

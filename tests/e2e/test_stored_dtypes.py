@@ -1,4 +1,5 @@
-"""Unsigned integers and numbers of eight bits: stored, moved and converted by compiled programs; bits read as another dtype."""
+"""Unsigned integers and numbers of eight bits: stored, moved and converted by compiled programs;
+bits read as another dtype."""
 
 from __future__ import annotations
 
@@ -12,11 +13,27 @@ import ftm_lazy
 from e2e.counting import fallbacks
 
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
-FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu)
+FLOAT8 = (
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2fnuz,
+    torch.float8_e8m0fnu,
+)
 STORED = (*UNSIGNED, *FLOAT8)
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-WIDTHS = (torch.uint8, torch.int16, torch.float16, torch.float32, torch.int32, torch.float64, torch.int64, torch.uint16, torch.float8_e5m2)
+WIDTHS = (
+    torch.uint8,
+    torch.int16,
+    torch.float16,
+    torch.float32,
+    torch.int32,
+    torch.float64,
+    torch.int64,
+    torch.uint16,
+    torch.float8_e5m2,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +62,28 @@ def every(dtype: torch.dtype) -> Tensor:
 def numbers(dtype: torch.dtype) -> Tensor:
     """Numbers of ``dtype`` of every size, and those at which roundings differ."""
     generator = torch.Generator().manual_seed(1)
-    any_bits = torch.randint(0, 2**32, (3000,), generator=generator).to(torch.uint32).view(torch.float32)
-    corners = [0.0, -0.0, float("inf"), -float("inf"), float("nan"), 448.0, 464.0, 465.0, 240.0, 248.0, 61440.0, 1.5, 6.0, 1e-40]
-    return torch.cat([any_bits, torch.tensor(corners), torch.randn(500, generator=generator) * 100]).to(dtype)
+    any_bits = (
+        torch.randint(0, 2**32, (3000,), generator=generator).to(torch.uint32).view(torch.float32)
+    )
+    corners = [
+        0.0,
+        -0.0,
+        float("inf"),
+        -float("inf"),
+        float("nan"),
+        448.0,
+        464.0,
+        465.0,
+        240.0,
+        248.0,
+        61440.0,
+        1.5,
+        6.0,
+        1e-40,
+    ]
+    return torch.cat(
+        [any_bits, torch.tensor(corners), torch.randn(500, generator=generator) * 100]
+    ).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", STORED, ids=str)

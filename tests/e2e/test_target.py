@@ -12,8 +12,21 @@ import pytest
 PROGRAMS = Path(__file__).with_name("target_programs.py")
 
 
-@pytest.mark.parametrize(("machine", "cores"), [("m7032", 1), ("m7032", 7), ("m7032", 8), ("m7002", 2)])
+@pytest.mark.parametrize(
+    ("machine", "cores"), [("m7032", 1), ("m7032", 7), ("m7032", 8), ("m7002", 2)]
+)
 def test_results_and_gradients(machine: str, cores: int) -> None:
-    environment = os.environ | {"FTM_MACHINE": machine, "FTM_CORES": str(cores), "FTM_CHECKED": "1", "FTM_STRICT": "1"}
-    done = subprocess.run([sys.executable, str(PROGRAMS)], env=environment, capture_output=True, text=True, timeout=600)
+    environment = os.environ | {
+        "FTM_MACHINE": machine,
+        "FTM_CORES": str(cores),
+        "FTM_CHECKED": "1",
+        "FTM_STRICT": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, str(PROGRAMS)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr[-3000:]

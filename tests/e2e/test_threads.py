@@ -1,4 +1,5 @@
-"""Threads that run programs of their own: each has its own trace, cut where it would be if the thread were alone."""
+"""Threads that run programs of their own: each has its own trace, cut where it would be if the
+thread were alone."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ STEPS = 4
 
 
 def built() -> int:
-    """Programs that this process did not have: compiled, found on disk, or instances of general ones."""
+    """Programs that this process did not have: compiled, found on disk, or instances of general
+    ones."""
     counters = ftm_lazy.metrics.counters()
     return counters["pieces"] + counters["cache_hits_disk"] + counters["instances"]
 
@@ -36,7 +38,9 @@ def at_once(work: Callable[[int], object], numbers: Sequence[int]) -> list[objec
         except BaseException as error:
             results[place] = error
 
-    threads = [threading.Thread(target=run, args=(place,), daemon=True) for place in range(len(numbers))]
+    threads = [
+        threading.Thread(target=run, args=(place,), daemon=True) for place in range(len(numbers))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -70,7 +74,11 @@ def train(width: int, start: nn.Module, inputs: torch.Tensor, labels: torch.Tens
 def starts(widths: Sequence[int]) -> dict[int, tuple[nn.Module, torch.Tensor, torch.Tensor]]:
     torch.manual_seed(0)
     return {
-        width: (nn.Sequential(nn.Linear(6, width), nn.Tanh(), nn.Linear(width, 3)), torch.randn(5, 6), torch.randint(3, (5,)))
+        width: (
+            nn.Sequential(nn.Linear(6, width), nn.Tanh(), nn.Linear(width, 3)),
+            torch.randn(5, 6),
+            torch.randint(3, (5,)),
+        )
         for width in widths
     }
 
@@ -102,8 +110,8 @@ def one_in_flight() -> Iterator[None]:
 
 
 def test_a_result_that_waits_for_the_builder_and_the_builder_for_room(one_in_flight: None) -> None:
-    """One thread's program comes first in the order of runs, and is built when the builder is done with those of another, which come
-    later: these don't wait for it to have run."""
+    """One thread's program comes first in the order of runs, and is built when the builder is done
+    with those of another, which come later: these don't wait for it to have run."""
     x = torch.arange(6.0, device="ftm")
     torch.ftm.synchronize()
     long, later, asked = x, [], threading.Event()
@@ -143,7 +151,8 @@ def eager_switches() -> Iterator[None]:
 
 
 def test_threads_read_while_they_hold_python_s_lock(eager_switches: None) -> None:
-    """PyTorch asks for the number in an index under Python's lock, which the wait for it gives up and takes again."""
+    """PyTorch asks for the number in an index under Python's lock, which the wait for it gives up
+    and takes again."""
     x = torch.arange(110.0, device="ftm")
 
     def work(place: int) -> list[float]:
@@ -156,7 +165,9 @@ def test_threads_read_while_they_hold_python_s_lock(eager_switches: None) -> Non
 
 def test_gradients_belong_to_the_thread_that_asks_for_them() -> None:
     """PyTorch computes the gradients of all threads in one of its own."""
-    weights = [torch.full((3,), float(width), device="ftm", requires_grad=True) for width in range(4)]
+    weights = [
+        torch.full((3,), float(width), device="ftm", requires_grad=True) for width in range(4)
+    ]
 
     def step(place: int) -> list[float]:
         syncs = []
@@ -173,7 +184,9 @@ def test_gradients_belong_to_the_thread_that_asks_for_them() -> None:
     assert (counters["syncs"], built()) == (20, 0)
     for width, values in enumerate(found):
         w = torch.full((3,), float(width))
-        torch.testing.assert_close(torch.tensor(values), 1e-6 * (2 * w * (w * w).exp() + (w * w).exp().sum()))
+        torch.testing.assert_close(
+            torch.tensor(values), 1e-6 * (2 * w * (w * w).exp() + (w * w).exp().sum())
+        )
 
 
 def test_what_one_thread_left_pending_another_reads() -> None:

@@ -25,7 +25,8 @@ def imported(body: str, locations: list[str] | None = None) -> str:
 
 
 def test_ops_take_the_dialects_operands() -> None:
-    """Arguments that the recorder leaves out come back, in the dialect's order; numbers become tensors."""
+    """Arguments that the recorder leaves out come back, in the dialect's order; numbers become
+    tensors."""
     text = imported("""%0 = param f32[2]
         $0 = scalar f64
         $1 = scalar i64
@@ -103,7 +104,8 @@ def test_views_are_spelled_in_torchs_words(view: str, words: list[str]) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_decomposition_reads_the_same_elements(data: st.DataObject) -> None:
-    """Reshape, slices, permutation and expansion together are the strided read that they stand for."""
+    """Reshape, slices, permutation and expansion together are the strided read that they stand
+    for."""
     numel = data.draw(st.sampled_from([1, 6, 12, 24, 30]))
     rank = data.draw(st.integers(0, 3))
     sizes = tuple(data.draw(st.integers(1, 4)) for _ in range(rank))
@@ -118,7 +120,10 @@ def test_decomposition_reads_the_same_elements(data: st.DataObject) -> None:
         return
     flat = np.arange(numel)
     want = np.array(
-        [offset + sum(i * s for i, s in zip(place, strides, strict=True)) for place in itertools.product(*map(range, sizes))]
+        [
+            offset + sum(i * s for i, s in zip(place, strides, strict=True))
+            for place in itertools.product(*map(range, sizes))
+        ]
     ).reshape(sizes)
     got = flat.reshape(words.shape)
     got = got[tuple(slice(a, a + n) for a, n in zip(words.starts, words.lengths, strict=True))]
@@ -137,12 +142,22 @@ def test_reshape_of_a_strided_view(data: st.DataObject) -> None:
         x = x[1:]
     if x.size == 0:
         return
-    view = Strided(x.shape, tuple(s // 8 for s in x.strides), (x.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // 8)
-    shape = data.draw(st.sampled_from([(x.size,), (2, x.size // 2), (1, *x.shape), (*x.shape[:2], -1), (x.size // 4, 4)]))
+    view = Strided(
+        x.shape,
+        tuple(s // 8 for s in x.strides),
+        (x.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // 8,
+    )
+    shape = data.draw(
+        st.sampled_from(
+            [(x.size,), (2, x.size // 2), (1, *x.shape), (*x.shape[:2], -1), (x.size // 4, 4)]
+        )
+    )
     want = x.reshape(shape)
     made = view.reshape(want.shape)
     if made is None:
         assert not np.shares_memory(want, base)
         return
-    got = np.lib.stride_tricks.as_strided(base.reshape(-1)[made.offset :], made.sizes, tuple(s * 8 for s in made.strides))
+    got = np.lib.stride_tricks.as_strided(
+        base.reshape(-1)[made.offset :], made.sizes, tuple(s * 8 for s in made.strides)
+    )
     assert (got == want).all()

@@ -34,11 +34,18 @@ def test_text_round_trips() -> None:
 
 
 def test_complex_numbers() -> None:
-    """Two scalars are one; with numbers in their place it is spelled as such, since a list of two is something else."""
+    """Two scalars are one; with numbers in their place it is spelled as such, since a list of two
+    is something else."""
     recorded = Trace(
         [TensorType("c64", (3,))],
         ["f64", "f64"],
-        [Node("aten::mul.Tensor", (("self", Ref(0)), ("other", (ScalarRef(0), ScalarRef(1)))), (TensorType("c64", (3,)),))],
+        [
+            Node(
+                "aten::mul.Tensor",
+                (("self", Ref(0)), ("other", (ScalarRef(0), ScalarRef(1)))),
+                (TensorType("c64", (3,)),),
+            )
+        ],
         [1],
     )
     trace = recorded.with_scalars([0.0, float("-inf")])
@@ -87,7 +94,9 @@ def test_layout_of_the_text_does_not_matter() -> None:
         ("offset=0) : f32[64,64]\n  %6", "offset=0) : f32[64,64] ?\n  %6", 7, 80, "unexpected '?'"),
     ],
 )
-def test_errors_name_line_and_column(old: str, new: str, line: int, column: int, words: str) -> None:
+def test_errors_name_line_and_column(
+    old: str, new: str, line: int, column: int, words: str
+) -> None:
     assert old in EXAMPLE
     with pytest.raises(TraceError) as caught:
         Trace.parse(EXAMPLE.replace(old, new, 1))
@@ -117,14 +126,29 @@ def _add(a: int, b: int) -> Node:
         (Trace([F32, F32], [], [_add(1, 0)], [2]), "%1 is used before %0"),
         (Trace([F32, F32], [], [_add(0, 0)], [2]), "parameter %1 is never used"),
         (Trace([F32], ["f64"], [_add(0, 0)], [1]), "scalar \\$0 is never used"),
-        (Trace([F32], [], [_add(0, 0), _add(0, 0)], [2]), "node 0 .* no result of the trace needs %1"),
         (
-            Trace([F32], ["f64"], [Node("aten::x", (("s", ScalarRef(0)), ("t", ScalarRef(0)), ("u", Ref(0))), (F32,))], [1]),
+            Trace([F32], [], [_add(0, 0), _add(0, 0)], [2]),
+            "node 0 .* no result of the trace needs %1",
+        ),
+        (
+            Trace(
+                [F32],
+                ["f64"],
+                [
+                    Node(
+                        "aten::x", (("s", ScalarRef(0)), ("t", ScalarRef(0)), ("u", Ref(0))), (F32,)
+                    )
+                ],
+                [1],
+            ),
             "each scalar is used once",
         ),
         (Trace([TensorType("f32", (-1,))], [], [_add(0, 0)], [1]), "negative extent"),
         (Trace([TensorType("q8", (1,))], [], [_add(0, 0)], [1]), "unknown dtype"),
-        (Trace([F32], [], [Node("aten::x", (("u", Ref(0)),), (None, F32)), _add(1, 1)], [3]), "undefined tensor"),
+        (
+            Trace([F32], [], [Node("aten::x", (("u", Ref(0)),), (None, F32)), _add(1, 1)], [3]),
+            "undefined tensor",
+        ),
     ],
 )
 def test_verifier_rejects(trace: Trace, words: str) -> None:
@@ -141,13 +165,20 @@ def test_verifier_rejects(trace: Trace, words: str) -> None:
         ((2,), (-1,), 1, (2,), "not negative"),
     ],
 )
-def test_verifier_keeps_views_inside(sizes: Any, strides: Any, offset: int, shape: Any, words: str) -> None:
-    node = Node("ftm.view", (("base", Ref(0)), ("sizes", sizes), ("strides", strides), ("offset", offset)), (TensorType("f32", shape),))
+def test_verifier_keeps_views_inside(
+    sizes: Any, strides: Any, offset: int, shape: Any, words: str
+) -> None:
+    node = Node(
+        "ftm.view",
+        (("base", Ref(0)), ("sizes", sizes), ("strides", strides), ("offset", offset)),
+        (TensorType("f32", shape),),
+    )
     with pytest.raises(TraceError, match=words):
         Trace([F32], [], [node], [1]).verify()
 
 
-# --- the hash ---------------------------------------------------------------------------------------------
+# --- the hash
+# ---------------------------------------------------------------------------------------------
 
 
 def program(seed: int) -> Trace:
@@ -159,7 +190,10 @@ def program(seed: int) -> Trace:
     steps: list[tuple[str, list[Any]]] = []
     known = len(inputs)
     for _ in range(rng.randint(1, 2)):
-        operands: list[Any] = [rng.randrange(known), rng.choice([rng.randrange(known), "scalar", 1, 1.0, True, "1", None])]
+        operands: list[Any] = [
+            rng.randrange(known),
+            rng.choice([rng.randrange(known), "scalar", 1, 1.0, True, "1", None]),
+        ]
         steps.append((rng.choice(["aten::sub.Tensor", "aten::mul.Tensor"]), operands))
         known += 1
     order = list(range(len(inputs)))
@@ -178,14 +212,18 @@ def program(seed: int) -> Trace:
 
 
 def structure(trace: Trace) -> Any:
-    """The whole content of a trace, with types of values kept apart (1, 1.0 and True are equal in Python)."""
+    """The whole content of a trace, with types of values kept apart (1, 1.0 and True are equal in
+    Python)."""
 
     def tagged(value: Any) -> Any:
         if isinstance(value, tuple):
             return ("tuple", tuple(tagged(v) for v in value))
         return (type(value).__name__, repr(value))
 
-    nodes = tuple((n.op, tuple((k, tagged(v)) for k, v in n.args), tuple(map(repr, n.results))) for n in trace.nodes)
+    nodes = tuple(
+        (n.op, tuple((k, tagged(v)) for k, v in n.args), tuple(map(repr, n.results)))
+        for n in trace.nodes
+    )
     return (tuple(map(repr, trace.params)), tuple(trace.scalars), nodes, tuple(trace.results))
 
 
@@ -209,7 +247,10 @@ def test_hash_tells_swapped_operands_and_results() -> None:
     def subtract(a: int, b: int) -> Node:
         return Node("aten::sub.Tensor", (("self", Ref(a)), ("other", Ref(b))), (F32,))
 
-    sums = [Node("aten::sum", (("self", Ref(k)), ("dtype", DType("f32"))), (TensorType("f32", ()),)) for k in (0, 1)]
+    sums = [
+        Node("aten::sum", (("self", Ref(k)), ("dtype", DType("f32"))), (TensorType("f32", ()),))
+        for k in (0, 1)
+    ]
     traces = [
         Trace([F32, F32], [], [*sums, subtract(0, 1)], [2, 3, 4]),
         Trace([F32, F32], [], [*sums, subtract(1, 0)], [2, 3, 4]),

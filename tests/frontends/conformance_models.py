@@ -1,4 +1,5 @@
-"""Records the models of ``ftm-conformance``: run it to write them anew, after the recorder's text has changed.
+"""Records the models of ``ftm-conformance``: run it to write them anew, after the recorder's text
+has changed.
 
 python tests/frontends/conformance_models.py
 """
@@ -23,12 +24,19 @@ def mlp_step(x: Tensor, label: Tensor, w1: Tensor, b1: Tensor, w2: Tensor) -> Se
     with torch.enable_grad():
         loss = F.cross_entropy(torch.relu(x @ w1 + b1) @ w2, label)
     gradients = torch.autograd.grad(loss, parameters)
-    return [loss.detach(), *(p.detach() - 0.1 * g for p, g in zip(parameters, gradients, strict=True))]
+    return [
+        loss.detach(),
+        *(p.detach() - 0.1 * g for p, g in zip(parameters, gradients, strict=True)),
+    ]
 
 
 def cnn(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor) -> Sequence[Tensor]:
     """Convolution, pooling, and a strided convolution."""
-    return [F.conv2d(F.max_pool2d(torch.relu(F.conv2d(x, w1, b1, padding=1)), 2), w2, stride=2).mean((2, 3))]
+    return [
+        F.conv2d(F.max_pool2d(torch.relu(F.conv2d(x, w1, b1, padding=1)), 2), w2, stride=2).mean(
+            (2, 3)
+        )
+    ]
 
 
 def transformer(x: Tensor, scale: Tensor, qkv: Tensor, out: Tensor) -> Sequence[Tensor]:
@@ -45,7 +53,9 @@ def recurrent(x: Tensor, hidden: Tensor, wi: Tensor, wh: Tensor) -> Sequence[Ten
         reset, update, new = (x[:, t] @ wi).chunk(3, -1)
         h_reset, h_update, h_new = (hidden @ wh).chunk(3, -1)
         gate = torch.sigmoid(update + h_update)
-        hidden = gate * hidden + (1 - gate) * torch.tanh(new + torch.sigmoid(reset + h_reset) * h_new)
+        hidden = gate * hidden + (1 - gate) * torch.tanh(
+            new + torch.sigmoid(reset + h_reset) * h_new
+        )
     return [hidden]
 
 
@@ -58,12 +68,35 @@ def embedding_sum(table: Tensor, tokens: Tensor, w: Tensor) -> Sequence[Tensor]:
 MODELS: dict[str, tuple[Callable[..., Sequence[Tensor]], tuple[Tensor, ...]]] = {
     "mlp-step": (
         mlp_step,
-        (torch.zeros(32, 64), torch.zeros(32, dtype=torch.int64), torch.zeros(64, 48), torch.zeros(48), torch.zeros(48, 10)),
+        (
+            torch.zeros(32, 64),
+            torch.zeros(32, dtype=torch.int64),
+            torch.zeros(64, 48),
+            torch.zeros(48),
+            torch.zeros(48, 10),
+        ),
     ),
-    "cnn": (cnn, (torch.zeros(4, 3, 16, 16), torch.zeros(8, 3, 3, 3), torch.zeros(8), torch.zeros(12, 8, 3, 3))),
-    "transformer": (transformer, (torch.zeros(2, 24, 32), torch.zeros(32), torch.zeros(32, 96), torch.zeros(32, 32))),
-    "recurrent": (recurrent, (torch.zeros(6, 4, 20), torch.zeros(6, 24), torch.zeros(20, 72), torch.zeros(24, 72))),
-    "embedding": (embedding_sum, (torch.zeros(2, 24), torch.zeros(5, 9, dtype=torch.int64), torch.zeros(24, 11))),
+    "cnn": (
+        cnn,
+        (
+            torch.zeros(4, 3, 16, 16),
+            torch.zeros(8, 3, 3, 3),
+            torch.zeros(8),
+            torch.zeros(12, 8, 3, 3),
+        ),
+    ),
+    "transformer": (
+        transformer,
+        (torch.zeros(2, 24, 32), torch.zeros(32), torch.zeros(32, 96), torch.zeros(32, 32)),
+    ),
+    "recurrent": (
+        recurrent,
+        (torch.zeros(6, 4, 20), torch.zeros(6, 24), torch.zeros(20, 72), torch.zeros(24, 72)),
+    ),
+    "embedding": (
+        embedding_sum,
+        (torch.zeros(2, 24), torch.zeros(5, 9, dtype=torch.int64), torch.zeros(24, 11)),
+    ),
 }
 
 

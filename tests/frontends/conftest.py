@@ -1,4 +1,5 @@
-"""Every test compiles anew, in a cache directory of its own process, and Dynamo knows the backend."""
+"""Every test compiles anew, in a cache directory of its own process, and Dynamo knows the
+backend."""
 
 from __future__ import annotations
 

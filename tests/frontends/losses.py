@@ -1,11 +1,12 @@
-"""Trains under ``torch.compile(backend="ftm")`` beside eager PyTorch on the CPU, and compares the losses of every step.
+"""Trains under ``torch.compile(backend="ftm")`` beside eager PyTorch on the CPU, and compares the
+losses of every step.
 
     python tests/frontends/losses.py [--steps 50] [--model mlp ...]
 
-For each model of `benchmarks/training.py`, on tensors of the CPU and of ftm, two processes in turn share one cache
-directory. What is printed: the largest relative difference of a loss from eager's, fallbacks, graphs compiled after the second
-step, and programs that the second process compiled. The exit code is 1 if a loss differs by more than 1e-3, or any of the
-others is not 0.
+For each model of `benchmarks/training.py`, on tensors of the CPU and of ftm, two processes in turn
+share one cache directory. What is printed: the largest relative difference of a loss from eager's,
+fallbacks, graphs compiled after the second step, and programs that the second process compiled. The
+exit code is 1 if a loss differs by more than 1e-3, or any of the others is not 0.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ TOLERANCE = 1e-3
 """Relative, of every step's loss."""
 
 FLOAT64 = ("resnet18",)
-"""Trained in float64, because eager PyTorch itself does not keep to the tolerance in float32 (see `training.TASKS`)."""
+"""Trained in float64, because eager PyTorch itself does not keep to the tolerance in float32 (see
+`training.TASKS`)."""
 
 
 def serve(name: str, device: str, steps: int) -> None:
-    """One process: prints its losses and what the counters say, as JSON.  ``eager`` as the device: on the CPU, not compiled."""
+    """One process: prints its losses and what the counters say, as JSON. ``eager`` as the device:
+    on the CPU, not compiled."""
     import torch
 
     from ftm_lazy import TorchCompileBackend, metrics
@@ -42,7 +45,9 @@ def serve(name: str, device: str, steps: int) -> None:
         print(json.dumps({"losses": [step() for _ in range(steps)]}))
         return
     backend = TorchCompileBackend()
-    step = training.make_step(name, device, lambda model: torch.compile(model, backend=backend, fullgraph=True), dtype)
+    step = training.make_step(
+        name, device, lambda model: torch.compile(model, backend=backend, fullgraph=True), dtype
+    )
     losses = [step(), step()]
     graphs, programs = len(backend.graphs), metrics.counters()["compiles"]
     losses += [step() for _ in range(steps - 2)]
@@ -54,10 +59,28 @@ def serve(name: str, device: str, steps: int) -> None:
     }))  # fmt: skip
 
 
-def run(name: str, device: str, steps: int, cache: str, timeout: float) -> dict[str, list[float] | int]:
+def run(
+    name: str, device: str, steps: int, cache: str, timeout: float
+) -> dict[str, list[float] | int]:
     """What a process of its own found; RuntimeError with its last words if it failed."""
-    command = [sys.executable, "-W", "ignore", __file__, "--serve", name, device, "--steps", str(steps)]
-    done = subprocess.run(command, env={**os.environ, "FTM_CACHE_DIR": cache}, capture_output=True, text=True, timeout=timeout)
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        __file__,
+        "--serve",
+        name,
+        device,
+        "--steps",
+        str(steps),
+    ]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "FTM_CACHE_DIR": cache},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
     if done.returncode:
         raise RuntimeError(f"{name} on {device}: {done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -67,7 +90,9 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--model", choices=training.TASKS, action="append", help="only this one; repeat")
+    parser.add_argument(
+        "--model", choices=training.TASKS, action="append", help="only this one; repeat"
+    )
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one process")
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -75,14 +100,23 @@ def main() -> int:
         serve(*given.serve, given.steps)
         return 0
     right = True
-    print(f"{'model':<10} {'tensors':<8} {'difference':>11} {'fallbacks':>9} {'later':>6} {'graphs':>7} {'compiles':>9} {'again':>6}")
+    print(
+        f"{'model':<10} {'tensors':<8} {'difference':>11} {'fallbacks':>9} {'later':>6} {'graphs':>7} {'compiles':>9} {'again':>6}"
+    )
     for name in given.model or training.TASKS:
         with tempfile.TemporaryDirectory() as folder:
             eager = run(name, "eager", given.steps, folder, given.timeout)["losses"]
             for device in ("cpu", "ftm"):
-                first, second = (run(name, device, given.steps, f"{folder}/{device}", given.timeout) for _ in range(2))
-                worst = max(abs(a - b) / abs(b) for a, b in zip(first["losses"], eager, strict=True))
-                right &= worst <= TOLERANCE and not (first["fallbacks"] or first["later"] or second["compiles"])
+                first, second = (
+                    run(name, device, given.steps, f"{folder}/{device}", given.timeout)
+                    for _ in range(2)
+                )
+                worst = max(
+                    abs(a - b) / abs(b) for a, b in zip(first["losses"], eager, strict=True)
+                )
+                right &= worst <= TOLERANCE and not (
+                    first["fallbacks"] or first["later"] or second["compiles"]
+                )
                 print(
                     f"{name:<10} {device:<8} {worst:>11.2e} {first['fallbacks']:>9} {first['later']:>6} {first['graphs']:>7}"
                     f" {first['compiles']:>9} {second['compiles']:>6}",

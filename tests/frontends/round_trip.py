@@ -1,13 +1,15 @@
-"""The round trip of every op: the samples of its record by each way through the compiler, compared with eager PyTorch.
+"""The round trip of every op: the samples of its record by each way through the compiler, compared
+with eager PyTorch.
 
     python tests/frontends/round_trip.py [--all] [--dtypes f32,i64] [--ops REGEX] [--results FILE]
 
-Each sample is a function of its tensors.  It runs on tensors of ftm (lazy), as a captured program on tensors of the CPU
-(compile), from a package that is loaded as where no PyTorch is (package), by upstream's LLVM from our linalg (jit), and
-its assembly in the machine's checked mode (checked).  Some samples of each op, or with `--all` every sample there is, then
-compiled and checked in mode and by LLVM alone (an hour or two).  Random ops have tests of their own, in tests/ops.
-Lines of JSON are appended to the results, one for each op; an op that is there is not run again.  The exit code is 1 if a
-sample differs and `KNOWN` has no reason, or has one for an op that does not differ.
+Each sample is a function of its tensors. It runs on tensors of ftm (lazy), as a captured program on
+tensors of the CPU (compile), from a package that is loaded as where no PyTorch is (package), by
+upstream's LLVM from our linalg (jit), and its assembly in the machine's checked mode (checked).
+Some samples of each op, or with `--all` every sample there is, then compiled and checked in mode
+and by LLVM alone (an hour or two). Random ops have tests of their own, in tests/ops. Lines of JSON
+are appended to the results, one for each op; an op that is there is not run again. The exit code is
+1 if a sample differs and `KNOWN` has no reason, or has one for an op that does not differ.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ KNOWN = {
 }
 """By op: why samples of it differ."""
 KNOWN_OF_ALL = {
-    "aten::_unsafe_index_put": "values of no elements, written where a mask is true nowhere: only looking tells that it is nowhere",
+    "aten::_unsafe_index_put": "values of no elements, written where a mask is true nowhere: only looking tells that it is nowhere"
 }
 """By op: why samples of it may differ besides, that only `--all` takes."""
 
@@ -71,12 +73,14 @@ Tensors = list[torch.Tensor]
 
 
 def calls(name: str, token: str, every: bool) -> list[tuple[Callable[..., Any], Tensors]]:
-    """Functions of tensors of the CPU, with examples: some, or every one; none where PyTorch has no kernel for the dtype."""
+    """Functions of tensors of the CPU, with examples: some, or every one; none where PyTorch has no
+    kernel for the dtype."""
     record = RECORDS[name]
     op = samples.for_op(name)
     source = samples.Source(zlib.crc32(f"{name} {token}".encode()))
     made = []
-    with contextlib.suppress(RuntimeError, NotImplementedError):  # samplers of backward ops run the forward op
+    # samplers of backward ops run the forward op
+    with contextlib.suppress(RuntimeError, NotImplementedError):
         for args, kwargs in samples.SAMPLERS[record.family](op, DTYPES_OF_TORCH[token], source):
             function, tensors = _as_function(op, args, kwargs)
             with contextlib.suppress(RuntimeError, NotImplementedError, IndexError):
@@ -97,7 +101,9 @@ def _as_function(op: Any, args: Any, kwargs: Any) -> tuple[Callable[..., Any], T
         for place, tensor in zip(places, tensors, strict=True):
             filled[place] = tensor
         device = tensors[0].device if tensors else torch.get_default_device()
-        args, kwargs = pytree.tree_unflatten([device if isinstance(x, torch.device) else x for x in filled], structure)
+        args, kwargs = pytree.tree_unflatten(
+            [device if isinstance(x, torch.device) else x for x in filled], structure
+        )
         results = op(*args, **kwargs, **({"device": device} if makes else {}))
         return asked_for(op, args, results if isinstance(results, (tuple, list)) else [results])
 
@@ -105,7 +111,8 @@ def _as_function(op: Any, args: Any, kwargs: Any) -> tuple[Callable[..., Any], T
 
 
 def asked_for(op: Any, args: Sequence[Any], results: Sequence[torch.Tensor | None]) -> Tensors:
-    """The results without those that ``output_mask`` leaves out: oneDNN's convolution gives them all the same."""
+    """The results without those that ``output_mask`` leaves out: oneDNN's convolution gives them
+    all the same."""
     names = [argument.name for argument in op._schema.arguments]
     mask = args[names.index("output_mask")] if "output_mask" in names else [True] * len(results)
     return [r for r, wanted in zip(results, mask, strict=True) if wanted and r is not None]
@@ -125,7 +132,9 @@ def by_package(captured: CapturedModel) -> Tensors:
         model = runtime.load(path)
         found = model(*(capture_array(t) for t in captured.inputs.values()))
         arrays = [found] if len(model.outputs) == 1 else found
-        return [capture_tensor(a, output.dtype) for a, output in zip(arrays, model.outputs, strict=True)]
+        return [
+            capture_tensor(a, output.dtype) for a, output in zip(arrays, model.outputs, strict=True)
+        ]
 
 
 def capture_array(tensor: torch.Tensor) -> Any:
@@ -140,7 +149,8 @@ def capture_tensor(array: Any, token: str) -> torch.Tensor:
 
 
 def by_llvm(programs: Sequence[ArrayProgram]) -> Iterator[Callable[[Tensors], Tensors]]:
-    """Our linalg of each by upstream's bufferization and LLVM; all are functions of one module, since LLVM takes its time for each."""
+    """Our linalg of each by upstream's bufferization and LLVM; all are functions of one module,
+    since LLVM takes its time for each."""
     texts = [export_dialects.emit(program.trace, "linalg") for program in programs]
     with mlir.context():
         module = mlir.ir.Module.parse("")
@@ -156,8 +166,11 @@ def by_llvm(programs: Sequence[ArrayProgram]) -> Iterator[Callable[[Tensors], Te
         )
 
 
-def differences(name: str, token: str, examples: Sequence[tuple[Callable[..., Any], Tensors]], every: bool) -> Iterator[tuple[str, str]]:
-    """The ways whose results are not eager's, each with what is wrong; of every sample not those that run one's program again."""
+def differences(
+    name: str, token: str, examples: Sequence[tuple[Callable[..., Any], Tensors]], every: bool
+) -> Iterator[tuple[str, str]]:
+    """The ways whose results are not eager's, each with what is wrong; of every sample not those
+    that run one's program again."""
     taken: list[tuple[Callable[..., Any], Tensors, CapturedModel, ArrayProgram]] = []
     for function, tensors in examples:
         try:
@@ -166,7 +179,9 @@ def differences(name: str, token: str, examples: Sequence[tuple[Callable[..., An
             yield "capture", f"{token} {[tuple(t.shape) for t in tensors]}: {error}"[:300]
         else:
             taken.append((function, tensors, captured, ArrayProgram(captured)))
-    for (function, tensors, captured, program), linalg in zip(taken, by_llvm([program for *_, program in taken]), strict=True):
+    for (function, tensors, captured, program), linalg in zip(
+        taken, by_llvm([program for *_, program in taken]), strict=True
+    ):
         expected = function(*(t.clone() for t in tensors))
         ways: dict[str, Callable[[], Tensors]] = {
             "compile": lambda: captured.run(*(t.clone() for t in tensors)),
@@ -174,14 +189,22 @@ def differences(name: str, token: str, examples: Sequence[tuple[Callable[..., An
             "checked": lambda: run_assembly(program, tensors),
         }
         if not every:
-            ways |= {"lazy": lambda: by_device(function, tensors), "package": lambda: by_package(captured)}
+            ways |= {
+                "lazy": lambda: by_device(function, tensors),
+                "package": lambda: by_package(captured),
+            }
         for way, compute in ways.items():
             try:
                 found = compute()
                 if not name.removeprefix("aten::").startswith(VALUES_OF_MEMORY):
                     compare(found, expected, RECORDS[name].tolerance)
             except Exception as error:  # whatever it is, it is no right result
-                yield way, f"{token} {[tuple(t.shape) for t in tensors]}: {type(error).__name__}: {error}"[:300]
+                yield (
+                    way,
+                    f"{token} {[tuple(t.shape) for t in tensors]}: {type(error).__name__}: {error}"[
+                        :300
+                    ],
+                )
 
 
 def compare(found: Tensors, expected: Tensors, tolerance: dict[str, tuple[float, float]]) -> None:
@@ -205,15 +228,30 @@ def run(name: str, tokens: Collection[str], every: bool) -> dict[str, Any]:
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ops", default=".*", help="names that match whole, such as 'aten::(sum|mean).*'")
-    parser.add_argument("--dtypes", type=lambda text: text.split(","), default=list(DTYPES_OF_TORCH), help="tokens (default: all)")
+    parser.add_argument(
+        "--ops", default=".*", help="names that match whole, such as 'aten::(sum|mean).*'"
+    )
+    parser.add_argument(
+        "--dtypes",
+        type=lambda text: text.split(","),
+        default=list(DTYPES_OF_TORCH),
+        help="tokens (default: all)",
+    )
     parser.add_argument("--all", action="store_true", help="every sample")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "round_trip.jsonl")
     given = parser.parse_args()
     given.results.parent.mkdir(parents=True, exist_ok=True)
-    done = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
+    done = (
+        [json.loads(line) for line in given.results.read_text().splitlines()]
+        if given.results.exists()
+        else []
+    )
     seen = {record["op"] for record in done}
-    sampled = [n for n, record in sorted(RECORDS.items()) if n.startswith("aten::") and record.family in samples.SAMPLERS]
+    sampled = [
+        n
+        for n, record in sorted(RECORDS.items())
+        if n.startswith("aten::") and record.family in samples.SAMPLERS
+    ]
     names = [name for name in sampled if re.fullmatch(given.ops, name)]
     with given.results.open("a", buffering=1) as file:
         for name in names:
@@ -226,13 +264,21 @@ def main() -> int:
     for record in unexpected:
         for way, what in record["wrong"]:
             print(f"{record['op']} {way}: {what}")
-    mended = [r["op"] for r in asked if r["op"] in KNOWN and not r["wrong"] and set(given.dtypes) == set(DTYPES_OF_TORCH)]
+    mended = [
+        r["op"]
+        for r in asked
+        if r["op"] in KNOWN and not r["wrong"] and set(given.dtypes) == set(DTYPES_OF_TORCH)
+    ]
     for record in asked:
         if record["op"] in known and (record["wrong"] or record["op"] in mended):
-            print(f"{record['op']} {'differs' if record['wrong'] else 'DOES NOT DIFFER ANY MORE'}: {known[record['op']]}")
+            print(
+                f"{record['op']} {'differs' if record['wrong'] else 'DOES NOT DIFFER ANY MORE'}: {known[record['op']]}"
+            )
     bad = Counter(way for record in unexpected for way in {way for way, _ in record["wrong"]})
     total = sum(record["calls"] for record in asked)
-    print(f"{len(asked)} ops, {total} calls, {sum(not r['calls'] for r in asked)} ops without one; ops that differ: {dict(bad) or 'none'}")
+    print(
+        f"{len(asked)} ops, {total} calls, {sum(not r['calls'] for r in asked)} ops without one; ops that differ: {dict(bad) or 'none'}"
+    )
     return 1 if bad or mended else 0
 
 

@@ -24,7 +24,8 @@ from ftm_lazy.tools import ftm_compile
 
 
 class Counted(nn.Module):
-    """Weights, state that changes, a parameter and an input that are returned, and random numbers."""
+    """Weights, state that changes, a parameter and an input that are returned, and random
+    numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +35,13 @@ class Counted(nn.Module):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         self.count.add_(1)
-        return {"y": self.linear(x), "count": self.count, "kept": self.kept.t(), "x": x.t(), "noise": torch.rand(3)}
+        return {
+            "y": self.linear(x),
+            "count": self.count,
+            "kept": self.kept.t(),
+            "x": x.t(),
+            "noise": torch.rand(3),
+        }
 
 
 @pytest.fixture(scope="module")
@@ -67,17 +74,29 @@ def failure(capsys: pytest.CaptureFixture[str], main: Callable[..., int], *words
 
 
 @pytest.mark.parametrize("weights", ["npz", "safetensors"])
-def test_compiled_assembly_runs_as_the_package_does(folder: Path, tmp_path: Path, weights: str) -> None:
+def test_compiled_assembly_runs_as_the_package_does(
+    folder: Path, tmp_path: Path, weights: str
+) -> None:
     lan = tmp_path / "model.lan"
     assert ftm_compile.main([str(folder / "model.pt2"), "-o", str(lan), "--weights", weights]) == 0
     given = ["--in", f"x={folder / 'x.npy'}", "--seed", "7"]
-    assert ftm_run.main([str(folder / "model.ftm"), *given, "--out", str(tmp_path / "expected")]) == 0
+    assert (
+        ftm_run.main([str(folder / "model.ftm"), *given, "--out", str(tmp_path / "expected")]) == 0
+    )
     assert ftm_run.main([str(lan), *given, "--compare", str(tmp_path / "expected")]) == 0
-    assert sorted(path.stem for path in (tmp_path / "expected").iterdir()) == ["count", "kept", "noise", "x", "y"]
+    assert sorted(path.stem for path in (tmp_path / "expected").iterdir()) == [
+        "count",
+        "kept",
+        "noise",
+        "x",
+        "y",
+    ]
     assert ftm_run.main([str(lan), "--random"]) == 0
 
 
-def test_compiled_assembly_without_its_weights(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compiled_assembly_without_its_weights(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for suffix in (".lan", ".json"):
         (tmp_path / f"m{suffix}").write_bytes((folder / f"model{suffix}").read_bytes())
     assert "m.npz" in failure(capsys, ftm_run.main, tmp_path / "m.lan", "--random")
@@ -88,9 +107,15 @@ def test_compiled_assembly_without_its_weights(folder: Path, tmp_path: Path, cap
 def test_models_that_do_not_compile(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "junk.pt2 is no exported model" in failure(capsys, ftm_compile.main, folder / "junk.pt2")
     assert "state.pt is no scripted model" in failure(capsys, ftm_compile.main, folder / "state.pt")
-    assert "scripted.pt takes input: Tensor" in failure(capsys, ftm_compile.main, folder / "scripted.pt")
-    assert "cannot be multiplied" in failure(capsys, ftm_compile.main, folder / "scripted.pt", "--input", "f32[3,9]")
-    assert "f32[99999999999999]" in failure(capsys, ftm_compile.main, folder / "scripted.pt", "--input", "f32[99999999999999]")
+    assert "scripted.pt takes input: Tensor" in failure(
+        capsys, ftm_compile.main, folder / "scripted.pt"
+    )
+    assert "cannot be multiplied" in failure(
+        capsys, ftm_compile.main, folder / "scripted.pt", "--input", "f32[3,9]"
+    )
+    assert "f32[99999999999999]" in failure(
+        capsys, ftm_compile.main, folder / "scripted.pt", "--input", "f32[99999999999999]"
+    )
 
 
 def test_arrays_of_another_dtype(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,17 +127,23 @@ def test_arrays_of_another_dtype(folder: Path, capsys: pytest.CaptureFixture[str
 def test_numbers_out_of_range(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--core 99" in failure(capsys, ftm_profile.main, folder / "model.lan", "--core", "99")
     assert "--cores -1" in failure(capsys, ftm_profile.main, folder / "model.lan", "--cores", "-1")
-    assert "nope" in failure(capsys, ftm_run.main, folder / "model.ftm", "--machine", "nope", "--random")
+    assert "nope" in failure(
+        capsys, ftm_run.main, folder / "model.ftm", "--machine", "nope", "--random"
+    )
     assert ftm_profile.main([str(folder / "model.ftm")]) == 0
 
 
-def test_a_library_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_library_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("libx.so").write_bytes(b"\x7fELF")
     assert "libx.so" in failure(capsys, ftm_conformance.main, "libx.so")
 
 
-def test_migrate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_migrate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "binary").write_bytes(b"\0\xff xla")
     assert "binary: not Python" in failure(capsys, ftm_migrate, tmp_path / "binary")
     monkeypatch.setitem(sys.modules, "libcst", None)
@@ -121,7 +152,9 @@ def test_migrate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 
 @pytest.mark.parametrize("kind", ["/dev/zero", "pipe", "folder", "missing", "n\0l"])
-def test_what_is_no_regular_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+def test_what_is_no_regular_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for main in (ftm_run.main, ftm_opt.main, ftm_profile.main, ftm_compile.main):
@@ -143,15 +176,27 @@ def hostile(folder: Path, target: Path, change: Callable[[dict[str, Any]], None]
     return target
 
 
-@pytest.mark.parametrize("name", ["../../x", "/tmp/ftm-x", "..", "a/b", "a\\b", "", "x" * 300, "n\0l", "\x1b[31mred"])
-def test_outputs_names_are_no_paths(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    path = hostile(folder, tmp_path / "m.ftm", lambda manifest: manifest["outputs"][0].update(name=name))
+@pytest.mark.parametrize(
+    "name", ["../../x", "/tmp/ftm-x", "..", "a/b", "a\\b", "", "x" * 300, "n\0l", "\x1b[31mred"]
+)
+def test_outputs_names_are_no_paths(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path = hostile(
+        folder, tmp_path / "m.ftm", lambda manifest: manifest["outputs"][0].update(name=name)
+    )
     failure(capsys, ftm_run.main, path, "--random", "--out", tmp_path / "a" / "b" / "c")
-    assert [p for p in tmp_path.rglob("*") if p != path] == [] and not Path("/tmp/ftm-x.npy").exists()
+    assert [p for p in tmp_path.rglob("*") if p != path] == [] and not Path(
+        "/tmp/ftm-x.npy"
+    ).exists()
 
 
-def test_a_shape_that_no_memory_holds(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = hostile(folder, tmp_path / "m.ftm", lambda manifest: manifest["inputs"][0].update(shape=[2**47]))
+def test_a_shape_that_no_memory_holds(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = hostile(
+        folder, tmp_path / "m.ftm", lambda manifest: manifest["inputs"][0].update(shape=[2**47])
+    )
     assert "input x takes" in failure(capsys, ftm_run.main, path, "--random")
 
 
@@ -163,7 +208,9 @@ def test_names_are_printable() -> None:
 
 def test_an_endless_program_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "endless.lan"
-    path.write_text("@program p, host\n@func main\n    SMOV 1, r1\n  LOOP_a: 1, 2\n    [r1] SBR LOOP_a\n@ret\n")
+    path.write_text(
+        "@program p, host\n@func main\n    SMOV 1, r1\n  LOOP_a: 1, 2\n    [r1] SBR LOOP_a\n@ret\n"
+    )
     assert "endless loop" in failure(capsys, ftm_run.main, path, "--instructions", "100000")
 
 

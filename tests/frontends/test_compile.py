@@ -23,12 +23,19 @@ DEVICES = ("cpu", "ftm")
 
 
 def fallbacks() -> dict[str, int]:
-    return {name: n for name, n in metrics.counters().items() if name.startswith("fallback::") and n}
+    return {
+        name: n for name, n in metrics.counters().items() if name.startswith("fallback::") and n
+    }
 
 
 def small_cnn() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4 * 16, 5)
+        nn.Conv2d(1, 4, 3, padding=1, bias=False),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(4 * 16, 5),
     )
 
 
@@ -49,7 +56,8 @@ def train(model: nn.Module, call: nn.Module, device: str, steps: int) -> list[fl
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_training_is_as_eager(device: str) -> None:
-    """Losses, and the statistics that batch norm writes in place, over some steps, with nothing recompiled."""
+    """Losses, and the statistics that batch norm writes in place, over some steps, with nothing
+    recompiled."""
     eager = small_cnn()
     model = copy.deepcopy(eager).to(device)
     expected = train(eager, eager, "cpu", 6)
@@ -140,9 +148,14 @@ def test_conjugation_that_is_a_bit_of_the_tensor(device: str) -> None:
     z = torch.randn(3, dtype=torch.complex64)
     expected = z.clone()
     z = z.to(device)
-    found, wanted = torch.compile(function, backend="ftm", fullgraph=True)(z.conj()), function(expected.conj())
+    found, wanted = (
+        torch.compile(function, backend="ftm", fullgraph=True)(z.conj()),
+        function(expected.conj()),
+    )
     for a, b in ((z, expected), *zip(found, wanted, strict=True)):
-        torch.testing.assert_close(a.cpu().resolve_conj().resolve_neg(), b.resolve_conj().resolve_neg())
+        torch.testing.assert_close(
+            a.cpu().resolve_conj().resolve_neg(), b.resolve_conj().resolve_neg()
+        )
 
 
 def test_random_numbers_are_the_devices() -> None:
@@ -179,8 +192,9 @@ def test_an_op_without_record_runs_between_two_programs(device: str) -> None:
 
 @pytest.mark.parametrize("how", ("dynamic", "mark", "automatic"))
 def test_sizes_that_change(how: str) -> None:
-    """Forward and backward one graph (or two, where Dynamo finds out that the size changes), captured for each size; two programs
-    are compiled of each, for the first size and for all others."""
+    """Forward and backward one graph (or two, where Dynamo finds out that the size changes),
+    captured for each size; two programs are compiled of each, for the first size and for all
+    others."""
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh())
     backend = TorchCompileBackend()
     call = torch.compile(model, backend=backend, dynamic=True if how == "dynamic" else None)
@@ -190,9 +204,16 @@ def test_sizes_that_change(how: str) -> None:
             torch._dynamo.mark_dynamic(x, 0)
         for way in (call, model):
             result = way(x)
-            gradients.append([result.detach(), *torch.autograd.grad(result.square().sum(), list(model.parameters()))])
+            gradients.append(
+                [
+                    result.detach(),
+                    *torch.autograd.grad(result.square().sum(), list(model.parameters())),
+                ]
+            )
         torch.testing.assert_close(*gradients)
-    assert [len(graph.programs) for graph in backend.graphs] == ([1, 1, 5, 5] if how == "automatic" else [5, 5])
+    assert [len(graph.programs) for graph in backend.graphs] == (
+        [1, 1, 5, 5] if how == "automatic" else [5, 5]
+    )
     assert metrics.counters()["compiles"] <= 4 and not fallbacks()
 
 
@@ -223,10 +244,13 @@ def test_a_graph_break_makes_two_graphs() -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("kind", "options", "graphs"),
-    [("SGD", {"momentum": 0.9}, [1, 1]), ("AdamW", {"weight_decay": 0.1}, [1])],  # SGD's first step has no momentum yet
+    # SGD's first step has no momentum yet
+    [("SGD", {"momentum": 0.9}, [1, 1]), ("AdamW", {"weight_decay": 0.1}, [1])],
     ids=("SGD", "AdamW"),
 )
-def test_an_optimizers_step(kind: str, options: dict[str, float], graphs: list[int], device: str) -> None:
+def test_an_optimizers_step(
+    kind: str, options: dict[str, float], graphs: list[int], device: str
+) -> None:
     """A graph of one program, which serves every step: the bias correction is no constant."""
     twins = [nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(5))]
     parameters = [nn.Parameter(p.detach().to(device)) for p in twins]
@@ -280,7 +304,8 @@ def _(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_custom_ops(device: str) -> None:
-    """Part of the program if they are made of ops with records; else between two, counted by name."""
+    """Part of the program if they are made of ops with records; else between two, counted by
+    name."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
         y = wave(x * 2, 3.0)
@@ -313,9 +338,15 @@ def test_what_the_device_itself_does_between_programs_is_no_fallback() -> None:
 def test_logs_name_the_stages(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "ftm_lazy"):
         torch.compile(lambda x: x * 2, backend="ftm")(torch.randn(3))
-    said = [record.getMessage().splitlines()[0] for record in caplog.records if record.name.startswith("ftm_lazy")]
+    said = [
+        record.getMessage().splitlines()[0]
+        for record in caplog.records
+        if record.name.startswith("ftm_lazy")
+    ]
     assert "0000_inference, of 1 ops: 1 programs, 0 calls on the CPU" in said
-    assert [line.rpartition(" ")[2] for line in said if ", stage " in line] == sorted(debug.STAGES, key=list(debug.STAGES).index)
+    assert [line.rpartition(" ")[2] for line in said if ", stage " in line] == sorted(
+        debug.STAGES, key=list(debug.STAGES).index
+    )
 
 
 def test_autocast() -> None:
@@ -352,13 +383,18 @@ def test_the_directory_has_every_stage(tmp_path: Path) -> None:
     for kind in kinds:
         names = {path.name for path in (tmp_path / "compiled" / kind).iterdir()}
         assert {"graph.py", "inputs.json"} < names
-        assert sorted(name.partition("_")[2].partition(".")[0] for name in names if "_" in name) == sorted(debug.STAGES)
+        assert sorted(
+            name.partition("_")[2].partition(".")[0] for name in names if "_" in name
+        ) == sorted(debug.STAGES)
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(Exception, match=r"Not a directory: '.*/file/0000_inference'"):  # Dynamo wraps the error
-        torch.compile(lambda x: x * 2, backend=TorchCompileBackend(output_dir=tmp_path / "file"))(torch.randn(3))
+    # Dynamo wraps the error
+    with pytest.raises(Exception, match=r"Not a directory: '.*/file/0000_inference'"):
+        torch.compile(lambda x: x * 2, backend=TorchCompileBackend(output_dir=tmp_path / "file"))(
+            torch.randn(3)
+        )
 
 
 _PROCESS = """
@@ -382,7 +418,12 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
 
     def counts(*sizes: int) -> list[int]:
         command = [sys.executable, "-c", _PROCESS, *map(str, sizes)]
-        return [int(n) for n in subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()]
+        return [
+            int(n)
+            for n in subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=True
+            ).stdout.split()
+        ]
 
     assert counts(3, 5) == [4, 0, 0]
     compiled, found, instances = counts(3, 4, 6)

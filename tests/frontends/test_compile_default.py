@@ -1,4 +1,5 @@
-"""``torch.compile(model)`` without ``backend=``: graphs with tensors on ftm go to our compiler, others to Inductor."""
+"""``torch.compile(model)`` without ``backend=``: graphs with tensors on ftm go to our compiler,
+others to Inductor."""
 
 from __future__ import annotations
 
@@ -40,7 +41,11 @@ def resnet() -> nn.Module:
     class Pooled(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = ResNetModel(ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic"))
+            self.model = ResNetModel(
+                ResNetConfig(
+                    embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic"
+                )
+            )
 
         def forward(self, images: torch.Tensor) -> torch.Tensor:
             return self.model(images).pooler_output
@@ -51,12 +56,20 @@ def resnet() -> nn.Module:
 def bert() -> nn.Module:
     from transformers import BertConfig, BertModel
 
-    sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 32, "vocab_size": 50}
+    sizes = {
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 1,
+        "intermediate_size": 32,
+        "vocab_size": 50,
+    }
 
     class Last(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = BertModel(BertConfig(**sizes, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+            self.model = BertModel(
+                BertConfig(**sizes, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+            )
 
         def forward(self, tokens: torch.Tensor) -> torch.Tensor:
             return self.model(tokens).last_hidden_state
@@ -81,7 +94,9 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-def check_training(make: Callable[[], nn.Module], sample: Callable[[], torch.Tensor], **options: Any) -> None:
+def check_training(
+    make: Callable[[], nn.Module], sample: Callable[[], torch.Tensor], **options: Any
+) -> None:
     torch.manual_seed(0)
     expected = make()
     found = copy.deepcopy(expected).to("ftm")
@@ -133,19 +148,25 @@ def test_device_only_inside_of_the_graph(compiled: list[torch.fx.GraphModule]) -
     made = torch.compile(lambda n: torch.ones(n, device="ftm") * 2, fullgraph=True)
     torch.testing.assert_close(moved(torch.ones(3)), torch.full((3,), 2.0))
     torch.testing.assert_close(made(3).cpu(), torch.full((3,), 2.0))
-    branch = torch.compile(lambda x: torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,)))
+    branch = torch.compile(
+        lambda x: torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+    )
     torch.testing.assert_close(branch(torch.ones(2, device="ftm")).cpu(), torch.full((2,), 2.0))
     assert len(compiled) == 3
 
 
-def test_a_graph_on_the_cpu_goes_to_inductor(compiled: list[torch.fx.GraphModule], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_on_the_cpu_goes_to_inductor(
+    compiled: list[torch.fx.GraphModule], monkeypatch: pytest.MonkeyPatch
+) -> None:
     inner: list[Any] = []
 
     def keep(graph: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         inner.append(graph)
         return graph
 
-    torch._inductor.compile_fx.compile_fx(torch.fx.symbolic_trace(lambda x: (x + 1,)), [torch.ones(2)], inner_compile=keep)
+    torch._inductor.compile_fx.compile_fx(
+        torch.fx.symbolic_trace(lambda x: (x + 1,)), [torch.ones(2)], inner_compile=keep
+    )
     assert inner and not compiled
 
 

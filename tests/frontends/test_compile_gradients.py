@@ -1,4 +1,5 @@
-"""``torch.compile(backend="ftm")`` and autograd: what is kept for gradients, sparse gradients, gradients that are asked for twice."""
+"""``torch.compile(backend="ftm")`` and autograd: what is kept for gradients, sparse gradients,
+gradients that are asked for twice."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ DEVICES = ("cpu", "ftm")
 def _weight(device: str) -> torch.Tensor:
     """It is kept as a view of itself."""
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1)).to(device)
-    loss = torch.compile(model, backend=TorchCompileBackend())(torch.randn(3, 4, device=device)).sum()
+    loss = torch.compile(model, backend=TorchCompileBackend())(
+        torch.randn(3, 4, device=device)
+    ).sum()
     with torch.no_grad():
         model[2].weight.add_(1)
     return loss
@@ -55,7 +58,9 @@ def _view_of_a_result(device: str) -> torch.Tensor:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("written", (_weight, _input, _result, _view_of_a_result))
-def test_what_gradients_need_was_written_over(written: Callable[[str], torch.Tensor], device: str) -> None:
+def test_what_gradients_need_was_written_over(
+    written: Callable[[str], torch.Tensor], device: str
+) -> None:
     """As in eager an error, and no gradient of other values."""
     loss = written(device)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
@@ -96,11 +101,16 @@ def test_other_layouts_are_named() -> None:
     with pytest.raises(CaptureError, match="no sparse_coo one"):
         compiler.run(lambda x: x.to_dense() * 2, x.to_sparse())
     with pytest.raises(CaptureError, match="no sparse one"):
-        compiler.run(lambda i, v: torch.sparse_coo_tensor(i, v, (3,), check_invariants=False), torch.zeros(1, 2).long(), x[0, :2])
+        compiler.run(
+            lambda i, v: torch.sparse_coo_tensor(i, v, (3,), check_invariants=False),
+            torch.zeros(1, 2).long(),
+            x[0, :2],
+        )
 
 
 def test_gradients_within_a_capture() -> None:
-    """They are part of it, on whatever thread PyTorch computes them: an op of theirs that is not compiled is named."""
+    """They are part of it, on whatever thread PyTorch computes them: an op of theirs that is not
+    compiled is named."""
 
     class Factors(torch.autograd.Function):
         @staticmethod
@@ -155,7 +165,8 @@ def test_a_capture_leaves_other_threads_their_random_numbers() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_parts_of_a_conjugate(device: str) -> None:
-    """The conjugation is a bit of the input where the graph is made, and in memory where it runs."""
+    """The conjugation is a bit of the input where the graph is made, and in memory where it
+    runs."""
     z = torch.randn(3, dtype=torch.complex64)
     call = torch.compile(lambda z: z.real * z.imag, backend=TorchCompileBackend(), fullgraph=True)
     for given in (z.conj(), z):

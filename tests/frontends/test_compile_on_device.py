@@ -1,4 +1,5 @@
-"""``torch.compile(backend="ftm")`` on tensors of ftm: a graph's calls are recorded among the others, and run with them."""
+"""``torch.compile(backend="ftm")`` on tensors of ftm: a graph's calls are recorded among the
+others, and run with them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from ftm_lazy import _C, TorchCompileBackend, metrics
 
 
 def test_a_training_step_is_the_lazy_devices_program() -> None:
-    """One program for graph, loss and optimizer; with the same random numbers and statistics, bit by bit."""
+    """One program for graph, loss and optimizer; with the same random numbers and statistics, bit
+    by bit."""
     torch.manual_seed(0)
     parts = (nn.Linear(4, 8), nn.Dropout(0.5), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
     lazy = nn.Sequential(*parts).to("ftm")
@@ -35,8 +37,12 @@ def test_a_training_step_is_the_lazy_devices_program() -> None:
             losses.append(loss.item())
             assert _C._launches() - before == 1 or (call is compiled and step == 0)
     assert found == expected
-    assert fallbacks == sum(n for name, n in metrics.counters().items() if name.startswith("fallback::"))
-    for (name, a), (_, b) in zip(model.state_dict().items(), lazy.state_dict().items(), strict=True):
+    assert fallbacks == sum(
+        n for name, n in metrics.counters().items() if name.startswith("fallback::")
+    )
+    for (name, a), (_, b) in zip(
+        model.state_dict().items(), lazy.state_dict().items(), strict=True
+    ):
         assert torch.equal(a, b), name
 
 
@@ -44,7 +50,9 @@ def test_a_compiled_optimizers_step_ends_the_step() -> None:
     """Though nothing is read; a forward graph, whatever statistics it writes, ends none."""
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1)).to("ftm")
     call = torch.compile(model, backend=TorchCompileBackend())
-    optimizer = torch.optim.Adam(model.parameters(), lr=torch.tensor(0.01, device="ftm"), capturable=True)
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=torch.tensor(0.01, device="ftm"), capturable=True
+    )
     step, launched = torch.compile(optimizer.step, backend=TorchCompileBackend()), []
     for _ in range(12):
         before = _C._launches()
@@ -76,7 +84,9 @@ def windows(base: torch.Tensor) -> dict[str, torch.Tensor]:
         "strided": base[1::2, ::2],
         "flat": base.flatten()[7:19].view(3, 4),
         "expanded": base[3, :1].expand(3, 4),
-        "conjugate": torch.view_as_complex(base[:4].reshape(4, 2, -1).transpose(1, 2).contiguous()).conj(),
+        "conjugate": torch.view_as_complex(
+            base[:4].reshape(4, 2, -1).transpose(1, 2).contiguous()
+        ).conj(),
         "odd": base.flatten()[1:9],
         "empty": base[:0],
     }
@@ -146,7 +156,8 @@ def test_threads_record_for_themselves() -> None:
     x = torch.randn(2, 4).to("ftm")
     expected = compiled(x).cpu()
     handed, found = compiled(x), []
-    thread = threading.Thread(target=lambda: found.append((handed + compiled(x)).cpu()))  # what is pending elsewhere is launched
+    # what is pending elsewhere is launched
+    thread = threading.Thread(target=lambda: found.append((handed + compiled(x)).cpu()))
     thread.start()
     thread.join()
     torch.testing.assert_close(found[0], 2 * expected)

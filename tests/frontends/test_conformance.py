@@ -1,4 +1,5 @@
-"""``ftm-conformance``: the emulator passes; another machine's faults are found and can be expected."""
+"""``ftm-conformance``: the emulator passes; another machine's faults are found and can be
+expected."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from ftm_backend.tools import ftm_conformance
 
 
 def test_the_models_are_what_is_recorded() -> None:
-    assert checks.models() == {name: conformance_models.text_of(name) for name in conformance_models.MODELS}
+    assert checks.models() == {
+        name: conformance_models.text_of(name) for name in conformance_models.MODELS
+    }
 
 
 def test_the_emulator_is_compatible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,13 +80,27 @@ def test_a_machine_that_computes_wrong(tmp_path: Path, capsys: pytest.CaptureFix
     source.write_text(_SHIM)
     include = LIBRARY.parent / "include"
     subprocess.run(
-        ["cc", "-shared", "-fPIC", f"-I{include}", f'-DLIBRARY="{LIBRARY}"', str(source), "-o", str(library), "-ldl"], check=True
+        [
+            "cc",
+            "-shared",
+            "-fPIC",
+            f"-I{include}",
+            f'-DLIBRARY="{LIBRARY}"',
+            str(source),
+            "-o",
+            str(library),
+            "-ldl",
+        ],
+        check=True,
     )
     assert ftm_conformance.main([str(library), "--only", "op mm f32"]) == 1
     assert "FAILED op mm f32: DIFFERS in 1 of" in capsys.readouterr().out
     expected = tmp_path / "expected.json"
     expected.write_text(json.dumps({"op mm f32": "the first product is late"}))
-    assert ftm_conformance.main([str(library), "--only", "op mm f32", "--expected", str(expected)]) == 0
+    assert (
+        ftm_conformance.main([str(library), "--only", "op mm f32", "--expected", str(expected)])
+        == 0
+    )
     assert ftm_conformance.main(["host", "--only", "op mm f32", "--expected", str(expected)]) == 1
     assert "take it off the list" in capsys.readouterr().out
 

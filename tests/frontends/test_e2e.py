@@ -1,5 +1,5 @@
-"""Tests in the style of torch-mlir's end-to-end framework, by each of our `TestConfig`s: a module and calls of it, whose
-results must be those of PyTorch itself."""
+"""Tests in the style of torch-mlir's end-to-end framework, by each of our `TestConfig`s: a module
+and calls of it, whose results must be those of PyTorch itself."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""torch-mlir's end-to-end tests that need quantized numbers, by their names, written anew in its framework's style: tensors of
-quantized dtypes on ftm, and what replaced them, integers with scales beside them, by every `TestConfig`."""
+"""torch-mlir's end-to-end tests that need quantized numbers, by their names, written anew in its
+framework's style: tensors of quantized dtypes on ftm, and what replaced them, integers with scales
+beside them, by every `TestConfig`."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ class Function(nn.Module):
 
 def _bytes(*shape: int, dtype: torch.dtype = torch.int8) -> Tensor:
     low, high = (0, 256) if dtype == torch.uint8 else (-128, 128)
-    return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(sum(shape))).to(dtype)
+    return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(sum(shape))).to(
+        dtype
+    )
 
 
 def _real(*shape: int) -> Tensor:
@@ -52,16 +55,25 @@ def _decoded(integers: Tensor, scale: float, zero: int) -> Tensor:
     return OPS.dequantize_per_tensor(integers, scale, zero, *bounds, integers.dtype)
 
 
-def _convolution(decode: Callable[[Tensor, float, int], Tensor], groups: int = 1) -> Callable[..., Tensor]:
-    return lambda x, weight, bias: torch.conv2d(decode(x, 0.01, 7), decode(weight, 0.01, 3), bias, groups=groups)
+def _convolution(
+    decode: Callable[[Tensor, float, int], Tensor], groups: int = 1
+) -> Callable[..., Tensor]:
+    return lambda x, weight, bias: torch.conv2d(
+        decode(x, 0.01, 7), decode(weight, 0.01, 3), bias, groups=groups
+    )
 
 
 def _rounded_bias(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return _convolution(_of)(x, weight, torch.quantize_per_tensor(bias, 0.0001, 0, torch.qint32).dequantize())
+    return _convolution(_of)(
+        x, weight, torch.quantize_per_tensor(bias, 0.0001, 0, torch.qint32).dequantize()
+    )
 
 
 TYPED: dict[str, Made] = {
-    "AtenMmQint8_basic": (lambda: Function(lambda x, y: _of(x, 0.03, -66) @ _of(y, 0.025, 14)), (_bytes(3, 4), _bytes(4, 3))),
+    "AtenMmQint8_basic": (
+        lambda: Function(lambda x, y: _of(x, 0.03, -66) @ _of(y, 0.025, 14)),
+        (_bytes(3, 4), _bytes(4, 3)),
+    ),
     "AtenMmQuint8_basic": (
         lambda: Function(lambda x, y: _of(x, 0.2, 65) @ _of(y, 0.02, 160)),
         (_bytes(3, 4, dtype=torch.uint8), _bytes(4, 3, dtype=torch.uint8)),
@@ -70,26 +82,54 @@ TYPED: dict[str, Made] = {
         lambda: Function(lambda x, y: _of(x, 0.03, -66) @ _of(y, 0.02, 160)),
         (_bytes(3, 4), _bytes(4, 3, dtype=torch.uint8)),
     ),
-    "AtenMatmulQint8VM_basic": (lambda: Function(lambda x, y: torch.matmul(_of(x, 0.04, 1), _of(y, 0.05, 0))), (_bytes(9), _bytes(9, 4))),
-    "AtenMatmulQint8VV_basic": (lambda: Function(lambda x, y: torch.matmul(_of(x, 0.04, 1), _of(y, 0.05, 0))), (_bytes(9), _bytes(9))),
-    "AtenMatmulQint8MV_basic": (lambda: Function(lambda x, y: torch.matmul(_of(x, 0.04, 1), _of(y, 0.05, 0))), (_bytes(3, 9), _bytes(9))),
-    "Conv2dQInt8Module_basic": (lambda: Function(_rounded_bias), (_bytes(2, 4, 7, 8), _bytes(3, 4, 3, 2), _real(3))),
-    "Conv2dQInt8Module_grouped": (lambda: Function(_convolution(_of, 2)), (_bytes(2, 8, 7, 8), _bytes(6, 4, 3, 2), _real(6))),
-    "Conv2dQInt8Module_depthwise": (lambda: Function(_convolution(_of, 4)), (_bytes(2, 4, 7, 8), _bytes(4, 1, 3, 2), _real(4))),
+    "AtenMatmulQint8VM_basic": (
+        lambda: Function(lambda x, y: torch.matmul(_of(x, 0.04, 1), _of(y, 0.05, 0))),
+        (_bytes(9), _bytes(9, 4)),
+    ),
+    "AtenMatmulQint8VV_basic": (
+        lambda: Function(lambda x, y: torch.matmul(_of(x, 0.04, 1), _of(y, 0.05, 0))),
+        (_bytes(9), _bytes(9)),
+    ),
+    "AtenMatmulQint8MV_basic": (
+        lambda: Function(lambda x, y: torch.matmul(_of(x, 0.04, 1), _of(y, 0.05, 0))),
+        (_bytes(3, 9), _bytes(9)),
+    ),
+    "Conv2dQInt8Module_basic": (
+        lambda: Function(_rounded_bias),
+        (_bytes(2, 4, 7, 8), _bytes(3, 4, 3, 2), _real(3)),
+    ),
+    "Conv2dQInt8Module_grouped": (
+        lambda: Function(_convolution(_of, 2)),
+        (_bytes(2, 8, 7, 8), _bytes(6, 4, 3, 2), _real(6)),
+    ),
+    "Conv2dQInt8Module_depthwise": (
+        lambda: Function(_convolution(_of, 4)),
+        (_bytes(2, 4, 7, 8), _bytes(4, 1, 3, 2), _real(4)),
+    ),
     "ElementwiseQuantizePerTensorModule_basic": (
         lambda: Function(lambda x: torch.quantize_per_tensor(x, 0.05, 4, torch.qint8).int_repr()),
         (_real(3, 3),),
     ),
-    "ElementwiseDequantizePerTensorModule_basic": (lambda: Function(lambda x: _of(x, 0.1, 8)), (_bytes(3, 4),)),
+    "ElementwiseDequantizePerTensorModule_basic": (
+        lambda: Function(lambda x: _of(x, 0.1, 8)),
+        (_bytes(3, 4),),
+    ),
     "ElementwiseDequantizePerChannelModule_basic": (
-        lambda: Function(lambda x, scale, zero: torch.dequantize(torch._make_per_channel_quantized_tensor(x, scale, zero, 1))),
+        lambda: Function(
+            lambda x, scale, zero: torch.dequantize(
+                torch._make_per_channel_quantized_tensor(x, scale, zero, 1)
+            )
+        ),
         (_bytes(2, 4), torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([1, 2, 3, 4])),
     ),
 }
 """By name: a module and what it is called with."""
 
 WRITTEN_OUT: dict[str, Made] = {
-    "AtenMmQint8_basic": (lambda: Function(lambda x, y: _decoded(x, 0.03, -66) @ _decoded(y, 0.025, 14)), (_bytes(3, 4), _bytes(4, 3))),
+    "AtenMmQint8_basic": (
+        lambda: Function(lambda x, y: _decoded(x, 0.03, -66) @ _decoded(y, 0.025, 14)),
+        (_bytes(3, 4), _bytes(4, 3)),
+    ),
     "AtenMmQuint8_basic": (
         lambda: Function(lambda x, y: _decoded(x, 0.2, 65) @ _decoded(y, 0.02, 160)),
         (_bytes(3, 4, dtype=torch.uint8), _bytes(4, 3, dtype=torch.uint8)),
@@ -98,13 +138,22 @@ WRITTEN_OUT: dict[str, Made] = {
         lambda: Function(lambda x, y: _decoded(x, 0.03, -66) @ _decoded(y, 0.02, 160)),
         (_bytes(3, 4), _bytes(4, 3, dtype=torch.uint8)),
     ),
-    "Conv2dQInt8Module_basic": (lambda: Function(_convolution(_decoded)), (_bytes(2, 4, 7, 8), _bytes(3, 4, 3, 2), _real(3))),
-    "Conv2dQInt8Module_depthwise": (lambda: Function(_convolution(_decoded, 4)), (_bytes(2, 4, 7, 8), _bytes(4, 1, 3, 2), _real(4))),
+    "Conv2dQInt8Module_basic": (
+        lambda: Function(_convolution(_decoded)),
+        (_bytes(2, 4, 7, 8), _bytes(3, 4, 3, 2), _real(3)),
+    ),
+    "Conv2dQInt8Module_depthwise": (
+        lambda: Function(_convolution(_decoded, 4)),
+        (_bytes(2, 4, 7, 8), _bytes(4, 1, 3, 2), _real(4)),
+    ),
     "ElementwiseQuantizePerTensorModule_basic": (
         lambda: Function(lambda x: OPS.quantize_per_tensor(x, 0.05, 4, -128, 127, torch.int8)),
         (_real(3, 3),),
     ),
-    "ElementwiseDequantizePerTensorModule_basic": (lambda: Function(lambda x: _decoded(x, 0.1, 8)), (_bytes(3, 4),)),
+    "ElementwiseDequantizePerTensorModule_basic": (
+        lambda: Function(lambda x: _decoded(x, 0.1, 8)),
+        (_bytes(3, 4),),
+    ),
 }
 
 
@@ -123,8 +172,16 @@ def _quantized(*layers: nn.Module) -> nn.Module:
 MODELS: dict[str, Made] = {
     "QuantizedNoLayer_basic": (lambda: _quantized(), (_real(1, 16),)),
     "QuantizedSingleLayer_basic": (lambda: _quantized(nn.Linear(16, 8)), (_real(1, 16),)),
-    "QuantizedBatchedInputSingleLayer_basic": (lambda: _quantized(nn.Linear(16, 8)), (_real(1, 2, 16),)),
-    "QuantizedMLP_basic": (lambda: _quantized(nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)), (_real(1, 16),)),
+    "QuantizedBatchedInputSingleLayer_basic": (
+        lambda: _quantized(nn.Linear(16, 8)),
+        (_real(1, 2, 16),),
+    ),
+    "QuantizedMLP_basic": (
+        lambda: _quantized(
+            nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)
+        ),
+        (_real(1, 16),),
+    ),
 }
 
 

@@ -41,7 +41,13 @@ class Block(nn.Module):
 
 
 def cnn() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 5)).eval()
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(4 * 16, 5),
+    ).eval()
 
 
 def block_and_input() -> tuple[nn.Module, torch.Tensor]:
@@ -49,12 +55,20 @@ def block_and_input() -> tuple[nn.Module, torch.Tensor]:
 
 
 @pytest.mark.parametrize("dialect", export_dialects.DIALECTS)
-@pytest.mark.parametrize("make", (block_and_input, lambda: (cnn(), torch.randn(2, 3, 4, 4))), ids=("block", "cnn"))
+@pytest.mark.parametrize(
+    "make", (block_and_input, lambda: (cnn(), torch.randn(2, 3, 4, 4))), ids=("block", "cnn")
+)
 def test_each_dialect_reads_back(make: object, dialect: str) -> None:
     model, x = make()
     text = COMPILER.compile_to_mlir(model, x, dialect=dialect)
     export_dialects.parse(text)
-    assert {"torch": "torch.aten.", "linalg": "linalg.generic", "tosa": "tosa.", "stablehlo": "stablehlo.", "ftm": "ftm."}[dialect] in text
+    assert {
+        "torch": "torch.aten.",
+        "linalg": "linalg.generic",
+        "tosa": "tosa.",
+        "stablehlo": "stablehlo.",
+        "ftm": "ftm.",
+    }[dialect] in text
 
 
 def test_tosa_computes_the_same() -> None:
@@ -63,7 +77,9 @@ def test_tosa_computes_the_same() -> None:
     program = ArrayProgram(capture_model(model, (x,)))
     text = export_dialects.tosa_to_linalg(export_dialects.emit(program.trace, "tosa"))
     found = program.nested(execution_engine.run_text(text, program.arrays([x])), [x])
-    torch.testing.assert_close(found, {k: v.detach() for k, v in model(x).items()}, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        found, {k: v.detach() for k, v in model(x).items()}, rtol=1e-4, atol=1e-4
+    )
 
 
 def models() -> list[tuple[str, object, tuple[torch.Tensor, ...]]]:
@@ -89,12 +105,15 @@ def test_every_model_by_every_way(kind: str) -> None:
 
 
 def test_an_exported_region_with_a_mode_and_a_device() -> None:
-    """What `torch.no_grad` leaves in an exported graph is a graph of its own; its devices are not the machine's."""
+    """What `torch.no_grad` leaves in an exported graph is a graph of its own; its devices are not
+    the machine's."""
 
     class Rotary(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             with torch.no_grad():
-                angles = torch.arange(4).to(x.device, torch.float32)[None] * torch.ones(3, 1).to(device=x.device)
+                angles = torch.arange(4).to(x.device, torch.float32)[None] * torch.ones(3, 1).to(
+                    device=x.device
+                )
             return x * angles.cos()
 
     x = torch.randn(3, 4)
@@ -104,7 +123,8 @@ def test_an_exported_region_with_a_mode_and_a_device() -> None:
 
 
 def test_a_scripted_module_trains_on_the_device() -> None:
-    """TorchScript's interpreter runs its loops and branches, its autograd and the device's kernels the rest."""
+    """TorchScript's interpreter runs its loops and branches, its autograd and the device's kernels
+    the rest."""
 
     class Looped(nn.Module):
         def __init__(self) -> None:
@@ -127,13 +147,20 @@ def test_a_scripted_module_trains_on_the_device() -> None:
             loss.backward()
             optimizer.step()
         assert losses[1].item() == pytest.approx(losses[0].item(), rel=1e-4)
-    assert not [name for name, n in metrics.counters().items() if name.startswith("fallback::") and n]
+    assert not [
+        name for name, n in metrics.counters().items() if name.startswith("fallback::") and n
+    ]
 
 
 def test_validate_agrees(capsys: pytest.CaptureFixture[str]) -> None:
     model, x = block_and_input()
     report = COMPILER.validate(model, x)
-    assert report.agrees and [b.name for b in report.boundaries] == ["trace", "torch", "linalg", "assembly"]
+    assert report.agrees and [b.name for b in report.boundaries] == [
+        "trace",
+        "torch",
+        "linalg",
+        "assembly",
+    ]
     assert all(b.agrees for b in report.boundaries)
     assert "all agree with eager PyTorch" in capsys.readouterr().out
 
@@ -147,13 +174,23 @@ def test_an_exported_program_has_inputs_of_its_own() -> None:
 
 
 class Scaled(nn.Module):
-    def forward(self, pair: dict[str, torch.Tensor], factor: float, *, shift: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self,
+        pair: dict[str, torch.Tensor],
+        factor: float,
+        *,
+        shift: torch.Tensor,
+        scale: torch.Tensor,
+    ) -> torch.Tensor:
         return pair["a"] @ pair["b"] * factor * scale + shift
 
 
 def scaled() -> tuple[torch.export.ExportedProgram, tuple[Any, ...], dict[str, torch.Tensor]]:
     torch.manual_seed(0)
-    inputs, keywords = ({"a": torch.randn(3, 4), "b": torch.randn(4, 2)}, 2.0), {"shift": torch.randn(2), "scale": torch.randn(2)}
+    inputs, keywords = (
+        ({"a": torch.randn(3, 4), "b": torch.randn(4, 2)}, 2.0),
+        {"shift": torch.randn(2), "scale": torch.randn(2)},
+    )
     return torch.export.export(Scaled(), inputs, keywords), inputs, keywords
 
 
@@ -164,14 +201,20 @@ def test_a_compiled_model_is_the_model_itself(backend: str) -> None:
     compiled = torch.compile(layer, backend=backend)
     expected = layer(x).detach()
     torch.testing.assert_close(COMPILER.run(compiled, x), expected, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(COMPILER.run(nn.Sequential(compiled, nn.ReLU()), x), expected.relu(), rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(COMPILER.run(torch.compile(torch.sin, backend=backend), x), x.sin(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        COMPILER.run(nn.Sequential(compiled, nn.ReLU()), x), expected.relu(), rtol=1e-5, atol=1e-6
+    )
+    torch.testing.assert_close(
+        COMPILER.run(torch.compile(torch.sin, backend=backend), x), x.sin(), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_an_exported_program_takes_its_keywords_in_any_order() -> None:
     exported, inputs, keywords = scaled()
     backwards = dict(reversed(list(keywords.items())))
-    torch.testing.assert_close(COMPILER.run(exported, *inputs, **backwards), Scaled()(*inputs, **keywords))
+    torch.testing.assert_close(
+        COMPILER.run(exported, *inputs, **backwards), Scaled()(*inputs, **keywords)
+    )
     assert COMPILER.validate(exported, *inputs, **backwards).agrees
 
 
@@ -181,11 +224,16 @@ def test_what_an_exported_program_does_not_take_is_named(way: str) -> None:
     call = getattr(COMPILER, way)
     with pytest.raises(CaptureError, match=r"exported with factor = 2.0, and 3.0 was given"):
         call(exported, inputs[0], 3.0, **keywords)
-    with pytest.raises(CaptureError, match=r"takes pair_a, pair_b, factor, shift, scale, .*given were 2 by position, shift"):
+    with pytest.raises(
+        CaptureError,
+        match=r"takes pair_a, pair_b, factor, shift, scale, .*given were 2 by position, shift",
+    ):
         call(exported, *inputs, shift=keywords["shift"])
     with pytest.raises(CaptureError, match=r"input shift is torch.float32 of shape \[3\].*\[2\]"):
         call(exported, *inputs, shift=torch.randn(3), scale=keywords["scale"])
-    with pytest.raises(CaptureError, match=r"input pair_b of the exported program is a tensor, float was given"):
+    with pytest.raises(
+        CaptureError, match=r"input pair_b of the exported program is a tensor, float was given"
+    ):
         call(exported, {"a": inputs[0]["a"], "b": 1.0}, 2.0, **keywords)
 
 
@@ -196,7 +244,9 @@ def test_a_constant_that_is_no_number_is_the_one_it_was_exported_with() -> None:
 
     x = torch.randn(8)
     exported = torch.export.export(Filled(), (x, float("nan")))
-    torch.testing.assert_close(COMPILER.run(exported, x, float("nan")), torch.where(x > 0, x, float("nan")), equal_nan=True)
+    torch.testing.assert_close(
+        COMPILER.run(exported, x, float("nan")), torch.where(x > 0, x, float("nan")), equal_nan=True
+    )
     with pytest.raises(CaptureError, match=r"exported with value = nan, and 1.0 was given"):
         COMPILER.run(exported, x, 1.0)
 
@@ -221,7 +271,9 @@ def test_an_exported_program_without_its_examples_asks_for_inputs() -> None:
     for way in (COMPILER.run, COMPILER.jit_run, COMPILER.validate):
         with pytest.raises(CaptureError, match="takes pair_a, .*given were 0 by position"):
             way(exported)
-    torch.testing.assert_close(COMPILER.run(exported, *inputs, **keywords), Scaled()(*inputs, **keywords))
+    torch.testing.assert_close(
+        COMPILER.run(exported, *inputs, **keywords), Scaled()(*inputs, **keywords)
+    )
     assert "func.func" in COMPILER.compile_to_mlir(exported)  # types are all that it needs
 
 
@@ -235,7 +287,12 @@ def test_a_number_that_is_a_constant() -> None:
     """The device has it at run time; here it decides the type of a comparison all the same."""
     x = torch.arange(4)
     for way in (COMPILER.run, COMPILER.jit_run):
-        assert way(lambda x: torch.isin(x, 2.5) | torch.isin(x, 3), x).tolist() == [False, False, False, True]
+        assert way(lambda x: torch.isin(x, 2.5) | torch.isin(x, 3), x).tolist() == [
+            False,
+            False,
+            False,
+            True,
+        ]
 
 
 def test_complex_numbers_and_tensors_that_are_constants() -> None:
@@ -258,7 +315,9 @@ def test_validate_says_where_they_part(monkeypatch: pytest.MonkeyPatch) -> None:
     from ftm_lazy.frontends import validate
 
     right = validate.run_assembly
-    monkeypatch.setattr(validate, "run_assembly", lambda program, inputs: right(program, inputs) + torch.eye(3, 4))
+    monkeypatch.setattr(
+        validate, "run_assembly", lambda program, inputs: right(program, inputs) + torch.eye(3, 4)
+    )
     model, x = nn.Linear(8, 4), torch.randn(3, 8)
     report = COMPILER.validate(model, x)
     assert report.parts_at == "assembly" and "they part at assembly" in str(report)
@@ -271,14 +330,20 @@ def test_assembly_with_weights_and_manifest(tmp_path: Path, kind: str) -> None:
     model, x = nn.Sequential(nn.Linear(8, 4), nn.Tanh()), torch.randn(3, 8)
     path = COMPILER.compile_to_lasm(model, x, output_path=tmp_path / "kernel.lan", weights=kind)
     manifest = json.loads((tmp_path / "kernel.json").read_text())
-    weights = np.load(tmp_path / "kernel.npz") if kind == "npz" else load_file(tmp_path / "kernel.safetensors")
+    weights = (
+        np.load(tmp_path / "kernel.npz")
+        if kind == "npz"
+        else load_file(tmp_path / "kernel.safetensors")
+    )
     assert manifest["inputs"] == [{"name": "x0", "dtype": "f32", "shape": [3, 8]}]
     from ftm_backend import assembler
 
     with Machine(cores=1) as machine:
         program = machine.load(assembler.assemble(path.read_text()))
         arrays = [
-            x.numpy().reshape(t.shape) if b["kind"] == "input" else weights[b["buffer"]].reshape(t.shape)
+            x.numpy().reshape(t.shape)
+            if b["kind"] == "input"
+            else weights[b["buffer"]].reshape(t.shape)
             for b, t in zip(manifest["buffers"], program.inputs, strict=True)
         ]
         (found,) = program.run(arrays)
@@ -289,8 +354,12 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     model, x = nn.Sequential(nn.Linear(8, 4), nn.Tanh()), torch.randn(3, 8)
     torch.export.save(torch.export.export(model, (x,)), tmp_path / "model.pt2")
     torch.jit.save(torch.jit.script(model), tmp_path / "model.pt")
-    assert ftm_compile.main([str(tmp_path / "model.pt2")]) == 0 and (tmp_path / "model.lan").exists()
-    assert ftm_compile.main([str(tmp_path / "model.pt"), "--input", "f32[3,8]", "--to", "tosa"]) == 0
+    assert (
+        ftm_compile.main([str(tmp_path / "model.pt2")]) == 0 and (tmp_path / "model.lan").exists()
+    )
+    assert (
+        ftm_compile.main([str(tmp_path / "model.pt"), "--input", "f32[3,8]", "--to", "tosa"]) == 0
+    )
     assert "tosa.tanh" in capsys.readouterr().out
     assert ftm_compile.main([str(tmp_path / "none.pt2")]) == 2
     assert "there is no file" in capsys.readouterr().err
@@ -298,7 +367,8 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "expected a dtype and a shape" in capsys.readouterr().err
 
 
-# --- bad input ------------------------------------------------------------------------------------------------
+# --- bad input
+# ------------------------------------------------------------------------------------------------
 
 
 def test_control_flow_on_data_is_named(capfd: pytest.CaptureFixture[str]) -> None:
@@ -330,7 +400,10 @@ def test_control_flow_on_data_is_named(capfd: pytest.CaptureFixture[str]) -> Non
 def test_sizes_that_are_no_numbers_are_named() -> None:
     sizes = {"input": {0: torch.export.Dim("rows")}}
     exported = torch.export.export(nn.Linear(8, 4), (torch.randn(3, 8),), dynamic_shapes=sizes)
-    with pytest.raises(CaptureError, match=r"input input has the shape \[s\d+, 8\]: export the model with static shapes"):
+    with pytest.raises(
+        CaptureError,
+        match=r"input input has the shape \[s\d+, 8\]: export the model with static shapes",
+    ):
         COMPILER.compile_to_mlir(exported)
 
 
@@ -339,9 +412,14 @@ def test_numbers_that_are_no_constants_are_named() -> None:
         def forward(self, x: torch.Tensor, n: int) -> torch.Tensor:
             return x * n
 
-    exported = torch.export.export(Times(), (torch.randn(3), 3), dynamic_shapes={"x": None, "n": torch.export.Dim.DYNAMIC})
+    exported = torch.export.export(
+        Times(), (torch.randn(3), 3), dynamic_shapes={"x": None, "n": torch.export.Dim.DYNAMIC}
+    )
     for way in (COMPILER.run, COMPILER.compile_to_mlir):
-        with pytest.raises(CaptureError, match="input n is a number that may change: export the model with static numbers"):
+        with pytest.raises(
+            CaptureError,
+            match="input n is a number that may change: export the model with static numbers",
+        ):
             way(exported)
 
 
@@ -352,7 +430,9 @@ def test_an_op_without_lowering_is_named() -> None:
 
 def test_a_functions_own_tensors_are_named() -> None:
     layer = nn.Linear(8, 4)
-    with pytest.raises(CaptureError, match="a tensor on another device.*give the nn.Module that it belongs to"):
+    with pytest.raises(
+        CaptureError, match="a tensor on another device.*give the nn.Module that it belongs to"
+    ):
         COMPILER.run(lambda x: layer(x).relu(), torch.randn(2, 8))
     with pytest.raises(CaptureError, match="in place of a frozen ScriptModule, what was frozen"):
         COMPILER.run(torch.jit.freeze(torch.jit.script(layer.eval())), torch.randn(2, 8))
@@ -360,7 +440,9 @@ def test_a_functions_own_tensors_are_named() -> None:
 
 def test_another_shape_is_refused() -> None:
     captured = capture_model(nn.Linear(8, 4), (torch.randn(3, 8),))
-    with pytest.raises(CaptureError, match=r"input x0 is torch.float32 of shape \[2, 8\].*\[3, 8\]"):
+    with pytest.raises(
+        CaptureError, match=r"input x0 is torch.float32 of shape \[2, 8\].*\[3, 8\]"
+    ):
         captured.run(torch.randn(2, 8))
 
 
@@ -379,7 +461,9 @@ def test_an_op_that_only_we_lower_is_named() -> None:
 
 def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="none"):
-        COMPILER.compile_to_lasm(nn.Linear(8, 4), torch.randn(3, 8), output_path=tmp_path / "none" / "kernel.lan")
+        COMPILER.compile_to_lasm(
+            nn.Linear(8, 4), torch.randn(3, 8), output_path=tmp_path / "none" / "kernel.lan"
+        )
 
 
 def test_an_array_of_a_tensor_is_named() -> None:
@@ -393,7 +477,10 @@ def test_an_unknown_machine_lists_the_known() -> None:
 
 
 def test_what_is_no_model() -> None:
-    with pytest.raises(TypeError, match="expected an nn.Module, a function, an ExportedProgram or a ScriptModule, found int"):
+    with pytest.raises(
+        TypeError,
+        match="expected an nn.Module, a function, an ExportedProgram or a ScriptModule, found int",
+    ):
         COMPILER.run(3, torch.randn(3))
 
 

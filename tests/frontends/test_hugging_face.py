@@ -1,4 +1,5 @@
-"""The two smallest of the models in `hugging_face.py` through every door, and the table of all of them."""
+"""The two smallest of the models in `hugging_face.py` through every door, and the table of all of
+them."""
 
 from __future__ import annotations
 
@@ -18,4 +19,6 @@ def test_every_door(name: str) -> None:
 
 def test_all_models_are_published() -> None:
     published = json.loads(hugging_face.PUBLISHED.read_text())
-    assert {name: tuple(found) for name, found in published.items()} == dict.fromkeys(hugging_face.MODELS, hugging_face.DOORS)
+    assert {name: tuple(found) for name, found in published.items()} == dict.fromkeys(
+        hugging_face.MODELS, hugging_face.DOORS
+    )

@@ -1,4 +1,5 @@
-"""PyTorch's own threads leave the processors to the machine, once it computes on tensors of the CPU."""
+"""PyTorch's own threads leave the processors to the machine, once it computes on tensors of the
+CPU."""
 
 from __future__ import annotations
 
@@ -40,9 +41,18 @@ print(json.dumps({"before": before, "after": after, "child": code}))
 
 
 def found(**environment: str) -> dict[str, Any]:
-    clean = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    }
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env={**clean, **environment}, capture_output=True, text=True, timeout=300, check=True
+        [sys.executable, "-c", PROGRAM],
+        env={**clean, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
     )
     measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return measured
@@ -53,10 +63,13 @@ SPINNING = 5e-4
 
 @pytest.mark.alone
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="OpenMP has no threads to spin")
-def test_the_threads_of_operators_sleep_where_the_machine_has_as_many_as_there_are_processors() -> None:
+def test_the_threads_of_operators_sleep_where_the_machine_has_as_many_as_there_are_processors() -> (
+    None
+):
     """By default they spin for milliseconds, which a slow processor only makes longer.
 
-    Where others use the processors, a thread may have spun before the pause begins, so not each pause shows it.
+    Where others use the processors, a thread may have spun before the pause begins, so not each
+    pause shows it.
     """
     processors = str(len(os.sched_getaffinity(0)))
     ours = found(FTM_CORES=processors)
@@ -65,4 +78,6 @@ def test_the_threads_of_operators_sleep_where_the_machine_has_as_many_as_there_a
     assert chosen["child"] == 7
     if ours["before"]["at most"] < SPINNING:
         pytest.skip("no thread was seen to spin, with or without ftm: others have the processors")
-    assert chosen["after"]["at most"] > SPINNING, "what the environment says is the user's to choose"
+    assert chosen["after"]["at most"] > SPINNING, (
+        "what the environment says is the user's to choose"
+    )

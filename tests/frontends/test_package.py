@@ -1,4 +1,5 @@
-"""Packages: one file that runs without PyTorch, from Python, from the command line and from C; and damaged ones."""
+"""Packages: one file that runs without PyTorch, from Python, from the command line and from C; and
+damaged ones."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ class Model(nn.Module):
         super().__init__()
         self.table, self.linear = nn.Embedding(10, 8), nn.Linear(8, 4)
 
-    def forward(self, tokens: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def forward(
+        self, tokens: torch.Tensor, scale: torch.Tensor
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         y = self.linear(self.table(tokens)) * scale
         return y.transpose(0, 1), {"sum": y.sum(), "scale": scale}
 
@@ -77,9 +80,19 @@ def test_no_torch_in_the_process(packaged: tuple[Path, nn.Module], tmp_path: Pat
     np.save(tmp_path / "tokens.npy", tokens.numpy())
     np.save(tmp_path / "scale.npy", scale.numpy())
     arguments = [path, tmp_path / "out.npy", tmp_path / "tokens.npy", tmp_path / "scale.npy"]
-    done = subprocess.run([sys.executable, "-c", _ALONE, *map(str, arguments)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _ALONE, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "[]"
-    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), model(tokens, scale)[0].detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "out.npy"),
+        model(tokens, scale)[0].detach().numpy(),
+        rtol=1e-5,
+        atol=1e-6,
+    )
 
 
 def test_state_changes_in_the_process_and_not_in_the_file(tmp_path: Path) -> None:
@@ -113,14 +126,18 @@ def test_random_numbers_are_the_devices(tmp_path: Path) -> None:
 
 def test_a_preset_of_its_own(tmp_path: Path) -> None:
     model = nn.Linear(4, 3)
-    package(torch.export.export(model, (torch.zeros(2, 4),)), tmp_path / "model.ftm", machine="m7032")
+    package(
+        torch.export.export(model, (torch.zeros(2, 4),)), tmp_path / "model.ftm", machine="m7032"
+    )
     loaded = runtime.load(tmp_path / "model.ftm")
     assert loaded.manifest.machine == "m7032"
     x = torch.randn(2, 4)
     np.testing.assert_allclose(loaded(x.numpy()), model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_ftm_run(packaged: tuple[Path, nn.Module], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ftm_run(
+    packaged: tuple[Path, nn.Module], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, model = packaged
     tokens, scale = inputs()
     np.save(tmp_path / "tokens.npy", tokens.numpy())
@@ -128,7 +145,9 @@ def test_ftm_run(packaged: tuple[Path, nn.Module], tmp_path: Path, capsys: pytes
     given = [f"--in=tokens={tmp_path / 'tokens.npy'}", f"--in=scale={tmp_path / 'scale.npy'}"]
     assert ftm_run.main([str(path), *given, "--out", str(tmp_path / "out")]) == 0
     found = np.load(tmp_path / "out" / "0.npy")
-    np.testing.assert_allclose(found, model(tokens, scale)[0].detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        found, model(tokens, scale)[0].detach().numpy(), rtol=1e-5, atol=1e-6
+    )
     assert ftm_run.main([str(path), "--random"]) == 0
     capsys.readouterr()
     assert ftm_run.main([str(path)]) == 2
@@ -138,7 +157,10 @@ def test_ftm_run(packaged: tuple[Path, nn.Module], tmp_path: Path, capsys: pytes
 def test_arrays_that_do_not_fit(packaged: tuple[Path, nn.Module]) -> None:
     loaded = runtime.load(packaged[0])
     tokens, scale = (t.numpy() for t in inputs())
-    with pytest.raises(runtime.PackageError, match=r"input tokens is int64 of shape \[3, 5\], found int64 of shape \[2, 5\]"):
+    with pytest.raises(
+        runtime.PackageError,
+        match=r"input tokens is int64 of shape \[3, 5\], found int64 of shape \[2, 5\]",
+    ):
         loaded(tokens[:2], scale)
     with pytest.raises(runtime.PackageError, match="input scale is float32.*found float64"):
         loaded(tokens, scale.astype(np.float64))
@@ -146,7 +168,8 @@ def test_arrays_that_do_not_fit(packaged: tuple[Path, nn.Module]) -> None:
         loaded(tokens)
 
 
-# --- files from strangers ---------------------------------------------------------------------------------------
+# --- files from strangers
+# ---------------------------------------------------------------------------------------
 
 
 def test_a_flipped_bit_anywhere_is_found(packaged: tuple[Path, nn.Module], tmp_path: Path) -> None:
@@ -168,7 +191,9 @@ def test_a_flipped_bit_anywhere_is_found(packaged: tuple[Path, nn.Module], tmp_p
 
 
 @pytest.mark.parametrize("length", (0, 7, 15, 16, 100, 500, -1))
-def test_a_file_that_is_cut_short(packaged: tuple[Path, nn.Module], tmp_path: Path, length: int) -> None:
+def test_a_file_that_is_cut_short(
+    packaged: tuple[Path, nn.Module], tmp_path: Path, length: int
+) -> None:
     path = tmp_path / "short.ftm"
     path.write_bytes(packaged[0].read_bytes()[:length])
     with pytest.raises(runtime.PackageError, match="short.ftm"):
@@ -197,7 +222,9 @@ def test_a_file_that_is_cut_short(packaged: tuple[Path, nn.Module], tmp_path: Pa
         ("weight.0", lambda raw: b""),
     ],
 )
-def test_a_forged_package_is_refused(packaged: tuple[Path, nn.Module], tmp_path: Path, section: str, change: object) -> None:
+def test_a_forged_package_is_refused(
+    packaged: tuple[Path, nn.Module], tmp_path: Path, section: str, change: object
+) -> None:
     """Checksums fit, contents do not."""
     sections = {name: content.tobytes() for name, content in package_file.read(packaged[0]).items()}
     forged = change(sections[section])
@@ -209,7 +236,11 @@ def test_a_forged_package_is_refused(packaged: tuple[Path, nn.Module], tmp_path:
 
 
 def test_a_missing_section(packaged: tuple[Path, nn.Module], tmp_path: Path) -> None:
-    sections = {name: content for name, content in package_file.read(packaged[0]).items() if name != "weight.1"}
+    sections = {
+        name: content
+        for name, content in package_file.read(packaged[0]).items()
+        if name != "weight.1"
+    }
     package_file.write(tmp_path / "less.ftm", sections)
     with pytest.raises(runtime.PackageError, match=r"no section 'weight.1'"):
         runtime.load(tmp_path / "less.ftm")
@@ -217,7 +248,10 @@ def test_a_missing_section(packaged: tuple[Path, nn.Module], tmp_path: Path) -> 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="none/model.ftm"):
-        package(torch.export.export(nn.Linear(2, 2), (torch.zeros(1, 2),)), tmp_path / "none" / "model.ftm")
+        package(
+            torch.export.export(nn.Linear(2, 2), (torch.zeros(1, 2),)),
+            tmp_path / "none" / "model.ftm",
+        )
 
 
 def test_a_model_that_was_not_exported(tmp_path: Path) -> None:
@@ -225,22 +259,45 @@ def test_a_model_that_was_not_exported(tmp_path: Path) -> None:
         package(nn.Linear(2, 2), tmp_path / "model.ftm")
 
 
-# --- C ------------------------------------------------------------------------------------------------------------
+# --- C
+# ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(shutil.which("make") is None or shutil.which("cc") is None, reason="a C compiler and make are needed")
+@pytest.mark.skipif(
+    shutil.which("make") is None or shutil.which("cc") is None,
+    reason="a C compiler and make are needed",
+)
 def test_the_c_example(tmp_path: Path) -> None:
     folder = tmp_path / "deploy_c"
     shutil.copytree(ROOT / "examples" / "deploy_c", folder)
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
     machine = ROOT / "backend" / "ftm_backend" / "machine"
-    subprocess.run(["make", "-C", str(folder), f"MACHINE={machine}"], check=True, capture_output=True, env=environment)
-    subprocess.run([sys.executable, str(folder / "make_model.py"), str(folder / "model.ftm")], check=True, env=environment)
+    subprocess.run(
+        ["make", "-C", str(folder), f"MACHINE={machine}"],
+        check=True,
+        capture_output=True,
+        env=environment,
+    )
+    subprocess.run(
+        [sys.executable, str(folder / "make_model.py"), str(folder / "model.ftm")],
+        check=True,
+        env=environment,
+    )
     x = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
-    done = subprocess.run([str(folder / "run_model"), str(folder / "model.ftm")], input=x.tobytes(), capture_output=True, check=True)
+    done = subprocess.run(
+        [str(folder / "run_model"), str(folder / "model.ftm")],
+        input=x.tobytes(),
+        capture_output=True,
+        check=True,
+    )
     found = np.frombuffer(done.stdout, np.float32).reshape(8, 4)
     np.testing.assert_array_equal(found, runtime.load(folder / "model.ftm")(x))
     np.testing.assert_allclose(found.sum(1), 1.0, rtol=1e-5)
     (folder / "bad.ftm").write_bytes((folder / "model.ftm").read_bytes()[:200])
-    bad = subprocess.run([str(folder / "run_model"), str(folder / "bad.ftm")], input=x.tobytes(), capture_output=True)
+    bad = subprocess.run(
+        [str(folder / "run_model"), str(folder / "bad.ftm")], input=x.tobytes(), capture_output=True
+    )
     assert bad.returncode == 1 and b"cut short" in bad.stderr

@@ -1,4 +1,5 @@
-"""``torch.compile(backend="ftm")`` without AOTAutograd's wrappers, where these have nothing to do: as with them."""
+"""``torch.compile(backend="ftm")`` without AOTAutograd's wrappers, where these have nothing to do:
+as with them."""
 
 from __future__ import annotations
 
@@ -33,11 +34,18 @@ def compiled(function: Callable[..., object], *examples: torch.Tensor) -> Callab
 
 
 def test_results_and_gradients(device: str) -> None:
-    """Results without gradients among them, one that is not used, inputs that need none and one that gets none."""
+    """Results without gradients among them, one that is not used, inputs that need none and one
+    that gets none."""
 
     def function(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
         product = x @ y
-        return product.tanh(), product.argmax(1), (x * 2).sum(0), product.detach().exp(), x * z.detach()
+        return (
+            product.tanh(),
+            product.argmax(1),
+            (x * 2).sum(0),
+            product.detach().exp(),
+            x * z.detach(),
+        )
 
     x, y, z = torch.randn(3, 4), torch.randn(4, 4), torch.randn(3, 4)
     given = [t.to(device, copy=True).requires_grad_(t is not y) for t in (x, y, z)]
@@ -98,7 +106,10 @@ def test_compiled_autograd_takes_it_up(device: str) -> None:
 
 def test_inputs_that_lie_otherwise(device: str) -> None:
     """A gradient that is expanded, a tensor whose conjugation is a bit of it."""
-    w, z = torch.randn(3, 4, device=device, requires_grad=True), torch.randn(3, 4, dtype=torch.complex64)
+    w, z = (
+        torch.randn(3, 4, device=device, requires_grad=True),
+        torch.randn(3, 4, dtype=torch.complex64),
+    )
     call = compiled(lambda w: w.t().exp(), w)
     call(w).sum().backward()  # a gradient of one element, expanded
     call(w).backward(torch.randn(3, 4, device=device).t())
@@ -143,7 +154,10 @@ def test_what_the_wrappers_are_for(kind: str, device: str) -> None:
             state.mul_(2)
         return {"a view": (y, x.t()), "two of one": (y, y.t())}.get(kind, (y,))
 
-    w, state = torch.randn(3, 3, device=device, requires_grad=True), torch.zeros(3, 3, device=device)
+    w, state = (
+        torch.randn(3, 3, device=device, requires_grad=True),
+        torch.zeros(3, 3, device=device),
+    )
     call = torch.compile(function, backend=TorchCompileBackend())
     for _ in range(3):
         given = state if kind != "written, with a gradient" else w * 1
@@ -164,7 +178,11 @@ def test_written_inputs(device: str) -> None:
         counts.add_(y.detach() > 0)
         return y
 
-    given = torch.randn(3, 4, requires_grad=True), torch.ones(3, 4).t(), torch.zeros(4, 3, dtype=torch.int64)
+    given = (
+        torch.randn(3, 4, requires_grad=True),
+        torch.ones(3, 4).t(),
+        torch.zeros(4, 3, dtype=torch.int64),
+    )
     own = [t.detach().to(device, copy=True).requires_grad_(t.requires_grad) for t in given]
     assert own[1].stride() == (1, 4)
     call = torch.compile(function, backend=TorchCompileBackend(), fullgraph=True)
@@ -172,7 +190,11 @@ def test_written_inputs(device: str) -> None:
         versions = [t._version for t in own]
         found, expected = call(*own), function(*given)
         assert is_short(found) == (number > 0)
-        assert [t._version > version for t, version in zip(own, versions, strict=True)] == [False, True, True]
+        assert [t._version > version for t, version in zip(own, versions, strict=True)] == [
+            False,
+            True,
+            True,
+        ]
         for result, inputs in ((found, own), (expected, given)):
             inputs[0].grad = None
             result.sum().backward()
@@ -198,7 +220,8 @@ def test_written_inputs_that_lie_otherwise(device: str) -> None:
 
 
 def test_batch_norm(device: str) -> None:
-    """In training, then with its statistics; eager PyTorch and the graph take turns on one module."""
+    """In training, then with its statistics; eager PyTorch and the graph take turns on one
+    module."""
     model, other = (nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU()) for _ in range(2))
     other.load_state_dict(model.state_dict())
     model.to(device)
@@ -210,8 +233,14 @@ def test_batch_norm(device: str) -> None:
         for owner, result in ((model, found), (other, expected)):
             owner.zero_grad()
             result.square().sum().backward()
-        for (name, a), b in zip((*model.named_parameters(), *model.named_buffers()), (*other.parameters(), *other.buffers()), strict=True):
-            torch.testing.assert_close(a.cpu(), b, rtol=1e-4, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
+        for (name, a), b in zip(
+            (*model.named_parameters(), *model.named_buffers()),
+            (*other.parameters(), *other.buffers()),
+            strict=True,
+        ):
+            torch.testing.assert_close(
+                a.cpu(), b, rtol=1e-4, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}"
+            )
             if a.requires_grad:
                 torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-4, atol=1e-4)
     model.eval(), other.eval()
@@ -220,7 +249,8 @@ def test_batch_norm(device: str) -> None:
 
 
 def test_an_optimizers_step(device: str) -> None:
-    """Parameters have gradients and are written: a graph without autograd, on ftm the end of a training step."""
+    """Parameters have gradients and are written: a graph without autograd, on ftm the end of a
+    training step."""
     w, other = (torch.ones(4, device=where, requires_grad=True) for where in (device, "cpu"))
     optimizers = [torch.optim.AdamW([p], lr=0.1) for p in (w, other)]
     step = torch.compile(optimizers[0].step, backend=TorchCompileBackend())

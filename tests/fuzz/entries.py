@@ -1,4 +1,5 @@
-"""Files of the cache that are nearly right: sealed anew after they were changed, so that the checksums hold."""
+"""Files of the cache that are nearly right: sealed anew after they were changed, so that the
+checksums hold."""
 
 from __future__ import annotations
 
@@ -8,7 +9,22 @@ import random
 import zlib
 from typing import Any
 
-_ODD = (None, True, -1, 0, 1.5, 2**70, "", "asm", "text:linalg", [], {}, [["image", 1]], float("nan"), "\ud800")
+_ODD = (
+    None,
+    True,
+    -1,
+    0,
+    1.5,
+    2**70,
+    "",
+    "asm",
+    "text:linalg",
+    [],
+    {},
+    [["image", 1]],
+    float("nan"),
+    "\ud800",
+)
 
 
 def mutate(rng: random.Random, executable: bytes) -> bytes:
@@ -24,8 +40,18 @@ def mutate(rng: random.Random, executable: bytes) -> bytes:
         header["sections"].append(header["sections"][0])
     elif how < 0.75:  # a text that unpacks to something else
         k = rng.randrange(1, len(header["sections"]))
-        starts = [sum(s[1] for s in header["sections"][:n]) for n in range(len(header["sections"]) + 1)]
-        text = rng.choice((b"", b"\xff\xfe", zlib.compress(b"\xff" * 10), zlib.compress(bytes(1 << 26)), b"x" * 100))
+        starts = [
+            sum(s[1] for s in header["sections"][:n]) for n in range(len(header["sections"]) + 1)
+        ]
+        text = rng.choice(
+            (
+                b"",
+                b"\xff\xfe",
+                zlib.compress(b"\xff" * 10),
+                zlib.compress(bytes(1 << 26)),
+                b"x" * 100,
+            )
+        )
         body = body[: starts[k]] + text + body[starts[k + 1] :]
         header["sections"][k][1] = len(text)
     else:

@@ -1,4 +1,5 @@
-"""Images that are nearly right: records of good ones, with fields, whole records and sections changed."""
+"""Images that are nearly right: records of good ones, with fields, whole records and sections
+changed."""
 
 from __future__ import annotations
 
@@ -59,12 +60,17 @@ class Image:
             at = image_layout.HEADER.size + number * image_layout.SECTION.size
             offset, count = image_layout.SECTION.struct.unpack_from(data, at)
             size = _size(kind)
-            sections[name] = [bytearray(data[offset + k * size : offset + (k + 1) * size]) for k in range(count)]
+            sections[name] = [
+                bytearray(data[offset + k * size : offset + (k + 1) * size]) for k in range(count)
+            ]
         return cls(list(image_layout.HEADER.struct.unpack_from(data)), sections)
 
     def copy(self) -> Image:
         """Apart from the original."""
-        return Image(list(self.header), {name: [bytearray(r) for r in records] for name, records in self.sections.items()})
+        return Image(
+            list(self.header),
+            {name: [bytearray(r) for r in records] for name, records in self.sections.items()},
+        )
 
     def write(self) -> bytes:
         """The bytes; counts, offsets and the size are right."""
@@ -78,7 +84,10 @@ class Image:
         header[4] = start + len(body)
         return (
             image_layout.HEADER.pack(
-                *(value % (1 << 64 if code == "Q" else 1 << 32) for value, code in zip(header, image_layout.HEADER.format, strict=True))
+                *(
+                    value % (1 << 64 if code == "Q" else 1 << 32)
+                    for value, code in zip(header, image_layout.HEADER.format, strict=True)
+                )
             )
             + bytes(directory)
             + bytes(body)
@@ -98,7 +107,9 @@ def mutate(rng: random.Random, corpus: list[Image]) -> bytes:
     """One image made from those of the corpus."""
     image = rng.choice(corpus).copy()
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5, 8))):
-        rng.choices((_change_field, _change_records, _change_header), (12, 3, 1))[0](rng, image, corpus)
+        rng.choices((_change_field, _change_records, _change_header), (12, 3, 1))[0](
+            rng, image, corpus
+        )
     data = image.write()
     if rng.random() < 0.03:  # no structure: bytes anywhere, or a cut
         changed = bytearray(data)
@@ -110,7 +121,11 @@ def mutate(rng: random.Random, corpus: list[Image]) -> bytes:
 
 def _pick(rng: random.Random, image: Image) -> str | None:
     """A section that has records, those with few names and numbers of their own less often."""
-    names = [name for name, records in image.sections.items() if records and name not in ("text", "strings", "labels")]
+    names = [
+        name
+        for name, records in image.sections.items()
+        if records and name not in ("text", "strings", "labels")
+    ]
     if not names:
         return None
     return rng.choices(names, [len(_format(name)) for name in names])[0]
@@ -125,14 +140,18 @@ def _change_field(rng: random.Random, image: Image, corpus: list[Image]) -> None
     k = rng.randrange(len(values))
     how = rng.random()
     if how < 0.35:  # a value that another record has in this place: in range, and wrong
-        values[k] = struct.unpack("<" + form, rng.choice(rng.choice(corpus).sections[name] or [record]))[k]
+        values[k] = struct.unpack(
+            "<" + form, rng.choice(rng.choice(corpus).sections[name] or [record])
+        )[k]
     elif how < 0.6:
         values[k] += rng.choice((-2, -1, 1, 2, 8, 64))
     elif how < 0.7:
         values[k] ^= 1 << rng.randrange(8 * struct.calcsize(form[k]))
     else:
         values[k] = rng.choice(_INTERESTING)
-    struct.pack_into("<" + form, record, 0, *(_wrapped(v, code) for v, code in zip(values, form, strict=True)))
+    struct.pack_into(
+        "<" + form, record, 0, *(_wrapped(v, code) for v, code in zip(values, form, strict=True))
+    )
 
 
 def _wrapped(value: int, code: str) -> int:
@@ -160,5 +179,8 @@ def _change_records(rng: random.Random, image: Image, corpus: list[Image]) -> No
 
 
 def _change_header(rng: random.Random, image: Image, corpus: list[Image]) -> None:
-    k = rng.randrange(5, len(image.header))  # magic, version and fingerprint are compared, and no more
-    image.header[k] = rng.choice((image.header[k] + rng.choice((-1, 1, 64)), rng.choice(_INTERESTING)))
+    # magic, version and fingerprint are compared, and no more
+    k = rng.randrange(5, len(image.header))
+    image.header[k] = rng.choice(
+        (image.header[k] + rng.choice((-1, 1, 64)), rng.choice(_INTERESTING))
+    )

@@ -1,4 +1,5 @@
-"""Steps of recorded programs, see ``recordings.py``: a name, what it does with tensors and numbers, and what is known of it."""
+"""Steps of recorded programs, see ``recordings.py``: a name, what it does with tensors and numbers,
+and what is known of it."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ SHAPES: tuple[tuple[int, ...], ...] = (
 
 @dataclass(frozen=True)
 class Step:
-    """``run(device, operands, numbers)`` makes tensors; ``operands``: how many of the first numbers name one."""
+    """``run(device, operands, numbers)`` makes tensors; ``operands``: how many of the first numbers
+    name one."""
 
     run: Callable[[str, Tensors, Numbers], Sequence[object]]
     operands: int = 1
@@ -90,7 +92,9 @@ def _small(n: int) -> int:
 
 def _values(device: str, shape: Sequence[int], dtype: torch.dtype, seed: int) -> Tensor:
     count = torch.Size(shape).numel()
-    numbers = torch.tensor([(seed * 7 + k * 3 + k * k % 5) % 7 for k in range(count)], dtype=torch.int64).reshape(list(shape))
+    numbers = torch.tensor(
+        [(seed * 7 + k * 3 + k * k % 5) % 7 for k in range(count)], dtype=torch.int64
+    ).reshape(list(shape))
     numbers = numbers if dtype in (torch.bool, torch.uint8) else numbers - 3
     return (numbers % 2 if dtype == torch.bool else numbers).to(dtype).to(device)
 
@@ -138,7 +142,8 @@ def _as_strided(t: Tensor, n: Numbers) -> Tensor:
 
 
 def _around(t: Tensor, n: Numbers) -> object:
-    """Through a file and back, with all that shares its storage; on the CPU, too, into memory that can be resized."""
+    """Through a file and back, with all that shares its storage; on the CPU, too, into memory that
+    can be resized."""
     file = io.BytesIO()
     torch.save([t, t.detach()], file)
     file.seek(0)
@@ -151,10 +156,14 @@ def _storage(t: Tensor, n: Numbers) -> object:
     if n[0] % 5 == 0 and n[1] % 4 == 0:
         return torch.empty(0, dtype=t.dtype, device=t.device).set_(storage, 0, (0,), (1,))
     if n[0] % 5 == 1:
-        return torch.empty(0, dtype=t.dtype, device=t.device).set_(storage, t.storage_offset(), t.shape, t.stride())
+        return torch.empty(0, dtype=t.dtype, device=t.device).set_(
+            storage, t.storage_offset(), t.shape, t.stride()
+        )
     if n[0] % 5 == 2:
         clone = storage.clone()
-        return torch.empty(0, dtype=t.dtype, device=t.device).set_(clone, t.storage_offset(), t.shape, t.stride())
+        return torch.empty(0, dtype=t.dtype, device=t.device).set_(
+            clone, t.storage_offset(), t.shape, t.stride()
+        )
     if n[0] % 5 == 3:
         return torch.tensor([storage.nbytes(), t.data_ptr() == 0 and t.numel() > 0]).to(t.device)
     return torch.tensor(list(storage[: n[1] % 9])).to(t.device)
@@ -175,10 +184,14 @@ def _assign(t: Tensor, source: Tensor, n: Numbers) -> Sequence[object]:
         (slice(None), n[2] % 3),
         (..., slice(1, None)),
     )
-    shared = t.untyped_storage()._cdata == source.untyped_storage()._cdata  # what overlaps there is not defined
-    if not t.is_floating_point():  # a number on the CPU alone is filled in, and takes its history even to integers
+    # what overlaps there is not defined
+    shared = t.untyped_storage()._cdata == source.untyped_storage()._cdata
+    # a number on the CPU alone is filled in, and takes its history even to integers
+    if not t.is_floating_point():
         source = source.detach()
-    t[places[n[0] % len(places)]] = (source.clone() if shared else source) if n[3] % 3 else _small(n[3])
+    t[places[n[0] % len(places)]] = (
+        (source.clone() if shared else source) if n[3] % 3 else _small(n[3])
+    )
     return ()
 
 
@@ -272,7 +285,9 @@ _many(
         "roll": lambda a, n: a.roll(_small(n[0]), 0),
         "pad": lambda a, n: F.pad(a, (n[0] % 3 - 1, n[1] % 2)),
         "repeat": lambda a, n: a.repeat(n[0] % 3, *(a.dim() * [1])),
-        "index select": lambda a, n: a.index_select(_within(a, n[0]), _indices(a, _within(a, n[0]), n)),
+        "index select": lambda a, n: a.index_select(
+            _within(a, n[0]), _indices(a, _within(a, n[0]), n)
+        ),
         "tril": lambda a, n: a.tril(_small(n[0])),
         "zeros like": lambda a, n: torch.zeros_like(a),
         "new": lambda a, n: a.new_ones(n[0] % 4),
@@ -282,7 +297,9 @@ _many(
         "item": lambda a, n: a.item() * 0,
         "list": lambda a, n: a.to("cpu", copy=True).tolist() and a,
         "cpu": lambda a, n: a.cpu().to(a.device, copy=True),
-        "numpy": lambda a, n: torch.from_numpy(a.detach().cpu().float().clone().numpy()).to(a.device, copy=True),
+        "numpy": lambda a, n: torch.from_numpy(a.detach().cpu().float().clone().numpy()).to(
+            a.device, copy=True
+        ),
         "storage": _storage,
         "channels last": lambda a, n: a.contiguous(memory_format=torch.channels_last),
         "pool": lambda a, n: F.max_pool2d(a, 2),
@@ -337,7 +354,8 @@ _many(
         "unbind": lambda a, n: a.unbind(),
         "permute": lambda a, n: a.permute(*reversed(range(a.dim()))),
         "view of real": lambda a, n: a.view(torch.int32),
-        "bytes": lambda a, n: a.view(torch.uint8) if a.shape[-1:] != (1,) else a,  # whose stride may be any
+        # whose stride may be any
+        "bytes": lambda a, n: a.view(torch.uint8) if a.shape[-1:] != (1,) else a,
         "take": _take,
         "move": lambda a, n: a.movedim(0, -1),
         "data": lambda a, n: a.data,
@@ -355,7 +373,9 @@ _many(
         "out": lambda a, b, n: torch.add(a, b, out=a),
         "index add_": lambda a, b, n: a.index_add_(0, _indices(a, 0, n), b),
         "index copy_": lambda a, b, n: a.index_copy_(0, _indices(a, 0, n), b),
-        "scatter_": lambda a, b, n: a.scatter_(0, (b.abs() % max(a.shape[0] if a.dim() else 1, 1)).long(), 2),
+        "scatter_": lambda a, b, n: a.scatter_(
+            0, (b.abs() % max(a.shape[0] if a.dim() else 1, 1)).long(), 2
+        ),
         "index put_": lambda a, b, n: a.index_put_((_indices(a, 0, n),), b, accumulate=True),
         "with data": _with_data,
     },

@@ -1,11 +1,14 @@
-"""Recorded programs: random sequences of calls, tried on the CPU and on ftm, whose errors and results must be the same.
+"""Recorded programs: random sequences of calls, tried on the CPU and on ftm, whose errors and
+results must be the same.
 
-A case is text: a line that says how it runs (executor, which ops are recorded, threads), then one step a line, a name and
-numbers.  What the numbers mean depends on what there is when the step is made (the tensor of that number, a dimension, an
-offset), so any change of a text is a text again: `make` writes them at random, and `attempt` runs them.
+A case is text: a line that says how it runs (executor, which ops are recorded, threads), then one
+step a line, a name and numbers. What the numbers mean depends on what there is when the step is
+made (the tensor of that number, a dimension, an offset), so any change of a text is a text again:
+`make` writes them at random, and `attempt` runs them.
 
-Values are small integers where they can be, and each storage knows whether what it holds is exact: what decides by a
-comparison (argmax, floor, a mask) is only asked of exact ones.  Steps are in ``recording_steps.py``.
+Values are small integers where they can be, and each storage knows whether what it holds is exact:
+what decides by a comparison (argmax, floor, a mask) is only asked of exact ones. Steps are in
+``recording_steps.py``.
 """
 
 from __future__ import annotations
@@ -30,7 +33,14 @@ MOST_ELEMENTS = 4096
 MOST_TENSORS = 24
 EVERY_OP: dict[str, list[str]] = {"*": []}
 TOLERANCE = {torch.float64: 1e-7, torch.float32: 2e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
-FAILURES = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError, torch.OutOfMemoryError)
+FAILURES = (
+    RuntimeError,
+    IndexError,
+    ValueError,
+    TypeError,
+    NotImplementedError,
+    torch.OutOfMemoryError,
+)
 
 
 class Difference(Exception):
@@ -54,7 +64,10 @@ def make(rng: random.Random) -> bytes:
     lines = [f"{executor} {recorded}"]
     weights = [step.weight for step in STEPS.values()]
     for name in [*rng.choices(("fresh",), k=3), *rng.choices(list(STEPS), weights, k=count)]:
-        lines.append(f"{name}: " + " ".join(str(rng.choice((rng.randrange(4), rng.randrange(1000)))) for _ in range(8)))
+        lines.append(
+            f"{name}: "
+            + " ".join(str(rng.choice((rng.randrange(4), rng.randrange(1000)))) for _ in range(8))
+        )
     return "\n".join(lines).encode()
 
 
@@ -65,7 +78,11 @@ def attempt(data: bytes) -> None:
     executor, recorded = first.split()
     registration.initialize()
     _C._set_executor(executor)
-    _C._set_native_ops(EVERY_OP if recorded == "every" else {name: list(kinds) for name, kinds in native_ops().items()})
+    _C._set_native_ops(
+        EVERY_OP
+        if recorded == "every"
+        else {name: list(kinds) for name, kinds in native_ops().items()}
+    )
     sides = Side("cpu", recorded == "every"), Side("ftm", recorded == "every")
     inexact: set[int] = set()
     try:
@@ -85,7 +102,8 @@ def attempt(data: bytes) -> None:
 
 
 def _step(step: Step, numbers: list[int], cpu: Side, ftm: Side, inexact: set[int]) -> bool:
-    """One step on both sides; False where the program ends, since what was lost with an error is not the same on both."""
+    """One step on both sides; False where the program ends, since what was lost with an error is
+    not the same on both."""
     if step.special:
         return _special(step, numbers, cpu, ftm, inexact)
     arguments = _operands(step, numbers, cpu)
@@ -128,7 +146,9 @@ def _run(step: Step, side: Side, numbers: list[int]) -> tuple[list[torch.Tensor]
     return [t for t in made if isinstance(t, torch.Tensor)], None
 
 
-def _taint(step: Step, operands: list[torch.Tensor], results: list[torch.Tensor], inexact: set[int]) -> None:
+def _taint(
+    step: Step, operands: list[torch.Tensor], results: list[torch.Tensor], inexact: set[int]
+) -> None:
     """Marks storages whose values are rounded, by the step itself or by what it read."""
     tainted = not step.exact or any(_storage(t) in inexact for t in operands)
     for tensor in [*results, *(operands if step.writes else [])]:
@@ -142,12 +162,15 @@ def _taint(step: Step, operands: list[torch.Tensor], results: list[torch.Tensor]
 
 
 def _overlap(operands: list[torch.Tensor]) -> bool:
-    """Whether the first may share elements with another, or has one twice, in a way that eager neither finds out nor defines."""
+    """Whether the first may share elements with another, or has one twice, in a way that eager
+    neither finds out nor defines."""
     first, *others = operands
     if 0 not in first.stride() and _has_one_twice(first):
         return True
     return any(
-        other is not first and _storage(other) == _storage(first) and not (first.is_contiguous() and other.is_contiguous())
+        other is not first
+        and _storage(other) == _storage(first)
+        and not (first.is_contiguous() and other.is_contiguous())
         for other in others
     )
 
@@ -185,7 +208,8 @@ def _special(step: Step, numbers: list[int], cpu: Side, ftm: Side, inexact: set[
 
 
 def _interrupted(ftm: Side, delay: int) -> bool:
-    """Ctrl-C around a synchronization: it is over with KeyboardInterrupt or without, and never stuck."""
+    """Ctrl-C around a synchronization: it is over with KeyboardInterrupt or without, and never
+    stuck."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(delay % 40 / 1e4, lambda: signal.raise_signal(signal.SIGINT))
     try:
@@ -231,7 +255,11 @@ def _compare_all(cpu: Side, ftm: Side, inexact: set[int]) -> None:
     for k, (a, b) in enumerate(zip(cpu.tensors, ftm.tensors, strict=True)):
         for what, wanted, found in _parts(a, b):
             try:
-                _compare(wanted.detach(), found.detach().cpu(), _storage(wanted) in inexact or what == "gradient")
+                _compare(
+                    wanted.detach(),
+                    found.detach().cpu(),
+                    _storage(wanted) in inexact or what == "gradient",
+                )
             except FAILURES as error:
                 raise Difference(f"tensor {k} {what}: {_told(error)}") from None
             except Difference as found_:
@@ -274,10 +302,15 @@ def _compare(a: torch.Tensor, b: torch.Tensor, inexact: bool) -> None:
         scale = a64[small].abs().max().item() if small.any() else 1.0
         wrong = small & ~((a64 - b64).abs() <= limit * max(1.0, scale))
         if bool(wrong.any()):
-            raise Difference(f"{a64[wrong][:4].tolist()} is {b64[wrong][:4].tolist()}, scale {scale}")
+            raise Difference(
+                f"{a64[wrong][:4].tolist()} is {b64[wrong][:4].tolist()}, scale {scale}"
+            )
     elif inexact:
         return
-    elif not torch.equal(torch.nan_to_num(a) if a.dtype.is_floating_point else a, torch.nan_to_num(b) if b.dtype.is_floating_point else b):
+    elif not torch.equal(
+        torch.nan_to_num(a) if a.dtype.is_floating_point else a,
+        torch.nan_to_num(b) if b.dtype.is_floating_point else b,
+    ):
         wrong = a != b
         raise Difference(f"{a[wrong][:4].tolist()} is {b[wrong][:4].tolist()}")
 
@@ -287,4 +320,8 @@ def _form(t: torch.Tensor) -> str:
 
 
 def _told(error: BaseException | None) -> str:
-    return "no error" if error is None else f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"
+    return (
+        "no error"
+        if error is None
+        else f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"
+    )

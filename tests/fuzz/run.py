@@ -1,12 +1,14 @@
-"""Runs the fuzzer: ``python tests/fuzz/run.py --seconds 60 [--sanitizer thread] [--seed 1] [--target images]``.
+"""Runs the fuzzer: ``python tests/fuzz/run.py --seconds 60 [--sanitizer thread] [--seed 1]
+[--target images]``.
 
-Each target runs in a process of its own: damaged images, texts and entries with the machine under address and undefined-behaviour
-sanitizers (``address``) or the thread sanitizer on machines of several cores (``thread``); random recorded programs with recorder and
-machine under the former (``recorder``), and faster without (``plain``). Damaged programs may have data races, see ``races.supp``;
-``programs`` are what the compiler makes, and must have none.
+Each target runs in a process of its own: damaged images, texts and entries with the machine under
+address and undefined-behaviour sanitizers (``address``) or the thread sanitizer on machines of
+several cores (``thread``); random recorded programs with recorder and machine under the former
+(``recorder``), and faster without (``plain``). Damaged programs may have data races, see
+``races.supp``; ``programs`` are what the compiler makes, and must have none.
 
-A case that ends the process, raises what is no proper answer, or takes too long, is kept in ``build/fuzz`` with the
-command that tries it again.  Exit status 1 if there was one.
+A case that ends the process, raises what is no proper answer, or takes too long, is kept in
+``build/fuzz`` with the command that tries it again. Exit status 1 if there was one.
 """
 
 from __future__ import annotations
@@ -47,17 +49,35 @@ def cpu_seconds(pid: int) -> float:
 
 def command(kind: str, target: str, *words: str) -> dict[str, Any]:
     """Arguments of a process that tries cases."""
-    return {"args": [sys.executable, str(HERE / "worker.py"), kind, target, *words], "env": environment(kind, races=target != "programs")}
+    return {
+        "args": [sys.executable, str(HERE / "worker.py"), kind, target, *words],
+        "env": environment(kind, races=target != "programs"),
+    }
 
 
 def attempt(kind: str, target: str, seed: int, seconds: float) -> tuple[int, str]:
     """One process: how many cases it tried, and what it found, or nothing."""
     FOUND.mkdir(parents=True, exist_ok=True)
     if target == "programs":
-        subprocess.run([sys.executable, "-W", "ignore", str(HERE / "programs.py"), str(seed), str(seconds / 2), str(PROGRAMS)], check=True)
+        subprocess.run(
+            [
+                sys.executable,
+                "-W",
+                "ignore",
+                str(HERE / "programs.py"),
+                str(seed),
+                str(seconds / 2),
+                str(PROGRAMS),
+            ],
+            check=True,
+        )
     case, log = FOUND / f"case-{target}-{os.getpid()}", FOUND / f"log-{target}-{os.getpid()}"
     with open(log, "wb") as output:
-        process = subprocess.Popen(**command(kind, target, str(seed), str(seconds), str(case)), stdout=subprocess.PIPE, stderr=output)
+        process = subprocess.Popen(
+            **command(kind, target, str(seed), str(seconds), str(case)),
+            stdout=subprocess.PIPE,
+            stderr=output,
+        )
         hangs, since, used = False, 0.0, 0.0
         while process.poll() is None:
             time.sleep(0.2)
@@ -65,7 +85,9 @@ def attempt(kind: str, target: str, seed: int, seconds: float) -> tuple[int, str
             if begun != since:
                 since, used = begun, cpu_seconds(process.pid)
             seconds = time.time() - begun
-            if seconds > _STUCK or (seconds > _HANGS and cpu_seconds(process.pid) - used > _HANGS / 3):
+            if seconds > _STUCK or (
+                seconds > _HANGS and cpu_seconds(process.pid) - used > _HANGS / 3
+            ):
                 hangs = True
                 process.kill()
                 process.wait()
@@ -89,10 +111,19 @@ def attempt(kind: str, target: str, seed: int, seconds: float) -> tuple[int, str
 
 def main() -> int:
     """Command line; gives the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60.0, help="for all targets together (default 60)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="for all targets together (default 60)"
+    )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="default: the time")
-    parser.add_argument("--sanitizer", choices=TARGETS, default="address", help="default: address, and undefined behaviour")
+    parser.add_argument(
+        "--sanitizer",
+        choices=TARGETS,
+        default="address",
+        help="default: address, and undefined behaviour",
+    )
     parser.add_argument(
         "--target",
         choices=sorted({target for targets in TARGETS.values() for target in targets}),
@@ -104,7 +135,12 @@ def main() -> int:
     kind, targets = given.sanitizer, given.target or TARGETS[given.sanitizer]
     if given.replay:
         return subprocess.run(**command(kind, targets[0], "--replay", given.replay)).returncode
-    end, seed, tried, found = time.monotonic() + given.seconds, given.seed, dict.fromkeys(targets, 0), 0
+    end, seed, tried, found = (
+        time.monotonic() + given.seconds,
+        given.seed,
+        dict.fromkeys(targets, 0),
+        0,
+    )
     while (rest := end - time.monotonic()) > 0.5:
         for target in targets:
             count, finding = attempt(kind, target, seed, min(_SLICE, max(0.5, rest / len(targets))))
@@ -113,7 +149,11 @@ def main() -> int:
                 found += 1
                 print(finding, flush=True)
             seed += 1
-    print(f"{kind}, seed {given.seed}: " + ", ".join(f"{count:,} {target}" for target, count in tried.items()) + f"; {found} found")
+    print(
+        f"{kind}, seed {given.seed}: "
+        + ", ".join(f"{count:,} {target}" for target, count in tried.items())
+        + f"; {found} found"
+    )
     return 1 if found else 0
 
 

@@ -1,4 +1,5 @@
-"""Assembly texts that are nearly right: lines and words of good ones, moved, doubled, left out and replaced."""
+"""Assembly texts that are nearly right: lines and words of good ones, moved, doubled, left out and
+replaced."""
 
 from __future__ import annotations
 
@@ -68,7 +69,11 @@ def _change_word(rng: random.Random, lines: list[str], corpus: list[str]) -> Non
         return
     word = rng.choice(words)
     if word[0].isdecimal() and rng.random() < 0.6:
-        put = rng.choice(_NUMBERS) if rng.random() < 0.5 else str(int(word[0][:20]) + rng.choice((-1, 1, 8)))
+        put = (
+            rng.choice(_NUMBERS)
+            if rng.random() < 0.5
+            else str(int(word[0][:20]) + rng.choice((-1, 1, 8)))
+        )
     else:
         others = _WORD.findall(rng.choice(rng.choice(corpus).split("\n")))
         put = rng.choice(others) if others else ""

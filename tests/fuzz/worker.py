@@ -1,7 +1,8 @@
 """One process of the fuzzer: makes cases from a seed and tries each, until its time is over.
 
-``worker.py SANITIZER TARGET SEED SECONDS CASE`` writes each case to the file CASE before it is tried, so that the one that
-ends the process is known.  Exit status 0: all were refused or ran.  ``worker.py SANITIZER TARGET --replay CASE`` tries one.
+``worker.py SANITIZER TARGET SEED SECONDS CASE`` writes each case to the file CASE before it is
+tried, so that the one that ends the process is known. Exit status 0: all were refused or ran.
+``worker.py SANITIZER TARGET --replay CASE`` tries one.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ class Runner:
             generator = np.random.default_rng(len(image))
             inputs = [generator.integers(0, 5, t.shape).astype(t.dtype) for t in program.inputs]
             donated = [k for k, t in enumerate(program.outputs) if t.alias >= 0]
-            donated = donated if len({program.outputs[k].alias for k in donated}) == len(donated) else []
+            donated = (
+                donated if len({program.outputs[k].alias for k in donated}) == len(donated) else []
+            )
             try:
                 job = program.submit(inputs, [3] * len(program.scalars), donate=donated)
                 if not job.done(_PATIENCE):
@@ -117,7 +120,12 @@ def entry_target(kind: str) -> tuple[Callable[[random.Random], bytes], Callable[
     disk = DiskCache(Path(tempfile.mkdtemp()), 1 << 24)
     key = CacheKey("trace", "compiler", "host", 2)
     asm = corpus()[0]
-    good = Executable(assembler.assemble(asm), asm, "host", {"trace": "trace\n", "linalg": "module {}\n", "asm": asm}).to_bytes()
+    good = Executable(
+        assembler.assemble(asm),
+        asm,
+        "host",
+        {"trace": "trace\n", "linalg": "module {}\n", "asm": asm},
+    ).to_bytes()
     runner = Runner(kind)
 
     def attempt(data: bytes) -> None:
@@ -164,7 +172,12 @@ def main(words: list[str]) -> int:
     if words[2] == "--replay":
         attempt(Path(words[3]).read_bytes())
         return 0
-    rng, end, place, tried = random.Random(int(words[2])), time.monotonic() + float(words[3]), Path(words[4]), 0
+    rng, end, place, tried = (
+        random.Random(int(words[2])),
+        time.monotonic() + float(words[3]),
+        Path(words[4]),
+        0,
+    )
     while time.monotonic() < end:
         data = make(rng)
         place.write_bytes(data)

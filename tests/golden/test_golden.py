@@ -1,7 +1,8 @@
 """What each pass makes of a small program, as text.
 
-A folder is a program: its trace, and after it what the lowering and each pass leave, in order. A pass is run alone on the file
-before its own, as `ftm-opt --PASS FILE` does, and must leave its own file. A golden changes only when someone says so:
+A folder is a program: its trace, and after it what the lowering and each pass leave, in order. A
+pass is run alone on the file before its own, as `ftm-opt --PASS FILE` does, and must leave its own
+file. A golden changes only when someone says so:
 
     python -m pytest tests/golden --accept
 """
@@ -36,13 +37,20 @@ def compare(left: Path, golden: Path, accept: bool) -> None:
     if accept:
         golden.write_text(left.read_text())
         return
-    assert left.read_text().splitlines() == golden.read_text().splitlines(), f"{golden.name}: look at it, then --accept"
+    assert left.read_text().splitlines() == golden.read_text().splitlines(), (
+        f"{golden.name}: look at it, then --accept"
+    )
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_lowering(program: str, tmp_path: Path, accept: bool) -> None:
     left = tmp_path / "left"
-    assert ftm_translate.main(["--to", "linalg", str(HERE / program / "0-program.trace"), "-o", str(left)]) == 0
+    assert (
+        ftm_translate.main(
+            ["--to", "linalg", str(HERE / program / "0-program.trace"), "-o", str(left)]
+        )
+        == 0
+    )
     compare(left, place(program, 0), accept)
 
 
@@ -51,18 +59,26 @@ def test_lowering(program: str, tmp_path: Path, accept: bool) -> None:
 def test_pass(program: str, number: int, tmp_path: Path, accept: bool) -> None:
     step: Pass = PASSES[number - 1]
     left = tmp_path / "left"
-    assert ftm_opt.main([f"--{step.name}", *MACHINE, str(place(program, number - 1)), "-o", str(left)]) == 0
+    assert (
+        ftm_opt.main([f"--{step.name}", *MACHINE, str(place(program, number - 1)), "-o", str(left)])
+        == 0
+    )
     compare(left, place(program, number), accept)
 
 
 def test_every_pass_is_listed_in_order(capsys: pytest.CaptureFixture[str]) -> None:
     assert ftm_opt.main(["--list-passes"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [step.name for step in PASSES]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        step.name for step in PASSES
+    ]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_no_golden_is_left_over(program: str, accept: bool) -> None:
-    wanted = {"0-program.trace", *(place(program, number).name for number in range(len(PASSES) + 1))}
+    wanted = {
+        "0-program.trace",
+        *(place(program, number).name for number in range(len(PASSES) + 1)),
+    }
     stale = [path for path in (HERE / program).iterdir() if path.name not in wanted]
     if accept:  # of passes that were renamed or removed
         for path in stale:

@@ -1,4 +1,5 @@
-"""The cycle model's mechanics: sums that can be done by hand, overlap from waits, exact extrapolation."""
+"""The cycle model's mechanics: sums that can be done by hand, overlap from waits, exact
+extrapolation."""
 
 import time
 from dataclasses import replace
@@ -46,7 +47,9 @@ def test_a_core_that_copies_itself_does_not_overlap():
     load = "    DLD b0[0], 64@64 | 64@1, X\n"
     work = "    @map 64 x 64 -> Y:v0\n      VEXP.F32 1.0, v0\n    @endmap\n"
     machine = replace(QUIET, dma_overlaps=False)
-    assert run(load + work, machine).cycles == pytest.approx(run(load, machine).cycles + run(work, machine).cycles)
+    assert run(load + work, machine).cycles == pytest.approx(
+        run(load, machine).cycles + run(work, machine).cycles
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,8 @@ def test_bytes_of_a_transfer(rows, columns, bytes_, ddr):
 
 
 @pytest.mark.parametrize(
-    ("dims", "cycles"), [("16@8 | 32@1", 16 * 128 / 256), ("32@2 | 8@1", 32 * 128 / 256), ("16@1 | 64@8", 16 * 64 * 8)]
+    ("dims", "cycles"),
+    [("16@8 | 32@1", 16 * 128 / 256), ("32@2 | 8@1", 32 * 128 / 256), ("16@1 | 64@8", 16 * 64 * 8)],
 )
 def test_windows_of_a_tile_are_copied_by_runs(dims, cycles):
     copy = f"    DCW X, {dims}, Y\n"
@@ -84,7 +88,9 @@ def test_strided_elements_move_one_by_one():
 
 def test_order_time():
     fill = 9 + 6 + 4
-    assert scan(M7032, "f64", 64, 64, "ADD", True) == pytest.approx(4 * (64 * 7 / 4 + 9 + 4), rel=0.1), "an addition and a hand-over a row"
+    assert scan(M7032, "f64", 64, 64, "ADD", True) == pytest.approx(
+        4 * (64 * 7 / 4 + 9 + 4), rel=0.1
+    ), "an addition and a hand-over a row"
     along = scan(M7032, "f64", 3, 64, "ADD", False)
     assert 3 * 4 * 5 < along < 3 * (4 * 5 + 5 * 7 + fill + 11), "five shuffles a vector"
     assert scan(M7032, "f64", 3, 64, "LSE", True) > 10 * scan(M7032, "f64", 3, 64, "ADD", True)
@@ -134,7 +140,9 @@ def test_map_time_is_prologue_and_interval():
 
 def test_short_rows_waste_lanes_and_single_columns_do_not():
     def cost(rows: int, columns: int) -> float:
-        return run(f"    @map {rows} x {columns} -> Y:v0\n      VMOV.F32 1.0, v0\n    @endmap\n").cycles
+        return run(
+            f"    @map {rows} x {columns} -> Y:v0\n      VMOV.F32 1.0, v0\n    @endmap\n"
+        ).cycles
 
     assert cost(64, 8) == cost(64, 32)
     assert cost(64, 1) < cost(64, 2)
@@ -156,7 +164,12 @@ def test_a_lone_core_has_ddr_to_itself():
 
 def test_phases_last_as_long_as_their_slowest_core():
     work = "    @map {} x 64 -> Y:v0\n      VEXP.F32 1.0, v0\n    @endmap\n"
-    body = "    SCID r1\n    SMUL r1, 32, r2\n" + work.format("r2") + "    BARRIER\n" + work.format("32")
+    body = (
+        "    SCID r1\n    SMUL r1, 32, r2\n"
+        + work.format("r2")
+        + "    BARRIER\n"
+        + work.format("32")
+    )
     expected = run(work.format("32")).cycles * 2 + M7032.barrier_cycles
     assert run(body, cores=2).cycles == pytest.approx(expected)
 
@@ -215,7 +228,9 @@ NESTED = """\
 @pytest.mark.parametrize("machine", ["m7032", "host"])
 def test_jumping_over_steady_loops_is_exact(cores, n, machine):
     text = program(LOOP.format(n=n, bound=-(-n // 64)))
-    quick, slow = (cycle_model.model(text, machine=machine, cores=cores, extrapolate=e) for e in (True, False))
+    quick, slow = (
+        cycle_model.model(text, machine=machine, cores=cores, extrapolate=e) for e in (True, False)
+    )
     assert quick.cycles == pytest.approx(slow.cycles, rel=1e-9)
     assert (quick.dma_bytes, quick.flops) == (slow.dma_bytes, slow.flops)
 
@@ -223,7 +238,9 @@ def test_jumping_over_steady_loops_is_exact(cores, n, machine):
 @pytest.mark.parametrize("n", [1, 31, 32, 33, 100])
 def test_jumping_is_exact_in_nested_loops_with_tails(n):
     text = program(NESTED.format(n=n))
-    quick, slow = (cycle_model.model(text, machine="m7032", cores=1, extrapolate=e) for e in (True, False))
+    quick, slow = (
+        cycle_model.model(text, machine="m7032", cores=1, extrapolate=e) for e in (True, False)
+    )
     assert quick.cycles == pytest.approx(slow.cycles, rel=1e-9)
     assert quick.dma_bytes == slow.dma_bytes
 
@@ -260,10 +277,14 @@ WINDOW = """\
 """
 
 
-@pytest.mark.parametrize(("low", "high"), [(100, 900), (10, 990), (0, 1000), (400, 600), (500, 1000)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(100, 900), (10, 990), (0, 1000), (400, 600), (500, 1000)]
+)
 def test_loops_that_differ_in_the_middle(low, high):
     text = program(WINDOW.format(n=1000, low=low, high=high - 1))
-    quick, slow = (cycle_model.model(text, machine="m7032", cores=1, extrapolate=e) for e in (True, False))
+    quick, slow = (
+        cycle_model.model(text, machine="m7032", cores=1, extrapolate=e) for e in (True, False)
+    )
     assert quick.cycles == pytest.approx(slow.cycles, rel=1e-9)
 
 
@@ -301,8 +322,16 @@ def test_kernels_are_accounted_apart():
     )
     profile = cycle_model.model(text, machine="m7032", cores=1)
     kernels = {k.name: k for k in profile.kernels}
-    assert kernels["f"].calls == 2 and kernels["f"].dma_bytes == 2 * 16384 and kernels["f"].bound == "DMA"
-    assert kernels["g"].calls == 1 and kernels["g"].dma_bytes == 0 and kernels["g"].bound == "compute"
+    assert (
+        kernels["f"].calls == 2
+        and kernels["f"].dma_bytes == 2 * 16384
+        and kernels["f"].bound == "DMA"
+    )
+    assert (
+        kernels["g"].calls == 1 and kernels["g"].dma_bytes == 0 and kernels["g"].bound == "compute"
+    )
     assert sum(k.cycles for k in profile.kernels) == pytest.approx(profile.cycles)
     table = profile.table()
-    assert table.startswith("modelled on m7032") and all(name in table for name in ("main", "f", "g"))
+    assert table.startswith("modelled on m7032") and all(
+        name in table for name in ("main", "f", "g")
+    )

@@ -1,4 +1,5 @@
-"""Modulo schedules of maps: no unit is taken twice, no value is read before it is written, and registers are counted right."""
+"""Modulo schedules of maps: no unit is taken twice, no value is read before it is written, and
+registers are counted right."""
 
 from __future__ import annotations
 
@@ -29,7 +30,11 @@ def loops(draw: st.DrawFn) -> PipelinedLoop:
     steps = []
     for number in range(count):
         unit = draw(st.sampled_from(sorted(UNITS)))
-        sources = draw(st.lists(st.integers(-invariants, number - 1), max_size=3)) if number + invariants else []
+        sources = (
+            draw(st.lists(st.integers(-invariants, number - 1), max_size=3))
+            if number + invariants
+            else []
+        )
         steps.append(ScheduledOp(((unit, 1),), LATENCY[unit], tuple(sources)))
     return PipelinedLoop(tuple(steps), (1,) * invariants)
 
@@ -45,13 +50,16 @@ def test_a_schedule_can_run(loop: PipelinedLoop) -> None:
         for unit in {step.slots[0][0], "VMAC" if step.slots[0][0] == "VMAC1" else step.slots[0][0]}:
             taken[unit, issued % interval] = taken.get((unit, issued % interval), 0) + 1
     assert all(number <= UNITS[unit] for (unit, _), number in taken.items())
-    # As many turns as are in flight at once, one by one: what is alive in the cycles of the last of them.
+    # As many turns as are in flight at once, one by one: what is alive in the cycles of the last of
+    # them.
     needed, _ = modulo_scheduler._registers(loop, interval, times)
     turns = 2 - min(times) // interval
     alive = dict.fromkeys(range(interval), 0)
     for turn in range(-turns, turns + 1):
         for number, step in enumerate(loop.steps):
-            reads = [times[reader] for reader, other in enumerate(loop.steps) if number in other.sources]
+            reads = [
+                times[reader] for reader, other in enumerate(loop.steps) if number in other.sources
+            ]
             for cycle in range(times[number] + step.latency, max(reads) + 1) if reads else ():
                 if 0 <= cycle + turn * interval < interval:
                     alive[cycle + turn * interval] += 1
@@ -68,7 +76,9 @@ def test_fewer_registers_cost_time_and_are_kept_to(loop: PipelinedLoop, register
     assert few.interval >= max(1.0, fastest(M7032, loop.steps)) - 1e-9
 
 
-def scheduled(header: str, body: str, machine: presets.MachineParameters = M7032) -> modulo_scheduler.ModuloSchedule:
+def scheduled(
+    header: str, body: str, machine: presets.MachineParameters = M7032
+) -> modulo_scheduler.ModuloSchedule:
     """Of a map whose ``header`` names X0, X1, ... and whose result is v999 in Y."""
     *tokens, result = header.split()
     tiles = "".join(f"  @tile X{n}, am, {token}, 64x64, 1, 0\n" for n, token in enumerate(tokens))
@@ -82,19 +92,28 @@ def scheduled(header: str, body: str, machine: presets.MachineParameters = M7032
 
 
 def test_constants_beyond_the_registers_are_loaded_in_each_turn() -> None:
-    body = "".join(f"      VFMA.F32 v{n}, v0, {n}.5, v{n + 1}\n" for n in range(300)) + "      VMOV.F32 v300, v999\n"
+    body = (
+        "".join(f"      VFMA.F32 v{n}, v0, {n}.5, v{n + 1}\n" for n in range(300))
+        + "      VMOV.F32 v300, v999\n"
+    )
     many = scheduled("f32 f32", body, replace(M7032, vector_registers=1024))
     assert (many.interval, many.spilled) == (101, 0), "301 operations on three pipes"
     few = scheduled("f32 f32", body)
-    assert few.interval >= (300 - 64 + 2) / 2, "of 300 constants at most 64 stay; the others are loads on two ports, as are X and Y"
+    assert few.interval >= (300 - 64 + 2) / 2, (
+        "of 300 constants at most 64 stay; the others are loads on two ports, as are X and Y"
+    )
     assert few.interval < 300 / 2
 
 
 def test_values_beyond_the_registers_are_stored_and_loaded() -> None:
-    """What a chain computes is read in the other order by a second one, which begins where the first one ends."""
+    """What a chain computes is read in the other order by a second one, which begins where the
+    first one ends."""
     count = 100
     body = "".join(f"      VMUL.F32 v{n}, v0, v{n + 1}\n" for n in range(count))
-    body += "".join(f"      VADD.F32 v{count if n == 0 else 500 + n}, v{count - n}, v{501 + n}\n" for n in range(count))
+    body += "".join(
+        f"      VADD.F32 v{count if n == 0 else 500 + n}, v{count - n}, v{501 + n}\n"
+        for n in range(count)
+    )
     body += f"      VMOV.F32 v{500 + count}, v999\n"
     many = scheduled("f32 f32", body, replace(M7032, vector_registers=10_000))
     few = scheduled("f32 f32", body)
@@ -104,19 +123,38 @@ def test_values_beyond_the_registers_are_stored_and_loaded() -> None:
     assert few.interval > 80, "a store and a load each"
 
 
-MACROS = [(row, word) for row in INSTRUCTIONS if row.macro and row.macro.types for word in (row.macro.types if row.types else ("",))]
+MACROS = [
+    (row, word)
+    for row in INSTRUCTIONS
+    if row.macro and row.macro.types
+    for word in (row.macro.types if row.types else ("",))
+]
 
 
-@pytest.mark.parametrize(("row", "word"), MACROS, ids=[f"{row.name}.{word}" for row, word in MACROS])
-def test_what_a_macro_costs_is_what_it_takes_in_registers_that_exist(row: InstructionDef, word: str) -> None:
-    """``costs`` counts what a macro occupies; in a map of its own it takes hardly more, with what does not fit spilled."""
-    kinds = [BY_SUFFIX[word if operand.kind == SAME else operand.kind].token for operand in row.operands[:-1]]
+@pytest.mark.parametrize(
+    ("row", "word"), MACROS, ids=[f"{row.name}.{word}" for row, word in MACROS]
+)
+def test_what_a_macro_costs_is_what_it_takes_in_registers_that_exist(
+    row: InstructionDef, word: str
+) -> None:
+    """``costs`` counts what a macro occupies; in a map of its own it takes hardly more, with what
+    does not fit spilled."""
+    kinds = [
+        BY_SUFFIX[word if operand.kind == SAME else operand.kind].token
+        for operand in row.operands[:-1]
+    ]
     sources = ", ".join(f"v{n}" for n in range(len(kinds)))
     found = scheduled(
-        " ".join([*kinds, BY_SUFFIX[word or row.result].token]), f"      {row.name}{'.' + word if word else ''} {sources}, v999\n"
+        " ".join([*kinds, BY_SUFFIX[word or row.result].token]),
+        f"      {row.name}{'.' + word if word else ''} {sources}, v999\n",
     )
     slots = dict(op_costs.cost(row.name, word).slots)
     pipes = (slots.get("VMAC", 0) + slots.get("VMAC1", 0)) / M7032.fma_units
-    least = max(pipes, slots.get("VMAC1", 0), slots.get("VIEU", 0), (len(kinds) + 1) / M7032.vector_memory_ports)
+    least = max(
+        pipes,
+        slots.get("VMAC1", 0),
+        slots.get("VIEU", 0),
+        (len(kinds) + 1) / M7032.vector_memory_ports,
+    )
     assert found.registers <= M7032.vector_registers
     assert least - 1e-9 <= found.interval <= 1.45 * least + 1

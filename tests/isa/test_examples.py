@@ -1,4 +1,5 @@
-"""Every instruction's example in the manual assembles, prints and parses back, and computes what it says."""
+"""Every instruction's example in the manual assembles, prints and parses back, and computes what it
+says."""
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ def test_example_computes_what_the_manual_says(row, machine):
     for result, expected in zip(results, example.outputs, strict=True):
         assert result.dtype == expected.dtype
         if expected.dtype.kind == "f":
-            # The mathematical functions of F64 may be some units in the last place away from libm's.
+            # The mathematical functions of F64 may be some units in the last place away from
+            # libm's.
             np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-15)
         else:
             np.testing.assert_array_equal(result, expected)
@@ -52,4 +54,6 @@ def test_row_is_complete(row):
     assert row.cost.latency >= 0
     if row.in_map:
         assert row.types or row.name in ("VIDX", "VPHILOX")
-    assert row.cost.slots or row.macro or row.name in ("@map", "VBITC"), "it costs something, or says what it consists of"
+    assert row.cost.slots or row.macro or row.name in ("@map", "VBITC"), (
+        "it costs something, or says what it consists of"
+    )

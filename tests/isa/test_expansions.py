@@ -1,4 +1,5 @@
-"""Macros inside maps and what they stand for: both run on the machine, on the same numbers, and agree."""
+"""Macros inside maps and what they stand for: both run on the machine, on the same numbers, and
+agree."""
 
 from __future__ import annotations
 
@@ -19,7 +20,19 @@ MACHINE = Machine(cores=1)
 MACROS = [row for row in INSTRUCTIONS if row.macro and row.macro.types]
 CASES = [(row, word) for row in MACROS for word in (row.macro.types if row.types else ("",))]
 
-EXACT = {"VMIN", "VMAX", "VMINN", "VMAXN", "VCOPYSIGN", "VFLOOR", "VCEIL", "VROUND", "VTRUNC", "VPHILOX", "VREM"}
+EXACT = {
+    "VMIN",
+    "VMAX",
+    "VMINN",
+    "VMAXN",
+    "VCOPYSIGN",
+    "VFLOOR",
+    "VCEIL",
+    "VROUND",
+    "VTRUNC",
+    "VPHILOX",
+    "VREM",
+}
 """Macros whose expansion gives the same bits; of integers all do."""
 ULPS = {"VDIV": 1.0, "VSQRT": 0.0, "VRCP": 1.0, "VPOW": 12.0, "VERFC": 6.0}
 """Largest difference in units in the last place, where it is not ``MOST``."""
@@ -94,9 +107,23 @@ def floats(count: int, dtype: np.dtype, name: str, rng: np.random.Generator) -> 
 def integers(count: int, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
     """Integers of all sizes, with the edges first."""
     info = np.iinfo(dtype)
-    edges = [0, 1, 2, 3, 7, info.max, info.max - 1, info.min, info.min + 1, *([-1, -2, -3, -7] if info.min else [])]
+    edges = [
+        0,
+        1,
+        2,
+        3,
+        7,
+        info.max,
+        info.max - 1,
+        info.min,
+        info.min + 1,
+        *([-1, -2, -3, -7] if info.min else []),
+    ]
     sizes = rng.integers(1, info.bits, count)
-    values = [int(rng.integers(0, 2**62)) >> (62 - int(size)) if size < 63 else int(info.max) for size in sizes]
+    values = [
+        int(rng.integers(0, 2**62)) >> (62 - int(size)) if size < 63 else int(info.max)
+        for size in sizes
+    ]
     signed = [v if info.min == 0 or i % 2 else -v for i, v in enumerate(values)]
     return np.array([*edges, *signed][:count], dtype)
 
@@ -108,9 +135,13 @@ def operands(row: InstructionDef, word: str, count: int) -> list[np.ndarray]:
     for number, operand in enumerate(row.operands[:-1]):
         token, dtype = NUMPY[word if operand.kind == SAME else operand.kind]
         if token in ("f64", "f32", "f16", "bf16"):
-            values = floats(count, np.dtype(np.float32) if token == "bf16" else dtype, row.name, rng)
+            values = floats(
+                count, np.dtype(np.float32) if token == "bf16" else dtype, row.name, rng
+            )
             with np.errstate(over="ignore"):
-                array = to_bf16(values.astype(np.float32)) if token == "bf16" else values.astype(dtype)
+                array = (
+                    to_bf16(values.astype(np.float32)) if token == "bf16" else values.astype(dtype)
+                )
         else:
             array = integers(count, dtype, rng)
         if number:
@@ -124,7 +155,10 @@ def operands(row: InstructionDef, word: str, count: int) -> list[np.ndarray]:
 
 def run(row: InstructionDef, word: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """What the macro and what its expansion give."""
-    inputs = [(NUMPY[word if operand.kind == SAME else operand.kind][0], "full") for operand in row.operands[:-1]]
+    inputs = [
+        (NUMPY[word if operand.kind == SAME else operand.kind][0], "full")
+        for operand in row.operands[:-1]
+    ]
     result = NUMPY[word or row.result][0]
     names = ", ".join(f"v{n}" for n in range(len(inputs)))
     found = []
@@ -177,6 +211,8 @@ def test_expansion_agrees_with_its_macro(row, word):
 @pytest.mark.parametrize(("row", "word"), CASES, ids=[f"{row.name}.{word}" for row, word in CASES])
 def test_an_expansion_consists_of_what_the_machine_knows(row, word):
     for operation in op_costs.expansion(row, word).operations:
-        assert operation.name in SEEDS or not op_costs.is_macro(BY_NAME[operation.name], operation.type), operation
+        assert operation.name in SEEDS or not op_costs.is_macro(
+            BY_NAME[operation.name], operation.type
+        ), operation
     cost = op_costs.cost(row.name, word)
     assert cost.latency >= 1 and {unit for unit, _ in cost.slots} <= {"VMAC", "VMAC1", "VIEU"}

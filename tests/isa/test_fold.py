@@ -1,4 +1,5 @@
-"""FOLD: the machine computes its formula, and so does its expansion, whose cost is what is charged."""
+"""FOLD: the machine computes its formula, and so does its expansion, whose cost is what is
+charged."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from machine.machine_programs import run_text
 MACHINE = Machine(cores=1)
 
 FOLDS = [
-    # for each dimension: taps, their distance, windows, their distance, size, before it; channels, images
+    # for each dimension: taps, their distance, windows, their distance, size, before it; channels,
+    # images
     ([(3, 1, 5, 1, 5, 1)], 2, 3),
     ([(3, 1, 4, 2, 7, 1)], 1, 1),
     ([(3, 1, 7, 2, 14, 1), (3, 1, 7, 2, 14, 1)], 3, 2),
@@ -33,7 +35,9 @@ FOLDS = [
 ]
 
 
-def _folded(x: np.ndarray, sides: Sequence[tuple[int, ...]], channels: int, images: int) -> np.ndarray:
+def _folded(
+    x: np.ndarray, sides: Sequence[tuple[int, ...]], channels: int, images: int
+) -> np.ndarray:
     """What FOLD computes, by its formula."""
     taps, windows, sizes = ([side[at] for side in sides] for at in (0, 2, 4))
     y = np.zeros((channels, images, *sizes), x.dtype)
@@ -41,10 +45,13 @@ def _folded(x: np.ndarray, sides: Sequence[tuple[int, ...]], channels: int, imag
     for tap in np.ndindex(*taps):
         for window in np.ndindex(*windows):
             place = tuple(
-                o * stride + t * spacing - before for o, t, (_, spacing, _, stride, _, before) in zip(window, tap, sides, strict=True)
+                o * stride + t * spacing - before
+                for o, t, (_, spacing, _, stride, _, before) in zip(window, tap, sides, strict=True)
             )
             if all(0 <= at < size for at, size in zip(place, sizes, strict=True)):
-                y[(slice(None), slice(None), *place)] += held[(slice(None), *tap, slice(None), *window)]
+                y[(slice(None), slice(None), *place)] += held[
+                    (slice(None), *tap, slice(None), *window)
+                ]
     return y.reshape(channels, -1)
 
 
@@ -94,12 +101,17 @@ def test_what_cannot_be_folded_is_refused(dims, message):
 
 
 @pytest.mark.parametrize("machine", FAMILY, ids=lambda machine: machine.name)
-@pytest.mark.parametrize(("sides", "channels", "images"), [case for case in FOLDS if len(case[0]) == 2])
+@pytest.mark.parametrize(
+    ("sides", "channels", "images"), [case for case in FOLDS if len(case[0]) == 2]
+)
 def test_a_fold_is_charged_as_its_expansion_counts(sides, channels, images, machine):
     """But for the filling of its loop."""
     taps, windows, sizes, strides = (tuple(side[at] for side in sides) for at in (0, 2, 4, 3))
     u = VectorUnit(machine, "f32", op_costs.cost, dry=True)
-    x, y = np.zeros((channels * prod(taps), images * prod(windows)), np.float32), np.zeros((channels, images * prod(sizes)), np.float32)
+    x, y = (
+        np.zeros((channels * prod(taps), images * prod(windows)), np.float32),
+        np.zeros((channels, images * prod(sizes)), np.float32),
+    )
     col2im.fold(u, x, y, [col2im.FoldSide(*side) for side in sides])
     shape = cost_rules.Col2ImCost(taps, windows, sizes, strides)
     charged = cost_rules.fold_cycles(machine, "f32", shape, channels, images * prod(shape.steps))

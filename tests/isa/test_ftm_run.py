@@ -1,4 +1,5 @@
-"""The command line of ftm-run: data from files, folders and random numbers; comparison; every wrong usage."""
+"""The command line of ftm-run: data from files, folders and random numbers; comparison; every wrong
+usage."""
 
 import json
 import signal
@@ -75,17 +76,44 @@ def test_a_difference_is_named_and_fails(folder, capsys):
 def test_files_scalars_and_results(folder, tmp_path, capsys):
     out = tmp_path / "results"
     status, text, _ = run(
-        capsys, folder / "p.lan", "--in", f"b0={folder / 'b0.npy'}", "--scalar", "s0=3", "--scalar", "s1=9", "--out", out, "--cores", 2
+        capsys,
+        folder / "p.lan",
+        "--in",
+        f"b0={folder / 'b0.npy'}",
+        "--scalar",
+        "s0=3",
+        "--scalar",
+        "s1=9",
+        "--out",
+        out,
+        "--cores",
+        2,
     )
     assert status == 0 and "o1  i64 []  10" in text
-    np.testing.assert_allclose(np.load(out / "o0.npy"), np.load(folder / "b0.npy") * 3 + 1, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        np.load(out / "o0.npy"), np.load(folder / "b0.npy") * 3 + 1, rtol=1e-5, atol=1e-6
+    )
     assert (
-        run(capsys, folder / "p.lan", "--in", f"b0={folder / 'b0.npy'}", "--scalar", "s0=3", "--scalar", "s1=9", "--compare", out)[0] == 0
+        run(
+            capsys,
+            folder / "p.lan",
+            "--in",
+            f"b0={folder / 'b0.npy'}",
+            "--scalar",
+            "s0=3",
+            "--scalar",
+            "s1=9",
+            "--compare",
+            out,
+        )[0]
+        == 0
     )
 
 
 def test_random_inputs_follow_the_seed(folder, capsys):
-    first, again, other = (run(capsys, folder / "p.lan", "--random", "--seed", seed)[1] for seed in (5, 5, 6))
+    first, again, other = (
+        run(capsys, folder / "p.lan", "--random", "--seed", seed)[1] for seed in (5, 5, 6)
+    )
     assert first == again != other
 
 
@@ -141,7 +169,10 @@ def test_files_that_are_no_arrays(folder, capsys):
     assert "is no .npy array" in run(capsys, folder)[2]
 
 
-@pytest.mark.parametrize(("text", "message"), [("{", "is no JSON"), ("[1]", "expected an object"), ('{"s0": [1]}', "s0 is f64")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{", "is no JSON"), ("[1]", "expected an object"), ('{"s0": [1]}', "s0 is f64")],
+)
 def test_bad_scalar_files(folder, capsys, text, message):
     (folder / "scalars.json").write_text(text)
     status, _, err = run(capsys, folder)
@@ -159,7 +190,14 @@ def test_a_program_that_is_no_text(folder, capsys):
 @pytest.mark.parametrize("number", ["9" * 5000, "1" + "0" * 30, "-" + "9" * 25])
 @pytest.mark.parametrize(
     "place",
-    ["SMOV {}, r1", "DWAIT X[{}]", "DLD b0[r1+{}], 3@100 | 100@1, X", "SMOV r{}, r1", "DLD b0[0], {}@100 | 100@1, X", "[r{}] DWAITALL"],
+    [
+        "SMOV {}, r1",
+        "DWAIT X[{}]",
+        "DLD b0[r1+{}], 3@100 | 100@1, X",
+        "SMOV r{}, r1",
+        "DLD b0[0], {}@100 | 100@1, X",
+        "[r{}] DWAITALL",
+    ],
 )
 def test_numbers_that_no_machine_has(folder, capsys, number, place):
     (folder / "p.lan").write_text(TEXT.replace("DWAIT X", place.format(number)))
@@ -178,7 +216,12 @@ def test_arrays_that_no_memory_holds(folder, capsys):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\x93NUMPY", b"PK\x03\x04", b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999,), }"],
+    [
+        b"",
+        b"\x93NUMPY",
+        b"PK\x03\x04",
+        b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999,), }",
+    ],
 )
 def test_arrays_that_are_cut_off(folder, capsys, content):
     (folder / "b0.npy").write_bytes(content)
@@ -188,17 +231,30 @@ def test_arrays_that_are_cut_off(folder, capsys, content):
 
 def test_several_arrays_in_one_file(folder, capsys):
     np.savez(folder / "many.npz", a=np.zeros(3))
-    assert "several arrays" in run(capsys, folder / "p.lan", "--random", "--in", f"b0={folder / 'many.npz'}")[2]
+    assert (
+        "several arrays"
+        in run(capsys, folder / "p.lan", "--random", "--in", f"b0={folder / 'many.npz'}")[2]
+    )
 
 
 def test_ctrl_c_ends_an_endless_program(folder):
-    (folder / "p.lan").write_text(TEXT.replace("    DWAIT X\n", "    DWAIT X\n    SMOV 1, r1\n  LOOP_a: 1, 2\n    [r1] SBR LOOP_a\n"))
-    process = subprocess.Popen([sys.executable, "-m", "ftm_backend.tools.ftm_run", str(folder)], stderr=subprocess.PIPE, text=True)
+    (folder / "p.lan").write_text(
+        TEXT.replace(
+            "    DWAIT X\n", "    DWAIT X\n    SMOV 1, r1\n  LOOP_a: 1, 2\n    [r1] SBR LOOP_a\n"
+        )
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ftm_backend.tools.ftm_run", str(folder)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     while "libftm_machine" not in Path(f"/proc/{process.pid}/maps").read_text():
         time.sleep(0.05)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60)[1] == "ftm-run: interrupted\n" and process.returncode == 130
+    assert (
+        process.communicate(timeout=60)[1] == "ftm-run: interrupted\n" and process.returncode == 130
+    )
 
 
 def test_no_program_or_several(folder, capsys):
@@ -218,9 +274,14 @@ def test_module_is_a_program(folder):
     assert "--compare" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize(("dtype", "shape"), [("f32", (4, 4)), ("bf16", (0, 3)), ("bf16", ()), ("i1", (5,)), ("u8", ()), ("i64", (2,))])
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [("f32", (4, 4)), ("bf16", (0, 3)), ("bf16", ()), ("i1", (5,)), ("u8", ()), ("i64", (2,))],
+)
 def test_random_arrays_have_type_and_shape(dtype, shape):
-    array = array_compare.random_array(np.random.default_rng(0), BufferDirective("in", "b0", dtype, shape))
+    array = array_compare.random_array(
+        np.random.default_rng(0), BufferDirective("in", "b0", dtype, shape)
+    )
     assert array.shape == shape and array.dtype == BY_TOKEN[dtype].array
 
 
@@ -228,7 +289,13 @@ def test_differences_of_special_values():
     nan, inf = np.float32("nan"), np.float32("inf")
     same = np.array([nan, inf, -inf, 1], np.float32)
     assert array_compare.difference(same, same.copy(), "f32", 0, 0) is None
-    assert "most at [0]: nan" in array_compare.difference(same, np.array([1, inf, -inf, 1], np.float32), "f32", 0, 0)
-    assert array_compare.difference(np.array(3), np.array(4), "i64", 1, 1).startswith("DIFFERS in 1 of 1")
-    assert array_compare.difference(np.uint16([0x3F80]), np.uint16([0x3F81]), "bf16", 1e-2, 0) is None
+    assert "most at [0]: nan" in array_compare.difference(
+        same, np.array([1, inf, -inf, 1], np.float32), "f32", 0, 0
+    )
+    assert array_compare.difference(np.array(3), np.array(4), "i64", 1, 1).startswith(
+        "DIFFERS in 1 of 1"
+    )
+    assert (
+        array_compare.difference(np.uint16([0x3F80]), np.uint16([0x3F81]), "bf16", 1e-2, 0) is None
+    )
     assert array_compare.summary(np.zeros((0, 3), np.float32), "f32") == "empty"

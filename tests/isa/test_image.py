@@ -17,7 +17,12 @@ def body_program(header_line: str, body: str, tiles: str = "XYZQ", dtype: str = 
     lines += [f"@out o{n}, {dtype}, 4x40" for n in range(4)] + ["@func main"]
     lines += [f"  @tile {name}, am, {dtype}, 4x40, 1, {4096 * n}" for n, name in enumerate("XYZQ")]
     lines += [f"    DLD b{n}[0], 4@40 | 40@1, {name}" for n, name in enumerate("XYZ")]
-    lines += ["    DWAITALL", "    @map 4 x 40 -> Q:v0", f"      VMOV.{dtype.upper()} 0, v0", "    @endmap"]
+    lines += [
+        "    DWAITALL",
+        "    @map 4 x 40 -> Q:v0",
+        f"      VMOV.{dtype.upper()} 0, v0",
+        "    @endmap",
+    ]
     lines += [f"    @map {header_line}", body.rstrip("\n"), "    @endmap"]
     lines += [f"    DST {name}, o{n}[0], 4@40 | 40@1" for n, name in enumerate("XYZQ")]
     return "\n".join([*lines, "@ret"]) + "\n"
@@ -48,8 +53,15 @@ def test_header_and_directory():
     image = assembler.assemble(body_program("4 x 40, X:v0 -> Y:v0", ""))
     magic, version, sections, fingerprint, size, *_ = image_layout.HEADER.struct.unpack_from(image)
     assert magic.to_bytes(8, "little") == image_layout.MAGIC and version == image_layout.VERSION
-    assert sections == len(image_layout.SECTIONS) and fingerprint == instruction_table.fingerprint() and size == len(image)
-    offsets = [image_layout.SECTION.struct.unpack_from(image, image_layout.HEADER.size + 16 * n)[0] for n in range(sections)]
+    assert (
+        sections == len(image_layout.SECTIONS)
+        and fingerprint == instruction_table.fingerprint()
+        and size == len(image)
+    )
+    offsets = [
+        image_layout.SECTION.struct.unpack_from(image, image_layout.HEADER.size + 16 * n)[0]
+        for n in range(sections)
+    ]
     assert all(offset % 64 == 0 for offset in offsets) and offsets == sorted(offsets)
 
 
@@ -77,8 +89,15 @@ def test_lines_and_labels_survive():
 
 
 def test_operands_are_operations_by_number():
-    _, _, outputs, operations = last_map(body_program("4 x 40, X:v0 -> Q:v1, Y:v0", "      VNEG.F32 v0, v1\n      VADD.F32 v1, v0, v1\n"))
-    assert [operation[5:8] for operation in operations] == [(KIND["INPUT"], 1, 0), (KIND["RESULT"], 1, 0)]
+    _, _, outputs, operations = last_map(
+        body_program(
+            "4 x 40, X:v0 -> Q:v1, Y:v0", "      VNEG.F32 v0, v1\n      VADD.F32 v1, v0, v1\n"
+        )
+    )
+    assert [operation[5:8] for operation in operations] == [
+        (KIND["INPUT"], 1, 0),
+        (KIND["RESULT"], 1, 0),
+    ]
     assert operations[1][8:11] == (KIND["INPUT"], 1, 0)
     assert [out[5:8] for out in outputs] == [(KIND["RESULT"], 1, 1), (KIND["INPUT"], 1, 0)]
 
@@ -113,7 +132,9 @@ def test_copies_and_swaps(data, heading, expected):
 def test_input_reduced_while_its_tile_is_overwritten(data):
     tile = "  @tile Q, am, f32, 4x40, 1, 12288"
     text = body_program("4 x 40, X:v0 -> X:v1, R:v0.rmax", "      VMOV.F32 7.0, v1\n")
-    text = text.replace(tile, tile + "\n  @tile R, am, f32, 4x1, 1, 20480").replace("DST Q, o3[0], 4@40 | 40@1", "DST R, o3[0], 4@40 | 1@1")
+    text = text.replace(tile, tile + "\n  @tile R, am, f32, 4x1, 1, 20480").replace(
+        "DST Q, o3[0], 4@40 | 40@1", "DST R, o3[0], 4@40 | 1@1"
+    )
     text = text.replace("@out o3, f32, 4x40", "@out o3, f32, 4x40")
     x, _, _, q = run(text, *data)
     np.testing.assert_array_equal(x, np.full_like(x, 7))
@@ -126,7 +147,8 @@ _UNARY = {"VNEG": np.negative, "VABS": np.abs}
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_bodies(seed):
-    """Random bodies over three tiles, some written in place, with redefined registers and mixed types."""
+    """Random bodies over three tiles, some written in place, with redefined registers and mixed
+    types."""
     generator = np.random.default_rng(seed)
     arrays = [generator.integers(-50, 50, (4, 40)).astype(np.int32) for _ in range(3)]
     values = dict(enumerate(arrays))
@@ -160,7 +182,9 @@ def test_random_bodies(seed):
             values[target] = _BINARY[name](values[a], values[b] if choice < 9 else np.int32(3))
     outputs = generator.permutation(4)[: int(generator.integers(1, 5))]
     sources = [int(generator.choice(list(values))) for _ in outputs]
-    heading = "4 x 40, X:v0, Y:v1, Z:v2 -> " + ", ".join(f"{'XYZQ'[o]}:v{s}" for o, s in zip(outputs, sources, strict=True))
+    heading = "4 x 40, X:v0, Y:v1, Z:v2 -> " + ", ".join(
+        f"{'XYZQ'[o]}:v{s}" for o, s in zip(outputs, sources, strict=True)
+    )
     expected = [*arrays, np.zeros_like(arrays[0])]
     for o, s in zip(outputs, sources, strict=True):
         expected[o] = values[s]

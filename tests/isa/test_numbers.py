@@ -61,7 +61,11 @@ def test_bf16_is_nearest_with_halves_to_even():
             assert bits & 0x7FFF == 0x7F80
             continue
         found = abs(decode(bits) - x)
-        near = [b for b in (bits - 1, bits + 1) if (b ^ bits) & 0x8000 == 0 and b & 0x7FFF < 0x7F80 and b >= 0]
+        near = [
+            b
+            for b in (bits - 1, bits + 1)
+            if (b ^ bits) & 0x8000 == 0 and b & 0x7FFF < 0x7F80 and b >= 0
+        ]
         for other in near:
             distance = abs(decode(other) - x)
             assert found < distance or (found == distance and bits % 2 == 0), x
@@ -91,7 +95,10 @@ def test_integers(value, suffix, bits):
     assert to_bits(value, BY_SUFFIX[suffix]) == bits
 
 
-@pytest.mark.parametrize(("value", "suffix"), [(256, "I8"), (-129, "U8"), (2**64, "I64"), (2, "B1"), (1.0, "I32"), (math.nan, "I8")])
+@pytest.mark.parametrize(
+    ("value", "suffix"),
+    [(256, "I8"), (-129, "U8"), (2**64, "I64"), (2, "B1"), (1.0, "I32"), (math.nan, "I8")],
+)
 def test_out_of_range(value, suffix):
     with pytest.raises(ValueError):
         to_bits(value, BY_SUFFIX[suffix])

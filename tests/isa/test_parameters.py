@@ -57,15 +57,25 @@ def test_text_round_trips() -> None:
 @pytest.mark.parametrize("checked", [False, True])
 def test_calls_bind(checked: bool) -> None:
     x = np.arange(16, dtype=np.float32)
-    (out,) = Machine(cores=1, checked=checked).load(assembler.assemble(TEXT)).run([x, np.zeros(16, np.int64)], [3.0, 2])
+    (out,) = (
+        Machine(cores=1, checked=checked)
+        .load(assembler.assemble(TEXT))
+        .run([x, np.zeros(16, np.int64)], [3.0, 2])
+    )
     assert out[:12].tolist() == [15, 18, 21, 24, 45, 54, 63, 72, 6, 9, 12, 15]
 
 
 def test_a_window_ends_with_its_buffer() -> None:
     program = Machine(cores=1).load(assembler.assemble(TEXT))
-    with pytest.raises(MachineError, match=r"reaches elements 13 to 16 of x \(b0 from element 0\), which has 16 elements"):
+    with pytest.raises(
+        MachineError,
+        match=r"reaches elements 13 to 16 of x \(b0 from element 0\), which has 16 elements",
+    ):
         program.run([np.zeros(16, np.float32), np.zeros(16, np.int64)], [1.0, 13])
-    with pytest.raises(MachineError, match=r"@func main, line 34: .*binds x to element -1 of b0, which has 16 elements"):
+    with pytest.raises(
+        MachineError,
+        match=r"@func main, line 34: .*binds x to element -1 of b0, which has 16 elements",
+    ):
         Machine(cores=1).load(assembler.assemble(TEXT.replace("SMOV 8, r2", "SMOV 7, r2"))).run(
             [np.zeros(16, np.float32), np.zeros(16, np.int64)], [1.0, 0]
         )
@@ -74,20 +84,52 @@ def test_a_window_ends_with_its_buffer() -> None:
 @pytest.mark.parametrize(
     ("line", "replacement", "message"),
     [
-        ("    @call both, o0[0], s0", "    @call both, o0[0]", "both has 2 parameters (y, by), found 1 arguments"),
-        ("    @call both, o0[0], s0", "    @call both, b0[0], s0", "b0 is an input and cannot be written"),
+        (
+            "    @call both, o0[0], s0",
+            "    @call both, o0[0]",
+            "both has 2 parameters (y, by), found 1 arguments",
+        ),
+        (
+            "    @call both, o0[0], s0",
+            "    @call both, b0[0], s0",
+            "b0 is an input and cannot be written",
+        ),
         ("    @call both, o0[0], s0", "    @call both, b1[0], s0", "b1 is i64, parameter y is f32"),
-        ("    @call both, o0[0], s0", "    @call both, o0[0], s1", "expected the name of an f64 scalar"),
-        ("    @call both, o0[0], s0", "    @call both, o0[0], 1", "expected the name of an f64 scalar"),
+        (
+            "    @call both, o0[0], s0",
+            "    @call both, o0[0], s1",
+            "expected the name of an f64 scalar",
+        ),
+        (
+            "    @call both, o0[0], s0",
+            "    @call both, o0[0], 1",
+            "expected the name of an f64 scalar",
+        ),
         ("    @call both, o0[0], s0", "    @call both, s0, o0[0]", "is no buffer"),
         ("    @call scaled, y[0], y[4], by, 0", "    @call scaled, y[0], y[4], by, by", "is f64"),
-        ("    DST T, y[0], 1@1 | 4@1", "    DST T, x[0], 1@1 | 4@1", "declare it `@param x, f32, out`"),
+        (
+            "    DST T, y[0], 1@1 | 4@1",
+            "    DST T, x[0], 1@1 | 4@1",
+            "declare it `@param x, f32, out`",
+        ),
         ("  @param y, f32, out, x", "  @param x, f32, out", "'x' is declared twice"),
-        ("  @param y, f32, out, x", "  @param y, f32, out, z", "which is no buffer parameter before it"),
+        (
+            "  @param y, f32, out, x",
+            "  @param y, f32, out, z",
+            "which is no buffer parameter before it",
+        ),
         ("  @param y, f32, out, x", "  @param y, f31, out, x", "unknown type 'f31'"),
         ("  @param y, f32, out, x", "  @param y, f32, in", "expected `out`"),
-        ("  @scalar by, f64\n  @scalar from, i64", "  @scalar by, f32\n  @scalar from, i64", "f64 or i64"),
-        ("  @param y, f32, out\n", "  @scalar n, i64\n  @param y, f32, out\n", "buffers come before scalars"),
+        (
+            "  @scalar by, f64\n  @scalar from, i64",
+            "  @scalar by, f32\n  @scalar from, i64",
+            "f64 or i64",
+        ),
+        (
+            "  @param y, f32, out\n",
+            "  @scalar n, i64\n  @param y, f32, out\n",
+            "buffers come before scalars",
+        ),
         ("@func main\n", "@func main\n  @param x, f32\n", "main has no parameters"),
         ("    SMOV 8, r2\n", "    SMOV 8, r2\n  @param x, f32\n", "parameters come first"),
     ],
@@ -100,13 +142,19 @@ def test_refused_with_reason(line: str, replacement: str, message: str) -> None:
 
 
 def test_objects_give_the_same_image() -> None:
-    """Functions that were encoded before are put in as they would be encoded, at other numbers and lines."""
+    """Functions that were encoded before are put in as they would be encoded, at other numbers and
+    lines."""
     OBJECTS.clear()
     first = assembler.assemble(TEXT)
     assert len(OBJECTS) == 1  # `both` calls, and `main`
     assert assembler.assemble(TEXT) == first
     header, rest = TEXT.split("@func scaled")
-    moved = header.replace("@out", "@in b2, f32, 2\n@scalar s2, f64\n@out") + EARLY + "@func scaled" + rest
+    moved = (
+        header.replace("@out", "@in b2, f32, 2\n@scalar s2, f64\n@out")
+        + EARLY
+        + "@func scaled"
+        + rest
+    )
     warm = assembler.assemble(moved)
     OBJECTS.clear()
     assert assembler.assemble(moved) == warm

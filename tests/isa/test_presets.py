@@ -18,7 +18,14 @@ def test_preset_is_complete(name):
     assert machine.name == name and machine.description
     for field in fields(machine):
         value = getattr(machine, field.name)
-        if field.name not in ("name", "description", "dma_overlaps", "mm_wide_overhead", "mm_thin_overhead", "mm_transpose_cycles"):
+        if field.name not in (
+            "name",
+            "description",
+            "dma_overlaps",
+            "mm_wide_overhead",
+            "mm_thin_overhead",
+            "mm_transpose_cycles",
+        ):
             assert value > 0, field.name
 
 
@@ -68,10 +75,23 @@ print("right")
 
 
 def test_a_preset_is_one_file(tmp_path):
-    """A copy of the compiler with one module more: settings, planning, the machine and the cycle model know it."""
+    """A copy of the compiler with one module more: settings, planning, the machine and the cycle
+    model know it."""
     root = Path(presets.__file__).parents[2]
-    shutil.copytree(root, tmp_path / "ftm_backend", ignore=shutil.ignore_patterns("build", "__pycache__"))
+    shutil.copytree(
+        root, tmp_path / "ftm_backend", ignore=shutil.ignore_patterns("build", "__pycache__")
+    )
     (tmp_path / "ftm_backend" / "target" / "presets" / "mine.py").write_text(MINE)
-    environment = {"FTM_MACHINE": "mine", "PYTHONPATH": f"{tmp_path}:{root.parents[1]}", "FTM_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run([sys.executable, "-c", RUN], env=os.environ | environment, capture_output=True, text=True, timeout=300)
+    environment = {
+        "FTM_MACHINE": "mine",
+        "PYTHONPATH": f"{tmp_path}:{root.parents[1]}",
+        "FTM_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", RUN],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.stdout.strip() == "right", done.stderr

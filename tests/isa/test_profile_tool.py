@@ -39,22 +39,31 @@ def test_table_has_the_least_bytes_and_says_modelled(trace, capsys):
 def test_json_adds_up(trace, capsys):
     profile = json.loads(run(capsys, trace, "--machine", "m7032", "--json"))
     assert profile["modelled"] is True and profile["least_bytes"] == LEAST <= profile["dma_bytes"]
-    assert sum(kernel["cycles"] for kernel in profile["kernels"]) == pytest.approx(profile["cycles"])
+    assert sum(kernel["cycles"] for kernel in profile["kernels"]) == pytest.approx(
+        profile["cycles"]
+    )
     assert 0 < profile["of_peak"] <= profile["of_roofline"] <= 1
 
 
 def test_comparison_of_machines(trace, capsys):
     shown = run(capsys, trace, "--machine", "m7032", "--compare-machine", "mt3000")
-    assert "A: modelled on m7032, 8 cores; B: modelled on mt3000, 24 cores" in shown and "kernel_0" in shown
+    assert (
+        "A: modelled on m7032, 8 cores; B: modelled on mt3000, 24 cores" in shown
+        and "kernel_0" in shown
+    )
 
 
 def test_timeline_is_whole_and_in_order(trace, tmp_path, capsys):
     picture, events = tmp_path / "t.svg", tmp_path / "t.json"
-    shown = run(capsys, trace, "--machine", "m7032", "--cores", 1, "--svg", picture, "--chrome", events)
+    shown = run(
+        capsys, trace, "--machine", "m7032", "--cores", 1, "--svg", picture, "--chrome", events
+    )
     spans = [e for e in json.loads(events.read_text())["traceEvents"] if e["ph"] == "X"]
     for lane in (0, 1):
         mine = [e for e in spans if e["tid"] == lane]
-        assert mine and all(a["ts"] + a["dur"] <= b["ts"] + 1e-6 for a, b in itertools.pairwise(mine))
+        assert mine and all(
+            a["ts"] + a["dur"] <= b["ts"] + 1e-6 for a, b in itertools.pairwise(mine)
+        )
     total = float(re.search(r"all +(\d+)", shown).group(1)) / 1.8e3
     assert max(e["ts"] + e["dur"] for e in spans) == pytest.approx(total, rel=1e-3)
     text = picture.read_text()
@@ -75,9 +84,21 @@ def test_bounds_of_kernels():
     assert bound("    @map 64 x 64 -> X:v0\n      VEXP.F32 1.0, v0\n    @endmap\n") == "compute"
 
 
-@pytest.mark.parametrize("arguments", [["missing.lan"], ["--window", "9:3"], ["--machine", "none"], ["--core", "8", "--svg", "x.svg"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["missing.lan"],
+        ["--window", "9:3"],
+        ["--machine", "none"],
+        ["--core", "8", "--svg", "x.svg"],
+    ],
+)
 def test_wrong_usage_is_said(trace, arguments, capsys):
-    command = arguments if arguments[0] == "missing.lan" else [str(trace), "--machine", "m7032", *arguments]
+    command = (
+        arguments
+        if arguments[0] == "missing.lan"
+        else [str(trace), "--machine", "m7032", *arguments]
+    )
     assert ftm_profile.main(command) == 2
     assert capsys.readouterr().err.startswith("ftm-profile: ")
 

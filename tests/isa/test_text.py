@@ -65,7 +65,11 @@ def test_canonical_text_round_trips_exactly():
 
 
 def test_layout_does_not_matter():
-    loose = CANONICAL.replace("    SCID r1", "\tSCID   r1   ").replace(", ", "  ,  ").replace("[r3-4]", "[ r3 - 4 ]")
+    loose = (
+        CANONICAL.replace("    SCID r1", "\tSCID   r1   ")
+        .replace(", ", "  ,  ")
+        .replace("[r3-4]", "[ r3 - 4 ]")
+    )
     assert str(asm.parse(loose)).replace("  ,  ", ", ") == CANONICAL
 
 
@@ -77,14 +81,20 @@ def test_parse_gives_plain_data():
     assert loads[0].operands == (
         p.SlotReference("b0", 3, -4),
         p.Dims(
-            ((immediate(2), immediate(512)), (register(7), immediate(64))), ((immediate(8), immediate(8)), (register(9), immediate(-1)))
+            ((immediate(2), immediate(512)), (register(7), immediate(64))),
+            ((immediate(8), immediate(8)), (register(9), immediate(-1))),
         ),
         p.SlotReference("X", 5, 1),
     )
     block = next(i for i in function.items if isinstance(i, p.MapBlock))
     assert block.outputs[1] == p.MapOutput(p.SlotReference("Q"), 4, "r", "sum", True)
     assert program.buffers("const")[0].data == bytes.fromhex("0000803f00000040")
-    assert [b.elements for b in (*program.buffers("in"), *program.buffers("out"))] == [4096, 0, 4096, 1]
+    assert [b.elements for b in (*program.buffers("in"), *program.buffers("out"))] == [
+        4096,
+        0,
+        4096,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -102,13 +112,28 @@ def test_parse_gives_plain_data():
         ("    SCID r1", "    DWAIT X[r5", "expected a tile slot", 11),
         ("    SCID r1", "    @ret r1", "@ret stands alone", 5),
         ("  LOOP_kernel_0_0: 1, 64  // rows", "  LOOP_kernel_0_0:", "needs trip count bounds", 3),
-        ("  LOOP_kernel_0_0: 1, 64  // rows", "  LOOP_kernel_0_0: 1", "expected the least and the greatest", 3),
+        (
+            "  LOOP_kernel_0_0: 1, 64  // rows",
+            "  LOOP_kernel_0_0: 1",
+            "expected the least and the greatest",
+            3,
+        ),
         ("@scalar s0, f64", "@scaler s0, f64", "unknown directive @scaler", 1),
         ("@scalar s0, f64", "@scalar r0, f64", "expected a scalar's name", 9),
         ("@scalar s0, f64", "@in b9, f32, 4 x 4", "expected a shape such as 64x64", 5),
         ("@scalar s0, f64", "@const k9, f32, 1, 00zz", "hexadecimal", 1),
-        ("  @tile S, sm, f32, 1x96, 1, 0", "  @tile S, sm, f32, 96, 1, 0", "a tile has two extents", 3),
-        ("  @tile S, sm, f32, 1x96, 1, 0", "  @tile S, sm, f32, 1x96, 1", "@tile name, space, type, RxC, depth, offset", 3),
+        (
+            "  @tile S, sm, f32, 1x96, 1, 0",
+            "  @tile S, sm, f32, 96, 1, 0",
+            "a tile has two extents",
+            3,
+        ),
+        (
+            "  @tile S, sm, f32, 1x96, 1, 0",
+            "  @tile S, sm, f32, 1x96, 1",
+            "@tile name, space, type, RxC, depth, offset",
+            3,
+        ),
         ("      // fused", "      SCID r1, r2", "takes 1 operands", 7),
         ("      // fused", "  here:", "a label belongs", 3),
         ("      // fused", "    @map 1 x 1 -> S:v0", "not inside another @map", 5),
@@ -165,8 +190,13 @@ def test_structure_errors(text, message):
 
 def test_cost_is_linear_and_small():
     block = CANONICAL[CANONICAL.index("    SCID") : CANONICAL.index("  [r7] SBR")]
-    block = "\n".join(line for line in block.split("\n") if "LOOP_" not in line and "DSC" not in line)
-    head, tail = CANONICAL[: CANONICAL.index("    SCID")], CANONICAL[CANONICAL.index("  [r7] SBR") :]
+    block = "\n".join(
+        line for line in block.split("\n") if "LOOP_" not in line and "DSC" not in line
+    )
+    head, tail = (
+        CANONICAL[: CANONICAL.index("    SCID")],
+        CANONICAL[CANONICAL.index("  [r7] SBR") :],
+    )
 
     def seconds(copies: int) -> float:
         text = head + "  LOOP_kernel_0_0: 1, 2\n" + block * copies + tail
@@ -176,7 +206,10 @@ def test_cost_is_linear_and_small():
 
     gc.disable()  # a collection's cost is that of all that lives, the other tests' objects as well
     try:
-        small, large = (min(times) for times in zip(*((seconds(100), seconds(1600)) for _ in range(3)), strict=True))
+        small, large = (
+            min(times)
+            for times in zip(*((seconds(100), seconds(1600)) for _ in range(3)), strict=True)
+        )
     finally:
         gc.enable()
     assert large < 5.0  # 30,000 lines

@@ -1,4 +1,5 @@
-"""Macros outside of maps and what they stand for: expansions compute what the machine does, and cost what is charged."""
+"""Macros outside of maps and what they stand for: expansions compute what the machine does, and
+cost what is charged."""
 
 from __future__ import annotations
 
@@ -55,9 +56,18 @@ def test_scan(operation, token, down):
                 np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.parametrize(("columns", "kept"), [(1, 1), (7, 7), (16, 16), (33, 33), (100, 100), (300, 5), (300, 40), (64, 1), (257, 256)])
+@pytest.mark.parametrize(
+    ("columns", "kept"),
+    [(1, 1), (7, 7), (16, 16), (33, 33), (100, 100), (300, 5), (300, 40), (64, 1), (257, 256)],
+)
 def test_sort(columns, kept):
-    x = np.concatenate([numbers("i64", 2, columns), RNG.integers(-3, 3, (1, columns)), np.full((1, columns), np.iinfo(np.int64).max)])
+    x = np.concatenate(
+        [
+            numbers("i64", 2, columns),
+            RNG.integers(-3, 3, (1, columns)),
+            np.full((1, columns), np.iinfo(np.int64).max),
+        ]
+    )
     text = programs(
         f"@in b0, i64, 4x{columns}\n@out o0, i64, 4x{kept}\n",
         tile("X", "i64", 4, columns, 0)
@@ -122,13 +132,19 @@ def test_transpose_of_two_halves(token, rows, columns):
     BY_NAME["TRANS"].macro.function(unit(token), x, y, True)
     got = run_text(MACHINE, text, [x])[0]
     np.testing.assert_array_equal(y, got)
-    np.testing.assert_array_equal(got.reshape(columns // 2, rows, 2), x.reshape(rows, 2, columns // 2).transpose(2, 0, 1))
+    np.testing.assert_array_equal(
+        got.reshape(columns // 2, rows, 2), x.reshape(rows, 2, columns // 2).transpose(2, 0, 1)
+    )
 
 
 def test_halves_of_an_odd_number_of_columns_are_refused():
     text = programs(
         "@in b0, f32, 2x3\n@out o0, f32, 1x4\n",
-        tile("X", "f32", 2, 3, 0) + tile("Y", "f32", 2, 4, 65536) + load("X", "b0", 2, 3) + "    TRANS.ZIP X, Y\n" + store("Y", "o0", 1, 4),
+        tile("X", "f32", 2, 3, 0)
+        + tile("Y", "f32", 2, 4, 65536)
+        + load("X", "b0", 2, 3)
+        + "    TRANS.ZIP X, Y\n"
+        + store("Y", "o0", 1, 4),
     )
     with pytest.raises(Exception, match="even number of columns, and X has 3"):
         run_text(MACHINE, text, [np.zeros((2, 3), np.float32)])
@@ -137,9 +153,13 @@ def test_halves_of_an_odd_number_of_columns_are_refused():
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("transposed", [False, True], ids=["MM", "MM.TB"])
 @pytest.mark.parametrize("token", ["f64", "f32", "i32", "i64"])
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (6, 48, 9), (7, 50, 33), (13, 5, 100), (3, 9, 0)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 1, 1), (6, 48, 9), (7, 50, 33), (13, 5, 100), (3, 9, 0)]
+)
 def test_product(token, m, n, k, transposed):
-    a, b, c = (numbers(token, *shape) for shape in ((m, k), (n, k) if transposed else (k, n), (m, n)))
+    a, b, c = (
+        numbers(token, *shape) for shape in ((m, k), (n, k) if transposed else (k, n), (m, n))
+    )
     word = "MM" + (".TB" if transposed else "") + ".ACC"
     text = programs(
         f"@in b0, {token}, {m}x{k}\n@in b1, {token}, {b.shape[0]}x{b.shape[1]}\n@in b2, {token}, {m}x{n}\n@out o0, {token}, {m}x{n}\n",
@@ -153,7 +173,12 @@ def test_product(token, m, n, k, transposed):
         + store("C", "o0", m, n),
     )
     BY_NAME["MM"].macro.function(unit(token), a, b, result := c.copy(), transposed)
-    np.testing.assert_allclose(result, run_text(MACHINE, text, [a, b, c])[0], rtol=1e-4 if token == "f32" else 1e-12, atol=1e-4)
+    np.testing.assert_allclose(
+        result,
+        run_text(MACHINE, text, [a, b, c])[0],
+        rtol=1e-4 if token == "f32" else 1e-12,
+        atol=1e-4,
+    )
 
 
 def test_windows():
@@ -170,9 +195,13 @@ def test_windows():
         + "    MMW.ACC A, 2@10 7@1 | 2@10 3@1, B, C\n"
         + store("C", "o0", 14, 20),
     )
-    offsets = np.array([[(p // 7 + w // 3) * 10 + p % 7 + w % 3 for w in range(6)] for p in range(14)])
+    offsets = np.array(
+        [[(p // 7 + w // 3) * 10 + p % 7 + w % 3 for w in range(6)] for p in range(14)]
+    )
     BY_NAME["MMW"].macro.function(unit("f32"), image.ravel(), offsets, 1, b, result := c.copy())
-    np.testing.assert_allclose(result, run_text(MACHINE, text, [image, b, c])[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        result, run_text(MACHINE, text, [image, b, c])[0], rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -208,8 +237,14 @@ def test_scatter_with_arithmetic(token, operation):
     ],
 )
 def test_load_with_a_border(dims, sides):
-    sizes = [[tuple(map(int, pair.split("@"))) for pair in side.split()] for side in (*dims.split("|"), *sides.split("|"))]
-    (rows, columns), inside, whole = [prod(n for n, _ in side) for side in sizes[:2]], *([n for n, _ in side] for side in sizes[2:])
+    sizes = [
+        [tuple(map(int, pair.split("@"))) for pair in side.split()]
+        for side in (*dims.split("|"), *sides.split("|"))
+    ]
+    (rows, columns), inside, whole = (
+        [prod(n for n, _ in side) for side in sizes[:2]],
+        *([n for n, _ in side] for side in sizes[2:]),
+    )
     first = 9 if "-" in dims else 0
     places = np.full((1,), first)
     for extent, stride in (*sizes[0], *sizes[1]):
@@ -217,10 +252,14 @@ def test_load_with_a_border(dims, sides):
     a = numbers("f32", 3 * prod(inside))
     text = programs(
         f"@in b0, f32, {a.size}\n@out o0, f32, {rows}x{columns}\n",
-        tile("Y", "f32", rows, columns, 0) + f"    DLB b0[{first}], {dims}, {sides}, Y\n    DWAIT Y\n" + store("Y", "o0", rows, columns),
+        tile("Y", "f32", rows, columns, 0)
+        + f"    DLB b0[{first}], {dims}, {sides}, Y\n    DWAIT Y\n"
+        + store("Y", "o0", rows, columns),
     )
     y = np.empty((rows, columns), np.float32)
-    BY_NAME["DLB"].macro.function(unit("f32"), a, places.reshape(rows, columns), inside, [b for _, b in sizes[2]], whole, y)
+    BY_NAME["DLB"].macro.function(
+        unit("f32"), a, places.reshape(rows, columns), inside, [b for _, b in sizes[2]], whole, y
+    )
     np.testing.assert_array_equal(y, run_text(MACHINE, text, [a])[0])
     assert (y == 0).any()
 
@@ -239,57 +278,89 @@ def test_gather():
     np.testing.assert_array_equal(d, run_text(MACHINE, text, [a, index])[0])
 
 
-# --- what is charged -----------------------------------------------------------------------------------
+# --- what is charged
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("machine", FAMILY, ids=lambda machine: machine.name)
-@pytest.mark.parametrize(("m", "n", "k"), [(6, 48, 1), (6, 48, 512), (6, 64, 9), (13, 100, 64), (7, 80, 5), (200, 300, 77)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(6, 48, 1), (6, 48, 512), (6, 64, 9), (13, 100, 64), (7, 80, 5), (200, 300, 77)],
+)
 def test_products_are_charged_what_their_expansion_takes(machine, m, n, k):
     """The closed forms are those of the published micro-kernels; see ``test_cycles_published``."""
 
     def counted(transposed: bool) -> float:
         u = VectorUnit(machine, "f64", op_costs.cost, dry=True)
-        matmul.product(u, np.zeros((m, k)), np.zeros((n, k) if transposed else (k, n)), np.zeros((m, n)), transposed)
+        matmul.product(
+            u,
+            np.zeros((m, k)),
+            np.zeros((n, k) if transposed else (k, n)),
+            np.zeros((m, n)),
+            transposed,
+        )
         return u.cycles
 
     assert counted(False) == cost_rules.outer_cycles(machine, "f64", m, n, k)
     if machine is M7032:
-        assert counted(True) == pytest.approx(cost_rules.dot_cycles(machine, "f64", m, n, k), rel=0.01)
+        assert counted(True) == pytest.approx(
+            cost_rules.dot_cycles(machine, "f64", m, n, k), rel=0.01
+        )
 
 
 @pytest.mark.parametrize("machine", FAMILY, ids=lambda machine: machine.name)
 @pytest.mark.parametrize("vectors", range(1, 12))
 @pytest.mark.parametrize("k", [1, 2, 9, 64, 511])
 def test_products_of_narrow_types_have_thin_micro_kernels(machine, vectors, k):
-    """Those of two vectors are charged what their expansion takes, those of one a few cycles more for each call."""
+    """Those of two vectors are charged what their expansion takes, those of one a few cycles more
+    for each call."""
     m, n = 13, vectors * machine.lanes("f32") - 3
     u = VectorUnit(machine, "f32", op_costs.cost, dry=True)
     matmul.product(u, *(np.zeros(shape, np.float32) for shape in ((m, k), (k, n), (m, n))), False)
     spare = 3 * 5 if vectors == 1 else 0
     assert cost_rules.outer_cycles(machine, "f32", m, n, k) == u.cycles + spare
     assert cost_rules.columns_taken(machine, "f32", n) == vectors * machine.lanes("f32")
-    assert cost_rules.columns_taken(machine, "f64", n) >= cost_rules.columns_taken(machine, "f32", n)
+    assert cost_rules.columns_taken(machine, "f64", n) >= cost_rules.columns_taken(
+        machine, "f32", n
+    )
 
 
 def test_thin_micro_kernels_keep_the_pipes_busy_where_elements_are_broadcast_fast_enough():
-    """64 columns of f32 take two thirds of the time of 96, 32 as long as broadcasts of 6 elements; of f64 32 columns take that of 48."""
+    """64 columns of f32 take two thirds of the time of 96, 32 as long as broadcasts of 6 elements;
+    of f64 32 columns take that of 48."""
     steps = [
-        cost_rules.outer_cycles(M7032, "f32", 6, n, 1002) - cost_rules.outer_cycles(M7032, "f32", 6, n, 2) for n in (32, 64, 96, 128, 160)
+        cost_rules.outer_cycles(M7032, "f32", 6, n, 1002)
+        - cost_rules.outer_cycles(M7032, "f32", 6, n, 2)
+        for n in (32, 64, 96, 128, 160)
     ]
     assert steps == [3000, 4000, 6000, 8000, 10000]
-    steps = [cost_rules.outer_cycles(M7032, "f64", 6, n, 1002) - cost_rules.outer_cycles(M7032, "f64", 6, n, 2) for n in (16, 32, 48)]
+    steps = [
+        cost_rules.outer_cycles(M7032, "f64", 6, n, 1002)
+        - cost_rules.outer_cycles(M7032, "f64", 6, n, 2)
+        for n in (16, 32, 48)
+    ]
     assert steps == [6000, 6000, 6000]
 
 
 def test_windows_are_charged_what_their_expansion_takes():
     u = VectorUnit(M7032, "f32", op_costs.cost, dry=True)
     matmul.windows(
-        u, np.zeros(10, np.float32), np.zeros((100, 27), np.int64), 3, np.zeros((27, 64), np.float32), np.zeros((100, 64), np.float32)
+        u,
+        np.zeros(10, np.float32),
+        np.zeros((100, 27), np.int64),
+        3,
+        np.zeros((27, 64), np.float32),
+        np.zeros((100, 64), np.float32),
     )
     assert u.cycles == cost_rules.windows_cycles(M7032, "f32", 100, 64, 3, 27)
     wide = VectorUnit(M7032, "f32", op_costs.cost, dry=True)
     matmul.windows(
-        wide, np.zeros(10, np.float32), np.zeros((100, 27), np.int64), 3, np.zeros((27, 96), np.float32), np.zeros((100, 96), np.float32)
+        wide,
+        np.zeros(10, np.float32),
+        np.zeros((100, 27), np.int64),
+        3,
+        np.zeros((27, 96), np.float32),
+        np.zeros((100, 96), np.float32),
     )
     assert wide.cycles == cost_rules.windows_cycles(M7032, "f32", 100, 96, 3, 27) > u.cycles
 
@@ -319,16 +390,25 @@ def test_transposition_is_charged_what_its_expansion_takes(machine, dtype):
     kind = TOKENS[dtype]
     u = VectorUnit(machine, dtype, op_costs.cost, dry=True)
     transpose_gather_scatter.transpose(u, np.zeros((512, 512), kind), np.zeros((512, 512), kind))
-    assert cost_rules.transpose_cycles(machine, dtype, 512, 512) == pytest.approx(u.cycles, rel=0.01)
+    assert cost_rules.transpose_cycles(machine, dtype, 512, 512) == pytest.approx(
+        u.cycles, rel=0.01
+    )
     u = VectorUnit(machine, dtype, op_costs.cost, dry=True)
-    transpose_gather_scatter.transpose(u, np.zeros((512, 512), kind), np.zeros((256, 1024), kind), True)
-    assert cost_rules.transpose_cycles(machine, dtype, 512, 512, True) == pytest.approx(u.cycles, rel=0.01)
+    transpose_gather_scatter.transpose(
+        u, np.zeros((512, 512), kind), np.zeros((256, 1024), kind), True
+    )
+    assert cost_rules.transpose_cycles(machine, dtype, 512, 512, True) == pytest.approx(
+        u.cycles, rel=0.01
+    )
 
 
 def test_narrow_types_are_transposed_in_more_rounds_of_fewer_vectors():
-    """On m7032: 4 shuffles for 16 elements of f64, 5 for 32 of f32, 6 for 64 of f16, and there two fills of pipes, since 64 vectors are more
-    than registers hold.  On the host as measured, whatever the type."""
-    took = {dtype: cost_rules.transpose_cycles(M7032, dtype, 64, 64) for dtype in ("f64", "f32", "f16")}
+    """On m7032: 4 shuffles for 16 elements of f64, 5 for 32 of f32, 6 for 64 of f16, and there two
+    fills of pipes, since 64 vectors are more than registers hold. On the host as measured, whatever
+    the type."""
+    took = {
+        dtype: cost_rules.transpose_cycles(M7032, dtype, 64, 64) for dtype in ("f64", "f32", "f16")
+    }
     assert took == {"f64": 1024, "f32": 640, "f16": 384 + 32}
     host = presets.load("host")
     assert (
@@ -346,19 +426,41 @@ def test_the_cycle_model_charges_a_transposition_by_its_type(dtype, charged):
         "    DST Y, o0[0], 64@64 | 64@1\n@ret\n"
     )
     without = text.replace("    TRANS X, Y\n", "").replace("DST Y", "DST X")
-    took = cycle_model.model(text, machine="m7032", cores=1).cycles - cycle_model.model(without, machine="m7032", cores=1).cycles
+    took = (
+        cycle_model.model(text, machine="m7032", cores=1).cycles
+        - cycle_model.model(without, machine="m7032", cores=1).cycles
+    )
     assert took == charged + M7032.issue_cycles
 
 
 CASES = {
-    "SCAN": (lambda: (numbers("f64", 7, 90), numbers("f64", 7), numbers("f64", 7, 90), False), "ADD"),
+    "SCAN": (
+        lambda: (numbers("f64", 7, 90), numbers("f64", 7), numbers("f64", 7, 90), False),
+        "ADD",
+    ),
     "SORT": (lambda: (numbers("i64", 3, 100), np.empty((3, 20), np.int64)), None),
-    "MERGE": (lambda: (numbers("i64", 3, 100), numbers("i64", 3, 60), np.empty((3, 160), np.int64)), None),
+    "MERGE": (
+        lambda: (numbers("i64", 3, 100), numbers("i64", 3, 60), np.empty((3, 160), np.int64)),
+        None,
+    ),
     "TRANS": (lambda: (numbers("f64", 30, 50), numbers("f64", 50, 30)), None),
-    "FOLD": (lambda: (numbers("f64", 18, 49), numbers("f64", 2, 196), [col2im.FoldSide(3, 1, 7, 2, 14, 1)] * 2), None),
-    "DSC": (lambda: (numbers("f64", 7, 90), numbers("f64", 900), np.arange(630).reshape(7, 90)), "MIN"),
+    "FOLD": (
+        lambda: (
+            numbers("f64", 18, 49),
+            numbers("f64", 2, 196),
+            [col2im.FoldSide(3, 1, 7, 2, 14, 1)] * 2,
+        ),
+        None,
+    ),
+    "DSC": (
+        lambda: (numbers("f64", 7, 90), numbers("f64", 900), np.arange(630).reshape(7, 90)),
+        "MIN",
+    ),
     "VGA": (lambda: (numbers("f64", 90), np.arange(60).reshape(3, 20), np.empty((3, 20))), None),
-    "MM": (lambda: (numbers("f64", 13, 20), numbers("f64", 20, 60), numbers("f64", 13, 60), False), None),
+    "MM": (
+        lambda: (numbers("f64", 13, 20), numbers("f64", 20, 60), numbers("f64", 13, 60), False),
+        None,
+    ),
 }
 
 
@@ -391,7 +493,9 @@ class Watched(VectorUnit):
         return self._events[-1][0]
 
     def registers(self) -> int:
-        last = {id(source): at for at, (_, sources) in enumerate(self._events) for source in sources}
+        last = {
+            id(source): at for at, (_, sources) in enumerate(self._events) for source in sources
+        }
         alive = most = 0
         for at, (result, sources) in enumerate(self._events):
             alive -= sum(last[source] == at for source in {id(source) for source in sources})
@@ -421,20 +525,28 @@ class Watched(VectorUnit):
 )
 def test_expansions_keep_to_the_registers(name, dtype, operands):
     u = Watched(dtype)
-    BY_NAME[name].macro.function(u, *(np.zeros(o, TOKENS[dtype]) if isinstance(o, tuple) else o for o in operands))
+    BY_NAME[name].macro.function(
+        u, *(np.zeros(o, TOKENS[dtype]) if isinstance(o, tuple) else o for o in operands)
+    )
     assert 2 < u.registers() <= M7032.vector_registers
 
 
 def test_costs_grow_with_the_work():
-    assert tile_instruction_costs.scan(M7032, "f64", 4, 256, "LSE", False) > 5 * tile_instruction_costs.scan(
-        M7032, "f64", 4, 256, "ADD", False
-    )
-    assert tile_instruction_costs.scan(M7032, "f64", 4, 256, "ADD", True) < tile_instruction_costs.scan(M7032, "f64", 4, 256, "ADD", False)
+    assert tile_instruction_costs.scan(
+        M7032, "f64", 4, 256, "LSE", False
+    ) > 5 * tile_instruction_costs.scan(M7032, "f64", 4, 256, "ADD", False)
+    assert tile_instruction_costs.scan(
+        M7032, "f64", 4, 256, "ADD", True
+    ) < tile_instruction_costs.scan(M7032, "f64", 4, 256, "ADD", False)
     assert (
         tile_instruction_costs.sort(M7032, 2, 1024, 4)
         < tile_instruction_costs.sort(M7032, 2, 1024, 1024)
         < tile_instruction_costs.sort(M7032, 4, 1024, 1024)
     )
-    assert tile_instruction_costs.merge(M7032, 1, 512, 512) < tile_instruction_costs.sort(M7032, 1, 1024, 1024)
+    assert tile_instruction_costs.merge(M7032, 1, 512, 512) < tile_instruction_costs.sort(
+        M7032, 1, 1024, 1024
+    )
     slow = replace(M7032, fma_latency=60)
-    assert tile_instruction_costs.scan(slow, "f64", 4, 256, "ADD", True) > tile_instruction_costs.scan(M7032, "f64", 4, 256, "ADD", True)
+    assert tile_instruction_costs.scan(
+        slow, "f64", 4, 256, "ADD", True
+    ) > tile_instruction_costs.scan(M7032, "f64", 4, 256, "ADD", True)

@@ -1,4 +1,5 @@
-"""The assembler's checks: every rule has a program that breaks it, and a caret at the right place."""
+"""The assembler's checks: every rule has a program that breaks it, and a caret at the right
+place."""
 
 import pytest
 
@@ -45,19 +46,69 @@ def test_the_text_is_right():
         ("@scalar s0, f64", "@scalar s0, f32", "f64 or i64", "f32"),
         ("@scalar s0, f64", "@scalar b0, f64", "'b0' is declared twice", "b0"),
         ("@out o0, f32, 64x64, b0", "@out o0, f32, 64x64, k0", "which is no input", "k0"),
-        ("@out o0, f32, 64x64, b0", "@out o0, f32, 64x63, b0", "type or number of elements differ", "b0"),
-        ("@const k0, f32, 1, 0000803f", "@const k0, f32, 2, 0000803f", "4 bytes of data, but its shape and type make 8", "0000803f"),
+        (
+            "@out o0, f32, 64x64, b0",
+            "@out o0, f32, 64x63, b0",
+            "type or number of elements differ",
+            "b0",
+        ),
+        (
+            "@const k0, f32, 1, 0000803f",
+            "@const k0, f32, 2, 0000803f",
+            "4 bytes of data, but its shape and type make 8",
+            "0000803f",
+        ),
         ("@arena t0, 64, f32, 64", "@arena t0, 66, f32, 64", "not a multiple of its 4-byte", "66"),
         ("@func main", "@func start", "no @func main", "@program"),
         # tiles
-        ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile X, am, f32, 64x64, 1, 32768", "'X' is declared twice", "X"),
-        ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile b0, am, f32, 64x64, 1, 32768", "'b0' is declared twice", "b0"),
-        ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, ddr, f32, 64x64, 1, 32768", "use am, sm or gsm", "ddr"),
-        ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, am, f32, 0x64, 1, 32768", "at least 1x1", "0x64"),
-        ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, am, f32, 64x64, 0, 32768", "at least 1", "0, 32768"),
-        ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, am, f32, 64x64, 1, 32770", "multiple of 64", "32770"),
-        ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, am, f32, 64x64, 39, 32768", "has 655360 bytes on machine host", "32768"),
-        ("  @tile Y, am, f32, 64x64, 1, 32768", "  @tile Y, sm, f32, 64x64, 17, 0", "has 262144 bytes", "0"),
+        (
+            "  @tile Y, am, f32, 64x64, 1, 32768",
+            "  @tile X, am, f32, 64x64, 1, 32768",
+            "'X' is declared twice",
+            "X",
+        ),
+        (
+            "  @tile Y, am, f32, 64x64, 1, 32768",
+            "  @tile b0, am, f32, 64x64, 1, 32768",
+            "'b0' is declared twice",
+            "b0",
+        ),
+        (
+            "  @tile Y, am, f32, 64x64, 1, 32768",
+            "  @tile Y, ddr, f32, 64x64, 1, 32768",
+            "use am, sm or gsm",
+            "ddr",
+        ),
+        (
+            "  @tile Y, am, f32, 64x64, 1, 32768",
+            "  @tile Y, am, f32, 0x64, 1, 32768",
+            "at least 1x1",
+            "0x64",
+        ),
+        (
+            "  @tile Y, am, f32, 64x64, 1, 32768",
+            "  @tile Y, am, f32, 64x64, 0, 32768",
+            "at least 1",
+            "0, 32768",
+        ),
+        (
+            "  @tile Y, am, f32, 64x64, 1, 32768",
+            "  @tile Y, am, f32, 64x64, 1, 32770",
+            "multiple of 64",
+            "32770",
+        ),
+        (
+            "  @tile Y, am, f32, 64x64, 1, 32768",
+            "  @tile Y, am, f32, 64x64, 39, 32768",
+            "has 655360 bytes on machine host",
+            "32768",
+        ),
+        (
+            "  @tile Y, am, f32, 64x64, 1, 32768",
+            "  @tile Y, sm, f32, 64x64, 17, 0",
+            "has 262144 bytes",
+            "0",
+        ),
         # scalar code
         ("    SCID r1", "    SCID r64", "r64 does not exist", "r64"),
         ("    SCID r1", "    SADD r1, 2.5, r2", "scalar operands are integers", "2.5"),
@@ -80,13 +131,28 @@ def test_the_text_is_right():
         ("    SCID r1", "    DLD b0[1], 64@64 | 64@1, X", "touches elements 1 to 4096", "64@64"),
         ("    SCID r1", "    DLD b0[0], 2@-1 | 64@1, X", "touches elements -1 to 63", "2@-1"),
         ("    SCID r1", "    DLD b0[0], -2@1 | 64@1, X", "is negative", "-2@1"),
-        ("    SCID r1", "    DLD i0[0], 1@1 | 64@1, X", "buffer i0 is i64: a transfer does not convert", "X"),
+        (
+            "    SCID r1",
+            "    DLD i0[0], 1@1 | 64@1, X",
+            "buffer i0 is i64: a transfer does not convert",
+            "X",
+        ),
         ("    SCID r1", "    DLD X[0], 1@1 | 64@1, X", "'X' is no buffer", "X"),
-        ("    SCID r1", "    DLD b0[0], 1@1 | 64@1, b0", "'b0' is no tile of this function; its tiles: X, Y", "b0\n"),
+        (
+            "    SCID r1",
+            "    DLD b0[0], 1@1 | 64@1, b0",
+            "'b0' is no tile of this function; its tiles: X, Y",
+            "b0\n",
+        ),
         ("    SCID r1", "    DLD b0[0], 1 | 64@1, X", "of the form 16@64", "1 |"),
         ("    SCID r1", "    DST X, b0[0], 1@1 | 64@1", "is an input and cannot be written", "b0"),
         ("    SCID r1", "    DST X, k0[0], 1@1 | 1@1", "is a constant", "k0"),
-        ("    SCID r1", "    DST.MAX X, o0[0], 1@1 | 1@1", "DST does not take .MAX there; its suffixes, in this order: none", "DST"),
+        (
+            "    SCID r1",
+            "    DST.MAX X, o0[0], 1@1 | 1@1",
+            "DST does not take .MAX there; its suffixes, in this order: none",
+            "DST",
+        ),
         ("    SCID r1", "    DGA b0[0], S, 64 | 1@1, X", "row indices are i64 or i32", "S"),
         ("    SCID r1", "    DGA b0[0], I, 64@1 | 1@1, X", "of the form 1024", "64@1"),
         ("    SCID r1", "    DGA b0[0], I, 64 | 65@1, X", "exceed tile X", "64 |"),
@@ -98,42 +164,132 @@ def test_the_text_is_right():
         # matrices
         ("    SCID r1", "    MM X, D, Y", "does not take f32 x f64 -> f32", "X"),
         ("    SCID r1", "    MM X, Y, X", "C must not be A or B", "X\n"),
-        ("    SCID r1", "    MM.ACC.TA X, X[1], Y", "does not take .TA there; its suffixes, in this order: .TA, .TB, .ACC", "MM"),
+        (
+            "    SCID r1",
+            "    MM.ACC.TA X, X[1], Y",
+            "does not take .TA there; its suffixes, in this order: .TA, .TB, .ACC",
+            "MM",
+        ),
         ("    SCID r1", "    TRANS X, X", "two different slots", "X\n"),
         # maps
         ("      VADD.F32 v0, v1, v2", "      VADD v0, v1, v2", "write VADD.<F64 F32", "VADD"),
         ("      VADD.F32 v0, v1, v2", "      VADD.B1 v0, v1, v2", "write VADD.<F64 F32", "VADD"),
-        ("      VADD.F32 v0, v1, v2", "      VADD.F64 v0, v1, v2", "v0 is F32 where VADD reads F64: convert with VCVT.F64.F32", "v0"),
-        ("      VADD.F32 v0, v1, v2", "      VADD.F32 v0, v7, v2", "v7 is read before anything writes it", "v7"),
-        ("      VADD.F32 v0, v1, v2", "      VADD.F32 v0, v1, v65536", "v65536 does not exist", "v65536"),
+        (
+            "      VADD.F32 v0, v1, v2",
+            "      VADD.F64 v0, v1, v2",
+            "v0 is F32 where VADD reads F64: convert with VCVT.F64.F32",
+            "v0",
+        ),
+        (
+            "      VADD.F32 v0, v1, v2",
+            "      VADD.F32 v0, v7, v2",
+            "v7 is read before anything writes it",
+            "v7",
+        ),
+        (
+            "      VADD.F32 v0, v1, v2",
+            "      VADD.F32 v0, v1, v65536",
+            "v65536 does not exist",
+            "v65536",
+        ),
         ("      VADD.F32 v0, v1, v2", "      VADD.F32 v0, v1, r2", "writes a map register", "r2"),
         ("      VADD.F32 v0, v1, v2", "      VADD.F32 v0, X, v2", "no scalar of the program", "X"),
         ("      VADD.F32 v0, v1, v2", "      VADD.F32 v0, r64, v2", "r64 does not exist", "r64"),
-        ("      VADD.F32 v0, v1, v2", "      VADD.F32 v0, v1, v3", "v2 is stored but nothing in the map writes it", None),
-        ("      VADD.F32 v0, v1, v2", "      VCMPLT.F32 v0, v1, v2", "v2 is B1, tile Y is F32: convert with VCVT.F32.B1", None),
+        (
+            "      VADD.F32 v0, v1, v2",
+            "      VADD.F32 v0, v1, v3",
+            "v2 is stored but nothing in the map writes it",
+            None,
+        ),
+        (
+            "      VADD.F32 v0, v1, v2",
+            "      VCMPLT.F32 v0, v1, v2",
+            "v2 is B1, tile Y is F32: convert with VCVT.F32.B1",
+            None,
+        ),
         ("      VADD.F32 v0, v1, v2", "      VCVT.I8.F32 v0, v1", "v2 is stored", None),
         ("      VADD.F32 v0, v1, v2", "      VBITC.I64.F32 v0, v2", "one size", "VBITC"),
         ("      VADD.F32 v0, v1, v2", "      VIDX v0, 1, 1, v2", "takes immediates", "v0"),
-        ("      VADD.F32 v0, v1, v2", "      VGA.F64 b0[0], v0, v2", "buffer b0 is F32, not F64", "b0"),
+        (
+            "      VADD.F32 v0, v1, v2",
+            "      VGA.F64 b0[0], v0, v2",
+            "buffer b0 is F32, not F64",
+            "b0",
+        ),
         ("      VADD.F32 v0, v1, v2", "      VADD.I32 1.5, 2, v2", "1.5 is no integer", "1.5"),
         ("      VADD.F32 v0, v1, v2", "      VADD.I8 256, 2, v2", "256 does not fit in I8", "256"),
-        ("      VADD.F32 v0, v1, v2", "      VADD.I64 s0, 2, v2", "s0 is f64 where I64 is read", "s0"),
-        ("      VADD.F32 v0, v1, v2", "    [r1] VADD.F32 v0, v1, v2", "no predicates inside @map", "VADD"),
-        ("      VADD.F32 v0, v1, v2", "      SADD r1, r2, r3", "does not belong inside @map", "SADD"),
-        ("    @map 64 x 64, X:v0, S:v1.col -> Y:v2", "    @map 65 x 64, X:v0, S:v1.col -> Y:v2", "extents 65x64 exceed tile X", "X:v0"),
-        ("    @map 64 x 64, X:v0, S:v1.col -> Y:v2", "    @map -1 x 64, X:v0, S:v1.col -> Y:v2", "is negative", "-1"),
-        ("    @map 64 x 64, X:v0, S:v1.col -> Y:v2", "    @map 64 x 64, X:v0, S:v1.row -> Y:v2", "extents 1x64 exceed tile S", "S:v1"),
-        ("    @map 64 x 64, X:v0, S:v1.col -> Y:v2", "    @map 64 x 64, X:v0, S:v0.col -> Y:v2", "defined by two inputs", "S:v0"),
-        ("    @map 64 x 64, X:v0, S:v1.col -> Y:v2", "    @map 64 x 64, X:v0, S:v1.col -> Y:v2, Y:v0", "two outputs", "Y:v0"),
+        (
+            "      VADD.F32 v0, v1, v2",
+            "      VADD.I64 s0, 2, v2",
+            "s0 is f64 where I64 is read",
+            "s0",
+        ),
+        (
+            "      VADD.F32 v0, v1, v2",
+            "    [r1] VADD.F32 v0, v1, v2",
+            "no predicates inside @map",
+            "VADD",
+        ),
+        (
+            "      VADD.F32 v0, v1, v2",
+            "      SADD r1, r2, r3",
+            "does not belong inside @map",
+            "SADD",
+        ),
+        (
+            "    @map 64 x 64, X:v0, S:v1.col -> Y:v2",
+            "    @map 65 x 64, X:v0, S:v1.col -> Y:v2",
+            "extents 65x64 exceed tile X",
+            "X:v0",
+        ),
+        (
+            "    @map 64 x 64, X:v0, S:v1.col -> Y:v2",
+            "    @map -1 x 64, X:v0, S:v1.col -> Y:v2",
+            "is negative",
+            "-1",
+        ),
+        (
+            "    @map 64 x 64, X:v0, S:v1.col -> Y:v2",
+            "    @map 64 x 64, X:v0, S:v1.row -> Y:v2",
+            "extents 1x64 exceed tile S",
+            "S:v1",
+        ),
+        (
+            "    @map 64 x 64, X:v0, S:v1.col -> Y:v2",
+            "    @map 64 x 64, X:v0, S:v0.col -> Y:v2",
+            "defined by two inputs",
+            "S:v0",
+        ),
+        (
+            "    @map 64 x 64, X:v0, S:v1.col -> Y:v2",
+            "    @map 64 x 64, X:v0, S:v1.col -> Y:v2, Y:v0",
+            "two outputs",
+            "Y:v0",
+        ),
         (
             "    @map 64 x 64, X:v0, S:v1.col -> Y:v2",
             "    @map 64 x 64, X:v0, S:v1.col -> Y:v2, S:v2.rsum.acc",
             "different accesses",
             "S:v2",
         ),
-        ("    @map 64 x 64, X:v0, S:v1.col -> Y:v2", "    @map 64 x 64, X:v0, S:v1.col -> S:v2.rand", "different", "S:v2"),
-        ("    @map 64 x 64, X:v0, S:v1.col -> Y:v2", "    @map 64 x 64, X:v0, S:v1.col -> Y:v2.aand", "no reduction 'and'", "Y:v2"),
-        ("    @map 64 x 64, X:v0, S:v1.col -> Y:v2", "    @map r64 x 64, X:v0, S:v1.col -> Y:v2", "r64 does not exist", "r64"),
+        (
+            "    @map 64 x 64, X:v0, S:v1.col -> Y:v2",
+            "    @map 64 x 64, X:v0, S:v1.col -> S:v2.rand",
+            "different",
+            "S:v2",
+        ),
+        (
+            "    @map 64 x 64, X:v0, S:v1.col -> Y:v2",
+            "    @map 64 x 64, X:v0, S:v1.col -> Y:v2.aand",
+            "no reduction 'and'",
+            "Y:v2",
+        ),
+        (
+            "    @map 64 x 64, X:v0, S:v1.col -> Y:v2",
+            "    @map r64 x 64, X:v0, S:v1.col -> Y:v2",
+            "r64 does not exist",
+            "r64",
+        ),
     ],
 )
 def test_refused_with_reason_and_place(line, replacement, message, caret):
@@ -172,14 +328,19 @@ def test_accepted(line):
 
 
 def test_mutual_recursion_is_refused():
-    text = TEXT.replace("    SCID r1\n", "    @call f\n") + "@func f\n    @call g\n@ret\n@func g\n    @call f\n@ret\n"
+    text = (
+        TEXT.replace("    SCID r1\n", "    @call f\n")
+        + "@func f\n    @call g\n@ret\n@func g\n    @call f\n@ret\n"
+    )
     with pytest.raises(asm.AsmError, match="calls itself"):
         assembler.verify(text)
 
 
 def test_diamond_of_calls_is_accepted():
     calls = "    @call f\n    @call g\n    @call f\n"
-    assembler.verify(TEXT.replace("    SCID r1\n", calls) + "@func f\n    @call g\n@ret\n@func g\n@ret\n")
+    assembler.verify(
+        TEXT.replace("    SCID r1\n", calls) + "@func f\n    @call g\n@ret\n@func g\n@ret\n"
+    )
 
 
 def test_built_programs_are_checked_with_their_printed_lines():
@@ -193,6 +354,7 @@ def test_built_programs_are_checked_with_their_printed_lines():
 
 def test_extents_are_as_many_as_an_image_can_count():
     text = "@program t, host\n@out o0, f32, {}\n@func main\n@ret\n"
-    assembler.verify(text.format("x".join(["1"] * 65)))  # more than numpy has, as PyTorch's tensors may have
+    # more than numpy has, as PyTorch's tensors may have
+    assembler.verify(text.format("x".join(["1"] * 65)))
     with pytest.raises(asm.AsmError, match="larger than any memory: 65536 extents"):
         assembler.verify(text.format("x".join(["1"] * 65536)))

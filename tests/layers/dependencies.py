@@ -1,4 +1,5 @@
-"""Who knows whom: the includes of the recorder and the imports of the Python packages, read from the sources."""
+"""Who knows whom: the includes of the recorder and the imports of the Python packages, read from
+the sources."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def unit_edges() -> set[Edge]:
 
 
 def imported(path: Path) -> set[str]:
-    """The absolute names of what a Python file imports, lazily or not: of modules, and of what it takes out of modules."""
+    """The absolute names of what a Python file imports, lazily or not: of modules, and of what it
+    takes out of modules."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -47,7 +49,8 @@ def imported(path: Path) -> set[str]:
 
 
 def package_of(name: str) -> str | None:
-    """Where a module of ours lies: in a folder of its package, else in the package; None if it is not ours.
+    """Where a module of ours lies: in a folder of its package, else in the package; None if it is
+    not ours.
 
     The modules directly in `ftm_backend`, and the machines' presets, are each a place of their own.
     """
@@ -66,7 +69,11 @@ def import_edges() -> set[Edge]:
     for name, folder in PACKAGES.items():
         for path in sorted(folder.rglob("*.py")):
             own = package_of(".".join([name, *path.relative_to(folder).with_suffix("").parts]))
-            edges |= {(own, other) for module in imported(path) if (other := package_of(module)) and other != own}
+            edges |= {
+                (own, other)
+                for module in imported(path)
+                if (other := package_of(module)) and other != own
+            }
     return edges
 
 
@@ -94,7 +101,8 @@ def cycle(edges: Iterable[Edge]) -> list[str]:
 
 
 def direct(edges: Iterable[Edge]) -> list[Edge]:
-    """The edges that don't follow from others: a -> c is left out where a -> b leads to c as well."""
+    """The edges that don't follow from others: a -> c is left out where a -> b leads to c as
+    well."""
     edges = set(edges)
 
     def reachable(node: str, seen: set[str]) -> set[str]:
@@ -105,4 +113,8 @@ def direct(edges: Iterable[Edge]) -> list[Edge]:
         return seen
 
     below = {a: {b for d, b in edges if d == a} for a, _ in edges}
-    return sorted((a, c) for a, c in edges if not any(c in reachable(b, {b}) and a not in reachable(b, {b}) for b in below[a] - {c}))
+    return sorted(
+        (a, c)
+        for a, c in edges
+        if not any(c in reachable(b, {b}) and a not in reachable(b, {b}) for b in below[a] - {c})
+    )

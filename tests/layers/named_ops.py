@@ -1,4 +1,5 @@
-"""The ops that the recorder's sources name, and why they do; whatever else is known of an op is said in its record."""
+"""The ops that the recorder's sources name, and why they do; whatever else is known of an op is
+said in its record."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ NAMED: dict[str, tuple[str, str]] = {
         "calls: a factory has no tensor by which a record could be found",
         "arange.start_out full linspace.out logspace.out",
     ),
-    "kernels/linear_algebra.cpp": ("calls: errors are checked beside the record", "linalg_cholesky_ex linalg_lu_factor_ex"),
+    "kernels/linear_algebra.cpp": (
+        "calls: errors are checked beside the record",
+        "linalg_cholesky_ex linalg_lu_factor_ex",
+    ),
     "kernels/nonzero.cpp": ("a call that is counted", "nonzero"),
     "kernels/fake_quantize_observers.cpp": (
         "calls: observers write beside two results",
@@ -31,9 +35,15 @@ NAMED: dict[str, tuple[str, str]] = {
         "_coalesce add.Tensor add_.Tensor div.Tensor div_.Tensor mul.Tensor mul_.Tensor sparse_mask sub.Tensor sub_.Tensor",
     ),
     "kernels/sparse_products.cpp": ("calls on the CPU that are counted", "addmm mm"),
-    "kernels/data_dependent_shapes.cpp": ("reads of a size that are counted", "_unique2 bincount unique_consecutive"),
+    "kernels/data_dependent_shapes.cpp": (
+        "reads of a size that are counted",
+        "_unique2 bincount unique_consecutive",
+    ),
     "ops/value_call.cpp": ("calls", "_to_copy expand zeros"),
-    "ops/functional_form.cpp": ("how ATen names the functional form of an operator of Python", "__ __i"),
+    "ops/functional_form.cpp": (
+        "how ATen names the functional form of an operator of Python",
+        "__ __i",
+    ),
     "quantized/quantize.cpp": ("a call that is counted", "quantize_per_channel"),
     "dispatch/register_ops.cpp": (
         "prefixes of ops of other devices and layouts, which are no ops of this one and so have no record",

@@ -1,4 +1,5 @@
-"""What is checked is checked under ``python -O`` as well: ``assert`` tells the type checker what holds, and refuses nothing."""
+"""What is checked is checked under ``python -O`` as well: ``assert`` tells the type checker what
+holds, and refuses nothing."""
 
 from __future__ import annotations
 
@@ -10,16 +11,25 @@ import pytest
 
 from layers import dependencies
 
-SOURCES = sorted(path for folder in ("ftm_lazy", "backend/ftm_backend") for path in (dependencies.ROOT / folder).rglob("*.py"))
+SOURCES = sorted(
+    path
+    for folder in ("ftm_lazy", "backend/ftm_backend")
+    for path in (dependencies.ROOT / folder).rglob("*.py")
+)
 
 
 def narrows(test: ast.expr) -> bool:
-    """Whether a condition is about types alone: ``is not None``, ``isinstance``, and such together."""
+    """Whether a condition is about types alone: ``is not None``, ``isinstance``, and such
+    together."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return all(narrows(part) for part in test.values)
     if isinstance(test, ast.Compare):
         return isinstance(test.ops[0], ast.IsNot)
-    return isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance"
+    return (
+        isinstance(test, ast.Call)
+        and isinstance(test.func, ast.Name)
+        and test.func.id == "isinstance"
+    )
 
 
 def test_asserts_only_narrow_types() -> None:
@@ -67,5 +77,7 @@ except IndexError:
 
 
 def test_training_without_asserts() -> None:
-    done = subprocess.run([sys.executable, "-O", "-c", TRAINING], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-O", "-c", TRAINING], capture_output=True, text=True, timeout=300
+    )
     assert done.stdout.split() == ["True", "refused"], done.stderr

@@ -1,4 +1,5 @@
-"""What is said of element types is said in one table, `ftm_backend.dtypes`; the rest follows from it."""
+"""What is said of element types is said in one table, `ftm_backend.dtypes`; the rest follows from
+it."""
 
 from __future__ import annotations
 
@@ -30,7 +31,12 @@ OPS = ("backend/ftm_backend/frontend/ops/", "backend/ftm_backend/frontend/oplib/
 """Records say which dtypes an op takes, and how exact it is in each."""
 
 WORDS = {
-    *(word for facts in DTYPES.values() for word in (facts.token, facts.name, facts.torch, facts.numpy, facts.suffix) if word),
+    *(
+        word
+        for facts in DTYPES.values()
+        for word in (facts.token, facts.name, facts.torch, facts.numpy, facts.suffix)
+        if word
+    ),
     *("bool_", "half", "double"),
 }
 CPP = re.compile(
@@ -44,18 +50,26 @@ def word(node: ast.expr | None) -> str | None:
         return word(node.args[0])
     if isinstance(node, ast.Attribute):  # torch.float32
         return node.attr if node.attr in WORDS else None
-    text = node.value.lstrip("<|") if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    text = (
+        node.value.lstrip("<|")
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        else ""
+    )
     return text if text in WORDS else None
 
 
 def rows(tree: ast.Module) -> Iterator[tuple[int, set[str]]]:
-    """(line, element types) of every literal collection, of a dictionary's keys and of its values, of a table's first column."""
+    """(line, element types) of every literal collection, of a dictionary's keys and of its values,
+    of a table's first column."""
     for node in ast.walk(tree):
         columns: list[list[ast.expr | None]] = []
         if isinstance(node, ast.Dict):
             columns = [list(node.keys), list(node.values)]
         elif isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-            columns = [list(node.elts), [e.elts[0] for e in node.elts if isinstance(e, (ast.Tuple, ast.List)) and e.elts]]
+            columns = [
+                list(node.elts),
+                [e.elts[0] for e in node.elts if isinstance(e, (ast.Tuple, ast.List)) and e.elts],
+            ]
         for column in columns:
             yield node.lineno, {name for e in column if (name := word(e))}
 
@@ -68,18 +82,27 @@ def tables(path: Path) -> list[int]:
 def test_no_other_table_of_dtypes() -> None:
     sources = [*ROOT.glob("backend/ftm_backend/**/*.py"), *ROOT.glob("ftm_lazy/**/*.py")]
     found = {str(path.relative_to(ROOT)): lines for path in sources if (lines := tables(path))}
-    assert {name: lines for name, lines in found.items() if name not in TABLES and not name.startswith(OPS)} == {}
+    assert {
+        name: lines
+        for name, lines in found.items()
+        if name not in TABLES and not name.startswith(OPS)
+    } == {}
     assert set(TABLES) <= set(found)
 
 
 def test_no_other_table_of_dtypes_in_the_recorder_or_the_machine() -> None:
-    """A `switch` over all of them: lines of a source, six below one another, of which each names another one."""
+    """A `switch` over all of them: lines of a source, six below one another, of which each names
+    another one."""
     wrong = []
     for path in [*ROOT.glob("csrc/*/*"), *ROOT.glob("backend/ftm_backend/machine/src/**/*.*")]:
         if path.name.endswith("_gen.h") or not path.is_file():
             continue
         lines = [frozenset(map(max, CPP.findall(line))) for line in path.read_text().splitlines()]
-        wrong += [f"{path}:{i + 1}" for i in range(len(lines) - 5) if len(frozenset().union(*lines[i : i + 6])) > 5]
+        wrong += [
+            f"{path}:{i + 1}"
+            for i in range(len(lines) - 5)
+            if len(frozenset().union(*lines[i : i + 6])) > 5
+        ]
     assert wrong == []
 
 
@@ -102,7 +125,10 @@ def test_the_table_is_right_about_torch_and_numpy() -> None:
     for facts in DTYPES.values():
         dtype = getattr(torch, facts.name)
         assert dtype.itemsize == facts.bytes == np.dtype(facts.numpy).itemsize, facts
-        assert (dtype.is_complex, dtype.is_floating_point) == (facts.kind == "complex", facts.kind.startswith("float")), facts
+        assert (dtype.is_complex, dtype.is_floating_point) == (
+            facts.kind == "complex",
+            facts.kind.startswith("float"),
+        ), facts
         assert facts.signed == (dtype.is_signed if facts.kind in ("int", "bool") else True), facts
         assert _by_number(facts.number) == dtype, facts
         if facts.kind in ("float", "float8"):
@@ -121,5 +147,11 @@ def _by_number(number: int) -> torch.dtype:
 
 def test_headers_are_fresh() -> None:
     assert c_header.main(["--check"]) == 0
-    done = subprocess.run([sys.executable, "csrc/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "csrc/generate.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr

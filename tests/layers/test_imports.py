@@ -14,28 +14,80 @@ ROOT = Path(__file__).parents[2]
 
 _PASSES = ("ftm_backend.frontend", "ftm_backend.midend", "ftm_backend.codegen")
 _IR = ("ftm_backend.ir.linalg", "ftm_backend.ir.tile", "ftm_backend.ir.asm")
-_BACK = ("ftm_backend.target", "ftm_backend.ir.asm", "ftm_backend.assembler", "ftm_backend.machine", "ftm_backend.perf_model")
+_BACK = (
+    "ftm_backend.target",
+    "ftm_backend.ir.asm",
+    "ftm_backend.assembler",
+    "ftm_backend.machine",
+    "ftm_backend.perf_model",
+)
 
 FORBIDDEN = {
     "backend": ("torch", "ftm_lazy"),
     "backend/ftm_backend/symbolic": (*_PASSES, *_IR, *_BACK, "ftm_backend.mlir"),
     "backend/ftm_backend/ir/trace": (*_PASSES, *_IR, *_BACK),
     "backend/ftm_backend/ir/linalg": (*_PASSES, "ftm_backend.ir.tile", *_BACK),
-    "backend/ftm_backend/ir/tile": (*_PASSES, "ftm_backend.ir.asm", "ftm_backend.assembler", "ftm_backend.mlir"),
-    "backend/ftm_backend/ir/asm": (*_PASSES, "ftm_backend.ir.linalg", "ftm_backend.ir.tile", "ftm_backend.assembler", "ftm_backend.mlir"),
-    "backend/ftm_backend/frontend": ("ftm_backend.midend", "ftm_backend.codegen", "ftm_backend.ir.tile", *_BACK),
-    "backend/ftm_backend/midend": ("ftm_backend.frontend", "ftm_backend.codegen", "ftm_backend.ir.asm", "ftm_backend.assembler"),
-    "backend/ftm_backend/codegen": ("ftm_backend.frontend", "ftm_backend.midend", "ftm_backend.mlir"),
-    "backend/ftm_backend/assembler": (*_PASSES, "ftm_backend.ir.linalg", "ftm_backend.ir.tile", "ftm_backend.mlir"),
+    "backend/ftm_backend/ir/tile": (
+        *_PASSES,
+        "ftm_backend.ir.asm",
+        "ftm_backend.assembler",
+        "ftm_backend.mlir",
+    ),
+    "backend/ftm_backend/ir/asm": (
+        *_PASSES,
+        "ftm_backend.ir.linalg",
+        "ftm_backend.ir.tile",
+        "ftm_backend.assembler",
+        "ftm_backend.mlir",
+    ),
+    "backend/ftm_backend/frontend": (
+        "ftm_backend.midend",
+        "ftm_backend.codegen",
+        "ftm_backend.ir.tile",
+        *_BACK,
+    ),
+    "backend/ftm_backend/midend": (
+        "ftm_backend.frontend",
+        "ftm_backend.codegen",
+        "ftm_backend.ir.asm",
+        "ftm_backend.assembler",
+    ),
+    "backend/ftm_backend/codegen": (
+        "ftm_backend.frontend",
+        "ftm_backend.midend",
+        "ftm_backend.mlir",
+    ),
+    "backend/ftm_backend/assembler": (
+        *_PASSES,
+        "ftm_backend.ir.linalg",
+        "ftm_backend.ir.tile",
+        "ftm_backend.mlir",
+    ),
     "backend/ftm_backend/target": (*_PASSES, *_IR, "ftm_backend.assembler", "ftm_backend.mlir"),
-    "backend/ftm_backend/machine": (*_PASSES, "ftm_backend.ir.linalg", "ftm_backend.ir.tile", "ftm_backend.mlir"),
-    "backend/ftm_backend/perf_model": (*_PASSES, "ftm_backend.ir.linalg", "ftm_backend.ir.tile", "ftm_backend.mlir"),
-    "ftm_lazy": ("torch_mlir", "ftm_backend.mlir", "ftm_backend.frontend.trace_to_torch_dialect", "ftm_backend.midend"),
+    "backend/ftm_backend/machine": (
+        *_PASSES,
+        "ftm_backend.ir.linalg",
+        "ftm_backend.ir.tile",
+        "ftm_backend.mlir",
+    ),
+    "backend/ftm_backend/perf_model": (
+        *_PASSES,
+        "ftm_backend.ir.linalg",
+        "ftm_backend.ir.tile",
+        "ftm_backend.mlir",
+    ),
+    "ftm_lazy": (
+        "torch_mlir",
+        "ftm_backend.mlir",
+        "ftm_backend.frontend.trace_to_torch_dialect",
+        "ftm_backend.midend",
+    ),
 }
 """Folder -> modules that nothing in it may import."""
 
 DOORS = {"backend/ftm_backend/mlir.py", "ftm_lazy/torch_xla/stablehlo.py"}
-"""Files that may import the MLIR bindings by their own name; the second when a program exports, which needs torch as well."""
+"""Files that may import the MLIR bindings by their own name; the second when a program exports,
+which needs torch as well."""
 
 
 def within(name: str, module: str) -> bool:
@@ -76,9 +128,9 @@ def test_every_module_with_records_is_in_a_family_which_imports_it() -> None:
     assert sorted(ops.FAMILIES) == FAMILIES
     assert [path.name for path in OPS.glob("*.py")] == ["__init__.py"]
     for family in FAMILIES:
-        modules = {f"ftm_backend.frontend.ops.{family}.{path.stem}" for path in (OPS / family).glob("*.py")} - {
-            f"ftm_backend.frontend.ops.{family}.__init__"
-        }
+        modules = {
+            f"ftm_backend.frontend.ops.{family}.{path.stem}" for path in (OPS / family).glob("*.py")
+        } - {f"ftm_backend.frontend.ops.{family}.__init__"}
         assert modules == imported(OPS / family / "__init__.py"), family
 
 
@@ -112,13 +164,23 @@ def test_users_process_loads_no_mlir() -> None:
 
 
 def test_compiler_loads_no_torch() -> None:
-    code = "import ftm_backend.driver, ftm_backend.compile_server, sys; print('torch' in sys.modules)"
+    code = (
+        "import ftm_backend.driver, ftm_backend.compile_server, sys; print('torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "False", done.stderr
 
 
 def test_files_hold_one_idea() -> None:
-    files = [*ROOT.glob("backend/ftm_backend/**/*.py"), *ROOT.glob("ftm_lazy/**/*.py"), *ROOT.glob("csrc/*/*")]
+    files = [
+        *ROOT.glob("backend/ftm_backend/**/*.py"),
+        *ROOT.glob("ftm_lazy/**/*.py"),
+        *ROOT.glob("csrc/*/*"),
+    ]
     files += [path for path in ROOT.glob("backend/ftm_backend/machine/src/**/*") if path.is_file()]
-    long = {str(path.relative_to(ROOT)): n for path in files if (n := len(path.read_text().splitlines())) > 450}
+    long = {
+        str(path.relative_to(ROOT)): n
+        for path in files
+        if (n := len(path.read_text().splitlines())) > 450
+    }
     assert long == {}

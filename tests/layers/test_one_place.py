@@ -16,7 +16,10 @@ RECORDER = dependencies.ROOT / "csrc"
 def naming(pattern: str, room: Path) -> set[str]:
     """The sources below ``room``, of Python and C++, in which it stands."""
     found = (
-        path for ending in ("py", "cpp", "h") for path in room.rglob(f"*.{ending}") if re.search(pattern, path.read_text(), re.MULTILINE)
+        path
+        for ending in ("py", "cpp", "h")
+        for path in room.rglob(f"*.{ending}")
+        if re.search(pattern, path.read_text(), re.MULTILINE)
     )
     return {path.relative_to(room).as_posix() for path in found}
 
@@ -24,15 +27,19 @@ def naming(pattern: str, room: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("pattern", "places"),
     [
-        # Sizes of slots are rounded by slot_bytes; assembler and machine refuse offsets that are no multiples.
+        # Sizes of slots are rounded by slot_bytes; assembler and machine refuse offsets that are no
+        # multiples.
         (r"\b(SLOT_ALIGNMENT|kSlotAlignment)\b", "target/element_types.py assembler/c_header.py assembler/symbol_table.py machine/isa_gen.h machine/src/image_declarations.cpp"),
         (r"\bdef slot_bytes\(rows|slot_bytes\(.*\) *\{", "target/element_types.py"),
-        # Types of the matrix unit: the planner's, the assembler's and the machine's are the instruction's.
+        # Types of the matrix unit: the planner's, the assembler's and the machine's are the
+        # instruction's.
         (r"\bkAccumulators\b", "assembler/c_header.py machine/isa_gen.h machine/src/image.cpp"),
         (r"^ACCUMULATORS = |[^.]\bACCUMULATORS = \{", "target/element_types.py"),
-        # Strips, which hold the values of a map's body, are the machine's to give out: an image has none.
+        # Strips, which hold the values of a map's body, are the machine's to give out: an image has
+        # none.
         (r"choose_strips|strip_register", "machine/src/map_allocate.cpp"),
-        # Views of elements in memory: one class, and one answer to which strides a dense tensor has.
+        # Views of elements in memory: one class, and one answer to which strides a dense tensor
+        # has.
         (r"^class Strided\b|^def decompose", "ir/linalg/strided_layout.py"),
         (r"def (row_major|contiguous_strides|dense_strides)", "ir/linalg/affine.py"),
     ],

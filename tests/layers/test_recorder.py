@@ -1,4 +1,5 @@
-"""The recorder's folders: each includes only from those below it, and no two units include one another."""
+"""The recorder's folders: each includes only from those below it, and no two units include one
+another."""
 
 from __future__ import annotations
 
@@ -14,14 +15,21 @@ LAYERS = (
 )  # fmt: skip
 """From the lowest up, as in docs/layers.md."""
 
-DECLARED = re.compile(r"^(?!using|template|inline)(?:\[\[noreturn\]\] )?\w[\w:<>,&* ]*?[ &*](\w+)\([^{};]*\)(?: noexcept)?;", re.MULTILINE)
+DECLARED = re.compile(
+    r"^(?!using|template|inline)(?:\[\[noreturn\]\] )?\w[\w:<>,&* ]*?[ &*](\w+)\([^{};]*\)(?: noexcept)?;",
+    re.MULTILINE,
+)
 """A function that a header declares and does not define."""
 
 
 def test_every_folder_has_its_floor() -> None:
     folders = {path.name for path in dependencies.RECORDER.iterdir() if path.is_dir()}
     assert folders == set(LAYERS)
-    described = re.findall(r"^\| `csrc/(\w+)/` \|", (dependencies.ROOT / "docs" / "layers.md").read_text(), re.MULTILINE)
+    described = re.findall(
+        r"^\| `csrc/(\w+)/` \|",
+        (dependencies.ROOT / "docs" / "layers.md").read_text(),
+        re.MULTILINE,
+    )
     assert tuple(described) == LAYERS
 
 
@@ -49,12 +57,16 @@ def test_quoted_includes_are_found() -> None:
     assert lost == []
 
 
-@pytest.mark.parametrize("header", sorted(dependencies.RECORDER.rglob("*.h")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "header", sorted(dependencies.RECORDER.rglob("*.h")), ids=lambda path: path.stem
+)
 def test_declared_and_defined_under_one_name(header) -> None:
     names = set(DECLARED.findall(header.read_text()))
     source = header.with_suffix(".cpp")
     text = source.read_text() if source.exists() else ""
-    missing = [name for name in names if not re.search(rf"^[^\s/#].*\b{name}\(", text, re.MULTILINE)]
+    missing = [
+        name for name in names if not re.search(rf"^[^\s/#].*\b{name}\(", text, re.MULTILINE)
+    ]
     assert missing == []
 
 
@@ -64,4 +76,6 @@ def test_a_circle_is_seen() -> None:
 
 
 def test_sources_name_few_ops_and_say_why() -> None:
-    assert named_ops.found() == {path: set(names.split()) for path, (_, names) in named_ops.NAMED.items()}
+    assert named_ops.found() == {
+        path: set(names.split()) for path, (_, names) in named_ops.NAMED.items()
+    }

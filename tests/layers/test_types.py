@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-OUTSIDE = {"torch", "torch_mlir", "accelerate", "sklearn", "transformers", "torch_xla", "rich", "functorch", "tensorboardX"}
+OUTSIDE = {
+    "torch",
+    "torch_mlir",
+    "accelerate",
+    "sklearn",
+    "transformers",
+    "torch_xla",
+    "rich",
+    "functorch",
+    "tensorboardX",
+}
 
 
 def settings() -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""A program that takes the recorder's locks in every way that it can: threads, forks, kernels in Python, reads under Python's lock.
+"""A program that takes the recorder's locks in every way that it can: threads, forks, kernels in
+Python, reads under Python's lock.
 
-``LD_PRELOAD=watch.so python tests/locks/program.py REPORT`` writes into that file what breaks their order, and prints how often one
-was taken.
+``LD_PRELOAD=watch.so python tests/locks/program.py REPORT`` writes into that file what breaks their
+order, and prints how often one was taken.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ def reads_under_python_s_lock(width: int) -> None:
 
 def calls_kernels_in_python(width: int) -> None:
     x = torch.ones(width, device="ftm")
-    assert torch.ops.locks.moved(torch.ops.locks.doubled(x.cos())).tolist() == torch.ops.locks.moved(2 * torch.ones(width).cos()).tolist()
+    assert (
+        torch.ops.locks.moved(torch.ops.locks.doubled(x.cos())).tolist()
+        == torch.ops.locks.moved(2 * torch.ones(width).cos()).tolist()
+    )
 
 
 def multiplies_quantized(width: int) -> None:

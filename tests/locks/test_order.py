@@ -1,4 +1,5 @@
-"""The recorder's mutexes are taken in one order, and Python's lock never under one: what a test with threads would seldom meet."""
+"""The recorder's mutexes are taken in one order, and Python's lock never under one: what a test
+with threads would seldom meet."""
 
 from __future__ import annotations
 
@@ -23,7 +24,19 @@ def built(name: str, folder: Path) -> str:
     library = folder / f"{name}.so"
     compiler = os.environ.get("CXX", "g++")
     subprocess.run(
-        [compiler, "-std=c++17", "-O1", "-g", "-shared", "-fPIC", str(HERE / f"{name}.cpp"), "-o", str(library), "-ldl"], check=True
+        [
+            compiler,
+            "-std=c++17",
+            "-O1",
+            "-g",
+            "-shared",
+            "-fPIC",
+            str(HERE / f"{name}.cpp"),
+            "-o",
+            str(library),
+            "-ldl",
+        ],
+        check=True,
     )
     return str(library)
 
@@ -37,7 +50,9 @@ def run(watcher: str, report: Path, *words: str) -> str:
     """What the program printed."""
     environment = os.environ | {"LD_PRELOAD": watcher}
     try:
-        done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, timeout=240)
+        done = subprocess.run(
+            [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=240
+        )
     except subprocess.TimeoutExpired:
         pytest.fail(f"the program hangs; before that: {report.read_text()}")
     assert done.returncode == 0, done.stderr[-4000:]
@@ -52,7 +67,9 @@ def run(watcher: str, report: Path, *words: str) -> str:
         (["take_python_s()"], "Python's lock is taken under a mutex"),
     ],
 )
-def test_what_breaks_the_order_is_found(watcher: str, tmp_path: Path, calls: list[str], finds: str) -> None:
+def test_what_breaks_the_order_is_found(
+    watcher: str, tmp_path: Path, calls: list[str], finds: str
+) -> None:
     report = tmp_path / "report"
     run(watcher, report, "-c", CALLS, built("wrong", tmp_path), watcher, str(report), *calls)
     assert report.read_text().partition("\n")[0] == finds

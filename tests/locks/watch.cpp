@@ -1,7 +1,9 @@
-// Preloaded into a program: says where a library breaks the order of locks. Each of its mutexes comes always before or always after
-// another one, and Python's lock is never taken by who holds one: otherwise threads may wait for each other for ever, however seldom.
+// Preloaded into a program: says where a library breaks the order of locks. Each of its mutexes
+// comes always before or always after another one, and Python's lock is never taken by who holds
+// one: otherwise threads may wait for each other for ever, however seldom.
 //
-// Standard C++, dlfcn.h, execinfo.h, pthread.h; the Python functions are found by name, and Python is not linked.
+// Standard C++, dlfcn.h, execinfo.h, pthread.h; the Python functions are found by name, and Python
+// is not linked.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
@@ -99,7 +101,8 @@ void note_python() {
 
 } // namespace
 
-// Watches the loaded library with that path from here on, and writes into that file; false if there is none.
+// Watches the loaded library with that path from here on, and writes into that file; false if there
+// is none.
 extern "C" bool watch(const char* library, const char* file) {
   const auto found = [](dl_phdr_info* info, size_t, void* wanted) {
     if (std::strcmp(info->dlpi_name, static_cast<const char*>(wanted)) != 0) {

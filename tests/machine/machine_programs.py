@@ -38,9 +38,10 @@ def from_bf16(bits: np.ndarray) -> np.ndarray:
 class MapProgram:
     """One ``@map`` over R x C in one step: loads the inputs, runs the body, stores the outputs.
 
-    inputs: (array, access); an array is R x C, 1 x C, R x 1 or 1 x 1 by its access.  outputs: (token, what)
-    with what = ``full`` or a reduction such as ``rsum``.  ``pad``: extra columns of every tile, so that rows
-    are not adjacent.  In the body input k is vk, and output k is taken from v(100 + k).
+    inputs: (array, access); an array is R x C, 1 x C, R x 1 or 1 x 1 by its access. outputs:
+    (token, what) with what = ``full`` or a reduction such as ``rsum``. ``pad``: extra columns of
+    every tile, so that rows are not adjacent. In the body input k is vk, and output k is taken from
+    v(100 + k).
     """
 
     def __init__(
@@ -61,7 +62,9 @@ class MapProgram:
         for k, (token, access) in enumerate(inputs):
             r, c = self._extents(rows, columns, access)
             header.append(f"@in b{k}, {token}, {r}x{c}")
-            tiles.append(f"  @tile X{k}, {space}, {token}, {max(r, 1)}x{max(c, 1) + pad}, 1, {offset}")
+            tiles.append(
+                f"  @tile X{k}, {space}, {token}, {max(r, 1)}x{max(c, 1) + pad}, 1, {offset}"
+            )
             offset += (max(r, 1) * (max(c, 1) + pad) * BYTES[token] + 63) // 64 * 64
             loads.append(f"    DLD b{k}[0], {r}@{c} | {c}@1, X{k}")
             reads.append(f"X{k}:v{k}" + ("" if access == "full" else f".{access}"))
@@ -73,7 +76,9 @@ class MapProgram:
             r, c = self._extents(rows, columns, scope)
             self.shapes.append((r, c))
             header.append(f"@out o{k}, {token}, {r}x{c}")
-            tiles.append(f"  @tile Y{k}, {space}, {token}, {max(r, 1)}x{max(c, 1) + pad}, 1, {offset}")
+            tiles.append(
+                f"  @tile Y{k}, {space}, {token}, {max(r, 1)}x{max(c, 1) + pad}, 1, {offset}"
+            )
             offset += (max(r, 1) * (max(c, 1) + pad) * BYTES[token] + 63) // 64 * 64
             writes.append(f"Y{k}:v{100 + k}" + ("" if what == "full" else f".{what}"))
             stores.append(f"    DST Y{k}, o{k}[0], {r}@{c} | {c}@1")
@@ -95,9 +100,13 @@ class MapProgram:
 
     @staticmethod
     def _extents(rows: int, columns: int, access: str) -> tuple[int, int]:
-        return {"full": (rows, columns), "row": (1, columns), "col": (rows, 1), "one": (1, 1)}[access]
+        return {"full": (rows, columns), "row": (1, columns), "col": (rows, 1), "one": (1, 1)}[
+            access
+        ]
 
-    def run(self, machine: Any, arrays: list[np.ndarray], scalars: tuple[float | int, ...] = ()) -> list[np.ndarray]:
+    def run(
+        self, machine: Any, arrays: list[np.ndarray], scalars: tuple[float | int, ...] = ()
+    ) -> list[np.ndarray]:
         """Assembles, loads and runs."""
         return run_text(machine, self.text, arrays, scalars)
 

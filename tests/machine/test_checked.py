@@ -1,4 +1,5 @@
-"""Checked mode: each fault is found where it happens, with the line and its text; correct programs pass."""
+"""Checked mode: each fault is found where it happens, with the line and its text; correct programs
+pass."""
 
 from __future__ import annotations
 
@@ -33,14 +34,23 @@ FAULTS = {
         [LOAD.format("X[0]"), DOUBLE],
         "line 10.*reads X\\[0\\] while the transfer of line 9 into X\\[0\\] is in flight",
     ),
-    "store of a slot in flight": ([LOAD.format("X[0]"), STORE.format("X[0]")], "line 10.*in flight.*DWAIT X\\[0\\]"),
+    "store of a slot in flight": (
+        [LOAD.format("X[0]"), STORE.format("X[0]")],
+        "line 10.*in flight.*DWAIT X\\[0\\]",
+    ),
     "waiting for another slot": ([LOAD.format("X[0]"), "DWAIT X[1]", DOUBLE], "in flight"),
     "loading over a store": (
         [LOAD.format("X[0]"), "DWAIT X[0]", STORE.format("X[0]"), LOAD.format("X[0]")],
         "line 12.*writes X\\[0\\].*line 11 from X\\[0\\]",
     ),
-    "computing over a store": ([LOAD.format("X[0]"), "DWAITALL", DOUBLE, STORE.format("Y"), DOUBLE], "writes Y"),
-    "product of a slot in flight": ([LOAD.format("X[0]"), LOAD.format("Y"), "DWAIT X[0]", "MM X[0], Y, X[1]"], "reads Y"),
+    "computing over a store": (
+        [LOAD.format("X[0]"), "DWAITALL", DOUBLE, STORE.format("Y"), DOUBLE],
+        "writes Y",
+    ),
+    "product of a slot in flight": (
+        [LOAD.format("X[0]"), LOAD.format("Y"), "DWAIT X[0]", "MM X[0], Y, X[1]"],
+        "reads Y",
+    ),
     "never written": (
         ["@map 8 x 8 -> Y:v1\nVMOV.F32 1.0, v1\n@endmap", "@map 8 x 8, X[1]:v0 -> Y:v0\n@endmap"],
         "takes 8x8 of X\\[1\\], whose current extents are 0x0",
@@ -61,7 +71,10 @@ FAULTS = {
         [LOAD.format("X[0]"), "DWAITALL", "@map 4 x 4, X[0]:v0 -> Z:v0\n@endmap"],
         "output Z overlaps input X\\[0\\]",
     ),
-    "arena never written": (["DLD t0[0], 8@8 | 8@1, X[0]"], "reads element 0 of t0, which was never written"),
+    "arena never written": (
+        ["DLD t0[0], 8@8 | 8@1, X[0]"],
+        "reads element 0 of t0, which was never written",
+    ),
     "output never written": (
         ["@map 8 x 8 -> Y:v1\nVMOV.F32 1.0, v1\n@endmap", INDEX, "DSC.ADD Y, I, o0[0], 8 | 8@1"],
         "reads element 0 of o0, which was never written",
@@ -98,7 +111,9 @@ def test_a_correct_program_passes(checked):
 
 
 def test_the_message_shows_the_assembly(checked):
-    with pytest.raises(MachineError, match=r"line 10: `DST X\[0\], o0\[0\], 8@8 \| 8@1`: core 0 reads"):
+    with pytest.raises(
+        MachineError, match=r"line 10: `DST X\[0\], o0\[0\], 8@8 \| 8@1`: core 0 reads"
+    ):
         run(checked, LOAD.format("X[0]"), STORE.format("X[0]"))
 
 
@@ -125,7 +140,8 @@ RACE = """@program t, host
 def test_cores_need_a_barrier():
     with Machine(cores=2, checked=True) as machine:
         np.testing.assert_array_equal(run_text(machine, RACE.format("BARRIER"), [DATA])[0], DATA)
-        # Without it the reader comes before the writer (never written) or after (a race): a fault either way.
+        # Without it the reader comes before the writer (never written) or after (a race): a fault
+        # either way.
         with pytest.raises(MachineError, match="line 14.*reads element 0 of t0"):
             run_text(machine, RACE.format("SMOV 0, r9"), [DATA])
 
@@ -134,7 +150,10 @@ def test_cores_that_write_at_the_same_time_are_found():
     text = HEADER + LOAD.format("X") + "\nBARRIER\nDST X, o0[0], 8@8 | 8@1\n@ret\n"
     with Machine(cores=2, checked=True) as machine:
         for _ in range(20):
-            with pytest.raises(MachineError, match="writes element .* of o0, which core [01] wrote since the last BARRIER"):
+            with pytest.raises(
+                MachineError,
+                match="writes element .* of o0, which core [01] wrote since the last BARRIER",
+            ):
                 run_text(machine, text, [DATA])
 
 
@@ -143,7 +162,10 @@ def test_cores_that_write_one_tile_of_gsm_at_the_same_time_are_found():
     both, barrier = LOAD.format("S"), "DWAIT S\nBARRIER\n"
     with Machine(cores=2, checked=True) as machine:
         for _ in range(20):
-            with pytest.raises(MachineError, match="line 10.*core [01] writes S, where another core wrote since the last BARRIER"):
+            with pytest.raises(
+                MachineError,
+                match="line 10.*core [01] writes S, where another core wrote since the last BARRIER",
+            ):
                 run_text(machine, f"{header}{both}\n@ret\n", [DATA])
         turns = f"SCID r1\nSEQ 0, r1, r2\n[r2] {both}\n{barrier}[!r2] {both}\n{barrier}[r2] {STORE.format('S')}\n@ret\n"
         np.testing.assert_array_equal(run_text(machine, header + turns, [DATA])[0], DATA)
@@ -178,7 +200,11 @@ def test_gathered_elements_outside_the_buffer(fast, checked):
 """
     table = np.arange(16, dtype=np.float32)
     for machine in (fast, checked):
-        np.testing.assert_array_equal(run_text(machine, text, [table, np.array([[-2, 0, 13, 5]])])[0], [[0, 2, 15, 7]])
+        np.testing.assert_array_equal(
+            run_text(machine, text, [table, np.array([[-2, 0, 13, 5]])])[0], [[0, 2, 15, 7]]
+        )
         for bad in (-3, 14, 2**62, -(2**63)):
-            with pytest.raises(MachineError, match="line 10.*gathers element .* of b0, which has 16"):
+            with pytest.raises(
+                MachineError, match="line 10.*gathers element .* of b0, which has 16"
+            ):
                 run_text(machine, text, [table, np.array([[0, bad, 1, 2]])])

@@ -1,4 +1,5 @@
-"""Transfers of every shape against numpy: runs, repeats, transposes, many dimensions, accumulation, rows by index."""
+"""Transfers of every shape against numpy: runs, repeats, transposes, many dimensions, accumulation,
+rows by index."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ def round_trip(machine, token, size, offset, rows, row_strides, columns, column_
 """
     got = run_text(machine, text, [data])[0]
     item = data.itemsize
-    window = as_strided(data[offset:], tuple(rows) + tuple(columns), [s * item for s in (*row_strides, *column_strides)])
+    window = as_strided(
+        data[offset:],
+        tuple(rows) + tuple(columns),
+        [s * item for s in (*row_strides, *column_strides)],
+    )
     return got, window.reshape(r, c)
 
 
@@ -82,12 +87,34 @@ def test_random_loads(fast):
         extents = rng.integers(1, 7, count)
         strides = [int(s) for s in rng.choice([0, 1, 2, 7, 31, 100], count)]
         at = int(rng.integers(1, count))
-        got, want = round_trip(fast, "f32", 5000, 5, extents[:at], strides[:at], extents[at:], strides[at:], pad=int(rng.integers(0, 3)))
+        got, want = round_trip(
+            fast,
+            "f32",
+            5000,
+            5,
+            extents[:at],
+            strides[:at],
+            extents[at:],
+            strides[at:],
+            pad=int(rng.integers(0, 3)),
+        )
         np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("token", ["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8"])
-@pytest.mark.parametrize("name", ["dense", "rows", "transposed", "strided", "reversed", "channels last", "transposed blocks", "windows"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dense",
+        "rows",
+        "transposed",
+        "strided",
+        "reversed",
+        "channels last",
+        "transposed blocks",
+        "windows",
+    ],
+)
 def test_stores(fast, name, token):
     rows, row_strides, columns, column_strides = SHAPES[name]
     r, c = int(np.prod(rows)), int(np.prod(columns))
@@ -108,7 +135,11 @@ def test_stores(fast, name, token):
 @ret
 """
     want = base.copy()
-    index = as_strided(np.arange(size)[offset:], (*rows, *columns), [8 * s for s in (*row_strides, *column_strides)]).reshape(-1)
+    index = as_strided(
+        np.arange(size)[offset:],
+        (*rows, *columns),
+        [8 * s for s in (*row_strides, *column_strides)],
+    ).reshape(-1)
     for at, v in zip(index, tile.reshape(-1), strict=True):
         want[at] = v
     got = run_text(fast, text, [base, tile], donate=(0,))[0]
@@ -154,7 +185,9 @@ def test_row_gathers(fast, token, index_token, columns):
 @ret
 """
     got = run_text(fast, text, [table, index])[0]
-    np.testing.assert_array_equal(got, table.reshape(-1)[index.reshape(-1, 1) * 128 + 5 + np.arange(columns)])
+    np.testing.assert_array_equal(
+        got, table.reshape(-1)[index.reshape(-1, 1) * 128 + 5 + np.arange(columns)]
+    )
 
 
 @pytest.mark.parametrize("token", ["f32", "f16", "i64"])
@@ -178,7 +211,13 @@ def test_row_scatters(fast, token, name):
 @ret
 """
     want = base.copy()
-    combine = {"": lambda a, b: b, ".ADD": np.add, ".MUL": np.multiply, ".MIN": np.minimum, ".MAX": np.maximum}[name]
+    combine = {
+        "": lambda a, b: b,
+        ".ADD": np.add,
+        ".MUL": np.multiply,
+        ".MIN": np.minimum,
+        ".MAX": np.maximum,
+    }[name]
     for row, at in zip(rows, index, strict=True):
         want[at] = combine(want[at], row)
     np.testing.assert_array_equal(run_text(fast, text, [base, rows, index], donate=(0,))[0], want)
@@ -206,7 +245,14 @@ def test_row_index_out_of_range(fast, bad):
 
 
 @pytest.mark.parametrize(
-    "offset, strides", [(1, "2@8 | 8@1"), (-1, "2@8 | 8@1"), (0, "2@9 | 8@1"), (3, "2@-8 | 4@1"), (0, "2@4611686018427387904 | 8@1")]
+    "offset, strides",
+    [
+        (1, "2@8 | 8@1"),
+        (-1, "2@8 | 8@1"),
+        (0, "2@9 | 8@1"),
+        (3, "2@-8 | 4@1"),
+        (0, "2@4611686018427387904 | 8@1"),
+    ],
 )
 def test_reaching_outside_is_a_fault_in_fast_mode(fast, offset, strides):
 
@@ -280,16 +326,30 @@ WINDOWS = """@program t, host
 @pytest.mark.parametrize(
     ("dims", "rows", "columns"),
     [
-        ("2@8 2@1 | 3@8 2@2", [(0, 0), (0, 1), (1, 0), (1, 1)], [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)]),
-        ("2@8 2@1 | 3@-8 2@-2", [(0, 0), (0, 1), (1, 0), (1, 1)], [(2, 2), (2, 0), (1, 2), (1, 0), (0, 2), (0, 0)]),
-        ("4@-1 | 3@8 2@0", [(0, 3), (0, 2), (0, 1), (0, 0)], [(0, 0), (0, 0), (1, 0), (1, 0), (2, 0), (2, 0)]),
+        (
+            "2@8 2@1 | 3@8 2@2",
+            [(0, 0), (0, 1), (1, 0), (1, 1)],
+            [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)],
+        ),
+        (
+            "2@8 2@1 | 3@-8 2@-2",
+            [(0, 0), (0, 1), (1, 0), (1, 1)],
+            [(2, 2), (2, 0), (1, 2), (1, 0), (0, 2), (0, 0)],
+        ),
+        (
+            "4@-1 | 3@8 2@0",
+            [(0, 3), (0, 2), (0, 1), (0, 0)],
+            [(0, 0), (0, 0), (1, 0), (1, 0), (2, 0), (2, 0)],
+        ),
     ],
 )
 def test_windows_of_a_tile_are_copied(fast, checked, dims, rows, columns, space):
     x = np.arange(24, dtype=np.float32).reshape(4, 6)
     wanted = np.array([[x[i + k, j + l] for k, l in columns] for i, j in rows])
     for machine in (fast, checked):
-        np.testing.assert_array_equal(run_text(machine, WINDOWS.format(dims=dims, space=space), [x])[0], wanted)
+        np.testing.assert_array_equal(
+            run_text(machine, WINDOWS.format(dims=dims, space=space), [x])[0], wanted
+        )
 
 
 @pytest.mark.parametrize(
@@ -303,7 +363,9 @@ def test_windows_of_a_tile_are_copied(fast, checked, dims, rows, columns, space)
     ],
 )
 def test_windows_outside_of_a_tile_are_faults(checked, dims, message):
-    text = WINDOWS.format(dims=dims, space="am").replace("    DLD", "    SMOV -1, r1\n    SMOV 5, r2\n    DLD")
+    text = WINDOWS.format(dims=dims, space="am").replace(
+        "    DLD", "    SMOV -1, r1\n    SMOV 5, r2\n    DLD"
+    )
     with pytest.raises(MachineError, match=message):
         run_text(checked, text, [np.zeros((4, 6), np.float32)])
 

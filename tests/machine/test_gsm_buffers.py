@@ -1,4 +1,5 @@
-"""Buffers in GSM: what is kept there arrives, and what a program must not do with them is refused or found."""
+"""Buffers in GSM: what is kept there arrives, and what a program must not do with them is refused
+or found."""
 
 from __future__ import annotations
 
@@ -92,12 +93,18 @@ def test_a_row_transfer_finds_its_rows() -> None:
 
 
 def test_a_missing_barrier_is_found() -> None:
-    with Machine(cores=2, checked=True) as machine, pytest.raises(MachineError, match="of g0, which was never|of g0, which core . wrote"):
+    with (
+        Machine(cores=2, checked=True) as machine,
+        pytest.raises(MachineError, match="of g0, which was never|of g0, which core . wrote"),
+    ):
         run_text(machine, text(first="SMOV 0, r9"), [DATA])
 
 
 def test_a_tile_over_a_buffer_is_found() -> None:
-    with Machine(cores=1, checked=True) as machine, pytest.raises(MachineError, match="reads element 0 of g1, where S has been written"):
+    with (
+        Machine(cores=1, checked=True) as machine,
+        pytest.raises(MachineError, match="reads element 0 of g1, where S has been written"),
+    ):
         run_text(machine, text(place=4352), [DATA])
 
 
@@ -116,14 +123,22 @@ def test_a_buffer_over_a_tile_is_found() -> None:
     DST S, o0[0], 8@8 | 8@1
 @ret
 """
-    with Machine(cores=1, checked=True) as machine, pytest.raises(MachineError, match=r"element \(0, 0\) of S, where g0 has been written"):
+    with (
+        Machine(cores=1, checked=True) as machine,
+        pytest.raises(MachineError, match=r"element \(0, 0\) of S, where g0 has been written"),
+    ):
         run_text(machine, program, [DATA])
 
 
 def test_more_than_the_machine_has_is_refused() -> None:
-    with pytest.raises(AsmError, match="g1 ends at byte 6291520 of gsm, which has 6291456 bytes on machine m7032"):
+    with pytest.raises(
+        AsmError, match="g1 ends at byte 6291520 of gsm, which has 6291456 bytes on machine m7032"
+    ):
         assembler.assemble(text().replace("@gsm g1, 4352", "@gsm g1, 6291264"))
-    with Machine(cores=1, gsm_bytes=4500) as machine, pytest.raises(MachineError, match="needs 4608 bytes of GSM, the machine has 4500"):
+    with (
+        Machine(cores=1, gsm_bytes=4500) as machine,
+        pytest.raises(MachineError, match="needs 4608 bytes of GSM, the machine has 4500"),
+    ):
         machine.load(assembler.assemble(text()))
 
 

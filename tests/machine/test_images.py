@@ -31,22 +31,40 @@ def patched(image: bytes, section: str, number: int, field: str, value: int) -> 
     """The image with another value in one field of one record."""
     index = [name for name, _ in image_layout.SECTIONS].index(section)
     record = image_layout.SECTIONS[index][1]
-    start, _ = image_layout.SECTION.struct.unpack_from(image, image_layout.HEADER.size + index * image_layout.SECTION.size)
+    start, _ = image_layout.SECTION.struct.unpack_from(
+        image, image_layout.HEADER.size + index * image_layout.SECTION.size
+    )
     at = start + number * record.size
     for known in record.fields:
         if known.name == field:
             changed = bytearray(image)
             struct.pack_into("<" + known.code, changed, at, value)
             return bytes(changed)
-        nested = image_layout.RECORDS[known.code].size if known.code in image_layout.RECORDS else struct.calcsize("<" + known.code)
+        nested = (
+            image_layout.RECORDS[known.code].size
+            if known.code in image_layout.RECORDS
+            else struct.calcsize("<" + known.code)
+        )
         at += nested * known.count
     raise AssertionError(field)
 
 
 RETURN, STORE = 4, 2
 REFUSED = {
-    "a predicate on the last instruction": ("instructions", RETURN, "predicate", 3, "a function's end"),
-    "another last instruction": ("instructions", RETURN, "opcode", OPCODES["DWAITALL"], "a function's end"),
+    "a predicate on the last instruction": (
+        "instructions",
+        RETURN,
+        "predicate",
+        3,
+        "a function's end",
+    ),
+    "another last instruction": (
+        "instructions",
+        RETURN,
+        "opcode",
+        OPCODES["DWAITALL"],
+        "a function's end",
+    ),
     "a store into an input": ("instructions", STORE, "buffer", 0, "into an input or a constant"),
     "a store into a constant": ("instructions", STORE, "buffer", 3, "into an input or a constant"),
     "an alias of another size": ("buffers", 2, "alias", 1, "an alias"),

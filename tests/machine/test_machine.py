@@ -43,7 +43,9 @@ DATA = np.arange(4096, dtype=np.float32).reshape(64, 64)
 def test_any_number_of_cores(cores, checked):
     with Machine(cores=cores, checked=checked) as machine:
         assert machine.cores == cores
-        np.testing.assert_array_equal(run_text(machine, ADD, [DATA], (1.5,))[0], DATA + np.float32(1.5))
+        np.testing.assert_array_equal(
+            run_text(machine, ADD, [DATA], (1.5,))[0], DATA + np.float32(1.5)
+        )
 
 
 def test_signature(fast):
@@ -219,7 +221,10 @@ def test_no_damage_crashes(fast):
 
 
 def test_scratchpad_limits():
-    with Machine(cores=1, am_bytes=1024) as machine, pytest.raises(MachineError, match="needs 4096 bytes of AM, the machine has 1024"):
+    with (
+        Machine(cores=1, am_bytes=1024) as machine,
+        pytest.raises(MachineError, match="needs 4096 bytes of AM, the machine has 1024"),
+    ):
         machine.load(assembler.assemble(ADD))
 
 
@@ -265,6 +270,11 @@ def test_instruction_sets_agree(kernels):
         "        if w.dtype.kind == 'f': np.testing.assert_allclose(g, w, rtol=1e-6, err_msg=row.name)\n"
         "        else: np.testing.assert_array_equal(g, w, err_msg=row.name)\n"
     )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "FTM_MACHINE_KERNELS": kernels})
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "FTM_MACHINE_KERNELS": kernels},
+    )
     assert run.returncode == 0, run.stderr
     assert kernels != "portable" or "portable" in run.stdout

@@ -1,4 +1,5 @@
-"""Every map operation on every type against numpy: vectors, scalar operands, NaN, infinities, odd lengths."""
+"""Every map operation on every type against numpy: vectors, scalar operands, NaN, infinities, odd
+lengths."""
 
 from __future__ import annotations
 
@@ -22,11 +23,17 @@ def sample(token: str, seed: int) -> np.ndarray:
         dtype = NUMPY[token]
         info = np.iinfo(dtype)
         edges = [0, 1, 2, 3, info.min, info.max, info.max - 1, 7]
-        values = np.array([*edges, *rng.integers(-100 if info.min < 0 else 0, 100, SIZE - len(edges))]).astype(dtype)
+        values = np.array(
+            [*edges, *rng.integers(-100 if info.min < 0 else 0, 100, SIZE - len(edges))]
+        ).astype(dtype)
     else:
         values = np.array([*EDGES, *rng.standard_normal(SIZE - len(EDGES)) * 3])
         with np.errstate(over="ignore"):
-            values = to_bf16(values.astype(np.float32)) if token == "bf16" else values.astype(NUMPY[token])
+            values = (
+                to_bf16(values.astype(np.float32))
+                if token == "bf16"
+                else values.astype(NUMPY[token])
+            )
     rng.shuffle(values)
     return values
 
@@ -59,7 +66,11 @@ def truncated_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return a / b
     wide_a, wide_b = a.astype(object), b.astype(object)
     return np.array(
-        [0 if y == 0 else (abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1) for x, y in zip(wide_a, wide_b, strict=True)], dtype=object
+        [
+            0 if y == 0 else (abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1)
+            for x, y in zip(wide_a, wide_b, strict=True)
+        ],
+        dtype=object,
     )
 
 
@@ -67,7 +78,10 @@ def remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind == "f":
         return np.fmod(a, b)
     return np.array(
-        [0 if y == 0 else (abs(x) % abs(y)) * (1 if x >= 0 else -1) for x, y in zip(a.astype(object), b.astype(object), strict=True)],
+        [
+            0 if y == 0 else (abs(x) % abs(y)) * (1 if x >= 0 else -1)
+            for x, y in zip(a.astype(object), b.astype(object), strict=True)
+        ],
         dtype=object,
     )
 
@@ -102,7 +116,13 @@ COMPARES = {
 
 
 def run_binary(machine, name, token, result, a, b):
-    program = MapProgram(1, SIZE, [(token, "full"), (token, "full")], [(result, "full")], [f"{name}.{suffix(token)} v0, v1, v100"])
+    program = MapProgram(
+        1,
+        SIZE,
+        [(token, "full"), (token, "full")],
+        [(result, "full")],
+        [f"{name}.{suffix(token)} v0, v1, v100"],
+    )
     return program.run(machine, [a.reshape(1, -1), b.reshape(1, -1)])[0][0]
 
 
@@ -114,7 +134,12 @@ def test_binary(fast, name, token):
     got = run_binary(fast, name, token, token, a, b)
     x, y = decode(token, a), decode(token, b)
     if token in INTEGERS:
-        want = wrapped(token, BINARY[name](x.astype(object), y.astype(object)) if name not in ("VDIV", "VREM") else BINARY[name](x, y))
+        want = wrapped(
+            token,
+            BINARY[name](x.astype(object), y.astype(object))
+            if name not in ("VDIV", "VREM")
+            else BINARY[name](x, y),
+        )
     else:
         want = encode(token, BINARY[name](x, y))
     if name in ("VMIN", "VMAX"):  # which zero wins is not specified
@@ -140,7 +165,13 @@ def test_scalar_operands(fast, name, token, side):
         [(token, "full")],
         [
             f"{name}.{suffix(token)} "
-            + {"left": "1.5, v0", "right": "v0, 1.5", "register": "v0, r5", "one": "v0, v1", "col": "v1, v0"}[side]
+            + {
+                "left": "1.5, v0",
+                "right": "v0, 1.5",
+                "register": "v0, r5",
+                "one": "v0, v1",
+                "col": "v1, v0",
+            }[side]
             + ", v100"
         ],
     )
@@ -151,13 +182,20 @@ def test_scalar_operands(fast, name, token, side):
     got = run_text(fast, text, [x, stored])[0]
     d = decode(token, x)
     c = decode(token, stored) if side in ("one", "col") else np.asarray(constant, d.dtype)
-    want = encode(token, functions[name](c, d) if side in ("left", "col") else functions[name](d, c))
+    want = encode(
+        token, functions[name](c, d) if side in ("left", "col") else functions[name](d, c)
+    )
     if name in ("VMIN", "VMAX"):
         got, want = (
             np.where(decode(token, got) == 0, np.zeros_like(got), got),
             np.where(decode(token, want) == 0, np.zeros_like(want), want),
         )
-    same(token, got, want, 2e-2 if name == "VPOW" and token == "bf16" else 1e-6 if name == "VPOW" else 0.0)
+    same(
+        token,
+        got,
+        want,
+        2e-2 if name == "VPOW" and token == "bf16" else 1e-6 if name == "VPOW" else 0.0,
+    )
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -165,8 +203,14 @@ def test_scalar_operands(fast, name, token, side):
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(fast, name, token):
     a = sample(token, 4)
-    program = MapProgram(1, SIZE, [(token, "full")], [(token, "full")], [f"{name}.{suffix(token)} v0, v100"])
-    same(token, program.run(fast, [a.reshape(1, -1)])[0][0], encode(token, UNARY[name](decode(token, a))))
+    program = MapProgram(
+        1, SIZE, [(token, "full")], [(token, "full")], [f"{name}.{suffix(token)} v0, v100"]
+    )
+    same(
+        token,
+        program.run(fast, [a.reshape(1, -1)])[0][0],
+        encode(token, UNARY[name](decode(token, a))),
+    )
 
 
 @pytest.mark.parametrize("token", FLOATS + INTEGERS + ["i1"])
@@ -191,7 +235,11 @@ def test_numbers_win_over_nan(fast, name, token):
 @pytest.mark.parametrize("token", FLOATS + INTEGERS)
 def test_multiply_add(fast, token):
     a, b, c = (sample(token, k) for k in (9, 10, 11))
-    body = [f"VFMA.{suffix(token)} v0, v1, v2, v100", f"VFMA.{suffix(token)} v0, 2, v1, v101", f"VFMA.{suffix(token)} 3, v0, 5, v102"]
+    body = [
+        f"VFMA.{suffix(token)} v0, v1, v2, v100",
+        f"VFMA.{suffix(token)} v0, 2, v1, v101",
+        f"VFMA.{suffix(token)} 3, v0, 5, v102",
+    ]
     program = MapProgram(1, SIZE, [(token, "full")] * 3, [(token, "full")] * 3, body)
     got = program.run(fast, [v.reshape(1, -1) for v in (a, b, c)])
     x, y, z = (decode(token, v) for v in (a, b, c))
@@ -201,7 +249,12 @@ def test_multiply_add(fast, token):
             same(token, g[0], wrapped(token, p.astype(object) * q + r))
         else:
             exact = p.astype(np.float64) * q + r
-            same(token, g[0], encode(token, exact.astype(x.dtype)), {"f64": 1e-13, "f32": 1e-6}.get(token, 1e-2))
+            same(
+                token,
+                g[0],
+                encode(token, exact.astype(x.dtype)),
+                {"f64": 1e-13, "f32": 1e-6}.get(token, 1e-2),
+            )
 
 
 @pytest.mark.parametrize("token", INTEGERS + ["i1"])
@@ -213,7 +266,12 @@ def test_bits(fast, token):
         SIZE,
         [(token, "full")] * 2,
         [(token, "full")] * 4,
-        [f"VAND.{s} v0, v1, v100", f"VOR.{s} v0, v1, v101", f"VXOR.{s} v0, v1, v102", f"VNOT.{s} v0, v103"],
+        [
+            f"VAND.{s} v0, v1, v100",
+            f"VOR.{s} v0, v1, v101",
+            f"VXOR.{s} v0, v1, v102",
+            f"VNOT.{s} v0, v103",
+        ],
     )
     got = program.run(fast, [a.reshape(1, -1), b.reshape(1, -1)])
     for g, want in zip(got, (a & b, a | b, a ^ b, ~a), strict=True):
@@ -224,7 +282,9 @@ def test_bits(fast, token):
 def test_shifts(fast, token):
     a = sample(token, 14)
     bits = 8 * NUMPY[token].itemsize
-    counts = np.resize(np.array([0, 1, bits - 1, bits, bits + 3 if bits < 64 else 100, 2]), SIZE).astype(NUMPY[token])
+    counts = np.resize(
+        np.array([0, 1, bits - 1, bits, bits + 3 if bits < 64 else 100, 2]), SIZE
+    ).astype(NUMPY[token])
     s = suffix(token)
     program = MapProgram(
         1,
@@ -233,7 +293,9 @@ def test_shifts(fast, token):
         [(token, "full")] * 3,
         [f"VSHL.{s} v0, v1, v100", f"VSHR.{s} v0, v1, v101", f"VSHRU.{s} v0, v1, v102"],
     )
-    left, right, logical = (g[0] for g in program.run(fast, [a.reshape(1, -1), counts.reshape(1, -1)]))
+    left, right, logical = (
+        g[0] for g in program.run(fast, [a.reshape(1, -1), counts.reshape(1, -1)])
+    )
     mask = (1 << bits) - 1
     for k in range(SIZE):
         x, n = int(a[k]), int(counts[k])
@@ -252,12 +314,21 @@ def test_select(fast, token):
         SIZE,
         [(token, "full"), (token, "full"), ("i1", "full")],
         [(token, "full")] * 3,
-        [f"VSEL.{s} v2, v0, v1, v100", f"VSEL.{s} v2, v0, {zero}, v101", f"VSEL.{s} v2, {zero}, v1, v102"],
+        [
+            f"VSEL.{s} v2, v0, v1, v100",
+            f"VSEL.{s} v2, v0, {zero}, v101",
+            f"VSEL.{s} v2, {zero}, v1, v102",
+        ],
     )
     got = program.run(fast, [v.reshape(1, -1) for v in (a, b, m)])
-    for g, want in zip(got, (np.where(m, a, b), np.where(m, a, np.zeros_like(a)), np.where(m, np.zeros_like(b), b)), strict=True):
+    for g, want in zip(
+        got,
+        (np.where(m, a, b), np.where(m, a, np.zeros_like(a)), np.where(m, np.zeros_like(b), b)),
+        strict=True,
+    ):
         np.testing.assert_array_equal(
-            g[0].view(f"u{g.itemsize}") if token != "i1" else g[0], want.view(f"u{want.itemsize}") if token != "i1" else want
+            g[0].view(f"u{g.itemsize}") if token != "i1" else g[0],
+            want.view(f"u{want.itemsize}") if token != "i1" else want,
         )
 
 
@@ -266,16 +337,29 @@ def test_select(fast, token):
 @pytest.mark.parametrize("target", FLOATS + INTEGERS + ["i1"])
 def test_conversions(fast, source, target):
     a = sample(source, 18)
-    if source in FLOATS and target in INTEGERS:  # what a float outside of the range becomes has its own test
-        values = np.clip(np.nan_to_num(decode(source, a), posinf=9, neginf=-9), 0 if target == "u8" else -100, 100)
+    # what a float outside of the range becomes has its own test
+    if source in FLOATS and target in INTEGERS:
+        values = np.clip(
+            np.nan_to_num(decode(source, a), posinf=9, neginf=-9),
+            0 if target == "u8" else -100,
+            100,
+        )
         a = encode(source, values)
-    program = MapProgram(1, SIZE, [(source, "full")], [(target, "full")], [f"VCVT.{suffix(target)}.{suffix(source)} v0, v100"])
+    program = MapProgram(
+        1,
+        SIZE,
+        [(source, "full")],
+        [(target, "full")],
+        [f"VCVT.{suffix(target)}.{suffix(source)} v0, v100"],
+    )
     got = program.run(fast, [a.reshape(1, -1)])[0][0]
     x = decode(source, a)
     if target == "i1":
         want = x != 0
     elif target in FLOATS:
-        want = encode(target, x.astype(np.float32) if target in ("f16", "bf16") else x.astype(NUMPY[target]))
+        want = encode(
+            target, x.astype(np.float32) if target in ("f16", "bf16") else x.astype(NUMPY[target])
+        )
     else:
         want = x.astype(np.int64).astype(NUMPY[target])
     same(target, got, want)
@@ -305,7 +389,13 @@ def test_bit_casts(fast):
         4,
         [("f32", "full"), ("f16", "full")],
         [("i32", "full"), ("i16", "full"), ("bf16", "full"), ("f32", "full")],
-        ["VBITC.I32.F32 v0, v100", "VBITC.I16.F16 v1, v101", "VBITC.BF16.F16 v1, v102", "VBITC.I32.F32 v0, v5", "VBITC.F32.I32 v5, v103"],
+        [
+            "VBITC.I32.F32 v0, v100",
+            "VBITC.I16.F16 v1, v101",
+            "VBITC.BF16.F16 v1, v102",
+            "VBITC.I32.F32 v0, v5",
+            "VBITC.F32.I32 v5, v103",
+        ],
     )
     bits, halves, brain, back = program.run(fast, [a, h])
     np.testing.assert_array_equal(bits.view(np.uint32), a.view(np.uint32))

@@ -1,4 +1,5 @@
-"""How maps are cut into strips must not show: shapes, broadcasts, padded tiles, reductions, updates in place."""
+"""How maps are cut into strips must not show: shapes, broadcasts, padded tiles, reductions, updates
+in place."""
 
 from __future__ import annotations
 
@@ -7,20 +8,42 @@ import pytest
 
 from machine.machine_programs import MapProgram, from_bf16, run_text, suffix, to_bf16
 
-SHAPES = [(1, 1), (1, 7), (7, 1), (3, 5), (5, 67), (67, 5), (2, 1023), (3, 1025), (40, 64), (130, 33), (9, 512), (1, 5000), (513, 2)]
+SHAPES = [
+    (1, 1),
+    (1, 7),
+    (7, 1),
+    (3, 5),
+    (5, 67),
+    (67, 5),
+    (2, 1023),
+    (3, 1025),
+    (40, 64),
+    (130, 33),
+    (9, 512),
+    (1, 5000),
+    (513, 2),
+]
 
 
 @pytest.mark.parametrize("pad", [0, 3])
 @pytest.mark.parametrize("rows, columns", SHAPES)
 def test_broadcasts(fast, rows, columns, pad):
     rng = np.random.default_rng(rows * 1000 + columns)
-    x, r, c, o = (rng.standard_normal(s).astype(np.float32) for s in ((rows, columns), (1, columns), (rows, 1), (1, 1)))
+    x, r, c, o = (
+        rng.standard_normal(s).astype(np.float32)
+        for s in ((rows, columns), (1, columns), (rows, 1), (1, 1))
+    )
     program = MapProgram(
         rows,
         columns,
         [("f32", "full"), ("f32", "row"), ("f32", "col"), ("f32", "one")],
         [("f32", "full"), ("f32", "full")],
-        ["VMUL.F32 v0, v1, v5", "VADD.F32 v5, v2, v6", "VSUB.F32 v6, v3, v100", "VMAX.F32 v2, v1, v101"],
+        [
+            "VMUL.F32 v0, v1, v5",
+            "VADD.F32 v5, v2, v6",
+            "VSUB.F32 v6, v3, v100",
+            "VMAX.F32 v2, v1, v101",
+        ],
         pad=pad,
     )
     got = program.run(fast, [x, r, c, o])
@@ -36,7 +59,10 @@ def test_broadcasts_of_other_widths(fast, rows, columns, token, pad):
     encode = {"bf16": lambda v: to_bf16(v), "f16": lambda v: v.astype(np.float16)}.get(
         token, lambda v: (v * 10).astype(np.int64).astype(np.uint8 if token == "u8" else np.int64)
     )
-    x, r, c, o = (encode(rng.uniform(0, 5, s).astype(np.float32)) for s in ((rows, columns), (1, columns), (rows, 1), (1, 1)))
+    x, r, c, o = (
+        encode(rng.uniform(0, 5, s).astype(np.float32))
+        for s in ((rows, columns), (1, columns), (rows, 1), (1, 1))
+    )
     s = suffix(token)
     program = MapProgram(
         rows,
@@ -47,7 +73,8 @@ def test_broadcasts_of_other_widths(fast, rows, columns, token, pad):
         pad=pad,
     )
     got = program.run(fast, [x, r, c, o])[0]
-    np.testing.assert_array_equal(got, np.maximum(np.maximum(np.maximum(x, r), c), o))  # bf16 > 0 are ordered as their bits
+    # bf16 > 0 are ordered as their bits
+    np.testing.assert_array_equal(got, np.maximum(np.maximum(np.maximum(x, r), c), o))
 
 
 REDUCTIONS = {"sum": np.sum, "prod": np.prod, "min": np.min, "max": np.max}
@@ -82,18 +109,36 @@ def test_reductions_of_types(fast, token, scope):
     x = (
         to_bf16(values.astype(np.float32))
         if token == "bf16"
-        else values.astype({"f64": "f8", "f16": "f2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1", "u8": "u1"}[token])
+        else values.astype(
+            {
+                "f64": "f8",
+                "f16": "f2",
+                "i64": "i8",
+                "i32": "i4",
+                "i16": "i2",
+                "i8": "i1",
+                "u8": "u1",
+            }[token]
+        )
     )
     names = ["sum", "min", "max"]
     program = MapProgram(
-        6, 70, [(token, "full")], [(token, f"{scope}{n}") for n in names], [f"VMOV.{suffix(token)} v0, v{100 + k}" for k in range(3)]
+        6,
+        70,
+        [(token, "full")],
+        [(token, f"{scope}{n}") for n in names],
+        [f"VMOV.{suffix(token)} v0, v{100 + k}" for k in range(3)],
     )
     for name, got in zip(names, program.run(fast, [x]), strict=True):
         want = REDUCTIONS[name](values, axis=AXES[scope], keepdims=True)
         if token in ("i8", "u8"):
             want = want.astype(got.dtype)
         shown = from_bf16(got) if token == "bf16" else got
-        rounded = from_bf16(to_bf16(want.astype(np.float32))) if token == "bf16" else want.astype(shown.dtype)
+        rounded = (
+            from_bf16(to_bf16(want.astype(np.float32)))
+            if token == "bf16"
+            else want.astype(shown.dtype)
+        )
         np.testing.assert_array_equal(shown, rounded.reshape(shown.shape))
 
 
@@ -103,7 +148,13 @@ def test_logical_reductions(fast, scope):
     x[0] = True
     x[:, 3] = False
     x[:, 4] = True
-    program = MapProgram(5, 70, [("i1", "full")], [("i1", f"{scope}and"), ("i1", f"{scope}or")], ["VMOV.B1 v0, v100", "VMOV.B1 v0, v101"])
+    program = MapProgram(
+        5,
+        70,
+        [("i1", "full")],
+        [("i1", f"{scope}and"), ("i1", f"{scope}or")],
+        ["VMOV.B1 v0, v100", "VMOV.B1 v0, v101"],
+    )
     both, any_ = program.run(fast, [x])
     np.testing.assert_array_equal(both.ravel(), np.all(x, axis=AXES[scope]).ravel())
     np.testing.assert_array_equal(any_.ravel(), np.any(x, axis=AXES[scope]).ravel())
@@ -114,7 +165,13 @@ def test_nan_comes_through_min_and_max(fast, where):
     x = np.random.default_rng(5).standard_normal((5, 70)).astype(np.float32)
     x[where] = np.nan
     names = ["rmin", "rmax", "cmin", "cmax", "amin", "amax"]
-    program = MapProgram(5, 70, [("f32", "full")], [("f32", n) for n in names], [f"VMOV.F32 v0, v{100 + k}" for k in range(6)])
+    program = MapProgram(
+        5,
+        70,
+        [("f32", "full")],
+        [("f32", n) for n in names],
+        [f"VMOV.F32 v0, v{100 + k}" for k in range(6)],
+    )
     for name, got in zip(names, program.run(fast, [x]), strict=True):
         want = REDUCTIONS[name[1:]](x, axis=AXES[name[0]], keepdims=True)
         np.testing.assert_array_equal(got, want.reshape(got.shape))
@@ -140,7 +197,9 @@ def test_a_million_terms(fast):
 
 @pytest.mark.parametrize("rows, columns", [(0, 5), (5, 0), (0, 0)])
 def test_nothing_reduces_to_the_identity(fast, rows, columns):
-    header = "@program t, host\n" + "".join(f"@out o{k}, f32, {n}\n" for k, n in enumerate([5, 5, 1]))
+    header = "@program t, host\n" + "".join(
+        f"@out o{k}, f32, {n}\n" for k, n in enumerate([5, 5, 1])
+    )
     text = (
         header
         + f"""@func main
@@ -192,7 +251,9 @@ def test_accumulating_reductions(fast, rows, columns):
 """
     r, c, a = run_text(fast, text, [x])
     np.testing.assert_array_equal(r, (x + np.float32(1)).max(1, keepdims=True))
-    np.testing.assert_allclose(c, 2 * x.sum(0, keepdims=True, dtype=np.float64), rtol=1e-6, atol=1e-5)
+    np.testing.assert_allclose(
+        c, 2 * x.sum(0, keepdims=True, dtype=np.float64), rtol=1e-6, atol=1e-5
+    )
     np.testing.assert_allclose(a[0, 0], 2 * x.sum(dtype=np.float64), rtol=1e-6, atol=1e-4)
 
 
@@ -250,11 +311,21 @@ def test_scalar_arguments_convert(fast):
         3,
         [("f32", "full")],
         [("f32", "full"), ("f32", "full"), ("i32", "full"), ("f16", "full")],
-        ["VADD.F32 v0, s0, v100", "VADD.F32 v0, s1, v101", "VMOV.I32 s1, v102", "VMOV.F16 s0, v103"],
+        [
+            "VADD.F32 v0, s0, v100",
+            "VADD.F32 v0, s1, v101",
+            "VMOV.I32 s1, v102",
+            "VMOV.F16 s0, v103",
+        ],
         scalars=("f64", "i64"),
     )
     f, g, i, h = program.run(fast, [np.zeros((2, 3), np.float32)], (0.1, 2**33 + 5))
-    assert (f == np.float32(0.1)).all() and (g == np.float32(2**33 + 5)).all() and (i == 5).all() and (h == np.float16(0.1)).all()
+    assert (
+        (f == np.float32(0.1)).all()
+        and (g == np.float32(2**33 + 5)).all()
+        and (i == 5).all()
+        and (h == np.float16(0.1)).all()
+    )
 
 
 @pytest.mark.parametrize("rows, columns", [(3, 7), (40, 30), (2, 2000)])
@@ -280,16 +351,28 @@ def philox(index: np.ndarray, seed: int, offset: int) -> np.ndarray:
     mask = np.uint64(0xFFFFFFFF)
     i = index.astype(np.uint64)
     block = i >> np.uint64(2)
-    x = [block & mask, block >> np.uint64(32), np.full_like(i, offset & 0xFFFFFFFF), np.full_like(i, offset >> 32)]
+    x = [
+        block & mask,
+        block >> np.uint64(32),
+        np.full_like(i, offset & 0xFFFFFFFF),
+        np.full_like(i, offset >> 32),
+    ]
     k = [seed & 0xFFFFFFFF, seed >> 32]
     for _ in range(10):
         p, q = x[0] * np.uint64(0xD2511F53), x[2] * np.uint64(0xCD9E8D57)
-        x = [(q >> np.uint64(32)) ^ x[1] ^ np.uint64(k[0]), q & mask, (p >> np.uint64(32)) ^ x[3] ^ np.uint64(k[1]), p & mask]
+        x = [
+            (q >> np.uint64(32)) ^ x[1] ^ np.uint64(k[0]),
+            q & mask,
+            (p >> np.uint64(32)) ^ x[3] ^ np.uint64(k[1]),
+            p & mask,
+        ]
         k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
     return np.choose((i & np.uint64(3)).astype(int), x).astype(np.uint32)
 
 
-@pytest.mark.parametrize("token", ["f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "i1"])
+@pytest.mark.parametrize(
+    "token", ["f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "i1"]
+)
 def test_gathers(fast, token):
     from machine.machine_programs import NUMPY
 
@@ -297,7 +380,12 @@ def test_gathers(fast, token):
     table = rng.integers(0, 2 if token == "i1" else 100, 500).astype(NUMPY[token])
     index = rng.integers(-3, 490, (4, 300))
     program = MapProgram(
-        4, 300, [("i64", "full")], [(token, "full")], [f"VGA.{suffix(token)} b1[10], v0, v100"], buffers=(f"@in b1, {token}, 500",)
+        4,
+        300,
+        [("i64", "full")],
+        [(token, "full")],
+        [f"VGA.{suffix(token)} b1[10], v0, v100"],
+        buffers=(f"@in b1, {token}, 500",),
     )
     index = np.maximum(index, -10)
     np.testing.assert_array_equal(program.run(fast, [index, table])[0], table[index + 10])

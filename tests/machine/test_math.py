@@ -80,7 +80,9 @@ def reference(name: str, x: np.ndarray) -> np.ndarray:
 
 
 def apply(machine, name, token, x):
-    program = MapProgram(1, x.size, [(token, "full")], [(token, "full")], [f"V{name}.{token.upper()} v0, v100"])
+    program = MapProgram(
+        1, x.size, [(token, "full")], [(token, "full")], [f"V{name}.{token.upper()} v0, v100"]
+    )
     return program.run(machine, [x.reshape(1, -1)])[0][0]
 
 
@@ -95,7 +97,9 @@ def points(name: str) -> np.ndarray:
     x = rng.uniform(low, high, 20001)
     small = rng.standard_normal(5000) * 10.0 ** rng.uniform(-30, 0, 5000)
     if name in POSITIVE:
-        x = np.concatenate([np.abs(x), np.abs(small), 10.0 ** rng.uniform(-44, 38, 5000), 1 + small[:2000] * 1e-3])
+        x = np.concatenate(
+            [np.abs(x), np.abs(small), 10.0 ** rng.uniform(-44, 38, 5000), 1 + small[:2000] * 1e-3]
+        )
     elif name != "ACOSH":
         x = np.concatenate([x, small[np.abs(small) < 0.99]])
     return x.astype(np.float32)
@@ -115,36 +119,66 @@ def test_float32_accuracy(fast, name):
 @pytest.mark.parametrize("name", ULPS)
 @pytest.mark.parametrize("token", ["f32", "f64"])
 def test_special_values(fast, name, token):
-    x = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.0, -2.0, 89.5, -110.0, 1e-45, 1e38], np.float32)
+    x = np.array(
+        [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.0, -2.0, 89.5, -110.0, 1e-45, 1e38],
+        np.float32,
+    )
     x = x.astype(np.float64 if token == "f64" else np.float32)
     got, want = apply(fast, name, token, x), reference(name, x).astype(x.dtype)
     np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
     np.testing.assert_array_equal(np.isinf(got), np.isinf(want))
     np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
     finite = np.isfinite(want)
-    np.testing.assert_allclose(got[finite], want[finite], rtol=1e-6 if token == "f32" else 1e-13, atol=1e-44)
+    np.testing.assert_allclose(
+        got[finite], want[finite], rtol=1e-6 if token == "f32" else 1e-13, atol=1e-44
+    )
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("token", ["f32", "f64"])
 def test_power(fast, token):
-    edges = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 16777217.0, 16777215.0, 1e20]
+    edges = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        0.5,
+        -0.5,
+        2.0,
+        -2.0,
+        3.0,
+        -3.0,
+        16777217.0,
+        16777215.0,
+        1e20,
+    ]
     x, y = (v.ravel() for v in np.meshgrid(edges, edges))
     rng = np.random.default_rng(6)
     x = np.concatenate([x, rng.uniform(0, 10, 5000), -rng.uniform(0, 4, 100)])
     y = np.concatenate([y, rng.uniform(-20, 20, 5000), rng.integers(-9, 9, 100)])
     x, y = x.astype(token.replace("f", "float")), y.astype(token.replace("f", "float"))
-    program = MapProgram(1, x.size, [(token, "full")] * 2, [(token, "full")], [f"VPOW.{token.upper()} v0, v1, v100"])
+    program = MapProgram(
+        1, x.size, [(token, "full")] * 2, [(token, "full")], [f"VPOW.{token.upper()} v0, v1, v100"]
+    )
     got = program.run(fast, [x.reshape(1, -1), y.reshape(1, -1)])[0][0]
     want = np.power(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
-    np.testing.assert_allclose(got, want, rtol=2e-7 if token == "f32" else 1e-13, atol=1e-44, equal_nan=True)
+    np.testing.assert_allclose(
+        got, want, rtol=2e-7 if token == "f32" else 1e-13, atol=1e-44, equal_nan=True
+    )
     np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
 
 
 def test_large_angles(fast):
     x = np.array([1e6, 1e7, -3e8, 1e20, 3.4e38], np.float32)
-    np.testing.assert_allclose(apply(fast, "SIN", "f32", x), np.sin(x.astype(np.float64)), rtol=1e-6)
-    np.testing.assert_allclose(apply(fast, "COS", "f32", x), np.cos(x.astype(np.float64)), rtol=1e-6)
+    np.testing.assert_allclose(
+        apply(fast, "SIN", "f32", x), np.sin(x.astype(np.float64)), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        apply(fast, "COS", "f32", x), np.cos(x.astype(np.float64)), rtol=1e-6
+    )
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -8,7 +8,15 @@ import pytest
 from ftm_backend.machine import MachineError
 from machine.machine_programs import NUMPY, from_bf16, run_text, to_bf16
 
-RESULT = {"f64": "f64", "f32": "f32", "bf16": "f32", "f16": "f32", "i8": "i32", "i32": "i32", "i64": "i64"}
+RESULT = {
+    "f64": "f64",
+    "f32": "f32",
+    "bf16": "f32",
+    "f16": "f32",
+    "i8": "i32",
+    "i32": "i32",
+    "i64": "i64",
+}
 SIZES = [
     (1, 1, 1),
     (3, 5, 7),
@@ -55,7 +63,9 @@ def operands(token, m, n, k, suffix):
     stored = [encode(a.T if ".TA" in suffix else a), encode(b.T if ".TB" in suffix else b)]
     values = [from_bf16(s) if token == "bf16" else s for s in stored]
     exact = [v.astype(np.float64 if v.dtype.kind == "f" else np.int64) for v in values]
-    return stored, (exact[0].T if ".TA" in suffix else exact[0]) @ (exact[1].T if ".TB" in suffix else exact[1])
+    return stored, (exact[0].T if ".TA" in suffix else exact[0]) @ (
+        exact[1].T if ".TB" in suffix else exact[1]
+    )
 
 
 @pytest.mark.parametrize("pad", [0, 5])
@@ -68,7 +78,9 @@ def test_products(fast, token, suffix, pad):
         if got.dtype.kind == "i":
             np.testing.assert_array_equal(got, 2 * want)
         else:
-            np.testing.assert_allclose(got, 2 * want, rtol=1e-5, atol=1e-12 if token == "f64" else 2e-5 * np.sqrt(k))
+            np.testing.assert_allclose(
+                got, 2 * want, rtol=1e-5, atol=1e-12 if token == "f64" else 2e-5 * np.sqrt(k)
+            )
 
 
 def test_integers_wrap(fast):
@@ -101,7 +113,9 @@ def test_empty_products(fast):
     DST C, o0[0], 3@4 | 4@1
 @ret
 """
-    np.testing.assert_array_equal(run_text(fast, text, [np.ones((4, 4), np.float32)])[0], np.zeros((3, 4)))
+    np.testing.assert_array_equal(
+        run_text(fast, text, [np.ones((4, 4), np.float32)])[0], np.zeros((3, 4))
+    )
 
 
 @pytest.mark.parametrize("token", ["f64", "f32", "f16", "i8"])
@@ -128,7 +142,12 @@ def test_transposes(fast, token, rows, columns):
     [
         ("3@4 | 4@1", "3@4 | 4@1", "MM A, B, C", "do not multiply"),
         ("4@4 | 4@1", "4@4 | 4@1", "MM A, B, D", "exceeds tile D"),
-        ("3@4 | 4@1", "4@4 | 4@1", "MM A, B, C\n    MM.ACC B, B, C", "accumulates 4x4 onto C, which holds 3x4"),
+        (
+            "3@4 | 4@1",
+            "4@4 | 4@1",
+            "MM A, B, C\n    MM.ACC B, B, C",
+            "accumulates 4x4 onto C, which holds 3x4",
+        ),
     ],
 )
 def test_extents_that_do_not_fit(fast, a, b, c, message):
@@ -170,15 +189,32 @@ WINDOWS = """@program t, host
 @pytest.mark.parametrize(
     ("dims", "rows", "columns"),
     [
-        ("2@8 2@1 | 3@8 2@2", [(0, 0), (0, 1), (1, 0), (1, 1)], [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)]),
-        ("2@8 2@1 | 3@-8 2@-2", [(0, 0), (0, 1), (1, 0), (1, 1)], [(2, 2), (2, 0), (1, 2), (1, 0), (0, 2), (0, 0)]),
-        ("4@-1 | 3@8 2@0", [(0, 3), (0, 2), (0, 1), (0, 0)], [(0, 0), (0, 0), (1, 0), (1, 0), (2, 0), (2, 0)]),
+        (
+            "2@8 2@1 | 3@8 2@2",
+            [(0, 0), (0, 1), (1, 0), (1, 1)],
+            [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)],
+        ),
+        (
+            "2@8 2@1 | 3@-8 2@-2",
+            [(0, 0), (0, 1), (1, 0), (1, 1)],
+            [(2, 2), (2, 0), (1, 2), (1, 0), (0, 2), (0, 0)],
+        ),
+        (
+            "4@-1 | 3@8 2@0",
+            [(0, 3), (0, 2), (0, 1), (0, 0)],
+            [(0, 0), (0, 0), (1, 0), (1, 0), (2, 0), (2, 0)],
+        ),
     ],
 )
 def test_windows_are_read_where_they_lie(checked, dims, rows, columns):
-    a, b = np.arange(24, dtype=np.float32).reshape(4, 6), np.arange(12, dtype=np.float32).reshape(6, 2) - 5
+    a, b = (
+        np.arange(24, dtype=np.float32).reshape(4, 6),
+        np.arange(12, dtype=np.float32).reshape(6, 2) - 5,
+    )
     windows = np.array([[a[i + k, j + l] for k, l in columns] for i, j in rows])
-    np.testing.assert_array_equal(run_text(checked, WINDOWS.format(dims=dims), [a, b])[0], windows @ b)
+    np.testing.assert_array_equal(
+        run_text(checked, WINDOWS.format(dims=dims), [a, b])[0], windows @ b
+    )
 
 
 @pytest.mark.parametrize(

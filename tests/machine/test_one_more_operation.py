@@ -57,12 +57,19 @@ def insert(path: Path, before: str, text: str) -> None:
 
 
 def test_a_row_and_a_kernel_make_an_operation(tmp_path: Path) -> None:
-    """In a copy of the compiler: assembled, executed in both modes, rounded for halves, in the manual, written by the code generator."""
+    """In a copy of the compiler: assembled, executed in both modes, rounded for halves, in the
+    manual, written by the code generator."""
     copy = tmp_path / "ftm_backend"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "build", "*.so"))
     shutil.copy(PACKAGE / "machine" / "build.py", copy / "machine")
-    insert(copy / "instructions" / "families" / "map_arithmetic.py", '    operation("VCOPYSIGN"', ROW)
-    insert(copy / "machine" / "src" / "kernels" / "math.h", "template <Op op>\nvoid put_function(", KERNEL)
+    insert(
+        copy / "instructions" / "families" / "map_arithmetic.py", '    operation("VCOPYSIGN"', ROW
+    )
+    insert(
+        copy / "machine" / "src" / "kernels" / "math.h",
+        "template <Op op>\nvoid put_function(",
+        KERNEL,
+    )
     done = subprocess.run(
         [sys.executable, "-c", RUN],
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
@@ -75,10 +82,17 @@ def test_a_row_and_a_kernel_make_an_operation(tmp_path: Path) -> None:
 
 
 def test_only_kernels_name_operations_on_strips() -> None:
-    """Beside those by which transfers and sums combine elements: copy, add, multiply, least, greatest."""
+    """Beside those by which transfers and sums combine elements: copy, add, multiply, least,
+    greatest."""
     names = {c_header.strip_name(row) for row in instruction_table.STRIPS}
     source = PACKAGE / "machine" / "src"
     kernels = {path for path in source.rglob("*.*") if path.parent.name == "kernels"}
-    assert {name for path in kernels for name in re.findall(r"\bOp::(\w+)", path.read_text())} <= names | {"Count", "Name"}
-    elsewhere = {name for path in source.glob("*.*") for name in re.findall(r"\b(?:Op|Strip)::(\w+)", path.read_text())}
+    assert {
+        name for path in kernels for name in re.findall(r"\bOp::(\w+)", path.read_text())
+    } <= names | {"Count", "Name"}
+    elsewhere = {
+        name
+        for path in source.glob("*.*")
+        for name in re.findall(r"\b(?:Op|Strip)::(\w+)", path.read_text())
+    }
     assert elsewhere == {"Mov", "Add", "Mul", "Min", "Max", "Count"}

@@ -13,7 +13,9 @@ SIZES = [(1, 1), (3, 5), (4, 8), (9, 33), (2, 300), (70, 3)]
 INTEGERS = ["i64", "i32", "i16", "i8", "u8", "i1"]
 
 
-def scan_program(token: str, op: str, rows: int, columns: int, start: str, down: bool = False, place: str = "Y") -> str:
+def scan_program(
+    token: str, op: str, rows: int, columns: int, start: str, down: bool = False, place: str = "Y"
+) -> str:
     """The whole matrix in two tiles along the scan, so that the carry goes from one to the next."""
     carry = f"1 x {columns}" if down else f"{rows} x 1"
     length = rows if down else columns
@@ -43,12 +45,24 @@ def scan_program(token: str, op: str, rows: int, columns: int, start: str, down:
 
 def scanned(op: str, x: np.ndarray, axis: int) -> np.ndarray:
     """The same with numpy, in the carry's type."""
-    functions = {"ADD": np.add, "MUL": np.multiply, "MIN": np.minimum, "MAX": np.maximum, "LSE": np.logaddexp}
+    functions = {
+        "ADD": np.add,
+        "MUL": np.multiply,
+        "MIN": np.minimum,
+        "MAX": np.maximum,
+        "LSE": np.logaddexp,
+    }
     with np.errstate(all="ignore"):
         return functions[op].accumulate(x, axis=axis, dtype=x.dtype)
 
 
-STARTS = {"ADD": ("0", "0"), "MUL": ("1", "1"), "MIN": ("inf", str(2**63 - 1)), "MAX": ("-inf", str(-(2**63))), "LSE": ("-inf", "")}
+STARTS = {
+    "ADD": ("0", "0"),
+    "MUL": ("1", "1"),
+    "MIN": ("inf", str(2**63 - 1)),
+    "MAX": ("-inf", str(-(2**63))),
+    "LSE": ("-inf", ""),
+}
 
 
 @pytest.mark.parametrize("down", [False, True], ids=["along", "down"])
@@ -61,21 +75,41 @@ def test_scans_of_floats(fast, checked, op, token, down):
         stored = to_bf16(x) if token == "bf16" else x.astype(NUMPY[token])
         value = (from_bf16(stored) if token == "bf16" else stored).astype(np.float64)
         want = scanned(op, value, 0 if down else 1)
-        want = from_bf16(to_bf16(want.astype(np.float32))) if token == "bf16" else want.astype(NUMPY[token])
+        want = (
+            from_bf16(to_bf16(want.astype(np.float32)))
+            if token == "bf16"
+            else want.astype(NUMPY[token])
+        )
         for machine, place in ((fast, "X"), (fast, "Y"), (checked, "Y")):
-            (got,) = run_text(machine, scan_program(token, op, rows, columns, STARTS[op][0], down, place), [stored])
+            (got,) = run_text(
+                machine,
+                scan_program(token, op, rows, columns, STARTS[op][0], down, place),
+                [stored],
+            )
             got = from_bf16(got) if token == "bf16" else got
-            np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol={"f64": 1e-14, "f32": 1e-6}.get(token, 8e-3))
+            np.testing.assert_allclose(
+                got.astype(np.float64),
+                want.astype(np.float64),
+                rtol={"f64": 1e-14, "f32": 1e-6}.get(token, 8e-3),
+            )
 
 
 @pytest.mark.parametrize("token", INTEGERS)
 @pytest.mark.parametrize("op", ["ADD", "MUL", "MIN", "MAX"])
 def test_scans_of_integers(fast, op, token):
     for rows, columns in SIZES:
-        x = np.random.default_rng(columns).integers(-100 if token[0] == "i" else 0, 100, (rows, columns)).astype(NUMPY[token])
+        x = (
+            np.random.default_rng(columns)
+            .integers(-100 if token[0] == "i" else 0, 100, (rows, columns))
+            .astype(NUMPY[token])
+        )
         for down in (False, True):
-            (got,) = run_text(fast, scan_program(token, op, rows, columns, STARTS[op][1], down), [x])
-            np.testing.assert_array_equal(got, scanned(op, x.astype(np.int64), 0 if down else 1).astype(NUMPY[token]))
+            (got,) = run_text(
+                fast, scan_program(token, op, rows, columns, STARTS[op][1], down), [x]
+            )
+            np.testing.assert_array_equal(
+                got, scanned(op, x.astype(np.int64), 0 if down else 1).astype(NUMPY[token])
+            )
 
 
 def test_the_carry_must_fit_the_tile(fast):
@@ -124,7 +158,11 @@ def test_sorts(fast, kind, place):
 
 @pytest.mark.parametrize("kept", [1, 2, 7, 39, 40])
 def test_a_narrow_tile_takes_the_least(fast, checked, kept):
-    text = sort_program(3, 41, "Y").replace("3x43", f"3x{kept}").replace("o0, i64, 3x41", f"o0, i64, 3x{kept}")
+    text = (
+        sort_program(3, 41, "Y")
+        .replace("3x43", f"3x{kept}")
+        .replace("o0, i64, 3x41", f"o0, i64, 3x{kept}")
+    )
     text = text.replace("DST Y, o0[0], 3@41 | 41@1", f"DST Y, o0[0], 3@{kept} | {kept}@1")
     for kind in ("random", "few", "ascending", "descending"):
         x = keys(kind, 3, 41)
@@ -136,7 +174,9 @@ def test_a_narrow_tile_takes_the_least(fast, checked, kept):
 def test_sorts_in_checked_mode(checked):
     x = keys("random", 3, 50)
     for place in ("X", "Y"):
-        np.testing.assert_array_equal(run_text(checked, sort_program(3, 50, place), [x])[0], np.sort(x, 1))
+        np.testing.assert_array_equal(
+            run_text(checked, sort_program(3, 50, place), [x])[0], np.sort(x, 1)
+        )
 
 
 def merge_program(rows: int, a: int, b: int) -> str:
@@ -158,7 +198,9 @@ def merge_program(rows: int, a: int, b: int) -> str:
 
 
 @pytest.mark.parametrize("kind", ["random", "few", "ascending"])
-@pytest.mark.parametrize("a, b", [(1, 1), (0, 5), (5, 0), (0, 0), (7, 3), (2, 400), (333, 334), (1000, 1)])
+@pytest.mark.parametrize(
+    "a, b", [(1, 1), (0, 5), (5, 0), (0, 0), (7, 3), (2, 400), (333, 334), (1000, 1)]
+)
 def test_merges(fast, checked, kind, a, b):
     for machine in (fast, checked):
         x, y = (np.sort(keys(kind, 3, max(n, 1)), 1) for n in (a, b))
@@ -180,12 +222,18 @@ def test_what_the_assembler_refuses(line, replacement, message):
     from ftm_backend import assembler
     from ftm_backend.ir import asm
 
-    text = merge_program(1, 2, 2).replace("@in b0, i64", "@in b0, i32" if line == "am, i64" else "@in b0, i64")
+    text = merge_program(1, 2, 2).replace(
+        "@in b0, i64", "@in b0, i32" if line == "am, i64" else "@in b0, i64"
+    )
     with pytest.raises(asm.AsmError, match=message):
         assembler.assemble(text.replace(line, replacement))
 
 
 def test_what_the_machine_refuses(fast):
     with pytest.raises(MachineError, match="1x4 exceeds tile Y, which is 1x3"):
-        text = merge_program(1, 2, 2).replace("gsm, i64, 1x5", "gsm, i64, 1x3").replace("1@4 | 4@1", "1@4 | 3@1")
+        text = (
+            merge_program(1, 2, 2)
+            .replace("gsm, i64, 1x5", "gsm, i64, 1x3")
+            .replace("1@4 | 4@1", "1@4 | 3@1")
+        )
         run_text(fast, text, [np.zeros((1, 2), np.int64)] * 2)

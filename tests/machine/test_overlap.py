@@ -1,4 +1,5 @@
-"""Operands that share memory: with one another, or with another core that changes them in the middle of an instruction."""
+"""Operands that share memory: with one another, or with another core that changes them in the
+middle of an instruction."""
 
 from __future__ import annotations
 
@@ -46,7 +47,15 @@ OPERATIONS = {
 
 def text(instruction: str, type: str, shift: int, space: str = "am", carry_at: int = 16384) -> str:
     instruction = instruction.replace("Y", "Z") if instruction.startswith("MERGE") else instruction
-    made = PROGRAM.format(instruction=instruction, type=type, shift=shift, space=space, carry=type, CARRY=type.upper(), carry_at=carry_at)
+    made = PROGRAM.format(
+        instruction=instruction,
+        type=type,
+        shift=shift,
+        space=space,
+        carry=type,
+        CARRY=type.upper(),
+        carry_at=carry_at,
+    )
     return made.replace("1, 4096", f"1, {shift}") if instruction.startswith("MERGE") else made
 
 
@@ -54,7 +63,11 @@ def text(instruction: str, type: str, shift: int, space: str = "am", carry_at: i
 @pytest.mark.parametrize("shift", [SAME, PARTLY])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_operand_that_overlaps_is_a_fault(fast, checked, operation, shift, space):
-    data = np.arange(64).reshape(8, 8)[:, ::-1].astype({"i64": np.int64, "f64": np.float64}[OPERATIONS[operation]])
+    data = (
+        np.arange(64)
+        .reshape(8, 8)[:, ::-1]
+        .astype({"i64": np.int64, "f64": np.float64}[OPERATIONS[operation]])
+    )
     for machine in (fast, checked):
         with pytest.raises(MachineError, match="line 16: .*(Y|C|Z), .*overlaps X|accumulates"):
             run_text(machine, text(operation, OPERATIONS[operation], shift, space), [data.copy()])
@@ -63,7 +76,9 @@ def test_an_operand_that_overlaps_is_a_fault(fast, checked, operation, shift, sp
 
 
 def test_a_carry_that_overlaps_is_a_fault(fast, checked):
-    program = text("SCAN.ADD X, C, Y", "f64", APART, carry_at=64).replace("    @map", "    DWAITALL\n    @map")
+    program = text("SCAN.ADD X, C, Y", "f64", APART, carry_at=64).replace(
+        "    @map", "    DWAITALL\n    @map"
+    )
     for machine in (fast, checked):
         with pytest.raises(MachineError, match="the carry, C, overlaps"):
             run_text(machine, program, [np.zeros((8, 8))])
@@ -75,7 +90,11 @@ def test_one_slot_as_source_and_destination_is_right(fast, checked, operation):
     data = np.arange(64).reshape(8, 8)[:, ::-1].astype(np.int64 if kind == "i64" else np.float64)
     wanted = np.sort(data, 1) if kind == "i64" else np.cumsum(data, 1)
     for machine in (fast, checked):
-        got = run_text(machine, text(operation, kind, APART).replace("DST Q", "DST X"), [np.ascontiguousarray(data)])[0]
+        got = run_text(
+            machine,
+            text(operation, kind, APART).replace("DST Q", "DST X"),
+            [np.ascontiguousarray(data)],
+        )[0]
         np.testing.assert_array_equal(got, wanted)
 
 
@@ -132,7 +151,12 @@ def test_an_index_that_another_core_changes_is_used_as_it_was_checked(pair):
 
 
 def test_a_row_that_another_core_changes_is_sorted_within_its_bounds(pair):
-    """Were the row counted before and moved after it changed, all of it would go where 255 goes, and beyond Y."""
-    program = RACE.format(good="VIDX 255, 0, -1, v1\n      VAND.I64 v1, 255, v0", bad="VMOV.I64 255, v0", instruction="SORT G, Y")
+    """Were the row counted before and moved after it changed, all of it would go where 255 goes,
+    and beyond Y."""
+    program = RACE.format(
+        good="VIDX 255, 0, -1, v1\n      VAND.I64 v1, 255, v0",
+        bad="VMOV.I64 255, v0",
+        instruction="SORT G, Y",
+    )
     for _ in range(5):
         assert (run_text(pair, program, [np.arange(64)])[0] == 7).all()

@@ -1,4 +1,5 @@
-"""Random programs of maps, products, transfers and loops: fast and checked mode, one core and more, agree."""
+"""Random programs of maps, products, transfers and loops: fast and checked mode, one core and more,
+agree."""
 
 from __future__ import annotations
 
@@ -52,14 +53,26 @@ class Writer:
         x, y, z = (self.pick(["A", "B", "C", "D"]) for _ in range(3))
         kind = self.rng.integers(6)
         if kind == 0:
-            self.lines += [f"    @map {ROWS} x {COLUMNS}, {x}:v0, {y}:v1 -> {z}:vL", *self.body(2), "    @endmap"]
+            self.lines += [
+                f"    @map {ROWS} x {COLUMNS}, {x}:v0, {y}:v1 -> {z}:vL",
+                *self.body(2),
+                "    @endmap",
+            ]
         elif kind == 1:
             access = self.pick(["ROW:v1.row", "COL:v1.col", "ONE:v1.one"])
-            self.lines += [f"    @map {ROWS} x {COLUMNS}, {x}:v0, {access} -> {z}:vL", *self.body(2), "    @endmap"]
+            self.lines += [
+                f"    @map {ROWS} x {COLUMNS}, {x}:v0, {access} -> {z}:vL",
+                *self.body(2),
+                "    @endmap",
+            ]
         elif kind == 2:
             scope = self.pick(["ROW:vL.c", "COL:vL.r", "ONE:vL.a"])
             what = self.pick(["sum", "max", "min", "max.acc"])
-            self.lines += [f"    @map {ROWS} x {COLUMNS}, {x}:v0 -> {scope}{what}", *self.body(1), "    @endmap"]
+            self.lines += [
+                f"    @map {ROWS} x {COLUMNS}, {x}:v0 -> {scope}{what}",
+                *self.body(1),
+                "    @endmap",
+            ]
         elif kind == 3 and len({x, y, z}) == 3:
             self.lines += [
                 f"    MM.TB {x}, {y}, P",
@@ -82,8 +95,15 @@ class Writer:
                 f"    TRANS T, {z}",
             ]
         else:
-            self.lines += [f"    DCP {x}, E", "    DWAITALL", f"    DCW E, {ROWS}@{COLUMNS} | {COLUMNS}@1, {z}", "    DWAITALL"]
-        self.lines = [line.replace("vL", f"v{self.last}") if "@map" in line else line for line in self.lines]
+            self.lines += [
+                f"    DCP {x}, E",
+                "    DWAITALL",
+                f"    DCW E, {ROWS}@{COLUMNS} | {COLUMNS}@1, {z}",
+                "    DWAITALL",
+            ]
+        self.lines = [
+            line.replace("vL", f"v{self.last}") if "@map" in line else line for line in self.lines
+        ]
 
     last = 0
 
@@ -104,7 +124,10 @@ class Writer:
             tiles.append(f"  @tile {name}, am, f32, {rows}x{columns}, 1, {offset}")
             offset += (rows * columns * 4 + 63) // 64 * 64
         size = ROWS * COLUMNS
-        loads = [f"    DLD b0[{k * size}], {ROWS}@{COLUMNS} | {COLUMNS}@1, {n}" for k, n in enumerate("ABCD")]
+        loads = [
+            f"    DLD b0[{k * size}], {ROWS}@{COLUMNS} | {COLUMNS}@1, {n}"
+            for k, n in enumerate("ABCD")
+        ]
         loads += [
             f"    DLD b0[7], 1@1 | {COLUMNS}@1, ROW",
             f"    DLD b0[9], {ROWS}@1 | 1@1, COL",
@@ -113,8 +136,15 @@ class Writer:
         ]
         for _ in range(8):
             self.step()
-        stores = [f"    DST {n}, o0[r4], {ROWS}@{COLUMNS} | {COLUMNS}@1\n    SADD r4, {size}, r4" for n in "ABCD"]
-        stores += [f"    DST COL, o0[r4], {ROWS}@1 | 1@1", "    DST ROW, o1[r2], 1@1 | 40@1", "    DWAITALL"]
+        stores = [
+            f"    DST {n}, o0[r4], {ROWS}@{COLUMNS} | {COLUMNS}@1\n    SADD r4, {size}, r4"
+            for n in "ABCD"
+        ]
+        stores += [
+            f"    DST COL, o0[r4], {ROWS}@1 | 1@1",
+            "    DST ROW, o1[r2], 1@1 | 40@1",
+            "    DWAITALL",
+        ]
         return "\n".join(
             [
                 "@program random, host",
@@ -145,13 +175,19 @@ class Writer:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_modes_and_cores_agree():
-    machines = [Machine(cores=c, checked=k) for c, k in ((1, False), (1, True), (3, False), (2, True))]
+    machines = [
+        Machine(cores=c, checked=k) for c, k in ((1, False), (1, True), (3, False), (2, True))
+    ]
     data = np.random.default_rng(9).uniform(-1, 1, 4 * ROWS * COLUMNS).astype(np.float32)
     for seed in range(60):
         image = assembler.assemble(Writer(seed).text())
-        first, *others = ([array.copy() for array in m.load(image).run([data], [0.75])] for m in machines)
+        first, *others = (
+            [array.copy() for array in m.load(image).run([data], [0.75])] for m in machines
+        )
         for other in others:
             for a, b in zip(first, other, strict=True):
-                np.testing.assert_array_equal(a.view(np.uint32), b.view(np.uint32), err_msg=f"seed {seed}")
+                np.testing.assert_array_equal(
+                    a.view(np.uint32), b.view(np.uint32), err_msg=f"seed {seed}"
+                )
     for machine in machines:
         machine.close()

@@ -1,4 +1,5 @@
-"""Programs that would not end: interrupts, the limit on instructions, barriers that a core never reaches."""
+"""Programs that would not end: interrupts, the limit on instructions, barriers that a core never
+reaches."""
 
 from __future__ import annotations
 
@@ -45,15 +46,23 @@ ONE_WAITS = """@program t, host
 @pytest.mark.parametrize("checked", [False, True])
 def test_an_endless_loop_ends_at_the_limit(cores, checked):
     with Machine(cores=cores, checked=checked, instructions=10_000) as machine:
-        with pytest.raises(MachineError, match=r"line 12: `\[r1\] SBR LOOP_main_0`: core \d has executed 1000\d instructions.*10000"):
+        with pytest.raises(
+            MachineError,
+            match=r"line 12: `\[r1\] SBR LOOP_main_0`: core \d has executed 1000\d instructions.*10000",
+        ):
             run_text(machine, LOOP, [np.zeros(4, np.float32)])
         run_text(machine, FINITE, [np.zeros(4, np.float32)])
 
 
 def test_calls_that_double_at_every_level_end_at_the_limit():
-    levels = "".join(f"@func f{k}\n    @call f{k + 1}\n    @call f{k + 1}\n@ret\n" for k in range(60))
+    levels = "".join(
+        f"@func f{k}\n    @call f{k + 1}\n    @call f{k + 1}\n@ret\n" for k in range(60)
+    )
     text = f"@program t, host\n@out o0, f32, 1\n{levels}@func f60\n@ret\n@func main\n    @call f0\n@ret\n"
-    with Machine(cores=1, instructions=10_000) as machine, pytest.raises(MachineError, match="executed 1000"):
+    with (
+        Machine(cores=1, instructions=10_000) as machine,
+        pytest.raises(MachineError, match="executed 1000"),
+    ):
         run_text(machine, text)
 
 
@@ -70,7 +79,10 @@ def test_a_barrier_that_a_core_never_reaches_is_a_fault(when, cores):
 
 def test_the_limit_frees_those_who_wait_for_an_endless_core():
     text = LOOP.replace("SMOV 1, r1", "SCID r1").replace("    DST", "    BARRIER\n    DST")
-    with Machine(cores=3, instructions=100_000) as machine, pytest.raises(MachineError, match="core [12] has executed"):
+    with (
+        Machine(cores=3, instructions=100_000) as machine,
+        pytest.raises(MachineError, match="core [12] has executed"),
+    ):
         run_text(machine, text, [np.zeros(4, np.float32)])
 
 

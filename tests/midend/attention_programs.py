@@ -1,4 +1,5 @@
-"""Attention and its gradients as programs: the trace that PyTorch's own decomposition records, inputs, and what the CPU computes."""
+"""Attention and its gradients as programs: the trace that PyTorch's own decomposition records,
+inputs, and what the CPU computes."""
 
 from __future__ import annotations
 
@@ -27,10 +28,12 @@ TOLERANCE = {"f64": 1e-11, "f32": 2e-5, "f16": 4e-3, "bf16": 3e-2}
 
 @dataclass(frozen=True)
 class Case:
-    """softmax(Q K' * scale, with a mask) * keep, times V; mask: ``add`` [m, n], ``keys`` [batch, n], ``where`` (booleans) or ``causal``.
+    """softmax(Q K' * scale, with a mask) * keep, times V; mask: ``add`` [m, n], ``keys`` [batch,
+    n], ``where`` (booleans) or ``causal``.
 
-    backward: the gradients of queries, keys and values instead; the result's is one more operand.  both: the result as well, of
-    which the sum of half the squares, weighted by that operand, is differentiated.
+    backward: the gradients of queries, keys and values instead; the result's is one more operand.
+    both: the result as well, of which the sum of half the squares, weighted by that operand, is
+    differentiated.
     """
 
     batch: int = 2
@@ -53,7 +56,8 @@ class Case:
         return 1 / math.sqrt(max(self.d, 1))
 
     def trace(self) -> str:
-        """As PyTorch's own decomposition records it: heads are batch entries of the products, not of the softmax."""
+        """As PyTorch's own decomposition records it: heads are batch entries of the products, not
+        of the softmax."""
         b, h, m, n, d, v, t = self.batch, self.heads, self.m, self.n, self.d, self.v, self.dtype
         lines, count = ["trace"], 0
         used = list(self.scalars(0.0))
@@ -67,16 +71,23 @@ class Case:
 
         def view(base: str, sizes: list[int], strides: list[int], dtype: str = t) -> str:
             return line(
-                f"ftm.view(base={base}, sizes={sizes}, strides={strides}, offset=0)".replace(" ", "")
+                f"ftm.view(base={base}, sizes={sizes}, strides={strides}, offset=0)".replace(
+                    " ", ""
+                )
                 .replace(",s", ", s")
                 .replace(",o", ", o"),
                 f"{dtype}[{','.join(map(str, sizes))}]",
             )
 
         q, k, values = (
-            line(f"param {t}[{b},{h},{rows},{columns}]") for rows, columns in ((m, d), (d, n) if self.turned_keys else (n, d), (n, v))
+            line(f"param {t}[{b},{h},{rows},{columns}]")
+            for rows, columns in ((m, d), (d, n) if self.turned_keys else (n, d), (n, v))
         )
-        mask = {"add": f"param {t}[{m},{n}]", "where": f"param i1[{m},{n}]", "keys": f"param {t}[{b},1,1,{n}]"}.get(self.mask)
+        mask = {
+            "add": f"param {t}[{m},{n}]",
+            "where": f"param i1[{m},{n}]",
+            "keys": f"param {t}[{b},1,1,{n}]",
+        }.get(self.mask)
         hidden = line(mask) if mask else ""
         kept = line(f"param {t}[{b},{h},{m},{n}]") if self.keep else ""
         grad = line(f"param {t}[{b * h},{m},{v}]") if self.backward else ""
@@ -87,49 +98,101 @@ class Case:
         keys = k
         k = view(keys, [b * h, d, n], [n * d, *((n, 1) if self.turned_keys else (1, d))])
         turned = view(values, [b * h, v, n], [n * v, 1, v]) if self.backward else ""
-        values = "" if self.backward and not self.both else view(values, [b * h, n, v], [n * v, v, 1])
-        scores = view(line(f"aten::bmm(self={q}, mat2={k})", f"{t}[{b * h},{m},{n}]"), [b, h, m, n], [h * m * n, m * n, n, 1])
+        values = (
+            "" if self.backward and not self.both else view(values, [b * h, n, v], [n * v, v, 1])
+        )
+        scores = view(
+            line(f"aten::bmm(self={q}, mat2={k})", f"{t}[{b * h},{m},{n}]"),
+            [b, h, m, n],
+            [h * m * n, m * n, n, 1],
+        )
         lowest = (
-            line(f"aten::full(size=[], fill_value={number['lowest']}, dtype={t})", f"{t}[]") if self.mask in ("where", "causal") else ""
+            line(f"aten::full(size=[], fill_value={number['lowest']}, dtype={t})", f"{t}[]")
+            if self.mask in ("where", "causal")
+            else ""
         )
         if self.mask == "causal":
-            ones = line(f"aten::full(size=[{m},{n}], fill_value={number['ones']}, dtype=i1)", f"i1[{m},{n}]")
+            ones = line(
+                f"aten::full(size=[{m},{n}], fill_value={number['ones']}, dtype=i1)", f"i1[{m},{n}]"
+            )
             hidden = line(f"aten::tril(self={ones}, diagonal=0)", f"i1[{m},{n}]")
         if self.mask in ("where", "causal"):
-            scores = line(f"aten::where.self(condition={hidden}, self={scores}, other={lowest})", shape)
+            scores = line(
+                f"aten::where.self(condition={hidden}, self={scores}, other={lowest})", shape
+            )
         elif self.mask:
-            scores = line(f"aten::add.Tensor(self={scores}, other={hidden}, alpha={number['one']})", shape)
+            scores = line(
+                f"aten::add.Tensor(self={scores}, other={hidden}, alpha={number['one']})", shape
+            )
         weights = line(f"aten::_softmax(self={scores}, dim=-1, half_to_float=false)", shape)
         if self.safe:
             test = line(f"aten::isneginf(self={scores})", f"i1[{b},{h},{m},{n}]")
             none = line(f"aten::all.dim(self={test}, dim=-1, keepdim=true)", f"i1[{b},{h},{m},1]")
             zero = line(f"aten::full(size=[], fill_value={number['given']}, dtype={t})", f"{t}[]")
-            weights = line(f"aten::where.self(condition={none}, self={zero}, other={weights})", shape)
+            weights = line(
+                f"aten::where.self(condition={none}, self={zero}, other={weights})", shape
+            )
         softmax = weights
         if self.keep:
             weights = line(f"aten::mul.Tensor(self={weights}, other={kept})", shape)
         if self.both:
-            result = line(f"aten::bmm(self={view(weights, [b * h, m, n], [m * n, n, 1])}, mat2={values})", f"{t}[{b * h},{m},{v}]")
+            result = line(
+                f"aten::bmm(self={view(weights, [b * h, m, n], [m * n, n, 1])}, mat2={values})",
+                f"{t}[{b * h},{m},{v}]",
+            )
             grad = line(f"aten::mul.Tensor(self={result}, other={grad})", f"{t}[{b * h},{m},{v}]")
         if self.backward:
-            of_values = line(f"aten::bmm(self={view(weights, [b * h, n, m], [m * n, 1, n])}, mat2={grad})", f"{t}[{b * h},{n},{v}]")
-            slopes = view(line(f"aten::bmm(self={grad}, mat2={turned})", f"{t}[{b * h},{m},{n}]"), [b, h, m, n], [h * m * n, m * n, n, 1])
+            of_values = line(
+                f"aten::bmm(self={view(weights, [b * h, n, m], [m * n, 1, n])}, mat2={grad})",
+                f"{t}[{b * h},{n},{v}]",
+            )
+            slopes = view(
+                line(f"aten::bmm(self={grad}, mat2={turned})", f"{t}[{b * h},{m},{n}]"),
+                [b, h, m, n],
+                [h * m * n, m * n, n, 1],
+            )
             if self.keep:
                 slopes = line(f"aten::mul.Tensor(self={slopes}, other={kept})", shape)
-            slopes = line(f"aten::_softmax_backward_data(grad_output={slopes}, output={softmax}, dim=-1, input_dtype={t})", shape)
+            slopes = line(
+                f"aten::_softmax_backward_data(grad_output={slopes}, output={softmax}, dim=-1, input_dtype={t})",
+                shape,
+            )
             if self.mask in ("where", "causal"):
-                zero = line(f"aten::full(size=[], fill_value={number['zero']}, dtype={t})", f"{t}[]")
-                slopes = line(f"aten::where.self(condition={hidden}, self={slopes}, other={zero})", shape)
+                zero = line(
+                    f"aten::full(size=[], fill_value={number['zero']}, dtype={t})", f"{t}[]"
+                )
+                slopes = line(
+                    f"aten::where.self(condition={hidden}, self={slopes}, other={zero})", shape
+                )
             keys = view(keys, [b * h, n, d], [n * d, *((1, n) if self.turned_keys else (d, 1))])
-            of_q = line(f"aten::bmm(self={view(slopes, [b * h, m, n], [m * n, n, 1])}, mat2={keys})", f"{t}[{b * h},{m},{d}]")
-            of_q = line(f"aten::mul.Tensor(self={of_q}, other={number['of_q']})", f"{t}[{b * h},{m},{d}]")
-            of_k = line(f"aten::bmm(self={view(slopes, [b * h, n, m], [m * n, 1, n])}, mat2={q})", f"{t}[{b * h},{n},{d}]")
-            return "\n".join([*lines, "  return " + ", ".join([*([result] if self.both else []), of_q, of_k, of_values])]) + "\n"
+            of_q = line(
+                f"aten::bmm(self={view(slopes, [b * h, m, n], [m * n, n, 1])}, mat2={keys})",
+                f"{t}[{b * h},{m},{d}]",
+            )
+            of_q = line(
+                f"aten::mul.Tensor(self={of_q}, other={number['of_q']})", f"{t}[{b * h},{m},{d}]"
+            )
+            of_k = line(
+                f"aten::bmm(self={view(slopes, [b * h, n, m], [m * n, 1, n])}, mat2={q})",
+                f"{t}[{b * h},{n},{d}]",
+            )
+            return (
+                "\n".join(
+                    [
+                        *lines,
+                        "  return "
+                        + ", ".join([*([result] if self.both else []), of_q, of_k, of_values]),
+                    ]
+                )
+                + "\n"
+            )
         weights = view(weights, [b * h, m, n], [m * n, n, 1])
         result = line(f"aten::bmm(self={weights}, mat2={values})", f"{t}[{b * h},{m},{v}]")
         if self.turned_result:
             turned = view(result, [b * h, v, m], [m * v, 1, v])
-            result = line(f"aten::clone(self={turned}, memory_format=none)", f"{t}[{b * h},{v},{m}]")
+            result = line(
+                f"aten::clone(self={turned}, memory_format=none)", f"{t}[{b * h},{v},{m}]"
+            )
         return "\n".join([*lines, f"  return {result}"]) + "\n"
 
     def scalars(self, given: float) -> dict[str, float]:
@@ -150,15 +213,29 @@ class Case:
     def inputs(self, seed: int = 0) -> list[Tensor]:
         """Random operands in the order of the parameters."""
         generator = torch.Generator().manual_seed(seed)
-        b, h, m, n, d, v, kind = self.batch, self.heads, self.m, self.n, self.d, self.v, TYPES[self.dtype]
+        b, h, m, n, d, v, kind = (
+            self.batch,
+            self.heads,
+            self.m,
+            self.n,
+            self.d,
+            self.v,
+            TYPES[self.dtype],
+        )
 
         def normal(*shape: int) -> Tensor:
             return torch.randn(shape, generator=generator, dtype=torch.float64).to(kind)
 
-        found = [normal(b, h, m, d), normal(b, h, *((d, n) if self.turned_keys else (n, d))), normal(b, h, n, v)]
+        found = [
+            normal(b, h, m, d),
+            normal(b, h, *((d, n) if self.turned_keys else (n, d))),
+            normal(b, h, n, v),
+        ]
         if self.mask in ("add", "keys"):
             mask = normal(m, n) if self.mask == "add" else normal(b, 1, 1, n)
-            found.append(mask.masked_fill(torch.rand(mask.shape, generator=generator) < 0.3, -math.inf))
+            found.append(
+                mask.masked_fill(torch.rand(mask.shape, generator=generator) < 0.3, -math.inf)
+            )
         if self.mask == "where":
             found.append(torch.rand((m, n), generator=generator) < 0.5)
         if self.keep:
@@ -172,7 +249,9 @@ class Case:
         q, k, values, *others = inputs
         scores = (q * self.scale) @ (k if self.turned_keys else k.mT)
         if self.mask == "causal":
-            scores = scores.masked_fill(~torch.ones(self.m, self.n, dtype=torch.bool).tril(), -math.inf)
+            scores = scores.masked_fill(
+                ~torch.ones(self.m, self.n, dtype=torch.bool).tril(), -math.inf
+            )
         elif self.mask == "where":
             scores = scores.masked_fill(~others[0], -math.inf)
         elif self.mask:
@@ -202,8 +281,15 @@ class Case:
             slopes = slopes.masked_fill(~torch.ones(self.m, self.n, dtype=torch.bool).tril(), 0)
         elif self.mask == "where":
             slopes = slopes.masked_fill(~others[0], 0)
-        found = (slopes @ (k.mT if self.turned_keys else k)) * self.scale, slopes.mT @ (q * self.scale), weights.mT @ grad
-        return [x.reshape(self.batch * self.heads, *x.shape[2:]) for x in ((result,) * self.both + found)]
+        found = (
+            (slopes @ (k.mT if self.turned_keys else k)) * self.scale,
+            slopes.mT @ (q * self.scale),
+            weights.mT @ grad,
+        )
+        return [
+            x.reshape(self.batch * self.heads, *x.shape[2:])
+            for x in ((result,) * self.both + found)
+        ]
 
 
 def linalg(case: Case) -> str:
@@ -218,7 +304,13 @@ def bits(x: Tensor) -> np.ndarray:
     return np.ascontiguousarray(x.numpy())
 
 
-def check(case: Case, machine: MachineParameters, cores: list[int], inputs: list[Tensor] | None = None, given: float = 0.0) -> str:
+def check(
+    case: Case,
+    machine: MachineParameters,
+    cores: list[int],
+    inputs: list[Tensor] | None = None,
+    given: float = 0.0,
+) -> str:
     """Compares with the CPU in checked mode on each number of cores; gives the assembly."""
     inputs = case.inputs() if inputs is None else inputs
     text = assembly(linalg(case), machine)
@@ -226,7 +318,9 @@ def check(case: Case, machine: MachineParameters, cores: list[int], inputs: list
     wanted = case.eager(inputs, given)
     for count in cores:
         with Machine(cores=count, checked=True) as emulator:
-            results = emulator.load(image).run([bits(x) for x in inputs], list(case.scalars(given).values()))
+            results = emulator.load(image).run(
+                [bits(x) for x in inputs], list(case.scalars(given).values())
+            )
         for number, (got, expected) in enumerate(zip(results, wanted, strict=True)):
             found = torch.from_numpy(np.array(got))
             found = found.view(torch.bfloat16) if case.dtype == "bf16" else found

@@ -5,14 +5,25 @@ from __future__ import annotations
 from midend.linalg_text import Function
 
 
-def channels_backward(f: Function, images: int, channels: int, length: int, dtype: str = "f32") -> str:
-    """What normalized channels' gradient becomes: two sums of each channel, and what they are taken from."""
+def channels_backward(
+    f: Function, images: int, channels: int, length: int, dtype: str = "f32"
+) -> str:
+    """What normalized channels' gradient becomes: two sums of each channel, and what they are taken
+    from."""
     kind, stat, one = f"{images}x{channels}x{length}x{dtype}", f"{channels}x{dtype}", dtype
     x, dy, w = f.argument(kind), f.argument(kind), f.argument(stat)
     zero = f.fill(f.constant("0.0", one), stat)
     places = [(dy, "n, c, l"), (x, "n, c, l")]
-    s1 = f.generic("n c l", places[:1], (zero, "c"), f"%r = arith.addf %x, %a : {one}\n linalg.yield %r : {one}", "n l")
-    body = f"%p = arith.mulf %a, %b : {one}\n %r = arith.addf %x, %p : {one}\n linalg.yield %r : {one}"
+    s1 = f.generic(
+        "n c l",
+        places[:1],
+        (zero, "c"),
+        f"%r = arith.addf %x, %a : {one}\n linalg.yield %r : {one}",
+        "n l",
+    )
+    body = (
+        f"%p = arith.mulf %a, %b : {one}\n %r = arith.addf %x, %p : {one}\n linalg.yield %r : {one}"
+    )
     s2 = f.generic("n c l", places, (zero, "c"), body, "n l")
     return f.map(
         kind,

@@ -1,4 +1,5 @@
-"""Programs for the tests of contractions and row kernels: linalg text, and the way from it to results.
+"""Programs for the tests of contractions and row kernels: linalg text, and the way from it to
+results.
 
 Every program goes through the whole midend, emission, the assembler and the checked emulator.
 """
@@ -21,7 +22,14 @@ SMALL = replace(HOST, am_bytes=16 * 1024, sm_bytes=4 * 1024)
 """Scratchpads so small that every loop of the nest has several trips."""
 OVERLAPPED = replace(SMALL, am_bytes=24 * 1024, dma_overlaps=True, cores=3)
 
-NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "i8": np.int8}
+NUMPY = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "i64": np.int64,
+    "i32": np.int32,
+    "i8": np.int8,
+}
 
 
 def tensor(shape: Sequence[int], dtype: str = "f32") -> str:
@@ -31,10 +39,14 @@ def tensor(shape: Sequence[int], dtype: str = "f32") -> str:
 
 def assembly(text: str, machine: MachineParameters = HOST) -> str:
     """The assembly of linalg ``text``."""
-    return codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(text, machine), machine), machine)
+    return codegen.pipeline.run(
+        pipeline.run(pipeline.FUNCTION.read(text, machine), machine), machine
+    )
 
 
-def run(text: str, inputs: Sequence[np.ndarray], machine: MachineParameters = HOST, cores: int = 2) -> list[np.ndarray]:
+def run(
+    text: str, inputs: Sequence[np.ndarray], machine: MachineParameters = HOST, cores: int = 2
+) -> list[np.ndarray]:
     """Results of linalg ``text`` on ``inputs``, computed by the checked emulator."""
     with Machine(cores=cores, checked=True) as emulator:
         return emulator.load(assembler.assemble(assembly(text, machine))).run(list(inputs), [])
@@ -69,7 +81,9 @@ def product(
         loops, reduced: comma-separated names of all loops, and of those that are reduced.
     """
     accumulator = accumulator or dtype
-    kinds = ", ".join(f'"{"reduction" if d in reduced.split(",") else "parallel"}"' for d in loops.split(","))
+    kinds = ", ".join(
+        f'"{"reduction" if d in reduced.split(",") else "parallel"}"' for d in loops.split(",")
+    )
     maps = ", ".join(f"affine_map<({loops}) -> ({results})>" for results in (a[2], b[2], out[1]))
     f = "f" if "f" in dtype else "i"
     widen = ""
@@ -90,7 +104,9 @@ def product(
   }} -> {out[0]}"""
 
 
-def einsum(equation: str, extents: dict[str, int], dtype: str = "f32", accumulator: str | None = None) -> str:
+def einsum(
+    equation: str, extents: dict[str, int], dtype: str = "f32", accumulator: str | None = None
+) -> str:
     """A program that computes a two-operand einsum."""
     operands, result = equation.split("->")
     left, right = operands.split(",")

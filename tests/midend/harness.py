@@ -1,4 +1,5 @@
-"""Runs linalg text through the midend, the emission and the emulator, and compares with ``reference``."""
+"""Runs linalg text through the midend, the emission and the emulator, and compares with
+``reference``."""
 
 from __future__ import annotations
 
@@ -45,11 +46,17 @@ def run(
     image = assembler.assemble(stages(text, machine)["asm"])
     emulator = Machine(cores=cores, checked=checked)
     program = emulator.load(image)
-    return [np.asarray(r) for r in program.run([np.array(a, order="C") for a in inputs], list(scalars))]
+    return [
+        np.asarray(r) for r in program.run([np.array(a, order="C") for a in inputs], list(scalars))
+    ]
 
 
 def check(
-    text: str, inputs: Sequence[np.ndarray], scalars: Sequence[Any] = (), tolerance: float = 1e-5, **options: Any
+    text: str,
+    inputs: Sequence[np.ndarray],
+    scalars: Sequence[Any] = (),
+    tolerance: float = 1e-5,
+    **options: Any,
 ) -> list[np.ndarray]:
     """Compares the emulator's results with the reference's; gives them."""
     with mlir.context(), mlir.ir.Location.unknown():

@@ -18,7 +18,8 @@ class Function:
         self._count = 0
 
     def argument(self, kind: str) -> str:
-        """A parameter of type ``kind``, such as ``"5x7xf32"`` (a tensor) or ``"f64"`` (a scalar)."""
+        """A parameter of type ``kind``, such as ``"5x7xf32"`` (a tensor) or ``"f64"`` (a
+        scalar)."""
         name = f"%arg{len(self._arguments)}"
         self.types[name] = kind if kind in ("f64", "i64") else f"tensor<{kind}>"
         self._arguments.append(f"{name}: {self.types[name]}")
@@ -44,7 +45,8 @@ class Function:
         """A tensor full of a scalar."""
         out = self.empty(kind)
         return self.line(
-            f"linalg.fill ins({value} : {self.types[value]}) outs({out} : tensor<{kind}>) -> tensor<{kind}>", f"tensor<{kind}>"
+            f"linalg.fill ins({value} : {self.types[value]}) outs({out} : tensor<{kind}>) -> tensor<{kind}>",
+            f"tensor<{kind}>",
         )
 
     def generic(
@@ -57,20 +59,27 @@ class Function:
     ) -> str:
         """A ``linalg.generic``.
 
-        loops: names, ``"i j"``; inputs, output: (value, map results such as ``"i, 0"``); body: text whose
-        arguments are ``%a %b ...`` for inputs and ``%x %y ...`` for outputs; reduced: names of reduced loops.
+        loops: names, ``"i j"``; inputs, output: (value, map results such as ``"i, 0"``); body: text
+        whose arguments are ``%a %b ...`` for inputs and ``%x %y ...`` for outputs; reduced: names
+        of reduced loops.
         """
         outputs = [output] if isinstance(output[0], str) else list(output)
         names = loops.split()
         operands = [*inputs, *outputs]
         maps = ", ".join(f"affine_map<({', '.join(names)}) -> ({m})>" for _, m in operands)
         kinds = ", ".join(f'"{"reduction" if n in reduced.split() else "parallel"}"' for n in names)
-        letters = [f"%{c}" for c in "abcdefgh"[: len(inputs)]] + [f"%{c}" for c in "xyz"[: len(outputs)]]
+        letters = [f"%{c}" for c in "abcdefgh"[: len(inputs)]] + [
+            f"%{c}" for c in "xyz"[: len(outputs)]
+        ]
         arguments = ", ".join(
             f"{c}: {self.types[v].removesuffix('>').split('x')[-1].removeprefix('tensor<')}"
             for c, (v, _) in zip(letters, operands, strict=True)
         )
-        ins = f" ins({', '.join(v for v, _ in inputs)} : {', '.join(self.types[v] for v, _ in inputs)})" if inputs else ""
+        ins = (
+            f" ins({', '.join(v for v, _ in inputs)} : {', '.join(self.types[v] for v, _ in inputs)})"
+            if inputs
+            else ""
+        )
         outs = f" outs({', '.join(v for v, _ in outputs)} : {', '.join(self.types[v] for v, _ in outputs)})"
         kind = ", ".join(self.types[v] for v, _ in outputs)
         many = len(outputs) > 1
@@ -89,7 +98,8 @@ class Function:
         return name
 
     def map(self, kind: str, inputs: Sequence[tuple[str, str]], body: str, loops: str = "") -> str:
-        """An elementwise generic into a new tensor of type ``kind``; loops default to one per dimension."""
+        """An elementwise generic into a new tensor of type ``kind``; loops default to one per
+        dimension."""
         rank = kind.count("x")
         names = loops or " ".join("ijkl"[:rank])
         return self.generic(names, inputs, (self.empty(kind), ", ".join("ijkl"[:rank])), body)
@@ -98,7 +108,8 @@ class Function:
         """``ftm.view``."""
         steps = "array<i64" + (": " + ", ".join(map(str, strides)) if strides else "") + ">"
         return self.line(
-            f'"ftm.view"({base}) {{offset = {offset} : i64, strides = {steps}}} : ({self.types[base]}) -> tensor<{kind}>', f"tensor<{kind}>"
+            f'"ftm.view"({base}) {{offset = {offset} : i64, strides = {steps}}} : ({self.types[base]}) -> tensor<{kind}>',
+            f"tensor<{kind}>",
         )
 
     def update(self, base: str, value: str, offset: int, strides: Sequence[int]) -> str:

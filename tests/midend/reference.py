@@ -1,6 +1,8 @@
-"""A second opinion: evaluates a linalg module with numpy, operation by operation, straight from the IR.
+"""A second opinion: evaluates a linalg module with numpy, operation by operation, straight from the
+IR.
 
-It shares nothing with the midend.  Reductions run point by point in loop order, so keep reduced extents small.
+It shares nothing with the midend. Reductions run point by point in loop order, so keep reduced
+extents small.
 """
 
 from __future__ import annotations
@@ -56,7 +58,11 @@ def _shape(ssa: Any) -> tuple[int, ...]:
 
 
 def _empty(op: Any, env: dict) -> list[Any]:
-    return [np.zeros(_shape(op.results[0]), _dtype(ir.RankedTensorType(op.results[0].type).element_type))]
+    return [
+        np.zeros(
+            _shape(op.results[0]), _dtype(ir.RankedTensorType(op.results[0].type).element_type)
+        )
+    ]
 
 
 def _constant(op: Any, env: dict) -> list[Any]:
@@ -72,19 +78,25 @@ def _constant(op: Any, env: dict) -> list[Any]:
 def _flat_view(shape: Sequence[int], offset: int, strides: Sequence[int]) -> np.ndarray:
     index = np.full(shape, offset, np.int64)
     for k, step in enumerate(strides):
-        index += np.arange(shape[k]).reshape([-1 if d == k else 1 for d in range(len(shape))]) * step
+        index += (
+            np.arange(shape[k]).reshape([-1 if d == k else 1 for d in range(len(shape))]) * step
+        )
     return index
 
 
 def _view(op: Any, env: dict) -> list[Any]:
     base = np.ascontiguousarray(env[op.operands[0]]).reshape(-1)
-    index = _flat_view(_shape(op.results[0]), op.attributes["offset"].value, list(op.attributes["strides"]))
+    index = _flat_view(
+        _shape(op.results[0]), op.attributes["offset"].value, list(op.attributes["strides"])
+    )
     return [base[index]]
 
 
 def _update(op: Any, env: dict) -> list[Any]:
     base = np.array(env[op.operands[0]])
-    index = _flat_view(_shape(op.operands[1]), op.attributes["offset"].value, list(op.attributes["strides"]))
+    index = _flat_view(
+        _shape(op.operands[1]), op.attributes["offset"].value, list(op.attributes["strides"])
+    )
     flat = base.reshape(-1)
     flat[index.reshape(-1)] = np.asarray(env[op.operands[1]]).reshape(-1)
     return [flat.reshape(base.shape)]
@@ -92,14 +104,25 @@ def _update(op: Any, env: dict) -> list[Any]:
 
 def _scatter(op: Any, env: dict) -> list[Any]:
     dest = np.array(env[op.operands[0]])
-    combine = {"set": lambda a, b: b, "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+    combine = {
+        "set": lambda a, b: b,
+        "add": np.add,
+        "mul": np.multiply,
+        "min": np.minimum,
+        "max": np.maximum,
+    }
     for k, row in enumerate(env[op.operands[1]]):
         dest[row] = combine[op.attributes["reduce"].value](dest[row], env[op.operands[2]][k])
     return [dest]
 
 
 def _slice_index(op: Any) -> tuple[slice, ...]:
-    parts = zip(op.attributes["static_offsets"], op.attributes["static_sizes"], op.attributes["static_strides"], strict=True)
+    parts = zip(
+        op.attributes["static_offsets"],
+        op.attributes["static_sizes"],
+        op.attributes["static_strides"],
+        strict=True,
+    )
     return tuple(slice(o, o + n * s if n else o, s) for o, n, s in parts)
 
 
@@ -130,22 +153,37 @@ _OPS: dict[str, Callable[[Any, dict], list[Any]]] = {
     "ftm.view": _view,
     "ftm.update": _update,
     "ftm.scatter": _scatter,
-    "tensor.extract_slice": lambda op, env: [np.asarray(env[op.operands[0]])[_slice_index(op)].reshape(_shape(op.results[0]))],
+    "tensor.extract_slice": lambda op, env: [
+        np.asarray(env[op.operands[0]])[_slice_index(op)].reshape(_shape(op.results[0]))
+    ],
     "tensor.insert_slice": _insert_slice,
     "tensor.pad": _pad,
     "linalg.broadcast": _broadcast,
     "tensor.expand_shape": lambda op, env: [np.reshape(env[op.operands[0]], _shape(op.results[0]))],
-    "tensor.collapse_shape": lambda op, env: [np.reshape(env[op.operands[0]], _shape(op.results[0]))],
-    "linalg.transpose": lambda op, env: [np.transpose(env[op.operands[0]], list(op.attributes["permutation"]))],
-    "linalg.fill": lambda op, env: [
-        np.full(_shape(op.results[0]), env[op.operands[0]], _dtype(ir.RankedTensorType(op.results[0].type).element_type))
+    "tensor.collapse_shape": lambda op, env: [
+        np.reshape(env[op.operands[0]], _shape(op.results[0]))
     ],
-    "linalg.matmul": lambda op, env: [env[op.operands[2]] + env[op.operands[0]] @ env[op.operands[1]]],
-    "linalg.batch_matmul": lambda op, env: [env[op.operands[2]] + env[op.operands[0]] @ env[op.operands[1]]],
+    "linalg.transpose": lambda op, env: [
+        np.transpose(env[op.operands[0]], list(op.attributes["permutation"]))
+    ],
+    "linalg.fill": lambda op, env: [
+        np.full(
+            _shape(op.results[0]),
+            env[op.operands[0]],
+            _dtype(ir.RankedTensorType(op.results[0].type).element_type),
+        )
+    ],
+    "linalg.matmul": lambda op, env: [
+        env[op.operands[2]] + env[op.operands[0]] @ env[op.operands[1]]
+    ],
+    "linalg.batch_matmul": lambda op, env: [
+        env[op.operands[2]] + env[op.operands[0]] @ env[op.operands[1]]
+    ],
 }
 
 
-# --- linalg.generic -----------------------------------------------------------------------------------
+# --- linalg.generic
+# -----------------------------------------------------------------------------------
 
 
 def _expression(expr: Any, loops: Sequence[Any]) -> Any:
@@ -170,16 +208,28 @@ def _structured(op: Any, env: dict) -> list[Any]:
     count = len(op.results)
     outs = [np.array(v) for v in operands[-count:]]
     parallel = [k for k, r in enumerate(reduced) if not r]
-    grids = dict(zip(parallel, np.meshgrid(*[np.arange(extents[k]) for k in parallel], indexing="ij") if parallel else [], strict=True))
+    grids = dict(
+        zip(
+            parallel,
+            np.meshgrid(*[np.arange(extents[k]) for k in parallel], indexing="ij")
+            if parallel
+            else [],
+            strict=True,
+        )
+    )
     shape = tuple(extents[k] for k in parallel)
     if 0 in shape:
         return outs
     for point in itertools.product(*[range(extents[k]) for k, r in enumerate(reduced) if r]):
         fixed = dict(zip([k for k, r in enumerate(reduced) if r], point, strict=True))
         loops = [grids[k] if k in grids else fixed[k] for k in range(len(reduced))]
-        places = [tuple(np.broadcast_to(_expression(e, loops), shape) for e in m.results) for m in maps]
+        places = [
+            tuple(np.broadcast_to(_expression(e, loops), shape) for e in m.results) for m in maps
+        ]
         arguments = [v[p] for v, p in zip(operands[:-count] + outs, places, strict=True)]
-        for out, place, value in zip(outs, places[-count:], _body(block, arguments, loops, env), strict=True):
+        for out, place, value in zip(
+            outs, places[-count:], _body(block, arguments, loops, env), strict=True
+        ):
             out[place] = value
     return outs
 
@@ -198,14 +248,33 @@ def _body(block: Any, arguments: Sequence[Any], loops: Sequence[Any], env: dict)
         if name == "linalg.index":
             value = np.asarray(loops[op.attributes["dim"].value], np.int64)
         elif name == "tensor.extract":
-            value = np.asarray(get(op.operands[0]))[tuple(np.asarray(get(o)) for o in list(op.operands)[1:])]
+            value = np.asarray(get(op.operands[0]))[
+                tuple(np.asarray(get(o)) for o in list(op.operands)[1:])
+            ]
         else:
             value = _element(op, [np.asarray(get(o)) for o in op.operands])
         local[op.results[0]] = value
     raise AssertionError("no yield")
 
 
-_FLOAT = ["false", "eq", "gt", "ge", "lt", "le", "ne", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"]
+_FLOAT = [
+    "false",
+    "eq",
+    "gt",
+    "ge",
+    "lt",
+    "le",
+    "ne",
+    "ord",
+    "ueq",
+    "ugt",
+    "uge",
+    "ult",
+    "ule",
+    "une",
+    "uno",
+    "true",
+]
 _INT = ["eq", "ne", "lt", "le", "gt", "ge", "ult", "ule", "ugt", "uge"]
 _COMPARE = {
     "eq": np.equal,

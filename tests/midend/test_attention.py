@@ -1,4 +1,5 @@
-"""Attention in blocks, on machines whose DMA works beside the core: as eager computes it, whatever the masks and the numbers are."""
+"""Attention in blocks, on machines whose DMA works beside the core: as eager computes it, whatever
+the masks and the numbers are."""
 
 from __future__ import annotations
 
@@ -32,9 +33,14 @@ def test_attention(name: str, cores: int) -> None:
     check(CASES[name], replace(M7032, cores=cores), [cores])
 
 
-@pytest.mark.parametrize(("m", "n", "parts"), [(16, 8, 1), (16, 8, 2), (16, 41, 3), (33, 41, 1), (12, 7, 3), (33, 8, 1), (5, 41, 2)])
+@pytest.mark.parametrize(
+    ("m", "n", "parts"),
+    [(16, 8, 1), (16, 8, 2), (16, 41, 3), (33, 41, 1), (12, 7, 3), (33, 8, 1), (5, 41, 2)],
+)
 @pytest.mark.parametrize("name", ["plain", "all", "result as columns", "keys as columns", "bf16"])
-def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, name: str, m: int, n: int, parts: int) -> None:
+def test_every_plan_is_right(
+    monkeypatch: pytest.MonkeyPatch, name: str, m: int, n: int, parts: int
+) -> None:
     def plan(form: AttentionPattern, machine: MachineParameters) -> AttentionTiling:
         blocks = -(-form.extents[-4] // m)
         return AttentionTiling(m, n, min(parts, blocks), "am", 6 * -(-blocks // parts), 1.0)
@@ -46,7 +52,9 @@ def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, name: str, m: int,
 @pytest.mark.parametrize("safe", [False, True])
 @pytest.mark.parametrize("given", [0.0, 0.25])
 @pytest.mark.parametrize("machine", [TIGHT, M7032], ids=["tight", "m7032"])
-def test_rows_without_scores_and_numbers_that_are_none(machine: MachineParameters, given: float, safe: bool) -> None:
+def test_rows_without_scores_and_numbers_that_are_none(
+    machine: MachineParameters, given: float, safe: bool
+) -> None:
     case = Case(mask="where", safe=safe, m=40, n=90)
     inputs = case.inputs()
     q, k, values, mask = inputs
@@ -61,7 +69,20 @@ def test_rows_without_scores_and_numbers_that_are_none(machine: MachineParameter
     check(case, replace(machine, cores=3), [1, 3], inputs, given)
 
 
-@pytest.mark.parametrize("case", [Case(m=0), Case(n=0), Case(v=0), Case(d=0), Case(batch=0), Case(m=1), Case(n=1), Case(v=1), Case(d=1)])
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(m=0),
+        Case(n=0),
+        Case(v=0),
+        Case(d=0),
+        Case(batch=0),
+        Case(m=1),
+        Case(n=1),
+        Case(v=1),
+        Case(d=1),
+    ],
+)
 def test_thin_and_empty(case: Case) -> None:
     check(case, replace(M7032, cores=3), [3])
 
@@ -71,7 +92,10 @@ def test_weights_that_are_wanted_stay_in_memory() -> None:
     weights = next(line.split()[0] for line in trace.splitlines() if "_softmax" in line)
     result = trace.splitlines()[-1].split()[-1]
     text = driver.run_from(
-        "trace", trace.replace(f"return {result}", f"return {result}, {weights}"), "fuse-attention", CompileOptions(machine="m7032")
+        "trace",
+        trace.replace(f"return {result}", f"return {result}, {weights}"),
+        "fuse-attention",
+        CompileOptions(machine="m7032"),
     )
     assert '"attention"' not in text
 
@@ -82,7 +106,9 @@ def test_a_head_too_wide_for_the_chip_is_left() -> None:
 
 @pytest.mark.parametrize("tokens", [64, 100, 128, 200, 256, 512, 700])
 @pytest.mark.parametrize("cores", [1, 8])
-def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPatch, tokens: int, cores: int) -> None:
+def test_estimates_are_what_the_cycle_model_charges(
+    monkeypatch: pytest.MonkeyPatch, tokens: int, cores: int
+) -> None:
     plans: list[AttentionTiling] = []
 
     def noted(form: AttentionPattern, machine: MachineParameters) -> AttentionTiling | None:
@@ -93,6 +119,8 @@ def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(attention, "attention_plan", noted)
     machine = replace(M7032, cores=cores)
     for dtype in ("f32", "f64"):
-        text = assembly(linalg(Case(batch=1, heads=12, m=tokens, n=tokens, d=64, v=64, dtype=dtype)), machine)
+        text = assembly(
+            linalg(Case(batch=1, heads=12, m=tokens, n=tokens, d=64, v=64, dtype=dtype)), machine
+        )
         charged = cycle_model.model(text, machine=machine, cores=cores).cycles
         assert 0.9 < plans[-1].cycles / charged < 1.1

@@ -1,4 +1,5 @@
-"""The gradients of attention in blocks: as the CPU computes them, whatever the masks and the numbers are."""
+"""The gradients of attention in blocks: as the CPU computes them, whatever the masks and the
+numbers are."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ from ftm_backend.compile_options import CompileOptions
 from ftm_backend.midend.lowering.attention import backward as attention_backward
 from ftm_backend.midend.lowering.attention.backward_exchange import TeamSizes
 from ftm_backend.midend.lowering.attention.backward_pass import PassSizes
-from ftm_backend.midend.schedule.attention.backward_multipass_tiling import MultipassTiling, backward_plan
+from ftm_backend.midend.schedule.attention.backward_multipass_tiling import (
+    MultipassTiling,
+    backward_plan,
+)
 from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern
 from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
@@ -24,7 +28,9 @@ from midend.contraction_programs import assembly
 TIGHT = replace(M7032, am_bytes=96 * 1024, sm_bytes=2 * 1024, gsm_bytes=48 * 1024)
 """Scratchpads so small that small attentions have several blocks."""
 
-CASES = {name: replace(case, backward=True) for name, case in FORWARD.items() if not case.turned_result}
+CASES = {
+    name: replace(case, backward=True) for name, case in FORWARD.items() if not case.turned_result
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -37,22 +43,35 @@ def test_one_kernel(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_gradients(name: str, cores: int) -> None:
     for machine in (TIGHT, M7032):
-        check(CASES[name], replace(machine, cores=cores), sorted({1, 3, cores}) if machine is TIGHT else [cores])
+        check(
+            CASES[name],
+            replace(machine, cores=cores),
+            sorted({1, 3, cores}) if machine is TIGHT else [cores],
+        )
 
 
-@pytest.mark.parametrize(("queries", "keys"), [((16, 8), (41, 33)), ((33, 41), (8, 16)), ((12, 7), (7, 12)), ((33, 8), (41, 5))])
+@pytest.mark.parametrize(
+    ("queries", "keys"),
+    [((16, 8), (41, 33)), ((33, 41), (8, 16)), ((12, 7), (7, 12)), ((33, 8), (41, 5))],
+)
 @pytest.mark.parametrize("name", ["plain", "all", "keys as columns", "bf16"])
-def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, name: str, queries: tuple[int, int], keys: tuple[int, int]) -> None:
+def test_every_plan_is_right(
+    monkeypatch: pytest.MonkeyPatch, name: str, queries: tuple[int, int], keys: tuple[int, int]
+) -> None:
     first, last = PassSizes(*queries, "am"), PassSizes(*keys, "am")
     monkeypatch.setattr(
         attention_backward,
         "backward_plan",
-        lambda form, machine, cores: MultipassTiling((first, last) if form.linear else (first, first, last), 1.0),
+        lambda form, machine, cores: MultipassTiling(
+            (first, last) if form.linear else (first, first, last), 1.0
+        ),
     )
     check(CASES[name], M7032, [1, 2, 3, 4, 8])
 
 
-def of_teams(monkeypatch: pytest.MonkeyPatch, keys: int, queries: int, cores: int, slots: int) -> None:
+def of_teams(
+    monkeypatch: pytest.MonkeyPatch, keys: int, queries: int, cores: int, slots: int
+) -> None:
     """Has teams of so many cores make the gradients of so many keys; fewer cores in phases."""
     held = -(-keys // cores)
     team = TeamSizes(held, queries, -(-keys // held), max(1, 8 // cores), slots)
@@ -60,13 +79,20 @@ def of_teams(monkeypatch: pytest.MonkeyPatch, keys: int, queries: int, cores: in
     monkeypatch.setattr(
         attention_backward,
         "backward_plan",
-        lambda form, machine, cores: MultipassTiling((phase, phase) if form.linear else (phase, phase, phase), 1.0, team),
+        lambda form, machine, cores: MultipassTiling(
+            (phase, phase) if form.linear else (phase, phase, phase), 1.0, team
+        ),
     )
 
 
-@pytest.mark.parametrize(("cores", "queries", "slots"), [(1, 16, 1), (1, 33, 2), (2, 8, 1), (2, 33, 2), (3, 16, 2), (6, 7, 1), (8, 33, 1)])
+@pytest.mark.parametrize(
+    ("cores", "queries", "slots"),
+    [(1, 16, 1), (1, 33, 2), (2, 8, 1), (2, 33, 2), (3, 16, 2), (6, 7, 1), (8, 33, 1)],
+)
 @pytest.mark.parametrize("name", CASES)
-def test_every_team_is_right(monkeypatch: pytest.MonkeyPatch, name: str, cores: int, queries: int, slots: int) -> None:
+def test_every_team_is_right(
+    monkeypatch: pytest.MonkeyPatch, name: str, cores: int, queries: int, slots: int
+) -> None:
     of_teams(monkeypatch, CASES[name].n, queries, cores, slots)
     check(CASES[name], M7032, [1, 2, 3, 7, 8])
 
@@ -93,7 +119,9 @@ def test_rows_without_scores_in_a_slice(monkeypatch: pytest.MonkeyPatch, cores: 
 @pytest.mark.parametrize("safe", [False, True])
 @pytest.mark.parametrize("given", [0.0, 0.25])
 @pytest.mark.parametrize("machine", [TIGHT, M7032], ids=["tight", "m7032"])
-def test_rows_without_scores_and_numbers_that_are_none(machine: MachineParameters, given: float, safe: bool) -> None:
+def test_rows_without_scores_and_numbers_that_are_none(
+    machine: MachineParameters, given: float, safe: bool
+) -> None:
     case = Case(mask="where", safe=safe, m=40, n=90, backward=True)
     inputs = case.inputs()
     q, k, values, mask, grad = inputs
@@ -109,7 +137,10 @@ def test_rows_without_scores_and_numbers_that_are_none(machine: MachineParameter
     check(case, replace(machine, cores=3), [1, 3], inputs, given)
 
 
-@pytest.mark.parametrize("sizes", [{"m": 0}, {"n": 0}, {"v": 0}, {"d": 0}, {"batch": 0}, {"m": 1}, {"n": 1}, {"v": 1}, {"d": 1}])
+@pytest.mark.parametrize(
+    "sizes",
+    [{"m": 0}, {"n": 0}, {"v": 0}, {"d": 0}, {"batch": 0}, {"m": 1}, {"n": 1}, {"v": 1}, {"d": 1}],
+)
 def test_thin_and_empty(sizes: dict[str, int]) -> None:
     check(Case(backward=True, **sizes), replace(M7032, cores=3), [3])
 
@@ -117,7 +148,12 @@ def test_thin_and_empty(sizes: dict[str, int]) -> None:
 def test_slopes_that_are_wanted_stay_in_memory() -> None:
     trace = Case(backward=True).trace()
     slopes = next(line.split()[0] for line in trace.splitlines() if "_softmax_backward" in line)
-    text = driver.run_from("trace", trace.replace("  return ", f"  return {slopes}, "), "fuse-attention", CompileOptions(machine="m7032"))
+    text = driver.run_from(
+        "trace",
+        trace.replace("  return ", f"  return {slopes}, "),
+        "fuse-attention",
+        CompileOptions(machine="m7032"),
+    )
     assert "attention-backward" not in text
 
 
@@ -128,28 +164,47 @@ def test_result_and_gradients_are_a_kernel_each(name: str, cores: int) -> None:
     assert joined(case) == ["attention", "attention-backward"]
     check(case, replace(TIGHT, cores=cores), [cores])
     text = driver.run_from("trace", case.trace(), "fuse-attention", CompileOptions(machine="m7032"))
-    assert driver.run_from("fuse-attention", text, "fuse-attention", CompileOptions(machine="m7032")) == text
+    assert (
+        driver.run_from("fuse-attention", text, "fuse-attention", CompileOptions(machine="m7032"))
+        == text
+    )
 
 
 def test_weights_that_others_want_are_computed_again() -> None:
     trace = Case(backward=True, both=True).trace()
     weights = next(line.split()[0] for line in trace.splitlines() if "_softmax(" in line)
-    text = driver.run_from("trace", trace.replace("  return ", f"  return {weights}, "), "fuse-attention", CompileOptions(machine="m7032"))
-    kinds = [line.split('kind = "')[1].split('"')[0] for line in text.splitlines() if "kind = " in line]
+    text = driver.run_from(
+        "trace",
+        trace.replace("  return ", f"  return {weights}, "),
+        "fuse-attention",
+        CompileOptions(machine="m7032"),
+    )
+    kinds = [
+        line.split('kind = "')[1].split('"')[0] for line in text.splitlines() if "kind = " in line
+    ]
     assert kinds[-1] == "attention-backward" and "attention" not in kinds
-    assert driver.run_from("fuse-attention", text, "fuse-attention", CompileOptions(machine="m7032")) == text
+    assert (
+        driver.run_from("fuse-attention", text, "fuse-attention", CompileOptions(machine="m7032"))
+        == text
+    )
 
 
 def test_a_head_too_wide_for_the_chip_is_left() -> None:
-    assert "attention-backward" not in joined(Case(batch=1, heads=1, m=200, n=200, d=4000, v=4000, backward=True))
+    assert "attention-backward" not in joined(
+        Case(batch=1, heads=1, m=200, n=200, d=4000, v=4000, backward=True)
+    )
 
 
 @pytest.mark.parametrize("tokens", [100, 256, 384, 512, 700])
 @pytest.mark.parametrize("cores", [1, 3, 8])
-def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPatch, tokens: int, cores: int) -> None:
+def test_estimates_are_what_the_cycle_model_charges(
+    monkeypatch: pytest.MonkeyPatch, tokens: int, cores: int
+) -> None:
     plans: list[MultipassTiling] = []
 
-    def noted(form: AttentionBackwardPattern, machine: MachineParameters, cores: int) -> MultipassTiling | None:
+    def noted(
+        form: AttentionBackwardPattern, machine: MachineParameters, cores: int
+    ) -> MultipassTiling | None:
         found = backward_plan(form, machine, cores)
         plans.extend([found] if found else [])
         return found
@@ -157,6 +212,11 @@ def test_estimates_are_what_the_cycle_model_charges(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(attention_backward, "backward_plan", noted)
     machine = replace(M7032, cores=cores)
     for dtype in ("f32", "f64"):
-        text = assembly(linalg(Case(batch=1, heads=12, m=tokens, n=tokens, d=64, v=64, dtype=dtype, backward=True)), machine)
+        text = assembly(
+            linalg(
+                Case(batch=1, heads=12, m=tokens, n=tokens, d=64, v=64, dtype=dtype, backward=True)
+            ),
+            machine,
+        )
         charged = cycle_model.model(text, machine=machine, cores=cores).cycles
         assert 0.93 < plans[-1].cycles / charged < 1.07

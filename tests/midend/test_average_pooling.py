@@ -1,4 +1,5 @@
-"""Average poolings and their gradients on the target, through midend, emission and the checked emulator, against PyTorch on the CPU."""
+"""Average poolings and their gradients on the target, through midend, emission and the checked
+emulator, against PyTorch on the CPU."""
 
 from __future__ import annotations
 
@@ -53,16 +54,22 @@ class Pool:
         if x.numel():
             x.view(-1)[::997] = float("inf")
         x.requires_grad_()
-        y = (functional.avg_pool2d if len(self.kernel) == 2 else functional.avg_pool3d)(x, **self.arguments)
+        y = (functional.avg_pool2d if len(self.kernel) == 2 else functional.avg_pool3d)(
+            x, **self.arguments
+        )
         grad = torch.randn(y.shape, generator=generator).to(y.dtype)
         (gradient,) = torch.autograd.grad(y, x, grad)
         return tuple(to_numpy(t) for t in (x, grad, y, gradient))
 
     def trace(self) -> str:
-        form, windows = (f"[{','.join(map(str, shape))}]" for shape in (self.shape, self.reference()[2].shape))
+        form, windows = (
+            f"[{','.join(map(str, shape))}]" for shape in (self.shape, self.reference()[2].shape)
+        )
         words = {None: "none", True: "true", False: "false"}
         given = ", ".join(
-            f"{k}={words[v] if v is None or isinstance(v, bool) else v if isinstance(v, int) else list(v)}".replace(", ", ",")
+            f"{k}={words[v] if v is None or isinstance(v, bool) else v if isinstance(v, int) else list(v)}".replace(
+                ", ", ","
+            )
             for k, v in self.arguments.items()
         )
         op, d = f"aten::avg_pool{len(self.kernel)}d", self.dtype
@@ -74,9 +81,13 @@ class Pool:
 
 @lru_cache
 def compiled(pool: Pool, cores: int) -> str:
-    text = driver.run_from("trace", pool.trace(), "linalg", CompileOptions(machine="m7032", cores=cores))
+    text = driver.run_from(
+        "trace", pool.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)
+    )
     machine = replace(M7032, cores=cores)
-    return str(codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(text, machine), machine), machine))
+    return str(
+        codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(text, machine), machine), machine)
+    )
 
 
 def check(pool: Pool, text: str, cores: int) -> None:
@@ -85,7 +96,11 @@ def check(pool: Pool, text: str, cores: int) -> None:
         found = emulator.load(assembler.assemble(text)).run([x, grad], [])
     for got, expected in zip(found, wanted, strict=True):
         near = TOLERANCE[pool.dtype]
-        torch.testing.assert_close(*(from_numpy(a, DTYPES[pool.dtype]).double() for a in (got, expected)), rtol=near, atol=near)
+        torch.testing.assert_close(
+            *(from_numpy(a, DTYPES[pool.dtype]).double() for a in (got, expected)),
+            rtol=near,
+            atol=near,
+        )
 
 
 CASES = {

@@ -1,4 +1,5 @@
-"""Factors that are computed in the kernel of their product, through midend, emission and the checked emulator, against PyTorch on the CPU."""
+"""Factors that are computed in the kernel of their product, through midend, emission and the
+checked emulator, against PyTorch on the CPU."""
 
 from __future__ import annotations
 
@@ -27,9 +28,10 @@ M7032 = presets.load("m7032")
 class Product:
     """A factor ``p * scale - q`` of a product with ``x``.
 
-    op: ``mm``: [m, k] times [k, n], ``tn``: of [k, m] transposed, ``nt``: times [n, k] transposed; ``weights``: the gradient of the
-    weights of a convolution of ``image`` that the factor is the gradient of the result of; ``windows``: a convolution of the factor, by
-    ``x``.  second: the factor is the right one.
+    op: ``mm``: [m, k] times [k, n], ``tn``: of [k, m] transposed, ``nt``: times [n, k] transposed;
+    ``weights``: the gradient of the weights of a convolution of ``image`` that the factor is the
+    gradient of the result of; ``windows``: a convolution of the factor, by ``x``. second: the
+    factor is the right one.
     """
 
     op: str
@@ -54,56 +56,92 @@ class Product:
         shapes: Sequence[tuple[int, ...]] = (self.factor, self.scale, self.factor, self.x)
         if self.op == "weights":
             shapes = (*shapes, self.weights)
-        return [torch.randint(-4, 4, shape, generator=generator).to(DTYPES[self.dtype]) for shape in shapes]
+        return [
+            torch.randint(-4, 4, shape, generator=generator).to(DTYPES[self.dtype])
+            for shape in shapes
+        ]
 
     def reference(self) -> torch.Tensor:
         p, scale, q, x = (each.double() for each in self.inputs()[:4])
         made = p * scale - q
         if self.op == "weights":
-            return torch.nn.grad.conv2d_weight(x, self.weights, made, stride=self.stride, padding=self.kernel // 2)
+            return torch.nn.grad.conv2d_weight(
+                x, self.weights, made, stride=self.stride, padding=self.kernel // 2
+            )
         if self.op == "windows":
             return torch.nn.functional.conv2d(made, x, stride=self.stride)
-        return {"mm": lambda: made @ x, "tn": lambda: made.T @ x, "nt": lambda: made @ x.T, "second": lambda: x @ made}[self.op]()
+        return {
+            "mm": lambda: made @ x,
+            "tn": lambda: made.T @ x,
+            "nt": lambda: made @ x.T,
+            "second": lambda: x @ made,
+        }[self.op]()
 
     def trace(self) -> str:
         d = self.dtype
-        factor, scale, x, result = (f"{d}[{','.join(map(str, s))}]" for s in (self.factor, self.scale, self.x, self.reference().shape))
+        factor, scale, x, result = (
+            f"{d}[{','.join(map(str, s))}]"
+            for s in (self.factor, self.scale, self.x, self.reference().shape)
+        )
         lines = [f"param {factor}", f"param {scale}", f"param {factor}", f"param {x}"]
         weights = f"{d}[{','.join(map(str, self.weights))}]"
         if self.op == "weights":
             lines.append(f"param {weights}")
         made = len(lines) + 1
-        lines += [f"aten::mul.Tensor(self=%0, other=%1) : {factor}", f"aten::sub.Tensor(self=%{made - 1}, other=%2, alpha=1) : {factor}"]
+        lines += [
+            f"aten::mul.Tensor(self=%0, other=%1) : {factor}",
+            f"aten::sub.Tensor(self=%{made - 1}, other=%2, alpha=1) : {factor}",
+        ]
         if self.op == "weights":
-            words = ", ".join(f"{key}=[{n},{n}]" for key, n in (("stride", self.stride), ("padding", self.kernel // 2), ("dilation", 1)))
-            words += ", transposed=false, output_padding=[0,0], groups=1, output_mask=[false,true,false]"
+            words = ", ".join(
+                f"{key}=[{n},{n}]"
+                for key, n in (
+                    ("stride", self.stride),
+                    ("padding", self.kernel // 2),
+                    ("dilation", 1),
+                )
+            )
+            words += (
+                ", transposed=false, output_padding=[0,0], groups=1, output_mask=[false,true,false]"
+            )
             lines.append(
                 f"aten::convolution_backward(grad_output=%{made}, input=%3, weight=%4, bias_sizes=[0], {words}) : none, {weights}, none"
             )
         elif self.op == "windows":
             words = f"stride=[{self.stride},{self.stride}], padding=[0,0], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1"
-            lines.append(f"aten::convolution(input=%{made}, weight=%3, bias=none, {words}) : {result}")
+            lines.append(
+                f"aten::convolution(input=%{made}, weight=%3, bias=none, {words}) : {result}"
+            )
         else:
             factors = [made, 3]
             if self.op in ("tn", "nt"):
                 rows, columns = self.factor if self.op == "tn" else self.x
                 base, factors[self.op == "nt"] = factors[self.op == "nt"], made + 1
-                lines.append(f"ftm.view(base=%{base}, sizes=[{columns},{rows}], strides=[1,{columns}], offset=0) : {d}[{columns},{rows}]")
+                lines.append(
+                    f"ftm.view(base=%{base}, sizes=[{columns},{rows}], strides=[1,{columns}], offset=0) : {d}[{columns},{rows}]"
+                )
             left, right = factors[::-1] if self.op == "second" else factors
             lines.append(f"aten::mm(self=%{left}, mat2=%{right}) : {result}")
         numbered = [f"%{k} = {line}" for k, line in enumerate(lines)]
         returned = f"%{len(lines) - 1}"
         if self.op == "weights":
             returned = f"%{len(lines)}"
-            numbered[-1] = numbered[-1].replace(f"%{len(lines) - 1} =", f"%{len(lines) - 1}, %{len(lines)}, %{len(lines) + 1} =", 1)
+            numbered[-1] = numbered[-1].replace(
+                f"%{len(lines) - 1} =", f"%{len(lines) - 1}, %{len(lines)}, %{len(lines) + 1} =", 1
+            )
         return "trace\n  " + "\n  ".join([*numbered, f"return {returned}"]) + "\n"
 
 
-def planned(product: Product, cores: int, machine: presets.MachineParameters = M7032) -> KernelProgram:
+def planned(
+    product: Product, cores: int, machine: presets.MachineParameters = M7032
+) -> KernelProgram:
     """The program before its kernels are lowered."""
     machine = replace(machine, cores=cores)
     value = pipeline.FUNCTION.read(
-        driver.run_from("trace", product.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)), machine
+        driver.run_from(
+            "trace", product.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)
+        ),
+        machine,
     )
     for step in pipeline.PASSES[:-1]:
         value = step.run(value, machine)
@@ -118,10 +156,14 @@ def compiled(program: KernelProgram) -> str:
 
 def check(product: Product, text: str, cores: int) -> None:
     with Machine(cores=cores, checked=True) as emulator:
-        (got,) = emulator.load(assembler.assemble(text)).run([to_numpy(t) for t in product.inputs()], [])
+        (got,) = emulator.load(assembler.assemble(text)).run(
+            [to_numpy(t) for t in product.inputs()], []
+        )
     wanted = product.reference()
     tolerance = TOLERANCE[product.dtype] * max(float(wanted.abs().max()), 1.0)
-    torch.testing.assert_close(from_numpy(np.asarray(got), DTYPES[product.dtype]).double(), wanted, rtol=0, atol=tolerance)
+    torch.testing.assert_close(
+        from_numpy(np.asarray(got), DTYPES[product.dtype]).double(), wanted, rtol=0, atol=tolerance
+    )
 
 
 CASES = {
@@ -130,7 +172,9 @@ CASES = {
     "of a transposed one": Product("nt", (65, 258), (141, 258)),
     "the second one": Product("second", (190, 97), (83, 190)),
     "weights": Product("weights", (2, 20, 23, 21), (2, 5, 23, 21)),
-    "a network's first weights": Product("weights", (3, 64, 28, 28), (3, 3, 56, 56), kernel=7, stride=2),
+    "a network's first weights": Product(
+        "weights", (3, 64, 28, 28), (3, 3, 56, 56), kernel=7, stride=2
+    ),
     "windows": Product("windows", (3, 12, 33, 31), (24, 12, 3, 3)),
     "windows by 2": Product("windows", (3, 9, 38, 36), (40, 9, 5, 5), stride=2),
     "weights of one tap": Product("weights", (2, 33, 17, 19), (2, 18, 17, 19), kernel=1),
@@ -164,7 +208,9 @@ def test_every_type(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("name", CASES)
 def test_small_scratchpads(name: str, kilobytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuse_gemm_prologue, "_pays", lambda *_: True)
-    check(CASES[name], compiled(planned(CASES[name], 3, replace(M7032, am_bytes=kilobytes * 1024))), 3)
+    check(
+        CASES[name], compiled(planned(CASES[name], 3, replace(M7032, am_bytes=kilobytes * 1024))), 3
+    )
 
 
 def test_a_network_s_first_weights_pay() -> None:
@@ -173,7 +219,13 @@ def test_a_network_s_first_weights_pay() -> None:
     program = planned(product, 8)
     assert program.kernels[0].kind == "computed"
     (kernel,) = [k for k in program.kernels if k.kind == "computed"]
-    plan = fuse_gemm_prologue.computed_schedule(kernel.aligned, kernel.statements[:-1], kernel.machine).plan
+    plan = fuse_gemm_prologue.computed_schedule(
+        kernel.aligned, kernel.statements[:-1], kernel.machine
+    ).plan
     text = compiled(program)
-    (charged,) = [k.cycles for k in cycle_model.model(text, machine="m7032", cores=8).kernels if k.name == "kernel_0"]
+    (charged,) = [
+        k.cycles
+        for k in cycle_model.model(text, machine="m7032", cores=8).kernels
+        if k.name == "kernel_0"
+    ]
     assert 0.9 <= plan.cycles / charged <= 1.1

@@ -1,4 +1,5 @@
-"""Images that products compute of what their statistics are taken of: results, what is moved, and what is planned."""
+"""Images that products compute of what their statistics are taken of: results, what is moved, and
+what is planned."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ M7032 = presets.load("m7032")
 
 @dataclass(frozen=True)
 class Block:
-    """Two convolutions with a batch norm and an activation between them, and what the backward pass reads of the image between them."""
+    """Two convolutions with a batch norm and an activation between them, and what the backward pass
+    reads of the image between them."""
 
     image: tuple[int, int, int, int]
     filters: int
@@ -43,29 +45,52 @@ class Block:
     """In a place of the input."""
 
     def tensors(self) -> list[torch.Tensor]:
-        """Image and weights, scale and shift, running mean and variance, the second weights, and what the second result's gradient is of that."""
+        """Image and weights, scale and shift, running mean and variance, the second weights, and
+        what the second result's gradient is of that."""
         generator, dtype = torch.Generator().manual_seed(0), DTYPES[self.dtype]
         x = torch.randn(self.image, generator=generator)
         if self.number is not None:
             x[0, 0, 1, 2] = self.number
-        w = torch.randn((self.filters, self.image[1], self.window, self.window), generator=generator) / 4
-        v = torch.randn((self.filters + self.more, self.filters, self.second, self.second), generator=generator) / 4
-        vectors = [torch.rand(self.filters, generator=generator) - (0.5 if k == 1 else 0) for k in range(4)]
+        w = (
+            torch.randn(
+                (self.filters, self.image[1], self.window, self.window), generator=generator
+            )
+            / 4
+        )
+        v = (
+            torch.randn(
+                (self.filters + self.more, self.filters, self.second, self.second),
+                generator=generator,
+            )
+            / 4
+        )
+        vectors = [
+            torch.rand(self.filters, generator=generator) - (0.5 if k == 1 else 0) for k in range(4)
+        ]
         made = functional.conv2d(x, w, None, 1, self.window // 2)
-        gradient = torch.randn(functional.conv2d(made, v, None, self.stride, self.second // 2).shape, generator=generator)
+        gradient = torch.randn(
+            functional.conv2d(made, v, None, self.stride, self.second // 2).shape,
+            generator=generator,
+        )
         return [t.to(dtype) for t in (x, w, *vectors, v, *([gradient] if self.backward else []))]
 
     def reference(self) -> list[torch.Tensor]:
-        """The second result; the gradients of the second weights, and of the activation's operand."""
+        """The second result; the gradients of the second weights, and of the activation's
+        operand."""
         x, w, scale, shift, _, _, v, *gradients = (t.double() for t in self.tensors())
         made = functional.conv2d(x, w, None, 1, self.window // 2)
-        mean, variance = made.mean((0, 2, 3), keepdim=True), made.var((0, 2, 3), unbiased=False, keepdim=True)
+        mean, variance = (
+            made.mean((0, 2, 3), keepdim=True),
+            made.var((0, 2, 3), unbiased=False, keepdim=True),
+        )
         z = (made - mean) * (variance + 1e-5).rsqrt() * scale[:, None, None] + shift[:, None, None]
         z = z.relu() if self.relu else z
         found = [functional.conv2d(z, v, None, self.stride, self.second // 2)]
         if self.backward:
             gradient = gradients[0] * found[0]
-            found.append(torch.nn.grad.conv2d_weight(z, v.shape, gradient, self.stride, self.second // 2))
+            found.append(
+                torch.nn.grad.conv2d_weight(z, v.shape, gradient, self.stride, self.second // 2)
+            )
             g = torch.nn.grad.conv2d_input(z.shape, v, gradient, self.stride, self.second // 2)
             found.append(torch.where(z <= 0, 0.0, g) if self.relu else g)
         return found
@@ -79,10 +104,15 @@ class Block:
         last = len(lines)
 
         def words(window: int, stride: int) -> str:
-            found = ", ".join(f"{k}=[{n},{n}]" for k, n in (("stride", stride), ("padding", window // 2), ("dilation", 1)))
+            found = ", ".join(
+                f"{k}=[{n},{n}]"
+                for k, n in (("stride", stride), ("padding", window // 2), ("dilation", 1))
+            )
             return f"{found}, transposed=false, output_padding=[0,0], groups=1"
 
-        lines.append(f"%{last} = aten::convolution(input=%0, weight=%1, bias=none, {words(self.window, 1)}) : {made}")
+        lines.append(
+            f"%{last} = aten::convolution(input=%0, weight=%1, bias=none, {words(self.window, 1)}) : {made}"
+        )
         results = ", ".join(f"%{last + k}" for k in range(1, 6))
         lines.append(
             f"{results} = aten::_native_batch_norm_legit_functional(input=%{last}, weight=%2, bias=%3, running_mean=%4, "
@@ -97,14 +127,18 @@ class Block:
         )
         returned = [following]
         if self.backward:
-            lines.append(f"%{following + 1} = aten::mul.Tensor(self=%{following}, other=%7) : {result}")
+            lines.append(
+                f"%{following + 1} = aten::mul.Tensor(self=%{following}, other=%7) : {result}"
+            )
             first = following + 2
             lines.append(
                 f"%{first}, %{first + 1}, %{first + 2} = aten::convolution_backward(grad_output=%{following + 1}, input=%{image}, weight=%6, "
                 f"bias_sizes=[0], {words(self.second, self.stride)}, output_mask=[true,true,false]) : {made}, {types[6]}, none"
             )
             if self.relu:
-                lines.append(f"%{first + 3} = aten::threshold_backward(grad_output=%{first}, self=%{image}, threshold=0) : {made}")
+                lines.append(
+                    f"%{first + 3} = aten::threshold_backward(grad_output=%{first}, self=%{image}, threshold=0) : {made}"
+                )
             returned += [first + 1, first + 3 if self.relu else first]
         lines.append("return " + ", ".join(f"%{k}" for k in returned))
         return "trace\n  " + "\n  ".join(lines) + "\n"
@@ -127,11 +161,22 @@ def compiled(program: KernelProgram) -> str:
 
 def check(block: Block, text: str, cores: int) -> None:
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(assembler.assemble(text)).run([to_numpy(t) for t in block.tensors()], [])
+        got = emulator.load(assembler.assemble(text)).run(
+            [to_numpy(t) for t in block.tensors()], []
+        )
     for number, (result, wanted) in enumerate(zip(got, block.reference(), strict=True)):
-        tolerance = 40 * TOLERANCE[block.dtype] * max(float(wanted.nan_to_num(0, 0, 0).abs().max()), 1.0)
+        tolerance = (
+            40 * TOLERANCE[block.dtype] * max(float(wanted.nan_to_num(0, 0, 0).abs().max()), 1.0)
+        )
         seen = from_numpy(result, DTYPES[block.dtype]).double()
-        torch.testing.assert_close(seen, wanted, rtol=0, atol=tolerance, equal_nan=True, msg=lambda text, at=number: f"result {at}: {text}")
+        torch.testing.assert_close(
+            seen,
+            wanted,
+            rtol=0,
+            atol=tolerance,
+            equal_nan=True,
+            msg=lambda text, at=number: f"result {at}: {text}",
+        )
 
 
 BLOCKS = {
@@ -194,12 +239,18 @@ def test_a_network_of_large_images_pays() -> None:
     """Nobody writes the image, and plans agree with what is charged."""
     program = planned(Block((8, 64, 56, 56), 64, more=0))
     (image,) = (k.outputs[0].shape for k in program.kernels if k.kind == "summed")
-    assert sum(value.shape == image for kernel in program.kernels for value in kernel.outputs) == 4  # both results and their gradients
-    charged = {k.name: k.cycles for k in cycle_model.model(compiled(program), machine="m7032", cores=8).kernels}
+    # both results and their gradients
+    assert sum(value.shape == image for kernel in program.kernels for value in kernel.outputs) == 4
+    charged = {
+        k.name: k.cycles
+        for k in cycle_model.model(compiled(program), machine="m7032", cores=8).kernels
+    }
     computed = [function for function in program.functions if function.kernel.kind == "computed"]
     assert len(computed) == 2
     for function in computed:
         kernel = function.kernel
-        chosen = computed_schedule(kernel.aligned, kernel.statements[: product_in(kernel.statements)], M7032)
+        chosen = computed_schedule(
+            kernel.aligned, kernel.statements[: product_in(kernel.statements)], M7032
+        )
         assert chosen is not None and isinstance(chosen.plan, PanelSchedule)
         assert 0.95 <= chosen.plan.cycles / charged[function.name] <= 1.05

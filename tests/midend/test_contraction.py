@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from midend.contraction_programs import HOST, NUMPY, OVERLAPPED, SMALL, assembly, einsum, product, run, tensor, zeros
+from midend.contraction_programs import (
+    HOST,
+    NUMPY,
+    OVERLAPPED,
+    SMALL,
+    assembly,
+    einsum,
+    product,
+    run,
+    tensor,
+    zeros,
+)
 
 CASES = {
     "matmul": ("mk,kn->mn", {"m": 33, "n": 65, "k": 40}),
@@ -51,7 +62,10 @@ def test_matches_einsum(case: str, machine: str) -> None:
     np.testing.assert_allclose(got, np.einsum(equation, *inputs), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("dtype", "accumulator"), [("f64", "f64"), ("f16", "f32"), ("i64", "i64"), ("i32", "i32"), ("i8", "i32")])
+@pytest.mark.parametrize(
+    ("dtype", "accumulator"),
+    [("f64", "f64"), ("f16", "f32"), ("i64", "i64"), ("i32", "i32"), ("i8", "i32")],
+)
 @pytest.mark.parametrize("equation", ["mk,kn->mn", "km,nk->mn"])
 def test_types(equation: str, dtype: str, accumulator: str) -> None:
     extents = {"m": 37, "n": 41, "k": 50}
@@ -65,7 +79,9 @@ def test_types(equation: str, dtype: str, accumulator: str) -> None:
 def test_cores_do_not_change_the_result() -> None:
     equation, extents = CASES["matmul"]
     inputs = operands(equation, extents)
-    one, two, three = (run(einsum(equation, extents), inputs, SMALL, cores)[0] for cores in (1, 2, 3))
+    one, two, three = (
+        run(einsum(equation, extents), inputs, SMALL, cores)[0] for cores in (1, 2, 3)
+    )
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, three)
 
@@ -81,7 +97,9 @@ def test_nan_and_infinity_stay_in_their_row_and_column() -> None:
 
 def test_starts_from_a_tensor() -> None:
     rng = np.random.default_rng(1)
-    a, b, start = (rng.standard_normal(s).astype(np.float32) for s in ((30, 20), (20, 50), (30, 50)))
+    a, b, start = (
+        rng.standard_normal(s).astype(np.float32) for s in ((30, 20), (20, 50), (30, 50))
+    )
     ta, tb, tc = tensor(a.shape), tensor(b.shape), tensor(start.shape)
     body = product("r", ("a", ta, "m, k"), ("b", tb, "k, n"), "start", (tc, "m, n"), "m,n,k", "k")
     text = f"func.func @main(%a: {ta}, %b: {tb}, %start: {tc}) -> {tc} {{{body}\n  return %r : {tc}\n}}"
@@ -90,8 +108,15 @@ def test_starts_from_a_tensor() -> None:
 
 
 def linear(m: int, n: int, k: int) -> str:
-    """``relu(x @ w.T + bias) * scale[:, None] + residual.T``, its transpose in f16, and the product itself."""
-    tx, tw, tc, tt, th = tensor((m, k)), tensor((n, k)), tensor((m, n)), tensor((n, m)), tensor((n, m), "f16")
+    """``relu(x @ w.T + bias) * scale[:, None] + residual.T``, its transpose in f16, and the product
+    itself."""
+    tx, tw, tc, tt, th = (
+        tensor((m, k)),
+        tensor((n, k)),
+        tensor((m, n)),
+        tensor((n, m)),
+        tensor((n, m), "f16"),
+    )
     head = product("r", ("x", tx, "m, k"), ("w", tw, "n, k"), "i", (tc, "m, n"), "m,n,k", "k")
     return f"""
 func.func @main(%x: {tx}, %w: {tw}, %bias: {tensor((n,))}, %scale: {tensor((m,))}, %residual: {tt}) -> ({tc}, {th}, {tc}) {{
@@ -124,7 +149,9 @@ func.func @main(%x: {tx}, %w: {tw}, %bias: {tensor((n,))}, %scale: {tensor((m,))
 def test_epilogue(machine: str) -> None:
     m, n, k = 45, 70, 33
     rng = np.random.default_rng(2)
-    x, w, bias, scale, residual = (rng.standard_normal(s).astype(np.float32) for s in ((m, k), (n, k), (n,), (m,), (n, m)))
+    x, w, bias, scale, residual = (
+        rng.standard_normal(s).astype(np.float32) for s in ((m, k), (n, k), (n,), (m,), (n, m))
+    )
     parameters, cores = MACHINES[machine]
     y, z, r = run(linear(m, n, k), [x, w, bias, scale, residual], parameters, cores)
     wanted = np.maximum(x @ w.T + bias, 0) * scale[:, None] + residual.T
@@ -140,7 +167,8 @@ def test_epilogue_shares_the_kernel_of_its_product() -> None:
 
 
 def positions(m: int, n: int, k: int) -> str:
-    """``x @ w + position``: the element's place in the result, as masks and random numbers need it."""
+    """``x @ w + position``: the element's place in the result, as masks and random numbers need
+    it."""
     tx, tw, tc = tensor((m, k)), tensor((k, n)), tensor((m, n))
     head = product("r", ("x", tx, "m, k"), ("w", tw, "k, n"), "i", (tc, "m, n"), "m,n,k", "k")
     return f"""
@@ -167,7 +195,10 @@ func.func @main(%x: {tx}, %w: {tw}) -> {tc} {{{zeros("i", (m, n), "f32")}{head}
 def test_positions_in_the_epilogue(machine: str) -> None:
     m, n, k = 45, 70, 33
     rng = np.random.default_rng(3)
-    x, w = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
+    x, w = (
+        rng.standard_normal((m, k)).astype(np.float32),
+        rng.standard_normal((k, n)).astype(np.float32),
+    )
     parameters, cores = MACHINES[machine]
     (got,) = run(positions(m, n, k), [x, w], parameters, cores)
     np.testing.assert_allclose(got, x @ w + np.arange(m * n).reshape(m, n), rtol=1e-4, atol=1e-3)
@@ -175,7 +206,13 @@ def test_positions_in_the_epilogue(machine: str) -> None:
 
 def test_epilogue_stored_into_a_padded_tensor_of_another_shape() -> None:
     m, n, k = 6, 20, 9
-    tx, tw, tc, t4, tp = tensor((m, k)), tensor((k, n)), tensor((m, n)), tensor((m, 5, 2, 2)), tensor((m, 5, 3, 3))
+    tx, tw, tc, t4, tp = (
+        tensor((m, k)),
+        tensor((k, n)),
+        tensor((m, n)),
+        tensor((m, 5, 2, 2)),
+        tensor((m, 5, 3, 3)),
+    )
     head = product("r", ("x1", tx, "m, k"), ("w", tw, "k, n"), "i", (tc, "m, n"), "m,n,k", "k")
     text = f"""
 func.func @main(%x: {tx}, %w: {tw}) -> ({tc}, {tp}) {{{zeros("i", (m, n), "f32")}{zeros("p", (m, 5, 3, 3), "f32")}
@@ -212,7 +249,10 @@ func.func @main(%x: {tx}, %w: {tw}) -> ({tc}, {tp}) {{{zeros("i", (m, n), "f32")
   return %y, %q : {tc}, {tp}
 }}"""
     rng = np.random.default_rng(4)
-    x, w = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
+    x, w = (
+        rng.standard_normal((m, k)).astype(np.float32),
+        rng.standard_normal((k, n)).astype(np.float32),
+    )
     y, q = run(text, [x, w])
     wanted = np.zeros((m, 5, 3, 3), np.float32)
     wanted[:, :, ::2, ::2] = -((1 - x @ w) ** 2).reshape(m, 5, 2, 2)

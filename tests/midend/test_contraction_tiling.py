@@ -7,7 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from ftm_backend.midend.schedule.gemm.tiling import GemmTiling, OperandTraffic, TilingProblem, cuts, plan
+from ftm_backend.midend.schedule.gemm.tiling import (
+    GemmTiling,
+    OperandTraffic,
+    TilingProblem,
+    cuts,
+    plan,
+)
 from ftm_backend.target import presets
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -26,7 +32,13 @@ SHAPES = [
 
 
 def matmul(
-    m: int, n: int, k: int, batch: tuple[int, ...] = (), trans_a: bool = False, trans_b: bool = False, dtype: str = "f32"
+    m: int,
+    n: int,
+    k: int,
+    batch: tuple[int, ...] = (),
+    trans_a: bool = False,
+    trans_b: bool = False,
+    dtype: str = "f32",
 ) -> TilingProblem:
     """A product of row-major matrices."""
     return TilingProblem(
@@ -45,10 +57,15 @@ def used(chosen: GemmTiling, problem: TilingProblem) -> tuple[int, int]:
     """Bytes of SM and AM that a plan's tiles take."""
     item = ELEMENT_BYTES[problem.a.dtype]
     k_tiles = chosen.k.blocks
-    a, b = chosen.m.elements * chosen.k.elements * item, chosen.k.elements * chosen.n.elements * item
+    a, b = (
+        chosen.m.elements * chosen.k.elements * item,
+        chosen.k.elements * chosen.n.elements * item,
+    )
     c = chosen.m.elements * chosen.n.elements * item * (1 + problem.epilogue_tiles)
     outer = k_tiles if chosen.outer_resident else 1
-    inner = k_tiles * (chosen.n if chosen.m_outer else chosen.m).blocks if chosen.inner_resident else 1
+    inner = (
+        k_tiles * (chosen.n if chosen.m_outer else chosen.m).blocks if chosen.inner_resident else 1
+    )
     return (a * outer, b * inner + c) if chosen.m_outer else (a * inner, b * outer + c)
 
 

@@ -7,7 +7,16 @@ import pytest
 import torch
 from torch.nn import functional
 
-from midend.contraction_programs import HOST, OVERLAPPED, SMALL, assembly, product, run, tensor, zeros
+from midend.contraction_programs import (
+    HOST,
+    OVERLAPPED,
+    SMALL,
+    assembly,
+    product,
+    run,
+    tensor,
+    zeros,
+)
 
 MACHINES = {"host": (HOST, 2), "small": (SMALL, 1), "overlapped": (OVERLAPPED, 3)}
 SHAPES = {  # images, channels, filters, height, width, window, stride, dilation
@@ -29,13 +38,19 @@ def tensors(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 def sizes(shape: tuple) -> tuple:
     """Extents of the result."""
     _, _, _, height, width, (kh, kw), stride, dilation = shape
-    return (height - dilation * (kh - 1) - 1) // stride + 1, (width - dilation * (kw - 1) - 1) // stride + 1
+    return (height - dilation * (kh - 1) - 1) // stride + 1, (
+        width - dilation * (kw - 1) - 1
+    ) // stride + 1
 
 
 def forward(shape: tuple) -> str:
     """A program with one named convolution."""
     n, c, f, height, width, (kh, kw), stride, dilation = shape
-    ti, tw, to = tensor((n, c, height, width)), tensor((f, c, kh, kw)), tensor((n, f, *sizes(shape)))
+    ti, tw, to = (
+        tensor((n, c, height, width)),
+        tensor((f, c, kh, kw)),
+        tensor((n, f, *sizes(shape))),
+    )
     return f"""
 func.func @main(%x: {ti}, %w: {tw}) -> {to} {{{zeros("i", (n, f, *sizes(shape)), "f32")}
   %r = linalg.conv_2d_nchw_fchw {{strides = dense<{stride}> : tensor<2xi64>, dilations = dense<{dilation}> : tensor<2xi64>}}
@@ -52,7 +67,9 @@ def test_forward(name: str, machine: str) -> None:
     x, w = tensors((n, c, height, width), (f, c, *window))
     parameters, cores = MACHINES[machine]
     (got,) = run(forward(shape), [x, w], parameters, cores)
-    wanted = functional.conv2d(torch.from_numpy(x), torch.from_numpy(w), stride=stride, dilation=dilation)
+    wanted = functional.conv2d(
+        torch.from_numpy(x), torch.from_numpy(w), stride=stride, dilation=dilation
+    )
     np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 
@@ -75,7 +92,9 @@ def test_weight_gradient(name: str, machine: str) -> None:
     text = f"func.func @main(%x: {ti}, %g: {tg}) -> {tw} {{{zeros('i', (f, c, *window), 'f32')}{body}\n  return %r : {tw}\n}}"
     parameters, cores = MACHINES[machine]
     (got,) = run(text, [x, g], parameters, cores)
-    wanted = torch.nn.grad.conv2d_weight(torch.from_numpy(x), (f, c, *window), torch.from_numpy(g), stride=stride, dilation=dilation)
+    wanted = torch.nn.grad.conv2d_weight(
+        torch.from_numpy(x), (f, c, *window), torch.from_numpy(g), stride=stride, dilation=dilation
+    )
     np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-3)
 
 
@@ -89,7 +108,13 @@ def test_input_gradient_walks_the_window_backwards(machine: str) -> None:
   %flipped = "ftm.view"(%w) {{offset = {window * window - 1} : i64, strides = array<i64: {c * window * window}, {window * window}, {-window}, -1>}}
       : ({tw}) -> {tw}"""
     body = flip + product(
-        "r", ("g", tg, "n, f, h + y, w + x"), ("flipped", tw, "f, c, y, x"), "i", (ti, "n, c, h, w"), "n,c,h,w,f,y,x", "f,y,x"
+        "r",
+        ("g", tg, "n, f, h + y, w + x"),
+        ("flipped", tw, "f, c, y, x"),
+        "i",
+        (ti, "n, c, h, w"),
+        "n,c,h,w,f,y,x",
+        "f,y,x",
     )
     text = f"func.func @main(%g: {tg}, %w: {tw}) -> {ti} {{{zeros('i', (n, c, size + 2, size + 2), 'f32')}{body}\n  return %r : {ti}\n}}"
     parameters, cores = MACHINES[machine]
@@ -103,7 +128,10 @@ def test_input_gradient_walks_the_window_backwards(machine: str) -> None:
 def test_groups(groups: int, channels: int, filters: int) -> None:
     n, size, window = 3, 9, 3
     out = size - window + 1
-    x, w = tensors((n, groups, channels // groups, size, size), (groups, filters // groups, channels // groups, window, window))
+    x, w = tensors(
+        (n, groups, channels // groups, size, size),
+        (groups, filters // groups, channels // groups, window, window),
+    )
     to = tensor((n, groups, filters // groups, out, out))
     text = f"""
 func.func @main(%x: {tensor(x.shape)}, %w: {tensor(w.shape)}) -> {to} {{{zeros("i", (n, groups, filters // groups, out, out), "f32")}

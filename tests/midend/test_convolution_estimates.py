@@ -1,4 +1,5 @@
-"""What convolutions were planned to take is what the cycle model charges: ResNet-18's on small images, in three directions."""
+"""What convolutions were planned to take is what the cycle model charges: ResNet-18's on small
+images, in three directions."""
 
 from __future__ import annotations
 
@@ -37,16 +38,26 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_estimates_are_what_the_cycle_model_charges(direction: str, planned: dict[str, float]) -> None:
-    """Gradients of the input are stored between zeros where windows have gaps, which is what the plan has to know."""
+def test_estimates_are_what_the_cycle_model_charges(
+    direction: str, planned: dict[str, float]
+) -> None:
+    """Gradients of the input are stored between zeros where windows have gaps, which is what the
+    plan has to know."""
     off = []
     for row in convolutions((32,)):
         if row.direction == direction:
             planned.clear()
             charged = {
-                kernel.name: kernel.cycles for kernel in cycle_model.model(compiled(row), machine=row.machine, cores=row.cores).kernels
+                kernel.name: kernel.cycles
+                for kernel in cycle_model.model(
+                    compiled(row), machine=row.machine, cores=row.cores
+                ).kernels
             }
-            off += [abs(estimate / charged[name] - 1) for name, estimate in planned.items() if name in charged]
+            off += [
+                abs(estimate / charged[name] - 1)
+                for name, estimate in planned.items()
+                if name in charged
+            ]
     assert len(off) >= 11, "a convolution is a kernel of panels"
     assert np.median(off) < 0.05
     assert np.quantile(off, 0.8) < 0.1

@@ -1,10 +1,12 @@
-"""What the planner says that a kernel takes is what the cycle model charges, for kernels of many kinds.
+"""What the planner says that a kernel takes is what the cycle model charges, for kernels of many
+kinds.
 
-Kernels that take 20,000 cycles (11 microseconds) or more agree within 10%, but for one in twenty (of a few, two), and all within 20%.
-Shorter ones end before scalar work around transfers, which plans count on average, is forgotten: one in five may be outside 10%, and all are
-within 25%.
+Kernels that take 20,000 cycles (11 microseconds) or more agree within 10%, but for one in twenty
+(of a few, two), and all within 20%. Shorter ones end before scalar work around transfers, which
+plans count on average, is forgotten: one in five may be outside 10%, and all are within 25%.
 
-Plans do not know which values lie in GSM (`promote-to-gsm` decides it when all kernels are planned), so kernels here are programs of their own.
+Plans do not know which values lie in GSM (`promote-to-gsm` decides it when all kernels are
+planned), so kernels here are programs of their own.
 """
 
 from __future__ import annotations
@@ -34,7 +36,12 @@ SHORT = 20_000
 """Cycles below which a kernel is short."""
 
 PRODUCTS = {"NN": "mk,kn->mn", "NT": "mk,nk->mn", "TN": "km,kn->mn", "TT": "km,nk->mn"}
-BATCHES = {"NN": "bmk,bkn->bmn", "NT": "bmk,bnk->bmn", "TN": "bkm,bkn->bmn", "shared weights": "mk,bkn->bmn"}
+BATCHES = {
+    "NN": "bmk,bkn->bmn",
+    "NT": "bmk,bnk->bmn",
+    "TN": "bkm,bkn->bmn",
+    "shared weights": "mk,bkn->bmn",
+}
 
 
 class Noted:
@@ -56,10 +63,14 @@ class Noted:
 
     def compare(self, text: str, cores: int) -> None:
         """Compares what was planned since the last time with what is charged for ``text``."""
-        for kernel in cycle_model.model(text, machine=replace(M7032, cores=cores), cores=cores).kernels:
+        for kernel in cycle_model.model(
+            text, machine=replace(M7032, cores=cores), cores=cores
+        ).kernels:
             if kernel.name in self.cycles:
                 charged = kernel.cycles / kernel.calls
-                (self.short if charged < SHORT else self.long).append(abs(self.cycles[kernel.name] / charged - 1))
+                (self.short if charged < SHORT else self.long).append(
+                    abs(self.cycles[kernel.name] / charged - 1)
+                )
         self.cycles.clear()
 
     def check(self, least: int) -> None:
@@ -81,7 +92,9 @@ def test_products(cores: int, noted: Noted) -> None:
     for number in range(40):
         extents = {axis: int(2 ** draw.uniform(3, 11)) for axis in "mnk"}
         equation, dtype = PRODUCTS[draw.choice(list(PRODUCTS))], ("f32", "f64")[number % 2]
-        noted.compare(assembly(einsum(equation, extents, dtype, dtype), replace(M7032, cores=cores)), cores)
+        noted.compare(
+            assembly(einsum(equation, extents, dtype, dtype), replace(M7032, cores=cores)), cores
+        )
     noted.check(40)
 
 
@@ -89,16 +102,33 @@ def test_products(cores: int, noted: Noted) -> None:
 def test_batches(cores: int, noted: Noted) -> None:
     draw = random.Random(cores)
     for _ in range(20):
-        extents = {axis: int(2 ** draw.uniform(3, 9)) for axis in "mnk"} | {"b": int(2 ** draw.uniform(1, 6))}
-        noted.compare(assembly(einsum(BATCHES[draw.choice(list(BATCHES))], extents, "f32", "f32"), replace(M7032, cores=cores)), cores)
+        extents = {axis: int(2 ** draw.uniform(3, 9)) for axis in "mnk"} | {
+            "b": int(2 ** draw.uniform(1, 6))
+        }
+        noted.compare(
+            assembly(
+                einsum(BATCHES[draw.choice(list(BATCHES))], extents, "f32", "f32"),
+                replace(M7032, cores=cores),
+            ),
+            cores,
+        )
     noted.check(20)
 
 
 @pytest.mark.parametrize(("images", "side"), [(16, 32), (1, 32), (2, 224)])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_convolutions(direction: str, images: int, side: int, noted: Noted) -> None:
-    """Gradients of the input are stored between zeros where windows have gaps, which is what the plan has to know."""
+    """Gradients of the input are stored between zeros where windows have gaps, which is what the
+    plan has to know."""
     for row in convolutions((side,), images):
         if row.direction == direction:
-            noted.compare(driver.run_from("trace", row.trace(), "asm", CompileOptions(machine=row.machine, cores=row.cores)), row.cores)
+            noted.compare(
+                driver.run_from(
+                    "trace",
+                    row.trace(),
+                    "asm",
+                    CompileOptions(machine=row.machine, cores=row.cores),
+                ),
+                row.cores,
+            )
     noted.check(8)

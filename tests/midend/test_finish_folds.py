@@ -1,4 +1,5 @@
-"""What follows a transposed convolution element by element, computed of its images before they are stored: results, and what is moved."""
+"""What follows a transposed convolution element by element, computed of its images before they are
+stored: results, and what is moved."""
 
 from __future__ import annotations
 
@@ -26,23 +27,39 @@ M7032 = presets.load("m7032")
 
 
 class Program:
-    """An image's gradient, to which another one is added, masked as an activation was; returned with its sum over each channel.
+    """An image's gradient, to which another one is added, masked as an activation was; returned
+    with its sum over each channel.
 
-    kept: the gradient by itself is returned, too.  scaled: a number for each channel takes the other gradient's place.
+    kept: the gradient by itself is returned, too. scaled: a number for each channel takes the other
+        gradient's place.
     """
 
-    def __init__(self, name: str, dtype: str = "f32", kept: bool = False, scaled: bool = False, numbers: tuple[float, ...] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        dtype: str = "f32",
+        kept: bool = False,
+        scaled: bool = False,
+        numbers: tuple[float, ...] = (),
+    ) -> None:
         text, (grad, _, weight), _ = gradient(name, dtype)
         self.dtype, self.kept, self.scaled = dtype, kept, scaled
         n, c, *_ = SHAPES[name]
         sides = SHAPES[name][3]
         generator = torch.Generator().manual_seed(1)
-        other = torch.randn((1, c, 1, 1) if scaled else (n, c, *sides), generator=generator).to(DTYPES[dtype])
+        other = torch.randn((1, c, 1, 1) if scaled else (n, c, *sides), generator=generator).to(
+            DTYPES[dtype]
+        )
         mask = torch.randn((n, c, *sides), generator=generator).to(DTYPES[dtype])
         for place, number in enumerate(numbers):
             other.view(-1)[5 * place] = number
             mask.view(-1)[7 * place + 1] = number
-        self.tensors = [from_numpy(grad, DTYPES[dtype]), mask, from_numpy(weight, DTYPES[dtype]), other]
+        self.tensors = [
+            from_numpy(grad, DTYPES[dtype]),
+            mask,
+            from_numpy(weight, DTYPES[dtype]),
+            other,
+        ]
         image = f"{dtype}[{n},{c},{sides[0]},{sides[1]}]"
         types = [f"{dtype}[{','.join(map(str, t.shape))}]" for t in self.tensors]
         step = next(line for line in text.splitlines() if "convolution_backward" in line)
@@ -68,22 +85,32 @@ class Program:
 
 
 def check(program: Program, cores: int, machine: str = "m7032") -> str:
-    text = driver.run_from("trace", program.text, "asm", CompileOptions(machine=machine, cores=cores))
+    text = driver.run_from(
+        "trace", program.text, "asm", CompileOptions(machine=machine, cores=cores)
+    )
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(assembler.assemble(text)).run([to_numpy(t) for t in program.tensors], [])
+        got = emulator.load(assembler.assemble(text)).run(
+            [to_numpy(t) for t in program.tensors], []
+        )
     for result, wanted in zip(got, program.reference(), strict=True):
         seen = from_numpy(result, DTYPES[program.dtype]).double()
         finite = wanted[wanted.isfinite()].abs()
         largest = float(finite.max()) if len(finite) else 1.0
         tolerance = TOLERANCE[program.dtype] * 4
-        torch.testing.assert_close(seen, wanted, rtol=tolerance, atol=tolerance * max(largest, 1.0), equal_nan=True)
+        torch.testing.assert_close(
+            seen, wanted, rtol=tolerance, atol=tolerance * max(largest, 1.0), equal_nan=True
+        )
     return text
 
 
 def grouped(text: str) -> KernelModule:
     """The kernels behind the pass."""
-    value = pipeline.FUNCTION.read(driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032", cores=8)), M7032)
-    for step in pipeline.PASSES[: 1 + [step.name for step in pipeline.PASSES].index("fuse-col2im-epilogue")]:
+    value = pipeline.FUNCTION.read(
+        driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032", cores=8)), M7032
+    )
+    for step in pipeline.PASSES[
+        : 1 + [step.name for step in pipeline.PASSES].index("fuse-col2im-epilogue")
+    ]:
         value = step.run(value, M7032)
     assert isinstance(value, KernelModule)
     return value
@@ -99,12 +126,21 @@ def moved(program: Program) -> int:
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both passes always pay."""
     monkeypatch.setattr(conv_transpose_to_col2im, "_phases_cycles", lambda *_: math.inf)
-    monkeypatch.setattr(fuse_col2im_epilogue, "_gain", lambda fold, user, moved, machine: float(len(moved)))
+    monkeypatch.setattr(
+        fuse_col2im_epilogue, "_gain", lambda fold, user, moved, machine: float(len(moved))
+    )
 
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
-@pytest.mark.parametrize("name", [name for name in SHAPES if name not in ("vectors", "one filter, one channel", "7x7 by 2, large")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in SHAPES
+        if name not in ("vectors", "one filter, one channel", "7x7 by 2, large")
+    ],
+)
 def test_results(name: str, cores: int) -> None:
     check(Program(name), cores)
 
@@ -148,27 +184,41 @@ def test_moved_where_it_pays() -> None:
     """Of what follows a gradient of 56x56 places, nothing is left to be read again."""
     (backward, *_), (n, c, side) = [convolution(56, 3, 2, backward=True)], (16, 64, 56)
     image = f"f32[{n},{c},{side},{side}]"
-    text = backward.replace("  return %3", f"  %6 = aten::threshold_backward(grad_output=%3, self=%1, threshold=0) : {image}\n  return %6")
+    text = backward.replace(
+        "  return %3",
+        f"  %6 = aten::threshold_backward(grad_output=%3, self=%1, threshold=0) : {image}\n  return %6",
+    )
     kernels = grouped(text).kernels
     (fold,) = (k for k in kernels if k.kind == "fold")
     assert len(fold.statements) == 2
     assert not any(k.kind == "nest" for k in kernels)
     plan = col2im.planned(fold.statements, M7032)
     assert plan is not None
-    profile = cycle_model.model(driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8)), machine="m7032", cores=8)
-    assert plan.cycles == pytest.approx(sum(kernel.cycles for kernel in profile.kernels if kernel.flops), rel=0.12)
+    profile = cycle_model.model(
+        driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8)),
+        machine="m7032",
+        cores=8,
+    )
+    assert plan.cycles == pytest.approx(
+        sum(kernel.cycles for kernel in profile.kernels if kernel.flops), rel=0.12
+    )
 
 
 def test_other_presets_have_no_such_kernels() -> None:
-    assert "FOLD" not in driver.run_from("trace", Program("3x3 by 2").text, "asm", CompileOptions(machine="host", cores=2))
-
-
-def test_an_updated_tensor_is_read_when_it_is_complete(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """The gradient of a grouped convolution with strides is spread between zeros by an update, whose parts are written after the fold."""
-    monkeypatch.setattr(fuse_col2im_epilogue, "_gain", lambda fold, user, moved, machine: float(len(moved)))
-    backward = (
-        "aten::convolution_backward(grad_output=%{}, input=%1, weight=%{}, bias_sizes=none, stride=[2,2], padding=[{}], dilation=[1,1], "
+    assert "FOLD" not in driver.run_from(
+        "trace", Program("3x3 by 2").text, "asm", CompileOptions(machine="host", cores=2)
     )
+
+
+def test_an_updated_tensor_is_read_when_it_is_complete(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The gradient of a grouped convolution with strides is spread between zeros by an update,
+    whose parts are written after the fold."""
+    monkeypatch.setattr(
+        fuse_col2im_epilogue, "_gain", lambda fold, user, moved, machine: float(len(moved))
+    )
+    backward = "aten::convolution_backward(grad_output=%{}, input=%1, weight=%{}, bias_sizes=none, stride=[2,2], padding=[{}], dilation=[1,1], "
     backward += "output_padding=[0,0], transposed=false, groups={}, output_mask=[true,false,false]) : f32[5,6,14,18], none, none"
     text = "\n".join([
         "trace",
@@ -186,7 +236,9 @@ def test_an_updated_tensor_is_read_when_it_is_complete(monkeypatch: pytest.Monke
     shapes = [(5, 11, 7, 9), (5, 6, 14, 18), (11, 6, 3, 3), (5, 4, 7, 9), (4, 3, 1, 1)]
     inputs = [torch.randn(shape) for shape in shapes]
     a, _, w, other, shortcut = (t.double() for t in inputs)
-    wanted = torch.nn.grad.conv2d_input(shapes[1], w, a, 2, 1) + torch.nn.grad.conv2d_input(shapes[1], shortcut, other, 2, groups=2)
+    wanted = torch.nn.grad.conv2d_input(shapes[1], w, a, 2, 1) + torch.nn.grad.conv2d_input(
+        shapes[1], shortcut, other, 2, groups=2
+    )
     with caplog.at_level(logging.INFO, "ftm_backend.driver"):
         executable = driver.compile(text, CompileOptions(machine="m7002", cores=2))
     assert not caplog.records, "nothing is undone"

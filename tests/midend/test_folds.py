@@ -1,4 +1,5 @@
-"""Transposed convolutions as one product whose windows are summed on chip: results, what is recognised, plans."""
+"""Transposed convolutions as one product whose windows are summed on chip: results, what is
+recognised, plans."""
 
 from __future__ import annotations
 
@@ -48,8 +49,11 @@ SHAPES = {  # images, channels, filters, size of the image, window, stride, padd
 }
 
 
-def gradient(name: str, dtype: str, transposed: bool = False) -> tuple[str, list[np.ndarray], np.ndarray]:
-    """The trace of an input's gradient or of a transposed convolution, its arguments, and what PyTorch gives."""
+def gradient(
+    name: str, dtype: str, transposed: bool = False
+) -> tuple[str, list[np.ndarray], np.ndarray]:
+    """The trace of an input's gradient or of a transposed convolution, its arguments, and what
+    PyTorch gives."""
     n, c, f, size, window, stride, padding, dilation = SHAPES[name]
     generator = torch.Generator().manual_seed(0)
     kind = KINDS[dtype]
@@ -61,15 +65,23 @@ def gradient(name: str, dtype: str, transposed: bool = False) -> tuple[str, list
     grad = torch.randn(made.shape, generator=generator).to(kind)
     (wanted,) = torch.autograd.grad(made, [leaf], grad.to(exact))
     lists = {"stride": stride, "padding": padding, "dilation": dilation}
-    reach = [(o - 1) * s - 2 * p + d * (k - 1) + 1 for o, s, p, d, k in zip(grad.shape[2:], stride, padding, dilation, window, strict=True)]
-    lists["output_padding"] = tuple(a - b for a, b in zip(size, reach, strict=True)) if transposed else (0, 0)
+    reach = [
+        (o - 1) * s - 2 * p + d * (k - 1) + 1
+        for o, s, p, d, k in zip(grad.shape[2:], stride, padding, dilation, window, strict=True)
+    ]
+    lists["output_padding"] = (
+        tuple(a - b for a, b in zip(size, reach, strict=True)) if transposed else (0, 0)
+    )
     words = ", ".join(f"{key}=[{','.join(map(str, value))}]" for key, value in lists.items())
     tensors = (grad, w) if transposed else (grad, x, w)
     types = [f"{dtype}[{','.join(map(str, t.shape))}]" for t in tensors]
     lines = ["trace", *(f"  %{k} = param {t}" for k, t in enumerate(types))]
     result = f"{dtype}[{','.join(map(str, x.shape))}]"
     if transposed:
-        lines += [f"  %2 = aten::convolution(input=%0, weight=%1, bias=none, {words}, transposed=true, groups=1) : {result}", "  return %2"]
+        lines += [
+            f"  %2 = aten::convolution(input=%0, weight=%1, bias=none, {words}, transposed=true, groups=1) : {result}",
+            "  return %2",
+        ]
     else:
         lines += [
             f"  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, {words}, transposed=false, "
@@ -80,7 +92,14 @@ def gradient(name: str, dtype: str, transposed: bool = False) -> tuple[str, list
     return "\n".join(lines) + "\n", arrays, wanted.detach().numpy()
 
 
-def run(text: str, arrays: list[np.ndarray], dtype: str, cores: int, machine: str = "m7032", folds: bool = True) -> np.ndarray:
+def run(
+    text: str,
+    arrays: list[np.ndarray],
+    dtype: str,
+    cores: int,
+    machine: str = "m7032",
+    folds: bool = True,
+) -> np.ndarray:
     assembly = driver.run_from("trace", text, "asm", CompileOptions(machine=machine, cores=cores))
     assert "FOLD" in assembly or not folds
     with Machine(cores=cores, checked=True) as emulator:
@@ -99,24 +118,37 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", SHAPES)
 def test_gradient_of_the_input(name: str, cores: int) -> None:
     text, arrays, wanted = gradient(name, "f32")
-    np.testing.assert_allclose(run(text, arrays, "f32", cores), wanted, rtol=TOLERANCE["f32"], atol=TOLERANCE["f32"])
+    np.testing.assert_allclose(
+        run(text, arrays, "f32", cores), wanted, rtol=TOLERANCE["f32"], atol=TOLERANCE["f32"]
+    )
 
 
 @pytest.mark.parametrize("cores", [1, 8])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("name", SHAPES)
 def test_folded_where_it_pays(name: str, transposed: bool, cores: int) -> None:
-    """Also where the phases' products are no work for the matrix unit, as those of single channels."""
+    """Also where the phases' products are no work for the matrix unit, as those of single
+    channels."""
     text, arrays, wanted = gradient(name, "f32", transposed)
-    np.testing.assert_allclose(run(text, arrays, "f32", cores, folds=False), wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        run(text, arrays, "f32", cores, folds=False), wanted, rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("dtype", ["f64", "bf16", "f16"])
-@pytest.mark.parametrize("name", ["3x3 by 2", "7x7 by 2, three channels", "1x1 by 2, odd", "one window", "more than a block"])
+@pytest.mark.parametrize(
+    "name",
+    ["3x3 by 2", "7x7 by 2, three channels", "1x1 by 2, odd", "one window", "more than a block"],
+)
 def test_types(name: str, dtype: str) -> None:
     text, arrays, wanted = gradient(name, dtype)
-    np.testing.assert_allclose(run(text, arrays, dtype, 3), wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * np.abs(wanted).max())
+    np.testing.assert_allclose(
+        run(text, arrays, dtype, 3),
+        wanted,
+        rtol=TOLERANCE[dtype],
+        atol=TOLERANCE[dtype] * np.abs(wanted).max(),
+    )
 
 
 @pytest.mark.usefixtures("always")
@@ -127,7 +159,9 @@ def test_other_machines(machine: str) -> None:
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("name", ["3x3 by 2", "5x4 by 3 and 2", "dilation 3", "stride beyond the window"])
+@pytest.mark.parametrize(
+    "name", ["3x3 by 2", "5x4 by 3 and 2", "dilation 3", "stride beyond the window"]
+)
 def test_transposed_convolution(name: str) -> None:
     text, arrays, wanted = gradient(name, "f32", transposed=True)
     np.testing.assert_allclose(run(text, arrays, "f32", 3), wanted, rtol=1e-4, atol=1e-4)
@@ -148,11 +182,15 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("always", "small_blocks")
 @pytest.mark.parametrize("cores", [1, 3, 8])
-@pytest.mark.parametrize("name", [name for name in SHAPES if "large" not in name and name != "vectors"])
+@pytest.mark.parametrize(
+    "name", [name for name in SHAPES if "large" not in name and name != "vectors"]
+)
 def test_rows_of_images(name: str, cores: int) -> None:
     """Windows that see rows of two blocks are computed for both."""
     text, arrays, wanted = gradient(name, "f32")
-    np.testing.assert_allclose(run(text, arrays, "f32", cores), wanted, rtol=TOLERANCE["f32"], atol=TOLERANCE["f32"])
+    np.testing.assert_allclose(
+        run(text, arrays, "f32", cores), wanted, rtol=TOLERANCE["f32"], atol=TOLERANCE["f32"]
+    )
 
 
 @pytest.mark.usefixtures("always")
@@ -173,21 +211,33 @@ def test_few_windows_of_an_image_wait_as_they_lie(dtype: str, cores: int) -> Non
     assert plan is not None
     assert plan.piecewise
     got = run(text, arrays, dtype, cores)
-    np.testing.assert_allclose(got, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * np.abs(wanted).max())
+    np.testing.assert_allclose(
+        got, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * np.abs(wanted).max()
+    )
 
 
 def folded(text: str) -> list[Statement]:
     """What the pass makes of a trace."""
     linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
     function = pipeline.FUNCTION.read(linalg, M7032)
-    for step in pipeline.PASSES[: 1 + [step.name for step in pipeline.PASSES].index("conv-transpose-to-col2im")]:
+    for step in pipeline.PASSES[
+        : 1 + [step.name for step in pipeline.PASSES].index("conv-transpose-to-col2im")
+    ]:
         function = step.run(function, M7032)
-    return [item for item in function.body if isinstance(item, Statement) and item.op == "ftm.conv_transpose"]
+    return [
+        item
+        for item in function.body
+        if isinstance(item, Statement) and item.op == "ftm.conv_transpose"
+    ]
 
 
 def convolution(side: int, window: int, stride: int, backward: bool, groups: int = 1) -> str:
     out = side // stride
-    x, w, y = f"f32[16,64,{side},{side}]", f"f32[128,{64 // groups},{window},{window}]", f"f32[16,128,{out},{out}]"
+    x, w, y = (
+        f"f32[16,64,{side},{side}]",
+        f"f32[128,{64 // groups},{window},{window}]",
+        f"f32[16,128,{out},{out}]",
+    )
     words = f"stride=[{stride},{stride}], padding=[{window // 2},{window // 2}], dilation=[1,1], transposed=false, output_padding=[0,0]"
     if not backward:
         return f"trace\n  %0 = param {x}\n  %1 = param {w}\n  %2 = aten::convolution(input=%0, weight=%1, bias=none, {words}, groups={groups}) : {y}\n  return %2\n"
@@ -203,23 +253,38 @@ def test_geometry_is_that_of_the_convolution() -> None:
     assert [tensor.view.sizes for tensor in made.tensors] == [(16, 128, 14, 14), (128, 64, 3, 3)]
 
 
-@pytest.mark.parametrize("text", [convolution(28, 3, 2, False), convolution(28, 3, 1, False), convolution(28, 3, 2, True, groups=2)])
+@pytest.mark.parametrize(
+    "text",
+    [
+        convolution(28, 3, 2, False),
+        convolution(28, 3, 1, False),
+        convolution(28, 3, 2, True, groups=2),
+    ],
+)
 def test_what_is_no_transposed_convolution_stays(text: str) -> None:
     assert not folded(text)
 
 
 def test_other_machines_keep_phases() -> None:
     text, *_ = gradient("3x3 by 2", "f32")
-    assert "FOLD" not in driver.run_from("trace", text, "asm", CompileOptions(machine="host", cores=2))
+    assert "FOLD" not in driver.run_from(
+        "trace", text, "asm", CompileOptions(machine="host", cores=2)
+    )
 
 
-@pytest.mark.parametrize(("side", "window", "stride"), [(28, 3, 2), (56, 1, 2), (14, 3, 2), (32, 3, 2)])
+@pytest.mark.parametrize(
+    ("side", "window", "stride"), [(28, 3, 2), (56, 1, 2), (14, 3, 2), (32, 3, 2)]
+)
 def test_a_plan_costs_what_is_charged(side: int, window: int, stride: int) -> None:
     """Within 10%; where all is over soon, within 20%."""
     text = convolution(side, window, stride, backward=True)
     (made,) = folded(text)
     plan = col2im.planned([made], M7032)
     assert plan is not None
-    profile = cycle_model.model(driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8)), machine="m7032", cores=8)
+    profile = cycle_model.model(
+        driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8)),
+        machine="m7032",
+        cores=8,
+    )
     charged = sum(kernel.cycles for kernel in profile.kernels if kernel.flops)
     assert plan.cycles == pytest.approx(charged, rel=0.1 if side > 14 else 0.2)

@@ -38,7 +38,11 @@ def softmax(f: Function, x: str, rows: int, columns: int) -> str:
     kind, stat = f"{rows}x{columns}xf32", f"{rows}xf32"
     low, zero = f.constant("0xFF800000", "f32"), f.constant("0.0", "f32")
     top = f.generic("i j", [(x, "i, j")], (f.fill(low, stat), "i"), MAX, "j")
-    e = f.map(kind, [(x, "i, j"), (top, "i")], "%d = arith.subf %a, %b : f32\n %r = math.exp %d : f32\n linalg.yield %r : f32")
+    e = f.map(
+        kind,
+        [(x, "i, j"), (top, "i")],
+        "%d = arith.subf %a, %b : f32\n %r = math.exp %d : f32\n linalg.yield %r : f32",
+    )
     total = f.generic("i j", [(e, "i, j")], (f.fill(zero, stat), "i"), SUM, "j")
     return f.map(kind, [(e, "i, j"), (total, "i")], binary("divf"))
 
@@ -65,7 +69,8 @@ def test_softmax_wider_than_scratchpad_is_several_kernels():
 
 @pytest.mark.parametrize("length", [23, 24, 25])
 def test_two_chains_that_fill_a_kernel_leave_their_reader_outside(length):
-    """A kernel holds 48 statements; what joined it is no kernel any more that the reader could enter."""
+    """A kernel holds 48 statements; what joined it is no kernel any more that the reader could
+    enter."""
     f = Function()
     ends = [f.argument("10xf32") for _ in range(2)]
     for _ in range(length):
@@ -91,7 +96,9 @@ def test_batch_statistics_over_outer_and_inner_dimensions():
     x, w = f.argument("6x5x4x3xf32"), f.argument("5xf32")
     zero, scale = f.constant("0.0", "f32"), f.constant("0.01388888888", "f32")
     total = f.generic("n c h w", [(x, "n, c, h, w")], (f.fill(zero, "5xf32"), "c"), SUM, "n h w")
-    mean = f.map("5xf32", [(total, "i")], f"%r = arith.mulf %a, {scale} : f32\n linalg.yield %r : f32")
+    mean = f.map(
+        "5xf32", [(total, "i")], f"%r = arith.mulf %a, {scale} : f32\n linalg.yield %r : f32"
+    )
     centred = f.map("6x5x4x3xf32", [(x, "i, j, k, l"), (mean, "j")], binary("subf"))
     squares = f.generic(
         "n c h w",
@@ -113,7 +120,8 @@ def test_batch_statistics_over_outer_and_inner_dimensions():
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 def test_channels_that_fill_scratchpad_but_for_a_third_are_read_once(cores):
-    """4 x 1500 elements of two tensors and of the result are 72 KB of 96: what each channel has of its own takes none."""
+    """4 x 1500 elements of two tensors and of the result are 72 KB of 96: what each channel has of
+    its own takes none."""
     f = Function()
     text = f.text(channels_backward(f, 4, 9, 1500))
     made = stages(text, SMALL)
@@ -122,7 +130,10 @@ def test_channels_that_fill_scratchpad_but_for_a_third_are_read_once(cores):
     check(text, inputs, tolerance=1e-3, machine=SMALL, cores=cores)
 
 
-@pytest.mark.parametrize("dtype,length,held", [("f64", 751, True), ("f64", 1000, False), ("f32", 1700, False), ("f32", 1, True)])
+@pytest.mark.parametrize(
+    "dtype,length,held",
+    [("f64", 751, True), ("f64", 1000, False), ("f32", 1700, False), ("f32", 1, True)],
+)
 def test_channels_are_held_while_they_fit(dtype, length, held):
     f = Function()
     text = f.text(channels_backward(f, 4, 9, length, dtype))
@@ -159,7 +170,17 @@ def test_layer_norm_backward_reduces_rows_and_columns_in_one_pass(rows, columns)
     db = f.generic("i j", [(dy, "i, j")], (f.fill(zero, f"{columns}xf32"), "j"), SUM, "i")
     text = f.text(dx, dw, db)
     assert kernels(text) == 1
-    check(text, [normal(rows, columns), normal(rows, columns), normal(columns), normal(rows, 1), normal(rows, 1)], tolerance=2e-3)
+    check(
+        text,
+        [
+            normal(rows, columns),
+            normal(rows, columns),
+            normal(columns),
+            normal(rows, 1),
+            normal(rows, 1),
+        ],
+        tolerance=2e-3,
+    )
 
 
 @pytest.mark.parametrize("count", [1, 70, 50_001])
@@ -177,9 +198,15 @@ def test_adamw_step_of_a_parameter_is_one_kernel(count):
         f"%d = arith.subf %b, %a : f32\n %q = arith.mulf %d, {b1} : f32\n %r = arith.addf %a, %q : f32\n linalg.yield %r : f32",
     )
     v0 = f.map(kind, [(v, "i")], f"%q = arith.mulf %a, {b2} : f32\n linalg.yield %q : f32")
-    v1 = f.map(kind, [(v0, "i"), (g, "i")], "%q = arith.mulf %b, %b : f32\n %r = arith.addf %a, %q : f32\n linalg.yield %r : f32")
+    v1 = f.map(
+        kind,
+        [(v0, "i"), (g, "i")],
+        "%q = arith.mulf %b, %b : f32\n %r = arith.addf %a, %q : f32\n linalg.yield %r : f32",
+    )
     root = f.map(kind, [(v1, "i")], unary("math.sqrt"))
-    denominator = f.map(kind, [(root, "i")], f"%r = arith.addf %a, {eps} : f32\n linalg.yield %r : f32")
+    denominator = f.map(
+        kind, [(root, "i")], f"%r = arith.addf %a, {eps} : f32\n linalg.yield %r : f32"
+    )
     p1 = f.map(
         kind,
         [(decayed, "i"), (m1, "i"), (denominator, "i")],
@@ -199,7 +226,11 @@ def test_chain_through_reshapes_shares_a_kernel():
     f = Function()
     x, bias = f.argument("12x20xf32"), f.argument("5xf32")
     a = f.map("12x20xf32", [(x, "i, j")], unary("math.exp"))
-    b = f.map("3x4x4x5xf32", [(f.view(a, "3x4x4x5xf32", 0, [80, 20, 5, 1]), "i, j, k, l"), (bias, "l")], binary("addf"))
+    b = f.map(
+        "3x4x4x5xf32",
+        [(f.view(a, "3x4x4x5xf32", 0, [80, 20, 5, 1]), "i, j, k, l"), (bias, "l")],
+        binary("addf"),
+    )
     c = f.map("48x5xf32", [(f.view(b, "48x5xf32", 0, [5, 1]), "i, j")], unary("math.tanh"))
     text = f.text(c, a)
     assert kernels(text) == 1
@@ -216,7 +247,8 @@ def test_value_used_in_two_orders_is_two_kernels():
 
 
 def test_no_circle_between_kernels():
-    """b depends on a through a transpose, d on b and c, c on a: fusing a, c, d around b would be a circle."""
+    """b depends on a through a transpose, d on b and c, c on a: fusing a, c, d around b would be a
+    circle."""
     f = Function()
     x = f.argument("20x30xf32")
     a = f.map("20x30xf32", [(x, "i, j")], unary("math.exp"))
@@ -261,7 +293,9 @@ def test_wide_loss_sums_everything_with_row_statistics():
     x = f.argument("900x40xf32")
     zero = f.constant("0.0", "f32")
     y = softmax(f, x, 900, 40)
-    square = f.map("900x40xf32", [(y, "i, j")], "%r = arith.mulf %a, %a : f32\n linalg.yield %r : f32")
+    square = f.map(
+        "900x40xf32", [(y, "i, j")], "%r = arith.mulf %a, %a : f32\n linalg.yield %r : f32"
+    )
     total = f.generic("i j", [(square, "i, j")], (f.fill(zero, "f32"), ""), SUM, "i j")
     rows = f.generic("i j", [(square, "i, j")], (f.fill(zero, "900xf32"), "i"), SUM, "j")
     logs = f.map("900xf32", [(rows, "i")], unary("math.log"))
@@ -273,7 +307,8 @@ def test_wide_loss_sums_everything_with_row_statistics():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs(seed):
-    """Random elementwise operations, broadcasts, transposes, reshapes and reductions over a few shapes."""
+    """Random elementwise operations, broadcasts, transposes, reshapes and reductions over a few
+    shapes."""
     rng = np.random.default_rng(seed)
     f = Function()
     rows, columns = 6, 8
@@ -298,19 +333,50 @@ def test_random_programs(seed):
         elif choice == 3:
             square.append(f.map(kind, [(pick(square), "i, j"), (pick(column), "i")], o))
         elif choice == 4:
-            tall.append(f.map(f"{columns}x{rows}xf32", [(pick(square), "j, i"), (pick(tall), "i, j")], o))
+            tall.append(
+                f.map(f"{columns}x{rows}xf32", [(pick(square), "j, i"), (pick(tall), "i, j")], o)
+            )
         elif choice == 5:
             flat.append(
-                f.map(f"{rows * columns}xf32", [(f.view(pick(square), f"{rows * columns}xf32", 0, [1]), "i"), (pick(flat), "i")], o)
+                f.map(
+                    f"{rows * columns}xf32",
+                    [
+                        (f.view(pick(square), f"{rows * columns}xf32", 0, [1]), "i"),
+                        (pick(flat), "i"),
+                    ],
+                    o,
+                )
             )
         elif choice == 6:
-            column.append(f.generic("i j", [(pick(square), "i, j")], (f.fill(zero, f"{rows}xf32"), "i"), MAX, "j"))
+            column.append(
+                f.generic(
+                    "i j", [(pick(square), "i, j")], (f.fill(zero, f"{rows}xf32"), "i"), MAX, "j"
+                )
+            )
         elif choice == 7:
-            row.append(f.generic("i j", [(pick(square), "i, j")], (f.fill(zero, f"{columns}xf32"), "j"), MAX, "i"))
+            row.append(
+                f.generic(
+                    "i j", [(pick(square), "i, j")], (f.fill(zero, f"{columns}xf32"), "j"), MAX, "i"
+                )
+            )
         else:
-            square.append(f.map(kind, [(f.view(pick(flat), kind, 0, [columns, 1]), "i, j"), (pick(tall), "j, i")], o))
+            square.append(
+                f.map(
+                    kind,
+                    [(f.view(pick(flat), kind, 0, [columns, 1]), "i, j"), (pick(tall), "j, i")],
+                    o,
+                )
+            )
     inputs = [
-        np.clip(normal(*s), -1, 1) for s in ((rows, columns), (rows, columns), (columns, rows), (rows * columns,), (columns,), (rows,))
+        np.clip(normal(*s), -1, 1)
+        for s in (
+            (rows, columns),
+            (rows, columns),
+            (columns, rows),
+            (rows * columns,),
+            (columns,),
+            (rows,),
+        )
     ]
     results = [pool[-1] for pool in (square, tall, flat, row, column)] + [pick(square), pick(flat)]
     check(f.text(*results), inputs, tolerance=1e-4)
@@ -319,12 +385,20 @@ def test_random_programs(seed):
 def matmul(f: Function, a: str, b: str, m: int, n: int) -> str:
     zero = f.constant("0.0", "f32")
     kind = f"tensor<{m}x{n}xf32>"
-    return f.line(f"linalg.matmul ins({a}, {b} : {f.types[a]}, {f.types[b]}) outs({f.fill(zero, f'{m}x{n}xf32')} : {kind}) -> {kind}", kind)
+    return f.line(
+        f"linalg.matmul ins({a}, {b} : {f.types[a]}, {f.types[b]}) outs({f.fill(zero, f'{m}x{n}xf32')} : {kind}) -> {kind}",
+        kind,
+    )
 
 
 def test_reshape_between_a_product_and_its_epilogue():
     f = Function()
-    a, b, bias, rest = f.argument("24x16xf32"), f.argument("16x32xf32"), f.argument("32xf32"), f.argument("4x6x32xf32")
+    a, b, bias, rest = (
+        f.argument("24x16xf32"),
+        f.argument("16x32xf32"),
+        f.argument("32xf32"),
+        f.argument("4x6x32xf32"),
+    )
     c = f.view(matmul(f, a, b, 24, 32), "4x6x32xf32", 0, [192, 32, 1])
     text = f.text(
         f.map(
@@ -342,7 +416,13 @@ def test_product_stored_as_heads():
     f = Function()
     a, b = f.argument("24x16xf32"), f.argument("16x32xf32")
     c = f.view(matmul(f, a, b, 24, 32), "2x12x4x8xf32", 0, [384, 32, 8, 1])
-    text = f.text(f.map("2x4x12x8xf32", [(c, "i, k, j, l")], "%r = arith.addf %a, %a : f32\n linalg.yield %r : f32"))
+    text = f.text(
+        f.map(
+            "2x4x12x8xf32",
+            [(c, "i, k, j, l")],
+            "%r = arith.addf %a, %a : f32\n linalg.yield %r : f32",
+        )
+    )
     check(text, [normal(24, 16), normal(16, 32)], tolerance=1e-4)
 
 
@@ -359,7 +439,9 @@ def test_epilogue_that_stores_into_a_frame_keeps_its_own_loops():
     f = Function()
     a, b = f.argument("24x16xf32"), f.argument("16x32xf32")
     c = f.view(matmul(f, a, b, 24, 32), "4x6x32xf32", 0, [192, 32, 1])
-    doubled = f.map("4x6x32xf32", [(c, "i, j, k")], "%r = arith.addf %a, %a : f32\n linalg.yield %r : f32")
+    doubled = f.map(
+        "4x6x32xf32", [(c, "i, j, k")], "%r = arith.addf %a, %a : f32\n linalg.yield %r : f32"
+    )
     frame = f.fill(f.constant("0.0", "f32"), "4x8x34xf32")
     text = f.text(f.update(frame, doubled, 35, [272, 34, 1]))
     check(text, [normal(24, 16), normal(16, 32)], tolerance=1e-4)
@@ -369,13 +451,25 @@ def test_an_operand_that_is_never_read_orders_nothing():
     """The kernel of its reader may come before that of its maker."""
     f = Function()
     a, b = f.argument("30x20xf32"), f.argument("30x20xf32")
-    unread = f.generic("i j", [(a, "i, j")], (f.fill(f.constant("0.0", "f32"), "30xf32"), "i"), SUM, "j")
-    scaled = f.map("30x20xf32", [(b, "i, j"), (unread, "i")], "%r = arith.mulf %a, %a : f32\n linalg.yield %r : f32")
-    later = f.map("30x20xf32", [(scaled, "i, j"), (unread, "i")], "%r = arith.addf %a, %b : f32\n linalg.yield %r : f32")
+    unread = f.generic(
+        "i j", [(a, "i, j")], (f.fill(f.constant("0.0", "f32"), "30xf32"), "i"), SUM, "j"
+    )
+    scaled = f.map(
+        "30x20xf32",
+        [(b, "i, j"), (unread, "i")],
+        "%r = arith.mulf %a, %a : f32\n linalg.yield %r : f32",
+    )
+    later = f.map(
+        "30x20xf32",
+        [(scaled, "i, j"), (unread, "i")],
+        "%r = arith.addf %a, %b : f32\n linalg.yield %r : f32",
+    )
     check(f.text(scaled, later, unread), [normal(30, 20), normal(30, 20)], tolerance=1e-4)
     f = Function()
     a, b = f.argument("30x20xf32"), f.argument("30x20xf32")
     made = f.map("30x20xf32", [(a, "i, j")], "%r = arith.mulf %a, %a : f32\n linalg.yield %r : f32")
-    over = f.generic("i j", [(b, "i, j")], (made, "i, j"), "%r = arith.negf %a : f32\n linalg.yield %r : f32")
+    over = f.generic(
+        "i j", [(b, "i, j")], (made, "i, j"), "%r = arith.negf %a : f32\n linalg.yield %r : f32"
+    )
     assert stages(f.text(over))["asm"].count("@func kernel_") == 1
     check(f.text(over), [normal(30, 20), normal(30, 20)])

@@ -1,4 +1,5 @@
-"""Grouping with answers that were found for statements that are alike: the same kernels as without any."""
+"""Grouping with answers that were found for statements that are alike: the same kernels as without
+any."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def attention(x: torch.Tensor, *weights: torch.Tensor) -> list[torch.Tensor]:
 
 
 def alternating(x: torch.Tensor, *weights: torch.Tensor) -> list[torch.Tensor]:
-    """Layers that are equal but for who else reads their results: what is in memory decides with what they share a kernel."""
+    """Layers that are equal but for who else reads their results: what is in memory decides with
+    what they share a kernel."""
     read = []
     for k, w in enumerate(weights):
         y = (x @ w).tanh()
@@ -45,14 +47,19 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = STEPS
 
 
 def grouped(trace: str, machine: str) -> str:
-    text = driver.run_from("trace", trace, "schedule-kernels", CompileOptions(machine=machine, cores=2))
+    text = driver.run_from(
+        "trace", trace, "schedule-kernels", CompileOptions(machine=machine, cores=2)
+    )
     assert isinstance(text, str)
     return text
 
 
 @pytest.mark.parametrize("machine", ["host", "m7032"])
 def test_known_answers_give_the_same_kernels(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    traces = {name: str(capture.function(step, *tensors).trace) for name, (step, tensors) in PROGRAMS.items()}
+    traces = {
+        name: str(capture.function(step, *tensors).trace)
+        for name, (step, tensors) in PROGRAMS.items()
+    }
     driver.forget()
     after_others = [grouped(trace, machine) for trace in traces.values()]
     again = [grouped(trace, machine) for trace in traces.values()]
@@ -66,7 +73,9 @@ def test_equal_layers_ask_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Hashable] = []
     ask = fusion_cache.FusionCache.ask
 
-    def noted(self: fusion_cache.FusionCache, question: Hashable, find: Callable[[], bool]) -> tuple[bool, int]:
+    def noted(
+        self: fusion_cache.FusionCache, question: Hashable, find: Callable[[], bool]
+    ) -> tuple[bool, int]:
         return ask(self, question, lambda: found.append(question) or find())
 
     monkeypatch.setattr(fusion_cache.FusionCache, "ask", noted)

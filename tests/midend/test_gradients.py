@@ -1,4 +1,5 @@
-"""Both gradients of a convolution and what updates its weights, as one kernel: results, what is joined, plans."""
+"""Both gradients of a convolution and what updates its weights, as one kernel: results, what is
+joined, plans."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ SHAPES = {  # images, channels, filters, side of the image, window, stride, padd
 
 @dataclass
 class Program:
-    """A trace that returns the gradient of an image, weights that are updated with theirs, and the momentum of the update."""
+    """A trace that returns the gradient of an image, weights that are updated with theirs, and the
+    momentum of the update."""
 
     text: str
     arrays: list[np.ndarray]
@@ -53,16 +55,32 @@ def program(name: str, dtype: str = "f32") -> Program:
     """``m = 0.9 m + dw; w = w - 0.1 m``."""
     n, c, f, side, window, stride, padding, dilation = SHAPES[name]
     generator = torch.Generator().manual_seed(0)
-    x, w = torch.randn((n, c, side, side), generator=generator), torch.randn((f, c, window, window), generator=generator)
+    x, w = (
+        torch.randn((n, c, side, side), generator=generator),
+        torch.randn((f, c, window, window), generator=generator),
+    )
     made = functional.conv2d(x, w, None, stride, padding, dilation)
-    grad, m = torch.randn(made.shape, generator=generator), torch.randn(w.shape, generator=generator)
+    grad, m = (
+        torch.randn(made.shape, generator=generator),
+        torch.randn(w.shape, generator=generator),
+    )
     tensors = [t.to(KINDS[dtype]) for t in (grad, x, w, m)]
     grad, x, w, m = (t.to(torch.float64).clone().requires_grad_() for t in tensors)
-    of_image, of_weights = torch.autograd.grad(functional.conv2d(x, w, None, stride, padding, dilation), [x, w], grad)
+    of_image, of_weights = torch.autograd.grad(
+        functional.conv2d(x, w, None, stride, padding, dilation), [x, w], grad
+    )
     momentum = 0.9 * m + of_weights
     types = [f"{dtype}[{','.join(map(str, t.shape))}]" for t in tensors]
-    words = ", ".join(f"{key}=[{v},{v}]" for key, v in {"stride": stride, "padding": padding, "dilation": dilation}.items())
-    lines = ["trace", *(f"  %{k} = param {t}" for k, t in enumerate(types)), "  $0 = scalar f64", "  $1 = scalar f64"]
+    words = ", ".join(
+        f"{key}=[{v},{v}]"
+        for key, v in {"stride": stride, "padding": padding, "dilation": dilation}.items()
+    )
+    lines = [
+        "trace",
+        *(f"  %{k} = param {t}" for k, t in enumerate(types)),
+        "  $0 = scalar f64",
+        "  $1 = scalar f64",
+    ]
     lines += [
         f"  %4, %5, %6 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, {words}, transposed=false, "
         f"output_padding=[0,0], groups=1, output_mask=[true,true,false]) : {types[1]}, {types[2]}, none",
@@ -83,8 +101,12 @@ def compiled(text: str, cores: int, machine: str = "m7032") -> str:
 
 def grouped(text: str) -> KernelModule:
     """The kernels that the pass finds."""
-    function = pipeline.FUNCTION.read(driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), M7032)
-    for step in pipeline.PASSES[: [step.name for step in pipeline.PASSES].index("fuse-conv-backward")]:
+    function = pipeline.FUNCTION.read(
+        driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), M7032
+    )
+    for step in pipeline.PASSES[
+        : [step.name for step in pipeline.PASSES].index("fuse-conv-backward")
+    ]:
         function = step.run(function, M7032)
     return function
 
@@ -98,7 +120,10 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
         return found is not None and gradients_plan(found, machine) is not None
 
     monkeypatch.setattr(fuse_conv_backward, "_pays", pays)
-    monkeypatch.setattr("ftm_backend.midend.transforms.tensor.conv_transpose_to_col2im._phases_cycles", lambda *_: float("inf"))
+    monkeypatch.setattr(
+        "ftm_backend.midend.transforms.tensor.conv_transpose_to_col2im._phases_cycles",
+        lambda *_: float("inf"),
+    )
     monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
     monkeypatch.setattr("ftm_backend.midend.transforms.tensor.pack_operands._order", lambda *_: [])
     monkeypatch.setattr("ftm_backend.midend.lowering.gemm.col2im.one_core", lambda *_: False)
@@ -115,8 +140,12 @@ def check(name: str, cores: int, dtype: str = "f32", machine: str = "m7032") -> 
     with Machine(cores=cores, checked=True) as emulator:
         got = emulator.load(assembler.assemble(text)).run(made.arrays, [0.9, 0.1])
     for mine, wanted in zip(got, made.wanted, strict=True):
-        found = torch.from_numpy(mine).view(torch.bfloat16).float().numpy() if dtype == "bf16" else mine
-        np.testing.assert_allclose(found, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * np.abs(wanted).max())
+        found = (
+            torch.from_numpy(mine).view(torch.bfloat16).float().numpy() if dtype == "bf16" else mine
+        )
+        np.testing.assert_allclose(
+            found, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * np.abs(wanted).max()
+        )
 
 
 @pytest.mark.usefixtures("always")
@@ -139,7 +168,8 @@ def test_other_machines(machine: str) -> None:
     check("3x3, several blocks", 2, machine=machine)
 
 
-# --- what is joined, and what it costs ----------------------------------------------------------------
+# --- what is joined, and what it costs
+# ----------------------------------------------------------------
 
 
 def steps(images: int, channels: int, filters: int, side: int) -> str:
@@ -152,12 +182,20 @@ def steps(images: int, channels: int, filters: int, side: int) -> str:
 
 
 @pytest.mark.parametrize("sizes", [(16, 512, 512, 1), (16, 256, 512, 1), (8, 256, 512, 7)])
-def test_a_plan_costs_what_is_charged_and_less_than_two_kernels(sizes: tuple[int, int, int, int]) -> None:
+def test_a_plan_costs_what_is_charged_and_less_than_two_kernels(
+    sizes: tuple[int, int, int, int],
+) -> None:
     made = grouped(steps(*sizes))
-    image, weights = (next(k for k in made.kernels if k.kind == kind) for kind in ("fold", "contraction"))
+    image, weights = (
+        next(k for k in made.kernels if k.kind == kind) for kind in ("fold", "contraction")
+    )
     found = read_gradients([*image.statements, *weights.statements], M7032)
     assert found is not None
-    plan, one, other = gradients_plan(found, M7032), col2im.planned(image.statements, M7032), schedule(weights.aligned, M7032).plan
+    plan, one, other = (
+        gradients_plan(found, M7032),
+        col2im.planned(image.statements, M7032),
+        schedule(weights.aligned, M7032).plan,
+    )
     assert plan is not None and one is not None and other is not None
     profile = cycle_model.model(compiled(steps(*sizes), 8), machine="m7032", cores=8)
     (charged,) = (kernel.cycles for kernel in profile.kernels if kernel.flops)
@@ -166,18 +204,29 @@ def test_a_plan_costs_what_is_charged_and_less_than_two_kernels(sizes: tuple[int
 
 
 def test_other_machines_keep_two_kernels() -> None:
-    text = driver.run_from("trace", steps(16, 128, 128, 1), "fuse-conv-backward", CompileOptions(machine="host", cores=2))
+    text = driver.run_from(
+        "trace",
+        steps(16, 128, 128, 1),
+        "fuse-conv-backward",
+        CompileOptions(machine="host", cores=2),
+    )
     assert 'kind = "gradients"' not in text
 
 
 def test_large_images_stay_two_kernels() -> None:
     """Neither their windows nor their gradients fit beside each other on chip."""
-    text = driver.run_from("trace", steps(8, 64, 64, 56), "fuse-conv-backward", CompileOptions(machine="m7032", cores=8))
+    text = driver.run_from(
+        "trace",
+        steps(8, 64, 64, 56),
+        "fuse-conv-backward",
+        CompileOptions(machine="m7032", cores=8),
+    )
     assert 'kind = "gradients"' not in text
 
 
 def test_a_plan_counts_the_cores_of_each_trip(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights that are updated by a kernel of their own: ten panels on eight cores would leave DDR idle in the second trip."""
+    """Weights that are updated by a kernel of their own: ten panels on eight cores would leave DDR
+    idle in the second trip."""
     monkeypatch.setattr(fuse_conv_backward, "_pays", lambda *_: False)
     text = steps(16, 256, 512, 1)
     (weights,) = (kernel for kernel in grouped(text).kernels if kernel.kind == "contraction")

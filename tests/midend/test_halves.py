@@ -26,7 +26,11 @@ def packed(values: np.ndarray, dtype: str) -> np.ndarray:
 
 def unpacked(values: np.ndarray, dtype: str) -> np.ndarray:
     """The reverse, as f32."""
-    return values.astype(np.float32) if dtype == "f16" else (values.astype(np.uint32) << 16).view(np.float32)
+    return (
+        values.astype(np.float32)
+        if dtype == "f16"
+        else (values.astype(np.uint32) << 16).view(np.float32)
+    )
 
 
 def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
@@ -44,7 +48,9 @@ def test_each_operation_rounds(dtype, rows, columns):
     kind = f"{rows}x{columns}x{dtype}"
     a, b = f.argument(kind), f.argument(kind)
     made = f.map(
-        kind, [(a, "i, j"), (b, "i, j")], f"%q = arith.mulf %a, %b : {dtype}\n %r = arith.addf %q, %a : {dtype}\n linalg.yield %r : {dtype}"
+        kind,
+        [(a, "i, j"), (b, "i, j")],
+        f"%q = arith.mulf %a, %b : {dtype}\n %r = arith.addf %q, %a : {dtype}\n linalg.yield %r : {dtype}",
     )
     x, y = normal(rows, columns), normal(rows, columns)
     x, y = rounded(x, dtype), rounded(y, dtype)
@@ -55,14 +61,18 @@ def test_each_operation_rounds(dtype, rows, columns):
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("cores", [1, 2])
 def test_sums_of_rows_are_kept_in_f32(dtype, cores):
-    """Softmax's shape of kernel: a maximum in the half type, a sum in f32 of what is read again from the row."""
+    """Softmax's shape of kernel: a maximum in the half type, a sum in f32 of what is read again
+    from the row."""
     rows, columns = 37, 300
     f = Function()
     x = f.argument(f"{rows}x{columns}x{dtype}")
     top = f.generic(
         "i j",
         [(x, "i, j")],
-        (f.fill(f.constant("0xFC00" if dtype == "f16" else "0xFF80", dtype), f"{rows}x{dtype}"), "i"),
+        (
+            f.fill(f.constant("0xFC00" if dtype == "f16" else "0xFF80", dtype), f"{rows}x{dtype}"),
+            "i",
+        ),
         f"%r = arith.maximumf %x, %a : {dtype}\n linalg.yield %r : {dtype}",
         "j",
     )
@@ -85,14 +95,23 @@ def test_sums_of_rows_are_kept_in_f32(dtype, cores):
     values = rounded(normal(rows, columns), dtype)
     (got,) = run(text, [packed(values, dtype)], cores=cores)
     parts = np.exp(rounded(values - values.max(1, keepdims=True), dtype))
-    np.testing.assert_allclose(unpacked(got, dtype), parts / parts.sum(1, keepdims=True), rtol=1.01 * STEP[dtype], atol=1e-7)
+    np.testing.assert_allclose(
+        unpacked(got, dtype),
+        parts / parts.sum(1, keepdims=True),
+        rtol=1.01 * STEP[dtype],
+        atol=1e-7,
+    )
 
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(("m", "n", "k"), [(2, 3, 1), (5, 33, 7), (64, 64, 64), (130, 75, 260)])
 def test_products_accumulate_in_f32(dtype, m, n, k):
     f = Function()
-    a, b, bias = f.argument(f"{m}x{k}x{dtype}"), f.argument(f"{k}x{n}x{dtype}"), f.argument(f"{n}x{dtype}")
+    a, b, bias = (
+        f.argument(f"{m}x{k}x{dtype}"),
+        f.argument(f"{k}x{n}x{dtype}"),
+        f.argument(f"{n}x{dtype}"),
+    )
     c = f.generic(
         "m n k",
         [(a, "m, k"), (b, "k, n")],
@@ -109,7 +128,12 @@ def test_products_accumulate_in_f32(dtype, m, n, k):
     text = f.text(made)
     assert stages(text)["asm"].count("@func kernel_") == 1
     x, w, v = (rounded(normal(*s), dtype) for s in ((m, k), (k, n), (n,)))
-    for machine in (presets.load("host"), replace(presets.load("host"), am_bytes=16384, sm_bytes=8192)):
+    for machine in (
+        presets.load("host"),
+        replace(presets.load("host"), am_bytes=16384, sm_bytes=8192),
+    ):
         (got,) = run(text, [packed(x, dtype), packed(w, dtype), packed(v, dtype)], machine=machine)
         expected = rounded((x @ w), dtype) + v
-        np.testing.assert_allclose(unpacked(got, dtype), expected, rtol=2 * STEP[dtype], atol=2 * STEP[dtype] * k**0.5)
+        np.testing.assert_allclose(
+            unpacked(got, dtype), expected, rtol=2 * STEP[dtype], atol=2 * STEP[dtype] * k**0.5
+        )

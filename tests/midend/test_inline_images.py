@@ -1,4 +1,5 @@
-"""Poolings that compute the image they read, through midend, emission and the checked emulator, against PyTorch on the CPU."""
+"""Poolings that compute the image they read, through midend, emission and the checked emulator,
+against PyTorch on the CPU."""
 
 from __future__ import annotations
 
@@ -38,13 +39,22 @@ class Stem:
     """The image is a result, too."""
 
     def reference(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """What goes in: x, weight, bias, mean, variance, a gradient.  What comes out: the pooled image, places, the gradient of x."""
-        generator, dtype, channels = torch.Generator().manual_seed(0), DTYPES[self.dtype], self.shape[1]
+        """What goes in: x, weight, bias, mean, variance, a gradient. What comes out: the pooled
+        image, places, the gradient of x."""
+        generator, dtype, channels = (
+            torch.Generator().manual_seed(0),
+            DTYPES[self.dtype],
+            self.shape[1],
+        )
         x = torch.randn(self.shape, generator=generator).to(dtype).requires_grad_()
         stats = torch.float32 if self.dtype in ("f16", "bf16") else dtype
-        weight, bias, mean = (torch.randn(channels, generator=generator).to(stats) for _ in range(3))
+        weight, bias, mean = (
+            torch.randn(channels, generator=generator).to(stats) for _ in range(3)
+        )
         variance = torch.rand(channels, generator=generator).to(stats)
-        image = functional.batch_norm(x, mean.clone(), variance.clone(), weight, bias, training=True)
+        image = functional.batch_norm(
+            x, mean.clone(), variance.clone(), weight, bias, training=True
+        )
         image = functional.relu(image) if self.activation == "relu" else image
         given = {"kernel_size": self.kernel, "stride": self.stride, "padding": self.padding}
         if self.average:
@@ -58,14 +68,24 @@ class Stem:
 
     def trace(self) -> str:
         d, s = self.dtype, "f32" if self.dtype in ("f16", "bf16") else self.dtype
-        x, pooled = (f"[{','.join(map(str, shape))}]" for shape in (self.shape, self.reference()[1][0].shape))
+        x, pooled = (
+            f"[{','.join(map(str, shape))}]" for shape in (self.shape, self.reference()[1][0].shape)
+        )
         c = f"{s}[{self.shape[1]}]"
         lists = (
             f"{k}=[{a},{b}]"
-            for k, (a, b) in zip(("kernel_size", "stride", "padding"), (self.kernel, self.stride, self.padding), strict=True)
+            for k, (a, b) in zip(
+                ("kernel_size", "stride", "padding"),
+                (self.kernel, self.stride, self.padding),
+                strict=True,
+            )
         )
         given = ", ".join(lists)
-        lines = [f"%0 = param {d}{x}", *(f"%{k} = param {c}" for k in range(1, 5)), f"%5 = param {d}{pooled}"]
+        lines = [
+            f"%0 = param {d}{x}",
+            *(f"%{k} = param {c}" for k in range(1, 5)),
+            f"%5 = param {d}{pooled}",
+        ]
         lines.append(
             "%6, %7, %8, %9, %10 = aten::_native_batch_norm_legit_functional(input=%0, weight=%1, bias=%2, running_mean=%3, "
             f"running_var=%4, training=true, momentum=0.1, eps=1e-05) : {d}{x}, {c}, {c}, {c}, {c}"
@@ -77,39 +97,61 @@ class Stem:
         pooled_image, last = (12 if image == 11 else 11), 0
         if self.average:
             given += ", ceil_mode=false, count_include_pad=true, divisor_override=none"
-            lines.append(f"%{pooled_image} = aten::avg_pool2d(self=%{image}, {given}) : {d}{pooled}")
+            lines.append(
+                f"%{pooled_image} = aten::avg_pool2d(self=%{image}, {given}) : {d}{pooled}"
+            )
             last = pooled_image + 1
-            lines.append(f"%{last} = aten::avg_pool2d_backward(grad_output=%5, self=%{image}, {given}) : {d}{x}")
+            lines.append(
+                f"%{last} = aten::avg_pool2d_backward(grad_output=%5, self=%{image}, {given}) : {d}{x}"
+            )
         else:
             given += ", dilation=[1,1], ceil_mode=false"
             places = pooled_image + 1
-            lines.append(f"%{pooled_image}, %{places} = aten::max_pool2d_with_indices(self=%{image}, {given}) : {d}{pooled}, i64{pooled}")
+            lines.append(
+                f"%{pooled_image}, %{places} = aten::max_pool2d_with_indices(self=%{image}, {given}) : {d}{pooled}, i64{pooled}"
+            )
             last = places + 1
             gradient = f"aten::max_pool2d_with_indices_backward(grad_output=%5, self=%{image}, {given}, indices=%{places})"
             lines.append(f"%{last} = {gradient} : {d}{x}")
         if self.activation == "relu":
-            lines.append(f"%{last + 1} = aten::threshold_backward(grad_output=%{last}, self=%{image}, threshold=0) : {d}{x}")
+            lines.append(
+                f"%{last + 1} = aten::threshold_backward(grad_output=%{last}, self=%{image}, threshold=0) : {d}{x}"
+            )
             last += 1
         lines.append(
             f"%{last + 1}, %{last + 2}, %{last + 3} = aten::native_batch_norm_backward(grad_out=%{last}, input=%0, weight=%1, "
             "running_mean=%9, running_var=%10, save_mean=%7, save_invstd=%8, train=true, eps=1e-05, output_mask=[true,true,true]) : "
             f"{d}{x}, {c}, {c}"
         )
-        results = [f"%{pooled_image}", *[f"%{pooled_image + 1}"] * (not self.average), f"%{last + 1}", *[f"%{image}"] * self.shown]
+        results = [
+            f"%{pooled_image}",
+            *[f"%{pooled_image + 1}"] * (not self.average),
+            f"%{last + 1}",
+            *[f"%{image}"] * self.shown,
+        ]
         return "trace\n  " + "\n  ".join([*lines, f"return {', '.join(results)}"]) + "\n"
 
     def linalg(self, cores: int = 8) -> str:
-        return str(driver.run_from("trace", self.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)))
+        return str(
+            driver.run_from(
+                "trace", self.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)
+            )
+        )
 
 
 @lru_cache
 def compiled(stem: Stem, cores: int, machine: presets.MachineParameters = M7032) -> str:
     machine = replace(machine, cores=cores)
-    return str(codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(stem.linalg(cores), machine), machine), machine))
+    return str(
+        codegen.pipeline.run(
+            pipeline.run(pipeline.FUNCTION.read(stem.linalg(cores), machine), machine), machine
+        )
+    )
 
 
 def images(stem: Stem, machine: presets.MachineParameters = M7032) -> bool:
-    """Whether an image is computed where it is read: nothing as large is made but gradients and what is summed up."""
+    """Whether an image is computed where it is read: nothing as large is made but gradients and
+    what is summed up."""
     function = pipeline.FUNCTION.read(stem.linalg(), machine)
 
     def relus() -> int:
@@ -131,7 +173,9 @@ def check(stem: Stem, text: str, cores: int) -> None:
             continue
         a, b = (from_numpy(array, DTYPES[stem.dtype]).double() for array in (one, other))
         tolerance = 20 * TOLERANCE[stem.dtype]
-        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance, msg=lambda text, at=number: f"result {at}: {text}")
+        torch.testing.assert_close(
+            a, b, rtol=tolerance, atol=tolerance, msg=lambda text, at=number: f"result {at}: {text}"
+        )
 
 
 CASES = {
@@ -140,7 +184,9 @@ CASES = {
     "channels in pieces": Stem((1, 133, 22, 23)),
     "windows apart": Stem((2, 40, 32, 33), kernel=(2, 3), stride=(3, 4), padding=(0, 1)),
     "without a border": Stem((2, 33, 32, 34), kernel=(2, 2), padding=(0, 0)),
-    "without an activation": Stem((2, 32, 26, 26), kernel=(5, 2), stride=(1, 3), padding=(2, 0), activation="none"),
+    "without an activation": Stem(
+        (2, 32, 26, 26), kernel=(5, 2), stride=(1, 3), padding=(2, 0), activation="none"
+    ),
     "means": Stem((2, 32, 24, 26), average=True),
     "few channels": Stem((2, 3, 40, 41)),
     "one image of one channel": Stem((1, 1, 64, 64)),

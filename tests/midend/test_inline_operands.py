@@ -1,4 +1,5 @@
-"""What an update scales before it adds a gradient is scaled where it is added, in the kernel of the product; nothing else moves there."""
+"""What an update scales before it adds a gradient is scaled where it is added, in the kernel of the
+product; nothing else moves there."""
 
 from __future__ import annotations
 
@@ -12,14 +13,21 @@ from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.transforms.fusion.fuse_ops import fuse_ops
 from ftm_backend.midend.transforms.memory.resolve_in_place import resolve_in_place
-from ftm_backend.midend.transforms.tensor.fuse_elementwise_producers import fuse_elementwise_producers
+from ftm_backend.midend.transforms.tensor.fuse_elementwise_producers import (
+    fuse_elementwise_producers,
+)
 from ftm_backend.target import presets
 
 SHAPE, ROWS = (37, 70), 50
 """Of a parameter, and of the batch that is summed over."""
 KIND = f"f32[{SHAPE[0]},{SHAPE[1]}]"
-SCALED, ADDED = "aten::mul.Scalar(self={}, other=$0)", "aten::add.Tensor(self={}, other={}, alpha=1)"
-PROGRAMS = {  # calls on "x" and "y", parameters "p" and "v", the gradient "g"; the results; how many kernels that is
+SCALED, ADDED = (
+    "aten::mul.Scalar(self={}, other=$0)",
+    "aten::add.Tensor(self={}, other={}, alpha=1)",
+)
+# calls on "x" and "y", parameters "p" and "v", the gradient "g"; the results; how many kernels that
+# is
+PROGRAMS = {
     "one that decays": ({"a": SCALED.format("p"), "r": ADDED.format("a", "g")}, "r", 1),
     "one, and another one by it": (
         {
@@ -33,9 +41,20 @@ PROGRAMS = {  # calls on "x" and "y", parameters "p" and "v", the gradient "g"; 
         1,
     ),
     "what is a result, too": ({"a": SCALED.format("p"), "r": ADDED.format("a", "g")}, "ar", 2),
-    "what is read twice": ({"a": SCALED.format("p"), "b": ADDED.format("a", "g"), "r": "aten::mul.Tensor(self=a, other=b)"}, "r", 2),
+    "what is read twice": (
+        {
+            "a": SCALED.format("p"),
+            "b": ADDED.format("a", "g"),
+            "r": "aten::mul.Tensor(self=a, other=b)",
+        },
+        "r",
+        2,
+    ),
     "what is added to its other columns": (
-        {"a": SCALED.format("p"), "t": f"ftm.view(base=a, sizes=[{SHAPE[0]},{SHAPE[1]}], strides=[{SHAPE[1]},0], offset=0)"}
+        {
+            "a": SCALED.format("p"),
+            "t": f"ftm.view(base=a, sizes=[{SHAPE[0]},{SHAPE[1]}], strides=[{SHAPE[1]},0], offset=0)",
+        }
         | {"r": ADDED.format("t", "g")},
         "r",
         2,
@@ -48,7 +67,11 @@ def _trace(name: str) -> str:
     entering = {"x": f"f32[{ROWS},{SHAPE[0]}]", "y": f"f32[{ROWS},{SHAPE[1]}]", "p": KIND}
     if any("self=v" in call for call in calls.values()):
         entering["v"] = KIND
-    lines = ["trace", *(f"  {key} = param {kind}" for key, kind in entering.items()), "  $0 = scalar f64"]
+    lines = [
+        "trace",
+        *(f"  {key} = param {kind}" for key, kind in entering.items()),
+        "  $0 = scalar f64",
+    ]
     turned = f"ftm.view(base=x, sizes=[{SHAPE[0]},{ROWS}], strides=[1,{SHAPE[0]}], offset=0) : f32[{SHAPE[0]},{ROWS}]"
     lines += [f"  w = {turned}", f"  g = aten::mm(self=w, mat2=y) : {KIND}"]
     lines += [f"  {key} = {call} : {KIND}" for key, call in calls.items()]
@@ -59,7 +82,9 @@ def _trace(name: str) -> str:
     return text
 
 
-def _expected(name: str, x: np.ndarray, y: np.ndarray, p: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
+def _expected(
+    name: str, x: np.ndarray, y: np.ndarray, p: np.ndarray, v: np.ndarray
+) -> list[np.ndarray]:
     g = (x.astype(np.float64).T @ y.astype(np.float64)).astype(np.float32)
     a = p * np.float32(0.75)
     state = a + g * g
@@ -77,11 +102,16 @@ def _expected(name: str, x: np.ndarray, y: np.ndarray, p: np.ndarray, v: np.ndar
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_computed(name: str, machine: str, cores: int) -> None:
     generator = np.random.default_rng(0)
-    inputs = [generator.standard_normal(s).astype(np.float32) for s in ((ROWS, SHAPE[0]), (ROWS, SHAPE[1]), SHAPE, SHAPE)]
+    inputs = [
+        generator.standard_normal(s).astype(np.float32)
+        for s in ((ROWS, SHAPE[0]), (ROWS, SHAPE[1]), SHAPE, SHAPE)
+    ]
     trace = _trace(name)
     text = driver.run_from("trace", trace, "asm", CompileOptions(machine=machine, cores=cores))
     with Machine(cores=cores, checked=True) as emulator:
-        found = emulator.load(assembler.assemble(text)).run(inputs[: trace.count(" param ")], [0.75])
+        found = emulator.load(assembler.assemble(text)).run(
+            inputs[: trace.count(" param ")], [0.75]
+        )
     for got, want in zip(found, _expected(name, *inputs), strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
 

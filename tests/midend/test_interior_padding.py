@@ -1,4 +1,5 @@
-"""Elements with gaps of one number between them are written together with these, and nothing else is written."""
+"""Elements with gaps of one number between them are written together with these, and nothing else
+is written."""
 
 from __future__ import annotations
 
@@ -51,8 +52,14 @@ def _set(name: str, x: np.ndarray, fill: float) -> np.ndarray:
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_written(name: str, cores: int, fill: float, dtype: str) -> None:
-    x = np.random.default_rng(0).standard_normal(CASES[name][3]).astype({"f32": np.float32, "f64": np.float64}[dtype])
-    text = driver.run_from("trace", trace(name, fill, dtype), "asm", CompileOptions(machine="m7032", cores=cores))
+    x = (
+        np.random.default_rng(0)
+        .standard_normal(CASES[name][3])
+        .astype({"f32": np.float32, "f64": np.float64}[dtype])
+    )
+    text = driver.run_from(
+        "trace", trace(name, fill, dtype), "asm", CompileOptions(machine="m7032", cores=cores)
+    )
     with Machine(cores=cores, checked=True) as emulator:
         (got,) = emulator.load(assembler.assemble(text)).run([x], [])
     np.testing.assert_array_equal(got, _set(name, x, fill))

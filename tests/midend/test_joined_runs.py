@@ -23,7 +23,10 @@ def text(images: int, channels: int, places: int, dtype: str = "f32") -> str:
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
-@pytest.mark.parametrize("images,channels,places", [(16, 512, 4), (5, 131, 9), (8, 96, 49), (3, 300, 31), (2, 1000, 12), (8, 61, 196)])
+@pytest.mark.parametrize(
+    "images,channels,places",
+    [(16, 512, 4), (5, 131, 9), (8, 96, 49), (3, 300, 31), (2, 1000, 12), (8, 61, 196)],
+)
 def test_gradients(images, channels, places, cores):
     rng = np.random.default_rng(0)
     x, dy = (rng.standard_normal((images, channels, places)).astype(np.float32) for _ in range(2))
@@ -36,12 +39,21 @@ def test_gradients(images, channels, places, cores):
 def test_other_types(images, channels, places, dtype):
     rng = np.random.default_rng(0)
     x, dy, w = (
-        rng.integers(-2, 3, size).astype(TYPES[dtype]) for size in ((images, channels, places), (images, channels, places), channels)
+        rng.integers(-2, 3, size).astype(TYPES[dtype])
+        for size in ((images, channels, places), (images, channels, places), channels)
     )
-    check(text(images, channels, places, dtype), [x, dy, w / 64], tolerance=1e-2 if dtype == "f16" else 1e-9, machine=M7032, cores=3)
+    check(
+        text(images, channels, places, dtype),
+        [x, dy, w / 64],
+        tolerance=1e-2 if dtype == "f16" else 1e-9,
+        machine=M7032,
+        cores=3,
+    )
 
 
-def copies(images: int, channels: int, places: int, machine: presets.MachineParameters = M7032) -> int:
+def copies(
+    images: int, channels: int, places: int, machine: presets.MachineParameters = M7032
+) -> int:
     """Copies on chip."""
     return stages(text(images, channels, places), machine)["lower-kernels"].count("DCW ")
 

@@ -1,4 +1,5 @@
-"""Panels whose chunks are finished beside the steps of the next panel: with and without what follows a product, on any number of cores."""
+"""Panels whose chunks are finished beside the steps of the next panel: with and without what
+follows a product, on any number of cores."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ FORMS = {  # whether A, B and C lie transposed; how B is taken; chunks of a pane
 
 
 def _factors(form: str) -> list[tuple[str, int, int, bool]]:
-    """Name, rows, columns, and whether it lies transposed, in the order of first use: what is transposed is viewed first."""
+    """Name, rows, columns, and whether it lies transposed, in the order of first use: what is
+    transposed is viewed first."""
     a_turned, b_turned, *_ = FORMS[form]
     return sorted((("a", M, K, a_turned), ("b", K, N, b_turned)), key=lambda each: not each[3])
 
@@ -41,16 +43,23 @@ def _trace(form: str, follows: bool) -> str:
 
     params, lines, names = [], [], {}
     for number, (name, rows, columns, turned) in enumerate(_factors(form)):
-        params.append(f"  %{number} = param " + (f"f32[{columns},{rows}]" if turned else f"f32[{rows},{columns}]"))
+        params.append(
+            f"  %{number} = param "
+            + (f"f32[{columns},{rows}]" if turned else f"f32[{rows},{columns}]")
+        )
         names[name] = number
         if turned:
             names[name] = (4 if follows else 2) + len(lines)
-            view = f"ftm.view(base=%{number}, sizes=[{rows},{columns}], strides=[1,{rows}], offset=0)"
+            view = (
+                f"ftm.view(base=%{number}, sizes=[{rows},{columns}], strides=[1,{rows}], offset=0)"
+            )
             lines.append(f"  %{names[name]} = {view} : f32[{rows},{columns}]")
     at = len(params) + 2 * follows + len(lines)
     lines.append(f"  %{at} = aten::mm(self=%{names['a']}, mat2=%{names['b']}) : f32[{M},{N}]")
     if c_turned:
-        lines.append(f"  %{at + 1} = ftm.view(base=%{at}, sizes=[{N},{M}], strides=[1,{N}], offset=0) : {c}")
+        lines.append(
+            f"  %{at + 1} = ftm.view(base=%{at}, sizes=[{N},{M}], strides=[1,{N}], offset=0) : {c}"
+        )
         at += 1
     results = f"%{at}"
     if follows:
@@ -65,13 +74,17 @@ def _cut(extent: int, size: int) -> TileCut:
     return TileCut(0, min(size, extent), min(size, extent), -(-extent // size))
 
 
-def _force(monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, form: str, k_size: int) -> list[PanelSchedule]:
+def _force(
+    monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, form: str, k_size: int
+) -> list[PanelSchedule]:
     """Lets the product be planned so; what was planned."""
     (rows, columns, share), (m_outer, keep) = GRIDS[grid], LOOPS[loops]
     trans_a, _, turn_c, b_form, chunks = FORMS[form]
     m, k, made = _cut(M, 6), _cut(K, k_size), []
 
-    def chosen(problems: list[TilingProblem], machine: MachineParameters) -> tuple[int, PanelSchedule]:
+    def chosen(
+        problems: list[TilingProblem], machine: MachineParameters
+    ) -> tuple[int, PanelSchedule]:
         late = -(-chunks // k.blocks)
         made.append(
             PanelSchedule(
@@ -90,17 +103,31 @@ def _force(monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, form: str, k_
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("loops", LOOPS)
 @pytest.mark.parametrize("grid", GRIDS)
-def test_what_is_computed(monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, form: str, k_size: int, follows: bool) -> None:
+def test_what_is_computed(
+    monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, form: str, k_size: int, follows: bool
+) -> None:
     made = _force(monkeypatch, grid, loops, form, k_size)
     c_turned = FORMS[form][2]
     rng = np.random.default_rng(0)
-    held = {name: rng.integers(-4, 5, (rows, columns)).astype(np.float32) for name, rows, columns, _ in _factors(form)}
-    p, v = (rng.integers(-4, 5, (N, M) if c_turned else (M, N)).astype(np.float32) for _ in range(2))
+    held = {
+        name: rng.integers(-4, 5, (rows, columns)).astype(np.float32)
+        for name, rows, columns, _ in _factors(form)
+    }
+    p, v = (
+        rng.integers(-4, 5, (N, M) if c_turned else (M, N)).astype(np.float32) for _ in range(2)
+    )
     product = held["a"] @ held["b"]
     product = product.T if c_turned else product
     wanted = [product, p + product, v * (p + product)] if follows else [product]
-    inputs = [np.ascontiguousarray(held[name].T if turned else held[name]) for name, *_, turned in _factors(form)] + [p, v] * follows
-    image = assembler.assemble(driver.run_from("trace", _trace(form, follows), "asm", CompileOptions(machine="m7032", cores=8)))
+    inputs = [
+        np.ascontiguousarray(held[name].T if turned else held[name])
+        for name, *_, turned in _factors(form)
+    ] + [p, v] * follows
+    image = assembler.assemble(
+        driver.run_from(
+            "trace", _trace(form, follows), "asm", CompileOptions(machine="m7032", cores=8)
+        )
+    )
     assert made
     for cores in (1, 2, 3, 7, 8):
         with Machine(cores=cores, checked=True) as emulator:
@@ -109,12 +136,18 @@ def test_what_is_computed(monkeypatch: pytest.MonkeyPatch, grid: str, loops: str
 
 
 def test_updates_of_parameters_are_finished_late() -> None:
-    """A gradient of 3072x768 weights with three tensors read and three written: stores need not wait behind the last products."""
+    """A gradient of 3072x768 weights with three tensors read and three written: stores need not
+    wait behind the last products."""
     item = OperandTraffic("f32", (0, 768), False, (False, True), 768)
     a = OperandTraffic("f32", (3072, 0), False, (True, False), 3072)
     problem = TilingProblem((), (3072,), (768,), (1024,), a, item, item, "f32", 6, 3, 20, 20, 2.0)
     plan = panel_plan(problem, M7032)
     assert plan.late and plan.c_rings == 2
-    alone = panel_plan(replace(problem, epilogue_tiles=0, epilogue_operands=0, epilogue_bytes=0, epilogue_alike=0), M7032)
+    alone = panel_plan(
+        replace(problem, epilogue_tiles=0, epilogue_operands=0, epilogue_bytes=0, epilogue_alike=0),
+        M7032,
+    )
     least = 20 * 3072 * 768 / (M7032.ddr_bandwidth / M7032.clock_hz)
-    assert plan.cycles < alone.cycles + 0.5 * least, "transfers of what follows are not behind the products"
+    assert plan.cycles < alone.cycles + 0.5 * least, (
+        "transfers of what follows are not behind the products"
+    )

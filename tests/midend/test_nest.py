@@ -1,4 +1,5 @@
-"""Nest kernels by themselves: elementwise, broadcast, transposed, gathered, positions, reductions, empty."""
+"""Nest kernels by themselves: elementwise, broadcast, transposed, gathered, positions, reductions,
+empty."""
 
 from __future__ import annotations
 
@@ -40,7 +41,12 @@ def test_dense_addition_of_any_shape(shape):
 def test_row_and_column_broadcasts(rows, columns):
     f = Function()
     kind = f"{rows}x{columns}xf32"
-    a, row, column, one = f.argument(kind), f.argument(f"{columns}xf32"), f.argument(f"{rows}x1xf32"), f.argument("f32")
+    a, row, column, one = (
+        f.argument(kind),
+        f.argument(f"{columns}xf32"),
+        f.argument(f"{rows}x1xf32"),
+        f.argument("f32"),
+    )
     body = "%p = arith.addf %a, %b : f32\n %q = arith.mulf %p, %c : f32\n %r = arith.subf %q, %d : f32\nlinalg.yield %r : f32"
     text = f.text(f.map(kind, [(a, "i, j"), (row, "j"), (column, "i, 0"), (one, "")], body))
     check(text, [normal(rows, columns), normal(columns), normal(rows, 1), normal()])
@@ -58,21 +64,41 @@ def test_transposed_operand(shape):
 def test_permuted_four_dimensions():
     f = Function()
     a, b = f.argument("3x5x4x6xf32"), f.argument("5x6x3x4xf32")
-    check(f.text(f.map("3x4x5x6xf32", [(a, "i, k, j, l"), (b, "k, l, i, j")], ADD)), [normal(3, 5, 4, 6), normal(5, 6, 3, 4)])
+    check(
+        f.text(f.map("3x4x5x6xf32", [(a, "i, k, j, l"), (b, "k, l, i, j")], ADD)),
+        [normal(3, 5, 4, 6), normal(5, 6, 3, 4)],
+    )
 
 
 def test_every_element_type():
     f = Function()
     arrays, results = [], []
-    for kind, dtype in (("f64", np.float64), ("f32", np.float32), ("i64", np.int64), ("i32", np.int32), ("i16", np.int16), ("i8", np.int8)):
+    for kind, dtype in (
+        ("f64", np.float64),
+        ("f32", np.float32),
+        ("i64", np.int64),
+        ("i32", np.int32),
+        ("i16", np.int16),
+        ("i8", np.int8),
+    ):
         a, b = f.argument("70xi1".replace("i1", kind)), f.argument(f"70x{kind}")
         letter = "f" if kind[0] == "f" else "i"
-        results.append(f.map(f"70x{kind}", [(a, "i"), (b, "i")], f"%r = arith.mul{letter} %a, %b : {kind}\n linalg.yield %r : {kind}"))
+        results.append(
+            f.map(
+                f"70x{kind}",
+                [(a, "i"), (b, "i")],
+                f"%r = arith.mul{letter} %a, %b : {kind}\n linalg.yield %r : {kind}",
+            )
+        )
         arrays += [RNG.integers(-9, 9, 70).astype(dtype), RNG.integers(-9, 9, 70).astype(dtype)]
     mask = f.argument("70xi1")
     arrays.append(RNG.integers(0, 2, 70).astype(bool))
     results.append(
-        f.map("70xi1", [(mask, "i"), (mask, "i")], "%t = arith.constant true\n %r = arith.xori %a, %t : i1\n linalg.yield %r : i1")
+        f.map(
+            "70xi1",
+            [(mask, "i"), (mask, "i")],
+            "%t = arith.constant true\n %r = arith.xori %a, %t : i1\n linalg.yield %r : i1",
+        )
     )
     check(f.text(*results), arrays)
 
@@ -101,7 +127,8 @@ def test_positions_within_rows_columns_and_flat():
 
 @pytest.mark.parametrize("rows,columns", [(300, 301), (700, 333), (3, 90_001)])
 def test_vectors_of_positions_are_part_of_what_a_tile_takes(rows, columns):
-    """Rows are joined to long columns, in which both numbers step unevenly: two vectors as wide as the tile."""
+    """Rows are joined to long columns, in which both numbers step unevenly: two vectors as wide as
+    the tile."""
     f = Function()
     body = (
         "%i = linalg.index 0 : index\n %j = linalg.index 1 : index\n %k = arith.cmpi eq, %i, %j : index\n"
@@ -139,7 +166,9 @@ def test_sums_over_every_subset(shape, reduced):
     kept = [n for n in "ijk" if n not in reduced]
     kind = "x".join([str(shape["ijk".index(n)]) for n in kept] + ["f32"])
     zero = f.constant("0.0", "f32")
-    text = f.text(f.generic("i j k", [(a, "i, j, k")], (f.fill(zero, kind), ", ".join(kept)), SUM, reduced))
+    text = f.text(
+        f.generic("i j k", [(a, "i, j, k")], (f.fill(zero, kind), ", ".join(kept)), SUM, reduced)
+    )
     check(text, [normal(*shape)], tolerance=1e-4)
 
 
@@ -155,7 +184,11 @@ def test_max_keeps_nan_and_starts_elsewhere():
 def test_reduction_that_starts_from_a_tensor():
     f = Function()
     a, b = f.argument("90x50xf32"), f.argument("50xf32")
-    check(f.text(f.generic("i j", [(a, "i, j")], (b, "j"), SUM, "i")), [normal(90, 50), normal(50)], tolerance=1e-4)
+    check(
+        f.text(f.generic("i j", [(a, "i, j")], (b, "j"), SUM, "i")),
+        [normal(90, 50), normal(50)],
+        tolerance=1e-4,
+    )
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3])
@@ -167,7 +200,9 @@ def test_large_sum_is_the_same_on_any_number_of_cores(cores):
     x = np.random.default_rng(1).standard_normal(300_000).astype(np.float32)
     machine = replace(presets.load("host"), cores=2)
     image = assembler.assemble(stages(text, machine)["asm"])
-    found = [np.asarray(Machine(cores=n, checked=True).load(image).run([x], [])[0]) for n in (1, cores)]
+    found = [
+        np.asarray(Machine(cores=n, checked=True).load(image).run([x], [])[0]) for n in (1, cores)
+    ]
     assert found[0].tobytes() == found[1].tobytes()
     np.testing.assert_allclose(found[0], x.astype(np.float64).sum(), rtol=1e-4, atol=1e-2)
 
@@ -176,7 +211,11 @@ def test_column_sums_of_a_tall_matrix():
     f = Function()
     a = f.argument("3001x40xf32")
     zero = f.constant("0.0", "f32")
-    check(f.text(f.generic("i j", [(a, "i, j")], (f.fill(zero, "40xf32"), "j"), SUM, "i")), [normal(3001, 40)], tolerance=1e-3)
+    check(
+        f.text(f.generic("i j", [(a, "i, j")], (f.fill(zero, "40xf32"), "j"), SUM, "i")),
+        [normal(3001, 40)],
+        tolerance=1e-3,
+    )
 
 
 def test_window_maximum_with_strides():
@@ -186,7 +225,11 @@ def test_window_maximum_with_strides():
     window = f.empty("2x2xf32")
     text = f.text(
         f.generic(
-            "n c h w y x0", [(a, "n, c, h * 2 + y, w * 2 + x0"), (window, "y, x0")], (f.fill(low, "2x3x4x5xf32"), "n, c, h, w"), MAX, "y x0"
+            "n c h w y x0",
+            [(a, "n, c, h * 2 + y, w * 2 + x0"), (window, "y, x0")],
+            (f.fill(low, "2x3x4x5xf32"), "n, c, h, w"),
+            MAX,
+            "y x0",
         )
     )
     check(text, [normal(2, 3, 8, 10)])
@@ -201,17 +244,45 @@ def test_two_results_with_a_general_combiner():
         "%j = linalg.index 1 : index\n %jj = arith.index_cast %j : index to i64\n %k = arith.cmpf ogt, %a, %x : f32\n"
         "%v = arith.select %k, %a, %x : f32\n %p = arith.select %k, %jj, %y : i64\n linalg.yield %v, %p : f32, i64"
     )
-    g = f.generic("i j", [(a, "i, j")], [(f.fill(low, "30xf32"), "i"), (f.fill(zero, "30xi64"), "i")], body, "j")
+    g = f.generic(
+        "i j",
+        [(a, "i, j")],
+        [(f.fill(low, "30xf32"), "i"), (f.fill(zero, "30xi64"), "i")],
+        body,
+        "j",
+    )
     check(f.text(f"{g}#0", f"{g}#1"), [normal(30, 17)])
 
 
 def test_products_minima_and_logic():
     f = Function()
     a, m = f.argument("6x11xf32"), f.argument("6x11xi1")
-    one, high, true = f.constant("1.0", "f32"), f.constant("0x7F800000", "f32"), f.constant("true", "i1")
-    prod = f.generic("i j", [(a, "i, j")], (f.fill(one, "6xf32"), "i"), "%r = arith.mulf %x, %a : f32\n linalg.yield %r : f32", "j")
-    low = f.generic("i j", [(a, "i, j")], (f.fill(high, "11xf32"), "j"), "%r = arith.minimumf %x, %a : f32\n linalg.yield %r : f32", "i")
-    both = f.generic("i j", [(m, "i, j")], (f.fill(true, "6xi1"), "i"), "%r = arith.andi %x, %a : i1\n linalg.yield %r : i1", "j")
+    one, high, true = (
+        f.constant("1.0", "f32"),
+        f.constant("0x7F800000", "f32"),
+        f.constant("true", "i1"),
+    )
+    prod = f.generic(
+        "i j",
+        [(a, "i, j")],
+        (f.fill(one, "6xf32"), "i"),
+        "%r = arith.mulf %x, %a : f32\n linalg.yield %r : f32",
+        "j",
+    )
+    low = f.generic(
+        "i j",
+        [(a, "i, j")],
+        (f.fill(high, "11xf32"), "j"),
+        "%r = arith.minimumf %x, %a : f32\n linalg.yield %r : f32",
+        "i",
+    )
+    both = f.generic(
+        "i j",
+        [(m, "i, j")],
+        (f.fill(true, "6xi1"), "i"),
+        "%r = arith.andi %x, %a : i1\n linalg.yield %r : i1",
+        "j",
+    )
     mask = np.ones((6, 11), bool)
     mask[2, 3] = False
     check(f.text(prod, low, both), [normal(6, 11), mask])
@@ -244,7 +315,9 @@ def test_random_numbers_of_no_position_are_computed_once():
     assert first[0] != 0
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(1024, 768), (1024, 3072), (300, 256), (5000, 64), (77, 1000)])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(1024, 768), (1024, 3072), (300, 256), (5000, 64), (77, 1000)]
+)
 def test_sums_of_columns_and_what_follows_them_are_fetched_in_whole_granules(rows, columns):
     trace = (
         f"trace\n  %0 = param f32[{rows},{columns}]\n  %1 = param f32[{columns}]\n"
@@ -257,4 +330,6 @@ def test_sums_of_columns_and_what_follows_them_are_fetched_in_whole_granules(row
     x, factors = normal(rows, columns), normal(columns)
     with Machine(cores=3, checked=True) as emulator:
         (result,) = emulator.load(assembler.assemble(text)).run([x, factors])
-    np.testing.assert_allclose(result, x.sum(axis=0, dtype=np.float64) * factors, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(
+        result, x.sum(axis=0, dtype=np.float64) * factors, rtol=1e-4, atol=1e-3
+    )

@@ -33,7 +33,9 @@ CASES = {  # images, channels, filters, size, window, stride, padding, dilation,
 DIRECTIONS = ("forward", "input", "weight")
 
 
-def program(name: str, direction: str, dtype: str = "f32") -> tuple[str, list[np.ndarray], np.ndarray]:
+def program(
+    name: str, direction: str, dtype: str = "f32"
+) -> tuple[str, list[np.ndarray], np.ndarray]:
     """A trace, its arguments, and what PyTorch gives."""
     n, c, f, size, window, stride, padding, dilation, groups = CASES[name]
     kind = {"f32": torch.float32, "f64": torch.float64}[dtype]
@@ -41,14 +43,24 @@ def program(name: str, direction: str, dtype: str = "f32") -> tuple[str, list[np
     x = torch.randn((n, c, *size), generator=generator, dtype=kind, requires_grad=True)
     w = torch.randn((f, c // groups, *window), generator=generator, dtype=kind, requires_grad=True)
     dims = len(size)
-    made = [functional.conv1d, functional.conv2d, functional.conv3d][dims - 1](x, w, None, stride, padding, dilation, groups)
+    made = [functional.conv1d, functional.conv2d, functional.conv3d][dims - 1](
+        x, w, None, stride, padding, dilation, groups
+    )
     grad = torch.randn(made.shape, generator=generator, dtype=kind)
     gradients = torch.autograd.grad(made, [x, w], grad)
     wanted = {"forward": made.detach(), "input": gradients[0], "weight": gradients[1]}[direction]
     arrays = [t.detach().numpy() for t in ((x, w) if direction == "forward" else (grad, x, w))]
     types = [f"{dtype}[{','.join(map(str, a.shape))}]" for a in (*arrays, wanted)]
-    lists = {"stride": (stride,) * dims, "padding": padding, "dilation": (dilation,) * dims, "output_padding": (0,) * dims}
-    words = ", ".join(f"{key}=[{','.join(map(str, value))}]" for key, value in lists.items()) + f", transposed=false, groups={groups}"
+    lists = {
+        "stride": (stride,) * dims,
+        "padding": padding,
+        "dilation": (dilation,) * dims,
+        "output_padding": (0,) * dims,
+    }
+    words = (
+        ", ".join(f"{key}=[{','.join(map(str, value))}]" for key, value in lists.items())
+        + f", transposed=false, groups={groups}"
+    )
     text = "trace\n" + "".join(f"  %{k} = param {t}\n" for k, t in enumerate(types[:-1]))
     if direction == "forward":
         return (
@@ -56,7 +68,11 @@ def program(name: str, direction: str, dtype: str = "f32") -> tuple[str, list[np
             arrays,
             wanted.numpy(),
         )
-    mask, kinds, last = ("true,false", f"{types[-1]}, none", 3) if direction == "input" else ("false,true", f"none, {types[-1]}", 4)
+    mask, kinds, last = (
+        ("true,false", f"{types[-1]}, none", 3)
+        if direction == "input"
+        else ("false,true", f"none, {types[-1]}", 4)
+    )
     text += (
         "  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, "
         f"{words}, output_mask=[{mask},false]) : {kinds}, none\n  return %{last}\n"
@@ -66,7 +82,9 @@ def program(name: str, direction: str, dtype: str = "f32") -> tuple[str, list[np
 
 def compiled(text: str, machine: presets.MachineParameters) -> str:
     linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
-    return codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(linalg, machine), machine), machine)
+    return codegen.pipeline.run(
+        pipeline.run(pipeline.FUNCTION.read(linalg, machine), machine), machine
+    )
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
@@ -86,14 +104,17 @@ def test_every_direction(name: str, direction: str, cores: int) -> None:
 def test_in_f64(name: str, direction: str) -> None:
     text, arrays, wanted = program(name, direction, "f64")
     with Machine(cores=3, checked=True) as emulator:
-        (got,) = emulator.load(assembler.assemble(compiled(text, replace(M7032, cores=3)))).run(arrays, [])
+        (got,) = emulator.load(assembler.assemble(compiled(text, replace(M7032, cores=3)))).run(
+            arrays, []
+        )
     np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_no_copy_is_made(direction: str) -> None:
     made = compiled(program("3x3", direction)[0], M7032)
-    assert ("FOLD" if direction == "input" else "DLB") in made  # windows that are summed on chip need no border
+    # windows that are summed on chip need no border
+    assert ("FOLD" if direction == "input" else "DLB") in made
     assert made.count("@call") == 1
 
 
@@ -112,7 +133,9 @@ def test_what_others_read_is_copied() -> None:
     head = f"trace\n  %0 = param {x}\n  %1 = param {w}\n"
     assert not _after(f"{head}{padded}{product}  return %3\n")
     assert _after(f"{head}{padded}{product}  return %3, %2\n")
-    assert _after(f"{head}{padded}{product}  %4 = aten::relu(self=%2) : f32[2,4,10,10]\n  return %3, %4\n")
+    assert _after(
+        f"{head}{padded}{product}  %4 = aten::relu(self=%2) : f32[2,4,10,10]\n  return %3, %4\n"
+    )
     assert _after(f"{head}{padded.replace('0.0', '1.0')}{product}  return %3\n")
     assert _after(f"{head}{padded}{product}  return %3\n", presets.load("host"))
 
@@ -137,5 +160,7 @@ def test_a_residual_does_not_replace_what_windows_read() -> None:
         wanted, held = held, held.relu()
     for cores in (1, 3, 8):
         with Machine(cores=cores, checked=True) as emulator:
-            (got,) = emulator.load(assembler.assemble(compiled(text, replace(M7032, cores=cores)))).run([x, w], [])
+            (got,) = emulator.load(
+                assembler.assemble(compiled(text, replace(M7032, cores=cores)))
+            ).run([x, w], [])
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)

@@ -28,7 +28,9 @@ class Whole(PanelSearchSpace):
         self.least = self.least if self.least == inf else 0.0
 
 
-def price_all(grid: PanelSearchSpace, choices: Sequence[PanelChoice], limit: float = inf) -> PricedPlan:
+def price_all(
+    grid: PanelSearchSpace, choices: Sequence[PanelChoice], limit: float = inf
+) -> PricedPlan:
     """Prices everything."""
     del limit
     return price(grid, choices)
@@ -93,7 +95,13 @@ def test_the_cheapest_of_several_problems_is_found_without_searching_all(seed: i
 
 
 def test_a_plan_is_a_line_for_people() -> None:
-    operands = OperandTraffic("f32", (0, 900)), OperandTraffic("f32", (0, 800)), OperandTraffic("f32", (0, 800))
-    plan = panel_schedule.panel_plan(TilingProblem((), (1000,), (800,), (900,), *operands, "f32"), M7032)
+    operands = (
+        OperandTraffic("f32", (0, 900)),
+        OperandTraffic("f32", (0, 800)),
+        OperandTraffic("f32", (0, 800)),
+    )
+    plan = panel_schedule.panel_plan(
+        TilingProblem((), (1000,), (800,), (900,), *operands, "f32"), M7032
+    )
     assert f"order {'m,n,k' if plan.m_outer else 'n,m,k'}" in str(plan)
     assert f"{plan.cycles:.0f} cycles" in str(plan)

@@ -1,4 +1,5 @@
-"""What cores get of DDR while a plan of panels runs: fewer of them have a panel in the last trip."""
+"""What cores get of DDR while a plan of panels runs: fewer of them have a panel in the last
+trip."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ def test_blocks_that_are_not_full_count_as_what_they_hold() -> None:
 
 
 def test_few_cores_do_not_take_all_of_the_bandwidth() -> None:
-    """34 GB/s for eight cores are 4.25 each; two of them take 14 each at most.  Over both trips that is 6.5, not a fifth of 34."""
-    rate, active = share(M7032, lambda rows, columns: rows * columns, trips(10, 2, 8, 5.0), trips(1, 1, 1, 1.0))
+    """34 GB/s for eight cores are 4.25 each; two of them take 14 each at most. Over both trips that
+    is 6.5, not a fifth of 34."""
+    rate, active = share(
+        M7032, lambda rows, columns: rows * columns, trips(10, 2, 8, 5.0), trips(1, 1, 1, 1.0)
+    )
     assert rate * M7032.clock_hz / GIGA == pytest.approx(2 / (1 / 4.25 + 1 / 14))
     assert active == 5

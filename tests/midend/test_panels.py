@@ -1,4 +1,5 @@
-"""Contractions lowered by panels: every form of plan is right on any number of cores, and what is planned is charged."""
+"""Contractions lowered by panels: every form of plan is right on any number of cores, and what is
+planned is charged."""
 
 from __future__ import annotations
 
@@ -26,15 +27,26 @@ TIGHT = replace(M7032, am_bytes=24 * 1024, sm_bytes=2 * 1024, gsm_bytes=48 * 102
 def operands(equation: str, extents: dict[str, int], dtype: str) -> list[np.ndarray]:
     """Random operands of an einsum; small integers, whose sums every type holds exactly."""
     rng = np.random.default_rng(0)
-    return [rng.integers(-4, 5, [extents[d] for d in dims]).astype(NUMPY[dtype]) for dims in equation.split("->", maxsplit=1)[0].split(",")]
+    return [
+        rng.integers(-4, 5, [extents[d] for d in dims]).astype(NUMPY[dtype])
+        for dims in equation.split("->", maxsplit=1)[0].split(",")
+    ]
 
 
 def check(
-    equation: str, extents: dict[str, int], machine: MachineParameters, cores: list[int], dtype: str = "f32", accumulator: str | None = None
+    equation: str,
+    extents: dict[str, int],
+    machine: MachineParameters,
+    cores: list[int],
+    dtype: str = "f32",
+    accumulator: str | None = None,
 ) -> None:
-    """Compiles an einsum for ``machine`` and compares it with numpy, in checked mode, on each number of cores."""
+    """Compiles an einsum for ``machine`` and compares it with numpy, in checked mode, on each
+    number of cores."""
     inputs = operands(equation, extents, dtype)
-    image = assembler.assemble(assembly(einsum(equation, extents, dtype, accumulator or dtype), machine))
+    image = assembler.assemble(
+        assembly(einsum(equation, extents, dtype, accumulator or dtype), machine)
+    )
     wanted = np.einsum(equation, *(x.astype(NUMPY[accumulator or dtype]) for x in inputs))
     for count in cores:
         with Machine(cores=count, checked=True) as emulator:
@@ -42,7 +54,8 @@ def check(
         np.testing.assert_array_equal(got, wanted, err_msg=f"{count} cores")
 
 
-# --- every form of plan -------------------------------------------------------------------------------
+# --- every form of plan
+# -------------------------------------------------------------------------------
 
 GRIDS = {
     "one core": (1, 1, "none"),
@@ -54,7 +67,12 @@ GRIDS = {
     "rows pool B": (3, 1, "none"),
     "groups share A, pool B": (2, 2, "a"),
 }
-LOOPS = {"m": (True, False), "m keeps A": (True, True), "n": (False, False), "n keeps B": (False, True)}
+LOOPS = {
+    "m": (True, False),
+    "m keeps A": (True, True),
+    "n": (False, False),
+    "n keeps B": (False, True),
+}
 
 
 def cut(extent: int, size: int) -> TileCut:
@@ -64,7 +82,9 @@ def cut(extent: int, size: int) -> TileCut:
 @pytest.mark.parametrize("k_size", [16, 32, 80])
 @pytest.mark.parametrize("loops", LOOPS)
 @pytest.mark.parametrize("grid", GRIDS)
-def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, k_size: int) -> None:
+def test_every_plan_is_right(
+    monkeypatch: pytest.MonkeyPatch, grid: str, loops: str, k_size: int
+) -> None:
     rows, columns, share = GRIDS[grid]
     m_outer, keep = LOOPS[loops]
     pooled = "pool B" in grid
@@ -106,11 +126,21 @@ def test_every_plan_is_right(monkeypatch: pytest.MonkeyPatch, grid: str, loops: 
             1.0,
             pooled=pooled,
         )
-        monkeypatch.setattr(contraction_schedule, "cheapest", lambda problems, machine: (0, chosen(problems[0], machine)))
-        check(equation, {"m": m, "n": n, "k": k}, replace(M7032, cores=rows * columns + 1), [1, 2, 3, 4, 7, 8])
+        monkeypatch.setattr(
+            contraction_schedule,
+            "cheapest",
+            lambda problems, machine: (0, chosen(problems[0], machine)),
+        )
+        check(
+            equation,
+            {"m": m, "n": n, "k": k},
+            replace(M7032, cores=rows * columns + 1),
+            [1, 2, 3, 4, 7, 8],
+        )
 
 
-# --- what the planner chooses -------------------------------------------------------------------------
+# --- what the planner chooses
+# -------------------------------------------------------------------------
 
 EQUATIONS = {
     "NN": "mk,kn->mn",
@@ -131,29 +161,58 @@ def test_plans_of_a_tight_machine(name: str, cores: int) -> None:
     check(EQUATIONS[name], extents, replace(TIGHT, cores=cores), sorted({1, cores, 3}))
 
 
-@pytest.mark.parametrize("sizes", [(1, 300, 200), (300, 1, 200), (400, 3, 1), (1, 1, 900), (0, 4, 5), (3, 4, 0)])
+@pytest.mark.parametrize(
+    "sizes", [(1, 300, 200), (300, 1, 200), (400, 3, 1), (1, 1, 900), (0, 4, 5), (3, 4, 0)]
+)
 @pytest.mark.parametrize("cores", [1, 8])
 def test_thin_and_empty(sizes: tuple[int, int, int], cores: int) -> None:
     for equation in ("mk,kn->mn", "km,nk->mn"):
-        check(equation, dict(zip("mnk", sizes, strict=True)), replace(TIGHT, cores=cores), [cores, 2])
+        check(
+            equation, dict(zip("mnk", sizes, strict=True)), replace(TIGHT, cores=cores), [cores, 2]
+        )
 
 
-@pytest.mark.parametrize(("dtype", "accumulator"), [("f64", "f64"), ("f16", "f32"), ("i64", "i64"), ("i32", "i32"), ("i8", "i32")])
+@pytest.mark.parametrize(
+    ("dtype", "accumulator"),
+    [("f64", "f64"), ("f16", "f32"), ("i64", "i64"), ("i32", "i32"), ("i8", "i32")],
+)
 def test_types(dtype: str, accumulator: str) -> None:
     for equation, cores in every(("mk,kn->mn", "km,nk->mn"), (1, 3)):
-        check(equation, {"m": 77, "n": 90, "k": 65}, replace(TIGHT, cores=cores), [cores], dtype, accumulator)
+        check(
+            equation,
+            {"m": 77, "n": 90, "k": 65},
+            replace(TIGHT, cores=cores),
+            [cores],
+            dtype,
+            accumulator,
+        )
 
 
-# --- estimates ----------------------------------------------------------------------------------------
+# --- estimates
+# ----------------------------------------------------------------------------------------
 
 
-def problem(m: int, n: int, k: int, dtype: str, trans_a: bool = False, trans_b: bool = False) -> TilingProblem:
+def problem(
+    m: int, n: int, k: int, dtype: str, trans_a: bool = False, trans_b: bool = False
+) -> TilingProblem:
     """A product of row-major matrices."""
 
     def operand(rows: int, columns: int, turned: bool) -> OperandTraffic:
-        return OperandTraffic(dtype, (rows, 0) if turned else (0, columns), False, (turned, not turned))
+        return OperandTraffic(
+            dtype, (rows, 0) if turned else (0, columns), False, (turned, not turned)
+        )
 
-    return TilingProblem((), (m,), (n,), (k,), operand(m, k, trans_a), operand(k, n, trans_b), operand(m, n, False), dtype, sum_alone=True)
+    return TilingProblem(
+        (),
+        (m,),
+        (n,),
+        (k,),
+        operand(m, k, trans_a),
+        operand(k, n, trans_b),
+        operand(m, n, False),
+        dtype,
+        sum_alone=True,
+    )
 
 
 SIZES = [
@@ -169,17 +228,26 @@ SIZES = [
 
 
 @pytest.mark.parametrize("cores", [1, 8])
-def test_estimates_are_what_the_cycle_model_charges(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of whole products: what is cut along its sum is another product, and the test of that pass holds its estimate."""
+def test_estimates_are_what_the_cycle_model_charges(
+    cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of whole products: what is cut along its sum is another product, and the test of that pass
+    holds its estimate."""
     monkeypatch.setattr("ftm_backend.midend.transforms.tensor.split_k._promising", lambda *_: False)
     machine = replace(M7032, cores=cores)
     ratios = []
     for (m, n, k), dtype in every(SIZES, ("f32", "f64")):
-        for equation, trans_a, trans_b in (("mk,kn->mn", False, False), ("mk,nk->mn", False, True), ("km,kn->mn", True, False)):
+        for equation, trans_a, trans_b in (
+            ("mk,kn->mn", False, False),
+            ("mk,nk->mn", False, True),
+            ("km,kn->mn", True, False),
+        ):
             text = assembly(einsum(equation, {"m": m, "n": n, "k": k}, dtype, dtype), machine)
             charged = cycle_model.model(text, machine=machine, cores=cores).cycles
             straight = problem(m, n, k, dtype, trans_a, trans_b)
-            planned = min(panel_plan(each, machine).cycles for each in (straight, crossed(straight)))
+            planned = min(
+                panel_plan(each, machine).cycles for each in (straight, crossed(straight))
+            )
             ratios.append(planned / charged)
     off = np.abs(np.array(ratios) - 1)
     assert np.median(off) < 0.03

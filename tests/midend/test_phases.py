@@ -1,4 +1,5 @@
-"""Transposed convolutions of every stride, by phases, against PyTorch: on the real target's cores, and on the host preset."""
+"""Transposed convolutions of every stride, by phases, against PyTorch: on the real target's cores,
+and on the host preset."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def phases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(col2im, "planned", lambda statement, machine: None)
 
 
-SHAPES = {  # images, channels, filters, size of the result, window, stride, padding, dilation, groups
+# images, channels, filters, size of the result, window, stride, padding, dilation, groups
+SHAPES = {
     "3x3 by 2": (3, 7, 11, (14, 18), (3, 3), (2, 2), (1, 1), (1, 1), 1),
     "odd sizes": (2, 5, 9, (15, 13), (3, 3), (2, 2), (1, 1), (1, 1), 1),
     "7x7 by 2": (2, 3, 16, (28, 32), (7, 7), (2, 2), (3, 3), (1, 1), 1),
@@ -48,12 +50,19 @@ def gradient(name: str, dtype: str) -> tuple[str, list[np.ndarray], np.ndarray]:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn((n, c, *size), generator=generator, dtype=kind, requires_grad=True)
     w = torch.randn((f, c // groups, *window), generator=generator, dtype=kind)
-    made = [functional.conv1d, functional.conv2d, functional.conv3d][len(size) - 1](x, w, None, stride, padding, dilation, groups)
+    made = [functional.conv1d, functional.conv2d, functional.conv3d][len(size) - 1](
+        x, w, None, stride, padding, dilation, groups
+    )
     grad = torch.randn(made.shape, generator=generator, dtype=kind)
     (wanted,) = torch.autograd.grad(made, [x], grad)
     arrays = [t.detach().numpy() for t in (grad, x, w)]
     types = [f"{dtype}[{','.join(map(str, a.shape))}]" for a in arrays]
-    lists = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": (0,) * len(size)}
+    lists = {
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "output_padding": (0,) * len(size),
+    }
     words = ", ".join(f"{key}=[{','.join(map(str, value))}]" for key, value in lists.items())
     text = (
         "trace\n"
@@ -67,7 +76,9 @@ def gradient(name: str, dtype: str) -> tuple[str, list[np.ndarray], np.ndarray]:
 
 
 def run(text: str, arrays: list[np.ndarray], machine: str, cores: int) -> np.ndarray:
-    image = assembler.assemble(driver.run_from("trace", text, "asm", CompileOptions(machine=machine, cores=cores)))
+    image = assembler.assemble(
+        driver.run_from("trace", text, "asm", CompileOptions(machine=machine, cores=cores))
+    )
     with Machine(cores=cores, checked=True) as emulator:
         return emulator.load(image).run(arrays, [])[0]
 
@@ -76,14 +87,18 @@ def run(text: str, arrays: list[np.ndarray], machine: str, cores: int) -> np.nda
 @pytest.mark.parametrize("name", SHAPES)
 def test_gradient_of_the_input(name: str, cores: int) -> None:
     text, arrays, wanted = gradient(name, "f32")
-    np.testing.assert_allclose(run(text, arrays, "m7032", cores), wanted, rtol=TOLERANCE["f32"], atol=TOLERANCE["f32"])
+    np.testing.assert_allclose(
+        run(text, arrays, "m7032", cores), wanted, rtol=TOLERANCE["f32"], atol=TOLERANCE["f32"]
+    )
 
 
 @pytest.mark.parametrize("machine", ["host", "m7032"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_in_f64(name: str, machine: str) -> None:
     text, arrays, wanted = gradient(name, "f64")
-    np.testing.assert_allclose(run(text, arrays, machine, 2), wanted, rtol=TOLERANCE["f64"], atol=TOLERANCE["f64"])
+    np.testing.assert_allclose(
+        run(text, arrays, machine, 2), wanted, rtol=TOLERANCE["f64"], atol=TOLERANCE["f64"]
+    )
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 4, 6])
@@ -100,7 +115,12 @@ def test_phases_meet_each_tap_once(stride: int, dilation: int, taps: int, paddin
             place = phase.end - phase.spacing * t  # of the input, for element r of the result
             assert place * stride + dilation * tap == r + padding
     common = math.gcd(stride, dilation)
-    assert sorted(met) == sorted(tap for tap in range(taps) for r in range(stride) if (r + padding - dilation * tap) % stride == 0)
+    assert sorted(met) == sorted(
+        tap
+        for tap in range(taps)
+        for r in range(stride)
+        if (r + padding - dilation * tap) % stride == 0
+    )
     assert common > 1 or sorted(met) == list(range(taps))
 
 
@@ -119,22 +139,31 @@ JOINED = {  # as SHAPES; phases of a row are one product
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize("name", JOINED)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_phases_of_a_row_are_one_product(name: str, cores: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phases_of_a_row_are_one_product(
+    name: str, cores: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(SHAPES, name, JOINED[name])
     for module in (fuse_interior_padding, merge_conv_transpose_phases):
         monkeypatch.setattr(module, "cycles", lambda statement, machine: 1e9)  # it always pays
     text, arrays, wanted = gradient(name, dtype)
     assembly = driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=cores))
     assert "TRANS.ZIP" in assembly
-    np.testing.assert_allclose(run(text, arrays, "m7032", cores), wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+    np.testing.assert_allclose(
+        run(text, arrays, "m7032", cores), wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype]
+    )
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_halves_are_joined(dtype: str) -> None:
     kind = {"bf16": torch.bfloat16, "f16": torch.float16}[dtype]
     generator = torch.Generator().manual_seed(0)
-    x, grad, w = (torch.randn(shape, generator=generator).to(kind) for shape in ((2, 64, 28, 28), (2, 48, 14, 14), (48, 64, 3, 3)))
-    wanted = functional.conv_transpose2d(grad.float(), w.float(), stride=2, padding=1, output_padding=1)
+    x, grad, w = (
+        torch.randn(shape, generator=generator).to(kind)
+        for shape in ((2, 64, 28, 28), (2, 48, 14, 14), (48, 64, 3, 3))
+    )
+    wanted = functional.conv_transpose2d(
+        grad.float(), w.float(), stride=2, padding=1, output_padding=1
+    )
     types = [f"{dtype}[{','.join(map(str, t.shape))}]" for t in (grad, x, w)]
     text = (
         "trace\n"
@@ -149,14 +178,19 @@ def test_halves_are_joined(dtype: str) -> None:
     assert "TRANS.ZIP" in assembly
     with Machine(cores=3, checked=True) as emulator:
         bits = np.uint16 if dtype == "bf16" else np.float16
-        (got,) = emulator.load(assembler.assemble(assembly)).run([t.view(torch.int16).numpy().view(bits) for t in (grad, x, w)], [])
+        (got,) = emulator.load(assembler.assemble(assembly)).run(
+            [t.view(torch.int16).numpy().view(bits) for t in (grad, x, w)], []
+        )
     made = torch.from_numpy(got.view(np.int16).copy()).view(kind).float()
     torch.testing.assert_close(made, wanted, rtol=2e-2, atol=1e-1)
 
 
 def test_what_does_not_pay_or_is_read_elsewhere_stays() -> None:
-    """On the host preset, whose cores move what they multiply; where an odd column reads a phase, too; with three phases."""
+    """On the host preset, whose cores move what they multiply; where an odd column reads a phase,
+    too; with three phases."""
     trace = gradient("3x3 by 2", "f32")[0]
     assert "TRANS" not in driver.run_from("trace", trace, "asm", CompileOptions(machine="host"))
     for name in ("odd sizes", "5x4 by 3"):
-        assert "TRANS.ZIP" not in driver.run_from("trace", gradient(name, "f32")[0], "asm", CompileOptions(machine="m7032"))
+        assert "TRANS.ZIP" not in driver.run_from(
+            "trace", gradient(name, "f32")[0], "asm", CompileOptions(machine="m7032")
+        )

@@ -58,13 +58,19 @@ def test_barrier_only_where_several_cores_depend():
     assert not barriers.visit([], [a], one_core=False)
     assert not barriers.visit([], [b], one_core=False), "independent"
     assert barriers.visit([a], [c], one_core=False), "read after write"
-    assert not barriers.visit([b], [StorageRange()], one_core=False), "b was complete at that barrier"
+    assert not barriers.visit([b], [StorageRange()], one_core=False), (
+        "b was complete at that barrier"
+    )
     assert barriers.visit([], [b], one_core=False), "write after read"
-    assert barriers.visit([], [StorageRange(before=[b])], one_core=True), "the memory of b changes owner"
+    assert barriers.visit([], [StorageRange(before=[b])], one_core=True), (
+        "the memory of b changes owner"
+    )
     d = StorageRange()
     assert not barriers.visit([], [d], one_core=True)
     assert not barriers.visit([d], [StorageRange()], one_core=True), "both on core 0"
-    assert barriers.visit([d], [StorageRange()], one_core=False), "other cores read what core 0 wrote"
+    assert barriers.visit([d], [StorageRange()], one_core=False), (
+        "other cores read what core 0 wrote"
+    )
 
 
 def transposing_chain(length: int, n: int) -> tuple[str, Function]:
@@ -86,7 +92,9 @@ def test_elementwise_kernel_writes_over_its_dying_input():
     f = Function()
     x, y = f.argument("50x60xf32"), f.argument("60x50xf32")
     first = f.map("50x60xf32", [(x, "i, j"), (y, "j, i")], ADD)
-    total = f.generic("i j", [(first, "i, j")], (f.fill(f.constant("0.0", "f32"), "f32"), ""), SUM, "i j")
+    total = f.generic(
+        "i j", [(first, "i, j")], (f.fill(f.constant("0.0", "f32"), "f32"), ""), SUM, "i j"
+    )
     second = f.map("50x60xf32", [(first, "i, j"), (total, "")], ADD)
     third = f.map("60x50xf32", [(second, "j, i"), (second, "j, i")], ADD)
     last = f.map("50x60xf32", [(third, "j, i"), (second, "i, j")], ADD)
@@ -143,7 +151,9 @@ def test_constants_are_in_the_program():
     table = f.constant("dense<[1.5, -2.0, 0.25]>", "tensor<3xf32>")
     a = f.argument("3xf32")
     text = f.text(f.map("3xf32", [(a, "i"), (table, "i")], ADD))
-    assert program(text)["consts"] == [["k0", "f32", [3], np.array([1.5, -2, 0.25], "<f4").tobytes().hex()]]
+    assert program(text)["consts"] == [
+        ["k0", "f32", [3], np.array([1.5, -2, 0.25], "<f4").tobytes().hex()]
+    ]
     check(text, [normal(3)])
 
 

@@ -1,4 +1,5 @@
-"""A program that faults has written no input: order of kernels, aliases, and the checker of both."""
+"""A program that faults has written no input: order of kernels, aliases, and the checker of
+both."""
 
 from __future__ import annotations
 
@@ -15,16 +16,28 @@ OPTIONS = CompileOptions(cores=2)
 
 
 def trace(*lines: str) -> str:
-    """The text of a trace: what it is given is declared in the order of first use, values are numbered in order."""
-    given = {line.split(" = ")[0]: line for line in lines if " = param " in line or " = scalar " in line}
+    """The text of a trace: what it is given is declared in the order of first use, values are
+    numbered in order."""
+    given = {
+        line.split(" = ")[0]: line for line in lines if " = param " in line or " = scalar " in line
+    }
     body = [line for line in lines if line not in given.values()]
     used = [name for line in body for name in re.findall(r"[%$]\w+", line)]
-    ordered = [given[name] for mark in "%$" for name in dict.fromkeys(used) if name[0] == mark and name in given] + body
+    ordered = [
+        given[name]
+        for mark in "%$"
+        for name in dict.fromkeys(used)
+        if name[0] == mark and name in given
+    ] + body
     number: dict[str, str] = {}
     for line in ordered:
         for name in re.findall(r"[%$]\w+", line.split(" = ")[0]) if " = " in line else ():
             number[name] = name[0] + str(sum(other[0] == name[0] for other in number))
-    return "trace\n" + "\n".join("  " + re.sub(r"[%$]\w+", lambda m: number[m[0]], line) for line in ordered) + "\n"
+    return (
+        "trace\n"
+        + "\n".join("  " + re.sub(r"[%$]\w+", lambda m: number[m[0]], line) for line in ordered)
+        + "\n"
+    )
 
 
 def compiled(*lines: str) -> str:
@@ -45,13 +58,16 @@ EMBEDDING = (
     "%3 = aten::embedding(weight=%0, indices=%1, padding_idx=-1, scale_grad_by_freq=false, sparse=false) : f32[4,6,16]",
     "%4 = aten::mul.Tensor(self=%3, other=%2) : f32[4,6,16]",
 )
-GRADIENT = (
-    "%5 = aten::embedding_dense_backward(grad_output=%4, indices=%1, num_weights={}, padding_idx=-1, scale_grad_by_freq=false) : f32[{},16]"
-)
+GRADIENT = "%5 = aten::embedding_dense_backward(grad_output=%4, indices=%1, num_weights={}, padding_idx=-1, scale_grad_by_freq=false) : f32[{},16]"
 
 
 def test_a_gradient_after_its_embedding_cannot_fault():
-    asm = compiled(*EMBEDDING, GRADIENT.format(50, 50), "%6 = aten::add.Tensor(self=%0, other=%5, alpha=$0) : f32[50,16]", "return %6")
+    asm = compiled(
+        *EMBEDDING,
+        GRADIENT.format(50, 50),
+        "%6 = aten::add.Tensor(self=%0, other=%5, alpha=$0) : f32[50,16]",
+        "return %6",
+    )
     assert aliases(asm) == ["b0"]
 
 
@@ -134,7 +150,9 @@ def test_a_fault_leaves_the_inputs_whole():
     )
     assert aliases(asm) == ["b0", "", "b4"]
     rng = np.random.default_rng(0)
-    inputs = [rng.standard_normal(s).astype(np.float32) for s in ((64, 64), (64, 64), (9, 9), (9, 9))]
+    inputs = [
+        rng.standard_normal(s).astype(np.float32) for s in ((64, 64), (64, 64), (9, 9), (9, 9))
+    ]
     inputs.insert(3, np.array([0, 3, 8, 9, 1, 2, 3]))
     for cores in (1, 2):
         program = Machine(cores=cores, checked=True).load(assembler.assemble(asm))
@@ -166,16 +184,22 @@ def test_the_checker_finds_writes_before_a_fault():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_keep_the_rule(seed):
-    """Updates of parameters and gathers from their values in any order: the checker of each compilation agrees."""
+    """Updates of parameters and gathers from their values in any order: the checker of each
+    compilation agrees."""
     rng = np.random.default_rng(seed)
-    params = [f"%{k} = param f32[40,24]" for k in range(6)] + ["%6 = param i64[9]", "%7 = param i64[9]"]
+    params = [f"%{k} = param f32[40,24]" for k in range(6)] + [
+        "%6 = param i64[9]",
+        "%7 = param i64[9]",
+    ]
     values, lines, scalars = list(range(6)), [], []
     latest = {k: k for k in range(6)}
     for number in range(8, 30):
         a, b = rng.choice(values, 2)
         kind = rng.integers(4)
         if kind == 0:
-            lines.append(f"%{number} = aten::index_select(self=%{a}, dim=0, index=%{rng.integers(6, 8)}) : f32[9,24]")
+            lines.append(
+                f"%{number} = aten::index_select(self=%{a}, dim=0, index=%{rng.integers(6, 8)}) : f32[9,24]"
+            )
             lines.append(
                 f"%{number + 100} = aten::index_add(self=%{b}, dim=0, index=%{rng.integers(6, 8)}, "
                 f"source=%{number}, alpha=${len(scalars)}) : f32[40,24]"
@@ -184,7 +208,9 @@ def test_random_programs_keep_the_rule(seed):
             values.append(number + 100)
         else:
             slot = int(rng.integers(6))
-            lines.append(f"%{number} = aten::add.Tensor(self=%{latest[slot]}, other=%{b}, alpha=${len(scalars)}) : f32[40,24]")
+            lines.append(
+                f"%{number} = aten::add.Tensor(self=%{latest[slot]}, other=%{b}, alpha=${len(scalars)}) : f32[40,24]"
+            )
             scalars.append(f"${len(scalars)} = scalar f64")
             latest[slot] = number
             values.append(number)
@@ -199,7 +225,8 @@ def test_random_programs_keep_the_rule(seed):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_an_update_fused_into_a_product_replaces_its_parameter(cores):
-    """The decay of ``p`` has a kernel of its own, the rest of its update follows the product that is its gradient."""
+    """The decay of ``p`` has a kernel of its own, the rest of its update follows the product that
+    is its gradient."""
     asm = compiled(
         "%p = param f32[90,70]",
         "%x = param f32[33,90]",
@@ -217,7 +244,9 @@ def test_an_update_fused_into_a_product_replaces_its_parameter(cores):
     )
     assert aliases(asm) == ["b0", "b3"]
     rng = np.random.default_rng(1)
-    p, x, g, m = (rng.standard_normal(s).astype(np.float32) for s in ((90, 70), (33, 90), (33, 70), (90, 70)))
+    p, x, g, m = (
+        rng.standard_normal(s).astype(np.float32) for s in ((90, 70), (33, 90), (33, 70), (90, 70))
+    )
     program = Machine(cores=cores, checked=True).load(assembler.assemble(asm))
     q, n = program.run([p.copy(), x, g, m.copy()], [0.9, 0.5, 0.1], donate=[0, 1])
     expected = m + 0.5 * (x.T @ g)

@@ -1,4 +1,5 @@
-"""Scans and sorts through midend, emission and emulator, against numpy, in scratchpads of every size."""
+"""Scans and sorts through midend, emission and emulator, against numpy, in scratchpads of every
+size."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ import pytest
 from midend.contraction_programs import HOST, NUMPY, OVERLAPPED, SMALL, assembly, run, tensor
 
 MACHINES = {"host": (HOST, 2), "small": (SMALL, 1), "overlapped": (OVERLAPPED, 3)}
-UFUNCS = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "lse": np.logaddexp}
+UFUNCS = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "lse": np.logaddexp,
+}
 
 
 def scan(shape: tuple[int, ...], kind: str, dtype: str = "f32") -> str:
@@ -63,19 +70,43 @@ def test_scan_of_every_shape(shape: tuple[int, ...], machine: str) -> None:
 def test_scan_of_every_kind(kind: str, dtype: str, shape: tuple[int, ...]) -> None:
     if kind == "lse" and dtype[0] == "i":
         return
-    x = (np.random.default_rng(0).standard_normal(shape) * (2 if kind != "mul" else 1)).astype(NUMPY[dtype])
+    x = (np.random.default_rng(0).standard_normal(shape) * (2 if kind != "mul" else 1)).astype(
+        NUMPY[dtype]
+    )
     with np.errstate(over="ignore"):
-        want = UFUNCS[kind].accumulate(x, axis=1, dtype=np.float64 if dtype[0] == "f" else NUMPY[dtype]).astype(NUMPY[dtype])
+        want = (
+            UFUNCS[kind]
+            .accumulate(x, axis=1, dtype=np.float64 if dtype[0] == "f" else NUMPY[dtype])
+            .astype(NUMPY[dtype])
+        )
     (got,) = run(scan(shape, kind, dtype), [x], SMALL, 2)
     np.testing.assert_allclose(got, want, rtol={"f16": 2e-3, "f32": 1e-6}.get(dtype, 1e-12))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("shape", [(1, 1), (3, 50), (3000, 3), (3, 5000), (1, 9001), (2, 2048), (2, 2049), (1, 33000), (0, 4), (4, 0)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1),
+        (3, 50),
+        (3000, 3),
+        (3, 5000),
+        (1, 9001),
+        (2, 2048),
+        (2, 2049),
+        (1, 33000),
+        (0, 4),
+        (4, 0),
+    ],
+)
 @pytest.mark.parametrize("values", ["random", "few", "descending"])
 def test_sort(values: str, shape: tuple[int, ...], machine: str) -> None:
     rng = np.random.default_rng(0)
-    x = rng.integers(-(2**63), 2**63, shape, dtype=np.int64) if values == "random" else rng.integers(-2, 3, shape)
+    x = (
+        rng.integers(-(2**63), 2**63, shape, dtype=np.int64)
+        if values == "random"
+        else rng.integers(-2, 3, shape)
+    )
     if values == "descending":
         x = -np.arange(x.size).reshape(shape)
     parameters, cores = MACHINES[machine]
@@ -104,7 +135,10 @@ def test_sort(values: str, shape: tuple[int, ...], machine: str) -> None:
 )
 def test_first_of_sorted_rows(shape: tuple[int, ...], kept: int, machine: str) -> None:
     parameters, cores = MACHINES[machine]
-    for x in (np.random.default_rng(0).integers(-(2**63), 2**63, shape, dtype=np.int64), np.random.default_rng(0).integers(0, 9, shape)):
+    for x in (
+        np.random.default_rng(0).integers(-(2**63), 2**63, shape, dtype=np.int64),
+        np.random.default_rng(0).integers(0, 9, shape),
+    ):
         x[0, :3] = 2**63 - 1
         (got,) = run(sort(shape, kept), [x], parameters, cores)
         np.testing.assert_array_equal(got, np.sort(x, 1)[:, :kept])
@@ -122,7 +156,12 @@ def test_long_rows_are_merged_and_short_ones_are_not() -> None:
 
 
 def test_all_cores_share_rows_and_blocks() -> None:
-    for text in (scan((100, 900, 1), "add"), scan((1, 900, 100), "add"), sort((100, 900)), sort((1, 40000))):
+    for text in (
+        scan((100, 900, 1), "add"),
+        scan((1, 900, 100), "add"),
+        sort((100, 900)),
+        sort((1, 40000)),
+    ):
         assert "SNC" in assembly(text, SMALL)
     assert "SNC" not in assembly(scan((1, 90000, 1), "add"), SMALL)
 
@@ -138,7 +177,9 @@ func.func @main(%x: {flat}) -> {t} {{
 }}"""
     x = np.random.default_rng(0).standard_normal((600, 4)).astype(np.float32)
     (got,) = run(text, [x], SMALL)
-    np.testing.assert_allclose(got[:, :, 0], np.cumsum(x[::-1].T.astype(np.float64), 1), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        got[:, :, 0], np.cumsum(x[::-1].T.astype(np.float64), 1), rtol=1e-5, atol=1e-5
+    )
     assert assembly(text, SMALL).count("@func") == 2
 
 

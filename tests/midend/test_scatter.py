@@ -8,7 +8,13 @@ import pytest
 from midend.contraction_programs import HOST, OVERLAPPED, SMALL, assembly, run, tensor
 
 MACHINES = {"host": (HOST, 2), "small": (SMALL, 1), "overlapped": (OVERLAPPED, 3)}
-REDUCE = {"set": lambda _, u: u, "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+REDUCE = {
+    "set": lambda _, u: u,
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
 
 
 def scatter(entries: int, width: int, moves: int, reduce: str) -> str:
@@ -32,14 +38,24 @@ def expected(dest: np.ndarray, indices: np.ndarray, updates: np.ndarray, reduce:
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(
     ("entries", "width", "moves", "reduce"),
-    [*((7, 50, 30, reduce) for reduce in REDUCE), (100, 1, 300, "add"), (5, 700, 400, "add"), (4, 3, 0, "set"), (1, 1, 1, "add")],
+    [
+        *((7, 50, 30, reduce) for reduce in REDUCE),
+        (100, 1, 300, "add"),
+        (5, 700, 400, "add"),
+        (4, 3, 0, "set"),
+        (1, 1, 1, "add"),
+    ],
 )
 def test_scatter(entries: int, width: int, moves: int, reduce: str, machine: str) -> None:
     rng = np.random.default_rng(0)
-    dest, updates = (rng.standard_normal(s).astype(np.float32) for s in ((entries, width), (moves, width)))
+    dest, updates = (
+        rng.standard_normal(s).astype(np.float32) for s in ((entries, width), (moves, width))
+    )
     indices = rng.integers(0, entries, moves)
     parameters, cores = MACHINES[machine]
-    (got,) = run(scatter(entries, width, moves, reduce), [dest, indices, updates], parameters, cores)
+    (got,) = run(
+        scatter(entries, width, moves, reduce), [dest, indices, updates], parameters, cores
+    )
     np.testing.assert_array_equal(got, expected(dest, indices, updates, reduce))
 
 
@@ -51,7 +67,12 @@ def test_scatter_outside_is_a_fault() -> None:
 
 def embedding(words: int, width: int, batch: int, length: int) -> str:
     """``table[ids] + positions``."""
-    tt, ti, tp, to = (tensor((words, width)), tensor((batch, length), "i64"), tensor((length, width)), tensor((batch, length, width)))
+    tt, ti, tp, to = (
+        tensor((words, width)),
+        tensor((batch, length), "i64"),
+        tensor((length, width)),
+        tensor((batch, length, width)),
+    )
     return f"""
 func.func @main(%w: {tt}, %i: {ti}, %p: {tp}) -> {to} {{
   %e = tensor.empty() : {to}
@@ -70,10 +91,14 @@ func.func @main(%w: {tt}, %i: {ti}, %p: {tp}) -> {to} {{
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize(("words", "width", "batch", "length"), [(50, 16, 4, 9), (50, 33, 1, 1), (5, 3000, 4, 9)])
+@pytest.mark.parametrize(
+    ("words", "width", "batch", "length"), [(50, 16, 4, 9), (50, 33, 1, 1), (5, 3000, 4, 9)]
+)
 def test_embedding(words: int, width: int, batch: int, length: int, machine: str) -> None:
     rng = np.random.default_rng(0)
-    table, places = (rng.standard_normal(s).astype(np.float32) for s in ((words, width), (length, width)))
+    table, places = (
+        rng.standard_normal(s).astype(np.float32) for s in ((words, width), (length, width))
+    )
     ids = rng.integers(0, words, (batch, length))
     parameters, cores = MACHINES[machine]
     (got,) = run(embedding(words, width, batch, length), [table, ids, places], parameters, cores)

@@ -1,4 +1,5 @@
-"""Kernels as functions: what is shared, what is not, and that a function is right for every kernel that calls it."""
+"""Kernels as functions: what is shared, what is not, and that a function is right for every kernel
+that calls it."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ from ftm_backend.target import presets
 from ops import capture
 
 
-def shared(step: Callable[..., Any], *tensors: torch.Tensor, machine: str = "host") -> KernelProgram:
+def shared(
+    step: Callable[..., Any], *tensors: torch.Tensor, machine: str = "host"
+) -> KernelProgram:
     """The program of ``step``, through ``outline-kernels``."""
     value: Any = lower(capture.function(step, *tensors).trace)
     for each in pipeline.PASSES:
@@ -56,7 +59,9 @@ def test_equal_layers_are_one_function() -> None:
 
 
 def test_cells_of_a_sequence_differ_in_an_address() -> None:
-    program = shared(cells, torch.randn(4, 30, 8), torch.randn(16, 8), torch.randn(16, 16), torch.randn(4, 16))
+    program = shared(
+        cells, torch.randn(4, 30, 8), torch.randn(16, 8), torch.randn(16, 16), torch.randn(4, 16)
+    )
     assert len(program.kernels) >= 60 and len(program.functions) <= 6
     starts = [{symbol: at for symbol, at, _ in call.buffers}.get("b0") for call in program.calls]
     assert {at for at in starts if at is not None} >= {8 * k for k in range(30)}
@@ -65,11 +70,14 @@ def test_cells_of_a_sequence_differ_in_an_address() -> None:
 @pytest.mark.parametrize(
     ("step", "functions"),
     [
-        (lambda x, y: (x[2:5].cumsum(0), x[4:7].cumsum(0), y[1:4].cumsum(0)), 3),  # scans address from the start of a buffer
+        # scans address from the start of a buffer
+        (lambda x, y: (x[2:5].cumsum(0), x[4:7].cumsum(0), y[1:4].cumsum(0)), 3),
         (lambda x, y: (torch.sort(x)[0], torch.sort(y)[0]), None),
-        (lambda x, y: (x.exp().sum(), y.sin().sum(), x.double().exp().sum()), None),  # bodies and types differ
+        # bodies and types differ
+        (lambda x, y: (x.exp().sum(), y.sin().sum(), x.double().exp().sum()), None),
         (lambda x, y: (x[0:6:2].sin(), y[0:3].sin()), None),  # strides differ
-        (lambda x, y: (x[:3].sin() + x[3:6], y[:3].sin() + y[4:7]), None),  # distances within a buffer differ
+        # distances within a buffer differ
+        (lambda x, y: (x[:3].sin() + x[3:6], y[:3].sin() + y[4:7]), None),
     ],
 )
 def test_what_differs_is_not_shared(step: Callable[..., Any], functions: int | None) -> None:
@@ -93,12 +101,27 @@ def test_scalars_are_parameters() -> None:
 
 
 STEPS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
-    "cells": (cells, (torch.randn(4, 7, 8), torch.randn(16, 8), torch.randn(16, 16), torch.randn(4, 16))),
+    "cells": (
+        cells,
+        (torch.randn(4, 7, 8), torch.randn(16, 8), torch.randn(16, 16), torch.randn(4, 16)),
+    ),
     "layers": (layers, (torch.randn(64, 64), *(torch.randn(64, 64) for _ in range(4)))),
-    "columns": (lambda x: [x[:, k : k + 16].softmax(1) @ x[:16, k : k + 8] for k in range(0, 48, 5)], (torch.randn(32, 64),)),
-    "flips": (lambda x, w: [x[k:].flip(0)[:6].tanh() @ w for k in range(5)], (torch.randn(16, 3), torch.randn(3, 70))),
-    "places": (lambda x, i: [x.index_copy(0, i[k : k + 1], x[k : k + 1] + 1) for k in range(3)], (torch.randn(8, 300), torch.arange(8))),
-    "embedding": (lambda w, i: [F.embedding(i[k], w).sin() for k in range(4)], (torch.randn(16, 32), torch.arange(12).view(4, 3))),
+    "columns": (
+        lambda x: [x[:, k : k + 16].softmax(1) @ x[:16, k : k + 8] for k in range(0, 48, 5)],
+        (torch.randn(32, 64),),
+    ),
+    "flips": (
+        lambda x, w: [x[k:].flip(0)[:6].tanh() @ w for k in range(5)],
+        (torch.randn(16, 3), torch.randn(3, 70)),
+    ),
+    "places": (
+        lambda x, i: [x.index_copy(0, i[k : k + 1], x[k : k + 1] + 1) for k in range(3)],
+        (torch.randn(8, 300), torch.arange(8)),
+    ),
+    "embedding": (
+        lambda w, i: [F.embedding(i[k], w).sin() for k in range(4)],
+        (torch.randn(16, 32), torch.arange(12).view(4, 3)),
+    ),
     "convolutions": (
         lambda x, w: F.conv2d(F.conv2d(x, w, padding=1).relu(), w, padding=1).relu(),
         (torch.randn(2, 8, 9, 9), torch.randn(8, 8, 3, 3)),
@@ -106,8 +129,11 @@ STEPS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 }
 
 
-def written(program: KernelProgram, machine: str) -> Iterator[tuple[KernelCall, list[str], list[str]]]:
-    """For each call the function that it calls, and that function as the call's own kernel would have it."""
+def written(
+    program: KernelProgram, machine: str
+) -> Iterator[tuple[KernelCall, list[str], list[str]]]:
+    """For each call the function that it calls, and that function as the call's own kernel would
+    have it."""
     preset = presets.load(machine)
 
     def lines(function: OutlinedFunction) -> list[str]:
@@ -127,16 +153,27 @@ def written(program: KernelProgram, machine: str) -> Iterator[tuple[KernelCall, 
         if kernel is not function.kernel:
             arguments = replace(
                 function.arguments,
-                buffers={symbol: (number, at) for number, (symbol, at, _) in enumerate(call.buffers)},
+                buffers={
+                    symbol: (number, at) for number, (symbol, at, _) in enumerate(call.buffers)
+                },
                 scalars={symbol: number for number, symbol in enumerate(call.scalars)},
             )
-            own = OutlinedFunction(function.name, function.key, kernel, arguments, function.parameters, function.scalars)
+            own = OutlinedFunction(
+                function.name,
+                function.key,
+                kernel,
+                arguments,
+                function.parameters,
+                function.scalars,
+            )
             yield call, known[function.name], lines(own)
 
 
 @pytest.mark.parametrize("machine", ["host", "m7032"])
 @pytest.mark.parametrize("name", STEPS)
-def test_every_kernel_would_be_lowered_to_the_function_that_it_calls(name: str, machine: str) -> None:
+def test_every_kernel_would_be_lowered_to_the_function_that_it_calls(
+    name: str, machine: str
+) -> None:
     step, tensors = STEPS[name]
     compared = 0
     for call, function, own in written(shared(step, *tensors, machine=machine), machine):
@@ -172,7 +209,11 @@ class Shelf(dict[str, bytes]):
 @pytest.mark.parametrize("name", STEPS)
 def test_functions_of_another_process_give_the_same_program(name: str, machine: str) -> None:
     step, tensors = STEPS[name]
-    trace, options, shelf = str(capture.function(step, *tensors).trace), CompileOptions(machine=machine), Shelf()
+    trace, options, shelf = (
+        str(capture.function(step, *tensors).trace),
+        CompileOptions(machine=machine),
+        Shelf(),
+    )
     driver.forget()
     OBJECTS.clear()
     cold = driver.compile(trace, options, shelf)

@@ -1,4 +1,5 @@
-"""Panels whose sum is cut over cores, which add up their parts in GSM: results on any number of cores, which are planned, and what they cost."""
+"""Panels whose sum is cut over cores, which add up their parts in GSM: results on any number of
+cores, which are planned, and what they cost."""
 
 from __future__ import annotations
 
@@ -49,18 +50,32 @@ def _force(monkeypatch: pytest.MonkeyPatch, grid: str, form: str, k_size: int, c
 @pytest.mark.parametrize(("k_size", "chunk"), [(6, 6), (16, 1), (35, 12), (80, 24)])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("grid", GRIDS)
-def test_what_is_computed(monkeypatch: pytest.MonkeyPatch, grid: str, form: str, k_size: int, chunk: int, follows: bool) -> None:
+def test_what_is_computed(
+    monkeypatch: pytest.MonkeyPatch, grid: str, form: str, k_size: int, chunk: int, follows: bool
+) -> None:
     _force(monkeypatch, grid, form, k_size, chunk)
     c_turned = FORMS[form][2]
     rng = np.random.default_rng(0)
     factors = test_late_panels._factors(form)
-    held = {name: rng.integers(-4, 5, (rows, columns)).astype(np.float32) for name, rows, columns, _ in factors}
-    p, v = (rng.integers(-4, 5, (N, M) if c_turned else (M, N)).astype(np.float32) for _ in range(2))
+    held = {
+        name: rng.integers(-4, 5, (rows, columns)).astype(np.float32)
+        for name, rows, columns, _ in factors
+    }
+    p, v = (
+        rng.integers(-4, 5, (N, M) if c_turned else (M, N)).astype(np.float32) for _ in range(2)
+    )
     product = held["a"] @ held["b"]
     product = product.T if c_turned else product
     wanted = [product, p + product, v * (p + product)] if follows else [product]
-    inputs = [np.ascontiguousarray(held[name].T if turned else held[name]) for name, *_, turned in factors] + [p, v] * follows
-    text = driver.run_from("trace", test_late_panels._trace(form, follows), "asm", CompileOptions(machine="m7032", cores=8))
+    inputs = [
+        np.ascontiguousarray(held[name].T if turned else held[name]) for name, *_, turned in factors
+    ] + [p, v] * follows
+    text = driver.run_from(
+        "trace",
+        test_late_panels._trace(form, follows),
+        "asm",
+        CompileOptions(machine="m7032", cores=8),
+    )
     image = assembler.assemble(text)
     for cores in (1, 2, 3, 7, 8):
         with Machine(cores=cores, checked=True) as emulator:
@@ -89,9 +104,19 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[TilingProblem]]:
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize(
-    "shape", [(8, 3, 20, 61, 7, 2), (8, 20, 17, 41, 3, 1), (3, 70, 45, 9, 3, 1), (16, 32, 64, 20, 1, 2), (5, 96, 130, 7, 3, 2)], ids=str
+    "shape",
+    [
+        (8, 3, 20, 61, 7, 2),
+        (8, 20, 17, 41, 3, 1),
+        (3, 70, 45, 9, 3, 1),
+        (16, 32, 64, 20, 1, 2),
+        (5, 96, 130, 7, 3, 2),
+    ],
+    ids=str,
 )
-def test_gradients_of_weights(always: list[TilingProblem], shape: tuple[int, ...], cores: int) -> None:
+def test_gradients_of_weights(
+    always: list[TilingProblem], shape: tuple[int, ...], cores: int
+) -> None:
     gradients(always, shape, cores, "f32")
 
 
@@ -108,12 +133,18 @@ def gradients(cut: list[TilingProblem], shape: tuple[int, ...], cores: int, dtyp
 
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize("name", ["3x3", "3x3 by 2, odd", "1x1 by 2", "5x5 by 3"])
-def test_updates(always: list[TilingProblem], monkeypatch: pytest.MonkeyPatch, name: str, cores: int) -> None:
+def test_updates(
+    always: list[TilingProblem], monkeypatch: pytest.MonkeyPatch, name: str, cores: int
+) -> None:
     """Weights that are updated with their gradient where its parts are added up."""
-    monkeypatch.setattr("ftm_backend.midend.transforms.fusion.fuse_conv_backward._pays", lambda *_: False)
+    monkeypatch.setattr(
+        "ftm_backend.midend.transforms.fusion.fuse_conv_backward._pays", lambda *_: False
+    )
     made = test_gradients.program(name)
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(assembler.assemble(test_gradients.compiled(made.text, cores=8))).run(made.arrays, [0.9, 0.1])
+        got = emulator.load(assembler.assemble(test_gradients.compiled(made.text, cores=8))).run(
+            made.arrays, [0.9, 0.1]
+        )
     for mine, wanted in zip(got, made.wanted, strict=True):
         np.testing.assert_allclose(mine, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
     assert always
@@ -121,25 +152,38 @@ def test_updates(always: list[TilingProblem], monkeypatch: pytest.MonkeyPatch, n
 
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize("name", ["weights", "a network's first weights"])
-def test_factors_that_are_computed(always: list[TilingProblem], monkeypatch: pytest.MonkeyPatch, name: str, cores: int) -> None:
-    monkeypatch.setattr("ftm_backend.midend.transforms.fusion.fuse_gemm_prologue._pays", lambda *_: True)
+def test_factors_that_are_computed(
+    always: list[TilingProblem], monkeypatch: pytest.MonkeyPatch, name: str, cores: int
+) -> None:
+    monkeypatch.setattr(
+        "ftm_backend.midend.transforms.fusion.fuse_gemm_prologue._pays", lambda *_: True
+    )
     program = test_compute_factors.planned(test_compute_factors.CASES[name], 8)
     assert any(kernel.kind == "computed" for kernel in program.kernels)
-    test_compute_factors.check(test_compute_factors.CASES[name], test_compute_factors.compiled(program), cores)
+    test_compute_factors.check(
+        test_compute_factors.CASES[name], test_compute_factors.compiled(program), cores
+    )
     assert any(problem.b_tiles for problem in always)
 
 
-# --- what is planned ----------------------------------------------------------------------------------
+# --- what is planned
+# ----------------------------------------------------------------------------------
 
 
 def gradient(shape: tuple[int, ...]) -> tuple[PanelSchedule, float]:
     """How the gradient of a convolution's weights is planned, and the cycles that it is charged."""
     text = test_split_sums.weight(*shape)
     machine = M7032
-    function = pipeline.FUNCTION.read(driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), machine)
+    function = pipeline.FUNCTION.read(
+        driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), machine
+    )
     for step in pipeline.PASSES[: [step.name for step in pipeline.PASSES].index("outline-kernels")]:
         function = step.run(function, machine)
-    plans = [contraction_schedule.schedule(kernel.aligned, machine).plan for kernel in function.kernels if kernel.kind == "contraction"]
+    plans = [
+        contraction_schedule.schedule(kernel.aligned, machine).plan
+        for kernel in function.kernels
+        if kernel.kind == "contraction"
+    ]
     asm = driver.run_from("trace", text, "asm", CompileOptions(machine="m7032", cores=8))
     (plan,) = plans
     assert isinstance(plan, PanelSchedule)
@@ -163,7 +207,11 @@ def test_large_results_are_not_cut() -> None:
 
 def test_what_starts_elsewhere_is_not_cut() -> None:
     """Of a sum that is added to something every part would start there."""
-    a, b, c = OperandTraffic("f32", (0, 25088), False), OperandTraffic("f32", (25088, 0), False), OperandTraffic("f32", (64, 0), False)
+    a, b, c = (
+        OperandTraffic("f32", (0, 25088), False),
+        OperandTraffic("f32", (25088, 0), False),
+        OperandTraffic("f32", (64, 0), False),
+    )
     problem = TilingProblem((), (576,), (64,), (25088,), a, b, c, "f32")
     assert split_k_plan.split_plan(problem, M7032, inf) is None
     assert split_k_plan.split_plan(replace(problem, sum_alone=True), M7032, inf) is not None
@@ -173,7 +221,12 @@ def test_what_starts_elsewhere_is_not_cut() -> None:
 def test_it_pays(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def modelled() -> float:
         panel_schedule.fitting_plan.cache_clear()
-        text = driver.run_from("trace", test_split_sums.weight(8, 64, 64, 56, 3), "asm", CompileOptions(machine="m7032", cores=8))
+        text = driver.run_from(
+            "trace",
+            test_split_sums.weight(8, 64, 64, 56, 3),
+            "asm",
+            CompileOptions(machine="m7032", cores=8),
+        )
         return cycle_model.model(text, machine="m7032", cores=cores).cycles
 
     cut = modelled()

@@ -42,16 +42,32 @@ def product(m: int, n: int, k: int, layout: str = "NN", dtype: str = "f32") -> s
     for number, (rows, columns, side) in enumerate(((m, k, layout[0]), (k, n, layout[1]))):
         steps = f"1,{rows}" if side == "T" else f"{columns},1"
         form = f"{dtype}[{rows},{columns}]"
-        lines.append(f"  %{2 + number} = ftm.view(base=%{number}, sizes=[{rows},{columns}], strides=[{steps}], offset=0) : {form}")
-    return "\n".join([*lines, f"  %4 = aten::mm(self=%2, mat2=%3) : {dtype}[{m},{n}]", "  return %4", ""])
+        lines.append(
+            f"  %{2 + number} = ftm.view(base=%{number}, sizes=[{rows},{columns}], strides=[{steps}], offset=0) : {form}"
+        )
+    return "\n".join(
+        [*lines, f"  %4 = aten::mm(self=%2, mat2=%3) : {dtype}[{m},{n}]", "  return %4", ""]
+    )
 
 
-def weight(images: int, channels: int, filters: int, side: int, window: int, stride: int = 1, dtype: str = "f32") -> str:
+def weight(
+    images: int,
+    channels: int,
+    filters: int,
+    side: int,
+    window: int,
+    stride: int = 1,
+    dtype: str = "f32",
+) -> str:
     """The trace of the gradient of a convolution's weight."""
     out = (side - 1) // stride + 1
     x, y, w = (
         f"{dtype}[{','.join(map(str, shape))}]"
-        for shape in ((images, channels, side, side), (images, filters, out, out), (filters, channels, window, window))
+        for shape in (
+            (images, channels, side, side),
+            (images, filters, out, out),
+            (filters, channels, window, window),
+        )
     )
     p = window // 2
     return (
@@ -64,15 +80,25 @@ def weight(images: int, channels: int, filters: int, side: int, window: int, str
 
 def parts(text: str, machine: presets.MachineParameters = M7032) -> list[int]:
     """Into how many parts the pass cuts each product that it cuts."""
-    function = pipeline.FUNCTION.read(driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), machine)
+    function = pipeline.FUNCTION.read(
+        driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), machine
+    )
     before = [item for item in function.body if isinstance(item, Statement)]
     split_k(function, machine)
-    return [item.loops[0] for item in function.body if isinstance(item, Statement) and item not in before and len(item.operands) == 2]
+    return [
+        item.loops[0]
+        for item in function.body
+        if isinstance(item, Statement) and item not in before and len(item.operands) == 2
+    ]
 
 
-def run(text: str, arrays: list[np.ndarray], cores: int, machine: presets.MachineParameters = M7032) -> np.ndarray:
+def run(
+    text: str, arrays: list[np.ndarray], cores: int, machine: presets.MachineParameters = M7032
+) -> np.ndarray:
     linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
-    program = codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(linalg, machine), machine), machine)
+    program = codegen.pipeline.run(
+        pipeline.run(pipeline.FUNCTION.read(linalg, machine), machine), machine
+    )
     with Machine(cores=cores, checked=True) as emulator:
         (got,) = emulator.load(assembler.assemble(program)).run(arrays, [])
     return got
@@ -92,7 +118,9 @@ def test_other_products_stay_whole() -> None:
     assert not parts(product(33, 90, 24576, "NT")), "DMA takes the same time either way"
 
 
-@pytest.mark.parametrize("machine", [presets.load("host"), replace(M7032, cores=1)], ids=["host", "one core"])
+@pytest.mark.parametrize(
+    "machine", [presets.load("host"), replace(M7032, cores=1)], ids=["host", "one core"]
+)
 def test_machines_that_gain_nothing_cut_nothing(machine: presets.MachineParameters) -> None:
     assert not parts(weight(16, 64, 64, 56, 3), machine)
 
@@ -108,13 +136,18 @@ def test_products(layout: str, cores: int) -> None:
     assert parts(text)
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((m, k), (k, n)))
-    held = [np.ascontiguousarray(x.T if side == "T" else x).ravel() for x, side in zip((a, b), layout, strict=True)]
+    held = [
+        np.ascontiguousarray(x.T if side == "T" else x).ravel()
+        for x, side in zip((a, b), layout, strict=True)
+    ]
     np.testing.assert_array_equal(run(text, held, cores), a @ b)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("cores", [1, 3, 8])
-@pytest.mark.parametrize("shape", [(8, 3, 20, 61, 7, 2), (8, 20, 17, 41, 3, 1), (16, 32, 64, 56, 1, 2)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(8, 3, 20, 61, 7, 2), (8, 20, 17, 41, 3, 1), (16, 32, 64, 56, 1, 2)], ids=str
+)
 def test_gradients_of_weights(shape: tuple[int, ...], cores: int, dtype: str) -> None:
     assert parts(weight(*shape, dtype))
     gradients(shape, cores, dtype)
@@ -130,15 +163,27 @@ def gradients(shape: tuple[int, ...], cores: int, dtype: str) -> None:
     grad = (torch.randn(made.shape, generator=generator) / 8).to(DTYPES[dtype])
     (wanted,) = torch.autograd.grad(made, w, grad.double())
     got = from_numpy(
-        run(weight(*shape, dtype), [to_numpy(grad), to_numpy(x), to_numpy(w.to(DTYPES[dtype]))], cores), DTYPES[dtype]
+        run(
+            weight(*shape, dtype),
+            [to_numpy(grad), to_numpy(x), to_numpy(w.to(DTYPES[dtype]))],
+            cores,
+        ),
+        DTYPES[dtype],
     ).double()
-    torch.testing.assert_close(got, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * wanted.abs().max().item())
+    torch.testing.assert_close(
+        got, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * wanted.abs().max().item()
+    )
 
 
-@pytest.mark.parametrize(("row", "share"), [((16, 3, 64, 224, 7, 2), 2.0), ((16, 64, 64, 56, 3), 1.05), ((16, 64, 128, 56, 1, 2), 1.2)])
+@pytest.mark.parametrize(
+    ("row", "share"),
+    [((16, 3, 64, 224, 7, 2), 2.0), ((16, 64, 64, 56, 3), 1.05), ((16, 64, 128, 56, 1, 2), 1.2)],
+)
 def test_it_pays(row: tuple[int, ...], share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     def modelled() -> float:
-        text = driver.run_from("trace", weight(*row), "asm", CompileOptions(machine="m7032", cores=8))
+        text = driver.run_from(
+            "trace", weight(*row), "asm", CompileOptions(machine="m7032", cores=8)
+        )
         return cycle_model.model(text, machine="m7032", cores=8).cycles
 
     cut = modelled()
@@ -146,13 +191,17 @@ def test_it_pays(row: tuple[int, ...], share: float, monkeypatch: pytest.MonkeyP
     assert modelled() >= share * cut
 
 
-@pytest.mark.parametrize("row", [(16, 3, 64, 224, 7, 2), (16, 64, 64, 56, 3), (16, 64, 128, 56, 1, 2)])
+@pytest.mark.parametrize(
+    "row", [(16, 3, 64, 224, 7, 2), (16, 64, 64, 56, 3), (16, 64, 128, 56, 1, 2)]
+)
 def test_what_is_planned_is_charged(row: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """The parts of the sum and their adding, within a twentieth."""
     planned: list[float] = []  # of the whole, and then of each cut: adding, the parts
     for name in ("_cycles", "_adding"):
         made = getattr(cutting, name)
-        monkeypatch.setattr(cutting, name, lambda *given, made=made: planned.append(made(*given)) or planned[-1])
+        monkeypatch.setattr(
+            cutting, name, lambda *given, made=made: planned.append(made(*given)) or planned[-1]
+        )
     text = driver.run_from("trace", weight(*row), "asm", CompileOptions(machine="m7032", cores=8))
     cuts = [adding + parts for adding, parts in zip(planned[1::2], planned[2::2], strict=False)]
     charged = cycle_model.model(text, machine="m7032", cores=8).cycles

@@ -1,4 +1,5 @@
-"""Poolings whose images are fetched in strips, through midend, emission and the checked emulator, against PyTorch on the CPU."""
+"""Poolings whose images are fetched in strips, through midend, emission and the checked emulator,
+against PyTorch on the CPU."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class Pool:
     def reference(self) -> tuple[np.ndarray, ...]:
         """x, a gradient, the maxima, their places, the gradient of x."""
         generator = torch.Generator().manual_seed(0)
-        x = torch.randint(-40, 40, self.shape, generator=generator).to(DTYPES[self.dtype])  # many are equal
+        # many are equal
+        x = torch.randint(-40, 40, self.shape, generator=generator).to(DTYPES[self.dtype])
         flat = x.view(-1)
         flat[::97], flat[::101], flat[::1009] = float("nan"), float("-inf"), float("inf")
         x.requires_grad_()
@@ -61,7 +63,10 @@ class Pool:
     def trace(self) -> str:
         y = self.reference()[2].shape
         form, windows = (f"[{','.join(map(str, shape))}]" for shape in (self.shape, y))
-        given = ", ".join(f"{k}={str(v).lower() if isinstance(v, bool) else list(v)}".replace(", ", ",") for k, v in self.arguments.items())
+        given = ", ".join(
+            f"{k}={str(v).lower() if isinstance(v, bool) else list(v)}".replace(", ", ",")
+            for k, v in self.arguments.items()
+        )
         op, d = f"aten::max_pool{len(self.kernel)}d_with_indices", self.dtype
         return (
             f"trace\n  %0 = param {d}{form}\n  %1 = param {d}{windows}\n"
@@ -73,20 +78,32 @@ class Pool:
 
 @lru_cache
 def compiled(pool: Pool, cores: int, machine: presets.MachineParameters = M7032) -> str:
-    text = driver.run_from("trace", pool.trace(), "linalg", CompileOptions(machine="m7032", cores=cores))
+    text = driver.run_from(
+        "trace", pool.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)
+    )
     machine = replace(machine, cores=cores)
-    return str(codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(text, machine), machine), machine))
+    return str(
+        codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(text, machine), machine), machine)
+    )
 
 
 def check(pool: Pool, text: str, cores: int) -> None:
     x, grad, *wanted = pool.reference()
     with Machine(cores=cores, checked=True) as emulator:
         got = emulator.load(assembler.assemble(text)).run([x, grad], [])
-    values, places, gradient = (from_numpy(a, DTYPES[pool.dtype] if k != 1 else torch.int64).double() for k, a in enumerate(got))
-    y, indices, expected = (from_numpy(a, DTYPES[pool.dtype] if k != 1 else torch.int64).double() for k, a in enumerate(wanted))
+    values, places, gradient = (
+        from_numpy(a, DTYPES[pool.dtype] if k != 1 else torch.int64).double()
+        for k, a in enumerate(got)
+    )
+    y, indices, expected = (
+        from_numpy(a, DTYPES[pool.dtype] if k != 1 else torch.int64).double()
+        for k, a in enumerate(wanted)
+    )
     torch.testing.assert_close(values, y, rtol=0, atol=0, equal_nan=True)
     torch.testing.assert_close(places, indices, rtol=0, atol=0)
-    torch.testing.assert_close(gradient, expected, rtol=TOLERANCE[pool.dtype], atol=TOLERANCE[pool.dtype], equal_nan=True)
+    torch.testing.assert_close(
+        gradient, expected, rtol=TOLERANCE[pool.dtype], atol=TOLERANCE[pool.dtype], equal_nan=True
+    )
 
 
 CASES = {
@@ -98,7 +115,13 @@ CASES = {
     "the last ones are cut": Pool((2, 33, 30, 26), ceil=True),
     "spread windows": Pool((2, 32, 30, 33), dilation=(2, 1)),
     "tiles": Pool((2, 33, 32, 34), kernel=(2, 2), padding=(0, 0)),
-    "volumes": Pool((2, 24, 9, 12, 13), kernel=(2, 3, 3), stride=(2, 2, 1), padding=(0, 1, 1), dilation=(1, 1, 1)),
+    "volumes": Pool(
+        (2, 24, 9, 12, 13),
+        kernel=(2, 3, 3),
+        stride=(2, 2, 1),
+        padding=(0, 1, 1),
+        dilation=(1, 1, 1),
+    ),
 }
 
 
@@ -135,10 +158,14 @@ def test_few_planes_and_small_images_are_left_to_nests() -> None:
     assert "DCW" not in compiled(Pool((1, 2, 8, 8)), 8)
 
 
-@pytest.mark.parametrize(("pool", "least"), [(Pool((8, 64, 112, 112)), 0.78), (Pool((16, 48, 64, 61)), 0.75)])
+@pytest.mark.parametrize(
+    ("pool", "least"), [(Pool((8, 64, 112, 112)), 0.78), (Pool((16, 48, 64, 61)), 0.75)]
+)
 def test_images_are_fetched_once(pool: Pool, least: float) -> None:
     text = compiled(pool, 8)
     names = [function.split()[0] for function in text.split("@func ") if "DCW" in function]
-    kernels = [k for k in cycle_model.model(text, machine="m7032", cores=8).kernels if k.name in names]
+    kernels = [
+        k for k in cycle_model.model(text, machine="m7032", cores=8).kernels if k.name in names
+    ]
     assert len(kernels) == 2
     assert all(k.dma_bytes <= 1.25 * k.least_bytes and k.roofline >= least for k in kernels)

@@ -1,4 +1,5 @@
-"""Statistics of a convolution's result, of which its kernel takes parts as it stores blocks: results, and what is moved."""
+"""Statistics of a convolution's result, of which its kernel takes parts as it stores blocks:
+results, and what is moved."""
 
 from __future__ import annotations
 
@@ -42,15 +43,22 @@ class Layer:
     """In a place of the input."""
 
     def tensors(self) -> list[torch.Tensor]:
-        """Image, weights, running mean and variance, scale and shift, and the convolution's bias."""
+        """Image, weights, running mean and variance, scale and shift, and the convolution's
+        bias."""
         generator, dtype = torch.Generator().manual_seed(0), DTYPES[self.dtype]
         x = torch.randn(self.image, generator=generator)
         if self.number is not None:
             x[0, 0, 1, 2] = self.number
-        w = torch.randn((self.filters, self.image[1], self.window, self.window), generator=generator) / math.sqrt(self.image[1])
+        w = torch.randn(
+            (self.filters, self.image[1], self.window, self.window), generator=generator
+        ) / math.sqrt(self.image[1])
         vectors = [torch.rand(self.filters, generator=generator) for _ in range(5)]
         vectors[4] += self.offset
-        return [t.to(dtype) for t in (x, w, *vectors[4:], *vectors[:4])] if self.bias else [t.to(dtype) for t in (x, w, *vectors[:4])]
+        return (
+            [t.to(dtype) for t in (x, w, *vectors[4:], *vectors[:4])]
+            if self.bias
+            else [t.to(dtype) for t in (x, w, *vectors[:4])]
+        )
 
     def reference(self) -> list[torch.Tensor]:
         x, w, *others = (t.double() for t in self.tensors())
@@ -73,7 +81,10 @@ class Layer:
         types = [f"{d}[{','.join(map(str, t.shape))}]" for t in self.tensors()]
         made = f"{d}[{','.join(map(str, self.reference()[0].shape))}]"
         first = 3 if self.bias else 2
-        words = ", ".join(f"{k}=[{n},{n}]" for k, n in (("stride", self.stride), ("padding", self.window // 2), ("dilation", 1)))
+        words = ", ".join(
+            f"{k}=[{n},{n}]"
+            for k, n in (("stride", self.stride), ("padding", self.window // 2), ("dilation", 1))
+        )
         bias = "%2" if self.bias else "none"
         lines = [f"%{k} = param {t}" for k, t in enumerate(types)]
         last = len(lines)
@@ -110,14 +121,23 @@ def product(layer: Layer) -> Kernel:
 
 def check(layer: Layer, cores: int, machine: presets.MachineParameters = M7032) -> None:
     """Runs what is compiled for all cores of a machine on some."""
-    text = str(codegen.pipeline.run(pipeline.PASSES[-1].run(planned(layer, machine), machine), machine))
+    text = str(
+        codegen.pipeline.run(pipeline.PASSES[-1].run(planned(layer, machine), machine), machine)
+    )
     with Machine(cores=cores, checked=True) as emulator:
-        got = emulator.load(assembler.assemble(text)).run([to_numpy(t) for t in layer.tensors()], [])
+        got = emulator.load(assembler.assemble(text)).run(
+            [to_numpy(t) for t in layer.tensors()], []
+        )
     for number, (result, wanted) in enumerate(zip(got, layer.reference(), strict=True)):
         tolerance = 20 * TOLERANCE[layer.dtype] * (10 if layer.offset and number == 2 else 1)
         seen = from_numpy(result, DTYPES[layer.dtype]).double()
         torch.testing.assert_close(
-            seen, wanted, rtol=tolerance, atol=tolerance, equal_nan=True, msg=lambda text, at=number: f"result {at}: {text}"
+            seen,
+            wanted,
+            rtol=tolerance,
+            atol=tolerance,
+            equal_nan=True,
+            msg=lambda text, at=number: f"result {at}: {text}",
         )
 
 

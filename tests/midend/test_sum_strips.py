@@ -1,4 +1,5 @@
-"""Sums of what kernels of strips make, taken in them, through midend, emission and the checked emulator, against PyTorch on the CPU."""
+"""Sums of what kernels of strips make, taken in them, through midend, emission and the checked
+emulator, against PyTorch on the CPU."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ SMALL = replace(M7032, am_bytes=96 * 1024)
 
 @dataclass(frozen=True)
 class Sums:
-    """The gradient of a normalized image behind activation and pooling, and its sums: the gradients of the normalization's parameters, or
-    one over ``dims``."""
+    """The gradient of a normalized image behind activation and pooling, and its sums: the gradients
+    of the normalization's parameters, or one over ``dims``."""
 
     stem: Stem
     dims: tuple[int, ...] = ()
@@ -45,17 +46,32 @@ class Sums:
         """As `Stem` enters; the gradient of the image, and the sums."""
         inputs, _ = self.stem.reference()
         kinds = [self.stem.dtype, *[self.stats] * 4, self.stem.dtype]
-        x, weight, bias, mean, variance, grad = (from_numpy(a, DTYPES[kind]).clone() for a, kind in zip(inputs, kinds, strict=True))
+        x, weight, bias, mean, variance, grad = (
+            from_numpy(a, DTYPES[kind]).clone() for a, kind in zip(inputs, kinds, strict=True)
+        )
         if self.special:
-            x[0, 1, 3, 2], x[0, 2, 5, 5], grad[0, 3, 1, 1], grad[0, 4, 0, 0] = float("nan"), float("inf"), float("nan"), float("inf")
+            x[0, 1, 3, 2], x[0, 2, 5, 5], grad[0, 3, 1, 1], grad[0, 4, 0, 0] = (
+                float("nan"),
+                float("inf"),
+                float("nan"),
+                float("inf"),
+            )
         weight.requires_grad_()
         bias.requires_grad_()
-        image = functional.batch_norm(x, mean.clone(), variance.clone(), weight, bias, training=True)
-        given = {"kernel_size": self.stem.kernel, "stride": self.stem.stride, "padding": self.stem.padding}
+        image = functional.batch_norm(
+            x, mean.clone(), variance.clone(), weight, bias, training=True
+        )
+        given = {
+            "kernel_size": self.stem.kernel,
+            "stride": self.stem.stride,
+            "padding": self.stem.padding,
+        }
         pooled = functional.max_pool2d(functional.relu(image), **given)
         found = torch.autograd.grad(pooled, (image, weight, bias), grad)
         sums = [found[0].double().sum(self.dims)] if self.dims else [found[1], found[2]]
-        return [to_numpy(t.detach()) for t in (x, weight, bias, mean, variance, grad)], [to_numpy(t) for t in (found[0], *sums)]
+        return [to_numpy(t.detach()) for t in (x, weight, bias, mean, variance, grad)], [
+            to_numpy(t) for t in (found[0], *sums)
+        ]
 
     def trace(self) -> str:
         """That of the stem, without the gradient of x."""
@@ -68,10 +84,14 @@ class Sums:
             x = f"{self.stem.dtype}[{','.join(map(str, self.stem.shape))}]"
             left = ",".join(str(n) for k, n in enumerate(self.stem.shape) if k not in self.dims)
             over = f"dim=[{','.join(map(str, self.dims))}], keepdim=false, dtype=none"
-            lines[-1] = f"  %{found[1]} = aten::sum.dim_IntList(self={image}, {over}) : {x[: x.index('[')]}[{left}]"
+            lines[-1] = (
+                f"  %{found[1]} = aten::sum.dim_IntList(self={image}, {over}) : {x[: x.index('[')]}[{left}]"
+            )
             results = f"{image}, %{found[1]}"
         else:
-            lines[-1] = re.sub(r"mask=\[true,(.*)\) : [^,]*\],", r"mask=[false,\1) : none,", lines[-1])
+            lines[-1] = re.sub(
+                r"mask=\[true,(.*)\) : [^,]*\],", r"mask=[false,\1) : none,", lines[-1]
+            )
         return "\n".join([*lines, f"  return {results}"]) + "\n"
 
 
@@ -83,11 +103,16 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @lru_cache
-def compiled(program: Sums, cores: int, machine: presets.MachineParameters = SMALL) -> tuple[str, bool]:
+def compiled(
+    program: Sums, cores: int, machine: presets.MachineParameters = SMALL
+) -> tuple[str, bool]:
     """Assembly, and whether sums were joined."""
     machine = replace(machine, cores=cores)
     value = pipeline.FUNCTION.read(
-        driver.run_from("trace", program.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)), machine
+        driver.run_from(
+            "trace", program.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)
+        ),
+        machine,
     )
     joined = False
     for step in pipeline.PASSES:
@@ -108,7 +133,9 @@ def check(program: Sums, text: str, cores: int) -> None:
         a = from_numpy(mine, DTYPES[kind]).double()
         b = from_numpy(other, DTYPES[kind] if other.dtype != np.float64 else torch.float64).double()
         scale = float(b[b.isfinite()].abs().max()) if b.isfinite().any() else 1.0
-        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance * max(scale, 1), equal_nan=True)
+        torch.testing.assert_close(
+            a, b, rtol=tolerance, atol=tolerance * max(scale, 1), equal_nan=True
+        )
 
 
 CASES = {
@@ -168,5 +195,8 @@ def test_it_is_done_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuse_pool_reduction, "_pays", lambda *_: False)
     compiled.cache_clear()
     apart, _ = compiled(program, 8, M7032)
-    assert cycle_model.model(text, machine="m7032", cores=8).cycles < cycle_model.model(apart, machine="m7032", cores=8).cycles
+    assert (
+        cycle_model.model(text, machine="m7032", cores=8).cycles
+        < cycle_model.model(apart, machine="m7032", cores=8).cycles
+    )
     assert not compiled(program, 8, presets.load("host"))[1]

@@ -1,4 +1,5 @@
-"""Products compiled for the real target reach what experts reached by hand: the rows of ``benchmarks/target.py``."""
+"""Products compiled for the real target reach what experts reached by hand: the rows of
+``benchmarks/target.py``."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ import target_convolutions
 import target_steps
 
 
-@pytest.mark.parametrize("row", [row for row in target.ROWS if row.wanted is not None], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", [row for row in target.ROWS if row.wanted is not None], ids=lambda row: row.name
+)
 def test_compiled_product_reaches_the_published_figure(row: target.Row) -> None:
     assert target.measure(row).of_peak >= row.wanted
 
@@ -54,7 +57,10 @@ def test_convolutions_read_windows_in_place(name: str) -> None:
 @pytest.mark.parametrize("direction", MEDIANS)
 def test_medians_of_all_convolutions(direction: str) -> None:
     rows = [row for row in target_convolutions.convolutions() if row.direction == direction]
-    assert statistics.median(target_convolutions.measure(row).of_roofline for row in rows) >= MEDIANS[direction]
+    assert (
+        statistics.median(target_convolutions.measure(row).of_roofline for row in rows)
+        >= MEDIANS[direction]
+    )
 
 
 STORED = {result.name: result for result in target_steps.stored()}

@@ -1,4 +1,5 @@
-"""Copies into another order that are turned on chip, through midend, emission and the checked emulator, against numpy."""
+"""Copies into another order that are turned on chip, through midend, emission and the checked
+emulator, against numpy."""
 
 from __future__ import annotations
 
@@ -60,7 +61,9 @@ def test_every_type(dtype: str) -> None:
     shape, order = ORDERS["pixels before channels"]
     x = np.random.default_rng(0).integers(-128, 128, shape).astype(NUMPY[dtype])
     with Machine(cores=3, checked=True) as emulator:
-        (got,) = emulator.load(assembler.assemble(compiled(permuted(shape, order, dtype), 3))).run([x], [])
+        (got,) = emulator.load(assembler.assemble(compiled(permuted(shape, order, dtype), 3))).run(
+            [x], []
+        )
     np.testing.assert_array_equal(got, x.transpose(order))
 
 
@@ -76,17 +79,24 @@ def test_small_copies_are_left_to_nests() -> None:
 def test_small_scratchpads(name: str) -> None:
     shape, order = ORDERS[name]
     machine = replace(M7032, am_bytes=16 * 1024, cores=3)
-    text = driver.run_from("trace", permuted(shape, order), "linalg", CompileOptions(machine="m7032", cores=3))
+    text = driver.run_from(
+        "trace", permuted(shape, order), "linalg", CompileOptions(machine="m7032", cores=3)
+    )
     program = pipeline.run(pipeline.FUNCTION.read(text, machine), machine)
     from ftm_backend import codegen
 
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     with Machine(cores=3, checked=True) as emulator:
-        (got,) = emulator.load(assembler.assemble(codegen.pipeline.run(program, machine))).run([x], [])
+        (got,) = emulator.load(assembler.assemble(codegen.pipeline.run(program, machine))).run(
+            [x], []
+        )
     np.testing.assert_array_equal(got, x.transpose(order))
 
 
-@pytest.mark.parametrize(("shape", "order"), [((2, 64, 64, 64), (1, 2, 3, 0)), ((16, 128, 28, 28), (0, 2, 3, 1)), ((2048, 2048), (1, 0))])
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [((2, 64, 64, 64), (1, 2, 3, 0)), ((16, 128, 28, 28), (0, 2, 3, 1)), ((2048, 2048), (1, 0))],
+)
 def test_each_byte_moves_about_once(shape: tuple[int, ...], order: tuple[int, ...]) -> None:
     profile = cycle_model.model(compiled(permuted(shape, order), 8), machine="m7032", cores=8)
     assert profile.roofline >= 0.8

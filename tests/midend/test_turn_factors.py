@@ -1,4 +1,5 @@
-"""Factors of products that are copied with their short dimensions outermost: which, and that results stay right."""
+"""Factors of products that are copied with their short dimensions outermost: which, and that
+results stay right."""
 
 from __future__ import annotations
 
@@ -33,16 +34,28 @@ def _copies(text: str, machine: presets.MachineParameters = M7032) -> list[State
     """The copies that the pass adds."""
     linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
     function = pipeline.FUNCTION.read(linalg, machine)
-    before = [item for item in function.body if isinstance(item, Statement) and item.op == "linalg.copy"]
+    before = [
+        item for item in function.body if isinstance(item, Statement) and item.op == "linalg.copy"
+    ]
     pack_operands(function, machine)
-    return [item for item in function.body if isinstance(item, Statement) and item.op == "linalg.copy" and item not in before]
+    return [
+        item
+        for item in function.body
+        if isinstance(item, Statement) and item.op == "linalg.copy" and item not in before
+    ]
 
 
-def gradient(images: int, filters: int, channels: int, side: int, window: int, dtype: str = "f32") -> str:
+def gradient(
+    images: int, filters: int, channels: int, side: int, window: int, dtype: str = "f32"
+) -> str:
     """The trace of the gradient of an input."""
     x, y, w = (
         f"{dtype}[{','.join(map(str, shape))}]"
-        for shape in ((images, channels, side, side), (images, filters, side, side), (filters, channels, window, window))
+        for shape in (
+            (images, channels, side, side),
+            (images, filters, side, side),
+            (filters, channels, window, window),
+        )
     )
     p = window // 2
     return (
@@ -78,18 +91,34 @@ def test_the_host_preset_copies_nothing() -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
-@pytest.mark.parametrize(("images", "filters", "channels", "side", "window"), [(2, 64, 50, 9, 3), (1, 40, 33, 7, 5), (5, 31, 64, 4, 3)])
-def test_gradients(images: int, filters: int, channels: int, side: int, window: int, cores: int, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("images", "filters", "channels", "side", "window"),
+    [(2, 64, 50, 9, 3), (1, 40, 33, 7, 5), (5, 31, 64, 4, 3)],
+)
+def test_gradients(
+    images: int, filters: int, channels: int, side: int, window: int, cores: int, dtype: str
+) -> None:
     kind = {"f32": torch.float32, "f64": torch.float64}[dtype]
     generator = torch.Generator().manual_seed(0)
     x, grad, w = (
         torch.randn(shape, generator=generator, dtype=kind)
-        for shape in ((images, channels, side, side), (images, filters, side, side), (filters, channels, window, window))
+        for shape in (
+            (images, channels, side, side),
+            (images, filters, side, side),
+            (filters, channels, window, window),
+        )
     )
     wanted = functional.conv_transpose2d(grad, w, padding=window // 2)
     machine = replace(M7032, cores=cores)
-    linalg = driver.run_from("trace", gradient(images, filters, channels, side, window, dtype), "linalg", CompileOptions(machine="m7032"))
-    text = codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(linalg, machine), machine), machine)
+    linalg = driver.run_from(
+        "trace",
+        gradient(images, filters, channels, side, window, dtype),
+        "linalg",
+        CompileOptions(machine="m7032"),
+    )
+    text = codegen.pipeline.run(
+        pipeline.run(pipeline.FUNCTION.read(linalg, machine), machine), machine
+    )
     with Machine(cores=cores, checked=True) as emulator:
         (got,) = emulator.load(assembler.assemble(text)).run([t.numpy() for t in (grad, x, w)], [])
     tolerance = {"f32": 1e-3, "f64": 1e-10}[dtype]

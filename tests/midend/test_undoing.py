@@ -115,7 +115,13 @@ ADD: Program = (
     torch.add,
 )
 
-PROGRAMS = {"centered": CENTERED, "sum": SUM, "classifier": CLASSIFIER, "largest": LARGEST, "wide epilogue": WIDE_EPILOGUE}
+PROGRAMS = {
+    "centered": CENTERED,
+    "sum": SUM,
+    "classifier": CLASSIFIER,
+    "largest": LARGEST,
+    "wide epilogue": WIDE_EPILOGUE,
+}
 MACHINES = [(name, cores) for name in presets.NAMES for cores in (1, 2, 8)]
 
 
@@ -155,7 +161,9 @@ def fail(*_: Any) -> None:
     raise ValueError("this kernel is not lowered")
 
 
-def test_a_pass_is_left_out(monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]) -> None:
+def test_a_pass_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]
+) -> None:
     monkeypatch.setattr(
         fuse_gemm_reduction, "_is_stored_without", lambda *_: True
     )  # the product's blocks are not stored: no sums go with them
@@ -164,14 +172,22 @@ def test_a_pass_is_left_out(monkeypatch: pytest.MonkeyPatch, undone: Callable[[]
     assert "without fuse-gemm-reduction" in message
 
 
-def test_statements_get_kernels_of_their_own(monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]) -> None:
+def test_statements_get_kernels_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]
+) -> None:
     nest = LOWERINGS["nest"]
-    monkeypatch.setitem(LOWERINGS, "nest", replace(nest, lower=lambda k, b: fail() if len(k.statements) > 2 else nest.lower(k, b)))
+    monkeypatch.setitem(
+        LOWERINGS,
+        "nest",
+        replace(nest, lower=lambda k, b: fail() if len(k.statements) > 2 else nest.lower(k, b)),
+    )
     check(LARGEST, "host", 2)
     assert "in kernels of their own" in undone()[-1]
 
 
-def test_tiles_get_smaller(monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]) -> None:
+def test_tiles_get_smaller(
+    monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]
+) -> None:
     monkeypatch.setattr(tiling, "element_bytes", lambda axes: 1)
     monkeypatch.setattr(tiling, "_SHARE", 1)
     check(ADD, "host", 1)
@@ -182,11 +198,15 @@ def test_a_part_of_the_scratchpads_is_in_the_text() -> None:
     machine = presets.load("m7032")
     found = grouped(CENTERED)
     found.kernels[1].shrink(4)
-    (_, kernel, *_) = pipeline.GROUPED.read(pipeline.GROUPED.write(found, "fuse-ops"), machine).kernels
+    (_, kernel, *_) = pipeline.GROUPED.read(
+        pipeline.GROUPED.write(found, "fuse-ops"), machine
+    ).kernels
     assert (kernel.share, kernel.machine.am_bytes) == (4, machine.am_bytes // 4)
 
 
-def test_a_pass_that_breaks_a_rule_is_left_out(monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]) -> None:
+def test_a_pass_that_breaks_a_rule_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]
+) -> None:
     def broken(grouped: KernelModule, machine: presets.MachineParameters) -> KernelModule:
         grouped.kernels.reverse()
         return grouped
@@ -199,7 +219,9 @@ def test_a_pass_that_breaks_a_rule_is_left_out(monkeypatch: pytest.MonkeyPatch, 
     assert "before it" in undone()[-1]
 
 
-def test_what_cannot_be_undone_is_a_short_error(monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]) -> None:
+def test_what_cannot_be_undone_is_a_short_error(
+    monkeypatch: pytest.MonkeyPatch, undone: Callable[[], list[str]]
+) -> None:
     def always(kernel: object, b: object) -> None:
         raise ValueError("x" * 1_000_000)
 

@@ -22,7 +22,13 @@ def normal(*shape: int) -> np.ndarray:
 def _elements(view: Strided, base: np.ndarray) -> np.ndarray:
     index = np.full(view.sizes, view.offset)
     for k, step in enumerate(view.strides):
-        index = index + np.arange(view.sizes[k]).reshape([-1 if d == k else 1 for d in range(len(view.sizes))]) * step
+        index = (
+            index
+            + np.arange(view.sizes[k]).reshape(
+                [-1 if d == k else 1 for d in range(len(view.sizes))]
+            )
+            * step
+        )
     return base[index]
 
 
@@ -45,7 +51,9 @@ VIEWS = [
 def test_composition_reads_the_same_elements(inner, outer):
     base = np.arange(24)
     seen = _elements(inner, base).reshape(-1)
-    largest = outer.offset + sum((n - 1) * s for n, s in zip(outer.sizes, outer.strides, strict=True) if s > 0)
+    largest = outer.offset + sum(
+        (n - 1) * s for n, s in zip(outer.sizes, outer.strides, strict=True) if s > 0
+    )
     if largest >= seen.size:
         pytest.skip("the outer view does not fit into the inner one")
     composed = compose(outer, inner)
@@ -71,7 +79,9 @@ def test_a_reshape_across_transposed_dimensions_copies_once():
     a = f.argument("3x4x5xf32")
     t = f.view(a, "3x5x4xf32", 0, [20, 1, 5])
     r = f.view(t, "3x20xf32", 0, [20, 1])
-    text = f.text(f.map("3x20xf32", [(r, "i, j")], DOUBLE), f.map("20x3xf32", [(r, "j, i")], DOUBLE))
+    text = f.text(
+        f.map("3x20xf32", [(r, "i, j")], DOUBLE), f.map("20x3xf32", [(r, "j, i")], DOUBLE)
+    )
     check(text, [normal(3, 4, 5)])
 
 
@@ -100,7 +110,9 @@ def test_update_into_zeros_and_chained_updates():
     base = f.fill(zero, "3x7xf32")
     first = f.update(base, a, 0, [7, 1])
     second = f.update(first, f.map("3x2xf32", [(b, "i, j")], DOUBLE), 5, [7, 1])
-    check(f.text(second, f.map("3x7xf32", [(second, "i, j")], DOUBLE)), [normal(3, 4), normal(3, 2)])
+    check(
+        f.text(second, f.map("3x7xf32", [(second, "i, j")], DOUBLE)), [normal(3, 4), normal(3, 2)]
+    )
 
 
 def test_update_of_an_argument_leaves_the_argument_alone():
@@ -115,7 +127,11 @@ def test_update_while_the_old_value_is_read_later():
     a, b = f.argument("4x5xf32"), f.argument("4xf32")
     old = f.map("4x5xf32", [(a, "i, j")], DOUBLE)
     updated = f.update(old, b, 2, [5])
-    after = f.map("4x5xf32", [(old, "i, j"), (updated, "i, j")], "%r = arith.subf %a, %b : f32\n linalg.yield %r : f32")
+    after = f.map(
+        "4x5xf32",
+        [(old, "i, j"), (updated, "i, j")],
+        "%r = arith.subf %a, %b : f32\n linalg.yield %r : f32",
+    )
     check(f.text(after), [normal(4, 5), normal(4)])
 
 
@@ -126,13 +142,20 @@ def test_results_that_nobody_computed_are_copied():
     zero = f.constant("2.5", "f32")
     full = f.fill(zero, "6xf32")
     d = f.map("4x5xf32", [(a, "i, j")], DOUBLE)
-    check(f.text(a, a, k, full, full, d, f.view(d, "20xf32", 0, [1]), f.view(d, "2x5xf32", 5, [10, 1])), [normal(4, 5)])
+    check(
+        f.text(
+            a, a, k, full, full, d, f.view(d, "20xf32", 0, [1]), f.view(d, "2x5xf32", 5, [10, 1])
+        ),
+        [normal(4, 5)],
+    )
 
 
 def test_overlapping_windows_are_read_in_place():
     f = Function()
     a = f.argument("10xf32")
-    check(f.text(f.map("4x4xf32", [(f.view(a, "4x4xf32", 0, [2, 1]), "i, j")], DOUBLE)), [normal(10)])
+    check(
+        f.text(f.map("4x4xf32", [(f.view(a, "4x4xf32", 0, [2, 1]), "i, j")], DOUBLE)), [normal(10)]
+    )
 
 
 def test_views_of_splats():
@@ -148,6 +171,13 @@ def test_views_of_splats():
         "k",
     )
     check(
-        f.text(f.map("5x4xf32", [(total, "i, j"), (a, "i, j")], "%r = arith.addf %a, %b : f32\n linalg.yield %r : f32"), column),
+        f.text(
+            f.map(
+                "5x4xf32",
+                [(total, "i, j"), (a, "i, j")],
+                "%r = arith.addf %a, %b : f32\n linalg.yield %r : f32",
+            ),
+            column,
+        ),
         [normal(5, 4), normal(1, 4)],
     )

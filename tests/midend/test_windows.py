@@ -44,11 +44,15 @@ def test_convolution(name: str, cores: int) -> None:
     x, w = tensors((n, c, height, width), (f, c, *window))
     text = assembly(forward(shape), replace(TIGHT, cores=cores))
     image = assembler.assemble(text)
-    wanted = functional.conv2d(torch.from_numpy(x), torch.from_numpy(w), stride=stride, dilation=dilation)
+    wanted = functional.conv2d(
+        torch.from_numpy(x), torch.from_numpy(w), stride=stride, dilation=dilation
+    )
     for count in sorted({1, 3, cores}):
         with Machine(cores=count, checked=True) as emulator:
             (got,) = emulator.load(image).run([x, w], [])
-        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4, err_msg=f"{count} cores")
+        np.testing.assert_allclose(
+            got, wanted.numpy(), rtol=1e-4, atol=1e-4, err_msg=f"{count} cores"
+        )
 
 
 def test_strided_windows_are_read_in_place() -> None:
@@ -56,36 +60,62 @@ def test_strided_windows_are_read_in_place() -> None:
 
 
 def test_sides_are_joined_where_a_granule_holds_what_is_between() -> None:
-    rows = Affine(0, (256, 1024, 0, 16, 1))  # c, n, f, ky, kx: 3x3 of images of 16x16, of which 15x15 are seen two apart
+    # c, n, f, ky, kx: 3x3 of images of 16x16, of which 15x15 are seen two apart
+    rows = Affine(0, (256, 1024, 0, 16, 1))
     image = replace(rows, coeffs=(*rows.coeffs, 32, 2))  # and oy, ox
     extents = (4, 2, 8, 3, 3, 7, 7)
     found = windows(extents, image, (0, 3, 4), (1, 5, 6), 8, 32, behind(extents, image, 2048, 32))
     assert found is not None
-    assert [(side.unit, side.full, side.joined) for side in found[-2:]] == [(16, 15, 16), (1, 15, 16)]
+    assert [(side.unit, side.full, side.joined) for side in found[-2:]] == [
+        (16, 15, 16),
+        (1, 15, 16),
+    ]
     assert [side.fetched(15) for side in found[-2:]] == [16, 16]
     assert [side.fetched(11) for side in found[-2:]] == [11, 11]
-    beyond = windows(extents, image.shifted(1), (0, 3, 4), (1, 5, 6), 8, 32, behind(extents, image.shifted(1), 2048, 32))
+    beyond = windows(
+        extents,
+        image.shifted(1),
+        (0, 3, 4),
+        (1, 5, 6),
+        8,
+        32,
+        behind(extents, image.shifted(1), 2048, 32),
+    )
     assert beyond is not None
-    assert not any(side.joined for side in beyond[:-1]), "the last image would be read beyond its end"
-    wide = Affine(0, (1024, 64, 2))  # every second one of 64: to fetch all takes two granules in place of one
+    assert not any(side.joined for side in beyond[:-1]), (
+        "the last image would be read beyond its end"
+    )
+    # every second one of 64: to fetch all takes two granules in place of one
+    wide = Affine(0, (1024, 64, 2))
     assert all(not side.joined for side in windows((3, 8, 16), wide, (0,), (1, 2), 8, 32, 32) or ())
 
 
 @pytest.mark.parametrize("cores", [1, 3, 8])
 def test_a_kernel_is_not_shared_with_one_that_reads_nearer_to_the_end(cores: int) -> None:
-    """Every third element of rows of 29, from the first on and from the second on: only the former may be fetched as whole rows."""
+    """Every third element of rows of 29, from the first on and from the second on: only the former
+    may be fetched as whole rows."""
     n, c, f, length = 3, 8, 16, 10
     x, g = tensors((n, c, 29), (n, f, length))
     tx, tg, to = tensor(x.shape), tensor(g.shape), tensor((f, c))
     body = zeros("i", (f, c), "f32")
     for start in (0, 1):
-        body += product(f"r{start}", ("g", tg, "n, f, o"), ("x", tx, f"n, c, o * 3 + {start}"), "i", (to, "f, c"), "f,c,n,o", "n,o")
+        body += product(
+            f"r{start}",
+            ("g", tg, "n, f, o"),
+            ("x", tx, f"n, c, o * 3 + {start}"),
+            "i",
+            (to, "f, c"),
+            "f,c,n,o",
+            "n,o",
+        )
     text = f"func.func @main(%x: {tx}, %g: {tg}) -> ({to}, {to}) {{{body}\n  return %r0, %r1 : {to}, {to}\n}}"
     image = assembler.assemble(assembly(text, replace(M7032, cores=cores)))
     with Machine(cores=cores, checked=True) as emulator:
         found = emulator.load(image).run([x, g], [])
     for start, got in enumerate(found):
-        np.testing.assert_allclose(got, np.einsum("nfo,nco->fc", g, x[:, :, start::3][:, :, :length]), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            got, np.einsum("nfo,nco->fc", g, x[:, :, start::3][:, :, :length]), rtol=1e-4, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
@@ -94,7 +124,10 @@ def test_a_kernel_is_not_shared_with_one_that_reads_nearer_to_the_end(cores: int
 def test_small_images_two_apart(direction: str, side: int, window: int, cores: int) -> None:
     row = target_convolutions.Convolution(direction, 3, 6, 20, window, 2, side)
     rng = np.random.default_rng(0)
-    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 6, side, side), (20, 6, window, window)))
+    x, w = (
+        rng.standard_normal(shape).astype(np.float32)
+        for shape in ((3, 6, side, side), (20, 6, window, window))
+    )
     image, weight = (torch.from_numpy(each).requires_grad_() for each in (x, w))
     y = functional.conv2d(image, weight, stride=2, padding=window // 2)
     grad = torch.from_numpy(rng.standard_normal(y.shape).astype(np.float32))
@@ -109,7 +142,8 @@ def test_small_images_two_apart(direction: str, side: int, window: int, cores: i
 
 
 def test_sides_of_an_image() -> None:
-    image = Affine(0, (300, 20, 2, 0, 100, 10, 1))  # n, oh, ow, f, c, ky, kx: rows of 10 pixels, every second one
+    # n, oh, ow, f, c, ky, kx: rows of 10 pixels, every second one
+    image = Affine(0, (300, 20, 2, 0, 100, 10, 1))
     found = windows((4, 4, 4, 8, 3, 3, 3), image, (0, 1, 2), (4, 5, 6), 1)
     assert found == (
         WindowSide(300, ((0, 1),)),
@@ -125,7 +159,12 @@ def test_rows_that_do_not_overlap_make_no_windows() -> None:
 
 def test_weights_read_backwards_are_a_box() -> None:
     found = windows((5, 4, 3, 2), Affine(5, (6, 30, -2, -1)), (0,), (1, 2, 3), 1)
-    assert found == (WindowSide(30, ((1, 1),)), WindowSide(6, ((0, 1),)), WindowSide(2, ((2, -1),)), WindowSide(1, ((3, -1),)))
+    assert found == (
+        WindowSide(30, ((1, 1),)),
+        WindowSide(6, ((0, 1),)),
+        WindowSide(2, ((2, -1),)),
+        WindowSide(1, ((3, -1),)),
+    )
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
@@ -144,7 +183,9 @@ def test_windows_walked_backwards(cores: int) -> None:
         "f,y,x",
     )
     text = f"func.func @main(%x: {ti}, %w: {tw}) -> {to} {{{zeros('i', (n, c, out, out), 'f32')}{flipped}\n  return %r : {to}\n}}"
-    wanted = functional.conv_transpose2d(torch.from_numpy(x), torch.from_numpy(w), padding=window - 1)
+    wanted = functional.conv_transpose2d(
+        torch.from_numpy(x), torch.from_numpy(w), padding=window - 1
+    )
     for parameters in (replace(TIGHT, cores=cores), replace(M7032, cores=cores)):
         image = assembler.assemble(assembly(text, parameters))
         with Machine(cores=cores, checked=True) as emulator:
@@ -161,16 +202,23 @@ def test_gradients_of_a_convolution(cores: int) -> None:
         leaves = torch.from_numpy(x).requires_grad_(), torch.from_numpy(w).requires_grad_()
         result = functional.conv2d(*leaves, padding=1)
         gradients = torch.autograd.grad(result, leaves, torch.from_numpy(grad))
-        wanted = {"forward": result.detach(), "input": gradients[0], "weight": gradients[1]}[direction]
+        wanted = {"forward": result.detach(), "input": gradients[0], "weight": gradients[1]}[
+            direction
+        ]
         inputs = {"forward": [x, w], "input": [grad, x, w], "weight": [grad, x, w]}[direction]
         with Machine(cores=cores, checked=True) as emulator:
-            (got,) = emulator.load(assembler.assemble(target_convolutions.compiled(row))).run(inputs, [])
+            (got,) = emulator.load(assembler.assemble(target_convolutions.compiled(row))).run(
+                inputs, []
+            )
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_taps_of_overlapping_windows_stay_in_one_block() -> None:
-    """Beside weights whose taps lie outermost, k is still walked channel by channel: a box then serves all taps of a window."""
-    shape = Statement("linalg.generic", (4, 8, 6, 6, 16, 3, 3), (False,) * 4 + (True,) * 3, [], [], [])
+    """Beside weights whose taps lie outermost, k is still walked channel by channel: a box then
+    serves all taps of a window."""
+    shape = Statement(
+        "linalg.generic", (4, 8, 6, 6, 16, 3, 3), (False,) * 4 + (True,) * 3, [], [], []
+    )
     image, weight = Value("f32", (4, 16, 8, 8)), Value("f32", (3, 3, 16, 8))
     a = Operand(image, Affine(0, (1024, 0, 8, 1, 64, 8, 1)))
     b = Operand(weight, Affine(0, (0, 1, 0, 0, 8, 384, 128)))
@@ -178,7 +226,16 @@ def test_taps_of_overlapping_windows_stay_in_one_block() -> None:
     factors = Node("in", "f32", (), a), Node("in", "f32", (), b)
     index = Affine(0, (288, 36, 6, 1, 0, 0, 0))
     shape.operands[:] = [a, b]
-    shape.results[:] = [FunctionResult(made, index, (), Node("arith.mulf", "f32", factors), "sum", Node("constant", "f32", (), 0))]
+    shape.results[:] = [
+        FunctionResult(
+            made,
+            index,
+            (),
+            Node("arith.mulf", "f32", factors),
+            "sum",
+            Node("constant", "f32", (), 0),
+        )
+    ]
     found = match(shape)
     assert found is not None
     taps_last, taps_first = (axes_of(found, [], boxes=boxes) for boxes in (True, False))

@@ -25,7 +25,10 @@ CASES = {  # shape of what is inside, and what lies before and behind it in each
     "of one element": ((1, 1, 1), ((1, 1), (2, 0), (300, 300))),
     "all four": ((2, 3, 4, 300), ((1, 0), (0, 1), (1, 1), (7, 0))),
 }
-OTHERS = {"short rows": ((40, 30, 20), ((0, 0), (1, 1), (1, 1))), "large": ((64, 112, 112), ((0, 0), (1, 0), (1, 0)))}
+OTHERS = {
+    "short rows": ((40, 30, 20), ((0, 0), (1, 1), (1, 1))),
+    "large": ((64, 112, 112), ((0, 0), (1, 0), (1, 0))),
+}
 TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "i64": np.int64, "i32": np.int32}
 
 
@@ -45,7 +48,9 @@ def trace(name: str, fill: str, dtype: str) -> str:
 
 
 def compiled(name: str, fill: str = "1.5", dtype: str = "f32", cores: int = 8) -> str:
-    return driver.run_from("trace", trace(name, fill, dtype), "asm", CompileOptions(machine="m7032", cores=cores))
+    return driver.run_from(
+        "trace", trace(name, fill, dtype), "asm", CompileOptions(machine="m7032", cores=cores)
+    )
 
 
 def check(name: str, cores: int, fill: str, dtype: str) -> None:
@@ -53,7 +58,9 @@ def check(name: str, cores: int, fill: str, dtype: str) -> None:
     x = np.random.default_rng(0).integers(-9, 9, inside).astype(TYPES[dtype])
     with Machine(cores=cores, checked=True) as emulator:
         (got,) = emulator.load(assembler.assemble(compiled(name, fill, dtype, cores))).run([x], [])
-    np.testing.assert_array_equal(got, np.pad(-x, around, constant_values=float(fill) if "f" in dtype else int(fill)))
+    np.testing.assert_array_equal(
+        got, np.pad(-x, around, constant_values=float(fill) if "f" in dtype else int(fill))
+    )
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
@@ -69,9 +76,16 @@ def test_elements_of_other_types(name: str, dtype: str) -> None:
 
 
 def parts(name: str, machine: presets.MachineParameters = M7032) -> list[int]:
-    """Parts of the updates, none of which lies over anything, if what is around is written by itself."""
-    text = driver.run_from("trace", trace(name, "1.5", "f32"), "linalg", CompileOptions(machine="m7032"))
-    updates = [x for x in split_pad(pipeline.FUNCTION.read(text, machine), machine).body if isinstance(x, Update)]
+    """Parts of the updates, none of which lies over anything, if what is around is written by
+    itself."""
+    text = driver.run_from(
+        "trace", trace(name, "1.5", "f32"), "linalg", CompileOptions(machine="m7032")
+    )
+    updates = [
+        x
+        for x in split_pad(pipeline.FUNCTION.read(text, machine), machine).body
+        if isinstance(x, Update)
+    ]
     assert all((len(x.parts) == 1) == (x.base.value.splat is not None) for x in updates)
     return [len(x.parts) for x in updates]
 

@@ -1,10 +1,11 @@
 """When two results are the same.
 
-A tensor of ftm is compared with the CPU's as `torch.testing.assert_close` does, with the tolerances that
-PyTorch's tests use: the defaults of the dtype, or what the entry's own overrides widen them to.  (Its
-comparison of devices, `test_compare_cpu`, takes 1e-3 throughout; nothing here needs that.)  What is not within
-them is right only if it is about as near to the same computation in float64 as the CPU's result is, the
-criterion of PyTorch's `test_python_ref`; such results are counted as "precise".
+A tensor of ftm is compared with the CPU's as `torch.testing.assert_close` does, with the tolerances
+that PyTorch's tests use: the defaults of the dtype, or what the entry's own overrides widen them
+to. (Its comparison of devices, `test_compare_cpu`, takes 1e-3 throughout; nothing here needs that.)
+What is not within them is right only if it is about as near to the same computation in float64 as
+the CPU's result is, the criterion of PyTorch's `test_python_ref`; such results are counted as
+"precise".
 
 A result that is random on the CPU (another seed gives another one) is compared as a
 distribution; one that is `UNDETERMINED` only by its shape and dtype.
@@ -25,13 +26,15 @@ from torch.testing._internal.common_device_type import precisionOverride, tolera
 __all__ = ["UNDETERMINED", "Closeness", "Mismatch", "Tolerance", "compare", "override", "slack"]
 
 UNDETERMINED = dict.fromkeys(
-    ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"), "its values are whatever memory held"
+    ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"),
+    "its values are whatever memory held",
 )
 """Entries whose result has a shape and a dtype, but no values, and why."""
 
 SLACK = 2.0
-"""How much farther than the CPU's result one may be from the precise result: of two equally good orders of
-summation each is the better one in half of the cases, so that 1 would refuse half of all reordered sums."""
+"""How much farther than the CPU's result one may be from the precise result: of two equally good
+orders of summation each is the better one in half of the cases, so that 1 would refuse half of all
+reordered sums."""
 
 SLACKS = {
     "nn.functional.multi_head_attention_forward": (4.0, "its logits reach hundreds; the softmax turns their last "
@@ -48,20 +51,28 @@ SLACKS = {
 """Entries with more than `SLACK`, and why."""
 
 RISK = 1e-9
-"""The probability with which equal distributions are taken for different ones, for each comparison."""
+"""The probability with which equal distributions are taken for different ones, for each
+comparison."""
 
 HALVES = {
     "nn.functional.linear_cross_entropy": (0.03125, "its logits, of size 8, are rounded to half precision, in bfloat16 by "
                                            "up to 0.03125; a loss near 0 is the difference of two of them"),
 }  # fmt: skip
-"""Entries with an absolute tolerance of their own in bfloat16 and float16, and why; names are beginnings."""
+"""Entries with an absolute tolerance of their own in bfloat16 and float16, and why; names are
+beginnings."""
 
 FEATURES = {
     "nn.functional.dropout1d": 2, "nn.functional.dropout2d": 2, "nn.functional.dropout3d": 2, "nn.functional.feature_alpha_dropout": 2,
 }  # fmt: skip
-"""Entries of which one draw decides about all that is behind so many dimensions: so many draws are compared, not so many values."""
+"""Entries of which one draw decides about all that is behind so many dimensions: so many draws are
+compared, not so many values."""
 
-_TESTS = ("test_compare_cpu", "test_noncontiguous_samples", "test_variant_consistency_eager", "test_out")
+_TESTS = (
+    "test_compare_cpu",
+    "test_noncontiguous_samples",
+    "test_variant_consistency_eager",
+    "test_out",
+)
 
 
 class Mismatch(AssertionError):
@@ -78,8 +89,9 @@ class Closeness(Enum):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """A relative and an absolute tolerance, how much farther than the CPU's result one may be from the precise, and the number
-    of dimensions whose elements have a draw of their own where results are random (None: all)."""
+    """A relative and an absolute tolerance, how much farther than the CPU's result one may be from
+    the precise, and the number of dimensions whose elements have a draw of their own where results
+    are random (None: all)."""
 
     rtol: float = 0.0
     atol: float = 0.0
@@ -88,7 +100,12 @@ class Tolerance:
 
     def __or__(self, other: Tolerance) -> Tolerance:
         drawn = self.drawn if other.drawn is None else other.drawn
-        return Tolerance(max(self.rtol, other.rtol), max(self.atol, other.atol), max(self.slack, other.slack), drawn)
+        return Tolerance(
+            max(self.rtol, other.rtol),
+            max(self.atol, other.atol),
+            max(self.slack, other.slack),
+            drawn,
+        )
 
 
 def slack(name: str) -> Tolerance:
@@ -97,7 +114,8 @@ def slack(name: str) -> Tolerance:
 
 
 def override(entry: Any, dtype: torch.dtype) -> Tolerance:
-    """What the entry's `precisionOverride` and `toleranceOverride` decorators allow for `dtype` on an accelerator."""
+    """What the entry's `precisionOverride` and `toleranceOverride` decorators allow for `dtype` on
+    an accelerator."""
     found = slack(entry.name)
     for test in _TESTS:
         for device in ("cpu", "cuda"):
@@ -149,7 +167,10 @@ def compare(
     if random():
         _compare_samples(expected, actual, math.prod(expected.shape[: tolerance.drawn]))
         return Closeness.RANDOM
-    if not (expected.is_floating_point() or expected.is_complex()) or expected.layout != torch.strided:
+    if (
+        not (expected.is_floating_point() or expected.is_complex())
+        or expected.layout != torch.strided
+    ):
         raise failed
     if precise is not None and _as_precise(expected, actual, precise(), tolerance.slack):
         return Closeness.PRECISE
@@ -157,12 +178,18 @@ def compare(
 
 
 def _assert_close(expected: torch.Tensor, actual: torch.Tensor, allowed: Tolerance) -> None:
-    torch.testing.assert_close(actual, expected, rtol=allowed.rtol, atol=allowed.atol, equal_nan=True)
+    torch.testing.assert_close(
+        actual, expected, rtol=allowed.rtol, atol=allowed.atol, equal_nan=True
+    )
 
 
-def _compare_objects(expected: Any, actual: Any, tolerance: Tolerance, random: Callable[[], bool]) -> Closeness:
+def _compare_objects(
+    expected: Any, actual: Any, tolerance: Tolerance, random: Callable[[], bool]
+) -> Closeness:
     if type(expected) is not type(actual):
-        raise Mismatch(f"{type(actual).__name__} {actual!r} instead of {type(expected).__name__} {expected!r}")
+        raise Mismatch(
+            f"{type(actual).__name__} {actual!r} instead of {type(expected).__name__} {expected!r}"
+        )
     if isinstance(expected, (float, complex)):
         return compare(torch.tensor(expected), torch.tensor(actual), tolerance, random=random)
     if expected != actual and not random():
@@ -175,7 +202,8 @@ def _as_precise(expected: torch.Tensor, actual: torch.Tensor, precise: Any, slac
     if not isinstance(precise, torch.Tensor) or precise.shape != expected.shape:
         return False
     precise = precise.detach()
-    overflows = (expected == actual) & ~expected.isfinite()  # in both: the narrow dtype has no such number
+    # in both: the narrow dtype has no such number
+    overflows = (expected == actual) & ~expected.isfinite()
     ours, theirs = (_distance(result, precise, overflows) for result in (actual, expected))
     return math.isfinite(ours) and ours <= slack * theirs
 
@@ -187,7 +215,8 @@ def _distance(result: torch.Tensor, precise: torch.Tensor, ignored: torch.Tensor
 
 
 def _compare_samples(expected: torch.Tensor, actual: torch.Tensor, draws: int) -> None:
-    """Raises Mismatch if the values, of so many draws, are hardly drawn from one distribution (Kolmogorov and Smirnov's test)."""
+    """Raises Mismatch if the values, of so many draws, are hardly drawn from one distribution
+    (Kolmogorov and Smirnov's test)."""
     one, two = (_flat(tensor).sort().values for tensor in (expected, actual))
     if one.isnan().sum() != two.isnan().sum():
         raise Mismatch(f"{two.isnan().sum()} random values are NaN instead of {one.isnan().sum()}")
@@ -195,7 +224,10 @@ def _compare_samples(expected: torch.Tensor, actual: torch.Tensor, draws: int) -
     if one.numel() == 0:
         return
     points = torch.cat([one, two])
-    gap = (torch.searchsorted(one, points, right=True) / one.numel() - torch.searchsorted(two, points, right=True) / two.numel()).abs()
+    gap = (
+        torch.searchsorted(one, points, right=True) / one.numel()
+        - torch.searchsorted(two, points, right=True) / two.numel()
+    ).abs()
     sizes = [min(sample.numel(), draws) for sample in (one, two)]
     bound = math.sqrt(-math.log(RISK / 2) * sum(sizes) / (2 * math.prod(sizes)))
     if gap.max() > bound:
@@ -206,4 +238,6 @@ def _compare_samples(expected: torch.Tensor, actual: torch.Tensor, draws: int) -
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).flatten().to(torch.float64)
+    return (
+        (torch.view_as_real(tensor) if tensor.is_complex() else tensor).flatten().to(torch.float64)
+    )

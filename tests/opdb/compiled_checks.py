@@ -1,9 +1,11 @@
-"""What is run for an entry of op_db under ``torch.compile(backend="ftm", fullgraph=True)``: each sample is a graph of its
-own, whose results and gradients must agree with eager PyTorch's on the CPU.
+"""What is run for an entry of op_db under ``torch.compile(backend="ftm", fullgraph=True)``: each
+sample is a graph of its own, whose results and gradients must agree with eager PyTorch's on the
+CPU.
 
-A sample that Dynamo or AOTAutograd cannot take as one graph for any backend is left out: `aot_eager`, which compiles
-nothing, is asked on the CPU, and a backend that takes anything with tensors of the device `meta`.  Entries of which no sample is
-left (`known.NOT_COMPILED`) run without ``fullgraph``: in as many graphs as Dynamo makes of them.
+A sample that Dynamo or AOTAutograd cannot take as one graph for any backend is left out:
+`aot_eager`, which compiles nothing, is asked on the CPU, and a backend that takes anything with
+tensors of the device `meta`. Entries of which no sample is left (`known.NOT_COMPILED`) run without
+``fullgraph``: in as many graphs as Dynamo makes of them.
 """
 
 from __future__ import annotations
@@ -25,12 +27,13 @@ __all__ = ["CHECKS", "SOME", "applies", "cases", "dtypes"]
 CHECKS = ("forward", "backward", "forward in parts", "backward in parts")
 
 SOME = 6
-"""Samples of an entry, evenly chosen: each is traced by Dynamo and AOTAutograd, a second or so where a lazy one is
+"""Samples of an entry, evenly chosen: each is traced by Dynamo and AOTAutograd, a second or so
+where a lazy one is
 milliseconds."""
 
 STATISTICS = ("_native_batch_norm_legit",)
-"""Entries whose second and third results are, in inference, of shape [0] on the CPU and of [C] on any other device, by
-PyTorch's own decomposition: only the first is compared then."""
+"""Entries whose second and third results are, in inference, of shape [0] on the CPU and of [C] on
+any other device, by PyTorch's own decomposition: only the first is compared then."""
 
 _Tree = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
@@ -44,7 +47,9 @@ def dtypes(op: Any) -> list[torch.dtype]:
 def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
     """Whether the entry has the check."""
     way, _, parts = check.partition(" ")
-    return op_checks.applies(op, dtype, way) and (not parts or op.formatted_name in known.NOT_COMPILED)
+    return op_checks.applies(op, dtype, way) and (
+        not parts or op.formatted_name in known.NOT_COMPILED
+    )
 
 
 def cases(op: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
@@ -59,7 +64,14 @@ def cases(op: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
             if place != FTM:
                 return _found(op, check, place, sample, arguments, op.get_op())
             try:
-                return _found(op, check, place, sample, arguments, _compiled(op, TorchCompileBackend(), whole=not parts))
+                return _found(
+                    op,
+                    check,
+                    place,
+                    sample,
+                    arguments,
+                    _compiled(op, TorchCompileBackend(), whole=not parts),
+                )
             except Exception:
                 if not parts and not (_is_taken(op, check, sample) and _is_given(op, sample)):
                     raise Refused("no backend is given it as one graph") from None
@@ -68,7 +80,9 @@ def cases(op: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
         yield Case(label, run)
 
 
-def _found(op: Any, check: str, place: Place, sample: Any, arguments: _Tree, call: Callable[..., Any]) -> list[Leaf]:
+def _found(
+    op: Any, check: str, place: Place, sample: Any, arguments: _Tree, call: Callable[..., Any]
+) -> list[Leaf]:
     """Results, or gradients, of one sample."""
     input, args, kwargs = arguments
     with op_checks.devices(place, arguments):
@@ -84,13 +98,16 @@ def _found(op: Any, check: str, place: Place, sample: Any, arguments: _Tree, cal
 def _compiled(op: Any, backend: Any, whole: bool = True) -> Callable[..., Any]:
     """The entry under `torch.compile`, as if it were the first; ``whole``: as one graph.
 
-    Shapes that depend on values are part of a graph; to seed the generator is not, so that entries don't.
+    Shapes that depend on values are part of a graph; to seed the generator is not, so that entries
+    don't.
     """
     torch._dynamo.reset()
     call = torch.compile(op.get_op(), backend=backend, fullgraph=whole)
 
     def within(*args: Any, **kwargs: Any) -> Any:
-        graphs = mock.patch.multiple(torch._dynamo.config, capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
+        graphs = mock.patch.multiple(
+            torch._dynamo.config, capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True
+        )
         with graphs, mock.patch.object(common_methods_invocations, "wrapper_set_seed", _unseeded):
             return call(*args, **kwargs)
 
@@ -116,7 +133,8 @@ class _Given(Exception):
 
 
 def _is_given(op: Any, sample: Any) -> bool:
-    """Whether Dynamo makes one graph of it for tensors that are not on the CPU, where a number in a tensor is no number of its own."""
+    """Whether Dynamo makes one graph of it for tensors that are not on the CPU, where a number in a
+    tensor is no number of its own."""
 
     def backend(graph_module: Any, example_inputs: Any) -> Any:
         raise _Given

@@ -71,9 +71,11 @@ def _optims() -> dict[str, Any]:
 
 
 def _op_dtypes(op: Any) -> list[torch.dtype]:
-    """What the CPU supports of `DTYPES`, or one other dtype; nothing for an op that the CPU does not have."""
+    """What the CPU supports of `DTYPES`, or one other dtype; nothing for an op that the CPU does
+    not have."""
     first = op_checks.primary(op)
-    if first is None or op.name.startswith("jiterator"):  # kernels that are compiled for a GPU from C++ text
+    # kernels that are compiled for a GPU from C++ text
+    if first is None or op.name.startswith("jiterator"):
         return []
     if first not in op_checks.DTYPES:
         return [first]

@@ -1,8 +1,8 @@
 """Runs the cases of one check on the CPU and on ftm, and says what differs.
 
-ftm is lazy: a batch of cases is recorded as one trace, which is compiled and run once and read at the end.
-That is fast, and it tests what a user's long trace does.  When anything of a batch is not right, its cases run
-again one by one, so that the report names the case.
+ftm is lazy: a batch of cases is recorded as one trace, which is compiled and run once and read at
+the end. That is fast, and it tests what a user's long trace does. When anything of a batch is not
+right, its cases run again one by one, so that the report names the case.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ Leaf = tuple[str, Any]
 
 
 class Refused(Exception):
-    """The case does not exist, on the CPU or on ftm: there is nothing to compare. The message says why."""
+    """The case does not exist, on the CPU or on ftm: there is nothing to compare. The message says
+    why."""
 
 
 @dataclass(frozen=True)
@@ -103,16 +104,22 @@ def run_check(
         failed = metrics.counters()["compile_failures"] - before
         if faults or failed:
             alone = list(_one_by_one(batch, tolerance, values, tell, verdict if failed else None))
-            verdict.wrong += alone or [f"only together with other cases: {fault}" for fault in faults]
+            verdict.wrong += alone or [
+                f"only together with other cases: {fault}" for fault in faults
+            ]
             if failed and not verdict.uncompiled:
                 verdict.compile_failures += failed
-                verdict.uncompiled.append(f"only together: {batch[0].case.label} to {batch[-1].case.label}")
+                verdict.uncompiled.append(
+                    f"only together: {batch[0].case.label} to {batch[-1].case.label}"
+                )
     if verdict.errors and not verdict.cases:
         verdict.wrong.append(f"the CPU refuses every case: {verdict.errors[0]}")
     return verdict
 
 
-def _record(remaining: Iterator[tuple[int, Case]], verdict: Verdict, tell: Callable[[str], None]) -> list[_Run]:
+def _record(
+    remaining: Iterator[tuple[int, Case]], verdict: Verdict, tell: Callable[[str], None]
+) -> list[_Run]:
     """The next batch of cases, run on the CPU and recorded on ftm."""
     batch: list[_Run] = []
     elements = 0
@@ -125,10 +132,13 @@ def _record(remaining: Iterator[tuple[int, Case]], verdict: Verdict, tell: Calla
         verdict.cases += 1
         batch.append(run)
         if not isinstance(run.expected, Exception):
-            elements += sum(leaf.numel() for _, leaf in run.expected if isinstance(leaf, torch.Tensor))
+            elements += sum(
+                leaf.numel() for _, leaf in run.expected if isinstance(leaf, torch.Tensor)
+            )
         if elements > ELEMENTS:
             break
-    if not batch and (case := next(remaining, None)) is not None:  # all were refused; there are more
+    # all were refused; there are more
+    if not batch and (case := next(remaining, None)) is not None:
         return _record(itertools.chain([case], remaining), verdict, tell)
     return batch
 
@@ -148,7 +158,8 @@ def _both(case: Case, verdict: Verdict | None) -> _Run | None:
     actual = _attempt(case, FTM)
     if isinstance(actual, Refused):
         return None
-    if verdict is not None and not isinstance(expected, Exception):  # how an exception comes about does not matter
+    # how an exception comes about does not matter
+    if verdict is not None and not isinstance(expected, Exception):
         _count_fallbacks(counted, verdict)
     return _Run(case, expected, actual)
 
@@ -169,7 +180,9 @@ def _count_fallbacks(before: dict[str, int], verdict: Verdict) -> None:
             verdict.fallbacks[name.removeprefix("fallback::")] += value - before.get(name, 0)
 
 
-def _judge(batch: list[_Run], tolerance: Tolerance, values: bool, verdict: Verdict | None) -> list[str]:
+def _judge(
+    batch: list[_Run], tolerance: Tolerance, values: bool, verdict: Verdict | None
+) -> list[str]:
     """Runs what was recorded; returns what is not right."""
     try:
         torch.ftm.synchronize()
@@ -198,7 +211,9 @@ def _compare_run(run: _Run, tolerance: Tolerance, values: bool) -> set[Closeness
         raise Mismatch(f"does not raise {_describe(expected)}")
     if [name for name, _ in expected] != [name for name, _ in actual]:
         others = [{name for name, _ in leaves} for leaves in (expected, actual)]
-        raise Mismatch(f"does not give {sorted(others[0] - others[1])[:3]}, but {sorted(others[1] - others[0])[:3]}")
+        raise Mismatch(
+            f"does not give {sorted(others[0] - others[1])[:3]}, but {sorted(others[1] - others[0])[:3]}"
+        )
     precise, random = _Precise(run.case), _Random(run)
     found = set()
     for index, ((name, wanted), (_, given)) in enumerate(zip(expected, actual, strict=True)):
@@ -219,7 +234,8 @@ def _compare_run(run: _Run, tolerance: Tolerance, values: bool) -> set[Closeness
 
 
 def _alike(one: Exception, other: Exception) -> bool:
-    """Whether either type is a kind of the other; NotImplementedError is a RuntimeError that PyTorch also uses so."""
+    """Whether either type is a kind of the other; NotImplementedError is a RuntimeError that
+    PyTorch also uses so."""
     return isinstance(one, type(other)) or isinstance(other, type(one))
 
 
@@ -257,7 +273,8 @@ class _Precise:
 
 
 class _Random:
-    """Which results of a case on the CPU depend on the seed, found out when the first is asked for."""
+    """Which results of a case on the CPU depend on the seed, found out when the first is asked
+    for."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
@@ -267,11 +284,17 @@ class _Random:
         if not self._others:
             self._others = [self._with(shift) for shift in range(1, _SEEDS + 1)]
         wanted = self._run.expected[index][1]
-        return any(isinstance(other, Exception) or index >= len(other) or not _same(wanted, other[index][1]) for other in self._others)
+        return any(
+            isinstance(other, Exception)
+            or index >= len(other)
+            or not _same(wanted, other[index][1])
+            for other in self._others
+        )
 
     def _with(self, shift: int) -> list[Leaf] | Exception:
         seed = torch.manual_seed
-        with mock.patch.object(torch, "manual_seed", lambda given: seed(given + shift)):  # entries seed for themselves
+        # entries seed for themselves
+        with mock.patch.object(torch, "manual_seed", lambda given: seed(given + shift)):
             torch.manual_seed(_SEED)
             return _attempt(self._run.case, CPU)
 
@@ -279,13 +302,20 @@ class _Random:
 def _same(one: Any, other: Any) -> bool:
     if not isinstance(one, torch.Tensor):
         return one == other or one != one
-    return one.shape == other.shape and torch.allclose(one.detach(), other.detach(), rtol=0, atol=0, equal_nan=True)
+    return one.shape == other.shape and torch.allclose(
+        one.detach(), other.detach(), rtol=0, atol=0, equal_nan=True
+    )
 
 
 def _one_by_one(
-    batch: list[_Run], tolerance: Tolerance, values: bool, tell: Callable[[str], None], failures: Verdict | None
+    batch: list[_Run],
+    tolerance: Tolerance,
+    values: bool,
+    tell: Callable[[str], None],
+    failures: Verdict | None,
 ) -> Iterator[str]:
-    """Runs each case of `batch` again in a trace of its own; yields what is not right, or does not compile."""
+    """Runs each case of `batch` again in a trace of its own; yields what is not right, or does not
+    compile."""
     for run in batch:
         tell(f"{run.case.label}, alone")
         before = metrics.counters()["compile_failures"]
@@ -295,7 +325,9 @@ def _one_by_one(
             yield from _judge([again] if again else [], tolerance, values, None)
         if failures is not None and metrics.counters()["compile_failures"] > before:
             failures.compile_failures += 1
-            failures.uncompiled += [f"{run.case.label}: {_first_lines(str(warning.message))}" for warning in said]
+            failures.uncompiled += [
+                f"{run.case.label}: {_first_lines(str(warning.message))}" for warning in said
+            ]
 
 
 def _describe(error: Exception) -> str:

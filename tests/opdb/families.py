@@ -30,11 +30,14 @@ FAMILIES = {
     r"|unflatten|atleast_.*|alias_copy|positive|constant_pad_nd|H|T|mH|mT|real|imag|conj.*|resolve_.*|equal"
     r"|unravel_index|allclose",
 }
-"""A pattern for the entries of each family; the first that matches counts, the rest is elementwise."""
+"""A pattern for the entries of each family; the first that matches counts, the rest is
+elementwise."""
 
 _PATTERNS = {name: re.compile(pattern) for name, pattern in FAMILIES.items()}
 
 
 def family(entry: str) -> str:
     """The family of an entry of op_db."""
-    return next((name for name, pattern in _PATTERNS.items() if pattern.fullmatch(entry)), "elementwise")
+    return next(
+        (name for name, pattern in _PATTERNS.items() if pattern.fullmatch(entry)), "elementwise"
+    )

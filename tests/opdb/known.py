@@ -1,4 +1,5 @@
-"""What is known about gaps: what is not right yet and why, and why some operations run on the CPU."""
+"""What is known about gaps: what is not right yet and why, and why some operations run on the
+CPU."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ import re
 __all__ = ["COMPILED", "FALLBACKS", "GAPS", "NOT_COMPILED", "fallback_reason", "reason"]
 
 _POLES = "at a pole, an integer below 1, it is inf; the CPU gives what rounding leaves of it, such as 2e15"
-_POLYGAMMA = ("special_polygamma_special_polygamma_n_0", *(f"polygamma_polygamma_n_{n}" for n in range(5)))
+_POLYGAMMA = (
+    "special_polygamma_special_polygamma_n_0",
+    *(f"polygamma_polygamma_n_{n}" for n in range(5)),
+)
 
 GAPS: dict[tuple[str, str, str], str] = {
     **{(entry, dtype, "forward"): _POLES for entry in _POLYGAMMA for dtype in ("int8", "int16")},
@@ -40,7 +44,8 @@ NOT_COMPILED = {
     "resize_as_": _NO_RESIZE,
     "torch__scaled_mm_v2": "Dynamo makes no graph of its arguments, which are enumerations, whatever the backend",
 }
-"""By entry: why it is no graph under `torch.compile`, though the CPU has it: it is run in parts, without ``fullgraph``."""
+"""By entry: why it is no graph under `torch.compile`, though the CPU has it: it is run in parts,
+without ``fullgraph``."""
 
 FALLBACKS = {
     r"aten::(nonzero|masked_select|_unique.*|unique_.*|argwhere|bincount|repeat_interleave|index)(\..*)?": (
@@ -49,7 +54,9 @@ FALLBACKS = {
     r"aten::(.*_)?(lu|lu_\w+|cholesky\w*|qr|svd|eigh?|eigvals|lstsq|ldl_\w+|householder_product|ormqr|geqrf|solve\w*"
     r"|triangular_solve|inv_ex|slogdet|det)(\..*)?": "a matrix factorization, or what uses one: LAPACK on the CPU",
     r"aten::linalg_matrix_exp": "repeated squaring, as often as the values ask for",
-    r"aten::(igamma.*|special_(hermite|laguerre|legendre|airy).*)": ("a loop whose length or branch depends on each value"),
+    r"aten::(igamma.*|special_(hermite|laguerre|legendre|airy).*)": (
+        "a loop whose length or branch depends on each value"
+    ),
     r"aten::_ctc_loss.*": "a recursion over time steps, thousands of operations when unrolled",
     r"aten::(mul|pow|silu|div)\..*|aten::silu.*": "complex, with a number or a form that has no record",
     r"aten::hash_tensor.*": "a checksum of the bits",

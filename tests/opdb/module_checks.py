@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import manual_seed as seed  # by this name, the engine's search for what is random does not change it
+
+# by this name, the engine's search for what is random does not change it
+from torch import manual_seed as seed
 from torch import nn
 
 from opdb.compare import Tolerance
@@ -48,7 +50,9 @@ def cases(info: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
     """The cases of one check."""
     seed(_SEED)
     training = check != "eval"
-    inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=check == "backward", training=training)
+    inputs = info.module_inputs_func(
+        info, device="cpu", dtype=dtype, requires_grad=check == "backward", training=training
+    )
     for index, given in enumerate(inputs):
         if given.forward_input is not None:
             yield Case(f"input {index} {given.desc}".strip(), _Run(info, dtype, check, given))
@@ -75,10 +79,13 @@ class _Run:
         result = module(*args, **kwargs)
         if self._check == "backward":
             return gradients(place, result, [arguments, list(module.parameters())])
-        return leaves("result", result) + [(f"buffer {name}", value) for name, value in module.named_buffers()]
+        return leaves("result", result) + [
+            (f"buffer {name}", value) for name, value in module.named_buffers()
+        ]
 
     def _materialize(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """A lazy module draws its parameters at the place, where random numbers are others: they become the same."""
+        """A lazy module draws its parameters at the place, where random numbers are others: they
+        become the same."""
         generator = torch.Generator().manual_seed(_SEED)
         with torch.no_grad():
             module(*args, **kwargs)

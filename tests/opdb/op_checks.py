@@ -34,36 +34,54 @@ DTYPES = (
     torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.float64, torch.float16, torch.int32, torch.uint8,
     torch.int8, torch.int16, torch.complex64,
 )  # fmt: skip
-"""The dtypes that are checked where the CPU supports them for the entry, in the order of a full run."""
+"""The dtypes that are checked where the CPU supports them for the entry, in the order of a full
+run."""
 
 READS_STORAGE = ("as_strided", "as_strided_copy", "as_strided_scatter")
 """Entries without the check `noncontiguous`: they address the storage, whose layout it changes."""
 
 ON_CPU = ("tensor_split",)
-"""Entries whose tensor arguments, but for the first, are on the CPU on every device: they say where to split."""
+"""Entries whose tensor arguments, but for the first, are on the CPU on every device: they say where
+to split."""
 
-TIES = {"kthvalue": 1, "topk": 1, "median": 0, "nanmedian": 0, "mode": 0, "sort": 0, "argsort": 0, "msort": 0}
-"""Entries that say where a value is, which is not determined among equal ones (unless `stable=True`): compared by the
-value that is there. With the position of `dim` among the arguments."""
+TIES = {
+    "kthvalue": 1,
+    "topk": 1,
+    "median": 0,
+    "nanmedian": 0,
+    "mode": 0,
+    "sort": 0,
+    "argsort": 0,
+    "msort": 0,
+}
+"""Entries that say where a value is, which is not determined among equal ones (unless
+`stable=True`): compared by the value that is there. With the position of `dim` among the
+arguments."""
 
 WIDENS = ("float_power",)
-"""Entries whose result is float64 whatever they are given: other tensors cannot take it in place."""
+"""Entries whose result is float64 whatever they are given: other tensors cannot take it in
+place."""
 
 MANY = 200
-"""Samples that variants and other dtypes take at most, evenly chosen: a dozen entries have up to 1,440, all
-combinations of their arguments. Forward and backward in the primary dtype take all."""
+"""Samples that variants and other dtypes take at most, evenly chosen: a dozen entries have up to
+1,440, all combinations of their arguments. Forward and backward in the primary dtype take all."""
 
 OTHER_DTYPE = "of int64"
 """The one kind of `out` that ops may refuse."""
 
 FEW = 6
-"""Samples that `out`, `second` and `jvp` take: the first ones, which every family orders from plain to odd."""
+"""Samples that `out`, `second` and `jvp` take: the first ones, which every family orders from plain
+to odd."""
 
 
 def primary(op: Any) -> torch.dtype | None:
-    """The dtype for which every check of the entry runs: float32 if it has it; None if the CPU has none."""
+    """The dtype for which every check of the entry runs: float32 if it has it; None if the CPU has
+    none."""
     supported = op.supported_dtypes("cpu")
-    return next((dtype for dtype in DTYPES if dtype in supported), next(iter(sorted(supported, key=str)), None))
+    return next(
+        (dtype for dtype in DTYPES if dtype in supported),
+        next(iter(sorted(supported, key=str)), None),
+    )
 
 
 def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
@@ -79,7 +97,8 @@ def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
         return False
     return {
         "noncontiguous": op.name not in READS_STORAGE,
-        "inplace": op.inplace_variant is not None and (op.name not in WIDENS or dtype == torch.float64),
+        "inplace": op.inplace_variant is not None
+        and (op.name not in WIDENS or dtype == torch.float64),
         "out": op.supports_out,
         "errors": op.error_inputs_func is not None,
         "second": differentiable and op.supports_gradgrad,
@@ -92,7 +111,9 @@ def cases(op: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
     return CHECKS[check](op, dtype)
 
 
-def samples(op: Any, dtype: torch.dtype, *, grad: bool = False, limit: int | None = None) -> Iterator[tuple[str, Any]]:
+def samples(
+    op: Any, dtype: torch.dtype, *, grad: bool = False, limit: int | None = None
+) -> Iterator[tuple[str, Any]]:
     """The samples of an entry with what names them, all or some of them."""
     grad = grad and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
@@ -122,7 +143,9 @@ def _signature(sample: Any) -> str:
 
     def show(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
-            return _Text(f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}".replace(" ", ""))
+            return _Text(
+                f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}".replace(" ", "")
+            )
         return leaf
 
     shown = pytree.tree_map(show, (sample.input, *sample.args))
@@ -139,11 +162,14 @@ class _Text(str):
 
 def leaves(name: str, tree: Any) -> list[Leaf]:
     """The leaves of `tree`, named after their place in it."""
-    return [(name + pytree.keystr(path), leaf) for path, leaf in pytree.tree_flatten_with_path(tree)[0]]
+    return [
+        (name + pytree.keystr(path), leaf) for path, leaf in pytree.tree_flatten_with_path(tree)[0]
+    ]
 
 
 def settled(op: Any, result: Any, arguments: Any) -> Any:
-    """`result` with the values at indices in place of indices, where equal values may have any of several."""
+    """`result` with the values at indices in place of indices, where equal values may have any of
+    several."""
     input, args, kwargs = arguments
     if op.name not in TIES or kwargs.get("stable"):
         return result
@@ -169,12 +195,18 @@ class _Written:
 
     def leaves(self) -> list[Leaf]:
         """Those that were written to since."""
-        return [(f"argument {i}, written", t) for i, (t, old) in enumerate(self._watched) if t._version != old]
+        return [
+            (f"argument {i}, written", t)
+            for i, (t, old) in enumerate(self._watched)
+            if t._version != old
+        ]
 
 
 def devices(place: Place, arguments: Any) -> contextlib.AbstractContextManager[Any]:
     """Makes `place` the default device for a call that names no other."""
-    named = any(isinstance(leaf, (torch.Tensor, torch.device)) for leaf in pytree.tree_leaves(arguments))
+    named = any(
+        isinstance(leaf, (torch.Tensor, torch.device)) for leaf in pytree.tree_leaves(arguments)
+    )
     return contextlib.nullcontext() if named else torch.device(place.device)
 
 
@@ -192,7 +224,9 @@ def cotangents(place: Place, outputs: list[torch.Tensor], seed: int = 7) -> list
         narrow = torch.float32 if real == torch.float64 else dtype_of.get(real, real)
         shape = (*output.shape, 2) if output.is_complex() else output.shape
         values = torch.randn(shape, generator=generator, dtype=narrow).to(torch.float16).to(real)
-        drawn.append((torch.view_as_complex(values) if output.is_complex() else values).to(place.device))
+        drawn.append(
+            (torch.view_as_complex(values) if output.is_complex() else values).to(place.device)
+        )
     return drawn
 
 
@@ -270,7 +304,9 @@ def _inplace(op: Any, dtype: torch.dtype) -> Iterator[Case]:
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
             input, args, kwargs = arguments = put(place, op, sample)
-            target = pytree.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, input)
+            target = pytree.tree_map(
+                lambda t: t.clone() if isinstance(t, torch.Tensor) else t, input
+            )
             result = op.inplace_variant(target, *args, **kwargs)
             found = [("returns its argument", result is target), *leaves("result", result)]
             found += leaves("target", target)
@@ -288,11 +324,18 @@ def _out(op: Any, dtype: torch.dtype) -> Iterator[Case]:
     }
     for label, sample in samples(op, dtype, limit=FEW):
         for kind, make in makers.items():
-            kept: list[bool] = []  # by the CPU, which runs first: some of its ops give `out` strides of their own
+            # by the CPU, which runs first: some of its ops give `out` strides of their own
+            kept: list[bool] = []
 
             same = kind != OTHER_DTYPE
 
-            def run(place: Place, sample: Any = sample, make: Any = make, kept: Any = kept, same: bool = same) -> list[Leaf]:
+            def run(
+                place: Place,
+                sample: Any = sample,
+                make: Any = make,
+                kept: Any = kept,
+                same: bool = same,
+            ) -> list[Leaf]:
                 input, args, kwargs = arguments = put(place, op, sample)
                 with devices(place, arguments):
                     plain = op(input, *args, **kwargs)
@@ -306,8 +349,14 @@ def _out(op: Any, dtype: torch.dtype) -> Iterator[Case]:
                 now = [t.stride() == old for (_, t), old in zip(given, before, strict=True)]
                 if place == CPU:
                     kept[:] = now
-                    result = plain if same else result  # a few of its ops write other values into strided tensors
-                found.append(("keeps strides, or the CPU does not", [one or not its for one, its in zip(now, kept)]))
+                    # a few of its ops write other values into strided tensors
+                    result = plain if same else result
+                found.append(
+                    (
+                        "keeps strides, or the CPU does not",
+                        [one or not its for one, its in zip(now, kept)],
+                    )
+                )
                 return found + leaves("result", settled(op, result, arguments))
 
             yield Case(f"{label}, out {kind}", run, may_raise=not same)
@@ -350,13 +399,17 @@ def _second(op: Any, dtype: torch.dtype) -> Iterator[Case]:
 
         def run(place: Place, sample: Any = sample) -> list[Leaf]:
             input, args, kwargs = arguments = put(place, op, sample)
-            result = sample.output_process_fn_grad(op.gradcheck_wrapper(op.get_op(), input, *args, **kwargs))
+            result = sample.output_process_fn_grad(
+                op.gradcheck_wrapper(op.get_op(), input, *args, **kwargs)
+            )
             outputs, inputs = _differentiable(result), _differentiable(arguments)
             if not outputs or not inputs:
                 raise Refused("nothing is differentiable")
             first = [t.requires_grad_() for t in cotangents(place, outputs)]
             try:
-                firsts = torch.autograd.grad(outputs, inputs, first, create_graph=True, allow_unused=True)
+                firsts = torch.autograd.grad(
+                    outputs, inputs, first, create_graph=True, allow_unused=True
+                )
                 return gradients(place, firsts, [inputs, first])
             except RuntimeError as error:
                 if place != CPU:
@@ -375,13 +428,22 @@ def _jvp(op: Any, dtype: torch.dtype) -> Iterator[Case]:
             directions = dict(zip(map(id, inputs), cotangents(place, inputs), strict=True))
 
             def dual(leaf: Any) -> Any:
-                return forward_ad.make_dual(leaf.detach(), directions[id(leaf)]) if id(leaf) in directions else leaf
+                return (
+                    forward_ad.make_dual(leaf.detach(), directions[id(leaf)])
+                    if id(leaf) in directions
+                    else leaf
+                )
 
             with forward_ad.dual_level():
                 input, args, kwargs = pytree.tree_map(dual, arguments)
-                result = sample.output_process_fn_grad(op.gradcheck_wrapper(op.get_op(), input, *args, **kwargs))
+                result = sample.output_process_fn_grad(
+                    op.gradcheck_wrapper(op.get_op(), input, *args, **kwargs)
+                )
                 flat = [t for t in tensors(result) if t.is_floating_point() or t.is_complex()]
-                return [(f"tangent {index}", forward_ad.unpack_dual(t).tangent) for index, t in enumerate(flat)]
+                return [
+                    (f"tangent {index}", forward_ad.unpack_dual(t).tangent)
+                    for index, t in enumerate(flat)
+                ]
 
         yield Case(label, run)
 

@@ -1,4 +1,5 @@
-"""What is run for an entry of optim_db: 20 steps on a small model, then losses, parameters and state are compared.
+"""What is run for an entry of optim_db: 20 steps on a small model, then losses, parameters and
+state are compared.
 
 | check | how the optimizer runs |
 |---|---|
@@ -14,7 +15,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import manual_seed as seed  # by this name, the engine's search for what is random does not change it
+
+# by this name, the engine's search for what is random does not change it
+from torch import manual_seed as seed
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -32,7 +35,8 @@ _SEED = 5
 
 
 def dtypes(info: Any) -> list[torch.dtype]:
-    """float32; float64 for what evaluates the loss several times in each step, and goes where rounding leads it."""
+    """float32; float64 for what evaluates the loss several times in each step, and goes where
+    rounding leads it."""
     return [torch.float64 if info.step_requires_closure else torch.float32]
 
 
@@ -56,7 +60,10 @@ def cases(info: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
         implementation = {"foreach": False}
     if check == "scheduled":
         for index, makers in enumerate(info.scheduler_inputs):
-            yield Case(f"schedulers {index}", _Run(info, dtype, configurations[0].kwargs | implementation, makers))
+            yield Case(
+                f"schedulers {index}",
+                _Run(info, dtype, configurations[0].kwargs | implementation, makers),
+            )
         return
     for given in configurations:
         yield Case(given.desc, _Run(info, dtype, given.kwargs | implementation, []))
@@ -65,16 +72,20 @@ def cases(info: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
 class _Run:
     """Trains a small model at a place."""
 
-    def __init__(self, info: Any, dtype: torch.dtype, kwargs: dict[str, Any], schedulers: list[Any]) -> None:
+    def __init__(
+        self, info: Any, dtype: torch.dtype, kwargs: dict[str, Any], schedulers: list[Any]
+    ) -> None:
         self._info = info
         self._dtype = dtype
-        self._kwargs = kwargs | ({"max_iter": 4} if info.step_requires_closure else {})  # of 20, for the same reason
+        # of 20, for the same reason
+        self._kwargs = kwargs | ({"max_iter": 4} if info.step_requires_closure else {})
         self._schedulers = schedulers
 
     def __call__(self, place: Place) -> list[Leaf]:
         seed(_SEED)
         sparse = self._info.only_supports_sparse_grads
-        body = [nn.Linear(6, 5, bias=False), nn.Tanh(), nn.Linear(5, 3, bias=False)]  # matrices: Muon takes no other
+        # matrices: Muon takes no other
+        body = [nn.Linear(6, 5, bias=False), nn.Tanh(), nn.Linear(5, 3, bias=False)]
         model = nn.Embedding(7, 3, sparse=True) if sparse else nn.Sequential(*body)
         given = torch.randint(7, (8,)) if sparse else torch.randn(8, 6)
         kind = place.dtype(self._dtype)
@@ -93,11 +104,17 @@ class _Run:
             return loss
 
         for _ in range(STEPS):
-            losses.append(optimizer.step(closure).detach() if self._info.step_requires_closure else closure().detach())
+            losses.append(
+                optimizer.step(closure).detach()
+                if self._info.step_requires_closure
+                else closure().detach()
+            )
             if not self._info.step_requires_closure:
                 optimizer.step()
             for scheduler in schedulers:
-                scheduler.step(losses[-1]) if isinstance(scheduler, ReduceLROnPlateau) else scheduler.step()
+                scheduler.step(losses[-1]) if isinstance(
+                    scheduler, ReduceLROnPlateau
+                ) else scheduler.step()
         found: list[Leaf] = [("losses", torch.stack(losses))]
         found += [(f"parameter {name}", value.detach()) for name, value in model.named_parameters()]
         found += [("learning rate", float(group["lr"])) for group in optimizer.param_groups]
@@ -105,6 +122,11 @@ class _Run:
 
 
 def _state(optimizer: torch.optim.Optimizer) -> list[Leaf]:
-    """The state's tensors that are as large as parameters: counts of steps live where the implementation puts them."""
+    """The state's tensors that are as large as parameters: counts of steps live where the
+    implementation puts them."""
     state = optimizer.state_dict()["state"]
-    return [(name, leaf) for name, leaf in leaves("state", state) if isinstance(leaf, torch.Tensor) and leaf.dim() > 0]
+    return [
+        (name, leaf)
+        for name, leaf in leaves("state", state)
+        if isinstance(leaf, torch.Tensor) and leaf.dim() > 0
+    ]

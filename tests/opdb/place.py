@@ -1,4 +1,5 @@
-"""Where a case runs: moves its arguments to a device, the same tensor once, and in float64 on request."""
+"""Where a case runs: moves its arguments to a device, the same tensor once, and in float64 on
+request."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Place:
     precise: bool = False
 
     def put(self, tree: Any) -> Any:
-        """`tree` with fresh leaf tensors on this device, strides kept; a tensor that occurs twice stays one tensor."""
+        """`tree` with fresh leaf tensors on this device, strides kept; a tensor that occurs twice
+        stays one tensor."""
         moved: dict[int, torch.Tensor] = {}
 
         def put(leaf: Any) -> Any:
@@ -57,4 +59,8 @@ CPU, FTM, PRECISE = Place("cpu"), Place("ftm"), Place("cpu", precise=True)
 
 def tensors(tree: Any) -> list[torch.Tensor]:
     """The tensors in `tree`, each once, in order."""
-    return list({id(leaf): leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)}.values())
+    return list(
+        {
+            id(leaf): leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)
+        }.values()
+    )

@@ -25,7 +25,11 @@ def line(unit: Unit, check: str, record: dict[str, Any]) -> str:
 
 def unexpected(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is wrong, crashes or hangs and is no known gap."""
-    return [r for r in records if r["status"] in _BAD and not known.reason(r["entry"], r["dtype"], r["check"], r["db"])]
+    return [
+        r
+        for r in records
+        if r["status"] in _BAD and not known.reason(r["entry"], r["dtype"], r["check"], r["db"])
+    ]
 
 
 def say(console: Console, text: str, style: str | None = None) -> None:
@@ -36,7 +40,18 @@ def say(console: Console, text: str, style: str | None = None) -> None:
 def summarize(records: list[dict[str, Any]], console: Console, details: bool) -> None:
     """Prints a table by family, and what is not right."""
     table = Table(title="checks by family")
-    for column in ("family", "entries", "native", "checks", "right", "native", "wrong", "crash", "hang", "seconds"):
+    for column in (
+        "family",
+        "entries",
+        "native",
+        "checks",
+        "right",
+        "native",
+        "wrong",
+        "crash",
+        "hang",
+        "seconds",
+    ):
         table.add_column(column, justify="left" if column == "family" else "right")
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for record in records:
@@ -67,6 +82,8 @@ def _explain(records: list[dict[str, Any]], console: Console) -> None:
         if record["fallbacks"] or record["compile_failures"]:
             why = [f"falls back: {', '.join(record['fallbacks'])}"] if record["fallbacks"] else []
             if record["compile_failures"]:
-                why.append(f"{record['compile_failures']} did not compile: {'; '.join(record['uncompiled'])}")
+                why.append(
+                    f"{record['compile_failures']} did not compile: {'; '.join(record['uncompiled'])}"
+                )
             where = f"{record['entry']} {record['dtype']} {record['check']}"
             say(console, f"{where}: {'; '.join(why)}")

@@ -3,8 +3,9 @@
     python tests/opdb/run.py                       # everything: some hours of one core
     python tests/opdb/run.py --ops 'cumsum|.*sort' --dtypes float32 --checks forward,backward
 
-Every outcome is appended to the results file; what has run on the same sources is not run again (`--fresh` runs
-it again).  The exit code is 1 if anything is wrong, crashes or hangs and is not a known gap.
+Every outcome is appended to the results file; what has run on the same sources is not run again
+(`--fresh` runs it again). The exit code is 1 if anything is wrong, crashes or hangs and is not a
+known gap.
 """
 
 from __future__ import annotations
@@ -19,10 +20,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path[0] = str(Path(__file__).parents[1])  # the package is `opdb`; its files are not modules of their own
+# the package is `opdb`; its files are not modules of their own
+sys.path[0] = str(Path(__file__).parents[1])
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from opdb import report, support
 from opdb.databases import DATABASES, Unit
@@ -39,21 +48,45 @@ def arguments() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     names = lambda text: tuple(text.split(","))
-    parser.add_argument("--db", type=names, default=tuple(DATABASES), help=f"of {','.join(DATABASES)}; default: all")
-    parser.add_argument("--ops", metavar="REGEX", default=".*", help="entries whose whole name matches")
-    parser.add_argument("--dtypes", type=names, help="such as float32,int64; default: all that the CPU supports")
+    parser.add_argument(
+        "--db", type=names, default=tuple(DATABASES), help=f"of {','.join(DATABASES)}; default: all"
+    )
+    parser.add_argument(
+        "--ops", metavar="REGEX", default=".*", help="entries whose whole name matches"
+    )
+    parser.add_argument(
+        "--dtypes", type=names, help="such as float32,int64; default: all that the CPU supports"
+    )
     parser.add_argument("--checks", type=names, help="such as forward,backward; default: all")
-    parser.add_argument("--jobs", type=int, default=2, help="worker processes (default: %(default)s)")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds without progress that count as a hang")
-    parser.add_argument("--results", type=Path, default=ROOT / "build" / "opdb.jsonl", help="default: build/opdb.jsonl")
-    parser.add_argument("--fresh", action="store_true", help="run again what has run on these sources")
-    parser.add_argument("--publish", action="store_true", help="write a full run of the databases into tests/opdb/support.json")
-    parser.add_argument("--details", action="store_true", help="say all fallbacks and failures of compilation too")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="worker processes (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=120, help="seconds without progress that count as a hang"
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=ROOT / "build" / "opdb.jsonl",
+        help="default: build/opdb.jsonl",
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="run again what has run on these sources"
+    )
+    parser.add_argument(
+        "--publish",
+        action="store_true",
+        help="write a full run of the databases into tests/opdb/support.json",
+    )
+    parser.add_argument(
+        "--details", action="store_true", help="say all fallbacks and failures of compilation too"
+    )
     return parser.parse_args()
 
 
 def selected(options: argparse.Namespace) -> list[Unit]:
-    """The units that the command line asks for, the primary ones of all entries first, then dtype by dtype."""
+    """The units that the command line asks for, the primary ones of all entries first, then dtype
+    by dtype."""
     found: list[tuple[int, Unit]] = []
     pattern = re.compile(options.ops)
     order = [str(dtype).removeprefix("torch.") for dtype in DTYPES]
@@ -62,19 +95,25 @@ def selected(options: argparse.Namespace) -> list[Unit]:
         for unit in DATABASES[name].units(name):
             rank = order.index(unit.dtype) if unit.entry in seen else -1
             seen.add(unit.entry)
-            if not pattern.fullmatch(unit.entry) or (options.dtypes and unit.dtype not in options.dtypes):
+            if not pattern.fullmatch(unit.entry) or (
+                options.dtypes and unit.dtype not in options.dtypes
+            ):
                 continue
-            checks = tuple(check for check in unit.checks if not options.checks or check in options.checks)
+            checks = tuple(
+                check for check in unit.checks if not options.checks or check in options.checks
+            )
             if checks:
                 found.append((rank, replace(unit, checks=checks)))
     return [unit for _, unit in sorted(found, key=lambda pair: pair[0])]
 
 
 def publish(databases: tuple[str, ...], records: list[dict[str, Any]]) -> None:
-    """Writes the committed summary: what docs/ops.md shows and the subset in `make test` holds the device to.  Other databases'
-    entries stay as they are."""
+    """Writes the committed summary: what docs/ops.md shows and the subset in `make test` holds the
+    device to. Other databases' entries stay as they are."""
     names = [(db, name) for db in databases for name in DATABASES[db].entries()]
-    entries = [entry for entry in support.load() if entry["db"] not in databases] + support.condense(names, records)
+    entries = [
+        entry for entry in support.load() if entry["db"] not in databases
+    ] + support.condense(names, records)
     support.save(sorted(entries, key=lambda entry: list(DATABASES).index(entry["db"])))
 
 
@@ -92,7 +131,10 @@ def run(units: list[Unit], results: Results, options: argparse.Namespace, consol
             with lock:
                 counts[record["status"]] += 1
                 counts["native"] += record["native"]
-                shown = "  ".join(f"{name} {counts[name]}" for name in ("right", "native", "wrong", "crash", "hang"))
+                shown = "  ".join(
+                    f"{name} {counts[name]}"
+                    for name in ("right", "native", "wrong", "crash", "hang")
+                )
                 progress.update(task, advance=1, description=f"{shown}  {unit.entry} {unit.dtype}")
                 if record["status"] in ("wrong", "crash", "hang"):
                     report.say(progress.console, report.line(unit, check, record), "red")
@@ -117,13 +159,19 @@ def main() -> int:
     asked = selected(options)
     units = asked if options.fresh else [unit for unit in map(results.rest, asked) if unit.checks]
     if len(units) < len(asked):
-        console.print(f"{len(asked) - len(units)} of {len(asked)} units have run on these sources already")
+        console.print(
+            f"{len(asked) - len(units)} of {len(asked)} units have run on these sources already"
+        )
     try:
         run(units, results, options, console)
     except KeyboardInterrupt:
         console.print("interrupted; the same command resumes")
         return 130
-    records = [results.records[unit.db, unit.entry, unit.dtype, check] for unit in asked for check in unit.checks]
+    records = [
+        results.records[unit.db, unit.entry, unit.dtype, check]
+        for unit in asked
+        for check in unit.checks
+    ]
     report.summarize(records, console, options.details)
     if options.publish:
         publish(options.db, records)

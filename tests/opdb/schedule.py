@@ -1,8 +1,9 @@
-"""The parent: gives units to worker processes, bounds their time, outlives their crashes, keeps the results.
+"""The parent: gives units to worker processes, bounds their time, outlives their crashes, keeps the
+results.
 
-A check that crashes or hangs its worker is recorded as that, with what it was doing; the worker is replaced and
-runs the unit's other checks.  The results are lines of JSON, appended as they come, so that an interrupted run
-is resumed.
+A check that crashes or hangs its worker is recorded as that, with what it was doing; the worker is
+replaced and runs the unit's other checks. The results are lines of JSON, appended as they come, so
+that an interrupted run is resumed.
 """
 
 from __future__ import annotations
@@ -45,8 +46,12 @@ def sources() -> str:
 
     digest = hashlib.sha256(torch.__version__.encode())
     for folder in ("ftm_lazy", "backend", "csrc"):
-        for path in sorted(path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".cpp", ".h")):
-            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        for path in sorted(
+            path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".cpp", ".h")
+        ):
+            digest.update(
+                path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0"
+            )
     return digest.hexdigest()[:12]
 
 
@@ -75,7 +80,9 @@ class Results:
 
     def rest(self, unit: Unit) -> Unit:
         """`unit` without the checks that have run on these sources."""
-        return replace(unit, checks=tuple(check for check in unit.checks if not self._done(unit, check)))
+        return replace(
+            unit, checks=tuple(check for check in unit.checks if not self._done(unit, check))
+        )
 
     def _done(self, unit: Unit, check: str) -> bool:
         record = self.records.get((unit.db, unit.entry, unit.dtype, check))
@@ -126,7 +133,10 @@ class Schedule:
 
     def run(self) -> None:
         """Runs all units; returns when they are done, or stops all workers on an interrupt."""
-        threads = [threading.Thread(target=self._serve, name=f"worker {index}") for index in range(self._jobs)]
+        threads = [
+            threading.Thread(target=self._serve, name=f"worker {index}")
+            for index in range(self._jobs)
+        ]
         for thread in threads:
             thread.start()
         try:
@@ -202,12 +212,16 @@ class _Worker:
         self._words: IO[bytes] = tempfile.TemporaryFile()
         self._cache = tempfile.TemporaryDirectory(prefix="ftm-opdb-")
         reading, writing = os.pipe()
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("FTM_")}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("FTM_")
+        }
         environment |= {
             "FTM_CORES": "1",
             "FTM_CACHE_DIR": self._cache.name,
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
+            ),
         }
         self._process = subprocess.Popen(
             [*command, str(writing)],
@@ -230,7 +244,12 @@ class _Worker:
 
     def give(self, unit: Unit) -> None:
         """Hands `unit` to the worker."""
-        line = json.dumps({"db": unit.db, "entry": unit.entry, "dtype": unit.dtype, "checks": unit.checks}) + "\n"
+        line = (
+            json.dumps(
+                {"db": unit.db, "entry": unit.entry, "dtype": unit.dtype, "checks": unit.checks}
+            )
+            + "\n"
+        )
         try:
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
@@ -266,7 +285,11 @@ class _Worker:
     def last_words(self) -> str:
         """How the process ended, and the end of its stderr."""
         code = self._process.poll()
-        end = "" if code is None else f"[{signal.Signals(-code).name if code < 0 else f'exit {code}'}] "
+        end = (
+            ""
+            if code is None
+            else f"[{signal.Signals(-code).name if code < 0 else f'exit {code}'}] "
+        )
         self._words.seek(max(0, self._words.seek(0, os.SEEK_END) - 600))
         return end + self._words.read().decode(errors="replace").strip()
 

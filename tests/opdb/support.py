@@ -1,7 +1,7 @@
 """The compact, committed form of a full run's results: `support.json`, one line for each entry.
 
-Of each check in the entry's primary dtype, and of each other dtype (the worst of its checks without variants), it
-keeps one word of `WORDS`; and the operations that fell back.
+Of each check in the entry's primary dtype, and of each other dtype (the worst of its checks without
+variants), it keeps one word of `WORDS`; and the operations that fell back.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ __all__ = ["FILE", "RIGHT", "WORDS", "condense", "load", "save", "word"]
 FILE = Path(__file__).with_name("support.json")
 
 WORDS = ("native", "fallback", "uncompiled", "wrong", "crash", "hang")
-"""From good to bad. All of it was compiled; some operations ran on the CPU; some programs did not compile and ran
-operation by operation on the CPU; a result differs; the process died; it did not end in time."""
+"""From good to bad. All of it was compiled; some operations ran on the CPU; some programs did not
+compile and ran operation by operation on the CPU; a result differs; the process died; it did not
+end in time."""
 
 
 RIGHT = WORDS[:3]
@@ -36,7 +37,9 @@ def word(record: dict[str, Any]) -> str | None:
     return "fallback" if record["fallbacks"] else "native"
 
 
-def condense(names: Iterable[tuple[str, str]], records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def condense(
+    names: Iterable[tuple[str, str]], records: Iterable[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """The lines of `support.json`.
 
     Args:
@@ -44,7 +47,15 @@ def condense(names: Iterable[tuple[str, str]], records: Iterable[dict[str, Any]]
         records: the results, in any order as long as an entry's primary dtype is its first.
     """
     entries: dict[tuple[str, str], dict[str, Any]] = {
-        (db, name): {"db": db, "entry": name, "dtype": None, "checks": {}, "dtypes": {}, "fallbacks": []} for db, name in names
+        (db, name): {
+            "db": db,
+            "entry": name,
+            "dtype": None,
+            "checks": {},
+            "dtypes": {},
+            "fallbacks": [],
+        }
+        for db, name in names
     }
     for record in records:
         entry = entries[record["db"], record["entry"]]
@@ -55,7 +66,9 @@ def condense(names: Iterable[tuple[str, str]], records: Iterable[dict[str, Any]]
         if record["dtype"] == entry["dtype"]:
             entry["checks"][record["check"]] = found
         if record["check"] in _OF_DTYPES:
-            entry["dtypes"][record["dtype"]] = worst(entry["dtypes"].get(record["dtype"], WORDS[0]), found)
+            entry["dtypes"][record["dtype"]] = worst(
+                entry["dtypes"].get(record["dtype"], WORDS[0]), found
+            )
         entry["fallbacks"] = sorted({*entry["fallbacks"], *record["fallbacks"]})
     return list(entries.values())
 

@@ -34,7 +34,10 @@ def totals() -> str:
     best = Counter(_word(entry, "forward", "backward") for entry in entries)
     dtypes = Counter(word for entry in entries for word in entry["dtypes"].values())
     checks = Counter(word for entry in entries for word in entry["checks"].values())
-    rows = ["| op_db | native | fallback | uncompiled | wrong | crash | hang | not on the CPU |", "|---|" + "---:|" * 7]
+    rows = [
+        "| op_db | native | fallback | uncompiled | wrong | crash | hang | not on the CPU |",
+        "|---|" + "---:|" * 7,
+    ]
     for title, counts in {
         f"{len(entries)} entries, forward and backward in float32": best,
         f"{checks.total()} checks in float32": checks,
@@ -42,8 +45,14 @@ def totals() -> str:
     }.items():
         rows.append(f"| {title} | {' | '.join(str(counts[word]) for word in (*WORDS, None))} |")
     counts = Counter(_word(entry, "forward", "backward") for entry in _entries("compiled"))
-    rows.append(f"| the same under `torch.compile(fullgraph=True)` | {' | '.join(str(counts[word]) for word in (*WORDS, None))} |")
-    parts = Counter(_word(entry, *PARTS) for entry in _entries("compiled") if any(check in entry["checks"] for check in PARTS))
+    rows.append(
+        f"| the same under `torch.compile(fullgraph=True)` | {' | '.join(str(counts[word]) for word in (*WORDS, None))} |"
+    )
+    parts = Counter(
+        _word(entry, *PARTS)
+        for entry in _entries("compiled")
+        if any(check in entry["checks"] for check in PARTS)
+    )
     rows.append(
         f"| {parts.total()} of which Dynamo makes no whole graph, without `fullgraph`"
         f" | {' | '.join(str(parts[word]) for word in (*WORDS, None))} |"
@@ -64,8 +73,13 @@ def ops() -> str:
     parts = []
     for name in ("elementwise", *FAMILIES):
         native = sum(_word(entry, "forward", "backward") == "native" for entry in groups[name])
-        parts.append(f"### {name}\n\n{native} of {len(groups[name])} are native in float32, forward and backward.\n")
-        rows = ["| entry | forward | backward | `torch.compile` | other checks | dtypes | why not native |", "|---" * 7 + "|"]
+        parts.append(
+            f"### {name}\n\n{native} of {len(groups[name])} are native in float32, forward and backward.\n"
+        )
+        rows = [
+            "| entry | forward | backward | `torch.compile` | other checks | dtypes | why not native |",
+            "|---" * 7 + "|",
+        ]
         rows += [_op_row(entry, compiled[entry["entry"]]) for entry in groups[name]]
         parts.append("\n".join(rows) + "\n")
     return "\n".join(parts)
@@ -82,7 +96,8 @@ def optims() -> str:
 
 
 def fallbacks() -> str:
-    """The operations that run on the CPU, with the dtypes in which they do and the entries that meet them."""
+    """The operations that run on the CPU, with the dtypes in which they do and the entries that
+    meet them."""
     users: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for entry in _entries("ops"):
         for operation in entry["fallbacks"]:
@@ -92,7 +107,9 @@ def fallbacks() -> str:
         names = [entry["entry"] for entry in entries]
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
         dtypes, reason = _unsupported(operation, entries)
-        rows.append(f"| `{operation}` | {dtypes} | {shown} | {known.fallback_reason(operation) or reason} |")
+        rows.append(
+            f"| `{operation}` | {dtypes} | {shown} | {known.fallback_reason(operation) or reason} |"
+        )
     return "\n".join(rows) + "\n"
 
 
@@ -101,7 +118,12 @@ def _unsupported(operation: str, entries: list[dict[str, Any]]) -> tuple[str, st
     supported = _NATIVE.get(operation) or _NATIVE.get(operation.rpartition(".")[0])
     if supported is None:
         return "all", "has no op record"
-    met = {_SHORT.get(dtype, dtype): None for entry in entries for dtype, word in entry["dtypes"].items() if word == "fallback"}
+    met = {
+        _SHORT.get(dtype, dtype): None
+        for entry in entries
+        for dtype, word in entry["dtypes"].items()
+        if word == "fallback"
+    }
     missing = [dtype for dtype in met if dtype not in supported]
     if missing:
         return " ".join(missing), "its op record does not take these dtypes"
@@ -121,7 +143,8 @@ def _op_row(entry: dict[str, Any], compiled: dict[str, Any]) -> str:
         f"`{entry['entry']}`",
         checks.get("forward", "-"),
         checks.get("backward", "-"),
-        _word(compiled, "forward", "backward") or (f"in parts: {word}" if (word := _word(compiled, *PARTS)) else "-"),
+        _word(compiled, "forward", "backward")
+        or (f"in parts: {word}" if (word := _word(compiled, *PARTS)) else "-"),
         ", ".join(_grouped(others)),
         "; ".join(_grouped(_shortened(entry))),
         "; ".join((*_reasons(entry), *_reasons_compiled(compiled))),
@@ -156,14 +179,21 @@ def _reasons_compiled(entry: dict[str, Any]) -> Iterator[str]:
     if entry["entry"] in known.NOT_COMPILED:
         yield f"no whole graph: {known.NOT_COMPILED[entry['entry']]}"
     for check, word in entry["checks"].items():
-        reason = known.reason(entry["entry"], entry["dtype"], check, "compiled") if word not in RIGHT else None
+        reason = (
+            known.reason(entry["entry"], entry["dtype"], check, "compiled")
+            if word not in RIGHT
+            else None
+        )
         if reason:
             yield f"compiled: {reason}"
             return
 
 
 def _plain(entries: list[dict[str, Any]], checks: tuple[str, ...]) -> str:
-    rows = [f"| entry | {' | '.join(checks)} | dtypes | falls back |", "|---|" + "---|" * (len(checks) + 2)]
+    rows = [
+        f"| entry | {' | '.join(checks)} | dtypes | falls back |",
+        "|---|" + "---|" * (len(checks) + 2),
+    ]
     for entry in entries:
         found = [entry["checks"].get(check, "-") for check in checks]
         names = " ".join(f"`{operation}`" for operation in entry["fallbacks"])

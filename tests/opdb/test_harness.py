@@ -1,4 +1,5 @@
-"""The runner itself: what is wrong is reported, what crashes or hangs is recorded, what has run is not run again."""
+"""The runner itself: what is wrong is reported, what crashes or hangs is recorded, what has run is
+not run again."""
 
 from __future__ import annotations
 
@@ -47,7 +48,10 @@ def test_right_results_are_native() -> None:
     ("actual", "said"),
     [
         (lambda: torch.ones(3, device="ftm") + 1e-4, "not close"),
-        (lambda: torch.ones(3, device="ftm").double(), "dtype torch.float64 instead of torch.float32"),
+        (
+            lambda: torch.ones(3, device="ftm").double(),
+            "dtype torch.float64 instead of torch.float32",
+        ),
         (lambda: torch.ones(1, 3, device="ftm"), "shape"),
         (lambda: torch.ones(3), "the result is on cpu"),
         (lambda: 1.0, "float 1.0 instead of Tensor"),
@@ -99,7 +103,11 @@ def test_a_result_near_the_precise_one_is_right() -> None:
 
 
 def test_random_results_are_compared_as_distributions() -> None:
-    drawn = check(lambda place: torch.rand(500).to(place.device) if place == CPU else torch.rand(500, device="ftm"))
+    drawn = check(
+        lambda place: (
+            torch.rand(500).to(place.device) if place == CPU else torch.rand(500, device="ftm")
+        )
+    )
     assert drawn.closeness == Counter({"random": 1})
     scaled = check(lambda place: torch.rand(500).to(place.device) * (1 if place == CPU else 1.5))
     assert "distributed otherwise" in scaled.wrong[0]
@@ -114,11 +122,17 @@ def test_values_that_are_not_determined_are_not_compared() -> None:
 def test_tolerances_are_those_of_the_entry() -> None:
     entries = DATABASES["ops"].entries()
     assert override(entries["add"], torch.float32) == Tolerance()
-    assert override(entries["nn_functional_conv3d"], torch.float32) == Tolerance(rtol=1e-3, atol=5e-3)
+    assert override(entries["nn_functional_conv3d"], torch.float32) == Tolerance(
+        rtol=1e-3, atol=5e-3
+    )
 
 
 def test_an_entry_of_each_database_runs() -> None:
-    for db, name, kind in (("ops", "add", "forward"), ("modules", "nn_Linear", "eval"), ("optims", "SGD", "scheduled")):
+    for db, name, kind in (
+        ("ops", "add", "forward"),
+        ("modules", "nn_Linear", "eval"),
+        ("optims", "SGD", "scheduled"),
+    ):
         record = run_unit_check(db, name, "float32", kind)
         assert record["cases"] > 0, record
         assert record["status"] == "right", record["detail"]
@@ -162,9 +176,13 @@ def units(*names: str) -> list[Unit]:
     return [Unit("ops", name, "float32", CHECKS) for name in names]
 
 
-def test_crashes_and_hangs_are_recorded_and_the_run_goes_on(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_crashes_and_hangs_are_recorded_and_the_run_goes_on(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
     results = Results(tmp_path / "results.jsonl", "one")
-    Schedule(units("add", "crasher", "sleeper", "mul"), results, jobs=2, timeout=3, command=command).run()
+    Schedule(
+        units("add", "crasher", "sleeper", "mul"), results, jobs=2, timeout=3, command=command
+    ).run()
     statuses = {(key[1], key[3]): record["status"] for key, record in results.records.items()}
     assert len(statuses) == 4 * len(CHECKS)
     assert statuses.pop(("crasher", "backward")) == "crash"
@@ -189,7 +207,9 @@ def test_what_has_run_on_the_same_sources_is_not_run_again(tmp_path: Path) -> No
 def test_a_worker_that_does_not_start_ends_the_run(tmp_path: Path) -> None:
     command = (sys.executable, "-c", "import sys; sys.exit('no such module')")
     with pytest.raises(RuntimeError, match="no such module"):
-        Schedule(units("add"), Results(tmp_path / "r", "one"), jobs=1, timeout=3, command=command).run()
+        Schedule(
+            units("add"), Results(tmp_path / "r", "one"), jobs=1, timeout=3, command=command
+        ).run()
 
 
 def test_results_are_condensed_to_the_worst(tmp_path: Path) -> None:

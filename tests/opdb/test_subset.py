@@ -1,4 +1,5 @@
-"""A stated, varied part of PyTorch's databases, and the promise of docs/ops.md: what it calls native is native.
+"""A stated, varied part of PyTorch's databases, and the promise of docs/ops.md: what it calls
+native is native.
 
 `make test-ops` runs everything; this is what `make test` has time for.
 """
@@ -33,10 +34,22 @@ WHOLE = {
 """Entries that run with all checks in their primary dtype: some of every family."""
 
 CHANGING = 4
-"""Entries that run under `torch.compile` besides: other ones whenever the sources change, the same ones until then."""
+"""Entries that run under `torch.compile` besides: other ones whenever the sources change, the same
+ones until then."""
 
 DTYPES = {
-    "add": ("float64", "bfloat16", "float16", "int8", "uint8", "int16", "int32", "int64", "bool", "complex64"),
+    "add": (
+        "float64",
+        "bfloat16",
+        "float16",
+        "int8",
+        "uint8",
+        "int16",
+        "int32",
+        "int64",
+        "bool",
+        "complex64",
+    ),
     "sum": ("bfloat16", "int8", "bool"),
     "floor_divide": ("float64", "int32"),
     "bitwise_and": ("bool", "uint8"),
@@ -61,17 +74,29 @@ def units() -> Iterator[Unit]:
             others = [unit for name, unit in primary.items() if name not in names]
             yield from Random(sources()).sample(others, CHANGING)
     for name, dtypes in DTYPES.items():
-        yield from (unit for unit in DATABASES["ops"].units("ops") if unit.entry == name and unit.dtype in dtypes)
+        yield from (
+            unit
+            for unit in DATABASES["ops"].units("ops")
+            if unit.entry == name and unit.dtype in dtypes
+        )
 
 
 @pytest.mark.parametrize(
     "unit, check",
-    [pytest.param(unit, check, id=f"{unit.entry}-{unit.dtype}-{check}") for unit in units() for check in unit.checks],
+    [
+        pytest.param(unit, check, id=f"{unit.entry}-{unit.dtype}-{check}")
+        for unit in units()
+        for check in unit.checks
+    ],
 )
 def test_entry(unit: Unit, check: str) -> None:
     record = run_unit_check(unit.db, unit.entry, unit.dtype, check)
     promised = PROMISED[unit.db, unit.entry]
-    word = promised["checks"].get(check) if unit.dtype == promised["dtype"] else promised["dtypes"].get(unit.dtype)
+    word = (
+        promised["checks"].get(check)
+        if unit.dtype == promised["dtype"]
+        else promised["dtypes"].get(unit.dtype)
+    )
     found = support.word(record)
     assert not known.reason(unit.entry, unit.dtype, check, unit.db), "known gaps run below"
     assert found is None or found in support.RIGHT, record["detail"]
@@ -80,7 +105,8 @@ def test_entry(unit: Unit, check: str) -> None:
 
 
 def test_a_known_gap_is_still_one() -> None:
-    """It fails as it did: one that passes leaves `known.GAPS`, one that fails otherwise is something else."""
+    """It fails as it did: one that passes leaves `known.GAPS`, one that fails otherwise is
+    something else."""
     unit = ("polygamma_polygamma_n_0", "int8", "forward")
     assert known.reason(*unit, "ops")
     record = run_unit_check("ops", *unit)
@@ -89,22 +115,39 @@ def test_a_known_gap_is_still_one() -> None:
 
 
 def test_what_is_not_right_when_compiled_has_a_reason() -> None:
-    """Every entry that is no whole graph, or wrong, under `torch.compile` though it is right on the device; and no other has one."""
+    """Every entry that is no whole graph, or wrong, under `torch.compile` though it is right on the
+    device; and no other has one."""
     compiled = {entry["entry"]: entry for (db, _), entry in PROMISED.items() if db == "compiled"}
     there = {name: PROMISED["ops", name]["dtype"] is not None for name in compiled}
-    wrong = {name for name, entry in compiled.items() if not set(entry["checks"].values()) <= set(support.RIGHT)}
-    assert wrong == set(known.COMPILED) | {name for name in compiled if not _is_right(PROMISED["ops", name])}
-    assert {name for name, entry in compiled.items() if there[name] and "forward" not in entry["checks"]} == set(known.NOT_COMPILED)
+    wrong = {
+        name
+        for name, entry in compiled.items()
+        if not set(entry["checks"].values()) <= set(support.RIGHT)
+    }
+    assert wrong == set(known.COMPILED) | {
+        name for name in compiled if not _is_right(PROMISED["ops", name])
+    }
+    assert {
+        name for name, entry in compiled.items() if there[name] and "forward" not in entry["checks"]
+    } == set(known.NOT_COMPILED)
 
 
 def test_as_many_are_right_when_compiled_as_on_the_device() -> None:
     """Entry by entry; in parts where Dynamo makes no whole graph."""
-    on_the_device = {name for (db, name), entry in PROMISED.items() if db == "ops" and _is_right(entry)}
-    assert on_the_device <= {name for (db, name), entry in PROMISED.items() if db == "compiled" and _is_right(entry)}
+    on_the_device = {
+        name for (db, name), entry in PROMISED.items() if db == "ops" and _is_right(entry)
+    }
+    assert on_the_device <= {
+        name for (db, name), entry in PROMISED.items() if db == "compiled" and _is_right(entry)
+    }
 
 
 def _is_right(entry: dict[str, Any]) -> bool:
-    words = [word for check, word in entry["checks"].items() if check.split(" ")[0] in ("forward", "backward")]
+    words = [
+        word
+        for check, word in entry["checks"].items()
+        if check.split(" ")[0] in ("forward", "backward")
+    ]
     return set(words) <= set(support.RIGHT) and (bool(words) or entry["dtype"] is None)
 
 
@@ -123,7 +166,9 @@ def test_the_table_says_what_happens(number: int) -> None:
     record = run_unit_check(unit.db, unit.entry, unit.dtype, "forward")
     found, word = support.word(record), promised["checks"].get("forward")
     if not known.reason(unit.entry, unit.dtype, "forward", unit.db):
-        assert found == word, f"{unit.entry}: docs/ops.md says {word}, it is {found}: {record['detail']}"
+        assert found == word, (
+            f"{unit.entry}: docs/ops.md says {word}, it is {found}: {record['detail']}"
+        )
 
 
 def test_the_subset_has_some_of_every_family() -> None:

@@ -2,9 +2,9 @@
 
     python -m opdb.worker FD
 
-A unit is a line of JSON with `db`, `entry`, `dtype` and `checks`.  On the file descriptor FD come lines of JSON:
-``{"at": ...}`` before something that may crash or hang, one record for each check, ``{"end": true}`` after a unit.
-What the entries print goes to stderr.
+A unit is a line of JSON with `db`, `entry`, `dtype` and `checks`. On the file descriptor FD come
+lines of JSON: ``{"at": ...}`` before something that may crash or hang, one record for each check,
+``{"end": true}`` after a unit. What the entries print goes to stderr.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from opdb.engine import Verdict, run_check
 __all__ = ["main", "run_unit_check"]
 
 
-def run_unit_check(db: str, name: str, dtype: str, check: str, tell: Any = lambda at: None) -> dict[str, Any]:
+def run_unit_check(
+    db: str, name: str, dtype: str, check: str, tell: Any = lambda at: None
+) -> dict[str, Any]:
     """Runs one check of one entry and returns its record."""
     database = databases.DATABASES[db]
     entry = database.entries()[name]
@@ -44,9 +46,12 @@ def run_unit_check(db: str, name: str, dtype: str, check: str, tell: Any = lambd
             tell=tell,
         )
         status = "wrong" if verdict.wrong else "right" if verdict.cases else "none"
-    except Exception as error:  # of the entry's samples or of the harness: it must not pass for right
+    except Exception as error:
+        # of the entry's samples or of the harness: it must not pass for right
         at = traceback.extract_tb(error.__traceback__)[-1]
-        verdict = Verdict(wrong=[f"{type(error).__name__}: {error} ({os.path.basename(at.filename)}:{at.lineno})"])
+        verdict = Verdict(
+            wrong=[f"{type(error).__name__}: {error} ({os.path.basename(at.filename)}:{at.lineno})"]
+        )
         status = "wrong"
     return {
         "status": status,

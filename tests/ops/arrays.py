@@ -1,4 +1,5 @@
-"""Tensors as NumPy arrays, which know no bfloat16 and no 8-bit floats: those travel as their bits."""
+"""Tensors as NumPy arrays, which know no bfloat16 and no 8-bit floats: those travel as their
+bits."""
 
 from __future__ import annotations
 
@@ -17,4 +18,8 @@ def to_numpy(x: torch.Tensor) -> np.ndarray:
 def from_numpy(x: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
     """The reverse of to_numpy."""
     tensor = torch.from_numpy(np.ascontiguousarray(x).reshape(x.shape))
-    return tensor.view(torch.int16).view(torch.bfloat16) if dtype == torch.bfloat16 else tensor.view(dtype)
+    return (
+        tensor.view(torch.int16).view(torch.bfloat16)
+        if dtype == torch.bfloat16
+        else tensor.view(dtype)
+    )

@@ -1,4 +1,5 @@
-"""Writes down what PyTorch does as a trace, the way the recorder does: one op, or the graph of a function."""
+"""Writes down what PyTorch does as a trace, the way the recorder does: one op, or the graph of a
+function."""
 
 from __future__ import annotations
 
@@ -100,11 +101,17 @@ def name_of(op: Any) -> str:
 def is_constant(op_name: str, argument: str) -> bool:
     """Whether the recorder prints this Scalar argument's value."""
     name = op_name.removeprefix("aten::")
-    return any(argument == a and (name == n or name.partition(".")[0] == n) for n, a in CONSTANT_SCALARS)
+    return any(
+        argument == a and (name == n or name.partition(".")[0] == n) for n, a in CONSTANT_SCALARS
+    )
 
 
 def arguments(
-    op: Any, args: Sequence[Any], kwargs: dict[str, Any], recording: Recording, ref: Callable[[torch.Tensor], Any]
+    op: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    recording: Recording,
+    ref: Callable[[torch.Tensor], Any],
 ) -> tuple[tuple[str, Any], ...]:
     """The arguments of a call as a node has them; ``ref`` turns tensors into references."""
     made = []
@@ -126,9 +133,17 @@ def arguments(
     for position, argument in enumerate(op._schema.arguments):
         if argument.name in LEFT_OUT:
             continue
-        value = args[position] if position < len(args) and not argument.kwarg_only else kwargs.get(argument.name, argument.default_value)
+        value = (
+            args[position]
+            if position < len(args) and not argument.kwarg_only
+            else kwargs.get(argument.name, argument.default_value)
+        )
         kind = str(argument.type)
-        if kind in ("Tensor", "Optional[Tensor]") and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if (
+            kind in ("Tensor", "Optional[Tensor]")
+            and isinstance(value, (int, float))
+            and not isinstance(value, bool)
+        ):
             value = recording.scalar(value)
         elif kind == "float" and isinstance(value, int):
             value = float(value)
@@ -137,7 +152,10 @@ def arguments(
         is_scalar = kind in ("number", "Optional[number]") and not is_constant(name, argument.name)
         made.append((argument.name, convert(value, is_scalar)))
     if name.removeprefix("aten::").partition(".")[0] in RANDOM:
-        made += [("seed", recording.scalar(7)), ("offset", recording.scalar(len(recording.nodes) + 3))]
+        made += [
+            ("seed", recording.scalar(7)),
+            ("offset", recording.scalar(len(recording.nodes) + 3)),
+        ]
     return tuple(made)
 
 
@@ -180,7 +198,9 @@ def from_graph(graph: torch.fx.Graph, tensors: Sequence[torch.Tensor]) -> Record
     recording = Recording()
     places = [n for n in graph.nodes if n.op == "placeholder"]
     inputs = dict(zip(places, tensors, strict=True))
-    constants = {n: getattr(n.graph.owning_module, n.target) for n in graph.nodes if n.op == "get_attr"}
+    constants = {
+        n: getattr(n.graph.owning_module, n.target) for n in graph.nodes if n.op == "get_attr"
+    }
     inputs.update(constants)
     values: dict[Any, tuple[str, int]] = {}
     owners: list[int] = []
@@ -211,7 +231,9 @@ def from_graph(graph: torch.fx.Graph, tensors: Sequence[torch.Tensor]) -> Record
             owners.append(len(types))
             del used
         elif node.op == "output":
-            results = [ref(v) for v in torch.utils._pytree.tree_leaves(node.args[0]) if v is not None]
+            results = [
+                ref(v) for v in torch.utils._pytree.tree_leaves(node.args[0]) if v is not None
+            ]
     starts = [len(order)]
     for count in owners:
         starts.append(starts[-1] + count)
@@ -226,8 +248,13 @@ def from_graph(graph: torch.fx.Graph, tensors: Sequence[torch.Tensor]) -> Record
         return value
 
     recording.params = [inputs[n] for n in order]
-    recording.nodes = [Node(n.op, tuple((k, resolve(v)) for k, v in n.args), n.results) for n in pending]
+    recording.nodes = [
+        Node(n.op, tuple((k, resolve(v)) for k, v in n.args), n.results) for n in pending
+    ]
     recording.trace = Trace(
-        [tensor_type(p) for p in recording.params], recording.scalar_types, recording.nodes, [resolve(r).index for r in results]
+        [tensor_type(p) for p in recording.params],
+        recording.scalar_types,
+        recording.nodes,
+        [resolve(r).index for r in results],
     )
     return recording

@@ -1,7 +1,7 @@
 """Calls to test each family of op records with: odd shapes, empty, 0-d, NaN, infinities, extremes.
 
-A sampler takes an OpOverload, a dtype and a source of random tensors and yields (args, kwargs).  Which
-sampler serves an op is said by its record's ``family``.
+A sampler takes an OpOverload, a dtype and a source of random tensors and yields (args, kwargs).
+Which sampler serves an op is said by its record's ``family``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Source:
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
 
-    def tensor(self, shape: tuple[int, ...], dtype: torch.dtype, low: float = -3, high: float = 3) -> torch.Tensor:
+    def tensor(
+        self, shape: tuple[int, ...], dtype: torch.dtype, low: float = -3, high: float = 3
+    ) -> torch.Tensor:
         """Uniform in [low, high), for integers within the bounds of the dtype, for bools either."""
         if dtype == torch.bool:
             return torch.rand(shape, generator=self.generator) < 0.5
@@ -35,7 +37,9 @@ class Source:
             x = x.abs()
         return x.round().to(dtype) if not dtype.is_floating_point else x.to(dtype)
 
-    def indices(self, shape: tuple[int, ...], bound: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    def indices(
+        self, shape: tuple[int, ...], bound: int, dtype: torch.dtype = torch.int64
+    ) -> torch.Tensor:
         """Integers in [0, bound)."""
         return torch.randint(bound, shape, generator=self.generator).to(dtype)
 
@@ -46,7 +50,9 @@ def special(dtype: torch.dtype) -> torch.Tensor:
         return torch.tensor([True, False])
     if dtype.is_floating_point:
         inf, nan = float("inf"), float("nan")
-        return torch.tensor([nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 100.0, 1e-4]).to(dtype)
+        return torch.tensor([nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 100.0, 1e-4]).to(
+            dtype
+        )
     bounds = torch.iinfo(dtype)
     return torch.tensor([0, 1, 2, bounds.max, bounds.min, bounds.max - 1], dtype=dtype)
 
@@ -65,7 +71,9 @@ def sampler(*families: str) -> Callable[[Any], Any]:
 def name_of(op: Any) -> str:
     """``add.Tensor``."""
     schema = op._schema
-    return schema.name.partition("::")[2] + ("." + schema.overload_name if schema.overload_name else "")
+    return schema.name.partition("::")[2] + (
+        "." + schema.overload_name if schema.overload_name else ""
+    )
 
 
 def second_kind(op: Any, position: int = 1) -> str:

@@ -74,7 +74,11 @@ def binary(op: Any, dtype: torch.dtype, source: Source) -> Calls:
                 yield (2, y), extra
             elif second_scalar:
                 for number in (2, -1, 0.5, 3.0, 0) if not divides else (2, 3):
-                    if isinstance(number, float) and (not dtype.is_floating_point) and name.startswith("bitwise"):
+                    if (
+                        isinstance(number, float)
+                        and (not dtype.is_floating_point)
+                        and name.startswith("bitwise")
+                    ):
                         continue
                     if name.startswith("pow") and number == -1 and not dtype.is_floating_point:
                         continue
@@ -83,7 +87,10 @@ def binary(op: Any, dtype: torch.dtype, source: Source) -> Calls:
                     yield (x, number), extra
             else:
                 yield (x, y), extra
-                if name.startswith(("mul", "add.Tensor", "div.Tensor", "lt.Tensor")) and "mode" not in name:
+                if (
+                    name.startswith(("mul", "add.Tensor", "div.Tensor", "lt.Tensor"))
+                    and "mode" not in name
+                ):
                     yield (x, torch.tensor(1.5).item()), extra
                     yield (x, source.tensor(other_shape, torch.float32)), extra
                     yield (x, source.tensor((), torch.float64)), extra
@@ -102,7 +109,13 @@ def binary(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 def shift(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for shape, other in PAIRS:
         amount = source.indices(other, 7)
-        yield (source.tensor(shape, dtype, -50, 50), 3 if second_kind(op) == "number" else amount.to(dtype)), {}
+        yield (
+            (
+                source.tensor(shape, dtype, -50, 50),
+                3 if second_kind(op) == "number" else amount.to(dtype),
+            ),
+            {},
+        )
 
 
 @sampler("clamp")
@@ -146,7 +159,11 @@ def where(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 @sampler("ternary")
 def ternary(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for shape, other in PAIRS:
-        x, y, z = source.tensor(shape, dtype), source.tensor(other, dtype), source.tensor(other, dtype, 1, 3)
+        x, y, z = (
+            source.tensor(shape, dtype),
+            source.tensor(other, dtype),
+            source.tensor(other, dtype, 1, 3),
+        )
         if name_of(op) == "lerp.Scalar":
             for weight in (0.3, 0.9):
                 yield (x, y, weight), {}
@@ -170,8 +187,15 @@ NUMBERS = {
 }
 
 
-DEPENDS_ON_PLACE = ("hardtanh_backward", "hardshrink_backward", "softshrink_backward", "gelu", "gelu_backward")
-"""PyTorch's vector code and the scalar code for the rest of a row treat NaN or infinity differently here."""
+DEPENDS_ON_PLACE = (
+    "hardtanh_backward",
+    "hardshrink_backward",
+    "softshrink_backward",
+    "gelu",
+    "gelu_backward",
+)
+"""PyTorch's vector code and the scalar code for the rest of a row treat NaN or infinity differently
+here."""
 
 
 @sampler("activation")
@@ -207,4 +231,11 @@ def log_sigmoid(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             yield (x,), {}
         else:
             finite = torch.nan_to_num(x)
-            yield (source.tensor(tuple(x.shape), dtype), finite, torch.ops.aten.log_sigmoid_forward(finite)[1]), {}
+            yield (
+                (
+                    source.tensor(tuple(x.shape), dtype),
+                    finite,
+                    torch.ops.aten.log_sigmoid_forward(finite)[1],
+                ),
+                {},
+            )

@@ -14,12 +14,20 @@ REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 @sampler("scatter_reduce")
 def scatter_reduce(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     name = name_of(op)
-    for shape, some, dim in (((4, 5), (3, 5), 0), ((3, 1, 4), (3, 1, 6), -1), ((), (), 0), ((6,), (0,), 0)):
+    for shape, some, dim in (
+        ((4, 5), (3, 5), 0),
+        ((3, 1, 4), (3, 1, 6), -1),
+        ((), (), 0),
+        ((6,), (0,), 0),
+    ):
         index = source.indices(some, shape[dim] if shape else 1)
         x, values = source.tensor(shape, dtype), source.tensor(some, dtype)
         if name == "scatter_reduce.two":
             for number, reduce in enumerate(REDUCTIONS):
-                yield (x, dim, index, values, reduce), {"include_self": bool(number % 2) != (len(shape) == 2)}
+                yield (
+                    (x, dim, index, values, reduce),
+                    {"include_self": bool(number % 2) != (len(shape) == 2)},
+                )
                 if shape == (4, 5):
                     yield (x, dim, index, values, reduce), {"include_self": False}
         else:
@@ -47,12 +55,20 @@ def along_slices(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             for reduce in REDUCTIONS[1:]:
                 for include in (True, False):
                     index = source.indices((3,) if shape else (1,), count)
-                    yield (x, dim, index, source.tensor(tuple(some), dtype), reduce), {"include_self": include}
+                    yield (
+                        (x, dim, index, source.tensor(tuple(some), dtype), reduce),
+                        {"include_self": include},
+                    )
 
 
 @sampler("unfold_backward")
 def unfold_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    for sizes, dim, size, step in (((7,), 0, 3, 1), ((2, 7, 3), 1, 3, 2), ((3, 8), -1, 2, 3), ((), 0, 1, 1)):
+    for sizes, dim, size, step in (
+        ((7,), 0, 3, 1),
+        ((2, 7, 3), 1, 3, 2),
+        ((3, 8), -1, 2, 3),
+        ((), 0, 1, 1),
+    ):
         windows = torch.zeros(sizes).unfold(dim, size, step)
         yield (source.tensor(tuple(windows.shape), dtype), list(sizes), dim, size, step), {}
 
@@ -68,9 +84,25 @@ def put(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 
 @sampler("masked_scatter")
 def masked_scatter(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    for shape, mask in (((3, 4), (3, 4)), ((3, 4), (4,)), ((5,), ()), ((3, 1), (1, 6)), ((0, 3), (3,))):
-        yield (source.tensor(shape, dtype), source.tensor(mask, torch.bool), source.tensor((20,), dtype)), {}
-    yield (source.tensor((3,), dtype), torch.zeros(3, dtype=torch.bool), source.tensor((0,), dtype)), {}
+    for shape, mask in (
+        ((3, 4), (3, 4)),
+        ((3, 4), (4,)),
+        ((5,), ()),
+        ((3, 1), (1, 6)),
+        ((0, 3), (3,)),
+    ):
+        yield (
+            (
+                source.tensor(shape, dtype),
+                source.tensor(mask, torch.bool),
+                source.tensor((20,), dtype),
+            ),
+            {},
+        )
+    yield (
+        (source.tensor((3,), dtype), torch.zeros(3, dtype=torch.bool), source.tensor((0,), dtype)),
+        {},
+    )
 
 
 @sampler("embedding_renorm")
@@ -81,14 +113,27 @@ def embedding_renorm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 
 @sampler("nonzero_static")
 def nonzero_static(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    for shape, size, fill in (((3, 5), 4, -1), ((3, 5), 30, 7), ((6,), 0, -1), ((0, 2), 3, -1), ((2, 1, 4), 6, -1)):
+    for shape, size, fill in (
+        ((3, 5), 4, -1),
+        ((3, 5), 30, 7),
+        ((6,), 0, -1),
+        ((0, 2), 3, -1),
+        ((2, 1, 4), 6, -1),
+    ):
         yield (source.tensor(shape, dtype, -1, 1),), {"size": size, "fill_value": fill}
 
 
 @sampler("search")
 def search(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     name = name_of(op)
-    for rows, shape in (((9,), (2, 5)), ((2, 6), (2, 3)), ((1,), (4,)), ((5,), ()), ((0,), (3,)), ((8,), (0,))):
+    for rows, shape in (
+        ((9,), (2, 5)),
+        ((2, 6), (2, 3)),
+        ((1,), (4,)),
+        ((5,), ()),
+        ((0,), (3,)),
+        ((8,), (0,)),
+    ):
         table = source.tensor(rows, dtype).sort(-1).values
         values = source.tensor(shape, dtype)
         if dtype.is_floating_point and shape == (2, 5):
@@ -117,7 +162,11 @@ def embedding_bag(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for numbers, begins, padding in BAGS:
         for mode in (1, 2, 0):
             kind = dtype if not dtype.is_floating_point else torch.int64
-            indices, offsets, weight = torch.tensor(numbers, dtype=kind), torch.tensor(begins, dtype=kind), source.tensor((6, 3), floats)
+            indices, offsets, weight = (
+                torch.tensor(numbers, dtype=kind),
+                torch.tensor(begins, dtype=kind),
+                source.tensor((6, 3), floats),
+            )
             forward = aten._embedding_bag(weight, indices, offsets, mode=mode, padding_idx=padding)
             grad = source.tensor(tuple(forward[0].shape), floats)
             if name_of(op) in ("_embedding_bag", "_embedding_bag_forward_only"):
@@ -156,7 +205,13 @@ def segment_reduce(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 
 @sampler("histc")
 def histc(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    for shape, bins, low, high in (((40,), 7, -2, 2), ((5, 6), 10, 0, 0), ((1,), 3, 0, 0), ((0,), 4, 0, 0), ((9,), 1, 1, 5)):
+    for shape, bins, low, high in (
+        ((40,), 7, -2, 2),
+        ((5, 6), 10, 0, 0),
+        ((1,), 3, 0, 0),
+        ((0,), 4, 0, 0),
+        ((9,), 1, 1, 5),
+    ):
         yield (source.tensor(shape, dtype), bins, low, high), {}
     if dtype.is_floating_point:
         yield (torch.tensor([float("nan"), 1.0, -1.0, float("inf")], dtype=dtype), 4, -1, 1), {}
@@ -176,7 +231,10 @@ def histogram(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         for weighted in (False, True):
             if name.startswith("histogram."):
                 x = source.tensor((4, 6), dtype)
-                extra = {"weight": source.tensor((4, 6), dtype, 0, 2) if weighted else None, "density": density}
+                extra = {
+                    "weight": source.tensor((4, 6), dtype, 0, 2) if weighted else None,
+                    "density": density,
+                }
                 if name == "histogram.bins_tensor":
                     yield (x, source.tensor((6,), dtype).sort().values), extra
                 else:
@@ -186,7 +244,10 @@ def histogram(op: Any, dtype: torch.dtype, source: Source) -> Calls:
                         yield (source.tensor((1,), dtype), 3), extra
                 continue
             x = source.tensor((20, 2), dtype)
-            extra = {"weight": source.tensor((20,), dtype, 0, 2) if weighted else None, "density": density}
+            extra = {
+                "weight": source.tensor((20,), dtype, 0, 2) if weighted else None,
+                "density": density,
+            }
             if name == "_histogramdd_from_bin_tensors":
                 yield (x, [source.tensor((n,), dtype).sort().values for n in (4, 6)]), extra
             else:
@@ -196,5 +257,10 @@ def histogram(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 
 @sampler("masked_scatter_backward")
 def masked_scatter_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    for shape, mask, sizes in (((3, 4), (3, 4), [2, 7]), ((3, 4), (4,), [12]), ((5,), (5,), [5]), ((0, 3), (3,), [2])):
+    for shape, mask, sizes in (
+        ((3, 4), (3, 4), [2, 7]),
+        ((3, 4), (4,), [12]),
+        ((5,), (5,), [5]),
+        ((0, 3), (3,), [2]),
+    ):
         yield (source.tensor(shape, dtype), source.tensor(mask, torch.bool), sizes), {}

@@ -59,7 +59,17 @@ def cat(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         yield ([source.tensor((), dtype)], 0), {}
         return
     yield ([source.tensor((2, n), dtype) for n in (3, 1, 0, 4)], 1), {}
-    yield ([source.tensor((2, 3), dtype), torch.zeros(0, dtype=dtype), source.tensor((1, 3), dtype)], 0), {}
+    yield (
+        (
+            [
+                source.tensor((2, 3), dtype),
+                torch.zeros(0, dtype=dtype),
+                source.tensor((1, 3), dtype),
+            ],
+            0,
+        ),
+        {},
+    )
     yield ([source.tensor((2,), dtype), source.tensor((3,), torch.float32)], -1), {}
 
 
@@ -67,11 +77,26 @@ def cat(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 def layout(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     x = source.tensor((3, 4), dtype)
     table: dict[str, list[tuple[Any, ...]]] = {
-        "flip": [(x, [0]), (x, [0, -1]), (x, []), (source.tensor((2, 1, 3), dtype).permute(2, 0, 1), [0, 1])],
-        "roll": [(x, [1], [0]), (x, [-1, 2], [0, 1]), (x, [5], []), (source.tensor((0, 2), dtype), [1], [0])],
+        "flip": [
+            (x, [0]),
+            (x, [0, -1]),
+            (x, []),
+            (source.tensor((2, 1, 3), dtype).permute(2, 0, 1), [0, 1]),
+        ],
+        "roll": [
+            (x, [1], [0]),
+            (x, [-1, 2], [0, 1]),
+            (x, [5], []),
+            (source.tensor((0, 2), dtype), [1], [0]),
+        ],
         "tril": [(x, 0), (x, 1), (x, -2), (source.tensor((2, 3, 3), dtype), 0)],
         "triu": [(x, 0), (x, 1), (x, -2), (source.tensor((2, 3, 3), dtype), 0)],
-        "constant_pad_nd": [(x, [1, 2], 1), (x, [1, 0, 2, 1], 0), (x, [-1, 1], 1), (source.tensor((0, 2), dtype), [1, 1, 1, 1], 1)],
+        "constant_pad_nd": [
+            (x, [1, 2], 1),
+            (x, [1, 0, 2, 1], 0),
+            (x, [-1, 1], 1),
+            (source.tensor((0, 2), dtype), [1, 1, 1, 1], 1),
+        ],
         "repeat": [(x, [2, 1]), (x, [2, 3, 2]), (x, [0, 1])],
         "slice_scatter": [(x, x[1:2].clone(), 0, 1, 2), (x, x[:, :2].clone(), 1, 1, 4, 2)],
         "select_scatter": [(x, x[0].clone(), 0, -1), (x, x[:, 0].clone(), 1, 2)],
@@ -107,7 +132,11 @@ def creation(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         elif name == "new_empty_strided":
             yield (x, list(size), list(torch.empty(size).stride())), {}
         elif name in ("empty_strided", "empty_permuted"):
-            order = list(torch.empty(size).stride()) if name == "empty_strided" else list(range(len(size)))
+            order = (
+                list(torch.empty(size).stride())
+                if name == "empty_strided"
+                else list(range(len(size)))
+            )
             yield (list(size), order), {"dtype": dtype}
         else:
             yield (list(size),), {"dtype": dtype}

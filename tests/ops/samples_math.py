@@ -64,7 +64,13 @@ def aminmax(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 def chebyshev(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for shape in SHAPES:
         order = source.indices(shape, 9)
-        yield (source.tensor(shape, dtype, -1.5, 1.5), order.to(dtype) if dtype != torch.bool else order > 4), {}
+        yield (
+            (
+                source.tensor(shape, dtype, -1.5, 1.5),
+                order.to(dtype) if dtype != torch.bool else order > 4,
+            ),
+            {},
+        )
     if dtype.is_floating_point:
         x = torch.tensor([1.0, -1.0, 0.0, 0.5, -0.3, 4.0, -2.5, float("nan")], dtype=dtype)
         yield (x.unsqueeze(1), torch.arange(-1, 9).to(dtype)), {}

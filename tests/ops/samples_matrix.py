@@ -1,4 +1,5 @@
-"""Calls to test factorizations and linear systems with; see samples.py. Their matrices are well conditioned."""
+"""Calls to test factorizations and linear systems with; see samples.py. Their matrices are well
+conditioned."""
 
 from __future__ import annotations
 
@@ -62,7 +63,10 @@ def triangular_solve(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for shape in SHAPES:
         for upper in (False, True):
             for transpose in (False, True):
-                yield (right(source, shape, dtype), positive(source, shape, dtype), upper, transpose), {}
+                yield (
+                    (right(source, shape, dtype), positive(source, shape, dtype), upper, transpose),
+                    {},
+                )
 
 
 @sampler("lu_factor")
@@ -81,7 +85,10 @@ def lu_solve(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         for left in (False, True):
             for adjoint in (False, True):
                 side = right(source, shape, dtype)
-                yield (factors, pivots, side if left else side.mT), {"left": left, "adjoint": adjoint}
+                yield (
+                    (factors, pivots, side if left else side.mT),
+                    {"left": left, "adjoint": adjoint},
+                )
 
 
 @sampler("lu_unpack")

@@ -1,4 +1,5 @@
-"""Calls to test what neural networks are made of: products, convolutions, pooling, norms, losses, indexing."""
+"""Calls to test what neural networks are made of: products, convolutions, pooling, norms, losses,
+indexing."""
 
 from __future__ import annotations
 
@@ -22,7 +23,13 @@ def matmul(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             yield (source.tensor((k, m), dtype).t(), b), {}
         elif name == "bmm":
             yield (source.tensor((2, m, k), dtype), source.tensor((2, k, n), dtype)), {}
-            yield (source.tensor((m, 2, k), dtype).transpose(0, 1), source.tensor((2, n, k), dtype).transpose(1, 2)), {}
+            yield (
+                (
+                    source.tensor((m, 2, k), dtype).transpose(0, 1),
+                    source.tensor((2, n, k), dtype).transpose(1, 2),
+                ),
+                {},
+            )
         elif name == "mv":
             yield (a, source.tensor((k,), dtype)), {}
         else:
@@ -36,12 +43,33 @@ def addmm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         for extra in ({}, {"beta": 2, "alpha": 3}, {"beta": 0}):
             if name == "addmm":
                 for shape in ((n,), (m, n), (1, n)):
-                    yield (source.tensor(shape, dtype), source.tensor((m, k), dtype), source.tensor((k, n), dtype)), extra
+                    yield (
+                        (
+                            source.tensor(shape, dtype),
+                            source.tensor((m, k), dtype),
+                            source.tensor((k, n), dtype),
+                        ),
+                        extra,
+                    )
             elif name in ("baddbmm", "addbmm"):
                 bias = (2, m, n) if name == "baddbmm" else (m, n)
-                yield (source.tensor(bias, dtype), source.tensor((2, m, k), dtype), source.tensor((2, k, n), dtype)), extra
+                yield (
+                    (
+                        source.tensor(bias, dtype),
+                        source.tensor((2, m, k), dtype),
+                        source.tensor((2, k, n), dtype),
+                    ),
+                    extra,
+                )
             else:
-                yield (source.tensor((m,), dtype), source.tensor((m, k), dtype), source.tensor((k,), dtype)), extra
+                yield (
+                    (
+                        source.tensor((m,), dtype),
+                        source.tensor((m, k), dtype),
+                        source.tensor((k,), dtype),
+                    ),
+                    extra,
+                )
 
 
 @sampler("recurrent")
@@ -58,13 +86,16 @@ def recurrent(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         def states() -> torch.Tensor:
             return tensor(steps + 1, batch, width)
 
-        state, weight = tensor(batch, width), tensor(gates * width, width) / 4  # what is far grows less
+        # what is far grows less
+        state, weight = tensor(batch, width), tensor(gates * width, width) / 4
         own, grad = tensor(steps, batch, gates * width), tensor(steps, batch, width)
         kept = tensor(steps, batch, 4 * width)
         for backwards in (False, True):
             if kind == "lstm":
                 arguments = (
-                    (own, state, tensor(batch, width), weight) if forward else (grad, state, tensor(batch, width), states(), kept, weight)
+                    (own, state, tensor(batch, width), weight)
+                    if forward
+                    else (grad, state, tensor(batch, width), states(), kept, weight)
                 )
                 yield (*arguments, backwards), {}
             elif kind == "gru" and forward:
@@ -74,7 +105,11 @@ def recurrent(op: Any, dtype: torch.dtype, source: Source) -> Calls:
                 yield (grad, state, states(), kept, weight, backwards), {}
             else:
                 for relu in (False, True):
-                    yield ((own, state, weight) if forward else (grad, state, states(), weight)) + (relu, backwards), {}
+                    yield (
+                        ((own, state, weight) if forward else (grad, state, states(), weight))
+                        + (relu, backwards),
+                        {},
+                    )
 
 
 CONVOLUTIONS = (  # input, weight, stride, padding, dilation, transposed, output padding, groups
@@ -98,10 +133,23 @@ CONVOLUTIONS = (  # input, weight, stride, padding, dilation, transposed, output
 
 @sampler("convolution")
 def convolution(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    for shape, weight, stride, padding, dilation, transposed, output_padding, groups in CONVOLUTIONS:
+    for (
+        shape,
+        weight,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+    ) in CONVOLUTIONS:
         most = 0.5 if dtype.is_floating_point else 3
         x, w = source.tensor(shape, dtype), source.tensor(weight, dtype, -most, most)
-        bias = source.tensor((weight[1] * groups if transposed else weight[0],), dtype) if groups != 3 else None
+        bias = (
+            source.tensor((weight[1] * groups if transposed else weight[0],), dtype)
+            if groups != 3
+            else None
+        )
         yield (x, w, bias, stride, padding, dilation, transposed, output_padding, groups), {}
 
 
@@ -157,7 +205,19 @@ def layer_norm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         _, mean, rstd = aten.native_layer_norm(x, normalized, weight, bias, 1e-5)
         mask = [True, affine[0], affine[1]]
         yield (source.tensor(shape, dtype), x, normalized, mean, rstd, weight, bias, mask), {}
-        yield (source.tensor(shape, dtype), x, normalized, mean, rstd, weight, bias, [False, affine[0], affine[1]]), {}
+        yield (
+            (
+                source.tensor(shape, dtype),
+                x,
+                normalized,
+                mean,
+                rstd,
+                weight,
+                bias,
+                [False, affine[0], affine[1]],
+            ),
+            {},
+        )
 
 
 @sampler("batch_norm")
@@ -166,7 +226,11 @@ def batch_norm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for shape in ((4, 3), (2, 3, 5), (2, 3, 4, 5)):
         for training in (True, False):
             x = source.tensor(shape, dtype)
-            affine = (source.tensor((3,), dtype), source.tensor((3,), dtype)) if len(shape) != 3 else (None, None)
+            affine = (
+                (source.tensor((3,), dtype), source.tensor((3,), dtype))
+                if len(shape) != 3
+                else (None, None)
+            )
             running = (source.tensor((3,), dtype), source.tensor((3,), dtype, 0.5, 2))
             if name == "_native_batch_norm_legit_no_training":
                 yield (x, *affine, *running, 0.1, 1e-5), {}
@@ -185,7 +249,9 @@ def batch_norm_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             x, grad = source.tensor(shape, dtype), source.tensor(shape, dtype)
             weight = source.tensor((3,), dtype) if len(shape) != 3 else None
             running = (source.tensor((3,), dtype), source.tensor((3,), dtype, 0.5, 2))
-            _, mean, invstd = aten.native_batch_norm(x, weight, None, *(t.clone() for t in running), training, 0.1, 1e-5)
+            _, mean, invstd = aten.native_batch_norm(
+                x, weight, None, *(t.clone() for t in running), training, 0.1, 1e-5
+            )
             mask = [True, weight is not None, weight is not None]
             yield (grad, x, weight, *running, mean, invstd, training, 1e-5, mask), {}
 
@@ -215,7 +281,18 @@ def nll_loss(op: Any, dtype: torch.dtype, source: Source) -> Calls:
                     continue
                 forward = aten.nll_loss2d_forward if "2d" in name else aten.nll_loss_forward
                 out, total = forward(x, target, weight, reduction, ignore)
-                yield (source.tensor(tuple(out.shape), dtype), x, target, weight, reduction, ignore, total), {}
+                yield (
+                    (
+                        source.tensor(tuple(out.shape), dtype),
+                        x,
+                        target,
+                        weight,
+                        reduction,
+                        ignore,
+                        total,
+                    ),
+                    {},
+                )
 
 
 @sampler("loss", "loss_backward", "probability_loss", "probability_loss_backward", "logits_loss")
@@ -224,13 +301,21 @@ def loss(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     probability = name.startswith("binary_cross_entropy") and "logits" not in name
     for shape in ((3, 4), (), (5, 1)):
         for reduction in (0, 1, 2):
-            x = source.tensor(shape, dtype, 0.02, 0.98) if probability else source.tensor(shape, dtype)
+            x = (
+                source.tensor(shape, dtype, 0.02, 0.98)
+                if probability
+                else source.tensor(shape, dtype)
+            )
             target = source.tensor(shape, dtype, 0, 1)
             extra: tuple[Any, ...] = (0.7,) if name.startswith(("smooth", "huber")) else ()
             weight = source.tensor(shape, dtype, 0.5, 2) if reduction == 1 else None
             args: tuple[Any, ...] = (x, target)
             if name == "binary_cross_entropy_with_logits":
-                args += (weight, source.tensor(shape[-1:], dtype, 0.5, 2) if shape else None, reduction)
+                args += (
+                    weight,
+                    source.tensor(shape[-1:], dtype, 0.5, 2) if shape else None,
+                    reduction,
+                )
             elif probability:
                 args += (weight, reduction)
             else:
@@ -251,7 +336,16 @@ def embedding(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 def embedding_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for shape in ((9,), (2, 3), (0,)):
         for padding in (-1, 2):
-            yield (source.tensor((*shape, 4), dtype), source.indices(shape, 5), 5, padding, padding == 2), {}
+            yield (
+                (
+                    source.tensor((*shape, 4), dtype),
+                    source.indices(shape, 5),
+                    5,
+                    padding,
+                    padding == 2,
+                ),
+                {},
+            )
 
 
 @sampler("index_select", "gather", "take", "index_add", "scatter_add", "scatter")
@@ -279,9 +373,23 @@ def along(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             elif name == "scatter_add":
                 yield (x, dim, index, source.tensor(tuple(some), dtype)), {}
             else:  # places must differ, for their order is not defined
-                index = torch.stack([torch.randperm(count, generator=source.generator) for _ in range(x.numel() // count)])
-                index = index.reshape([*(n for k, n in enumerate(shape) if k != dim % len(shape)), count]).movedim(-1, dim)
-                yield ((x, dim, index, source.tensor(shape, dtype)) if name == "scatter.src" else (x, dim, index, 1)), {}
+                index = torch.stack(
+                    [
+                        torch.randperm(count, generator=source.generator)
+                        for _ in range(x.numel() // count)
+                    ]
+                )
+                index = index.reshape(
+                    [*(n for k, n in enumerate(shape) if k != dim % len(shape)), count]
+                ).movedim(-1, dim)
+                yield (
+                    (
+                        (x, dim, index, source.tensor(shape, dtype))
+                        if name == "scatter.src"
+                        else (x, dim, index, 1)
+                    ),
+                    {},
+                )
 
 
 @sampler("index", "index_put")
@@ -289,7 +397,14 @@ def index(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     x = source.tensor((4, 5, 3), dtype)
     i, j = source.indices((2, 3), 4) - 2, source.indices((3,), 5)
     k = source.indices((2, 1), 3, torch.int32)
-    for indices in ([i], [None, j], [i, j], [None, j, k], [i, None, source.indices((3,), 3)], [None, None, k]):
+    for indices in (
+        [i],
+        [None, j],
+        [i, j],
+        [None, j, k],
+        [i, None, source.indices((3,), 3)],
+        [None, None, k],
+    ):
         selected = x[tuple(slice(None) if n is None else n.long() for n in indices)]
         if name_of(op).endswith("index.Tensor"):
             yield (x, indices), {}
@@ -298,7 +413,11 @@ def index(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             yield (x, indices, source.tensor((), dtype), False), {}
     if not name_of(op).endswith("index.Tensor"):
         row, inner, each = (source.tensor(n, torch.bool) for n in ((4,), (5, 3), (4, 5, 3)))
-        for mask, indices, rest in ((row, [row], (5, 3)), (inner, [None, inner], (4,)), (each, [each], ())):
+        for mask, indices, rest in (
+            (row, [row], (5, 3)),
+            (inner, [None, inner], (4,)),
+            (each, [each], ()),
+        ):
             front = 1 if mask is inner else 0
             counted = (*rest[:front], int(mask.sum()), *rest[front:])
             for accumulate in (False, True):

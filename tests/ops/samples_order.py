@@ -1,4 +1,5 @@
-"""Calls to test scans, sorts and order statistics with: ties, NaN, zeros of both signs, every dimension."""
+"""Calls to test scans, sorts and order statistics with: ties, NaN, zeros of both signs, every
+dimension."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ SHAPES = ((7,), (3, 5), (2, 9, 1), (2, 3, 4), (1, 6))
 def rows(dtype: torch.dtype, source: Source) -> list[torch.Tensor]:
     """Tensors with and without ties, with special values, not contiguous."""
     made = [source.tensor(shape, dtype) for shape in SHAPES]
-    return [*made, special(dtype), source.tensor((5, 4), dtype, -100, 100).t(), special(dtype)[::2].expand(3, -1)]
+    return [
+        *made,
+        special(dtype),
+        source.tensor((5, 4), dtype, -100, 100).t(),
+        special(dtype)[::2].expand(3, -1),
+    ]
 
 
 @sampler("scan_extreme")
@@ -41,7 +47,8 @@ def sort(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 
 
 def distinct(shape: tuple[int, ...], dtype: torch.dtype, source: Source) -> torch.Tensor:
-    """Different values along every dimension, so that the indices are known (bools: one row of two)."""
+    """Different values along every dimension, so that the indices are known (bools: one row of
+    two)."""
     if dtype == torch.bool:
         return torch.tensor([True, False])
     count = 1
@@ -85,7 +92,8 @@ def median(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 def median_dim(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for shape in ((7,), (3, 5), (2, 3, 4)):
         x = distinct(shape, dtype, source)
-        if name_of(op) == "mode":  # two of a kind, whose places PyTorch leaves open, but for the values
+        # two of a kind, whose places PyTorch leaves open, but for the values
+        if name_of(op) == "mode":
             x = x if x.dim() == 1 else torch.cat([x, x[..., :1]], -1)
         for dim in range(x.dim()):
             for keepdim in (True, False):
@@ -100,12 +108,22 @@ def median_dim(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 
 @sampler("isin")
 def isin(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    for shape, count in (((7,), 3), ((3, 5), 40), ((), 1), ((4,), 0), ((0, 3), 2), ((2, 3, 4), 200)):
+    for shape, count in (
+        ((7,), 3),
+        ((3, 5), 40),
+        ((), 1),
+        ((4,), 0),
+        ((0, 3), 2),
+        ((2, 3, 4), 200),
+    ):
         elements, tests = source.tensor(shape, dtype, -9, 9), source.tensor((count,), dtype, -9, 9)
         for invert in (False, True):
             if name_of(op) == "isin.Tensor_Tensor":
                 yield (elements, tests.reshape(-1, 1)), {"invert": invert}
-                yield (elements, source.tensor((count,), torch.float32, -9, 9).round()), {"invert": invert}
+                yield (
+                    (elements, source.tensor((count,), torch.float32, -9, 9).round()),
+                    {"invert": invert},
+                )
             elif name_of(op) == "isin.Tensor_Scalar":
                 yield (elements, 2), {"invert": invert}
             else:

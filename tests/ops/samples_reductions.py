@@ -25,7 +25,10 @@ def reduction(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     if dtype.is_floating_point:
         yield (special(dtype).reshape(3, 4), *([dims[0]] if "dim" in names else [])), {}
     if "dtype" in names and dtype == torch.float32:
-        yield (source.tensor((4, 3), dtype), *([dims[0]] if "dim" in names else [])), {"dtype": torch.float64}
+        yield (
+            (source.tensor((4, 3), dtype), *([dims[0]] if "dim" in names else [])),
+            {"dtype": torch.float64},
+        )
 
 
 @sampler("extreme")

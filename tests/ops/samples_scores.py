@@ -40,14 +40,31 @@ def multilabel_margin_loss(op: Any, dtype: torch.dtype, source: Source) -> Calls
 @sampler("cdist", "cdist_backward")
 def cdist(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for p in (0.0, 0.5, 1.0, 2.0, 3.0, math.inf):
-        for lead, rows, others, width in (((2,), 4, 3, 5), ((), 3, 3, 1), ((), 0, 3, 2), ((), 2, 3, 0)):
-            x, y = source.tensor((*lead, rows, width), dtype), source.tensor((*lead, others, width), dtype)
+        for lead, rows, others, width in (
+            ((2,), 4, 3, 5),
+            ((), 3, 3, 1),
+            ((), 0, 3, 2),
+            ((), 2, 3, 0),
+        ):
+            x, y = (
+                source.tensor((*lead, rows, width), dtype),
+                source.tensor((*lead, others, width), dtype),
+            )
             if rows == 4:
                 y[0, 1] = x[0, 2]
             if "backward" not in name_of(op):
                 yield (x, y, p, None), {}
             else:
-                yield (source.tensor((*lead, rows, others), dtype), x, y, p, aten._cdist_forward(x, y, p, None)), {}
+                yield (
+                    (
+                        source.tensor((*lead, rows, others), dtype),
+                        x,
+                        y,
+                        p,
+                        aten._cdist_forward(x, y, p, None),
+                    ),
+                    {},
+                )
 
 
 @sampler("pdist", "pdist_backward")
@@ -60,14 +77,37 @@ def pdist(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             if "backward" not in name_of(op):
                 yield (x, p), {}
             else:
-                yield (source.tensor((rows * (rows - 1) // 2,), dtype), x, p, aten._pdist_forward(x, p)), {}
+                yield (
+                    (
+                        source.tensor((rows * (rows - 1) // 2,), dtype),
+                        x,
+                        p,
+                        aten._pdist_forward(x, p),
+                    ),
+                    {},
+                )
 
 
 @sampler("trilinear")
 def trilinear(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    x, w, y = source.tensor((4, 3), dtype), source.tensor((2, 3, 5), dtype), source.tensor((4, 5), dtype)
+    x, w, y = (
+        source.tensor((4, 3), dtype),
+        source.tensor((2, 3, 5), dtype),
+        source.tensor((4, 5), dtype),
+    )
     yield (x, w, y, [1, 3], [0], [1, 2], [2, 3]), {}
-    yield (source.tensor((2, 3), dtype), source.tensor((2, 3), dtype), source.tensor((2, 3), dtype), [], [], [], [1]), {}
+    yield (
+        (
+            source.tensor((2, 3), dtype),
+            source.tensor((2, 3), dtype),
+            source.tensor((2, 3), dtype),
+            [],
+            [],
+            [],
+            [1],
+        ),
+        {},
+    )
 
 
 @sampler("glu")
@@ -88,13 +128,25 @@ def logit_backward(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for eps in (None, 0.1):
         for shape in ((3, 4), (), (0, 2)):
             yield (source.tensor(shape, dtype), source.tensor(shape, dtype, -0.2, 1.2), eps), {}
-    yield (torch.tensor([1.0, 2.0, -1.0], dtype=dtype), torch.tensor([0.0, 1.0, math.nan], dtype=dtype)), {}
+    yield (
+        (
+            torch.tensor([1.0, 2.0, -1.0], dtype=dtype),
+            torch.tensor([0.0, 1.0, math.nan], dtype=dtype),
+        ),
+        {},
+    )
 
 
 @sampler("int_mm")
 def int_mm(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for rows, inner, columns in ((17, 8, 16), (32, 24, 8)):
-        yield (source.tensor((rows, inner), dtype, -100, 100), source.tensor((inner, columns), torch.int8, -100, 100)), {}
+        yield (
+            (
+                source.tensor((rows, inner), dtype, -100, 100),
+                source.tensor((inner, columns), torch.int8, -100, 100),
+            ),
+            {},
+        )
 
 
 @sampler("weight_int8")
@@ -113,10 +165,23 @@ def fake_quantize(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     if "per_channel" in name_of(op):
         for axis in (0, 1, -1):
             scale = source.tensor((x.shape[axis],), torch.float32, 0.01, 0.3)
-            yield (x, scale, source.tensor((x.shape[axis],), torch.int32, -3, 3), axis, -128, 127), {}
+            yield (
+                (x, scale, source.tensor((x.shape[axis],), torch.int32, -3, 3), axis, -128, 127),
+                {},
+            )
     elif "qparams" in name_of(op):
         for on in (0, 1):
-            yield (x, torch.tensor([0.07]), torch.tensor([3], dtype=torch.int32), torch.tensor([on]), 0, 15), {}
+            yield (
+                (
+                    x,
+                    torch.tensor([0.07]),
+                    torch.tensor([3], dtype=torch.int32),
+                    torch.tensor([on]),
+                    0,
+                    15,
+                ),
+                {},
+            )
     else:
         for shape in ((3, 5), (), (0, 2)):
             yield (source.tensor(shape, dtype, -4, 4), 0.07, 3, -8, 7), {}
@@ -124,7 +189,8 @@ def fake_quantize(op: Any, dtype: torch.dtype, source: Source) -> Calls:
 
 @sampler("observed")
 def observed(op: Any, dtype: torch.dtype, source: Source) -> Calls:
-    """Observers that see their first values and later ones, are off, or choose for values of one sign, none, or tiny ones."""
+    """Observers that see their first values and later ones, are off, or choose for values of one
+    sign, none, or tiny ones."""
     if dtype != torch.float32:
         return
 

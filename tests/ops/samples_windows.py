@@ -1,4 +1,5 @@
-"""Calls to test what reads windows or neighbours: pooling, interpolation, borders, folds, sampling at a grid."""
+"""Calls to test what reads windows or neighbours: pooling, interpolation, borders, folds, sampling
+at a grid."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def dims_of(op: Any) -> int:
     return next(d for d in (1, 2, 3) if f"{d}d" in name_of(op))
 
 
-POOLS = (  # input, kernel, stride, padding, ceil; the first entries of kernel, stride and padding go in 2-D
+# input, kernel, stride, padding, ceil; the first entries of kernel, stride and padding go in 2-D
+POOLS = (
     ((2, 3, 4, 6, 6), [2, 2, 2], [2, 2, 2], [0, 0, 0], False),
     ((2, 2, 5, 7, 8), [3, 2, 3], [2, 1, 2], [1, 1, 0], False),
     ((1, 2, 4, 7, 7), [3, 3, 2], [2, 2, 2], [0, 1, 1], True),
@@ -25,12 +27,17 @@ POOLS = (  # input, kernel, stride, padding, ceil; the first entries of kernel, 
     ((1, 1, 5, 8, 8), [4, 4, 2], [1, 3, 1], [2, 2, 1], False),
     ((0, 2, 4, 6, 6), [2, 2, 2], [2, 2, 2], [0, 0, 0], False),
 )
-LARGER = ((2, 3, 2, 3), [40, 9], [40, 9], [0, 1], True)  # windows larger than the input, which ceil_mode allows in 2-D
+# windows larger than the input, which ceil_mode allows in 2-D
+LARGER = ((2, 3, 2, 3), [40, 9], [40, 9], [0, 1], True)
 
 
 def pools(dims: int) -> Any:
     for shape, *lists, ceil in POOLS:
-        yield ((*shape[: len(shape) - 3], *shape[len(shape) - dims :]), *(v[:dims] for v in lists), ceil)
+        yield (
+            (*shape[: len(shape) - 3], *shape[len(shape) - dims :]),
+            *(v[:dims] for v in lists),
+            ceil,
+        )
     if dims == 2:
         yield LARGER
 
@@ -91,7 +98,12 @@ def adaptive(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             yield (nans(x) if "max" in name and out[-1] == 4 else x, out), {}
             continue
         grad = source.tensor((*shape[:-dims], *out), dtype)
-        yield (grad, x, getattr(aten, f"adaptive_max_pool{dims}d")(x, out)[1]) if "max" in name else (grad, x), {}
+        yield (
+            (grad, x, getattr(aten, f"adaptive_max_pool{dims}d")(x, out)[1])
+            if "max" in name
+            else (grad, x),
+            {},
+        )
 
 
 @sampler("fractional_pool", "fractional_pool_backward")
@@ -102,7 +114,11 @@ def fractional(op: Any, dtype: torch.dtype, source: Source) -> Calls:
         ((1, 2, 4, 4, 5), [2, 2, 2], [2, 1, 3]),
         ((3, 4, 5, 6), [2, 2, 2], [2, 3, 3]),
     ):
-        shape, kernel, out = (*shape[: len(shape) - 3], *shape[len(shape) - dims :]), kernel[:dims], out[:dims]
+        shape, kernel, out = (
+            (*shape[: len(shape) - 3], *shape[len(shape) - dims :]),
+            kernel[:dims],
+            out[:dims],
+        )
         x = source.tensor(shape, dtype)
         batch = shape[: len(shape) - dims] if len(shape) == dims + 2 else (1, *shape[:1])
         samples = source.tensor((*batch, dims), dtype, 0, 1)
@@ -120,7 +136,15 @@ def max_unpool(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for lead in ((2, 3), (2,), (0, 2)):
         x = source.tensor((*lead, *[2] * dims), dtype)
         places = torch.arange(2**dims) * 2 + source.indices((*lead, 2**dims), 2)
-        yield (x, places.reshape(x.shape), [4, *[2] * (dims - 1)] if dims == 2 else [4, 4, 4], *extra), {}
+        yield (
+            (
+                x,
+                places.reshape(x.shape),
+                [4, *[2] * (dims - 1)] if dims == 2 else [4, 4, 4],
+                *extra,
+            ),
+            {},
+        )
 
 
 INTERPOLATIONS = (  # input, output, scales
@@ -138,10 +162,14 @@ def interpolate(op: Any, dtype: torch.dtype, source: Source) -> Calls:
     for shape, out, scales in INTERPOLATIONS:
         for align in ([] if "nearest" in name else [False, True]) or [None]:
             size = (*shape[:2], *shape[-dims:])
-            args = (*([] if align is None else [align]), *(scales[-dims:] if scales else [None] * dims))
+            args = (
+                *([] if align is None else [align]),
+                *(scales[-dims:] if scales else [None] * dims),
+            )
             target = list(out[-dims:])
             if name.endswith("_aa"):
-                target[-1] = max(2, target[-1])  # the CPU goes wrong where the result is one place wide
+                # the CPU goes wrong where the result is one place wide
+                target[-1] = max(2, target[-1])
             if "backward" in name:
                 yield (source.tensor((*size[:2], *target), dtype), target, list(size), *args), {}
             else:
@@ -181,7 +209,10 @@ def fold(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             if name_of(op) == "im2col":
                 yield (x, *geometry), {}
             else:
-                yield (source.tensor(tuple(aten.im2col(x, *geometry).shape), dtype), size, *geometry), {}
+                yield (
+                    (source.tensor(tuple(aten.im2col(x, *geometry).shape), dtype), size, *geometry),
+                    {},
+                )
 
 
 @sampler("grid_sampler", "grid_sampler_backward")
@@ -193,9 +224,21 @@ def grid_sampler(op: Any, dtype: torch.dtype, source: Source) -> Calls:
             for align in (False, True):
                 x = source.tensor((2, 3, *size), dtype)
                 grid = source.tensor((2, *places, dims), dtype, -1.6, 1.6)
-                if dtype.itemsize == 2:  # the CPU computes coordinates in the half types: take those that are exact there
+                # the CPU computes coordinates in the half types: take those that are exact there
+                if dtype.itemsize == 2:
                     grid = (grid * 4).round() / 4
                 if "backward" in name_of(op):
-                    yield (source.tensor((2, 3, *places), dtype), x, grid, mode, padding, align, [True, mode != 1]), {}
+                    yield (
+                        (
+                            source.tensor((2, 3, *places), dtype),
+                            x,
+                            grid,
+                            mode,
+                            padding,
+                            align,
+                            [True, mode != 1],
+                        ),
+                        {},
+                    )
                 else:
                     yield (x, grid, mode, padding, align), {}

@@ -1,4 +1,5 @@
-"""Random ops: the same bits as Philox written from its paper, whatever the shape; sound statistics."""
+"""Random ops: the same bits as Philox written from its paper, whatever the shape; sound
+statistics."""
 
 from __future__ import annotations
 
@@ -40,7 +41,10 @@ def test_philox_known_answer() -> None:
 def words(count: int, per_element: int, recording: capture.Recording) -> np.ndarray:
     """[count, per_element] words of the (only) random node of a recording, as uint64."""
     seed, offset = (int(v) for v in recording.scalars[-2:])
-    table = [[philox(i * per_element + k, seed, offset) for k in range(per_element)] for i in range(count)]
+    table = [
+        [philox(i * per_element + k, seed, offset) for k in range(per_element)]
+        for i in range(count)
+    ]
     return np.array(table, dtype=np.uint64).reshape(count, per_element)
 
 
@@ -65,18 +69,26 @@ def test_uniform(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     x = torch.zeros(shape, dtype=dtype)
     recording, (got,) = run(aten.uniform.default, x, -1.0, 3.0)
     compute = np.float64 if dtype == torch.float64 else np.float32
-    want = torch.from_numpy(compute(-1) + units(x.numel(), dtype, recording).astype(compute) * compute(4))
+    want = torch.from_numpy(
+        compute(-1) + units(x.numel(), dtype, recording).astype(compute) * compute(4)
+    )
     nearest = want.to(dtype)
-    rounded_down = torch.where(nearest.to(want.dtype) > want, nearest.nextafter(torch.tensor(-2, dtype=dtype)), nearest)
+    rounded_down = torch.where(
+        nearest.to(want.dtype) > want, nearest.nextafter(torch.tensor(-2, dtype=dtype)), nearest
+    )
     assert torch.equal(got, rounded_down.reshape(shape))
 
 
-def open_units(count: int, per_element: int, dtype: torch.dtype, recording: capture.Recording) -> np.ndarray:
+def open_units(
+    count: int, per_element: int, dtype: torch.dtype, recording: capture.Recording
+) -> np.ndarray:
     """[count, per_element] numbers in (0, 1): midpoints of 2^23 intervals, of 2^52 for f64."""
     if dtype == torch.float64:
         w = words(count, 2 * per_element, recording).reshape(count, per_element, 2)
         return ((w[..., 0] >> 5) * 2.0**25 + (w[..., 1] >> 7) + 0.5) * 2.0**-52
-    return ((words(count, per_element, recording) >> 9).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-23)
+    return (
+        (words(count, per_element, recording) >> 9).astype(np.float32) + np.float32(0.5)
+    ) * np.float32(2.0**-23)
 
 
 def standard_normals(count: int, dtype: torch.dtype, recording: capture.Recording) -> np.ndarray:
@@ -87,7 +99,12 @@ def standard_normals(count: int, dtype: torch.dtype, recording: capture.Recordin
 def assert_drawn(got: torch.Tensor, want: np.ndarray, name: str) -> None:
     """Equal within four times the record's tolerance: numpy's functions round on their own."""
     relative, absolute = RECORDS[name].tolerance[capture.DTYPES[got.dtype]]
-    torch.testing.assert_close(got, torch.from_numpy(want).to(got.dtype).reshape(got.shape), rtol=relative * 4, atol=absolute * 4)
+    torch.testing.assert_close(
+        got,
+        torch.from_numpy(want).to(got.dtype).reshape(got.shape),
+        rtol=relative * 4,
+        atol=absolute * 4,
+    )
 
 
 WITH_DOUBLE = pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -95,7 +112,9 @@ WITH_DOUBLE = pytest.mark.parametrize("dtype", [torch.float32, torch.float64, to
 
 @WITH_DOUBLE
 def test_normal(dtype: torch.dtype) -> None:
-    recording, (got,) = run(aten.normal_functional.default, torch.zeros(9, 5, dtype=dtype), 1.0, 2.0)
+    recording, (got,) = run(
+        aten.normal_functional.default, torch.zeros(9, 5, dtype=dtype), 1.0, 2.0
+    )
     assert_drawn(got, standard_normals(45, dtype, recording) * 2 + 1, "aten::normal_functional")
 
 
@@ -117,7 +136,9 @@ def test_normal_of_tensors(dtype: torch.dtype) -> None:
 @WITH_DOUBLE
 def test_log_normal(dtype: torch.dtype) -> None:
     recording, (got,) = run(aten.log_normal.default, torch.zeros(40, dtype=dtype), 0.2, 0.5)
-    assert_drawn(got, np.exp(standard_normals(40, dtype, recording) * 0.5 + 0.2), "aten::log_normal")
+    assert_drawn(
+        got, np.exp(standard_normals(40, dtype, recording) * 0.5 + 0.2), "aten::log_normal"
+    )
 
 
 @WITH_DOUBLE
@@ -127,7 +148,9 @@ def test_cauchy(dtype: torch.dtype) -> None:
     assert_drawn(got, np.tan(np.pi * (u - 0.5)) * 2 + 0.5, "aten::cauchy")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64, torch.uint8])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.float16, torch.int64, torch.uint8]
+)
 def test_geometric(dtype: torch.dtype) -> None:
     recording, (got,) = run(aten.geometric.default, torch.zeros(50, dtype=dtype), 0.25)
     compute = torch.float64 if not dtype.is_floating_point else dtype
@@ -147,9 +170,15 @@ def test_bernoulli(p: float, dtype: torch.dtype) -> None:
 
 def test_bernoulli_of_probabilities() -> None:
     p = torch.rand(7, 3)
-    for op, args in ((aten.bernoulli.default, (p,)), (aten.bernoulli.Tensor, (torch.zeros(7, 3), p))):
+    for op, args in (
+        (aten.bernoulli.default, (p,)),
+        (aten.bernoulli.Tensor, (torch.zeros(7, 3), p)),
+    ):
         recording, (got,) = run(op, *args)
-        assert torch.equal(got, torch.from_numpy(units(21, torch.float32, recording).reshape(7, 3) < p.numpy()).float())
+        assert torch.equal(
+            got,
+            torch.from_numpy(units(21, torch.float32, recording).reshape(7, 3) < p.numpy()).float(),
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float32, torch.uint8])
@@ -224,7 +253,8 @@ def test_multinomial_with_replacement(dtype: torch.dtype, shape: tuple[int, ...]
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
 @pytest.mark.parametrize("shape", [(6,), (3, 5)])
 def test_multinomial_without_replacement(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
-    """A race: weights against exponential times, the first ones win; what has no weight comes last."""
+    """A race: weights against exponential times, the first ones win; what has no weight comes
+    last."""
     weights = torch.rand(shape).to(dtype)
     weights[..., 2] = 0
     recording, (got,) = run(aten.multinomial.default, weights, shape[-1], False)

@@ -1,4 +1,5 @@
-"""Every op record against PyTorch on the CPU: its linalg, run by the oracle, over dtypes and samples."""
+"""Every op record against PyTorch on the CPU: its linalg, run by the oracle, over dtypes and
+samples."""
 
 from __future__ import annotations
 
@@ -29,21 +30,30 @@ from ops import (
 )
 from ops.arrays import from_numpy, to_numpy
 
-RANDOM_FAMILIES = {record.family for record in RECORDS.values() if record.family.startswith("random")}
-NAMES = sorted(n for n, r in RECORDS.items() if n.startswith(("aten::", "ftm::")) and r.family not in RANDOM_FAMILIES)
-MOST_CALLS = {"f32": 10, "i64": 5, "i1": 5, "bf16": 5}  # of one op, spread over what the sampler yields
+RANDOM_FAMILIES = {
+    record.family for record in RECORDS.values() if record.family.startswith("random")
+}
+NAMES = sorted(
+    n
+    for n, r in RECORDS.items()
+    if n.startswith(("aten::", "ftm::")) and r.family not in RANDOM_FAMILIES
+)
+# of one op, spread over what the sampler yields
+MOST_CALLS = {"f32": 10, "i64": 5, "i1": 5, "bf16": 5}
 FEW_CALLS = 3  # for the other dtypes
 
 
 def calls(name: str, token: str) -> list[tuple[capture.Recording, list[torch.Tensor], str]]:
-    """Recorded calls of ``name`` with tensors of dtype ``token``; none where PyTorch has no CPU kernel."""
+    """Recorded calls of ``name`` with tensors of dtype ``token``; none where PyTorch has no CPU
+    kernel."""
     op = samples.for_op(name)
     source = samples.Source(zlib.crc32(f"{name} {token}".encode()))
     made = []
     drawn = []
     try:
         drawn.extend(samples.SAMPLERS[RECORDS[name].family](op, capture.TORCH[token], source))
-    except (RuntimeError, NotImplementedError) as error:  # samplers of backward ops run the forward op
+    except (RuntimeError, NotImplementedError) as error:
+        # samplers of backward ops run the forward op
         if not _unsupported(str(error)):
             raise
     if not drawn:
@@ -85,10 +95,14 @@ def _unsupported(message: str) -> bool:
     return any(word in message for word in words)
 
 
-def close(got: torch.Tensor, want: torch.Tensor, tolerance: dict[str, tuple[float, float]], what: str) -> None:
+def close(
+    got: torch.Tensor, want: torch.Tensor, tolerance: dict[str, tuple[float, float]], what: str
+) -> None:
     """Asserts equality up to the record's tolerance; NaN equals NaN."""
     rtol, atol = tolerance.get(capture.DTYPES[want.dtype], (0.0, 0.0))
-    torch.testing.assert_close(got, want, rtol=rtol, atol=atol, equal_nan=True, msg=lambda text: f"{what}\n{text}")
+    torch.testing.assert_close(
+        got, want, rtol=rtol, atol=atol, equal_nan=True, msg=lambda text: f"{what}\n{text}"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -110,8 +124,12 @@ def test_record_agrees_with_pytorch(name: str) -> None:
     failures = []
     for number, (recording, results, what) in enumerate(recorded):
         used = {capture.DTYPES[p.dtype] for p in recording.params}
-        assert used <= set(record.dtypes), f"a tensor argument of {name} is {used - set(record.dtypes)}, not in the record"
-        got: list[Any] = program.run(f"call{number}", [to_numpy(p) for p in recording.params], recording.scalars)
+        assert used <= set(record.dtypes), (
+            f"a tensor argument of {name} is {used - set(record.dtypes)}, not in the record"
+        )
+        got: list[Any] = program.run(
+            f"call{number}", [to_numpy(p) for p in recording.params], recording.scalars
+        )
         if name.removeprefix("aten::").startswith(("empty", "new_empty")):
             continue  # anything is right
         for g, want in zip(got, results, strict=True):
@@ -119,4 +137,6 @@ def test_record_agrees_with_pytorch(name: str) -> None:
                 close(from_numpy(g, want.dtype), want.contiguous(), record.tolerance, what)
             except AssertionError as error:
                 failures.append(str(error))
-    assert not failures, f"{len(failures)} of {len(recorded)} calls differ\n" + "\n".join(failures[:4])
+    assert not failures, f"{len(failures)} of {len(recorded)} calls differ\n" + "\n".join(
+        failures[:4]
+    )

@@ -38,8 +38,14 @@ def test_importing_records_loads_no_mlir() -> None:
 
 
 def test_every_family_has_samples() -> None:
-    families = {r.family for n, r in RECORDS.items() if n.startswith(("aten::", "ftm::")) and not r.family.startswith("random")}
-    assert families <= set(samples.SAMPLERS), f"no samples for {sorted(families - set(samples.SAMPLERS))}"
+    families = {
+        r.family
+        for n, r in RECORDS.items()
+        if n.startswith(("aten::", "ftm::")) and not r.family.startswith("random")
+    }
+    assert families <= set(samples.SAMPLERS), (
+        f"no samples for {sorted(families - set(samples.SAMPLERS))}"
+    )
 
 
 def test_every_name_is_an_op_of_pytorch() -> None:
@@ -56,26 +62,53 @@ def test_domains_name_arguments() -> None:
     """Of some overload: for the others, which have no such number, a domain asks nothing."""
     strange = []
     for name, facts in FACTS.items():
-        words = (*facts.domain.ends, facts.domain.where) if facts.domain and name.startswith("aten::") else ()
+        words = (
+            (*facts.domain.ends, facts.domain.where)
+            if facts.domain and name.startswith("aten::")
+            else ()
+        )
         packet = getattr(torch.ops.aten, name.removeprefix("aten::"), None)
-        overloads = [getattr(packet, overload)._schema for overload in packet.overloads()] if words else []
+        overloads = (
+            [getattr(packet, overload)._schema for overload in packet.overloads()] if words else []
+        )
         known = {argument.name for schema in overloads for argument in schema.arguments}
-        strange += [f"{name}: {word}" for word in words if isinstance(word, str) and word and word not in known]
+        strange += [
+            f"{name}: {word}"
+            for word in words
+            if isinstance(word, str) and word and word not in known
+        ]
     assert strange == []
 
 
 def _checks_elements(name: str) -> bool:
     """Whether the lowering of a sampled call has a place that makes the machine fault."""
-    sampled = next(iter(test_records.calls(name, next(t for t in ("f32", "i64") if t in RECORDS[name].dtypes))), None)
-    return sampled is not None and str(index_scatter.NOWHERE) in print_function(lower(sampled[0].trace))
+    sampled = next(
+        iter(
+            test_records.calls(name, next(t for t in ("f32", "i64") if t in RECORDS[name].dtypes))
+        ),
+        None,
+    )
+    return sampled is not None and str(index_scatter.NOWHERE) in print_function(
+        lower(sampled[0].trace)
+    )
 
 
 def test_ops_that_check_elements_have_their_line_noted() -> None:
     """Their errors surface after the call, and say which it was."""
-    modules = {n: sys.modules[r.lower.__module__] for n, r in RECORDS.items() if n in test_records.NAMES}
-    checking = [n for n, module in modules.items() if {"inside", "NOWHERE", "checked"} & set(vars(module)) and _checks_elements(n)]
+    modules = {
+        n: sys.modules[r.lower.__module__] for n, r in RECORDS.items() if n in test_records.NAMES
+    }
+    checking = [
+        n
+        for n, module in modules.items()
+        if {"inside", "NOWHERE", "checked"} & set(vars(module)) and _checks_elements(n)
+    ]
     assert "aten::embedding" in checking and "aten::max_unpool2d" in checking
-    silent = [n for n in checking if not (facts := FACTS.get(n.split(".")[0])) or not (facts.indices or facts.may_fail)]
+    silent = [
+        n
+        for n in checking
+        if not (facts := FACTS.get(n.split(".")[0])) or not (facts.indices or facts.may_fail)
+    ]
     assert not silent
 
 
@@ -90,14 +123,23 @@ def test_lowerings_take_the_schemas_arguments(name: str) -> None:
     parameters = inspect.signature(RECORDS[name].lower).parameters
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         assert set(arguments) <= set(parameters)
-    required = {p.name for p in parameters.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD} - {"b"}
+    required = {
+        p.name
+        for p in parameters.values()
+        if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
+    } - {"b"}
     if torch.Tag.nondeterministic_seeded in samples.for_op(name).tags:
         required -= {"seed", "offset"}
     assert required <= set(arguments)
 
 
 def record(**changes: object) -> OpRecord:
-    facts = {"names": ("aten::new_op",), "dtypes": ("f32",), "lower": lambda b, self: self, "family": "unary"}
+    facts = {
+        "names": ("aten::new_op",),
+        "dtypes": ("f32",),
+        "lower": lambda b, self: self,
+        "family": "unary",
+    }
     return OpRecord(**{**facts, **changes})  # type: ignore[arg-type]
 
 

@@ -1,4 +1,5 @@
-"""Whole training steps: forward, loss, backward, clipping, AdamW, through trace, torch dialect and linalg."""
+"""Whole training steps: forward, loss, backward, clipping, AdamW, through trace, torch dialect and
+linalg."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from ops import capture
 from ops.arrays import from_numpy, to_numpy
 
 
-def adamw(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, lr: float, step: int) -> tuple[Tensor, Tensor, Tensor]:
+def adamw(
+    p: Tensor, grad: Tensor, m: Tensor, v: Tensor, lr: float, step: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """One update as torch.optim.AdamW computes it."""
     m = torch.lerp(m, grad, 0.1)
     v = torch.addcmul(v * 0.999, grad, grad, value=0.001)
@@ -40,7 +43,10 @@ def step_of(model: nn.Module) -> tuple[Callable[..., list[Tensor]], list[Tensor]
     def step(x: Tensor, target: Tensor, *state: Tensor) -> list[Tensor]:
         count = len(names)
         parameters = [p.detach().requires_grad_(True) for p in state[:count]]
-        values = {**dict(zip(names, parameters, strict=True)), **{k: v.clone() for k, v in buffers.items()}}
+        values = {
+            **dict(zip(names, parameters, strict=True)),
+            **{k: v.clone() for k, v in buffers.items()},
+        }
         logits = torch.func.functional_call(model, values, (x,))
         loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), target.reshape(-1))
         grads = clipped(list(torch.autograd.grad(loss, parameters)))
@@ -66,7 +72,10 @@ class Attention(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         batch, time = tokens.shape
         x = self.token(tokens) + self.position(torch.arange(time))
-        q, k, v = (t.view(batch, time, 2, 4).transpose(1, 2) for t in self.qkv(self.norm(x)).split(8, dim=2))
+        q, k, v = (
+            t.view(batch, time, 2, 4).transpose(1, 2)
+            for t in self.qkv(self.norm(x)).split(8, dim=2)
+        )
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(batch, time, 8))

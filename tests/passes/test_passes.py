@@ -1,8 +1,10 @@
-"""What each pass must do, in files that are written by hand, in the manner of LLVM's lit and FileCheck.
+"""What each pass must do, in files that are written by hand, in the manner of LLVM's lit and
+FileCheck.
 
-A file is the input of the pass that it is named after. Its `RUN` lines say how the pass is run and what checks its output; the `CHECK`
-lines say what the pass must do and nothing else. Outputs under the prefix `KEPT` are those of a machine for which the pass changes
-nothing. `tests/golden` holds whole outputs.
+A file is the input of the pass that it is named after. Its `RUN` lines say how the pass is run and
+what checks its output; the `CHECK` lines say what the pass must do and nothing else. Outputs under
+the prefix `KEPT` are those of a machine for which the pass changes nothing. `tests/golden` holds
+whole outputs.
 """
 
 from __future__ import annotations
@@ -24,7 +26,13 @@ from ftm_backend.tools import ftm_opt
 
 HERE = Path(__file__).parent
 PASSES = (*pipeline.PASSES, *codegen.PASSES, codegen.EMIT)
-BEFORE = dict(zip((step.name for step in PASSES), (pipeline.FUNCTION, *(step.form for step in PASSES)), strict=False))
+BEFORE = dict(
+    zip(
+        (step.name for step in PASSES),
+        (pipeline.FUNCTION, *(step.form for step in PASSES)),
+        strict=False,
+    )
+)
 """Pass -> the form of what it takes."""
 
 RUN = re.compile(r"// RUN: ftm-opt (.*) %s \| (filecheck %s.*)")
@@ -39,12 +47,16 @@ def runs(path: Path) -> list[tuple[list[str], Options]]:
             match = RUN.fullmatch(line)
             assert match, f"{path.name}: not of the form `ftm-opt .. %s | filecheck %s ..`: {line}"
             check = match[2].replace("%s", str(path))
-            found.append(([*shlex.split(match[1]), str(path)], parse_argv_options(shlex.split(check))))
+            found.append(
+                ([*shlex.split(match[1]), str(path)], parse_argv_options(shlex.split(check)))
+            )
     return found
 
 
 RUNS = [
-    pytest.param(arguments, check, id=f"{path.stem}-{number}") for path in FILES for number, (arguments, check) in enumerate(runs(path))
+    pytest.param(arguments, check, id=f"{path.stem}-{number}")
+    for path in FILES
+    for number, (arguments, check) in enumerate(runs(path))
 ]
 
 
@@ -74,8 +86,11 @@ def test_pass(arguments: list[str], check: Options, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("arguments", "check"), RUNS)
 def test_the_checks_fail_without_the_pass(arguments: list[str], check: Options) -> None:
-    """The input as it would be printed after a pass that did nothing: what the checks say is the pass's doing."""
+    """The input as it would be printed after a pass that did nothing: what the checks say is the
+    pass's doing."""
     path = Path(arguments[-1])
     form = BEFORE[path.stem]
     machine = presets.load(arguments[arguments.index("--machine") + 1])
-    assert holds(check, form.write(form.read(path.read_text(), machine), path.stem)) == is_kept(check)
+    assert holds(check, form.write(form.read(path.read_text(), machine), path.stem)) == is_kept(
+        check
+    )

@@ -1,8 +1,8 @@
 """Random calls, run on the CPU and on ftm and compared: what the property tests are made of.
 
-A batch of calls is recorded, then read, so that one program serves for all of them; a failure names the one call, so
-nothing has to be shrunk.  ``PROPERTY_EXAMPLES=200 pytest tests/properties`` looks further than the few batches that run by
-default.
+A batch of calls is recorded, then read, so that one program serves for all of them; a failure names
+the one call, so nothing has to be shrunk. ``PROPERTY_EXAMPLES=200 pytest tests/properties`` looks
+further than the few batches that run by default.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Operand:
         if self.dtype == torch.bool:
             return torch.randint(0, 2, shape, generator=generator).bool()
         if not self.dtype.is_floating_point:
-            return torch.randint(0 if self.dtype == torch.uint8 else -5, 6, shape, generator=generator).to(self.dtype)
+            return torch.randint(
+                0 if self.dtype == torch.uint8 else -5, 6, shape, generator=generator
+            ).to(self.dtype)
         x = torch.randn(shape, generator=generator) * 3
         if self.special and x.numel():
             places = torch.randint(0, x.numel(), (5,), generator=generator)
@@ -104,8 +106,17 @@ def shapes(least: int = 0, most: int = 4, low: int = 0) -> st.SearchStrategy[tup
     return st.lists(extents(low), min_size=least, max_size=most).filter(few).map(tuple)
 
 
-def operands(shape: tuple[int, ...], dtypes: Sequence[torch.dtype], layouts: Sequence[str] = tuple(LAYOUTS)) -> st.SearchStrategy[Operand]:
-    return st.builds(Operand, st.just(shape), st.sampled_from(dtypes), st.sampled_from(layouts), st.integers(0, 99), st.booleans())
+def operands(
+    shape: tuple[int, ...], dtypes: Sequence[torch.dtype], layouts: Sequence[str] = tuple(LAYOUTS)
+) -> st.SearchStrategy[Operand]:
+    return st.builds(
+        Operand,
+        st.just(shape),
+        st.sampled_from(dtypes),
+        st.sampled_from(layouts),
+        st.integers(0, 99),
+        st.booleans(),
+    )
 
 
 @st.composite
@@ -142,7 +153,8 @@ def holds(calls: st.SearchStrategy[Call]) -> Callable[[Callable[[], None]], Call
 
 
 def agree(batch: Sequence[Call]) -> None:
-    """Asserts that ftm does what the CPU does for each call: result, dtype, shape; or that both refuse."""
+    """Asserts that ftm does what the CPU does for each call: result, dtype, shape; or that both
+    refuse."""
     actual = [outcome(call, "ftm") for call in batch]
     for call, mine in zip(batch, actual, strict=True):
         theirs = outcome(call, "cpu")
@@ -154,10 +166,17 @@ def agree(batch: Sequence[Call]) -> None:
             if not isinstance(want, Tensor):
                 assert ours == want, f"{call}"
                 continue
-            assert (ours.dtype, ours.shape) == (want.dtype, want.shape), f"{call}: {ours.dtype} {tuple(ours.shape)}"
+            assert (ours.dtype, ours.shape) == (want.dtype, want.shape), (
+                f"{call}: {ours.dtype} {tuple(ours.shape)}"
+            )
             tolerance = call.scale * TOLERANCE.get(want.dtype, 0)
             torch.testing.assert_close(
-                ours.cpu(), want, rtol=tolerance, atol=tolerance, equal_nan=True, msg=lambda text, c=call: f"{c}: {text}"
+                ours.cpu(),
+                want,
+                rtol=tolerance,
+                atol=tolerance,
+                equal_nan=True,
+                msg=lambda text, c=call: f"{c}: {text}",
             )
 
 

@@ -1,4 +1,5 @@
-"""Elementwise operations: every pair of dtypes, broadcasting, and operands that lie anyhow in memory."""
+"""Elementwise operations: every pair of dtypes, broadcasting, and operands that lie anyhow in
+memory."""
 
 from __future__ import annotations
 
@@ -8,7 +9,18 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from properties.cases import ALL, FLOATS, INTS, LAYOUTS, WRITABLE, Call, broadcast, holds, operands, shapes
+from properties.cases import (
+    ALL,
+    FLOATS,
+    INTS,
+    LAYOUTS,
+    WRITABLE,
+    Call,
+    broadcast,
+    holds,
+    operands,
+    shapes,
+)
 
 UNARY = ["neg", "abs", "sign", "floor", "ceil", "trunc", "round", "sqrt", "rsqrt", "exp", "log1p", "tanh", "sigmoid", "sin", "erf",
          "reciprocal", "isnan", "isinf", "logical_not", "square", "relu", "signbit", "isfinite", "expm1", "atan", "positive"]  # fmt: skip
@@ -35,7 +47,11 @@ def binary(draw: Any) -> Call:
     shape = draw(shapes())
     dtypes, names = (INTS + [torch.bool], WHOLE) if draw(st.integers(0, 4)) == 0 else (ALL, BINARY)
     name = draw(st.sampled_from(names))
-    return Call(name, getattr(torch, name), (draw(operands(shape, dtypes)), draw(operands(draw(broadcast(shape)), dtypes))))
+    return Call(
+        name,
+        getattr(torch, name),
+        (draw(operands(shape, dtypes)), draw(operands(draw(broadcast(shape)), dtypes))),
+    )
 
 
 @holds(binary())
@@ -86,7 +102,13 @@ def clamped(draw: Any) -> Call:
         low, high = draw(st.one_of(st.none(), NUMBERS)), draw(NUMBERS)
         return Call(f"clamp {low} {high}", lambda x: torch.clamp(x, low, high), (x,))
     return Call(
-        "clamp", torch.clamp, (x, draw(operands(draw(broadcast(shape)), [x.dtype])), draw(operands(draw(broadcast(shape)), [x.dtype])))
+        "clamp",
+        torch.clamp,
+        (
+            x,
+            draw(operands(draw(broadcast(shape)), [x.dtype])),
+            draw(operands(draw(broadcast(shape)), [x.dtype])),
+        ),
     )
 
 
@@ -99,7 +121,9 @@ def test_choices() -> None:
 def converted(draw: Any) -> Call:
     x, dtype = draw(operands(draw(shapes()), ALL)), draw(st.sampled_from(ALL))
     clean = type(x)(x.shape, x.dtype, x.layout, x.seed, False)  # no integer stands for NaN
-    return Call(f"to {dtype}", lambda x: x.to(dtype), (clean if not dtype.is_floating_point else x,))
+    return Call(
+        f"to {dtype}", lambda x: x.to(dtype), (clean if not dtype.is_floating_point else x,)
+    )
 
 
 @holds(converted())
@@ -111,14 +135,20 @@ def test_conversions() -> None:
 def written(draw: Any) -> Call:
     """In place, into memory that lies anyhow; what surrounds it stays."""
     shape, name = draw(shapes()), draw(st.sampled_from(IN_PLACE))
-    x, y = draw(operands(shape, ALL, WRITABLE)), draw(operands(draw(broadcast(shape)), ALL, list(LAYOUTS)))
+    x, y = (
+        draw(operands(shape, ALL, WRITABLE)),
+        draw(operands(draw(broadcast(shape)), ALL, list(LAYOUTS))),
+    )
 
     def write(x: Tensor, y: Tensor) -> Tensor:
         base = x._base if x._base is not None else x
         getattr(x, name)(y)
         return base.clone()
 
-    clean = [type(o)(o.shape, o.dtype, o.layout, o.seed, o.special and x.dtype.is_floating_point) for o in (x, y)]
+    clean = [
+        type(o)(o.shape, o.dtype, o.layout, o.seed, o.special and x.dtype.is_floating_point)
+        for o in (x, y)
+    ]
     return Call(name, write, tuple(clean))
 
 

@@ -110,7 +110,12 @@ def test_views() -> None:
 
 def slices() -> st.SearchStrategy[Any]:
     numbers = st.integers(-4, 4)
-    part = st.builds(slice, st.one_of(st.none(), numbers), st.one_of(st.none(), numbers), st.sampled_from([None, 1, 2, 3]))
+    part = st.builds(
+        slice,
+        st.one_of(st.none(), numbers),
+        st.one_of(st.none(), numbers),
+        st.sampled_from([None, 1, 2, 3]),
+    )
     return st.one_of(numbers, part, st.just(...), st.none(), part)
 
 
@@ -152,20 +157,32 @@ def by_tensors(draw: Any) -> Call:
         rows = x.index_select(dim, place)
         calls: dict[str, Callable[[], Any]] = {
             "index": lambda: x[index],
-            "index2": lambda: x[(place % x.shape[0], *([place % x.shape[1]] if x.dim() > 1 else []))],
+            "index2": lambda: x[
+                (place % x.shape[0], *([place % x.shape[1]] if x.dim() > 1 else []))
+            ],
             "mask write": lambda: x.__setitem__(mask, 1),
             "write": lambda: x.__setitem__((slice(None),) * dim + (place[:1],), 1),
-            "accumulate": lambda: x.index_put_((place % x.shape[0],), x[:1].expand(4, *x.shape[1:]).clone(), accumulate=True),
+            "accumulate": lambda: x.index_put_(
+                (place % x.shape[0],), x[:1].expand(4, *x.shape[1:]).clone(), accumulate=True
+            ),
             "gather": lambda: x.gather(dim, along),
-            "scatter": lambda: x.scatter(dim, along[:1] if dim else along[:, :0] if x.dim() > 1 else along[:1], 1),
+            "scatter": lambda: x.scatter(
+                dim, along[:1] if dim else along[:, :0] if x.dim() > 1 else along[:1], 1
+            ),
             "scatter_add": lambda: x.scatter_add(dim, along, x.clone()),
-            "scatter_reduce": lambda: x.scatter_reduce(dim, along, x.clone(), "amax", include_self=bool(seed % 2)),
+            "scatter_reduce": lambda: x.scatter_reduce(
+                dim, along, x.clone(), "amax", include_self=bool(seed % 2)
+            ),
             "index_select": lambda: rows,
             "index_add": lambda: x.index_add(dim, place, rows),
             "take": lambda: x.take(along),
             "take_along_dim": lambda: x.take_along_dim(along, dim),
             "masked_fill": lambda: x.masked_fill(mask, 1),
-            "put": lambda: x.put(place, rows.reshape(-1)[:4]) if rows.numel() >= 4 and len(set(place.tolist())) == 4 else x,
+            "put": lambda: (
+                x.put(place, rows.reshape(-1)[:4])
+                if rows.numel() >= 4 and len(set(place.tolist())) == 4
+                else x
+            ),
             "index_copy": lambda: x.index_copy(dim, place[:1], rows.narrow(dim, 0, 1)),
             "index_fill": lambda: x.index_fill(dim, place, 1),
         }
@@ -173,7 +190,9 @@ def by_tensors(draw: Any) -> Call:
         return x if result is None else result
 
     scale = 4.0 if x.dtype in FLOATS else 1.0
-    return Call(f"{kind} {dim} {seed}", run, (type(x)(x.shape, x.dtype, x.layout, x.seed, False),), scale)
+    return Call(
+        f"{kind} {dim} {seed}", run, (type(x)(x.shape, x.dtype, x.layout, x.seed, False),), scale
+    )
 
 
 @holds(by_tensors())

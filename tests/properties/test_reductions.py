@@ -10,7 +10,19 @@ from torch import Tensor
 
 from properties.cases import ALL, FLOATS, INTS, Call, broadcast, extents, holds, operands, shapes
 
-OVER_DIMS = ["sum", "mean", "amax", "amin", "logsumexp", "var", "std", "nansum", "count_nonzero", "all", "any"]
+OVER_DIMS = [
+    "sum",
+    "mean",
+    "amax",
+    "amin",
+    "logsumexp",
+    "var",
+    "std",
+    "nansum",
+    "count_nonzero",
+    "all",
+    "any",
+]
 OVER_ONE = [
     "argmax",
     "argmin",
@@ -29,16 +41,37 @@ OVER_ONE = [
     "logcumsumexp",
 ]
 FLOATING = {"mean", "logsumexp", "var", "std", "softmax", "logcumsumexp"}
-WITHOUT_KEEPDIM = {"cumsum", "softmax", "cumprod", "sort", "cummax", "diff", "count_nonzero", "logcumsumexp"}
+WITHOUT_KEEPDIM = {
+    "cumsum",
+    "softmax",
+    "cumprod",
+    "sort",
+    "cummax",
+    "diff",
+    "count_nonzero",
+    "logcumsumexp",
+}
 
 
 @st.composite
 def over_dims(draw: Any) -> Call:
     name, shape = draw(st.sampled_from(OVER_DIMS)), draw(shapes(1))
     x = draw(operands(shape, FLOATS if name in FLOATING else ALL))
-    dims = draw(st.lists(st.integers(-len(shape), len(shape) - 1), min_size=1, max_size=len(shape), unique_by=lambda d: d % len(shape)))
+    dims = draw(
+        st.lists(
+            st.integers(-len(shape), len(shape) - 1),
+            min_size=1,
+            max_size=len(shape),
+            unique_by=lambda d: d % len(shape),
+        )
+    )
     kwargs = {} if name in WITHOUT_KEEPDIM else {"keepdim": draw(st.booleans())}
-    return Call(f"{name} {dims} {kwargs}", lambda x: getattr(torch, name)(x, dim=tuple(dims), **kwargs), (x,), scale=5)
+    return Call(
+        f"{name} {dims} {kwargs}",
+        lambda x: getattr(torch, name)(x, dim=tuple(dims), **kwargs),
+        (x,),
+        scale=5,
+    )
 
 
 @holds(over_dims())
@@ -55,7 +88,12 @@ def over_one(draw: Any) -> Call:
     kwargs |= {"stable": True} if name == "sort" else {}
     if name == "median":
         return Call(f"{name} {dim}", lambda x: torch.median(x, dim).values, (x,))
-    return Call(f"{name} {dim} {kwargs}", lambda x: getattr(torch, name)(x, dim=dim, **kwargs), (x,), scale=20)
+    return Call(
+        f"{name} {dim} {kwargs}",
+        lambda x: getattr(torch, name)(x, dim=dim, **kwargs),
+        (x,),
+        scale=20,
+    )
 
 
 @holds(over_one())
@@ -68,7 +106,22 @@ def products(draw: Any) -> Call:
     m, k, n = (draw(extents()) for _ in range(3))
     dtype = [draw(st.sampled_from(FLOATS + [torch.int64, torch.int32]))]
     batch = draw(shapes(0, 2))
-    kind = draw(st.sampled_from(["mm", "matmul", "vector", "matrix vector", "bmm", "addmm", "linear", "einsum", "outer", "baddbmm"]))
+    kind = draw(
+        st.sampled_from(
+            [
+                "mm",
+                "matmul",
+                "vector",
+                "matrix vector",
+                "bmm",
+                "addmm",
+                "linear",
+                "einsum",
+                "outer",
+                "baddbmm",
+            ]
+        )
+    )
     special = lambda o: type(o)(o.shape, o.dtype, o.layout, o.seed, False)
     pick = lambda *shape: special(draw(operands(shape, dtype)))
     calls = {
@@ -77,10 +130,24 @@ def products(draw: Any) -> Call:
         "vector": lambda: (torch.matmul, pick(k), pick(k)),
         "matrix vector": lambda: (torch.matmul, pick(*batch, m, k), pick(k)),
         "bmm": lambda: (torch.bmm, pick(3, m, k), pick(3, k, n)),
-        "addmm": lambda: (lambda c, a, b: torch.addmm(c, a, b, beta=2, alpha=3), pick(*draw(broadcast((m, n)))), pick(m, k), pick(k, n)),
-        "baddbmm": lambda: (torch.baddbmm, pick(*draw(broadcast((2, m, n)))), pick(2, m, k), pick(2, k, n)),
+        "addmm": lambda: (
+            lambda c, a, b: torch.addmm(c, a, b, beta=2, alpha=3),
+            pick(*draw(broadcast((m, n)))),
+            pick(m, k),
+            pick(k, n),
+        ),
+        "baddbmm": lambda: (
+            torch.baddbmm,
+            pick(*draw(broadcast((2, m, n)))),
+            pick(2, m, k),
+            pick(2, k, n),
+        ),
         "linear": lambda: (torch.nn.functional.linear, pick(*batch, k), pick(n, k), pick(n)),
-        "einsum": lambda: (lambda a, b: torch.einsum("bik,kj->bji", a, b), pick(2, m, k), pick(k, n)),
+        "einsum": lambda: (
+            lambda a, b: torch.einsum("bik,kj->bji", a, b),
+            pick(2, m, k),
+            pick(k, n),
+        ),
         "outer": lambda: (torch.outer, pick(m), pick(n)),
     }
     function, *inputs = calls[kind]()
@@ -89,7 +156,8 @@ def products(draw: Any) -> Call:
 
 @holds(products())
 def test_products() -> None:
-    """Products of matrices and vectors, with batches that broadcast and operands that lie anyhow."""
+    """Products of matrices and vectors, with batches that broadcast and operands that lie
+    anyhow."""
 
 
 @st.composite
@@ -98,7 +166,21 @@ def moving(draw: Any) -> Call:
     shape = draw(shapes(1, 3))
     dim = draw(st.integers(-len(shape), len(shape) - 1))
     kind = draw(
-        st.sampled_from(["cat", "stack", "split", "chunk", "unbind", "tensor_split", "repeat", "roll", "flip", "tile", "repeat_interleave"])
+        st.sampled_from(
+            [
+                "cat",
+                "stack",
+                "split",
+                "chunk",
+                "unbind",
+                "tensor_split",
+                "repeat",
+                "roll",
+                "flip",
+                "tile",
+                "repeat_interleave",
+            ]
+        )
     )
     if kind in ("cat", "stack"):
         count = draw(st.integers(1, 4))

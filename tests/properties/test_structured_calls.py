@@ -1,4 +1,5 @@
-"""Ops whose results are known from functions in C++: whatever they are called with, sizes, strides and errors are the CPU's."""
+"""Ops whose results are known from functions in C++: whatever they are called with, sizes, strides
+and errors are the CPU's."""
 
 from __future__ import annotations
 
@@ -14,15 +15,32 @@ NAMED = re.findall(r"FTM_SHAPE\(\w+, (\w+)\)", (SOURCE / "shape_functions.inc").
 WRITTEN = [
     name
     for path in ("shape_functions.cpp", "layer_shapes.cpp", "loss_shapes.cpp")
-    for name in re.findall(r"add_(?:shape_function|known_calls)<at::_ops::(\w+)[,>]", (SOURCE / path).read_text())
+    for name in re.findall(
+        r"add_(?:shape_function|known_calls)<at::_ops::(\w+)[,>]", (SOURCE / path).read_text()
+    )
     if not name.endswith("_out")
-    and not re.search("batch_norm|group_norm|smooth_l1|embedding_dense_backward|select_backward|binary_cross_entropy|^normal_", name)
+    and not re.search(
+        "batch_norm|group_norm|smooth_l1|embedding_dense_backward|select_backward|binary_cross_entropy|^normal_",
+        name,
+    )
 ]
-"""But for those whose arguments must fit each other: the CPU divides by zero in some, or reads where nothing is;
-and normal_, which the CPU takes of integers where there are none."""
-OVERLOADS = {name[6:].replace(".", "_"): name[6:] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
+"""But for those whose arguments must fit each other: the CPU divides by zero in some, or reads
+where nothing is; and normal_, which the CPU takes of integers where there are none."""
+OVERLOADS = {
+    name[6:].replace(".", "_"): name[6:]
+    for name in torch._C._dispatch_get_all_op_names()
+    if name.startswith("aten::")
+}
 
-DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64, torch.float16, torch.bfloat16, torch.uint8)
+DTYPES = (
+    torch.float32,
+    torch.int64,
+    torch.bool,
+    torch.complex64,
+    torch.float16,
+    torch.bfloat16,
+    torch.uint8,
+)
 SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((3, 3), (3, 3)),
     ((3, 3), (3, 1)),
@@ -30,13 +48,15 @@ SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((), ()),
     ((0, 3), (0, 3)),
 )
-"""Of the first tensor, and of the others; the third pair does not fit, and its numbers are out of range."""
+"""Of the first tensor, and of the others; the third pair does not fit, and its numbers are out of
+range."""
 TYPE_OF_OTHERS, NO_FIT = 1, 2
 
 SKIPPED = {
     "float16": "special_",  # of which the CPU has no kernels for halves, and ftm has
     "bfloat16": "special_",
-    "bool": "cumsum_ cumprod_",  # ftm refuses the sum into bools where the CPU only does of several elements
+    # ftm refuses the sum into bools where the CPU only does of several elements
+    "bool": "cumsum_ cumprod_",
 }
 
 
@@ -64,11 +84,16 @@ def _argument(kind: str, first: bool, dtype: torch.dtype, variant: int, device: 
 def _outcome(op: Any, dtype: torch.dtype, variant: int, device: str) -> Any:
     arguments = [a for a in op._schema.arguments if not (a.kwarg_only and a.has_default_value())]
     try:
-        given = [_argument(str(a.type), k == 0, dtype, variant, device) for k, a in enumerate(arguments)]
+        given = [
+            _argument(str(a.type), k == 0, dtype, variant, device) for k, a in enumerate(arguments)
+        ]
         made = op(*given)
     except Exception as error:
         return type(error)
-    return [(t.dtype, t.shape, t.stride()) for t in (made if isinstance(made, (tuple, list)) else (made,))]
+    return [
+        (t.dtype, t.shape, t.stride())
+        for t in (made if isinstance(made, (tuple, list)) else (made,))
+    ]
 
 
 def test_the_table_names_ops() -> None:

@@ -1,4 +1,5 @@
-"""The recorder by itself, with the reference executor running every op; what users see, on the machine as well."""
+"""The recorder by itself, with the reference executor running every op; what users see, on the
+machine as well."""
 
 from collections.abc import Iterator
 

@@ -45,9 +45,17 @@ def batch_norm_statistics(put):
     layer.to(device)
     x = put(torch.sin(iota(4, 3, 2, 2))).requires_grad_()
     y = layer(x)
-    (y * put(torch.cos(iota(4, 3, 2, 2)))).sum().backward()  # y's own square would have a gradient of zero: noise
+    # y's own square would have a gradient of zero: noise
+    (y * put(torch.cos(iota(4, 3, 2, 2)))).sum().backward()
     layer.eval()
-    return [y.detach(), layer.running_mean, layer.running_var, layer.num_batches_tracked, x.grad, layer(x).detach()]
+    return [
+        y.detach(),
+        layer.running_mean,
+        layer.running_var,
+        layer.num_batches_tracked,
+        x.grad,
+        layer(x).detach(),
+    ]
 
 
 @program
@@ -55,10 +63,25 @@ def batch_norm_into_given_tensors(put):
     x, weight, bias = put(torch.sin(iota(4, 3))), put(iota(3)), put(iota(3))
     seen = []
     for training in (True, False):
-        for op in (torch.ops.aten.native_batch_norm.out, torch.ops.aten._native_batch_norm_legit.out):
+        for op in (
+            torch.ops.aten.native_batch_norm.out,
+            torch.ops.aten._native_batch_norm_legit.out,
+        ):
             mean, var = put(torch.zeros(3)), put(torch.ones(3))
             out = [put(torch.zeros(0)), put(torch.zeros(0)), put(torch.zeros(0))]
-            op(x, weight, bias, mean, var, training, 0.1, 1e-5, out=out[0], save_mean=out[1], save_invstd=out[2])
+            op(
+                x,
+                weight,
+                bias,
+                mean,
+                var,
+                training,
+                0.1,
+                1e-5,
+                out=out[0],
+                save_mean=out[1],
+                save_invstd=out[2],
+            )
             seen += [*out, mean, var]
     return seen
 

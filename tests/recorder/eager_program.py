@@ -10,7 +10,8 @@ PROGRAMS: dict[str, Program] = {}
 
 
 def program(function: Program) -> Program:
-    """Registers a program: it takes `put`, which brings a CPU tensor to the device, and returns what it saw."""
+    """Registers a program: it takes `put`, which brings a CPU tensor to the device, and returns
+    what it saw."""
     PROGRAMS[function.__name__] = function
     return function
 

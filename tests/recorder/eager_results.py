@@ -112,8 +112,22 @@ def channels_last(put):
 
 @program
 def result_dtype_promotion(put):
-    i, f, b = put(torch.tensor([1, 2])), put(torch.tensor([0.5, 1.5])), put(torch.tensor([True, False]))
-    return [i + f, i / 2, i * 1.5, b + 1, f * put(torch.tensor(2, dtype=torch.float64)), i // 2, b & b, f > 1, -i]
+    i, f, b = (
+        put(torch.tensor([1, 2])),
+        put(torch.tensor([0.5, 1.5])),
+        put(torch.tensor([True, False])),
+    )
+    return [
+        i + f,
+        i / 2,
+        i * 1.5,
+        b + 1,
+        f * put(torch.tensor(2, dtype=torch.float64)),
+        i // 2,
+        b & b,
+        f > 1,
+        -i,
+    ]
 
 
 @program
@@ -131,7 +145,13 @@ def indexing(put):
     x[x > 15] = -1
     x[torch.tensor([1])] += 100
     z = put(torch.zeros(5)).index_add_(0, put(torch.tensor([0, 0, 4])), put(torch.ones(3)))
-    return [y, x, z, x.gather(1, put(torch.tensor([[0], [1], [2], [3]]))), x[put(torch.tensor([True, False, True, False]))]]
+    return [
+        y,
+        x,
+        z,
+        x.gather(1, put(torch.tensor([[0], [1], [2], [3]]))),
+        x[put(torch.tensor([True, False, True, False]))],
+    ]
 
 
 @program
@@ -156,17 +176,31 @@ def several_results(put):
 @program
 def data_dependent(put):
     x = put(torch.tensor([0.0, 1.0, 0.0, 2.0]))
-    return [x.nonzero(), x[x > 0], torch.unique(put(torch.tensor([2, 1, 2]))), x.equal(x.clone()), bool((x == 1).any())]
+    return [
+        x.nonzero(),
+        x[x > 0],
+        torch.unique(put(torch.tensor([2, 1, 2]))),
+        x.equal(x.clone()),
+        bool((x == 1).any()),
+    ]
 
 
 @program
 def kernels_that_count_on_row_major_operands(put):
-    """A copy of an expanded tensor is a value like the tensor itself, but the kernel reads it by address."""
+    """A copy of an expanded tensor is a value like the tensor itself, but the kernel reads it by
+    address."""
     x = put(iota(4, 4).sin())
     _, mean, rstd = torch.native_layer_norm(x, [4], None, None, 1e-5)
     mean, rstd = (statistic.expand(2, 4, 1).contiguous() for statistic in (mean, rstd))
     return torch.ops.aten.native_layer_norm_backward(
-        put(iota(2, 4, 4).cos()), x.expand(2, 4, 4).contiguous(), [4], mean, rstd, None, None, [True, False, False]
+        put(iota(2, 4, 4).cos()),
+        x.expand(2, 4, 4).contiguous(),
+        [4],
+        mean,
+        rstd,
+        None,
+        None,
+        [True, False, False],
     )[0]
 
 

@@ -1,4 +1,5 @@
-"""What views, writes through them and shared storages show: programs that see the same on every device."""
+"""What views, writes through them and shared storages show: programs that see the same on every
+device."""
 
 import warnings
 
@@ -77,9 +78,17 @@ def expanded_tensors_may_be_filled_in_places(put):
         x.expand(3, 3).masked_fill_(mask, 5)
         y.expand(3, 2).index_fill_(1, put(torch.tensor([1])), put(torch.tensor(7.0)))
         y.expand(3, 2).index_fill_(0, put(torch.tensor([], dtype=torch.int64)), 9)
-        z.expand(2, 4)[put(torch.tensor([1, 1])), put(torch.tensor([0, 3]))] = put(torch.tensor([8.0, 6.0]))
-        w.expand(3).index_put_((put(torch.tensor([0, 2])),), put(torch.tensor([3.0, 4.0])), accumulate=True)
-    said = [str(warning.message).partition(" (Triggered")[0] for warning in seen if "expanded tensors" in str(warning.message)]
+        z.expand(2, 4)[put(torch.tensor([1, 1])), put(torch.tensor([0, 3]))] = put(
+            torch.tensor([8.0, 6.0])
+        )
+        w.expand(3).index_put_(
+            (put(torch.tensor([0, 2])),), put(torch.tensor([3.0, 4.0])), accumulate=True
+        )
+    said = [
+        str(warning.message).partition(" (Triggered")[0]
+        for warning in seen
+        if "expanded tensors" in str(warning.message)
+    ]
     return [x, y, z, w, said]
 
 

@@ -1,4 +1,5 @@
-"""Traces whose order of operations is data are cut into the stretches that all of them have: they compute what they do uncut."""
+"""Traces whose order of operations is data are cut into the stretches that all of them have: they
+compute what they do uncut."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def test_steps_over_random_trees_are_those_of_the_cpu(seed: int) -> None:
 
 
 def test_other_trees_need_few_programs() -> None:
-    """A program for each would be one more for each; twice as many trees do not need a quarter more."""
+    """A program for each would be one more for each; twice as many trees do not need a quarter
+    more."""
     some = trees(11, 200)
     losses("ftm", some[:100])
     before = _C._program_count()
@@ -117,7 +119,13 @@ def test_random_texts_are_obeyed_as_on_the_cpu(seed: int) -> None:
 
 def test_a_training_step_and_its_evaluation_stay_whole() -> None:
     """Some traces of one model, each its own program: they are few, and run faster whole."""
-    net = nn.Sequential(*(layer for width in (5, 6, 7, 8) for layer in (nn.Linear(width, width + 1), nn.Tanh(), nn.LayerNorm(width + 1))))
+    net = nn.Sequential(
+        *(
+            layer
+            for width in (5, 6, 7, 8)
+            for layer in (nn.Linear(width, width + 1), nn.Tanh(), nn.LayerNorm(width + 1))
+        )
+    )
     net = net.to("ftm")
     optimizer = torch.optim.AdamW(net.parameters())
     before = unrolled()

@@ -1,4 +1,5 @@
-"""Booleans of Python among the operands: results, dtypes and refusals are those of eager PyTorch, and both booleans run one program."""
+"""Booleans of Python among the operands: results, dtypes and refusals are those of eager PyTorch,
+and both booleans run one program."""
 
 from __future__ import annotations
 

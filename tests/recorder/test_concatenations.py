@@ -1,4 +1,5 @@
-"""Concatenations of any number of values: taken in steps, they give what they give at once, and few programs do for all numbers."""
+"""Concatenations of any number of values: taken in steps, they give what they give at once, and few
+programs do for all numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ MADE: dict[str, Make] = {
     "cat of columns": lambda x: [torch.cat([v.t() for v in x], 1).square()],
     "cat of windows": lambda x: [torch.cat([v[:, 1:3] for v in x], 1).square()],
     "the same one again and again": lambda x: [torch.cat([x[0]] * len(x)).square()],
-    "two, one after the other": lambda x: [torch.cat([torch.stack(x), torch.stack(x).flip(0)]).square()],
+    "two, one after the other": lambda x: [
+        torch.cat([torch.stack(x), torch.stack(x).flip(0)]).square()
+    ],
     "what was computed in the trace": lambda x: [torch.cat([torch.sin(v) for v in x], 1).square()],
     "other sizes beside": lambda x: [torch.cat([*x, x[0][:1]]).square(), torch.cat(x).sum(0)],
     "whole numbers": lambda x: [torch.cat([(v * 8).long() for v in x], 1) % 5],
@@ -95,7 +98,9 @@ def test_values_of_one_type_by_chance_are_no_other_number() -> None:
     before = unrolled()
     for rows in 3, 1, 4:
         cache, row, half = (torch.ones(1, count, 2).to("ftm") for count in (rows, 1, 5))
-        assert (torch.cat([cache, row], 1).sum() + torch.cat([half, half], 2).sum()).item() == 2 * rows + 22
+        assert (
+            torch.cat([cache, row], 1).sum() + torch.cat([half, half], 2).sum()
+        ).item() == 2 * rows + 22
     assert unrolled() == before
 
 
@@ -116,7 +121,12 @@ def test_one_value_is_copied_by_no_program() -> None:
     """Beside empty ones, too; and a copy it is."""
     x = torch.arange(6.0).reshape(2, 3).to("ftm")
     before = _C._counters()["executions"]
-    made = [torch.cat([x]), torch.cat([x, x[:0]]), torch.cat([torch.zeros(0, device="ftm"), x], 1), torch.stack([x], 1)]
+    made = [
+        torch.cat([x]),
+        torch.cat([x, x[:0]]),
+        torch.cat([torch.zeros(0, device="ftm"), x], 1),
+        torch.stack([x], 1),
+    ]
     assert [y.tolist() for y in made[:3]] == [x.tolist()] * 3
     assert made[3].tolist() == x.unsqueeze(1).tolist()
     assert _C._counters()["executions"] == before

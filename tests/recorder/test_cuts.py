@@ -1,4 +1,5 @@
-"""Where traces are cut that nobody reads: loops become runs of one program, short steps stay whole."""
+"""Where traces are cut that nobody reads: loops become runs of one program, short steps stay
+whole."""
 
 from __future__ import annotations
 
@@ -50,13 +51,19 @@ def test_a_loop_is_runs_of_one_program() -> None:
 
 def test_other_sizes_are_cut_at_the_same_places() -> None:
     launches = [
-        done_by(lambda: recurrence(torch.ones(size, 2, device="ftm"), torch.eye(2, device="ftm"), 500).tolist())[0] for size in (2, 3, 4)
+        done_by(
+            lambda: recurrence(
+                torch.ones(size, 2, device="ftm"), torch.eye(2, device="ftm"), 500
+            ).tolist()
+        )[0]
+        for size in (2, 3, 4)
     ]
     assert launches[0] > 6 and len(set(launches)) == 1
 
 
 def test_a_loop_that_comes_after_others_is_cut_where_it_was() -> None:
-    """The second time, what comes before it is longer: the pieces of the loop are there all the same."""
+    """The second time, what comes before it is longer: the pieces of the loop are there all the
+    same."""
     x, weight = torch.ones(2, 2, device="ftm"), torch.eye(2, device="ftm")
 
     def run(before: int) -> None:
@@ -85,7 +92,9 @@ def test_short_loops_and_what_repeats_nothing_are_left_alone() -> None:
 
 def test_a_training_step_of_equal_layers_is_one_program() -> None:
     _C._set_loop_length(150)
-    net = nn.Sequential(*(layer for _ in range(12) for layer in (nn.Linear(4, 4), nn.LayerNorm(4), nn.GELU()))).to("ftm")
+    net = nn.Sequential(
+        *(layer for _ in range(12) for layer in (nn.Linear(4, 4), nn.LayerNorm(4), nn.GELU()))
+    ).to("ftm")
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
 
     def step() -> None:

@@ -1,4 +1,5 @@
-"""Loops of reads that decide what Python does next: from the third in a row on, the CPU computes small decisions."""
+"""Loops of reads that decide what Python does next: from the third in a row on, the CPU computes
+small decisions."""
 
 from __future__ import annotations
 
@@ -70,7 +71,9 @@ def test_suppression_runs_few_programs(suppress: Callable[[Tensor, Tensor], Tens
         launched = count("executions")
         on_device = boxes.to("ftm") * 1, scores.to("ftm") * 1
         assert torch.equal(suppress(*on_device).cpu(), expected)
-        assert count("executions") - launched <= 12, "two decisions, and the indices put together step by step"
+        assert count("executions") - launched <= 12, (
+            "two decisions, and the indices put together step by step"
+        )
         _C._sync(True)
     assert count("conditions_on_cpu") + count("places_on_cpu") > 20
 
@@ -163,7 +166,14 @@ def test_random_programs_go_the_way_of_the_cpu(seed: int) -> None:
             chosen = draw.random()
             row, bound = draw.randrange(3), draw.randrange(1, 12) / 4
             if chosen < 0.25:
-                x = draw.choice([lambda: x.flip(1), lambda: x[index], lambda: (x * 2 + 0.25) % 3, lambda: torch.max(x, x.roll(1, 0))])()
+                x = draw.choice(
+                    [
+                        lambda: x.flip(1),
+                        lambda: x[index],
+                        lambda: (x * 2 + 0.25) % 3,
+                        lambda: torch.max(x, x.roll(1, 0)),
+                    ]
+                )()
             elif chosen < 0.4:
                 x[row, draw.randrange(4) :] = bound
             elif chosen < 0.5:

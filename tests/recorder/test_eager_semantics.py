@@ -1,4 +1,5 @@
-"""What a program observes on `ftm` is what it observes on the CPU: values, strides, aliasing, versions."""
+"""What a program observes on `ftm` is what it observes on the CPU: values, strides, aliasing,
+versions."""
 
 import pytest
 import torch

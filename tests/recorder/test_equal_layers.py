@@ -1,4 +1,5 @@
-"""Deep networks of equal layers: their steps are cut layer by layer, so that depth makes no programs."""
+"""Deep networks of equal layers: their steps are cut layer by layer, so that depth makes no
+programs."""
 
 from __future__ import annotations
 
@@ -20,10 +21,18 @@ class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.norms = nn.ModuleList([nn.LayerNorm(8), nn.LayerNorm(8)])
-        self.mix, self.out, self.up, self.down = nn.Linear(8, 24), nn.Linear(8, 8), nn.Linear(8, 16), nn.Linear(16, 8)
+        self.mix, self.out, self.up, self.down = (
+            nn.Linear(8, 24),
+            nn.Linear(8, 8),
+            nn.Linear(8, 16),
+            nn.Linear(16, 8),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (part.unflatten(-1, (2, 4)).transpose(1, 2) for part in self.mix(self.norms[0](x)).chunk(3, dim=-1))
+        q, k, v = (
+            part.unflatten(-1, (2, 4)).transpose(1, 2)
+            for part in self.mix(self.norms[0](x)).chunk(3, dim=-1)
+        )
         mixed = (q @ k.transpose(-1, -2) / 2).softmax(-1) @ v
         x = x + self.out(mixed.transpose(1, 2).flatten(2))
         return x + self.down(F.gelu(self.up(self.norms[1](x))))
@@ -33,13 +42,19 @@ Optimizer = Callable[[nn.Module], torch.optim.Optimizer]
 
 OPTIMIZERS: dict[str, Optimizer] = {
     "AdamW": lambda net: torch.optim.AdamW(net.parameters(), lr=1e-2, eps=1e-2),
-    "AdamW, a loop": lambda net: torch.optim.AdamW(net.parameters(), lr=1e-2, eps=1e-2, foreach=False),
-    "momentum": lambda net: torch.optim.SGD(net.parameters(), lr=1e-2, momentum=0.9, nesterov=True, weight_decay=1e-2),
+    "AdamW, a loop": lambda net: torch.optim.AdamW(
+        net.parameters(), lr=1e-2, eps=1e-2, foreach=False
+    ),
+    "momentum": lambda net: torch.optim.SGD(
+        net.parameters(), lr=1e-2, momentum=0.9, nesterov=True, weight_decay=1e-2
+    ),
     "RMSprop": lambda net: torch.optim.RMSprop(net.parameters(), lr=1e-3, eps=1e-2, centered=True),
 }
 
 
-def trained(device: str, depth: int, optimizer: Optimizer, clips: bool = False, steps: int = 3) -> list[Tensor]:
+def trained(
+    device: str, depth: int, optimizer: Optimizer, clips: bool = False, steps: int = 3
+) -> list[Tensor]:
     """Losses and parameters after some steps."""
     torch.manual_seed(depth)
     net = nn.Sequential(nn.Linear(5, 8), *(Block() for _ in range(depth)), nn.Linear(8, 3))
@@ -94,7 +109,9 @@ def test_a_shallow_network_is_one_program_a_step() -> None:
 
 def test_layers_that_differ_are_one_program() -> None:
     widths = range(3, 93)
-    net = nn.Sequential(*(nn.Sequential(nn.Linear(a, a + 1), nn.LayerNorm(a + 1), nn.GELU()) for a in widths)).to("ftm")
+    net = nn.Sequential(
+        *(nn.Sequential(nn.Linear(a, a + 1), nn.LayerNorm(a + 1), nn.GELU()) for a in widths)
+    ).to("ftm")
     before = counted("unrolled")
     net(torch.ones(2, 3).to("ftm")).sum().backward()
     assert counted("unrolled") == before
@@ -118,7 +135,9 @@ def test_inference_and_gradients_that_stay() -> None:
         torch.testing.assert_close(y.cpu(), expected, rtol=1e-3, atol=1e-4)
     assert kept[7].cpu().shape == (2, 2, 8)
     net(x.to("ftm")).sum().backward()
-    torch.testing.assert_close([p.grad.cpu() for p in net.parameters()], gradients, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(
+        [p.grad.cpu() for p in net.parameters()], gradients, rtol=1e-3, atol=1e-3
+    )
     assert counted("unrolled") >= before + 2
 
 
@@ -139,5 +158,7 @@ def test_a_fault_in_a_layer_leaves_parameters_as_they_were() -> None:
     before = [parameter.detach().cpu() for parameter in net.parameters()]
     with pytest.raises(IndexError):
         step(good + 5).item()
-    assert all(torch.equal(a, b.detach().cpu()) for a, b in zip(before, net.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b.detach().cpu()) for a, b in zip(before, net.parameters(), strict=True)
+    )
     assert step(good).isfinite().item()

@@ -17,7 +17,18 @@ def deterministic() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("deterministic")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int8, torch.int64, torch.uint64, torch.bool])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float32,
+        torch.bfloat16,
+        torch.complex64,
+        torch.int8,
+        torch.int64,
+        torch.uint64,
+        torch.bool,
+    ],
+)
 @pytest.mark.parametrize(
     "make",
     [
@@ -28,7 +39,9 @@ def deterministic() -> Iterator[None]:
         lambda **options: torch.ones(2, 3, **options).resize_(1, 3),
     ],
 )
-def test_unwritten_memory_is_filled_where_that_is_asked_for(make: Callable[..., Tensor], dtype: torch.dtype) -> None:
+def test_unwritten_memory_is_filled_where_that_is_asked_for(
+    make: Callable[..., Tensor], dtype: torch.dtype
+) -> None:
     expected, actual = (make(dtype=dtype, device=device).cpu() for device in ("cpu", "ftm"))
     torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
 
@@ -65,17 +78,27 @@ def test_what_shares_memory_is_set_to_it() -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
-    ("dtype", "number"), [(torch.uint16, 2**16 - 1), (torch.uint32, 3), (torch.uint64, 2**64 - 1), (torch.float8_e4m3fn, 2)]
+    ("dtype", "number"),
+    [
+        (torch.uint16, 2**16 - 1),
+        (torch.uint32, 3),
+        (torch.uint64, 2**64 - 1),
+        (torch.float8_e4m3fn, 2),
+    ],
 )
 def test_rare_dtypes_are_filled_without_a_program(dtype: torch.dtype, number: int) -> None:
-    filled, expected = (torch.full((3,), number, dtype=dtype, device=device).cpu() for device in ("ftm", "cpu"))
+    filled, expected = (
+        torch.full((3,), number, dtype=dtype, device=device).cpu() for device in ("ftm", "cpu")
+    )
     assert torch.equal(filled.view(torch.uint8), expected.view(torch.uint8))
     assert not torch.ones(3, dtype=dtype, device="ftm").zero_().cpu().view(torch.uint8).any()
 
 
 @pytest.mark.parametrize("arguments", [(5,), (6, False), (6, True, 8.0)])
 def test_kaiser_windows(arguments: tuple[object, ...]) -> None:
-    torch.testing.assert_close(torch.kaiser_window(*arguments, device="ftm").cpu(), torch.kaiser_window(*arguments))
+    torch.testing.assert_close(
+        torch.kaiser_window(*arguments, device="ftm").cpu(), torch.kaiser_window(*arguments)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.int8])

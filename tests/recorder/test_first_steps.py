@@ -1,4 +1,5 @@
-"""An optimizer's first step, which begins its state, is the program of all later ones: the state is filled before."""
+"""An optimizer's first step, which begins its state, is the program of all later ones: the state is
+filled before."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ OPTIMIZERS: dict[str, Optimizer] = {
 class Begun(torch.optim.Optimizer):
     """State of several dtypes and numbers, a part of which is never updated."""
 
-    def __init__(self, parameters: Iterable[nn.Parameter], fails: bool = False, reads: bool = False) -> None:
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], fails: bool = False, reads: bool = False
+    ) -> None:
         super().__init__(parameters, {})
         self.fails, self.reads = fails, reads
 
@@ -58,10 +61,14 @@ class Begun(torch.optim.Optimizer):
 
 def net_of(seed: int = 0) -> nn.Module:
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.Flatten(), nn.Linear(48, 5), nn.GELU(), nn.Linear(5, 1))
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.Flatten(), nn.Linear(48, 5), nn.GELU(), nn.Linear(5, 1)
+    )
 
 
-def steps(net: nn.Module, optimizer: torch.optim.Optimizer, count: int, device: str) -> list[Tensor]:
+def steps(
+    net: nn.Module, optimizer: torch.optim.Optimizer, count: int, device: str
+) -> list[Tensor]:
     x = torch.linspace(-1, 1, 4 * 36).reshape(4, 1, 6, 6).to(device)
     for _ in range(count):
         optimizer.zero_grad()
@@ -90,7 +97,10 @@ def test_the_second_step_makes_no_program(name: str) -> None:
 
 
 def test_fills_of_all_sizes_are_one_program(executor: str) -> None:
-    parameters = [nn.Parameter(torch.ones(shape).to("ftm")) for shape in ((3,), (40, 7), (2, 3, 4), (), (1,), (90, 90))]
+    parameters = [
+        nn.Parameter(torch.ones(shape).to("ftm"))
+        for shape in ((3,), (40, 7), (2, 3, 4), (), (1,), (90, 90))
+    ]
     optimizer = torch.optim.Adam(parameters, lr=0.1)
     sum(p.sum() for p in parameters).backward()
     before, general = programs(), _C._counters().get("general_programs", 0)
@@ -113,7 +123,9 @@ def test_state_of_any_dtype_and_number() -> None:
     for p, q in zip(net.parameters(), expected.parameters(), strict=True):
         state, same = mine.state[p], other.state[q]
         assert state["count"].item() == 3 and state["empty"].shape == (0, 4)
-        assert torch.equal(state["kept"].cpu(), same["kept"]) and state["kept"].cpu().shape == q.shape
+        assert (
+            torch.equal(state["kept"].cpu(), same["kept"]) and state["kept"].cpu().shape == q.shape
+        )
         torch.testing.assert_close(state["half"].cpu(), same["half"], rtol=1e-2, atol=1e-2)
 
 

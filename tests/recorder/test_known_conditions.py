@@ -1,4 +1,5 @@
-"""Conditions that hang on whole numbers in memory and on constants: the CPU answers them, and what is pending stays pending."""
+"""Conditions that hang on whole numbers in memory and on constants: the CPU answers them, and what
+is pending stays pending."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ CONDITIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "of a column": lambda x: (x[:, -1] == 1).any(),
     "of a cat": lambda x: (torch.cat([x, x.new_ones(2, 1)], 1) == 1).all(),
     "of constants": lambda x: (
-        (torch.ones(3, dtype=torch.long, device=x.device) & ~torch.zeros(3, dtype=torch.bool, device=x.device)).max() == 0
+        (
+            torch.ones(3, dtype=torch.long, device=x.device)
+            & ~torch.zeros(3, dtype=torch.bool, device=x.device)
+        ).max()
+        == 0
     ),
     "of one element": lambda x: (x[0, 0] == 1).reshape(1, 1),
     "of a range": lambda x: (torch.arange(3, device=x.device) >= x).all(),
@@ -67,7 +72,8 @@ def test_an_answer_is_a_value_in_memory() -> None:
 
 
 def test_what_a_program_computed_from_known_values_is_known() -> None:
-    """A mask that grows with each token: it is a result of a step, and asked about in the next one."""
+    """A mask that grows with each token: it is a result of a step, and asked about in the next
+    one."""
     mask, x = given([1, 1]), torch.ones(3).to("ftm")
     for step in range(12):
         mask = torch.cat([mask, mask.new_ones(1, 1)], 1)
@@ -78,7 +84,8 @@ def test_what_a_program_computed_from_known_values_is_known() -> None:
 
 
 def test_what_is_behind_many_launches_is_read() -> None:
-    """What nobody asked about does not keep all that it came from: the CPU begins with what a program has computed."""
+    """What nobody asked about does not keep all that it came from: the CPU begins with what a
+    program has computed."""
     mask, x = given([1, 1]), torch.ones(3).to("ftm")
     for _ in range(12):
         mask = mask * 1
@@ -176,7 +183,11 @@ def test_random_programs_go_the_way_of_the_cpu(seed: int) -> None:
 
     def run(device: str) -> list[object]:
         rng = random.Random(seed)
-        x, y, number = torch.arange(6).reshape(2, 3).to(device), torch.ones(2, 3, dtype=torch.long).to(device), torch.ones(2).to(device)
+        x, y, number = (
+            torch.arange(6).reshape(2, 3).to(device),
+            torch.ones(2, 3, dtype=torch.long).to(device),
+            torch.ones(2).to(device),
+        )
         seen: list[object] = []
         for _ in range(30):
             chosen = rng.random()

@@ -1,4 +1,5 @@
-"""Results and gradients have the strides that eager gives them, whatever the memory format of what goes in."""
+"""Results and gradients have the strides that eager gives them, whatever the memory format of what
+goes in."""
 
 import functools
 import itertools
@@ -48,8 +49,16 @@ def convolutions(dims: int) -> Iterator[Case]:
             if dims == 1 and weight_name == "permuted":
                 continue
             yield f"transposed, {name}, weight {weight_name}", conv_transpose, (x, weight)
-        yield f"dilated, {name}", functools.partial(conv, dilation=2), (x, torch.randn(6, 4, *[2] * dims))
-        yield f"depthwise, {name}", functools.partial(conv, groups=4), (x, torch.randn(4, 1, *[3] * dims))
+        yield (
+            f"dilated, {name}",
+            functools.partial(conv, dilation=2),
+            (x, torch.randn(6, 4, *[2] * dims)),
+        )
+        yield (
+            f"depthwise, {name}",
+            functools.partial(conv, groups=4),
+            (x, torch.randn(4, 1, *[3] * dims)),
+        )
         yield f"pointwise, {name}", conv, (x, torch.randn(6, 4, *[1] * dims))
 
 
@@ -65,16 +74,36 @@ def layers(dims: int) -> Iterator[Case]:
     weight, bias = torch.randn(4), torch.randn(4)
     for name, x in inputs(dims):
         for mode in ("reflect", "replicate", "circular", "constant"):
-            yield f"pad {mode}, {name}", functools.partial(F.pad, pad=(1, 2) * dims, mode=mode), (x,)
-        yield f"batch norm, {name}", lambda x, w, b: F.batch_norm(x, None, None, w, b, True), (x, weight, bias)
-        yield f"batch norm, running, {name}", lambda x, w, b: F.batch_norm(x, *statistics(x), w, b, True), (x, weight, bias)
-        yield f"batch norm, eval, {name}", lambda x, w, b: F.batch_norm(x, *statistics(x), w, b), (x, weight, bias)
+            yield (
+                f"pad {mode}, {name}",
+                functools.partial(F.pad, pad=(1, 2) * dims, mode=mode),
+                (x,),
+            )
+        yield (
+            f"batch norm, {name}",
+            lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+            (x, weight, bias),
+        )
+        yield (
+            f"batch norm, running, {name}",
+            lambda x, w, b: F.batch_norm(x, *statistics(x), w, b, True),
+            (x, weight, bias),
+        )
+        yield (
+            f"batch norm, eval, {name}",
+            lambda x, w, b: F.batch_norm(x, *statistics(x), w, b),
+            (x, weight, bias),
+        )
         if name != "channels last":  # whose gradient is row-major on every device but the CPU
             yield f"group norm, {name}", lambda x, w, b: F.group_norm(x, 2, w, b), (x, weight, bias)
         yield f"instance norm, {name}", F.instance_norm, (x,)
         yield f"layer norm, {name}", lambda x: F.layer_norm(x, x.shape[1:]), (x,)
         if name == "contiguous":  # it makes views that need that
-            yield f"local response norm, {name}", functools.partial(F.local_response_norm, size=2), (x,)
+            yield (
+                f"local response norm, {name}",
+                functools.partial(F.local_response_norm, size=2),
+                (x,),
+            )
         yield f"normalize, {name}", F.normalize, (x,)
         yield f"glu, {name}", functools.partial(F.glu, dim=1), (x,)
         yield f"gelu, {name}", F.gelu, (x,)
@@ -84,15 +113,35 @@ def layers(dims: int) -> Iterator[Case]:
         yield f"max pool, {name}", functools.partial(MAX_POOL[dims], kernel_size=2), (x,)
         yield f"avg pool, {name}", functools.partial(AVG_POOL[dims], kernel_size=2), (x,)
         for size in (1, 2):
-            yield f"adaptive avg pool {size}, {name}", functools.partial(ADAPTIVE_AVG_POOL[dims], output_size=size), (x,)
-        yield f"adaptive max pool, {name}", functools.partial(ADAPTIVE_MAX_POOL[dims], output_size=2), (x,)
+            yield (
+                f"adaptive avg pool {size}, {name}",
+                functools.partial(ADAPTIVE_AVG_POOL[dims], output_size=size),
+                (x,),
+            )
+        yield (
+            f"adaptive max pool, {name}",
+            functools.partial(ADAPTIVE_MAX_POOL[dims], output_size=2),
+            (x,),
+        )
         for mode in ("nearest", LINEAR[dims], *(("bicubic",) if dims == 2 else ())):
-            yield f"interpolate {mode}, {name}", functools.partial(F.interpolate, scale_factor=2, mode=mode), (x,)
+            yield (
+                f"interpolate {mode}, {name}",
+                functools.partial(F.interpolate, scale_factor=2, mode=mode),
+                (x,),
+            )
         if dims == 2:
             yield f"unpool, {name}", unpool, (x,)
-            yield f"pixel shuffle, {name}", functools.partial(F.pixel_shuffle, upscale_factor=2), (x,)
+            yield (
+                f"pixel shuffle, {name}",
+                functools.partial(F.pixel_shuffle, upscale_factor=2),
+                (x,),
+            )
             yield f"pixel unshuffle, {name}", lambda x: F.pixel_unshuffle(x[..., :4, :4], 2), (x,)
-            yield f"grid sample, {name}", lambda x: F.grid_sample(x, torch.zeros(2, 3, 3, 2, device=x.device)), (x,)
+            yield (
+                f"grid sample, {name}",
+                lambda x: F.grid_sample(x, torch.zeros(2, 3, 3, 2, device=x.device)),
+                (x,),
+            )
 
 
 def tensor_functions(dims: int) -> Iterator[Case]:
@@ -103,7 +152,11 @@ def tensor_functions(dims: int) -> Iterator[Case]:
         yield f"topk, {name}", lambda x: x.topk(2, 1)[0], (x,)
         yield f"where, {name}", lambda x: torch.where(x > 0, x, 0.0), (x,)
         yield f"sum, {name}", lambda x: x.sum(1, keepdim=True), (x,)
-        yield f"index_select, {name}", lambda x: x.index_select(1, torch.tensor([0, 2], device=x.device)), (x,)
+        yield (
+            f"index_select, {name}",
+            lambda x: x.index_select(1, torch.tensor([0, 2], device=x.device)),
+            (x,),
+        )
         yield f"index, {name}", lambda x: x[:, torch.tensor([0, 2], device=x.device)], (x,)
         yield f"flip, {name}", lambda x: x.flip(1), (x,)
         yield f"roll, {name}", lambda x: x.roll(1, 1), (x,)
@@ -122,7 +175,10 @@ def strides(call: Callable[..., Tensor], arguments: tuple[Tensor, ...]) -> list[
     result = call(*leaves)
     gradients = torch.autograd.grad(result, leaves, torch.ones_like(result))
     # The stride of a dimension of one element says nothing.
-    return [tuple(stride for stride, size in zip(x.stride(), x.shape) if size > 1) for x in (result, *gradients)]
+    return [
+        tuple(stride for stride, size in zip(x.stride(), x.shape) if size > 1)
+        for x in (result, *gradients)
+    ]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -145,7 +201,9 @@ UNUSUAL: dict[str, Callable[[Tensor], Tensor]] = {
     "smooth_l1_loss": lambda x: F.smooth_l1_loss(x, x.detach() + 1, reduction="none"),
     "floor_divide by a number's tensor": lambda x: torch.floor_divide(x.detach(), _zeros(x) + 2),
     "logical_or with a row": lambda x: torch.logical_or(x, x.detach()[:1]),
-    "logical_or, resizing its output": lambda x: torch.logical_or(x, x.detach()[:1], out=_zeros(x)[None][:0].bool()),
+    "logical_or, resizing its output": lambda x: torch.logical_or(
+        x, x.detach()[:1], out=_zeros(x)[None][:0].bool()
+    ),
     "slice_scatter": lambda x: x.slice_scatter(x.detach()[:, :1], 1, 0, 1),
     "select_scatter": lambda x: x.select_scatter(x.detach()[:, 0], 1, 0),
     "diagonal_scatter": lambda x: x.diagonal_scatter(x.detach().diagonal()),
@@ -156,17 +214,27 @@ UNUSUAL: dict[str, Callable[[Tensor], Tensor]] = {
     "irfft": lambda x: torch.fft.irfft(torch.complex(x, x), dim=0),
     "hfftn": lambda x: torch.fft.hfftn(torch.complex(x, x)),
     "nonzero_static": lambda x: torch.nonzero_static(x.detach(), size=0),
-    "conv1d": lambda x: F.conv1d(x.flatten(2), torch.ones(3, x.shape[1], 2, device=x.device)) if x.dim() > 3 else x * 1,
+    "conv1d": lambda x: (
+        F.conv1d(x.flatten(2), torch.ones(3, x.shape[1], 2, device=x.device))
+        if x.dim() > 3
+        else x * 1
+    ),
     "channel_shuffle": lambda x: F.channel_shuffle(x, 2) if x.dim() > 3 else x * 1,
     "new_empty_strided, repeating": lambda x: x.detach().new_empty_strided((2, 3), (0, 1)),
     "new_empty_strided, overlapping": lambda x: x.detach().new_empty_strided((2, 3), (1, 1)),
-    "lstsq": lambda x: torch.linalg.lstsq(x.detach().flatten(0, -2), x.detach().flatten(0, -2)).solution,
+    "lstsq": lambda x: (
+        torch.linalg.lstsq(x.detach().flatten(0, -2), x.detach().flatten(0, -2)).solution
+    ),
 }
 VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
     "whole": lambda x: x,
-    "permuted": lambda x: x.permute(tuple(range(x.dim()))[::-1]).contiguous().permute(tuple(range(x.dim()))[::-1]),
+    "permuted": lambda x: (
+        x.permute(tuple(range(x.dim()))[::-1]).contiguous().permute(tuple(range(x.dim()))[::-1])
+    ),
     "transposed": lambda x: x.mT.contiguous().mT,
-    "channels last": lambda x: x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x,
+    "channels last": lambda x: (
+        x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
+    ),
     "expanded": lambda x: x[:1].expand(x.shape),
     "sliced": lambda x: F.pad(x, (1, 1) * x.dim())[tuple(slice(1, -1) for _ in x.shape)],
     "stepped": lambda x: x.repeat_interleave(2, -1)[..., ::2],
@@ -176,9 +244,13 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", UNUSUAL)
 def test_layouts_that_only_the_cpu_kernel_knows(name: str) -> None:
-    for base, view in itertools.product((torch.rand(3, 4, 5) + 1, torch.rand(2, 4, 3, 5) + 1), VIEWS.values()):
+    for base, view in itertools.product(
+        (torch.rand(3, 4, 5) + 1, torch.rand(2, 4, 3, 5) + 1), VIEWS.values()
+    ):
 
-        def geometries(device: str, base: Tensor = base, view: Callable[[Tensor], Tensor] = view) -> list[tuple[Any, ...]]:
+        def geometries(
+            device: str, base: Tensor = base, view: Callable[[Tensor], Tensor] = view
+        ) -> list[tuple[Any, ...]]:
             x = view(base.to(device)).requires_grad_()
             made = UNUSUAL[name](x)
             found = [made.stride(), made.is_contiguous()]
@@ -196,7 +268,11 @@ def test_a_result_with_gaps_holds_its_elements() -> None:
         x = base.to(device)[:, ::2]
         made = x.slice_scatter(torch.zeros(4, 1, device=device), 1, 2, 3)
         made[1, 1] = 7
-        assert made.stride() == (12, 2) and made[0].tolist() == [0, 2, 0, 6, 8, 10] and made[1].tolist() == [12, 7, 0, 18, 20, 22]
+        assert (
+            made.stride() == (12, 2)
+            and made[0].tolist() == [0, 2, 0, 6, 8, 10]
+            and made[1].tolist() == [12, 7, 0, 18, 20, 22]
+        )
 
 
 ELEMENTWISE = "abs absolute isinf isposinf isneginf isnan isfinite logical_not sign signbit neg square frac relu exp angle".split()
@@ -210,7 +286,13 @@ def test_dense_results_keep_the_order_of_memory(name: str) -> None:
         expected, actual = getattr(torch, name)(x), getattr(torch, name)(x.to("ftm"))
         assert actual.stride() == expected.stride()
         assert torch.equal(actual.cpu(), expected)
-        out = getattr(torch, name)(x.to("ftm"), out=torch.empty(0, dtype=expected.dtype, device="ftm")) if name in OUT else actual
+        out = (
+            getattr(torch, name)(
+                x.to("ftm"), out=torch.empty(0, dtype=expected.dtype, device="ftm")
+            )
+            if name in OUT
+            else actual
+        )
         assert out.stride() == expected.stride()
 
 

@@ -1,4 +1,5 @@
-"""Calls that write to memory which they read or write elsewhere are taken and refused as on the CPU, with its message."""
+"""Calls that write to memory which they read or write elsewhere are taken and refused as on the
+CPU, with its message."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def _part_of_the_input(call: Callable[[Tensor, Tensor], object]) -> Call:
 
 
 READS_WHAT_IT_WROTE = {"sum", "mean", "mm"}
-"""What eager takes, and computes from elements that it has written over; the device reads all before it writes."""
+"""What eager takes, and computes from elements that it has written over; the device reads all
+before it writes."""
 
 CALLS: dict[str, Call] = {
     "sum": _part_of_the_input(lambda x, out: torch.sum(x, 0, out=out)),
@@ -40,18 +42,28 @@ CALLS: dict[str, Call] = {
     "abs, resizing a view": lambda to: (lambda x: torch.abs(x, out=x[:5]))(to(_base())),
     "add, resizing a view": lambda to: (lambda x: torch.add(x, 1, out=x[2:3]))(to(_base())),
     "mm": lambda to: (lambda x: torch.mm(x, x, out=x))(to(_base()[:9].view(3, 3).clone())),
-    "mm, resizing a view": lambda to: (lambda x: torch.mm(to(torch.ones(2, 2)), to(torch.ones(2, 2)), out=x[2:3]))(to(_base())),
+    "mm, resizing a view": lambda to: (
+        lambda x: torch.mm(to(torch.ones(2, 2)), to(torch.ones(2, 2)), out=x[2:3])
+    )(to(_base())),
     "cat": lambda to: (lambda x: torch.cat([x[:3], x[3:6]], out=x[1:7]))(to(_base())),
-    "gather": lambda to: (lambda x: torch.gather(x, 0, to(torch.tensor([0, 2])), out=x[:2]))(to(_base())),
-    "threshold_ of an expanded tensor": lambda to: F.threshold_(to(torch.ones(1)).expand(4), 2.0, 5.0),
+    "gather": lambda to: (lambda x: torch.gather(x, 0, to(torch.tensor([0, 2])), out=x[:2]))(
+        to(_base())
+    ),
+    "threshold_ of an expanded tensor": lambda to: F.threshold_(
+        to(torch.ones(1)).expand(4), 2.0, 5.0
+    ),
     "relu_ of an expanded tensor": lambda to: to(torch.ones(1)).expand(4).relu_(),
     "add_ to an expanded tensor": lambda to: to(torch.ones(1)).expand(4).add_(1),
-    "mul into an expanded tensor": lambda to: torch.mul(to(torch.ones(4)), 2, out=to(torch.ones(1)).expand(4)),
+    "mul into an expanded tensor": lambda to: torch.mul(
+        to(torch.ones(4)), 2, out=to(torch.ones(1)).expand(4)
+    ),
     "bmm into an expanded tensor": lambda to: torch.bmm(
         to(torch.ones(2, 2, 2)), to(torch.ones(2, 2, 2)), out=to(torch.ones(())).expand(2, 2, 2)
     ),
     "addr_ of a row": lambda to: to(torch.ones(3)).addr_(to(torch.ones(2)), to(torch.ones(3))),
-    "addr_ that does not fit": lambda to: to(torch.ones(1, 3)).addr_(to(torch.ones(2)), to(torch.ones(3))),
+    "addr_ that does not fit": lambda to: to(torch.ones(1, 3)).addr_(
+        to(torch.ones(2)), to(torch.ones(3))
+    ),
     "columns": lambda to: (lambda x: x[:, 0].add_(x[:, 1]))(to(_base()).view(3, 4)),
 }
 

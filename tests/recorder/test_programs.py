@@ -32,7 +32,9 @@ def pair() -> tuple[Tensor, Tensor]:
     return torch.tensor([1.0, 2.0]).to("ftm"), torch.tensor([10.0, 30.0]).to("ftm")
 
 
-def run(compute: Callable[[Tensor, Tensor], tuple[Tensor, ...]], a: Tensor, b: Tensor) -> list[list[float]]:
+def run(
+    compute: Callable[[Tensor, Tensor], tuple[Tensor, ...]], a: Tensor, b: Tensor
+) -> list[list[float]]:
     results = compute(a, b)
     _C._sync(True)
     return [result.cpu().tolist() for result in results]
@@ -101,7 +103,9 @@ def test_order_of_results() -> None:
     assert hits() == 0
 
 
-@pytest.mark.parametrize("values", [(0.5, 0.25), (0.0, 1.0), (1.0, 0.0), (1e-8, 1e-8), (float("inf"), -0.0)])
+@pytest.mark.parametrize(
+    "values", [(0.5, 0.25), (0.0, 1.0), (1.0, 0.0), (1e-8, 1e-8), (float("inf"), -0.0)]
+)
 def test_scalars_never_make_another_program(values: tuple[float, float]) -> None:
     a, _ = pair()
     for first, second in ((2.0, 3.0), values):
@@ -134,14 +138,27 @@ def _random_program(seed: int) -> tuple[str, Callable[[list[Tensor]], list[Tenso
     steps: list[tuple[str, int, int]] = []
     for _ in range(generator.randint(1, 4)):
         known = 3 + len(steps)
-        steps.append((generator.choice(["sub", "mul", "view", "scale"]), generator.randrange(known), generator.randrange(known)))
+        steps.append(
+            (
+                generator.choice(["sub", "mul", "view", "scale"]),
+                generator.randrange(known),
+                generator.randrange(known),
+            )
+        )
     wanted = sorted({3 + generator.randrange(len(steps)) for _ in range(2)})
 
     def compute(inputs: list[Tensor]) -> list[Tensor]:
         values = list(inputs)
         for op, i, j in steps:
             a, b = values[i], values[j]
-            values.append({"sub": lambda: a - b, "mul": lambda: a * b, "view": lambda: a.t() - b, "scale": lambda: a * 3}[op]())
+            values.append(
+                {
+                    "sub": lambda: a - b,
+                    "mul": lambda: a * b,
+                    "view": lambda: a.t() - b,
+                    "scale": lambda: a * 3,
+                }[op]()
+            )
         return [values[index] for index in wanted]
 
     return repr((steps, wanted)), compute
@@ -149,13 +166,18 @@ def _random_program(seed: int) -> tuple[str, Callable[[list[Tensor]], list[Tenso
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 120), st.integers(0, 120), st.permutations(range(3)), st.booleans())
-def test_equal_hash_exactly_for_equal_programs(first: int, second: int, order: list[int], duplicate: bool) -> None:
+def test_equal_hash_exactly_for_equal_programs(
+    first: int, second: int, order: list[int], duplicate: bool
+) -> None:
     """Two random programs: the second hits the cache exactly when its text is the first one's."""
     cpu = [torch.arange(4.0).reshape(2, 2) + 10 * i for i in range(3)]
     inputs = [tensor.to("ftm") for tensor in cpu]
     _C._clear_programs()
     seen: list[str] = []
-    for seed, chosen in ((first, [0, 1, 2]), (second, [order[0], order[1], order[0] if duplicate else order[2]])):
+    for seed, chosen in (
+        (first, [0, 1, 2]),
+        (second, [order[0], order[1], order[0] if duplicate else order[2]]),
+    ):
         _, compute = _random_program(seed)
         results = compute([inputs[i] for i in chosen])
         text = _C._trace_text([])

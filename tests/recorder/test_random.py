@@ -63,7 +63,13 @@ def test_values_are_those_of_philox() -> None:
 
 @pytest.mark.parametrize(
     ("name", "mean", "deviation"),
-    [("rand", 0.5, 1 / 12**0.5), ("randn", 0.0, 1.0), ("exponential", 1.0, 1.0), ("bernoulli", 0.3, 0.21**0.5), ("dropout", 1.0, 0.5)],
+    [
+        ("rand", 0.5, 1 / 12**0.5),
+        ("randn", 0.0, 1.0),
+        ("exponential", 1.0, 1.0),
+        ("bernoulli", 0.3, 0.21**0.5),
+        ("dropout", 1.0, 0.5),
+    ],
 )
 def test_distributions(name: str, mean: float, deviation: float) -> None:
     x = torch.empty(40000, device="ftm")

@@ -1,4 +1,5 @@
-"""A sample of the fuzzer's recorded programs (``tests/fuzz/recordings.py``): errors and results are the CPU's."""
+"""A sample of the fuzzer's recorded programs (``tests/fuzz/recordings.py``): errors and results are
+the CPU's."""
 
 import random
 
@@ -16,7 +17,11 @@ def test_program(seed: int) -> None:
 def test_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     from fuzz import recording_steps
 
-    broken = recording_steps.Step(lambda device, tensors, numbers: (tensors[0] + (device == "ftm"),))
+    broken = recording_steps.Step(
+        lambda device, tensors, numbers: (tensors[0] + (device == "ftm"),)
+    )
     monkeypatch.setitem(recording_steps.STEPS, "neg", broken)
     with pytest.raises(recordings.Difference, match="tensor 1 value"):
-        recordings.attempt(b"reference every\nfresh: 3 0 0 1 0 0 0 0\nneg: 0 0 0 0 0 0 0 0\nread: 0")
+        recordings.attempt(
+            b"reference every\nfresh: 3 0 0 1 0 0 0 0\nneg: 0 0 0 0 0 0 0 0\nread: 0"
+        )

@@ -1,4 +1,5 @@
-"""Running: asynchronous, in order, at any depth, across threads, forks and the end of the process."""
+"""Running: asynchronous, in order, at any depth, across threads, forks and the end of the
+process."""
 
 import gc
 import io
@@ -88,7 +89,9 @@ def test_errors_surface_at_the_next_observation() -> None:
     rows = torch.tensor([7], device="ftm") + 0  # the device computes it
     y = x.index_select(0, rows)  # out of range: only known when it runs
     z = x + 1
-    with pytest.raises(IndexError, match="index out of range in self\n.*a program that was launched earlier"):
+    with pytest.raises(
+        IndexError, match="index out of range in self\n.*a program that was launched earlier"
+    ):
         y.cpu()
     with pytest.raises(IndexError):
         z.cpu()  # it comes after the error, in the same program
@@ -111,7 +114,10 @@ def test_an_unread_error_names_the_line_that_recorded_it() -> None:
             y, line = torch.index_select(x, 0, rows), _line()
         ftm_lazy.sync()
         del y
-        with pytest.raises(IndexError, match=rf"index_select in .*, at {__file__}:\d+; recorded at {__file__}:{line}\)"):
+        with pytest.raises(
+            IndexError,
+            match=rf"index_select in .*, at {__file__}:\d+; recorded at {__file__}:{line}\)",
+        ):
             (torch.ones(2, device="ftm") + 1).cpu()
         lines.append(line)
     assert lines[0] != lines[1]
@@ -123,7 +129,9 @@ def test_an_error_of_a_gradient_names_the_line_that_asked_for_it() -> None:
     y = x.gather(0, picked)
     picked.data.add_(7)  # unseen by autograd: the scatter behind it finds out
     y.sum().backward(), (line := _line())
-    with pytest.raises((IndexError, RuntimeError), match=rf"scatter_add in .*; recorded at {__file__}:{line}\)"):
+    with pytest.raises(
+        (IndexError, RuntimeError), match=rf"scatter_add in .*; recorded at {__file__}:{line}\)"
+    ):
         x.grad.cpu()
 
 

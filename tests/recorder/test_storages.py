@@ -1,4 +1,5 @@
-"""Storages beneath tensors: slices of them share their bytes, wherever they begin and whatever is read there."""
+"""Storages beneath tensors: slices of them share their bytes, wherever they begin and whatever is
+read there."""
 
 from __future__ import annotations
 
@@ -28,12 +29,19 @@ def _of(storage: torch.UntypedStorage, dtype: torch.dtype) -> Tensor:
 
 def _read(tensor: Tensor) -> list[Any]:
     storage = tensor.untyped_storage()
-    return [storage[begin:end].tolist() for begin, end in ((0, 4), (4, 8), (3, 9), (20, 24), (24, 24), (-4, -1))]
+    return [
+        storage[begin:end].tolist()
+        for begin, end in ((0, 4), (4, 8), (3, 9), (20, 24), (24, 24), (-4, -1))
+    ]
 
 
 def _read_as(tensor: Tensor) -> list[Any]:
     storage = tensor.untyped_storage()
-    return [_of(storage[begin:end], dtype).tolist() for begin, end in ((4, 12), (3, 14), (1, 24)) for dtype in (torch.int16, torch.int64)]
+    return [
+        _of(storage[begin:end], dtype).tolist()
+        for begin, end in ((4, 12), (3, 14), (1, 24))
+        for dtype in (torch.int16, torch.int64)
+    ]
 
 
 def _write_through(tensor: Tensor) -> list[Any]:
@@ -66,7 +74,13 @@ def _copies(tensor: Tensor) -> list[Any]:
     loaded = torch.load(file, weights_only=True)
     whole = torch.zeros(24, dtype=torch.uint8, device=tensor.device)
     whole.untyped_storage()[8:14].copy_(part)
-    return [part.cpu().tolist(), part.clone().tolist(), copy.deepcopy(part).tolist(), loaded.tolist(), whole.tolist()]
+    return [
+        part.cpu().tolist(),
+        part.clone().tolist(),
+        copy.deepcopy(part).tolist(),
+        loaded.tolist(),
+        whole.tolist(),
+    ]
 
 
 def _as_an_index(tensor: Tensor) -> list[Any]:
@@ -93,7 +107,8 @@ def test_slices_are_those_of_the_cpu(name: str) -> None:
 
 
 def test_slices_far_from_the_beginning() -> None:
-    """Where an address leads, however many storages there are: a megabyte further there used to be another's."""
+    """Where an address leads, however many storages there are: a megabyte further there used to be
+    another's."""
     for tensor in [_bytes("ftm", 3 * MEGABYTE) for _ in range(3)]:
         storage = tensor.untyped_storage()
         for begin in (MEGABYTE, 2 * MEGABYTE - 1, 3 * MEGABYTE - 4):
@@ -144,7 +159,16 @@ def test_lazy_clones() -> None:
             before = clone.tolist()
             clone.add_(1)
             source.mul_(3)
-            results.append((before, clone.tolist(), source.tolist(), clone.stride(), clone.storage_offset(), clone._is_view()))
+            results.append(
+                (
+                    before,
+                    clone.tolist(),
+                    source.tolist(),
+                    clone.stride(),
+                    clone.storage_offset(),
+                    clone._is_view(),
+                )
+            )
         leaf = torch.ones(3, device=device, requires_grad=True)
         torch._lazy_clone(leaf).mul(2).sum().backward()
         return [results, leaf.grad.tolist()]
@@ -153,13 +177,22 @@ def test_lazy_clones() -> None:
 
 
 def test_copies_of_one_element_of_any_stride() -> None:
-    one = torch.tensor(2.0).to("ftm").repeat(1)  # the reference executor leaves it with a stride of 0
+    # the reference executor leaves it with a stride of 0
+    one = torch.tensor(2.0).to("ftm").repeat(1)
     assert copy.deepcopy(one).tolist() == [2.0]
 
 
 def _strided(device: str) -> list[Tensor]:
     x = torch.arange(12.0, device=device)
-    return [x[3:3:2], x.view(3, 4).t(), x[::2], x.view(3, 4)[:, ::2], x.view(1, 12)[:, ::3], x.view(3, 4)[:0].t(), x[:1].expand(3, 4)]
+    return [
+        x[3:3:2],
+        x.view(3, 4).t(),
+        x[::2],
+        x.view(3, 4)[:, ::2],
+        x.view(1, 12)[:, ::3],
+        x.view(3, 4)[:0].t(),
+        x[:1].expand(3, 4),
+    ]
 
 
 def test_a_new_storage_keeps_strides_of_equal_sizes() -> None:
@@ -179,7 +212,15 @@ def test_a_new_storage_keeps_strides_of_equal_sizes() -> None:
         for change in changes:
             for x in _strided(device):
                 change(x)
-                layouts.append((x.shape, x.stride(), x.storage_offset(), x.untyped_storage().nbytes(), x.tolist()))
+                layouts.append(
+                    (
+                        x.shape,
+                        x.stride(),
+                        x.storage_offset(),
+                        x.untyped_storage().nbytes(),
+                        x.tolist(),
+                    )
+                )
         return layouts
 
     assert laid_out("ftm") == laid_out("cpu")
@@ -187,9 +228,15 @@ def test_a_new_storage_keeps_strides_of_equal_sizes() -> None:
 
 def test_each_dtype_has_a_storage_type() -> None:
     for dtype, name in torch.storage._dtype_to_storage_type_map().items():
-        if dtype.is_floating_point or dtype.is_complex or dtype in (torch.bool, torch.uint8, torch.int64):
+        if (
+            dtype.is_floating_point
+            or dtype.is_complex
+            or dtype in (torch.bool, torch.uint8, torch.int64)
+        ):
             x = torch.ones(3, dtype=dtype, device="ftm")
             assert x.storage_type() is getattr(torch.ftm, name)
-            assert isinstance(x.storage(), x.storage_type()) and not isinstance(x.cpu().storage(), x.storage_type())
+            assert isinstance(x.storage(), x.storage_type()) and not isinstance(
+                x.cpu().storage(), x.storage_type()
+            )
             assert x.storage().type() == f"torch.ftm.{name}"
     assert torch.ftm.FloatStorage(3).device.type == "ftm"

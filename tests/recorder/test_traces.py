@@ -156,12 +156,7 @@ def test_copies_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "compute",
-    [
-        lambda x: x.pow(2),
-        lambda x: x.norm(p=3),
-        lambda x: torch.linalg.vector_norm(x, 1),
-    ],
+    "compute", [lambda x: x.pow(2), lambda x: x.norm(p=3), lambda x: torch.linalg.vector_norm(x, 1)]
 )
 def test_scalars_that_shape_code_are_constants(compute: Callable[[Tensor], Tensor]) -> None:
     assert "$" not in text(compute(parameter(3)))
@@ -176,7 +171,9 @@ def test_indexing_is_recorded_unless_a_mask_decides_on_the_shape() -> None:
     result = text(x, y)
     assert "aten::index.Tensor(self=%0, indices=[%1])" in result
     assert result.count("aten::index_put(") == 2
-    assert not [name for name in _C._counters() if name.startswith("fallback") and _C._counters()[name]]
+    assert not [
+        name for name in _C._counters() if name.startswith("fallback") and _C._counters()[name]
+    ]
 
 
 def test_batch_norm_is_functional() -> None:
@@ -188,4 +185,6 @@ def test_batch_norm_is_functional() -> None:
 def test_foreach_is_one_call_for_each_tensor() -> None:
     tensors = [parameter(2), parameter(3)]
     torch._foreach_mul_(tensors, 0.5)
-    assert text(*tensors).count("aten::mul.Tensor(") + text(*tensors).count("aten::mul.Scalar(") == 2
+    assert (
+        text(*tensors).count("aten::mul.Tensor(") + text(*tensors).count("aten::mul.Scalar(") == 2
+    )

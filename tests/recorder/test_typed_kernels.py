@@ -1,4 +1,5 @@
-"""Kernels that take their arguments by C++ types (csrc/dispatch/unboxed_kernels.h): which ops have one, and that arguments are only lent to it."""
+"""Kernels that take their arguments by C++ types (csrc/dispatch/unboxed_kernels.h): which ops have
+one, and that arguments are only lent to it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,11 @@ TYPED = (
 
 def kernel_of(op: str) -> str:
     """The line that PyTorch's dispatcher has of the device's kernel."""
-    return next(line for line in torch._C._dispatch_dump(f"aten::{op}").splitlines() if line.startswith("PrivateUse1:"))
+    return next(
+        line
+        for line in torch._C._dispatch_dump(f"aten::{op}").splitlines()
+        if line.startswith("PrivateUse1:")
+    )
 
 
 @pytest.mark.parametrize("op", TYPED)
@@ -53,7 +58,9 @@ def test_arguments_that_have_to_be_replaced() -> None:
     z = torch.tensor([1 + 2j, 3 - 1j])
     on_ftm = z.to("ftm")
     assert torch.equal((on_ftm.conj() + z[0]).cpu(), z.conj() + z[0])
-    assert torch.equal((torch.tensor(2.0) * torch.ones(3, device="ftm")).cpu(), torch.full((3,), 2.0))
+    assert torch.equal(
+        (torch.tensor(2.0) * torch.ones(3, device="ftm")).cpu(), torch.full((3,), 2.0)
+    )
     real = torch.arange(3.0, device="ftm")
     assert torch.equal(real.add_(torch.tensor(2)).cpu(), torch.arange(3.0) + 2)
 
@@ -69,7 +76,10 @@ def test_results_are_those_of_eager() -> None:
     backward = torch.ops.aten.native_layer_norm_backward
     *_, mean, rstd = expected
     arguments = (gradient, x, [6], mean, rstd, weight, None, [True, False, False])
-    moved = [argument.to("ftm") if isinstance(argument, torch.Tensor) else argument for argument in arguments]
+    moved = [
+        argument.to("ftm") if isinstance(argument, torch.Tensor) else argument
+        for argument in arguments
+    ]
     of_input, of_weight, of_bias = backward(*moved)
     torch.testing.assert_close(of_input.cpu(), backward(*arguments)[0])
     assert of_weight is None and of_bias is None

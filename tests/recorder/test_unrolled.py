@@ -1,4 +1,5 @@
-"""Loops unrolled into one trace, whose number of iterations varies: cut into iterations, they compute what they do uncut."""
+"""Loops unrolled into one trace, whose number of iterations varies: cut into iterations, they
+compute what they do uncut."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def random_numbers(device: str, count: int) -> Result:
 
 
 def kept_results(device: str, count: int) -> Result:
-    """All that the iterations made is read, also through windows that lie in a row, and some that do not."""
+    """All that the iterations made is read, also through windows that lie in a row, and some that
+    do not."""
     x, kept = torch.linspace(-1, 1, 24).reshape(4, 6).to(device), []
     for _ in range(count):
         x = torch.softmax(x @ x.t() @ x, dim=1) + x
@@ -71,11 +73,16 @@ def several_loops(device: str, count: int) -> Result:
 
 
 def windows_of_windows(device: str, count: int) -> Result:
-    """What one iteration reads of an earlier one's result: windows of windows, of other sizes, none of the elements."""
+    """What one iteration reads of an earlier one's result: windows of windows, of other sizes, none
+    of the elements."""
     x = torch.linspace(-2, 2, 60).reshape(3, 20).to(device)
     for k in range(count):
         rows = (x.exp() / 3).tanh()
-        x = torch.cat([rows[1:].flatten()[5:25].view(1, 20), rows[:2]]) + rows[k % 3, 3:4] + rows[2:2].sum()
+        x = (
+            torch.cat([rows[1:].flatten()[5:25].view(1, 20), rows[:2]])
+            + rows[k % 3, 3:4]
+            + rows[2:2].sum()
+        )
     return [x]
 
 
@@ -105,7 +112,9 @@ def counters(*names: str) -> list[int]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_cut_or_not_the_results_are_equal(program: Callable[[str, int], Result], executor: str) -> None:
+def test_cut_or_not_the_results_are_equal(
+    program: Callable[[str, int], Result], executor: str
+) -> None:
     _C._set_loop_length(0)
     whole = [results(program, "ftm", count) for count in COUNTS]
     _C._sync(True)
@@ -151,7 +160,8 @@ def test_one_number_of_iterations_is_one_program(x: Tensor) -> None:
 
 
 def test_loops_of_one_trace_may_have_different_counts(x: Tensor) -> None:
-    """As an optimizer's step has, for parameters of one shape that do not all follow one another."""
+    """As an optimizer's step has, for parameters of one shape that do not all follow one
+    another."""
     for _ in range(3):
         iterated(iterated(x, 6).relu().log1p(), 9).tolist()
     assert counters("unrolled") == [0] and _C._program_count() == 1
@@ -176,7 +186,8 @@ def test_a_setting_switches_it_off(x: Tensor) -> None:
 
 
 def test_an_error_is_that_of_its_iteration() -> None:
-    """What was computed before it has its value, what was to be written in place after it keeps the one that it had."""
+    """What was computed before it has its value, what was to be written in place after it keeps the
+    one that it had."""
     table = torch.arange(5.0, device="ftm")
 
     def run(count: int, wrong: int) -> list[Tensor]:
@@ -196,6 +207,8 @@ def test_an_error_is_that_of_its_iteration() -> None:
     made = run(20, 14)
     with pytest.raises(IndexError):
         made[-2].tolist()
-    torch.testing.assert_close([tensor.cpu() for tensor in made[:13]], [tensor.cpu() for tensor in expected[:13]])
+    torch.testing.assert_close(
+        [tensor.cpu() for tensor in made[:13]], [tensor.cpu() for tensor in expected[:13]]
+    )
     assert made[-1].tolist() == [1.0, 1.0, 1.0]
     assert run(20, -1)[-1].tolist() == expected[-1].tolist()

@@ -1,7 +1,9 @@
-"""Random bodies of loops, unrolled into traces of many lengths: what they compute does not depend on how they are cut.
+"""Random bodies of loops, unrolled into traces of many lengths: what they compute does not depend
+on how they are cut.
 
-A body is a list of steps on three matrices that live on from iteration to iteration, on views of them that were made before the loop,
-and on a log with a row for each iteration.  Steps write in place, replace, and keep what they made.
+A body is a list of steps on three matrices that live on from iteration to iteration, on views of
+them that were made before the loop, and on a log with a row for each iteration. Steps write in
+place, replace, and keep what they made.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ COUNTS = (5, 7, 3, 12, 1, 24, 8)
 class State:
     """Everything that the loop reads and writes.
 
-    matrices: ROWS x COLUMNS each.  row, part: views of the first two, from before the loop.  log: MOST x COLUMNS.
+    matrices: ROWS x COLUMNS each. row, part: views of the first two, from before the loop. log:
+        MOST x COLUMNS.
     """
 
     matrices: list[Tensor]
@@ -37,7 +40,10 @@ class State:
 
     @classmethod
     def new(cls, device: str) -> State:
-        matrices = [(torch.linspace(-1, 1, ROWS * COLUMNS).reshape(ROWS, COLUMNS) * (n + 1)).to(device) for n in range(3)]
+        matrices = [
+            (torch.linspace(-1, 1, ROWS * COLUMNS).reshape(ROWS, COLUMNS) * (n + 1)).to(device)
+            for n in range(3)
+        ]
         log = torch.zeros(MOST, COLUMNS, device=device)
         return cls(matrices, matrices[0][1], matrices[1][:, ::2], log, [])
 
@@ -90,7 +96,11 @@ ALIKE: list[Step] = [  # in every iteration
     write(lambda x, y, k: x.mul_(0.5).add_(y.tanh())),
     write(lambda x, y, k: x[1:].copy_(y[:-1].cos())),
     write(lambda x, y, k: x.t()[2].sub_(y[:, 1]).clamp_(-1, 1)),
-    write(lambda x, y, k: x.as_strided((2, 4), (6, 1), x.storage_offset() + 1).add_(y[2], alpha=0.125).sin_()),
+    write(
+        lambda x, y, k: (
+            x.as_strided((2, 4), (6, 1), x.storage_offset() + 1).add_(y[2], alpha=0.125).sin_()
+        )
+    ),
     through_the_row,
     through_the_part,
     keep(lambda x, y: x[1:] + y[:2]),
@@ -109,7 +119,9 @@ STEPS: list[Step] = [
 
 
 def body(rng: random.Random) -> list[tuple[Step, int, int]]:
-    return [(rng.choice(STEPS), rng.randrange(3), rng.randrange(3)) for _ in range(rng.randint(3, 12))]
+    return [
+        (rng.choice(STEPS), rng.randrange(3), rng.randrange(3)) for _ in range(rng.randint(3, 12))
+    ]
 
 
 def run(device: str, steps: list[tuple[Step, int, int]], count: int) -> list[Tensor]:
@@ -117,7 +129,9 @@ def run(device: str, steps: list[tuple[Step, int, int]], count: int) -> list[Ten
     for k in range(count):
         for step, i, j in steps:
             step(state, k, i, j)
-    return [tensor.cpu() for tensor in (*state.matrices, state.row, state.part, state.log, *state.kept)]
+    return [
+        tensor.cpu() for tensor in (*state.matrices, state.row, state.part, state.log, *state.kept)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -125,7 +139,9 @@ def test_a_random_body_computes_what_it_does_on_the_cpu(seed: int) -> None:
     steps = body(random.Random(seed))
     before = _C._counters().get("unrolled", 0)
     for count in COUNTS:
-        torch.testing.assert_close(run("ftm", steps, count), run("cpu", steps, count), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            run("ftm", steps, count), run("cpu", steps, count), rtol=1e-4, atol=1e-5
+        )
     cut = _C._counters().get("unrolled", 0) - before
     assert cut >= 1, "no loop was cut"
 
@@ -134,7 +150,9 @@ def test_a_random_body_computes_what_it_does_on_the_cpu(seed: int) -> None:
 def test_long_bodies_are_cut_at_once_and_in_another_order(seed: int) -> None:
     """What is cut into layers is put in order before (`csrc/partition/loop_order.h`)."""
     rng = random.Random(seed)
-    steps = [(rng.choice(ALIKE), rng.randrange(3), rng.randrange(3)) for _ in range(rng.randint(30, 40))]
+    steps = [
+        (rng.choice(ALIKE), rng.randrange(3), rng.randrange(3)) for _ in range(rng.randint(30, 40))
+    ]
     _C._set_loop_length(0)
     whole = run("ftm", steps, MOST)
     _C._clear_programs()

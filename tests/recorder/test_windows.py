@@ -59,7 +59,9 @@ def test_windows_of_another_dtype(other: torch.dtype) -> None:
     x = torch.arange(24, dtype=torch.float32).reshape(4, 6)
     expected, seen = x.view(other)[1:3, 2:], x.to("ftm").view(other)[1:3, 2:]
     assert torch.equal((seen + seen).cpu(), expected + expected)
-    assert torch.equal(seen.view(torch.uint8).to(torch.int32).cpu(), expected.view(torch.uint8).to(torch.int32))
+    assert torch.equal(
+        seen.view(torch.uint8).to(torch.int32).cpu(), expected.view(torch.uint8).to(torch.int32)
+    )
 
 
 def test_batches_of_a_data_set_run_one_program() -> None:
@@ -94,7 +96,9 @@ def test_a_window_outlives_its_tensor_and_what_is_written_there() -> None:
     x = data()
     on_device = x.to("ftm")
     kept, copied, doubled = on_device[2:4], on_device[2:4].clone(), on_device[2:4] * 2
-    moved = torch.empty_like(x[2:4].transpose(0, 1), device="ftm").copy_(on_device[2:4].transpose(0, 1))
+    moved = torch.empty_like(x[2:4].transpose(0, 1), device="ftm").copy_(
+        on_device[2:4].transpose(0, 1)
+    )
     on_device.mul_(3)
     on_device[3] = -1
     del on_device
@@ -162,7 +166,9 @@ def test_rows_in_memory_are_read_by_no_program(dtype: torch.dtype) -> None:
     _C._reset_counters()
     y = x.float() + 1
     parts = [x[2:4].clone(), x.clone(), x[3, 2].clone()]
-    for part, expected in zip(parts, (data(dtype)[2:4], data(dtype), data(dtype)[3, 2]), strict=True):
+    for part, expected in zip(
+        parts, (data(dtype)[2:4], data(dtype), data(dtype)[3, 2]), strict=True
+    ):
         assert torch.equal(part.cpu(), expected)
     assert _C._counters().get("executions", 0) == 0
     parts[0].zero_()

@@ -1,4 +1,5 @@
-"""Where a place is written twice the last value stays, however many threads the CPU's kernels have and whatever is said of them."""
+"""Where a place is written twice the last value stays, however many threads the CPU's kernels have
+and whatever is said of them."""
 
 from __future__ import annotations
 
@@ -28,7 +29,11 @@ def test_rows_that_are_written_twice(threads: None, deterministic: bool) -> None
         last[place] = value
     x, i, v = torch.zeros(ROWS, WIDTH).to("ftm"), index.to("ftm"), values.to("ftm")
     torch.use_deterministic_algorithms(deterministic)
-    found = {"index_copy": x.index_copy(0, i, v), "index_put": x.index_put((i,), v), "in place": x.clone().index_copy_(0, i, v)}
+    found = {
+        "index_copy": x.index_copy(0, i, v),
+        "index_put": x.index_put((i,), v),
+        "in place": x.clone().index_copy_(0, i, v),
+    }
     torch.use_deterministic_algorithms(False)  # before they run
     for name, result in found.items():
         assert torch.equal(result.cpu(), last[:, None].expand(-1, WIDTH)), name

@@ -1,4 +1,5 @@
-"""Programs for the CPU whose parts ask whether there is an accelerator. As a script: writes what each of them gives.
+"""Programs for the CPU whose parts ask whether there is an accelerator. As a script: writes what
+each of them gives.
 
 python cpu_programs.py results.json
 """
@@ -64,17 +65,29 @@ def data_parallel_function() -> Any:
 
 @program
 def checkpoint_reentrant() -> Any:
-    return trained(lambda_module(lambda model, x: checkpoint(model, x.requires_grad_(), use_reentrant=True)))
+    return trained(
+        lambda_module(lambda model, x: checkpoint(model, x.requires_grad_(), use_reentrant=True))
+    )
 
 
 @program
 def checkpoint_with_dropout() -> Any:
-    return trained(lambda_module(lambda model, x: checkpoint(lambda x: torch.dropout(model(x), 0.5, True), x, use_reentrant=False)))
+    return trained(
+        lambda_module(
+            lambda model, x: checkpoint(
+                lambda x: torch.dropout(model(x), 0.5, True), x, use_reentrant=False
+            )
+        )
+    )
 
 
 @program
 def checkpoint_without_tensors() -> Any:
-    return trained(lambda_module(lambda model, x: checkpoint(lambda n: model(torch.ones(n, 4)), 2, use_reentrant=False)))
+    return trained(
+        lambda_module(
+            lambda model, x: checkpoint(lambda n: model(torch.ones(n, 4)), 2, use_reentrant=False)
+        )
+    )
 
 
 def lambda_module(call: Callable[[nn.Module, torch.Tensor], torch.Tensor]) -> nn.Module:
@@ -97,7 +110,9 @@ def pinning_loader() -> Any:
 
 @program
 def pinning_loader_with_workers() -> Any:
-    return [linear()(x) for (x,) in DataLoader(TensorDataset(batch()), pin_memory=True, num_workers=1)]
+    return [
+        linear()(x) for (x,) in DataLoader(TensorDataset(batch()), pin_memory=True, num_workers=1)
+    ]
 
 
 @program

@@ -1,4 +1,5 @@
-"""An ftm that does not work in its environment leaves `import torch` alone, and raises the reason when the device is used."""
+"""An ftm that does not work in its environment leaves `import torch` alone, and raises the reason
+when the device is used."""
 
 import os
 import subprocess
@@ -23,9 +24,21 @@ print("trained", torch.ftm.is_available(), torch.ftm.device_count(), hasattr(tor
 """
 
 FAULTS = {
-    "another torch": ("ftm_lazy.device.registration", "sys.modules['torch'].__version__ = '2.14.1'", f"run `pip install torch=={TORCH}`"),
-    "recorder is not built": ("ftm_lazy._C", "raise ModuleNotFoundError('No module named ftm_lazy._C', name=name)", "run `make build`"),
-    "recorder does not load": ("ftm_lazy._C", "return damaged(name)", "run `pip install --no-build-isolation"),
+    "another torch": (
+        "ftm_lazy.device.registration",
+        "sys.modules['torch'].__version__ = '2.14.1'",
+        f"run `pip install torch=={TORCH}`",
+    ),
+    "recorder is not built": (
+        "ftm_lazy._C",
+        "raise ModuleNotFoundError('No module named ftm_lazy._C', name=name)",
+        "run `make build`",
+    ),
+    "recorder does not load": (
+        "ftm_lazy._C",
+        "return damaged(name)",
+        "run `pip install --no-build-isolation",
+    ),
     "module is missing": (
         "ftm_lazy.integrations.multiprocessing",
         "raise ModuleNotFoundError(f'No module named {name!r}', name=name)",
@@ -57,12 +70,19 @@ sys.meta_path.insert(0, Fault)
 """
 
 
-def run(code: str, folder: Path, module: str, action: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run(
+    code: str, folder: Path, module: str, action: str, *options: str
+) -> subprocess.CompletedProcess[str]:
     """Runs `code` in a Python in which `action` happens when `module` is imported."""
     (folder / "sitecustomize.py").write_text(IMPORT_HOOK.format(module=module, action=action))
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
-        [sys.executable, *options, "-c", code], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=120, cwd="/"
+        [sys.executable, *options, "-c", code],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd="/",
     )
 
 
@@ -71,10 +91,22 @@ def test_import_torch_warns_in_one_line(fault, tmp_path):
     module, action, message = FAULTS[fault]
     done = run(CPU_PROGRAM, tmp_path, module, action)
     assert done.returncode == 0 and done.stdout == "trained False 0 False\n", done.stderr
-    assert done.stderr.count("\n") == 1 and "the device ftm is not available: " in done.stderr and message in done.stderr
+    assert (
+        done.stderr.count("\n") == 1
+        and "the device ftm is not available: " in done.stderr
+        and message in done.stderr
+    )
 
 
-@pytest.mark.parametrize("use", ["torch.ones(2, device='ftm')", "torch.ones(2).to('ftm')", "torch.autocast('ftm')", "torch.ones(2).ftm(0)"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        "torch.ones(2, device='ftm')",
+        "torch.ones(2).to('ftm')",
+        "torch.autocast('ftm')",
+        "torch.ones(2).ftm(0)",
+    ],
+)
 def test_first_use_raises_the_reason(use, tmp_path):
     module, action, message = FAULTS["another torch"]
     done = run(f"import torch\n{use}", tmp_path, module, action)
@@ -94,19 +126,28 @@ def test_other_doors_raise_the_reason(use, tmp_path):
 
 def test_warnings_as_errors_do_not_break_the_import(tmp_path):
     module, action, message = FAULTS["another torch"]
-    done = run("import torch; print('imported')", tmp_path, module, action, "-W", "error::UserWarning")
+    done = run(
+        "import torch; print('imported')", tmp_path, module, action, "-W", "error::UserWarning"
+    )
     assert done.stdout == "imported\n" and message in done.stderr
 
 
 def test_missing_package_at_the_first_use(tmp_path):
     action = "raise ModuleNotFoundError('No module named numpy', name='numpy')"
-    done = run("import torch\nprint('imported')\ntorch.ones(2, device='ftm')", tmp_path, "numpy", action)
+    done = run(
+        "import torch\nprint('imported')\ntorch.ones(2, device='ftm')", tmp_path, "numpy", action
+    )
     assert done.stdout == "imported\n" and done.returncode == 1
-    assert "ImportError: ftm needs the package numpy, which is not installed: run `pip install 'numpy" in done.stderr.splitlines()[-1]
+    assert (
+        "ImportError: ftm needs the package numpy, which is not installed: run `pip install 'numpy"
+        in done.stderr.splitlines()[-1]
+    )
 
 
 def test_entry_point_is_outside_of_the_package():
-    (point,) = (point for point in metadata.entry_points(group="torch.backends") if point.name == "ftm")
+    (point,) = (
+        point for point in metadata.entry_points(group="torch.backends") if point.name == "ftm"
+    )
     assert point.module == "ftm_autoload"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["project"]["entry-points"]["torch.backends"]["ftm"] == point.value

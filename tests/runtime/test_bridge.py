@@ -96,7 +96,9 @@ def test_a_sealed_file_that_is_no_program_is_compiled_again(bridge, tmp_path, st
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("error" if strict else "always")
         assert one.compile(TRACE) == image
-    assert "is damaged (these bytes are no compiled program)" in (capfd.readouterr().err if strict else str(told[0].message))
+    assert "is damaged (these bytes are no compiled program)" in (
+        capfd.readouterr().err if strict else str(told[0].message)
+    )
     assert bridge().compile(TRACE) == image
     assert counted("compiles", "cache_hits_disk") == (2, 1)
 
@@ -125,7 +127,10 @@ def test_no_compiler_is_no_property_of_the_program(bridge, monkeypatch):
 def test_recompiles_are_explained(bridge):
     one = bridge(debug=frozenset({"recompile"}))
     one.compile(TRACE)
-    with pytest.warns(RuntimeWarning, match=r"recompiled, new sizes: program 1 is nearly program 0, but for sizes \(2x\)"):
+    with pytest.warns(
+        RuntimeWarning,
+        match=r"recompiled, new sizes: program 1 is nearly program 0, but for sizes \(2x\)",
+    ):
         one.compile(WIDER)
     assert counted("compiles", "recompiles") == (2, 1)
     assert len(one.accounts.recompiles()) == 1

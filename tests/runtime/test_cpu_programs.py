@@ -15,7 +15,8 @@ from runtime import cpu_programs
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory) -> dict[str, dict[str, object]]:
-    """For each value of TORCH_DEVICE_BACKEND_AUTOLOAD: program -> what it gives in a process that runs them all."""
+    """For each value of TORCH_DEVICE_BACKEND_AUTOLOAD: program -> what it gives in a process that
+    runs them all."""
     folder = tmp_path_factory.mktemp("results")
     processes = {
         autoload: subprocess.Popen(
@@ -36,7 +37,8 @@ def test_same_with_and_without_ftm(results, name):
 
 @pytest.mark.parametrize("device", ["cpu", "ftm"])
 def test_data_parallel_on_ftm(device):
-    """Once the device is in use, inputs move to the module's device, as on a GPU, and results stay there."""
+    """Once the device is in use, inputs move to the module's device, as on a GPU, and results stay
+    there."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
     expected = model(cpu_programs.batch())

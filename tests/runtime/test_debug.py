@@ -37,7 +37,9 @@ def test_profile(pending):
 
 
 def test_wrong_arguments(pending):
-    with pytest.raises(ValueError, match="no stage 'mlir'; the stages are trace, torch, linalg, .*, ftm, .*, asm"):
+    with pytest.raises(
+        ValueError, match="no stage 'mlir'; the stages are trace, torch, linalg, .*, ftm, .*, asm"
+    ):
         ftm_lazy.debug.text(pending, "mlir")
     with pytest.raises(ValueError, match="got one on cpu"):
         ftm_lazy.debug.text(torch.ones(2), "trace")

@@ -21,7 +21,11 @@ def test_name(name):
 
 
 def test_one_device():
-    assert torch.ftm.is_available() and torch.ftm.device_count() == 1 and torch.ftm.current_device() == 0
+    assert (
+        torch.ftm.is_available()
+        and torch.ftm.device_count() == 1
+        and torch.ftm.current_device() == 0
+    )
     torch.ftm.set_device("ftm:0")
     torch.ftm.set_device(torch.device("ftm"))
     with torch.ftm.device(0):
@@ -121,9 +125,12 @@ def resident_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps nothing, or can't be asked")
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="another C library keeps nothing, or can't be asked"
+)
 def test_empty_cache_gives_back_what_the_c_library_keeps() -> None:
-    """Memory that was freed between blocks that are in use: of traces and compiled programs there is much, in small blocks."""
+    """Memory that was freed between blocks that are in use: of traces and compiled programs there
+    is much, in small blocks."""
     tensors = [torch.ones(1, device="ftm") for _ in range(60_000)]
     kept = tensors[::2000]  # which lie all over the heap
     full = resident_bytes()
@@ -165,7 +172,9 @@ def test_gradient_scaler_skips_a_step_that_overflows(device):
 def test_checkpoint_recomputes_the_same_dropout():
     torch.manual_seed(0)
     x = torch.ones(64, 64, device="ftm", requires_grad=True)
-    y = torch.utils.checkpoint.checkpoint(lambda t: torch.nn.functional.dropout(t * 2, 0.5), x, use_reentrant=False)
+    y = torch.utils.checkpoint.checkpoint(
+        lambda t: torch.nn.functional.dropout(t * 2, 0.5), x, use_reentrant=False
+    )
     y.sum().backward()
     assert torch.equal(x.grad.cpu(), y.detach().cpu())
 
@@ -200,7 +209,10 @@ def test_report_shows_the_last_recompiles(monkeypatch):
     lines = ftm_lazy.metrics.report().splitlines()
     lines = lines[lines.index("recompiles, the last ones:") + 1 :]
     assert [line.split()[1] for line in lines[:5]] == ["4", "5", "6", "7", "8"]
-    assert lines[5] == "  and 3 earlier ones (FTM_DEBUG=recompile shows all)" and max(map(len, lines)) < 210
+    assert (
+        lines[5] == "  and 3 earlier ones (FTM_DEBUG=recompile shows all)"
+        and max(map(len, lines)) < 210
+    )
 
 
 def test_printing_is_one_read():
@@ -228,8 +240,15 @@ def test_optimizer_step_cuts():
 
 def test_streams_and_events():
     other = torch.ftm.Stream()
-    assert isinstance(other, torch.ftm.Stream) and isinstance(torch.accelerator.current_stream(), torch.ftm.Stream)
-    assert other == torch.ftm.current_stream() == torch.ftm.default_stream("ftm:0") == torch.accelerator.current_stream()
+    assert isinstance(other, torch.ftm.Stream) and isinstance(
+        torch.accelerator.current_stream(), torch.ftm.Stream
+    )
+    assert (
+        other
+        == torch.ftm.current_stream()
+        == torch.ftm.default_stream("ftm:0")
+        == torch.accelerator.current_stream()
+    )
     begin, end = torch.ftm.Event(enable_timing=True), torch.ftm.Event(enable_timing=True)
     assert isinstance(begin, torch.ftm.Event)
     tensor = torch.ones(3, device="ftm")
@@ -257,14 +276,17 @@ def test_pinned_memory():
 
 
 def test_host_cache_and_memory_info():
-    torch.accelerator.empty_host_cache()  # ended the process where there was no allocator of pinned memory
+    # ended the process where there was no allocator of pinned memory
+    torch.accelerator.empty_host_cache()
     free, total = torch.ftm.mem_get_info()
     assert 0 < free <= total and torch.accelerator.get_memory_info()[1] == total
 
 
 def test_pinning_data_loader():
     data = torch.utils.data.TensorDataset(torch.arange(6.0))
-    batches = [batch for (batch,) in torch.utils.data.DataLoader(data, batch_size=2, pin_memory=True)]
+    batches = [
+        batch for (batch,) in torch.utils.data.DataLoader(data, batch_size=2, pin_memory=True)
+    ]
     assert all(batch.is_pinned() for batch in batches)
     assert sum(batch.to("ftm", non_blocking=True).sum().item() for batch in batches) == 15.0
 
@@ -289,12 +311,25 @@ def test_memory_statistics_are_real():
     tensor = torch.ones(1024, 1024, device="ftm") + 1
     torch.ftm.synchronize()
     stats = torch.ftm.memory_stats()
-    assert stats["allocation.large_pool.current"] >= 1 and stats["active_bytes.all.current"] >= tensor.nbytes
-    assert torch.ftm.max_memory_reserved() >= torch.ftm.memory_reserved() >= stats["active_bytes.all.current"]
+    assert (
+        stats["allocation.large_pool.current"] >= 1
+        and stats["active_bytes.all.current"] >= tensor.nbytes
+    )
+    assert (
+        torch.ftm.max_memory_reserved()
+        >= torch.ftm.memory_reserved()
+        >= stats["active_bytes.all.current"]
+    )
     segments = torch.ftm.memory_snapshot()
     assert sum(segment["total_size"] for segment in segments) == torch.ftm.memory_reserved()
-    assert any(segment["requested_size"] == tensor.nbytes and segment["segment_type"] == "large" for segment in segments)
-    assert "Reserved memory" in torch.ftm.memory_summary() and "large pool" not in torch.ftm.memory_summary(abbreviated=True)
+    assert any(
+        segment["requested_size"] == tensor.nbytes and segment["segment_type"] == "large"
+        for segment in segments
+    )
+    assert (
+        "Reserved memory" in torch.ftm.memory_summary()
+        and "large pool" not in torch.ftm.memory_summary(abbreviated=True)
+    )
 
 
 def test_memory_fraction():
@@ -336,4 +371,6 @@ def test_ranges_are_in_a_profile():
         torch.ftm.nvtx.mark("moment")
         with torch.ftm.nvtx.range("step {}", 3):
             torch.ones(2, device="ftm")
-    assert {"outer", "inner", "free", "moment", "step 3"} <= {event.name for event in profile.events()}
+    assert {"outer", "inner", "free", "moment", "step 3"} <= {
+        event.name for event in profile.events()
+    }

@@ -15,7 +15,13 @@ TRACE = """trace
   %3 = aten::add.Tensor(self=%0, other=%1, alpha=$0) : f32[64,10]
   return %3
 """
-TEXTS = {"trace": TRACE, "torch": "module {}", "linalg": "module {}", "ftm": "@stage ftm", "asm": "@program p, host"}
+TEXTS = {
+    "trace": TRACE,
+    "torch": "module {}",
+    "linalg": "module {}",
+    "ftm": "@stage ftm",
+    "asm": "@program p, host",
+}
 
 
 def test_files_and_inputs(tmp_path):
@@ -51,7 +57,10 @@ def write_many(directory) -> None:
 
 
 def test_processes_share_a_directory(tmp_path):
-    workers = [multiprocessing.get_context("fork").Process(target=write_many, args=(tmp_path,)) for _ in range(3)]
+    workers = [
+        multiprocessing.get_context("fork").Process(target=write_many, args=(tmp_path,))
+        for _ in range(3)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:

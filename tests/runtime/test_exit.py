@@ -1,4 +1,5 @@
-"""A process ends with its own status while threads that nobody waits for record, compile, launch and compute gradients."""
+"""A process ends with its own status while threads that nobody waits for record, compile, launch
+and compute gradients."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ for number, work in enumerate([train, train, compute]):
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3, 0.7, 1.1, 1.5])
 def test_threads_in_the_midst_of_work(seconds: float) -> None:
-    """With Python 3.11 to 3.13 a thread that is late for the interpreter's end took the process with it, four times of ten."""
+    """With Python 3.11 to 3.13 a thread that is late for the interpreter's end took the process
+    with it, four times of ten."""
     text = f"{THREADS}\ntime.sleep({seconds})\nprint('ended')\n"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
@@ -47,7 +49,9 @@ def test_threads_in_the_midst_of_work(seconds: float) -> None:
 
 def test_handlers_of_the_interpreters_end_use_the_device_and_join_threads() -> None:
     text = (
-        THREADS.replace("range(10**9)", "range(200)").replace("[train, train, compute]", "[compute]")
+        THREADS.replace("range(10**9)", "range(200)").replace(
+            "[train, train, compute]", "[compute]"
+        )
         + """
 import atexit
 last = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]

@@ -15,7 +15,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, timeout=120, cwd="/")
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd="/",
+    )
 
 
 def output(code: str, **environment: str) -> str:
@@ -25,7 +32,9 @@ def output(code: str, **environment: str) -> str:
 
 
 def test_import_torch_is_enough():
-    assert output("import torch; print(torch.device('ftm'), torch.ftm.is_available())") == "ftm True"
+    assert (
+        output("import torch; print(torch.device('ftm'), torch.ftm.is_available())") == "ftm True"
+    )
 
 
 def test_importing_ftm_lazy_first_is_the_same():
@@ -45,7 +54,8 @@ def test_first_use_loads_no_mlir():
 
 
 def test_import_time():
-    # What `import torch` does at its end, measured by itself: the import of PyTorch alone varies by more than that.
+    # What `import torch` does at its end, measured by itself: the import of PyTorch alone varies by
+    # more than that.
     code = "import time, torch; begin = time.process_time(); import ftm_lazy; print(time.process_time() - begin)"
     assert min(float(output(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")) for _ in range(5)) < 0.15
 
@@ -54,7 +64,10 @@ def test_wrong_setting_is_said_at_the_first_use():
     code = "import torch; print('imported', flush=True); torch.ones(3).to('ftm')"
     run = python(code, FTM_MACHINE="m7033")
     assert run.stdout == "imported\n" and run.returncode == 1
-    assert "SettingsError: FTM_MACHINE='m7033' is not valid; valid values: host, m7002, m7032, mt3000" in run.stderr
+    assert (
+        "SettingsError: FTM_MACHINE='m7033' is not valid; valid values: host, m7002, m7032, mt3000"
+        in run.stderr
+    )
     code = "import torch\nfor _ in range(2):\n    try: torch.ones(3, device='ftm')\n    except ValueError as error: print(error)\n"
     assert output(code, FTM_CORES="none").count("FTM_CORES='none'") == 2
 
@@ -77,5 +90,7 @@ def test_pins_agree():
 def test_tools_are_installed(tool):
     scripts = {point.name: point for point in metadata.entry_points(group="console_scripts")}
     assert callable(scripts[tool].load())
-    run = subprocess.run([Path(sys.executable).parent / tool, "--help"], capture_output=True, text=True)
+    run = subprocess.run(
+        [Path(sys.executable).parent / tool, "--help"], capture_output=True, text=True
+    )
     assert run.returncode == 0 and tool in run.stdout

@@ -9,7 +9,9 @@ from dataclasses import replace
 from ftm_lazy.compile.recompile_explainer import CAUSES, CompileHistory, RecompileExplanation, read
 
 
-def trace(rows: int = 64, alpha: str = "$0", dtype: str = "f32", extra: str = "", results: str = "%1") -> str:
+def trace(
+    rows: int = 64, alpha: str = "$0", dtype: str = "f32", extra: str = "", results: str = "%1"
+) -> str:
     scalar = "  $0 = scalar f64\n" if alpha == "$0" else ""
     return (
         f"trace\n  %0 = param {dtype}[{rows},10]\n{scalar}"
@@ -24,7 +26,9 @@ def after(*texts: str) -> CompileHistory:
     return history
 
 
-def explained(history: CompileHistory, text: str, locations: tuple[str, ...] = ()) -> RecompileExplanation:
+def explained(
+    history: CompileHistory, text: str, locations: tuple[str, ...] = ()
+) -> RecompileExplanation:
     why = history.explain(read(text), locations)
     assert why.cause in CAUSES
     return why
@@ -43,13 +47,21 @@ def test_sizes_dtype_number():
     assert "`%0 = param f32[16,10]` was `%0 = param f32[64,10]`" in why.text
     assert explained(after(trace()), trace(dtype="f64")).cause == "new dtype"
     why = explained(after(trace(alpha="1")), trace(alpha="2"), ("model.py:7",))
-    assert why.cause == "new number" and "number (1x)" in why.text and why.text.endswith("(model.py:7)")
+    assert (
+        why.cause == "new number"
+        and "number (1x)" in why.text
+        and why.text.endswith("(model.py:7)")
+    )
 
 
 def test_operands_and_results():
     extra = "  %2 = aten::mul.Tensor(self=%1, other=%0) : f32[64,10]\n"
     why = explained(after(trace(extra=extra, results="%2")), trace(extra=extra, results="%1, %2"))
-    assert why.cause == "new set of results" and "`%1 = aten::add.Tensor(" in why.text and "is needed now" in why.text
+    assert (
+        why.cause == "new set of results"
+        and "`%1 = aten::add.Tensor(" in why.text
+        and "is needed now" in why.text
+    )
     why = explained(after(trace(extra=extra, results="%1, %2")), trace(extra=extra, results="%2"))
     assert why.cause == "new set of results" and "is not needed now" in why.text
     other = extra.replace("self=%1", "self=%0")
@@ -67,17 +79,24 @@ def test_other_operations_are_a_surprise_once_the_loop_is_settled():
     assert why.cause == "new op sequence" and "1 more aten::relu, at the end" in why.text
     assert why.is_recompile(settled=True) and not why.is_recompile(settled=False)
     assert "1 fewer aten::relu" in explained(after(trace(extra=extra)), trace()).text
-    why = explained(after(trace(extra=extra)), trace(extra=extra.replace("relu", "tanh")), ("", "model.py:9"))
+    why = explained(
+        after(trace(extra=extra)), trace(extra=extra.replace("relu", "tanh")), ("", "model.py:9")
+    )
     assert why.text.endswith("operation 2 is aten::tanh, was aten::relu (model.py:9)")
 
 
 def test_an_unrelated_program_is_a_first_one():
-    other = "trace\n  %0 = param f32[2]\n" + "".join(f"  %{i} = aten::neg(self=%{i - 1}) : f32[2]\n" for i in range(1, 20))
+    other = "trace\n  %0 = param f32[2]\n" + "".join(
+        f"  %{i} = aten::neg(self=%{i - 1}) : f32[2]\n" for i in range(1, 20)
+    )
     assert explained(after(trace()), other + "  return %19\n").cause == "first"
 
 
 def test_long_traces_and_long_histories_cost_little():
-    lines = "".join(f"  %{i} = aten::add.Scalar(self=%{i - 1}, other=1, alpha=1) : f32[2]\n" for i in range(1, 3000))
+    lines = "".join(
+        f"  %{i} = aten::add.Scalar(self=%{i - 1}, other=1, alpha=1) : f32[2]\n"
+        for i in range(1, 3000)
+    )
     history = CompileHistory()
     begin = time.process_time()
     for size in range(50):
@@ -100,7 +119,9 @@ for n in (3, 5):
     step(n)
 """)
     environment = os.environ | {"FTM_DEBUG": "recompile", "FTM_CACHE_DIR": "off"}
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=120, env=environment
+    )
     told = [line for line in done.stderr.splitlines() if "RuntimeWarning" in line]
     assert told and all(line.startswith(f"{program}:7: ") for line in told), done.stderr
 
@@ -117,4 +138,6 @@ def test_another_thread_may_add_while_one_explains():
             return tuple(self) == other
 
     mine = read(trace(1000))
-    assert history.explain(replace(mine, operations=Interrupted(mine.operations))).cause == "new sizes"
+    assert (
+        history.explain(replace(mine, operations=Interrupted(mine.operations))).cause == "new sizes"
+    )

@@ -1,4 +1,5 @@
-"""What nobody waits for is compiled on a thread of its own: recording goes on, and what goes wrong there is told where results are read."""
+"""What nobody waits for is compiled on a thread of its own: recording goes on, and what goes wrong
+there is told where results are read."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def test_recording_goes_on_while_a_step_compiles(gate: Gate) -> None:
     gate.wait_for(1)
     z = y - x.to("ftm")
     ftm_lazy.sync()
-    assert len(gate.threads) == 1, "one after the other: what is told of the second hangs on what the first becomes"
+    assert len(gate.threads) == 1, (
+        "one after the other: what is told of the second hangs on what the first becomes"
+    )
     gate.open()
     assert torch.equal(z.cpu(), (x + 1) * 3 - x)
     assert threading.main_thread() not in gate.threads
@@ -203,7 +206,10 @@ def test_the_process_ends_when_all_is_compiled() -> None:
 
 
 def test_after_an_interrupt_the_process_does_not_wait_for_the_compiler() -> None:
-    text = PROGRAM.format(seconds=100) + "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\nz.item()\n"
+    text = (
+        PROGRAM.format(seconds=100)
+        + "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\nz.item()\n"
+    )
     done, seconds = run(text)
     assert done.returncode == -signal.SIGINT and "KeyboardInterrupt" in done.stderr
     assert done.stdout == "" and seconds < 60

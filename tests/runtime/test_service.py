@@ -1,4 +1,5 @@
-"""The real service: what it imports, what it answers, and that it ends when nobody is left to answer."""
+"""The real service: what it imports, what it answers, and that it ends when nobody is left to
+answer."""
 
 import os
 import signal
@@ -138,7 +139,9 @@ def test_a_copy_compiles_the_same(pair):
     assert made == program and copy.pid != maker.pid
     assert copy.source == maker.source == source_hash()
     with open(f"/proc/{copy.pid}/stat") as file:
-        assert int(file.read().rpartition(")")[2].split()[1]) == maker.pid, "it was made by the first"
+        assert int(file.read().rpartition(")")[2].split()[1]) == maker.pid, (
+            "it was made by the first"
+        )
 
 
 @pytest.mark.parametrize("killed", [0, 1])

@@ -12,7 +12,12 @@ from ftm_lazy.settings import Settings, SettingsError, read
 
 def test_defaults():
     values = read({})
-    assert (values.dump, values.debug, values.strict, values.checked) == (None, frozenset(), False, False)
+    assert (values.dump, values.debug, values.strict, values.checked) == (
+        None,
+        frozenset(),
+        False,
+        False,
+    )
     assert values.cores == len(os.sched_getaffinity(0))
     assert values.machine == values.preset == "host"
     assert values.machine_library.name == "libftm_machine.so"
@@ -87,13 +92,17 @@ def test_misspelt_variables_are_warned_of():
 
 def test_table_has_every_setting():
     text = settings.table()
-    assert all(f"`{item.metadata['variable']}`" in text and item.metadata["doc"] for item in fields(Settings))
+    assert all(
+        f"`{item.metadata['variable']}`" in text and item.metadata["doc"]
+        for item in fields(Settings)
+    )
 
 
 def test_without_a_home_no_folder_is_called_tilde(tmp_path, monkeypatch):
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as for a user without an entry in passwd
+    # as for a user without an entry in passwd
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
     with pytest.warns(UserWarning, match="there is no home directory.*FTM_CACHE_DIR"):
         assert read({}).cache_dir is None
     with pytest.raises(SettingsError, match="write the path without ~"):

@@ -1,4 +1,5 @@
-"""setup.py: finds PyTorch where the package goes, and says clearly when it is missing or another version."""
+"""setup.py: finds PyTorch where the package goes, and says clearly when it is missing or another
+version."""
 
 import subprocess
 import sys
@@ -26,7 +27,13 @@ def bare(tmp_path_factory) -> tuple[Path, Path]:
 
 def build(python: Path) -> str:
     """What the build prints; it must fail, without a traceback."""
-    run = subprocess.run([python, "setup.py", "--quiet", "build_ext", "--inplace"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [python, "setup.py", "--quiet", "build_ext", "--inplace"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert run.returncode == 1 and "Traceback" not in run.stderr
     return run.stderr
 
@@ -48,10 +55,18 @@ def test_another_pytorch(bare):
 
 def test_second_build_does_nothing():
     run = subprocess.run(
-        [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"], cwd=ROOT, capture_output=True, text=True, timeout=600
+        [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     again = subprocess.run(
-        [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert run.returncode == 0 == again.returncode, run.stderr
     assert ".cpp" not in again.stderr

@@ -1,6 +1,8 @@
-"""The compiler's process may crash, hang, be killed or be interrupted: the client recovers or says why not.
+"""The compiler's process may crash, hang, be killed or be interrupted: the client recovers or says
+why not.
 
-The service here is a stand-in that does what the trace's text tells it to; `test_service.py` has the real one.
+The service here is a stand-in that does what the trace's text tells it to; `test_service.py` has
+the real one.
 """
 
 import io
@@ -66,7 +68,13 @@ def start(tmp_path):
     (tmp_path / "compile_server.py").write_text(textwrap.dedent(SERVICE))
 
     def make(timeout: float = 60.0, progress: bool = False) -> Worker:
-        made.append(Worker(timeout, progress=progress, command=(sys.executable, str(tmp_path / "compile_server.py"))))
+        made.append(
+            Worker(
+                timeout,
+                progress=progress,
+                command=(sys.executable, str(tmp_path / "compile_server.py")),
+            )
+        )
         return made[-1]
 
     yield make
@@ -134,7 +142,9 @@ def test_restarting_goes_on_where_warnings_are_errors(start, tmp_path, capfd, wo
 
 
 def test_what_is_printed_before_the_service_runs_is_in_the_log_and_nowhere_else(tmp_path):
-    (tmp_path / "sitecustomize.py").write_text("print('x' * 100_000)\nimport os\nos.write(1, b'\\0' * 1000)\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "print('x' * 100_000)\nimport os\nos.write(1, b'\\0' * 1000)\n"
+    )
     trace = "trace\n  %0 = param f32[4]\n  %1 = aten::relu(self=%0) : f32[4]\n  return %1\n"
     service = Worker(60.0)
     with pytest.MonkeyPatch.context() as patch:
@@ -176,14 +186,20 @@ def test_a_process_that_cannot_start_is_an_error_of_that_call_alone(start, monke
 
 
 def test_standard_streams_that_are_closed(tmp_path, start):
-    """Then a pipe would take their numbers, and the process's own streams would be put in its place."""
+    """Then a pipe would take their numbers, and the process's own streams would be put in its
+    place."""
     start()
     code = (
         "import os, sys; from ftm_lazy.compile.worker import Worker; os.close(0); os.close(1); os.close(2)\n"
         "w = Worker(30.0, command=(sys.executable, sys.argv[1]))\n"
         "os._exit(0 if w.compile('hello', {})[0] == b'<hello>' else 1)"
     )
-    assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "compile_server.py")], timeout=60).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "compile_server.py")], timeout=60
+        ).returncode
+        == 0
+    )
 
 
 def test_one_crash_is_survived(start, tmp_path):
@@ -193,9 +209,15 @@ def test_one_crash_is_survived(start, tmp_path):
 
 def test_two_crashes_are_an_error_with_the_last_words(start):
     service = start()
-    with pytest.warns(RuntimeWarning), pytest.raises(CompileError, match="signal 11, twice(.|\n)*the last words"):
+    with (
+        pytest.warns(RuntimeWarning),
+        pytest.raises(CompileError, match="signal 11, twice(.|\n)*the last words"),
+    ):
         compile_text(service, "crash")
-    with pytest.warns(RuntimeWarning), pytest.raises(CompileError, match="ended with code 3, twice"):
+    with (
+        pytest.warns(RuntimeWarning),
+        pytest.raises(CompileError, match="ended with code 3, twice"),
+    ):
         compile_text(service, "exit")
     assert compile_text(service, "hello") == b"<hello>"
 
@@ -231,7 +253,9 @@ def test_time_limit(start):
 
 def test_the_start_counts_for_no_program(start, tmp_path):
     service = start(timeout=2.0)
-    (tmp_path / "compile_server.py").write_text("import time; time.sleep(2.5)\n" + textwrap.dedent(SERVICE))
+    (tmp_path / "compile_server.py").write_text(
+        "import time; time.sleep(2.5)\n" + textwrap.dedent(SERVICE)
+    )
     assert compile_text(service, "hello") == b"<hello>"
 
 
@@ -282,7 +306,11 @@ def test_forked_child_has_a_process_of_its_own(start):
     pid = service.pid
     child = os.fork()
     if child == 0:
-        good = service.pid is None and compile_text(service, "child") == b"<child>" and service.pid != pid
+        good = (
+            service.pid is None
+            and compile_text(service, "child") == b"<child>"
+            and service.pid != pid
+        )
         service.close()
         os._exit(0 if good else 1)
     assert os.waitpid(child, 0)[1] == 0
@@ -310,7 +338,9 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("stream, progress", [(Terminal, True), (Terminal, False), (io.StringIO, True)])
+@pytest.mark.parametrize(
+    "stream, progress", [(Terminal, True), (Terminal, False), (io.StringIO, True)]
+)
 def test_waiting_is_shown_on_a_terminal(start, monkeypatch, stream, progress):
     monkeypatch.setattr(worker, "_PATIENCE", 0.3)
     monkeypatch.setattr(sys, "stderr", stream())

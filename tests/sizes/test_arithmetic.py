@@ -1,4 +1,5 @@
-"""Sizes compute what integers compute, and their guards say for which other numbers that stays so."""
+"""Sizes compute what integers compute, and their guards say for which other numbers that stays
+so."""
 
 from __future__ import annotations
 
@@ -33,7 +34,11 @@ from ftm_backend.symbolic import (
     upper_bound,
 )
 
-_HOLDS: dict[str, Callable[[int], bool]] = {"==": lambda n: n == 0, "!=": lambda n: n != 0, ">=": lambda n: n >= 0}
+_HOLDS: dict[str, Callable[[int], bool]] = {
+    "==": lambda n: n == 0,
+    "!=": lambda n: n != 0,
+    ">=": lambda n: n >= 0,
+}
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -63,7 +68,11 @@ def _run(expression: Any, values: dict[str, Any]) -> Any:
 
 
 @example(("//", "s0", ("-", "s0", "s1")), (2, 0), [(2, 3)])
-@given(expressions, st.tuples(st.integers(2, 300), st.integers(0, 90)), st.lists(st.tuples(st.integers(0, 300), st.integers(-9, 90))))
+@given(
+    expressions,
+    st.tuples(st.integers(2, 300), st.integers(0, 90)),
+    st.lists(st.tuples(st.integers(0, 300), st.integers(-9, 90))),
+)
 def test_where_the_guards_hold_the_result_is_that_of_integers(
     expression: Any, hand: tuple[int, int], others: list[tuple[int, int]]
 ) -> None:
@@ -77,7 +86,9 @@ def test_where_the_guards_hold_the_result_is_that_of_integers(
     result = evaluator([text], ("s0", "s1"))
     for values in [hand, *others]:
         try:
-            admitted = all(_HOLDS[g.relation](n) for g, n in zip(guards, holds(*values), strict=True))
+            admitted = all(
+                _HOLDS[g.relation](n) for g, n in zip(guards, holds(*values), strict=True)
+            )
         except ZeroDivisionError:
             admitted = False
         if admitted:
@@ -86,8 +97,14 @@ def test_where_the_guards_hold_the_result_is_that_of_integers(
             assert values != hand
 
 
-@given(expressions, st.tuples(st.integers(2, 300), st.integers(0, 90)), st.lists(st.tuples(st.integers(2, 300), st.integers(0, 90))))
-def test_bounds_hold_for_all_values(expression: Any, hand: tuple[int, int], others: list[tuple[int, int]]) -> None:
+@given(
+    expressions,
+    st.tuples(st.integers(2, 300), st.integers(0, 90)),
+    st.lists(st.tuples(st.integers(2, 300), st.integers(0, 90))),
+)
+def test_bounds_hold_for_all_values(
+    expression: Any, hand: tuple[int, int], others: list[tuple[int, int]]
+) -> None:
     """For all that the guards admit: a quotient asks for a divisor above 0."""
     with ShapeEnv({"s0": (hand[0], 2), "s1": (hand[1], 0)}) as symbols:
         made = _run(expression, {"s0": read("{s0}"), "s1": read("{s1}")})
@@ -95,7 +112,10 @@ def test_bounds_hold_for_all_values(expression: Any, hand: tuple[int, int], othe
         return
     low, high = made.bounds
     guards = list(symbols.guards.values())
-    numbers, holds = evaluator([made.text], ("s0", "s1")), evaluator([g.size for g in guards], ("s0", "s1"))
+    numbers, holds = (
+        evaluator([made.text], ("s0", "s1")),
+        evaluator([g.size for g in guards], ("s0", "s1")),
+    )
     for values in [hand, *others]:
         with contextlib.suppress(ZeroDivisionError):
             if all(_HOLDS[g.relation](n) for g, n in zip(guards, holds(*values), strict=True)):
@@ -148,7 +168,11 @@ def test_what_every_number_decides_is_no_guard() -> None:
 
 def test_a_size_has_a_least_and_a_greatest_value() -> None:
     with ShapeEnv({"s0": (37, 2), "s1": (3, 0)}) as symbols:
-        assert {str(g) for g in symbols.guards.values()} == {"s0-2 >= 0", "-s0+2147483648 >= 0", "s1+0 >= 0"}
+        assert {str(g) for g in symbols.guards.values()} == {
+            "s0-2 >= 0",
+            "-s0+2147483648 >= 0",
+            "s1+0 >= 0",
+        }
 
 
 def test_an_upper_bound_is_twice_the_number_at_hand() -> None:
@@ -182,7 +206,10 @@ def test_floating_numbers_have_the_same_bits(hand: int, other: int) -> None:
     assert evaluator([made.text], ("s0",), real=True)(other)[0] == share(other)
 
 
-@pytest.mark.parametrize("text", ["{s0", "{s0.real}", "{f(s0)}", "{s1}", "{}", "{2**s0}", "{s0//2}", "{[1]}", "{1.5}", "{'a'}"])
+@pytest.mark.parametrize(
+    "text",
+    ["{s0", "{s0.real}", "{f(s0)}", "{s1}", "{}", "{2**s0}", "{s0//2}", "{[1]}", "{1.5}", "{'a'}"],
+)
 def test_texts_that_are_no_sizes(text: str) -> None:
     with ShapeEnv({"s0": (5, 2)}), pytest.raises(SymbolicExpressionError):
         read(text)
@@ -196,7 +223,11 @@ def test_sizes_need_symbols() -> None:
     found = declared("trace\n  size s0 = 37, 2\n  size s1 = -4, -9\n  %0 = param f32[{s0}]\n")
     assert found is not None
     assert found.values == {"s0": 37, "s1": -4}
-    assert {str(g) for g in found.guards.values()} == {"s0-2 >= 0", "-s0+2147483648 >= 0", "s1+9 >= 0"}
+    assert {str(g) for g in found.guards.values()} == {
+        "s0-2 >= 0",
+        "-s0+2147483648 >= 0",
+        "s1+9 >= 0",
+    }
 
 
 def test_guards_do_not_need_assertions() -> None:
@@ -207,7 +238,13 @@ with Symbols({"s0": (5, 2)}) as symbols:
     read("{s0}").bit_length()
 print(*map(str, symbols.guards.values()), sep=chr(10))
 """
-    printed = subprocess.run([sys.executable, "-O", "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    printed = subprocess.run(
+        [sys.executable, "-O", "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert {"-s0+10 >= 0", "s0-4 >= 0", "-s0+7 >= 0"} <= set(printed.stdout.splitlines())
 
 

@@ -1,4 +1,5 @@
-"""How the numbers of a family's members are found to be related, and that a member that is not is no member."""
+"""How the numbers of a family's members are found to be related, and that a member that is not is
+no member."""
 
 from __future__ import annotations
 
@@ -82,7 +83,9 @@ _PARTS = st.sampled_from(
         "=1.5",
     )
 )
-_PART = re.compile(r'"(?:[^"\\]|\\.)*+"|(?<![\w.])(\w++)(?:(\[)[\d,]+\]|=(?:\[[-\d,]+\]|-?\d+(?![\w.])))')
+_PART = re.compile(
+    r'"(?:[^"\\]|\\.)*+"|(?<![\w.])(\w++)(?:(\[)[\d,]+\]|=(?:\[[-\d,]+\]|-?\d+(?![\w.])))'
+)
 _NUMBER = re.compile(r"(?<![\w.])-?\d+")
 
 
@@ -91,8 +94,14 @@ def test_the_numbers_that_vary_are_those_of_types_and_of_what_counts_or_places(t
     expected = []
     for part in _PART.finditer(text):
         word, extents = part[1], part[2] is not None
-        if word is not None and (re.fullmatch(r"[a-z]+\d+", word) if extents else word in ("offset", "sizes", "k", "start")):
-            expected += [(*number.span(), extents) for number in _NUMBER.finditer(text, *part.span())]
+        if word is not None and (
+            re.fullmatch(r"[a-z]+\d+", word)
+            if extents
+            else word in ("offset", "sizes", "k", "start")
+        ):
+            expected += [
+                (*number.span(), extents) for number in _NUMBER.finditer(text, *part.span())
+            ]
     assert places(text) == expected
     shared, numbers = split(text)
     assert numbers == tuple(int(text[begin:end]) for begin, end, _ in expected)
@@ -116,7 +125,9 @@ def test_two_sizes_and_what_comes_from_them() -> None:
     assert found.values(split(_trace(5, 7))[1]) == (5, 7)
 
 
-@pytest.mark.parametrize("change", [("offset=48", "offset=56"), ("f32[35,35]", "f32[35,36]"), ("[8,1]", "[9,1]")])
+@pytest.mark.parametrize(
+    "change", [("offset=48", "offset=56"), ("f32[35,35]", "f32[35,36]"), ("[8,1]", "[9,1]")]
+)
 def test_a_member_that_is_related_otherwise_has_no_values(change: tuple[str, str]) -> None:
     text = _trace(5, 7)
     assert change[0] in text
@@ -129,7 +140,9 @@ def test_an_extent_of_one_is_no_member() -> None:
 
 def test_a_third_member_tells_squares_from_lines() -> None:
     def trace(n: int) -> str:
-        return f"trace\n  %0 = param f32[{n}]\n  %1 = aten::x(self=%0) : f32[{n * n}]\n  return %1\n"
+        return (
+            f"trace\n  %0 = param f32[{n}]\n  %1 = aten::x(self=%0) : f32[{n * n}]\n  return %1\n"
+        )
 
     found = relate([split(trace(n))[1] for n in (36, 37, 40)], places(trace(40)))
     assert {text for _, text in found.texts} == {"s0", "s0*s0"}
@@ -149,7 +162,11 @@ def test_two_members_that_differ_by_the_same_are_an_accident_and_three_are_none(
         return f"trace\n  %0 = param f32[{left},8]\n  %1 = param f32[{right},8]\n  return %0\n"
 
     def symbols(*members: tuple[int, int]) -> int:
-        return len(relate([split(trace(*member))[1] for member in members], places(trace(*members[-1]))).symbols)
+        return len(
+            relate(
+                [split(trace(*member))[1] for member in members], places(trace(*members[-1]))
+            ).symbols
+        )
 
     assert symbols((73, 87), (59, 73)) == 2
     assert symbols((73, 87), (59, 73), (20, 34)) == 1

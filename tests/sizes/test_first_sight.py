@@ -1,4 +1,5 @@
-"""General programs before a second member has come: which sizes are symbols, and what follows from them."""
+"""General programs before a second member has come: which sizes are symbols, and what follows from
+them."""
 
 from __future__ import annotations
 
@@ -38,8 +39,12 @@ _STEP = """trace
 
 def _step(b: int, t: int, c: int) -> str:
     n = t + c
-    text = _STEP.replace("start=$0, end={n}, step=$1", "start=0, end={n}, step=1").replace("  $0 = scalar i64\n  $1 = scalar i64\n", "")
-    return text.replace("$2", "$0").format(b=b, t=t, c=c, n=n, t64=64 * t, b4=4 * b, n16=16 * n, last=16 * (n - 1))
+    text = _STEP.replace("start=$0, end={n}, step=$1", "start=0, end={n}, step=1").replace(
+        "  $0 = scalar i64\n  $1 = scalar i64\n", ""
+    )
+    return text.replace("$2", "$0").format(
+        b=b, t=t, c=c, n=n, t64=64 * t, b4=4 * b, n16=16 * n, last=16 * (n - 1)
+    )
 
 
 def _general(text: str, varies: tuple[int, ...] = (0, 0, 5)) -> str:
@@ -61,19 +66,24 @@ def test_what_follows_from_tokens_and_caches() -> None:
 
 
 def _serves_what_it_describes(general: str, text: str, other: str) -> None:
-    """The program of ``text`` serves it, and ``other`` only if that spells the same with its own values, none below the least."""
+    """The program of ``text`` serves it, and ``other`` only if that spells the same with its own
+    values, none below the least."""
     relation = relation_of(general, text, _C._family_numbers(text))
     assert relation.values(_C._family(text)[1]) is not None
     values = relation.values(_C._family(other)[1])
     if values is not None:
         spelled = relation.general(other, _C._family_numbers(other), values)
         assert spelled.partition("%0")[2] == general.partition("%0")[2]
-        assert all(value >= least for value, (_, _, least) in zip(values, relation.symbols, strict=True))
+        assert all(
+            value >= least for value, (_, _, least) in zip(values, relation.symbols, strict=True)
+        )
 
 
 @settings(max_examples=30, deadline=None)
 @given(*(st.integers(1, 20) for _ in range(6)))
-def test_members_have_values_only_where_all_their_numbers_are_the_relations(b: int, t: int, c: int, b2: int, t2: int, c2: int) -> None:
+def test_members_have_values_only_where_all_their_numbers_are_the_relations(
+    b: int, t: int, c: int, b2: int, t2: int, c2: int
+) -> None:
     """Also where sizes are the same by chance, or those of heads."""
     text, other = _step(b, t, c), _step(b2, t2, c2)
     general = _general(text)
@@ -92,7 +102,14 @@ def test_other_lengths_are_members() -> None:
     assert relation.values(_C._family(_step(3, 0, 7))[1]) is None
 
 
-@pytest.mark.parametrize("change", [("offset=176", "offset=192"), ("end=12", "end=13"), ("[3,4,5,16], strides", "[3,4,4,16], strides")])
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("offset=176", "offset=192"),
+        ("end=12", "end=13"),
+        ("[3,4,5,16], strides", "[3,4,4,16], strides"),
+    ],
+)
 def test_a_trace_with_another_number_is_no_member(change: tuple[str, str]) -> None:
     text = _step(3, 5, 7)
     assert change[0] in text
@@ -107,7 +124,8 @@ def test_what_weights_ask_for_is_a_number() -> None:
 
 
 def test_what_is_compared_with_a_number_of_rows_is_as_long() -> None:
-    """An evaluation of images: the labels are whole numbers, and as many as images, whose number does not vary."""
+    """An evaluation of images: the labels are whole numbers, and as many as images, whose number
+    does not vary."""
     text = (
         "trace\n  %0 = param f32[16,10]\n  %1 = param i64[16]\n  %2 = aten::argmax(self=%0, dim=1, keepdim=false) : i64[16]\n"
         "  %3 = aten::eq.Tensor(self=%2, other=%1) : i1[16]\n  return %3\n"
@@ -173,10 +191,14 @@ def test_numbers_that_are_the_same_by_chance_are_told_apart() -> None:
 
 
 def test_what_a_second_member_has_otherwise_is_a_symbol_and_the_rest_follows() -> None:
-    families = TraceFamilies((lambda text: None, lambda text, data: None, lambda text, reason: None))
+    families = TraceFamilies(
+        (lambda text: None, lambda text, data: None, lambda text, reason: None)
+    )
 
     def proposed(text: str) -> ShapeRelation:
-        (best, *_) = families.propose(text, SizeGuess((0, 0, 0), False, lambda seeds: infer_sizes(seeds) or ""))
+        (best, *_) = families.propose(
+            text, SizeGuess((0, 0, 0), False, lambda seeds: infer_sizes(seeds) or "")
+        )
         assert best.first_sight
         return best.relation
 
@@ -184,7 +206,12 @@ def test_what_a_second_member_has_otherwise_is_a_symbol_and_the_rest_follows() -
     assert first.values(_C._family(_beams(7, 48, 1))[1]) is not None
     assert first.values(_C._family(_beams(7, 48, 2))[1]) is None
     other = _beams(7, 48, 2)
-    wrong = [other[begin - 7 : begin] for begin, _, _ in map(_C._family_numbers(other).__getitem__, first.wrong(_C._family(other)[1]))]
+    wrong = [
+        other[begin - 7 : begin]
+        for begin, _, _ in map(
+            _C._family_numbers(other).__getitem__, first.wrong(_C._family(other)[1])
+        )
+    ]
     assert wrong == ["offset="]
     second = proposed(_beams(7, 40, 2))
     for t, n, place in ((7, 40, 2), (9, 48, 5), (30, 31, 22)):
@@ -192,7 +219,8 @@ def test_what_a_second_member_has_otherwise_is_a_symbol_and_the_rest_follows() -
 
 
 def _candidates(t: int, count: int) -> str:
-    """A token behind a text, compared with another text, and a number of candidates that nothing else tells."""
+    """A token behind a text, compared with another text, and a number of candidates that nothing
+    else tells."""
     return (
         f"trace\n  %0 = param i64[3,{t - 1}]\n  %1 = param i64[3,1]\n  %2 = param i64[3,{t}]\n  $0 = scalar f64\n"
         f"  %3 = aten::full(size=[{count}], fill_value=$0, dtype=f32) : f32[{count}]\n"
@@ -203,18 +231,27 @@ def _candidates(t: int, count: int) -> str:
 
 def test_what_members_have_alike_is_no_size_that_is_as_large_in_one_of_them() -> None:
     """Six candidates, first beside texts of six tokens and five, then of seven and six."""
-    families = TraceFamilies((lambda text: None, lambda text, data: None, lambda text, reason: None))
+    families = TraceFamilies(
+        (lambda text: None, lambda text, data: None, lambda text, reason: None)
+    )
     for t in (6, 7):
-        best, *_ = families.propose(_candidates(t, 6), SizeGuess((0, 0, 0), False, lambda seeds: infer_sizes(seeds) or ""))
+        best, *_ = families.propose(
+            _candidates(t, 6), SizeGuess((0, 0, 0), False, lambda seeds: infer_sizes(seeds) or "")
+        )
     for t, count in ((6, 6), (7, 6), (12, 6), (12, 9)):
         assert best.relation.values(_C._family(_candidates(t, count))[1]) is not None
 
 
 def _experts(*rows: int) -> str:
-    """What experts make of their rows, one behind the other, and windows that see what each has made."""
+    """What experts make of their rows, one behind the other, and windows that see what each has
+    made."""
     total, count, begins = sum(rows), len(rows), [sum(rows[:k]) for k in range(len(rows))]
-    lines = [f"  %{k} = param f32[{n},8]" for k, n in enumerate(rows)] + [f"  %{count} = param f32[8,16]"]
-    lines.append(f"  %{count + 1} = aten::zeros(size=[{16 * total}], dtype=f32) : f32[{16 * total}]")
+    lines = [f"  %{k} = param f32[{n},8]" for k, n in enumerate(rows)] + [
+        f"  %{count} = param f32[8,16]"
+    ]
+    lines.append(
+        f"  %{count + 1} = aten::zeros(size=[{16 * total}], dtype=f32) : f32[{16 * total}]"
+    )
     written = value = count + 1
     for k, (n, begin) in enumerate(zip(rows, begins, strict=True)):
         lines += [
@@ -225,8 +262,12 @@ def _experts(*rows: int) -> str:
         value = written = value + 2
     seen = range(value + 1, value + 1 + count)
     for number, n, begin in zip(seen, rows, begins, strict=True):
-        lines.append(f"  %{number} = ftm.view(base=%{written}, sizes=[{n},16], strides=[16,1], offset={16 * begin}) : f32[{n},16]")
-    return "\n".join(["trace", *lines, f"  return {', '.join(f'%{number}' for number in seen)}", ""])
+        lines.append(
+            f"  %{number} = ftm.view(base=%{written}, sizes=[{n},16], strides=[16,1], offset={16 * begin}) : f32[{n},16]"
+        )
+    return "\n".join(
+        ["trace", *lines, f"  return {', '.join(f'%{number}' for number in seen)}", ""]
+    )
 
 
 _ROWS = st.lists(st.integers(1, 9), min_size=2, max_size=4)
@@ -249,16 +290,22 @@ def test_parts_begin_where_those_before_them_end(rows: list[int], others: list[i
     if min(others) > 1:
         member = _C._family(_experts(*others))[1]
         values = relation.values(member)
-        assert (values is not None) == all(a == b for a, b in zip(rows, others, strict=True) if a == 1)
+        assert (values is not None) == all(
+            a == b for a, b in zip(rows, others, strict=True) if a == 1
+        )
         if values is not None:
-            spelled = relation.general(_experts(*others), _C._family_numbers(_experts(*others)), values)
+            spelled = relation.general(
+                _experts(*others), _C._family_numbers(_experts(*others)), values
+            )
             assert spelled.partition("%0")[2] == general.partition("%0")[2]
 
 
 def test_what_trains_has_fixed_whole_numbers_and_zeros() -> None:
     text = _experts(5, 3).replace("f32[5,8]", "i64[5,8]")
     assert not seeded(text, [0, 0, 0], _C._family_numbers(text), trains=True)
-    assert "  size s0 = 3, 1\n  %0 = param i64[5,8]" in seeded(text, [0, 1, 0], _C._family_numbers(text), trains=True)
+    assert "  size s0 = 3, 1\n  %0 = param i64[5,8]" in seeded(
+        text, [0, 1, 0], _C._family_numbers(text), trains=True
+    )
 
 
 def _cropped(rows: int, whole: int, new: int, heads: int = 3) -> str:
@@ -284,10 +331,13 @@ def test_a_cropped_cache_is_general_at_first_sight() -> None:
 
 
 def test_a_cache_from_the_cpu_is_one() -> None:
-    """A library may keep it there: what rows are put behind varies, and what is only read through such a window does not."""
+    """A library may keep it there: what rows are put behind varies, and what is only read through
+    such a window does not."""
     relation = _relation(_cropped(8, 9, 2), (0, 0b100))
     assert sorted(relation.values(_C._family(_cropped(5, 16, 3))[1]) or ()) == sorted((5, 128, 3))
-    text = _cropped(8, 9, 2).replace("aten::cat(tensors=[%2,%1], dim=-2)", "aten::cat(tensors=[%1,%2], dim=-2)")
+    text = _cropped(8, 9, 2).replace(
+        "aten::cat(tensors=[%2,%1], dim=-2)", "aten::cat(tensors=[%1,%2], dim=-2)"
+    )
     assert "%0 = param f32[208]" in _general(text, (0, 0b100))
 
 
@@ -296,10 +346,13 @@ def _is_one_family(*texts: str) -> bool:
 
 
 def test_whole_and_cropped_caches_are_one_family() -> None:
-    """A cache of which nothing was cropped is read through a window as well, and its program serves cropped ones."""
+    """A cache of which nothing was cropped is read through a window as well, and its program serves
+    cropped ones."""
     whole = _step(1, 2, 8)
     window = "  %5 = ftm.view(base=%2, sizes=[1,4,8,16], strides=[768,192,16,1], offset=0) : f32[1,4,8,16]\n"
-    lines = normal_form(whole).replace("sizes=[1,4,8,16], strides=[512,128,16,1]", "sizes=[1,4,8,16], strides=[768,192,16,1]")
+    lines = normal_form(whole).replace(
+        "sizes=[1,4,8,16], strides=[512,128,16,1]", "sizes=[1,4,8,16], strides=[768,192,16,1]"
+    )
     cropped = lines.replace("%2 = param f32[512]", f"%2 = param f32[{3 * 192 + 128}]")
     assert cropped != lines
     assert window not in cropped  # before the other operand's window, as the recorder has it
@@ -380,9 +433,14 @@ _CROPPED = st.tuples(*(st.integers(1, 12) for _ in range(4)))
 
 @settings(max_examples=40, deadline=None)
 @given(_CROPPED, _CROPPED)
-def test_members_of_cropped_caches_are_those_whose_numbers_are_the_relations(one: tuple[int, ...], two: tuple[int, ...]) -> None:
+def test_members_of_cropped_caches_are_those_whose_numbers_are_the_relations(
+    one: tuple[int, ...], two: tuple[int, ...]
+) -> None:
     (rows, more, new, heads), (rows2, more2, new2, heads2) = one, two
-    text, other = _cropped(rows, rows + more, new, heads), _cropped(rows2, rows2 + more2, new2, heads2)
+    text, other = (
+        _cropped(rows, rows + more, new, heads),
+        _cropped(rows2, rows2 + more2, new2, heads2),
+    )
     general = _general(text, (1, 0b100))
     if not general:
         return
@@ -391,7 +449,9 @@ def test_members_of_cropped_caches_are_those_whose_numbers_are_the_relations(one
 
 def test_a_size_of_one_is_general_at_first_sight_in_the_others() -> None:
     """Members that have more there say nothing of it, also not how large its sizes will be."""
-    families = TraceFamilies((lambda text: None, lambda text, data: None, lambda text, reason: None))
+    families = TraceFamilies(
+        (lambda text: None, lambda text, data: None, lambda text, reason: None)
+    )
     likely = SizeGuess((0,), False, lambda seeds: infer_sizes(seeds) or "")
 
     def rows(b: int, t: int) -> str:
@@ -417,12 +477,20 @@ def test_what_a_program_is_chosen_for_is_a_trace() -> None:
     chosen = larger_sizes(text, (91, 45, 5, 0), (91, 45, 5, 0))
     assert chosen == (182, 90, 80, 0)
     assert larger_sizes(text, (91, 45, 5, 0), (91, 45, 300, 0)) == (182, 90, 600, 0)
-    assert larger_sizes(text, (91, 45, 5, 0), (91, 50, 300, 0)) == (182, 90, 600, 0), "no row begins behind the memory"
-    assert larger_sizes(text, (91, 45, 5, 0), (91, 45, 5, 0), any_size=True) == (1 << 20, (1 << 19) - 1, 1 << 20, 0)
+    assert larger_sizes(text, (91, 45, 5, 0), (91, 50, 300, 0)) == (182, 90, 600, 0), (
+        "no row begins behind the memory"
+    )
+    assert larger_sizes(text, (91, 45, 5, 0), (91, 45, 5, 0), any_size=True) == (
+        1 << 20,
+        (1 << 19) - 1,
+        1 << 20,
+        0,
+    )
 
 
 def test_a_cache_of_the_length_that_python_asked_for() -> None:
-    """As long as prompt and new tokens; heads and their width are those of what is copied into it."""
+    """As long as prompt and new tokens; heads and their width are those of what is copied into
+    it."""
     text = (
         "trace\n  %0 = param i64[5]\n  %1 = param f32[1,2,5,16]\n  $0 = scalar f64\n"
         "  %2 = aten::zeros(size=[1,2,44,16], dtype=f32) : f32[1,2,44,16]\n"

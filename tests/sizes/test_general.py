@@ -1,4 +1,5 @@
-"""Which general program serves which trace: what it is chosen for, when there is another, what other processes find."""
+"""Which general program serves which trace: what it is chosen for, when there is another, what
+other processes find."""
 
 from __future__ import annotations
 
@@ -43,7 +44,11 @@ def _asked(families: TraceFamilies, text: str) -> str:
 
 def test_the_second_member_makes_the_program_of_all() -> None:
     families = _Store().families()
-    assert [_asked(families, _trace(rows)) for rows in (30, 6, 19, 64, 130, 7)] == ["special", "general", *["instance"] * 4]
+    assert [_asked(families, _trace(rows)) for rows in (30, 6, 19, 64, 130, 7)] == [
+        "special",
+        "general",
+        *["instance"] * 4,
+    ]
 
 
 def test_a_program_is_chosen_for_more_than_the_largest() -> None:
@@ -58,9 +63,11 @@ def test_a_program_is_chosen_for_more_than_the_largest() -> None:
 
 def test_members_that_are_far_get_a_program_when_there_are_several() -> None:
     families = _Store().families()
-    assert [_asked(families, _trace(rows)) for rows in (4, 5)] == ["special", "general"]  # chosen for 80
+    # chosen for 80
+    assert [_asked(families, _trace(rows)) for rows in (4, 5)] == ["special", "general"]
     assert [_asked(families, _trace(rows)) for rows in range(700, 707)] == ["instance"] * 7
-    assert [_asked(families, _trace(700)) for _ in range(9)] == ["instance"] * 9  # the same one again is no other
+    # the same one again is no other
+    assert [_asked(families, _trace(700)) for _ in range(9)] == ["instance"] * 9
     assert _asked(families, _trace(707)) == "general"  # chosen for 1414
     assert [_asked(families, _trace(rows)) for rows in (708, 2000, 60, 4)] == ["instance"] * 4
 
@@ -70,16 +77,31 @@ def test_what_varied_once_varies_in_later_programs(in_another_process: bool) -> 
     """Members that came last often differ in one size alone: lengths of texts, batch by batch."""
     store = _Store()
     families = store.families()
-    assert [_asked(families, _trace(*sizes)) for sizes in ((4, 12), (5, 12), (5, 13))] == ["special", "general", "general"]
+    assert [_asked(families, _trace(*sizes)) for sizes in ((4, 12), (5, 12), (5, 13))] == [
+        "special",
+        "general",
+        "general",
+    ]
     if in_another_process:
         families = store.families()
-    assert [_asked(families, _trace(rows, 14)) for rows in range(700, 708)] == [*["instance"] * 7, "general"]
-    assert [_asked(families, _trace(rows, columns)) for rows in range(1000, 1010) for columns in (13, 15, 40)] == ["instance"] * 30
+    assert [_asked(families, _trace(rows, 14)) for rows in range(700, 708)] == [
+        *["instance"] * 7,
+        "general",
+    ]
+    assert [
+        _asked(families, _trace(rows, columns))
+        for rows in range(1000, 1010)
+        for columns in (13, 15, 40)
+    ] == ["instance"] * 30
 
 
 def test_sizes_that_alternate_between_small_and_large_end_with_a_program_for_each() -> None:
     families = _Store().families()
-    asked = [_asked(families, _trace(rows)) != "instance" for k in range(30) for rows in (5000 + k, 4 + k % 12)]
+    asked = [
+        _asked(families, _trace(rows)) != "instance"
+        for k in range(30)
+        for rows in (5000 + k, 4 + k % 12)
+    ]
     assert sum(asked) <= 4
     assert not any(asked[-20:])
 
@@ -90,7 +112,12 @@ def test_a_program_that_serves_others_alone_is_not_kept() -> None:
     proposal = families.propose(_trace(6))[0]
     made = compile(proposal.text)
     with pytest.raises(TemplateError, match="s0-2 >= 0 does not hold where s0 = 1"):
-        families.keep(DynamicCandidate(proposal.text, proposal.relation, proposal.family, (1,), proposal.chosen_for), made)
+        families.keep(
+            DynamicCandidate(
+                proposal.text, proposal.relation, proposal.family, (1,), proposal.chosen_for
+            ),
+            made,
+        )
     with pytest.raises(TemplateError, match="it has no sizes"):
         families.keep(proposal, Executable(made.image, made.asm, made.machine))
     assert families.instance(_trace(6)) is None
@@ -105,7 +132,8 @@ def test_a_family_without_success_is_left_alone() -> None:
 
 
 def test_after_a_while_another_attempt_is_made() -> None:
-    """Each time twice as many members come in between: what has no program for all sizes costs few attempts, and what has one gets it."""
+    """Each time twice as many members come in between: what has no program for all sizes costs few
+    attempts, and what has one gets it."""
     families = _Store().families()
     families.note(_trace(30))
     waited = []
@@ -115,7 +143,14 @@ def test_after_a_while_another_attempt_is_made() -> None:
             families.fail(proposals[-1])
         waited.append(bool(proposals))
     assert [k for k, tried in enumerate(waited) if tried] == [0, 1, 6, 15, 32]
-    assert next(answer for rows in range(100, 200) if (answer := _asked(families, _trace(rows))) != "special") == "general"
+    assert (
+        next(
+            answer
+            for rows in range(100, 200)
+            if (answer := _asked(families, _trace(rows))) != "special"
+        )
+        == "general"
+    )
     assert _asked(families, _trace(300)) == "instance"
 
 
@@ -127,8 +162,12 @@ def test_why_a_program_does_not_serve() -> None:
     assert families.refusal(_trace(3)) == ""
     assert families.refusal(_trace(1)) == "its numbers are related otherwise"
     assert families.refusal(_trace(1 << 20)).startswith("-")
-    assert "does not hold where s0 = 1048576 (codegen/allocate_scratchpad.py:" in families.refusal(_trace(1 << 20))
-    assert families.refusal(_trace(6, 13)).startswith("its numbers are related otherwise: `%0 = param f32[6,13]`; ")
+    assert "does not hold where s0 = 1048576 (codegen/allocate_scratchpad.py:" in families.refusal(
+        _trace(1 << 20)
+    )
+    assert families.refusal(_trace(6, 13)).startswith(
+        "its numbers are related otherwise: `%0 = param f32[6,13]`; "
+    )
 
 
 def test_other_processes_find_them() -> None:
@@ -137,12 +176,18 @@ def test_other_processes_find_them() -> None:
     for rows in (4, 5):
         _asked(families, _trace(rows))
     other = store.families()
-    assert [_asked(other, _trace(rows)) for rows in range(700, 708)] == [*["instance"] * 7, "general"]
+    assert [_asked(other, _trace(rows)) for rows in range(700, 708)] == [
+        *["instance"] * 7,
+        "general",
+    ]
     assert _asked(store.families(), _trace(708)) == "instance"
     assert not store.removed
 
 
-@pytest.mark.parametrize("change", [lambda d: d[: len(d) // 2], lambda d: d.replace(b"[80]", b"[]", 1), lambda d: b"[[1]]\n"])
+@pytest.mark.parametrize(
+    "change",
+    [lambda d: d[: len(d) // 2], lambda d: d.replace(b"[80]", b"[]", 1), lambda d: b"[[1]]\n"],
+)
 def test_damaged_entries_are_removed(change: object) -> None:
     store = _Store()
     families = store.families()

@@ -1,4 +1,5 @@
-"""Programs of several serve one where their guards let them, and then they give what the program of one gives."""
+"""Programs of several serve one where their guards let them, and then they give what the program of
+one gives."""
 
 from __future__ import annotations
 
@@ -103,7 +104,12 @@ sizes = st.integers(1, 7)
 def _inputs(trace: Trace) -> list[np.ndarray]:
     draw = np.random.default_rng(0)
     types = {"f32": np.float32, "i64": np.int64}
-    return [(draw.integers(-8, 8, type_.shape) / (1 if type_.dtype == "i64" else 4)).astype(types[type_.dtype]) for type_ in trace.params]
+    return [
+        (draw.integers(-8, 8, type_.shape) / (1 if type_.dtype == "i64" else 4)).astype(
+            types[type_.dtype]
+        )
+        for type_ in trace.params
+    ]
 
 
 def _run(image: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -117,12 +123,19 @@ def _run(image: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
 @example((5, 5), (1, 1))
 @example((2, 3), (1, 2))
 @given(st.tuples(st.integers(2, 7), st.integers(2, 7)), st.tuples(sizes, sizes))
-def test_what_a_program_serves_is_right(name: str, first: tuple[int, int], other: tuple[int, int]) -> None:
+def test_what_a_program_serves_is_right(
+    name: str, first: tuple[int, int], other: tuple[int, int]
+) -> None:
     make, serves_all = MADE[name]
     text, member = make(*first), make(*other)
     places = _C._family_numbers(text)
     varies = [-1 & (1 << 64) - 1] * len(Trace.parse(text).params)
-    general = infer_sizes(seeded(text, varies, places, trains=name == "joined", any_size=name == "joined")) or ""
+    general = (
+        infer_sizes(
+            seeded(text, varies, places, trains=name == "joined", any_size=name == "joined")
+        )
+        or ""
+    )
     relation = relation_of(general, text, places)
     made = compile(relation.general(text, places, relation.values(_C._family(text)[1]) or ()))
     values = relation.values(_C._family(member)[1])
@@ -131,5 +144,9 @@ def test_what_a_program_serves_is_right(name: str, first: tuple[int, int], other
         assert not serves_all or (values is None and first[0] == first[1])
         return
     inputs = _inputs(Trace.parse(member))
-    for got, expected in zip(_run(made.template.image(made.image, values), inputs), _run(compile(member).image, inputs), strict=True):
+    for got, expected in zip(
+        _run(made.template.image(made.image, values), inputs),
+        _run(compile(member).image, inputs),
+        strict=True,
+    ):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)

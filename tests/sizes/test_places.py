@@ -1,4 +1,5 @@
-"""Memory that is planned for sizes: whatever they are, what is in use at once has no byte in common."""
+"""Memory that is planned for sizes: whatever they are, what is in use at once has no byte in
+common."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def _numbers(values: list[Any], symbols: ShapeEnv, at: tuple[int, int]) -> list[
     found = evaluator([guard.size for guard in guards], ("s0", "s1"))(*at)
     if not all(holds[guard.relation](n) for guard, n in zip(guards, found, strict=True)):
         return None
-    return list(evaluator([v.text if isinstance(v, SymInt) else str(v) for v in values], ("s0", "s1"))(*at))
+    return list(
+        evaluator([v.text if isinstance(v, SymInt) else str(v) for v in values], ("s0", "s1"))(*at)
+    )
 
 
 @settings(max_examples=150, deadline=None)
@@ -43,9 +46,20 @@ def _numbers(values: list[Any], symbols: ShapeEnv, at: tuple[int, int]) -> list[
 @given(st.lists(st.tuples(amounts, st.integers(0, 9), st.integers(1, 5)), min_size=2, max_size=8))
 def test_tiles_that_live_together_are_apart(given: list[tuple[Any, int, int]]) -> None:
     with _symbols() as symbols, pytest.MonkeyPatch.context() as patch:
-        tiles = [TileDecl(f"T{k}", "am", "f32", 1, read(str(count)), 1, 4) for k, (count, _, _) in enumerate(given)]
-        lives = {t: set(range(begin, begin + length)) for t, (_, begin, length) in zip(tiles, given, strict=True)}
-        intervals = {t: SimpleNamespace(overlaps=lambda other, mine=t: bool(lives[mine] & lives[other.tile]), tile=t) for t in tiles}
+        tiles = [
+            TileDecl(f"T{k}", "am", "f32", 1, read(str(count)), 1, 4)
+            for k, (count, _, _) in enumerate(given)
+        ]
+        lives = {
+            t: set(range(begin, begin + length))
+            for t, (_, begin, length) in zip(tiles, given, strict=True)
+        }
+        intervals = {
+            t: SimpleNamespace(
+                overlaps=lambda other, mine=t: bool(lives[mine] & lives[other.tile]), tile=t
+            )
+            for t in tiles
+        }
         patch.setattr(allocate_scratchpad, "live_intervals", lambda kernel, distinct: intervals)
         kernel: Any = SimpleNamespace(tiles=tiles)
         assert allocate_scratchpad.fits(kernel, presets.load("host"))
@@ -64,7 +78,8 @@ def test_tiles_that_live_together_are_apart(given: list[tuple[Any, int, int]]) -
 
 @settings(max_examples=150, deadline=None)
 @example([(100, 0), (16, 0), ("{s0}", 9), (16, 9), (16, 0), (100, 0)])
-@example([(100, 0), (16, 0), (16, 9), ("{s0}", 9), (16, 9), (100, 0)])  # what is left of a region in two pieces
+# what is left of a region in two pieces
+@example([(100, 0), (16, 0), (16, 9), ("{s0}", 9), (16, 9), (100, 0)])
 @given(st.lists(st.tuples(amounts, st.integers(0, 5)), min_size=2, max_size=14))
 def test_regions_in_use_are_apart_and_know_who_was_there(given: list[tuple[Any, int]]) -> None:
     with _symbols() as symbols:
@@ -76,7 +91,9 @@ def test_regions_in_use_are_apart_and_know_who_was_there(given: list[tuple[Any, 
                     arena.give(buffer.offset, buffer.count)
             buffer = DeviceBuffer(dtype="f32", shape=(read(str(count)),))
             buffer.offset = arena.take(buffer.count)
-            buffer.before += owners.take(buffer.offset, buffer.offset + region(buffer.count), buffer)
+            buffer.before += owners.take(
+                buffer.offset, buffer.offset + region(buffer.count), buffer
+            )
             taken.append((buffer, now + 1 + length))
         places = [n for b, _ in taken for n in (b.offset, b.offset + region(b.count))]
     for at in (_HAND, *_OTHERS):
@@ -90,6 +107,12 @@ def test_regions_in_use_are_apart_and_know_who_was_there(given: list[tuple[Any, 
             for j in range(k):
                 if spans[j][0] < spans[k][1] and spans[k][0] < spans[j][1]:
                     assert taken[j][1] <= k, "two that are in use share a byte"
-                byte_owner.update(dict.fromkeys(range(spans[j][0] // 64, spans[j][1] // 64), taken[j][0]))
-            last = {byte_owner[b] for b in range(spans[k][0] // 64, spans[k][1] // 64) if b in byte_owner}
+                byte_owner.update(
+                    dict.fromkeys(range(spans[j][0] // 64, spans[j][1] // 64), taken[j][0])
+                )
+            last = {
+                byte_owner[b]
+                for b in range(spans[k][0] // 64, spans[k][1] // 64)
+                if b in byte_owner
+            }
             assert last <= set(buffer.before)

@@ -1,4 +1,5 @@
-"""Traces that are members of another family because sizes are 1: what is the same is found, and nothing else is."""
+"""Traces that are members of another family because sizes are 1: what is the same is found, and
+nothing else is."""
 
 from __future__ import annotations
 
@@ -20,25 +21,38 @@ from ftm_lazy.dynamic_shapes.trace_family import SizeGuess
 def _heads(rows: int, noted: bool = True) -> str:
     """Three heads of each row, which are put before the rows and behind them again.
 
-    noted: that they are laid out anew, as the recorder does where they do not lie so already; of one row they do.
+    noted: that they are laid out anew, as the recorder does where they do not lie so already; of
+        one row they do.
     """
     made = [
         f"aten::embedding(weight=%0, indices=%1, padding_idx=-1, scale_grad_by_freq=false, sparse=false) : f32[1,{rows},12]",
         f"ftm.view(base=%LAST, sizes=[3,{rows},4], strides=[4,12,1], offset=0) : f32[3,{rows},4]",
-        *([f"ftm.view(base=%LAST, sizes=[3,{rows},4], strides=[{4 * rows},4,1], offset=0) : f32[3,{rows},4]"] if noted else []),
+        *(
+            [
+                f"ftm.view(base=%LAST, sizes=[3,{rows},4], strides=[{4 * rows},4,1], offset=0) : f32[3,{rows},4]"
+            ]
+            if noted
+            else []
+        ),
         f"aten::_softmax(self=%LAST, dim=-1, half_to_float=false) : f32[3,{rows},4]",
         f"ftm.view(base=%LAST, sizes=[{rows},3,4], strides=[4,{4 * rows},1], offset=0) : f32[{rows},3,4]",
         f"aten::exp(self=%LAST) : f32[{rows},3,4]",
     ]
-    lines = [f"  %{number} = {line.replace('%LAST', f'%{number - 1}')}\n" for number, line in enumerate(made, 2)]
+    lines = [
+        f"  %{number} = {line.replace('%LAST', f'%{number - 1}')}\n"
+        for number, line in enumerate(made, 2)
+    ]
     return f"trace\n  %0 = param f32[9,12]\n  %1 = param i64[1,{rows}]\n{''.join(lines)}  return %{len(lines) + 1}\n"
 
 
 def _general(text: str) -> TraceFamilies:
-    """Families that have a program which is general at first sight of a trace, in the sizes of its whole numbers."""
+    """Families that have a program which is general at first sight of a trace, in the sizes of its
+    whole numbers."""
     families = TraceFamilies(({}.get, lambda *_: None, lambda *_: None))
     varies = [0 if "f32" in line else 2 for line in text.splitlines() if " = param " in line]
-    proposal = families.propose(text, SizeGuess(varies, False, lambda seeds: infer_sizes(seeds) or ""))[0]
+    proposal = families.propose(
+        text, SizeGuess(varies, False, lambda seeds: infer_sizes(seeds) or "")
+    )[0]
     families.keep(proposal, compile(proposal.text))
     return families
 
@@ -46,7 +60,10 @@ def _general(text: str) -> TraceFamilies:
 def _run(image: bytes, text: str) -> list[np.ndarray]:
     draw = np.random.default_rng(0)
     params = Trace.parse(text).params
-    inputs = [draw.integers(0, 9, type_.shape).astype({"f32": np.float32, "i64": np.int64}[type_.dtype]) for type_ in params]
+    inputs = [
+        draw.integers(0, 9, type_.shape).astype({"f32": np.float32, "i64": np.int64}[type_.dtype])
+        for type_ in params
+    ]
     return Machine(cores=2, checked=True).load(image).run(inputs)
 
 
@@ -84,7 +101,8 @@ def test_strides_of_one_element_say_nothing() -> None:
 
 
 def _repeated(rows: int, stride: int = 0) -> str:
-    """A number of each of three rows, as often as there are columns; where there is one it lies where it lies."""
+    """A number of each of three rows, as often as there are columns; where there is one it lies
+    where it lies."""
     return (
         f"trace\n  %0 = param i64[3]\n  %1 = param i64[3,{rows}]\n"
         f"  %2 = ftm.view(base=%0, sizes=[3,{rows}], strides=[1,{stride}], offset=0) : i64[3,{rows}]\n"
@@ -115,7 +133,9 @@ def _window(draw: Callable[..., object]) -> tuple[list[int], list[int], int]:
 
 def _elements(window: tuple[list[int], list[int], int], of: np.ndarray) -> np.ndarray:
     sizes, strides, offset = window
-    return np.lib.stride_tricks.as_strided(of.ravel()[offset:], sizes, [8 * step for step in strides]).copy()
+    return np.lib.stride_tricks.as_strided(
+        of.ravel()[offset:], sizes, [8 * step for step in strides]
+    ).copy()
 
 
 def _windows(*windows: tuple[list[int], list[int], int]) -> str:
@@ -135,7 +155,11 @@ def test_what_is_spelled_alike_is_alike(
     """Also of windows in windows."""
     whole = np.arange(64, dtype=np.int64)
     sizes, strides, _ = one
-    respelled = sizes, [step if extent > 1 else 7 for extent, step in zip(sizes, strides, strict=True)], one[2]
+    respelled = (
+        sizes,
+        [step if extent > 1 else 7 for extent, step in zip(sizes, strides, strict=True)],
+        one[2],
+    )
     assert bare(_windows(one)) == bare(_windows(respelled))
     if bare(_windows(one)) == bare(_windows(other)):
         np.testing.assert_array_equal(_elements(one, whole), _elements(other, whole))

@@ -1,4 +1,5 @@
-"""Templates: the image for other sizes is the one that assembling their text gives, and guards are kept."""
+"""Templates: the image for other sizes is the one that assembling their text gives, and guards are
+kept."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def _made() -> tuple[bytes, ImageTemplate]:
 def test_an_instance_is_what_assembling_gives(values: tuple[int, int]) -> None:
     image, template = _made()
     assert template.admits(values)
-    assert _without_text(template.image(image, values)) == _without_text(assembler.assemble(_plain(values)))
+    assert _without_text(template.image(image, values)) == _without_text(
+        assembler.assemble(_plain(values))
+    )
 
 
 def test_the_image_itself_is_for_the_numbers_at_hand() -> None:
@@ -118,7 +121,10 @@ def test_a_compiled_program_serves_other_sizes_as_if_compiled_for_them() -> None
     assert made.template.admits([57])
     assert made.template.admits([2])
     assert not made.template.admits([1])
-    assert made.template.refusal([1]) == "s0-2 >= 0 does not hold where s0 = 1 (the symbol's least value)"
+    assert (
+        made.template.refusal([1])
+        == "s0-2 >= 0 does not hold where s0 = 1 (the symbol's least value)"
+    )
     assert not made.template.admits([1 << 20])
     assert "(codegen/allocate_scratchpad.py:" in made.template.refusal([1 << 20])
     assert _without_text(made.template.image(made.image, [57]))["shapes"] == [57, 12, 57, 12]

@@ -1,4 +1,5 @@
-"""Tilings of contractions whose extents are sizes fit the scratchpads with all the tiles that programs hold."""
+"""Tilings of contractions whose extents are sizes fit the scratchpads with all the tiles that
+programs hold."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ EXTENTS = st.sampled_from((1, 3, 16, 64, 147, 256, 576, 2048))
 
 
 @given(st.integers(2, 300), st.permutations(("m", "n", "k")), st.tuples(EXTENTS, EXTENTS, EXTENTS))
-def test_operands_that_are_kept_have_room_for_twice_their_tiles(rows: int, order: list[str], others: tuple[int, int, int]) -> None:
+def test_operands_that_are_kept_have_room_for_twice_their_tiles(
+    rows: int, order: list[str], others: tuple[int, int, int]
+) -> None:
     with ShapeEnv({"s0": (rows, 2)}) as symbols:
         size = read("{s0}")
         group = {order[0]: (size, others[0]), order[1]: (others[1],), order[2]: (others[2], 2)}
@@ -35,7 +38,9 @@ def test_operands_that_are_kept_have_room_for_twice_their_tiles(rows: int, order
         )
         before = set(symbols.guards)
         plan = general_plan(problem, HOST)
-        assert set(symbols.guards) == before, "a tiling that is chosen for the numbers at hand asks for no guard"
+        assert set(symbols.guards) == before, (
+            "a tiling that is chosen for the numbers at hand asks for no guard"
+        )
         outer, inner = (plan.m, plan.n) if plan.m_outer else (plan.n, plan.m)
         held = {
             id(outer): upper_bound(plan.k.blocks) if plan.outer_resident else 1,
@@ -43,7 +48,10 @@ def test_operands_that_are_kept_have_room_for_twice_their_tiles(rows: int, order
         }
         a, b = ((plan.k, plan.m), (plan.k, plan.n))
         sides = []
-        for (first, second), turned, count in ((a, not plan.trans_a, held[id(plan.m)]), (b, plan.trans_b, held[id(plan.n)])):
+        for (first, second), turned, count in (
+            (a, not plan.trans_a, held[id(plan.m)]),
+            (b, plan.trans_b, held[id(plan.n)]),
+        ):
             rows_, columns = (second, first) if turned else (first, second)
             slot = at_hand(rows_.elements) * at_hand(pitch(columns.elements, "f32")) * 4
             sides.append(ceil(slot / SLOT_ALIGNMENT) * SLOT_ALIGNMENT * count)
@@ -57,10 +65,17 @@ def test_cores_share_products_of_every_size(chosen: int, rows: int) -> None:
     """Also those far smaller than the numbers that the tiles were chosen for."""
     with ShapeEnv({"s0": (16 * chosen, 2)}) as symbols:
         operand = OperandTraffic("f32", (64, 64))
-        plan = general_plan(TilingProblem((1,), (read("{s0}"),), (64,), (64,), operand, operand, operand, "f32"), HOST)
+        plan = general_plan(
+            TilingProblem((1,), (read("{s0}"),), (64,), (64,), operand, operand, operand, "f32"),
+            HOST,
+        )
         shared = plan.m if plan.m_outer == (plan.split == "outer") else plan.n
-        sizes = evaluator([str(n).strip("{}") for n in (shared.size, shared.blocks)], tuple(symbols.values))
+        sizes = evaluator(
+            [str(n).strip("{}") for n in (shared.size, shared.blocks)], tuple(symbols.values)
+        )
     if shared is plan.m and plan.split in ("outer", "inner"):
         size, blocks = sizes(rows)
         assert (blocks - 1) * size < rows <= blocks * size, "the tiles are not the rows"
-        assert blocks >= min(HOST.cores, ceil(rows / HOST.mm_rows)), f"{blocks} tiles of {size} rows leave a core idle"
+        assert blocks >= min(HOST.cores, ceil(rows / HOST.mm_rows)), (
+            f"{blocks} tiles of {size} rows leave a core idle"
+        )

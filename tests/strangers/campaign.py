@@ -36,7 +36,9 @@ def main(name: str, check: Callable[[Random], str | None], count: int) -> None:
     """
     parser = argparse.ArgumentParser(description=f"campaign {name}")
     parser.add_argument("--count", type=int, default=count, help="cases to try")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the first case; each next case adds one")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of the first case; each next case adds one"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     given = parser.parse_args()
     begin, tried, failures = time.monotonic(), 0, 0
@@ -56,7 +58,13 @@ def main(name: str, check: Callable[[Random], str | None], count: int) -> None:
             log.write(f"--seed {seed} --count 1\n{fault}\n\n")
         print(f"{name}: seed {seed}: {fault.strip().splitlines()[-1]}", file=sys.stderr, flush=True)
     seconds = time.monotonic() - begin
-    print(json.dumps({"campaign": name, "cases": tried, "failures": failures, "seconds": round(seconds, 1)}), flush=True)
+    print(
+        json.dumps(
+            {"campaign": name, "cases": tried, "failures": failures, "seconds": round(seconds, 1)}
+        ),
+        flush=True,
+    )
     sys.stdout.flush()
-    # Threads of the device need no orderly end here, and a campaign's exit code should not hang on them.
+    # Threads of the device need no orderly end here, and a campaign's exit code should not hang on
+    # them.
     os._exit(1 if failures else 0)

@@ -1,7 +1,8 @@
-"""Campaign ``chains``: random chains of 3 to 12 operations and their gradients, on every machine preset.
+"""Campaign ``chains``: random chains of 3 to 12 operations and their gradients, on every machine
+preset.
 
-A chain grows from one input. Each step applies an operation to one of the last results, often with a new operand. Steps
-that leave the range of numbers or of sizes that a test can bear are left out.
+A chain grows from one input. Each step applies an operation to one of the last results, often with
+a new operand. Steps that leave the range of numbers or of sizes that a test can bear are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ Step = Callable[..., Tensor]
 
 @dataclass
 class Chain:
-    """Operands that no step computes, and the steps: a function and the numbers of what it is applied to."""
+    """Operands that no step computes, and the steps: a function and the numbers of what it is
+    applied to."""
 
     random: Random
     operands: list[Tensor] = field(default_factory=list)
@@ -49,7 +51,11 @@ class Chain:
     def apply(self, step: Step, *numbers: int) -> None:
         """Applies a step unless its result is of no use."""
         result = step(*(self.values[n] for n in numbers))
-        if 0 < result.numel() <= MOST_ELEMENTS and bool(result.isfinite().all()) and result.abs().max() < 1e3:
+        if (
+            0 < result.numel() <= MOST_ELEMENTS
+            and bool(result.isfinite().all())
+            and result.abs().max() < 1e3
+        ):
             self.steps.append((step, numbers))
             self.values.append(result)
             self.is_operand.append(False)
@@ -65,7 +71,9 @@ class Chain:
             else:
                 step, numbers = next(steps)
                 values.append(step(*(values[n] for n in numbers)))
-        results = [v for v, is_operand in zip(values, self.is_operand, strict=True) if not is_operand][-2:]
+        results = [
+            v for v, is_operand in zip(values, self.is_operand, strict=True) if not is_operand
+        ][-2:]
         loss = torch.stack([(r * r).sum() if k else r.sum() for k, r in enumerate(results)]).sum()
         gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
         return [*results, *(g for g in gradients if g is not None)]
@@ -91,9 +99,26 @@ UNARY: tuple[Step, ...] = (
     lambda t: t.reciprocal().clamp(-1, 1) + t,
     lambda t: 2.5 * t - 1,
 )
-DECIDING: tuple[Step, ...] = (F.relu, torch.abs, F.hardswish, lambda t: t.clamp(-0.5, 0.7), lambda t: F.leaky_relu(t, 0.1))
-BINARY: tuple[Step, ...] = (torch.add, torch.sub, torch.mul, lambda a, b: a / (1 + b * b), torch.hypot, lambda a, b: torch.lerp(a, b, 0.3))
-DECIDING_BINARY: tuple[Step, ...] = (torch.maximum, torch.minimum, lambda a, b: torch.where(a > b, a, b * a))
+DECIDING: tuple[Step, ...] = (
+    F.relu,
+    torch.abs,
+    F.hardswish,
+    lambda t: t.clamp(-0.5, 0.7),
+    lambda t: F.leaky_relu(t, 0.1),
+)
+BINARY: tuple[Step, ...] = (
+    torch.add,
+    torch.sub,
+    torch.mul,
+    lambda a, b: a / (1 + b * b),
+    torch.hypot,
+    lambda a, b: torch.lerp(a, b, 0.3),
+)
+DECIDING_BINARY: tuple[Step, ...] = (
+    torch.maximum,
+    torch.minimum,
+    lambda a, b: torch.where(a > b, a, b * a),
+)
 
 
 def elementwise(chain: Chain, t: int) -> None:
@@ -210,7 +235,9 @@ def joining(chain: Chain, t: int) -> None:
     dim = random.randrange(len(shape))
 
     def fits(v: Tensor) -> bool:
-        return v.dim() == len(shape) and all(v.shape[k] == n for k, n in enumerate(shape) if k != dim)
+        return v.dim() == len(shape) and all(
+            v.shape[k] == n for k, n in enumerate(shape) if k != dim
+        )
 
     fitting = [n for n, v in enumerate(chain.values) if fits(v)]
     parts = random.choices(fitting, k=random.randint(1, 2))
@@ -235,7 +262,20 @@ def convolution(chain: Chain, t: int) -> None:
     chain.apply(lambda t, w: conv(t, w, stride=stride, padding=padding), t, weight)
 
 
-MOVES = (elementwise, elementwise, broadcast, broadcast, product, product, reduction, along, view, view, joining, convolution)
+MOVES = (
+    elementwise,
+    elementwise,
+    broadcast,
+    broadcast,
+    product,
+    product,
+    reduction,
+    along,
+    view,
+    view,
+    joining,
+    convolution,
+)
 
 
 def make(random: Random) -> Chain:

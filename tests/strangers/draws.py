@@ -1,4 +1,5 @@
-"""Campaign: random ops draw from the interval that PyTorch documents, with the mean and the deviation of their distribution."""
+"""Campaign: random ops draw from the interval that PyTorch documents, with the mean and the
+deviation of their distribution."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 class Sample:
     """What an op drew, and what its distribution says of it.
 
-    inside: whether each element lies in the documented interval.  mean, deviation: of the distribution, in the dtype's
-    precision; None where the dtype's range cuts the distribution.
+    inside: whether each element lies in the documented interval. mean, deviation: of the
+    distribution, in the dtype's precision; None where the dtype's range cuts the distribution.
     """
 
     drawn: Tensor
@@ -49,11 +50,20 @@ def _uniform(random: Random, dtype: torch.dtype) -> Sample:
     high = low + random.choice([1.0, 2.0, 0.3, random.uniform(1, 300)])
     drawn = _empty(dtype).uniform_(low, high).cpu()
     first, end = torch.tensor([low, high], dtype=dtype)
-    return Sample(drawn, (drawn >= first) & (drawn < end), (first.item() + end.item()) / 2, (end.item() - first.item()) / math.sqrt(12))
+    return Sample(
+        drawn,
+        (drawn >= first) & (drawn < end),
+        (first.item() + end.item()) / 2,
+        (end.item() - first.item()) / math.sqrt(12),
+    )
 
 
 def _rand(random: Random, dtype: torch.dtype) -> Sample:
-    drawn = torch.rand_like(_empty(dtype)) if random.random() < 0.5 else torch.rand(COUNT, dtype=dtype, device="ftm")
+    drawn = (
+        torch.rand_like(_empty(dtype))
+        if random.random() < 0.5
+        else torch.rand(COUNT, dtype=dtype, device="ftm")
+    )
     drawn = drawn.cpu()
     return Sample(drawn, (drawn >= 0) & (drawn < 1), 0.5, 1 / math.sqrt(12))
 
@@ -81,11 +91,18 @@ def _exponential(random: Random, dtype: torch.dtype) -> Sample:
     rate = random.choice([1.0, 1e-2, 30.0, 1e4, random.uniform(0.1, 10)])
     drawn = _empty(dtype).exponential_(rate).cpu()
     # Half types round the many small draws of a large rate to few numbers.
-    return Sample(drawn, (drawn > 0) & drawn.isfinite(), None if dtype is torch.float16 and rate > 100 else 1 / rate, 1 / rate)
+    return Sample(
+        drawn,
+        (drawn > 0) & drawn.isfinite(),
+        None if dtype is torch.float16 and rate > 100 else 1 / rate,
+        1 / rate,
+    )
 
 
 def _gumbel(random: Random, dtype: torch.dtype) -> Sample:
-    drawn = torch.nn.functional.gumbel_softmax(torch.zeros(COUNT // 4, 4, dtype=dtype, device="ftm"), tau=random.uniform(0.5, 2)).cpu()
+    drawn = torch.nn.functional.gumbel_softmax(
+        torch.zeros(COUNT // 4, 4, dtype=dtype, device="ftm"), tau=random.uniform(0.5, 2)
+    ).cpu()
     return Sample(drawn, (drawn >= 0) & (drawn <= 1), 0.25, 0.4)
 
 
@@ -112,29 +129,45 @@ def _dropout(random: Random, dtype: torch.dtype) -> Sample:
     p = random.choice([0.0, 0.5, random.uniform(0, 0.9)])
     drawn = torch.nn.functional.dropout(torch.ones_like(_empty(dtype)), p).cpu()
     kept = torch.tensor(1 / (1 - p), dtype=dtype)
-    return Sample((drawn != 0).double(), (drawn == 0) | (drawn == kept), 1 - p, math.sqrt(p * (1 - p)))
+    return Sample(
+        (drawn != 0).double(), (drawn == 0) | (drawn == kept), 1 - p, math.sqrt(p * (1 - p))
+    )
 
 
 def _rrelu(random: Random, dtype: torch.dtype) -> Sample:
     low, high = sorted((random.uniform(0, 2), random.choice([1.0, 2.0, 0.25])))
-    drawn = -torch.nn.functional.rrelu(-torch.ones_like(_empty(dtype)), low, high, training=True).cpu()
+    drawn = -torch.nn.functional.rrelu(
+        -torch.ones_like(_empty(dtype)), low, high, training=True
+    ).cpu()
     first, end = torch.tensor([low, high], dtype=dtype)
-    return Sample(drawn, (drawn >= first) & (drawn < end), (first.item() + end.item()) / 2, (end.item() - first.item()) / math.sqrt(12))
+    return Sample(
+        drawn,
+        (drawn >= first) & (drawn < end),
+        (first.item() + end.item()) / 2,
+        (end.item() - first.item()) / math.sqrt(12),
+    )
 
 
 def _integers(random: Random, dtype: torch.dtype) -> Sample:
-    widest = {torch.int8: 100, torch.uint8: 200, torch.int16: 30_000, torch.float16: 60_000}.get(dtype, 2**26)
+    widest = {torch.int8: 100, torch.uint8: 200, torch.int16: 30_000, torch.float16: 60_000}.get(
+        dtype, 2**26
+    )
     low = random.randrange(0 if dtype is torch.uint8 else -widest, widest)
     high = random.randrange(low + 1, widest + 2)
     drawn = random.choice(
-        [lambda: _empty(dtype).random_(low, high), lambda: torch.randint(low, high, (COUNT,), dtype=dtype, device="ftm")]
+        [
+            lambda: _empty(dtype).random_(low, high),
+            lambda: torch.randint(low, high, (COUNT,), dtype=dtype, device="ftm"),
+        ]
     )()
     drawn = drawn.cpu()
     exact = drawn.double()
     # Floats of few digits hold few numbers between two large bounds.
     holds = not dtype.is_floating_point or max(abs(low), abs(high)) <= 2 / torch.finfo(dtype).eps
     inside = (exact >= low) & (exact < high) if holds or high - low > widest / 2 else torch.ones(1)
-    return Sample(drawn, inside, (low + high - 1) / 2 if holds else None, (high - low) / math.sqrt(12))
+    return Sample(
+        drawn, inside, (low + high - 1) / 2 if holds else None, (high - low) / math.sqrt(12)
+    )
 
 
 def _permutation(random: Random, dtype: torch.dtype) -> Sample:
@@ -144,15 +177,21 @@ def _permutation(random: Random, dtype: torch.dtype) -> Sample:
 
 
 def _multinomial(random: Random, dtype: torch.dtype) -> Sample:
-    weights = torch.tensor([random.choice([0.0, random.random()]) for _ in range(8)] + [1.0], dtype=dtype)
+    weights = torch.tensor(
+        [random.choice([0.0, random.random()]) for _ in range(8)] + [1.0], dtype=dtype
+    )
     drawn = torch.multinomial(weights.to("ftm"), COUNT, replacement=True).cpu()
     shares = weights.double() / weights.double().sum()
     places = torch.arange(9.0, dtype=torch.double)
     mean = (shares * places).sum().item()
-    return Sample(drawn, weights[drawn] > 0, mean, math.sqrt((shares * (places - mean) ** 2).sum().item()))
+    return Sample(
+        drawn, weights[drawn] > 0, mean, math.sqrt((shares * (places - mean) ** 2).sum().item())
+    )
 
 
-DISTRIBUTIONS: dict[str, tuple[Callable[[Random, torch.dtype], Sample], tuple[torch.dtype, ...]]] = {
+DISTRIBUTIONS: dict[
+    str, tuple[Callable[[Random, torch.dtype], Sample], tuple[torch.dtype, ...]]
+] = {
     "uniform": (_uniform, FLOATS),
     "rand": (_rand, FLOATS),
     "normal": (_normal, FLOATS),

@@ -1,11 +1,14 @@
-"""Random expressions of 1 to 200 elementwise ops, fused as the compiler likes: each must compile, and give the CPU's values.
+"""Random expressions of 1 to 200 elementwise ops, fused as the compiler likes: each must compile,
+and give the CPU's values.
 
-The ops are those of the records in the elementwise families, on tensors of every dtype that a record takes. An expression is drawn while it
-runs on the CPU: a call that the CPU refuses, or whose result is not finite or large, is drawn again.
+The ops are those of the records in the elementwise families, on tensors of every dtype that a
+record takes. An expression is drawn while it runs on the CPU: a call that the CPU refuses, or whose
+result is not finite or large, is drawn again.
 
-Rounding errors grow along an expression, and what is decided by a comparison flips. How far a result may be off is therefore measured: the
-expression runs on the CPU some more times, and each call's result is changed at random within the tolerance of its op's record. An
-element may differ from the CPU's as much as these runs differ from each other.
+Rounding errors grow along an expression, and what is decided by a comparison flips. How far a
+result may be off is therefore measured: the expression runs on the CPU some more times, and each
+call's result is changed at random within the tolerance of its op's record. An element may differ
+from the CPU's as much as these runs differ from each other.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from random import Random
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).parents[1])  # the package is `strangers`; its files are not modules of their own
+    # the package is `strangers`; its files are not modules of their own
+    sys.path[0] = str(Path(__file__).parents[1])
     os.environ["FTM_STRICT"] = "1"  # a program that does not compile is an error
 
 import torch
@@ -36,10 +40,18 @@ FAMILIES = (
 )  # fmt: skip
 NOT_OF_ANY_VALUES = {"aten::log_sigmoid_backward"}
 """Ops with an operand that another op must have made."""
-NAMES = sorted(name for name, record in RECORDS.items() if record.family in FAMILIES and name.startswith("aten::"))
+NAMES = sorted(
+    name
+    for name, record in RECORDS.items()
+    if record.family in FAMILIES and name.startswith("aten::")
+)
 NAMES = [name for name in NAMES if name not in NOT_OF_ANY_VALUES]
 TOKENS = native_ops()
-TYPES = {dtype: token for dtype, token in DTYPES.items() if any(token in tokens for tokens in TOKENS.values())}
+TYPES = {
+    dtype: token
+    for dtype, token in DTYPES.items()
+    if any(token in tokens for tokens in TOKENS.values())
+}
 SHAPES = ((6, 5), (6, 1), (5,), (), (3, 6, 5), (2, 70), (70,), (2, 1))
 LONGEST = 200
 LARGEST = 1e4  # so that the next op has something to compute
@@ -50,7 +62,8 @@ REFUSALS = (RuntimeError, NotImplementedError, IndexError, TypeError, ValueError
 
 @dataclass(frozen=True)
 class Call:
-    """One call: ``operands`` are the places of tensor arguments, by name, among the values so far; ``others`` are all other arguments."""
+    """One call: ``operands`` are the places of tensor arguments, by name, among the values so far;
+    ``others`` are all other arguments."""
 
     name: str
     operands: dict[str, int]
@@ -58,7 +71,9 @@ class Call:
 
     def run(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
         """The (first) result."""
-        result = for_op(self.name)(**{name: values[place] for name, place in self.operands.items()}, **self.others)
+        result = for_op(self.name)(
+            **{name: values[place] for name, place in self.operands.items()}, **self.others
+        )
         return result if isinstance(result, torch.Tensor) else result[0]
 
 
@@ -70,7 +85,11 @@ class Expression:
     calls: list[Call]
     roots: list[int]
 
-    def run(self, leaves: Sequence[torch.Tensor], change: Callable[[Call, torch.Tensor], torch.Tensor] | None = None) -> list[torch.Tensor]:
+    def run(
+        self,
+        leaves: Sequence[torch.Tensor],
+        change: Callable[[Call, torch.Tensor], torch.Tensor] | None = None,
+    ) -> list[torch.Tensor]:
         """The roots; ``change`` gets each result and gives what the next calls read."""
         values = list(leaves)
         for call in self.calls:
@@ -84,9 +103,14 @@ def draw(random: Random, names: Sequence[str] = NAMES) -> Expression:
     generator = torch.Generator().manual_seed(random.getrandbits(32))
     shapes = random.choice((SHAPES[:4], SHAPES[:5], SHAPES[5:]))
     dtypes = random.sample(list(TYPES), random.randint(1, 3))
-    leaves = [_leaf(random.choice(shapes), random.choice(dtypes), generator) for _ in range(random.randint(2, 6))]
+    leaves = [
+        _leaf(random.choice(shapes), random.choice(dtypes), generator)
+        for _ in range(random.randint(2, 6))
+    ]
     values, calls, unread = list(leaves), [], set(range(len(leaves)))
-    wanted = random.choice((random.randint(1, 12), random.randint(13, 60), random.randint(61, LONGEST)))
+    wanted = random.choice(
+        (random.randint(1, 12), random.randint(13, 60), random.randint(61, LONGEST))
+    )
     for _ in range(8 * wanted):
         if len(calls) == wanted:
             break
@@ -109,25 +133,38 @@ def _leaf(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator
     return (numbers.abs() if dtype == torch.uint8 else numbers).to(dtype)
 
 
-def _call(random: Random, name: str, values: list[torch.Tensor], unread: set[int]) -> tuple[Call, torch.Tensor] | None:
+def _call(
+    random: Random, name: str, values: list[torch.Tensor], unread: set[int]
+) -> tuple[Call, torch.Tensor] | None:
     """A call of ``name`` and its result; None where the CPU or the record refuses it."""
     operands: dict[str, int] = {}
     others: dict[str, Any] = {}
     for argument in for_op(name)._schema.arguments:
         kind, optional = str(argument.type), argument.has_default_value()
         if kind in ("Tensor", "Optional[Tensor]"):
-            fitting = [place for place in range(len(values)) if DTYPES[values[place].dtype] in TOKENS[name]]
+            fitting = [
+                place for place in range(len(values)) if DTYPES[values[place].dtype] in TOKENS[name]
+            ]
             if operands and name.endswith("_backward"):  # as autograd calls it
                 first = values[next(iter(operands.values()))]
-                fitting = [place for place in fitting if (values[place].dtype, values[place].shape) == (first.dtype, first.shape)]
-            places = [place for place in fitting if place in unread] if random.random() < 0.7 else []
+                fitting = [
+                    place
+                    for place in fitting
+                    if (values[place].dtype, values[place].shape) == (first.dtype, first.shape)
+                ]
+            places = (
+                [place for place in fitting if place in unread] if random.random() < 0.7 else []
+            )
             places = places or fitting
             if not places:
                 return None
             operands[argument.name] = random.choice(places)
         elif argument.name == "dtype":
             others["dtype"] = random.choice(list(TYPES))
-        elif not optional or (random.random() < 0.3 and argument.name not in ("device", "layout", "memory_format", "pin_memory")):
+        elif not optional or (
+            random.random() < 0.3
+            and argument.name not in ("device", "layout", "memory_format", "pin_memory")
+        ):
             others[argument.name] = _number(random, kind, argument.name)
     call = Call(name, operands, others)
     try:
@@ -135,7 +172,11 @@ def _call(random: Random, name: str, values: list[torch.Tensor], unread: set[int
             result = call.run(values)
     except REFUSALS:
         return None
-    return (call, result) if _is_tame(result) and all(_is_tame(values[place]) for place in operands.values()) else None
+    return (
+        (call, result)
+        if _is_tame(result) and all(_is_tame(values[place]) for place in operands.values())
+        else None
+    )
 
 
 def _number(random: Random, kind: str, name: str) -> Any:
@@ -145,7 +186,9 @@ def _number(random: Random, kind: str, name: str) -> Any:
         return random.choice(("floor", "trunc") if name == "rounding_mode" else ("none", "tanh"))
     if "int" in kind:
         return random.randint(0, 3)
-    return random.choice((random.randint(1, 5), round(random.uniform(0.1, 3), 2), random.choice((-1, 0, 0.5))))
+    return random.choice(
+        (random.randint(1, 5), round(random.uniform(0.1, 3), 2), random.choice((-1, 0, 0.5)))
+    )
 
 
 def _is_tame(value: torch.Tensor) -> bool:
@@ -161,7 +204,8 @@ def _rounds(value: torch.Tensor) -> bool:
 
 
 def perturbed(expression: Expression, run: int) -> list[torch.Tensor]:
-    """The roots, with each call's result changed within the tolerance of its op: upwards in the first run, downwards in the second."""
+    """The roots, with each call's result changed within the tolerance of its op: upwards in the
+    first run, downwards in the second."""
     generator = torch.Generator().manual_seed(run)
     low, high = ((1, 1), (-1, -1))[run] if run < 2 else (-1, 1)
 
@@ -175,7 +219,9 @@ def perturbed(expression: Expression, run: int) -> list[torch.Tensor]:
             return torch.complex(*(change(call, part) for part in (value.real, value.imag)))
         relative, absolute = RECORDS[call.name].tolerance.get(DTYPES[value.dtype], (0.0, 0.0))
         relative = max(relative, 2 * torch.finfo(value.dtype).eps)
-        return (value.double() + (absolute + relative * value.double().abs()) * noise(value)).to(value.dtype)
+        return (value.double() + (absolute + relative * value.double().abs()) * noise(value)).to(
+            value.dtype
+        )
 
     return expression.run(expression.leaves, change)
 
@@ -208,7 +254,10 @@ def check(random: Random) -> str | None:
             except REFUSALS:
                 return None  # it divides integers by what may be zero
         try:
-            got = [value.cpu() for value in expression.run([leaf.to("ftm") for leaf in expression.leaves])]
+            got = [
+                value.cpu()
+                for value in expression.run([leaf.to("ftm") for leaf in expression.leaves])
+            ]
         except NotImplementedError:
             return None  # an op that calls another one, which has no record for the dtype
     for place, value, right, *disturbed in zip(expression.roots, got, want, *others, strict=True):

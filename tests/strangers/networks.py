@@ -1,4 +1,5 @@
-"""Campaign ``networks``: one training step of random small networks of every family, on every machine preset."""
+"""Campaign ``networks``: one training step of random small networks of every family, on every
+machine preset."""
 
 from __future__ import annotations
 
@@ -65,11 +66,17 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
-        q, k, v = (t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.project(x).chunk(3, -1))
+        q, k, v = (
+            t.view(batch, length, self.heads, -1).transpose(1, 2)
+            for t in self.project(x).chunk(3, -1)
+        )
         if self.by_hand:
             scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5
             if self.causal:
-                scores = scores.masked_fill(torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1), float("-inf"))
+                scores = scores.masked_fill(
+                    torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1),
+                    float("-inf"),
+                )
             y = scores.softmax(-1) @ v
         else:
             y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
@@ -78,13 +85,28 @@ class Attention(nn.Module):
 
 def activation(random: Random) -> nn.Module:
     """An activation of any kind."""
-    return random.choice((nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.ELU, nn.Hardswish, nn.Softplus, nn.Identity))()
+    return random.choice(
+        (
+            nn.ReLU,
+            nn.GELU,
+            nn.SiLU,
+            nn.Tanh,
+            nn.Sigmoid,
+            nn.LeakyReLU,
+            nn.ELU,
+            nn.Hardswish,
+            nn.Softplus,
+            nn.Identity,
+        )
+    )()
 
 
 def norm(random: Random, channels: int, dims: int) -> nn.Module:
     """A normalization of any kind over tensors of (batch, channels, places)."""
     groups = random.choice([n for n in range(1, channels + 1) if channels % n == 0])
-    batch, instance = (nn.BatchNorm1d, nn.InstanceNorm1d) if dims == 1 else (nn.BatchNorm2d, nn.InstanceNorm2d)
+    batch, instance = (
+        (nn.BatchNorm1d, nn.InstanceNorm1d) if dims == 1 else (nn.BatchNorm2d, nn.InstanceNorm2d)
+    )
     return random.choice(
         (
             lambda: batch(channels),
@@ -98,25 +120,36 @@ def norm(random: Random, channels: int, dims: int) -> nn.Module:
 
 
 def convolution(random: Random, channels: int, out: int, dims: int, stride: int = 1) -> nn.Module:
-    """A convolution that keeps the places or divides them by ``stride``: grouped, dilated or plain."""
-    groups = random.choice([n for n in range(1, channels + 1) if channels % n == 0 and out % n == 0]) if random.random() < 0.4 else 1
+    """A convolution that keeps the places or divides them by ``stride``: grouped, dilated or
+    plain."""
+    groups = (
+        random.choice([n for n in range(1, channels + 1) if channels % n == 0 and out % n == 0])
+        if random.random() < 0.4
+        else 1
+    )
     kernel, dilation = random.choice((1, 3, 3, 5)), random.choice((1, 1, 2))
     padding = dilation * (kernel - 1) // 2
     layer = nn.Conv1d if dims == 1 else nn.Conv2d
-    return layer(channels, out, kernel, stride, padding, dilation, groups, bias=random.random() < 0.5)
+    return layer(
+        channels, out, kernel, stride, padding, dilation, groups, bias=random.random() < 0.5
+    )
 
 
 def pooling(random: Random, dims: int) -> nn.Module:
     """A pooling that about halves the places."""
     kernel, stride = random.choice(((2, 2), (3, 2), (3, 3)))
     largest, average = (nn.MaxPool1d, nn.AvgPool1d) if dims == 1 else (nn.MaxPool2d, nn.AvgPool2d)
-    return random.choice((lambda: largest(kernel, stride, kernel // 2), lambda: average(kernel, stride, kernel // 2)))()
+    return random.choice(
+        (lambda: largest(kernel, stride, kernel // 2), lambda: average(kernel, stride, kernel // 2))
+    )()
 
 
 def head(random: Random, channels: int, dims: int) -> nn.Module:
     """What classifies images: a global mean or maximum, or what is left of the places."""
     places = tuple(range(2, 2 + dims))
-    gather = random.choice((lambda x: x.mean(places), lambda x: x.amax(places), lambda x: x.flatten(2).mean(2)))
+    gather = random.choice(
+        (lambda x: x.mean(places), lambda x: x.amax(places), lambda x: x.flatten(2).mean(2))
+    )
     return nn.Sequential(Apply(gather), nn.Linear(channels, random.choice(WIDTHS)))
 
 
@@ -125,7 +158,10 @@ def mlp(random: Random) -> Network:
     widths = [random.choice(WIDTHS) for _ in range(random.randint(2, 5))]
     batch, layers = random.choice((2, 3, 8, 16, 33)), []
     for a, b in pairwise(widths):
-        layers += [nn.Linear(a, b, bias=random.random() < 0.7), random.choice((nn.LayerNorm, nn.BatchNorm1d, nn.RMSNorm))(b)]
+        layers += [
+            nn.Linear(a, b, bias=random.random() < 0.7),
+            random.choice((nn.LayerNorm, nn.BatchNorm1d, nn.RMSNorm))(b),
+        ]
         layers += [activation(random)]
     return nn.Sequential(*layers), [torch.randn(batch, widths[0])]
 
@@ -133,7 +169,11 @@ def mlp(random: Random) -> Network:
 def block(random: Random, channels: int, out: int, dims: int, stride: int) -> nn.Module:
     """A convolution with norm and activation, or a residual block."""
     if random.random() < 0.5:
-        return nn.Sequential(convolution(random, channels, out, dims, stride), norm(random, out, dims), activation(random))
+        return nn.Sequential(
+            convolution(random, channels, out, dims, stride),
+            norm(random, out, dims),
+            activation(random),
+        )
     inner = nn.Sequential(
         convolution(random, channels, out, dims, stride),
         norm(random, out, dims),
@@ -149,7 +189,11 @@ def block(random: Random, channels: int, out: int, dims: int, stride: int) -> nn
 
 def cnn(random: Random) -> Network:
     """Convolutions of one or two dimensions, residual blocks, poolings."""
-    dims, batch, channels = random.choice((1, 2, 2, 2)), random.choice(BATCHES), random.choice((1, 3, 4))
+    dims, batch, channels = (
+        random.choice((1, 2, 2, 2)),
+        random.choice(BATCHES),
+        random.choice((1, 3, 4)),
+    )
     places = [random.choice(SIDES) * (4 if dims == 1 else 1) for _ in range(dims)]
     x = torch.randn(batch, channels, *places)
     layers: list[nn.Module] = []
@@ -174,25 +218,49 @@ def autoencoder(random: Random) -> Network:
         activation(random),
         nn.ConvTranspose2d(inside, channels, kernel, stride, kernel // 2, groups=1),
         activation(random),
-        random.choice((nn.Identity, lambda: nn.Upsample(scale_factor=2), lambda: nn.Upsample(scale_factor=2, mode="bilinear")))(),
+        random.choice(
+            (
+                nn.Identity,
+                lambda: nn.Upsample(scale_factor=2),
+                lambda: nn.Upsample(scale_factor=2, mode="bilinear"),
+            )
+        )(),
     ), [torch.randn(batch, channels, random.choice(SIDES), random.choice(SIDES))]
 
 
 def transformer(random: Random) -> Network:
     """Attention with feed-forward layers."""
     heads = random.choice((1, 2, 4))
-    width, length, batch = heads * random.choice((4, 8, 16, 20)), random.choice((1, 3, 8, 16, 17, 40)), random.choice(BATCHES)
+    width, length, batch = (
+        heads * random.choice((4, 8, 16, 20)),
+        random.choice((1, 3, 8, 16, 17, 40)),
+        random.choice(BATCHES),
+    )
     layers: list[nn.Module] = []
     for _ in range(random.randint(1, 2)):
         kind = random.randrange(2)
         if kind == 0:
             layer = nn.TransformerEncoderLayer(
-                width, heads, 2 * width, 0.0, random.choice(("relu", "gelu")), batch_first=True, norm_first=random.random() < 0.5
+                width,
+                heads,
+                2 * width,
+                0.0,
+                random.choice(("relu", "gelu")),
+                batch_first=True,
+                norm_first=random.random() < 0.5,
             )
             layers.append(layer)
         else:
-            feed = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), activation(random), nn.Linear(2 * width, width))
-            layers += [Attention(width, heads, random.random() < 0.5, random.random() < 0.5), Residual(feed, nn.Identity(), nn.Identity())]
+            feed = nn.Sequential(
+                nn.LayerNorm(width),
+                nn.Linear(width, 2 * width),
+                activation(random),
+                nn.Linear(2 * width, width),
+            )
+            layers += [
+                Attention(width, heads, random.random() < 0.5, random.random() < 0.5),
+                Residual(feed, nn.Identity(), nn.Identity()),
+            ]
     return nn.Sequential(*layers), [torch.randn(batch, length, width)]
 
 
@@ -207,13 +275,24 @@ def recurrent(random: Random) -> Network:
     kind = random.choice((nn.RNN, nn.LSTM, nn.GRU))
     both, layers = random.random() < 0.3, random.choice((1, 1, 2))
     layer = kind(width, hidden, layers, batch_first=True, bidirectional=both)
-    return nn.Sequential(Last(layer), nn.Linear(hidden * (1 + both), 5)), [torch.randn(batch, length, width)]
+    return nn.Sequential(Last(layer), nn.Linear(hidden * (1 + both), 5)), [
+        torch.randn(batch, length, width)
+    ]
 
 
 def embedding(random: Random) -> Network:
     """Embeddings with what follows them."""
-    entries, width, batch, length = random.choice((5, 16, 100)), random.choice(WIDTHS), random.choice(BATCHES), random.choice((1, 4, 9))
-    first = nn.EmbeddingBag(entries, width, mode="mean") if random.random() < 0.3 else nn.Embedding(entries, width)
+    entries, width, batch, length = (
+        random.choice((5, 16, 100)),
+        random.choice(WIDTHS),
+        random.choice(BATCHES),
+        random.choice((1, 4, 9)),
+    )
+    first = (
+        nn.EmbeddingBag(entries, width, mode="mean")
+        if random.random() < 0.3
+        else nn.Embedding(entries, width)
+    )
     last = [nn.LayerNorm(width), nn.Linear(width, random.choice(WIDTHS)), activation(random)]
     return nn.Sequential(first, *last), [torch.randint(entries, (batch, length))]
 
@@ -222,7 +301,8 @@ FAMILIES = (mlp, cnn, cnn, cnn, autoencoder, transformer, recurrent, embedding)
 
 
 def check(random: Random) -> str | None:
-    """Try a training step, or an evaluation, of one random network; return what is wrong with it, or None."""
+    """Try a training step, or an evaluation, of one random network; return what is wrong with it,
+    or None."""
     torch.manual_seed(random.getrandbits(32))
     network, inputs = random.choice(FAMILIES)(random)
     dtype = random.choice(presets.DTYPES)
@@ -236,14 +316,24 @@ def check(random: Random) -> str | None:
             with torch.no_grad():
                 return [model(*given)]
         leaves = [x.requires_grad_() for x in given if x.is_floating_point()]
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) if steps and list(model.parameters()) else None
+        optimizer = (
+            torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+            if steps and list(model.parameters())
+            else None
+        )
         result = model(*given)
         loss = (result * result).mean()
         loss.backward()
         gradients = [p.grad for p in (*leaves, *model.parameters()) if p.grad is not None]
         if optimizer is not None:
             optimizer.step()
-        return [result, loss, *gradients, *model.parameters(), *(b for b in model.buffers() if b.is_floating_point())]
+        return [
+            result,
+            loss,
+            *gradients,
+            *model.parameters(),
+            *(b for b in model.buffers() if b.is_floating_point()),
+        ]
 
     return presets.attempt(random, dtype, run, compares=dtype != torch.bfloat16)
 

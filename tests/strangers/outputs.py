@@ -1,7 +1,8 @@
-"""Campaign: ``out=`` and in-place forms of every op of PyTorch's ``op_db`` take and refuse the outputs that the CPU does.
+"""Campaign: ``out=`` and in-place forms of every op of PyTorch's ``op_db`` take and refuse the
+outputs that the CPU does.
 
-A case is an op, one of its sample inputs, and a kind of output. Compared are: whether the call is refused and by which exception, what
-the output holds, its geometry, and the warnings.
+A case is an op, one of its sample inputs, and a kind of output. Compared are: whether the call is
+refused and by which exception, what the output holds, its geometry, and the warnings.
 """
 
 from __future__ import annotations
@@ -66,7 +67,11 @@ def transposed(x: Tensor) -> Tensor:
 
 def window(x: Tensor) -> Tensor:
     """A part of something larger."""
-    return x.new_zeros([size + 2 for size in x.shape])[tuple(slice(1, -1) for _ in x.shape)] if x.dim() else exact(x)
+    return (
+        x.new_zeros([size + 2 for size in x.shape])[tuple(slice(1, -1) for _ in x.shape)]
+        if x.dim()
+        else exact(x)
+    )
 
 
 def resized_view(x: Tensor) -> Tensor:
@@ -120,7 +125,11 @@ def placed(sample: SampleInput, device: str) -> tuple[list[Any], dict[str, Any]]
     def place(x: object) -> object:
         if isinstance(x, torch.device) or (isinstance(x, str) and x == "cpu"):
             return torch.device(device)
-        return x.detach().clone().to(device) if isinstance(x, Tensor) and x.layout == torch.strided else x
+        return (
+            x.detach().clone().to(device)
+            if isinstance(x, Tensor) and x.layout == torch.strided
+            else x
+        )
 
     return pytree.tree_map(place, ([sample.input, *sample.args], dict(sample.kwargs)))
 
@@ -138,7 +147,9 @@ def outcome(call: Callable[[], Tensor]) -> Outcome:
             # A trace of where the device ran it follows the message.
             return type(error).__name__, ()
         values = result.detach().cpu()
-    said = tuple(sorted({str(w.message)[:60] for w in caught if " device ftm" not in str(w.message)}))
+    said = tuple(
+        sorted({str(w.message)[:60] for w in caught if " device ftm" not in str(w.message)})
+    )
     return "done", said, tuple(result.shape), result.stride(), result.dtype, values
 
 
@@ -155,7 +166,9 @@ def differs(found: Outcome, expected: Outcome, with_elements: bool) -> bool:
     return False
 
 
-def write_out(op: OpInfo, sample: SampleInput, device: str, kind: Callable[[Tensor], Tensor] | str) -> Outcome | None:
+def write_out(
+    op: OpInfo, sample: SampleInput, device: str, kind: Callable[[Tensor], Tensor] | str
+) -> Outcome | None:
     """Calls the op with ``out=``; None where the sample has no such form."""
     args, kwargs = placed(sample, device)
     result = op.op(*args, **kwargs)
@@ -175,8 +188,11 @@ def write_out(op: OpInfo, sample: SampleInput, device: str, kind: Callable[[Tens
     return outcome(lambda: op.op(*args, **kwargs, out=out))
 
 
-def write_in_place(op: OpInfo, sample: SampleInput, device: str, kind: Callable[[Tensor], Tensor] | str) -> Outcome | None:
-    """Calls the op's in-place form on a tensor of this kind that holds the sample's first elements."""
+def write_in_place(
+    op: OpInfo, sample: SampleInput, device: str, kind: Callable[[Tensor], Tensor] | str
+) -> Outcome | None:
+    """Calls the op's in-place form on a tensor of this kind that holds the sample's first
+    elements."""
     if op.inplace_variant is None or isinstance(kind, str):
         return None
     args, kwargs = placed(sample, device)
@@ -206,10 +222,16 @@ def samples(number: int) -> list[SampleInput]:
     """The first sample inputs of an op of `ops`."""
     op = ops()[number]
     torch.manual_seed(0)
-    return list(islice(op.sample_inputs("cpu", torch.float32 if torch.float32 in op.dtypes else torch.int64), 6))
+    return list(
+        islice(
+            op.sample_inputs("cpu", torch.float32 if torch.float32 in op.dtypes else torch.int64), 6
+        )
+    )
 
 
-def compare(number: int, sample: SampleInput, kind: Callable[[Tensor], Tensor] | str, in_place: bool) -> str | None:
+def compare(
+    number: int, sample: SampleInput, kind: Callable[[Tensor], Tensor] | str, in_place: bool
+) -> str | None:
     """What differs for one sample; None if nothing does."""
     op = ops()[number]
     write = write_in_place if in_place else write_out
@@ -223,7 +245,11 @@ def compare(number: int, sample: SampleInput, kind: Callable[[Tensor], Tensor] |
         return None
     found = write(op, sample, "ftm", kind)
     # Elements that share a place have the one that was written last.
-    with_elements = op.name not in RANDOM and "dropout" not in op.name and kind not in (expanded, overlapping, *INPUTS)
+    with_elements = (
+        op.name not in RANDOM
+        and "dropout" not in op.name
+        and kind not in (expanded, overlapping, *INPUTS)
+    )
     if found is None or differs(found, expected, with_elements):
         name = kind if isinstance(kind, str) else kind.__name__
         form = "in place" if in_place else "out="
@@ -237,7 +263,9 @@ def check(random: Random) -> str | None:
     taken = samples(number)
     if not taken:
         return None
-    return compare(number, random.choice(taken), random.choice((*OUTPUTS, *INPUTS)), random.random() < 0.4)
+    return compare(
+        number, random.choice(taken), random.choice((*OUTPUTS, *INPUTS)), random.random() < 0.4
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Compiles and runs recorded programs for every machine preset, and compares their results with eager PyTorch on the CPU.
+"""Compiles and runs recorded programs for every machine preset, and compares their results with
+eager PyTorch on the CPU.
 
-A program is compiled in this process: for the machine that it runs on, and for others without running it. The emulator runs
-programs of all presets, whatever number of cores they were compiled for.
+A program is compiled in this process: for the machine that it runs on, and for others without
+running it. The emulator runs programs of all presets, whatever number of cores they were compiled
+for.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ TOLERANCE = {torch.float64: 1e-7, torch.float32: 2e-3, torch.bfloat16: 1e-1}
 """Largest difference from the result in float64, as a part of its largest element."""
 
 LEAST_SCALE = 0.1
-"""What results are taken to be as large as at least: small ones may be differences of larger numbers."""
+"""What results are taken to be as large as at least: small ones may be differences of larger
+numbers."""
 
 Results = Sequence[torch.Tensor]
 
@@ -78,14 +81,19 @@ def _any_machine(random: Random) -> CompileOptions:
 _COMPILER = _Compiler()
 
 
-def attempt(random: Random, dtype: torch.dtype, run: Callable[[str, torch.dtype], Results], compares: bool = True) -> str | None:
-    """Run a program on ftm for a random machine; return what is wrong with it, or None, as for what eager PyTorch refuses.
+def attempt(
+    random: Random,
+    dtype: torch.dtype,
+    run: Callable[[str, torch.dtype], Results],
+    compares: bool = True,
+) -> str | None:
+    """Run a program on ftm for a random machine; return what is wrong with it, or None, as for what
+    eager PyTorch refuses.
 
     Args:
-        random: Chooses the machines.
-        dtype: What the program computes in.
-        run: Runs the program on a device in a dtype, from the same numbers each time, and returns its results.
-        compares: Whether results are compared. Rounding in bfloat16 may change which element is a maximum.
+        random: Chooses the machines. dtype: What the program computes in. run: Runs the program on
+        a device in a dtype, from the same numbers each time, and returns its results. compares:
+        Whether results are compared. Rounding in bfloat16 may change which element is a maximum.
     """
     warnings.simplefilter("ignore")
     try:
@@ -106,14 +114,23 @@ def attempt(random: Random, dtype: torch.dtype, run: Callable[[str, torch.dtype]
     return None
 
 
-def _difference(wanted: torch.Tensor, eager: torch.Tensor, found: torch.Tensor, tolerance: float) -> str:
-    """How a result differs from that in float64 by more than rounding explains; empty if it does not."""
-    wanted, eager, found = wanted.detach().double(), eager.detach().double(), found.detach().double()
+def _difference(
+    wanted: torch.Tensor, eager: torch.Tensor, found: torch.Tensor, tolerance: float
+) -> str:
+    """How a result differs from that in float64 by more than rounding explains; empty if it does
+    not."""
+    wanted, eager, found = (
+        wanted.detach().double(),
+        eager.detach().double(),
+        found.detach().double(),
+    )
     if not wanted.numel() or not bool(wanted.isfinite().all() & eager.isfinite().all()):
         return ""  # what overflows in one order of operations does not in another
     rounding = (eager - wanted).abs().max().item()
     limit = max(tolerance * max(wanted.abs().max().item(), LEAST_SCALE), 20 * rounding)
     worst = (found - wanted).abs().nan_to_num(nan=float("inf")).max().item()
     return (
-        "" if worst <= limit else f"differs by {worst:.3g}, eager by {rounding:.3g}; the largest element is {wanted.abs().max().item():.3g}"
+        ""
+        if worst <= limit
+        else f"differs by {worst:.3g}, eager by {rounding:.3g}; the largest element is {wanted.abs().max().item():.3g}"
     )

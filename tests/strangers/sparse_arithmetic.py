@@ -1,6 +1,8 @@
-"""Campaign: binary ops between sparse and dense tensors give the CPU's results, promotions and exceptions.
+"""Campaign: binary ops between sparse and dense tensors give the CPU's results, promotions and
+exceptions.
 
-A case is an op (functional, in place or with ``out=``), two operands (COO, CSR, dense, 0-dimensional, number) and their dtypes.
+A case is an op (functional, in place or with ``out=``), two operands (COO, CSR, dense,
+0-dimensional, number) and their dtypes.
 """
 
 from __future__ import annotations
@@ -22,7 +24,20 @@ from strangers import campaign
 Operand = Tensor | float
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.bool)
 COMMON = ("add", "sub", "mul", "div")
-NAMES = (*COMMON, "true_divide", "floor_divide", "remainder", "pow", "maximum", "minimum", "eq", "lt", "atan2", "logical_and", "rsub")
+NAMES = (
+    *COMMON,
+    "true_divide",
+    "floor_divide",
+    "remainder",
+    "pow",
+    "maximum",
+    "minimum",
+    "eq",
+    "lt",
+    "atan2",
+    "logical_and",
+    "rsub",
+)
 IN_PLACE = ("floor_divide", "remainder", "pow", "copysign", "eq", "copy")
 OPTIONS: dict[str, tuple[dict[str, float | str], ...]] = {
     "add": ({}, {"alpha": 2}, {"alpha": 0.5}, {"alpha": 0}),
@@ -38,8 +53,12 @@ def _elements(random: Random, dtype: torch.dtype, count: int) -> Tensor:
 def _coo(random: Random, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
     """Some elements, at times with repeated places."""
     count = random.choice([0, 1, 3, 6])
-    places = torch.tensor([[random.randrange(size) for _ in range(count)] for size in shape]).view(len(shape), count)
-    made = torch.sparse_coo_tensor(places, _elements(random, dtype, count), shape, check_invariants=True)
+    places = torch.tensor([[random.randrange(size) for _ in range(count)] for size in shape]).view(
+        len(shape), count
+    )
+    made = torch.sparse_coo_tensor(
+        places, _elements(random, dtype, count), shape, check_invariants=True
+    )
     return made if random.random() < 0.5 or dtype is torch.bool else made.coalesce()
 
 
@@ -48,7 +67,9 @@ def _dense(random: Random, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor
 
 
 def _csr(random: Random, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
-    kept = torch.tensor([random.random() < 0.4 for _ in range(torch.Size(shape).numel())]).view(shape)
+    kept = torch.tensor([random.random() < 0.4 for _ in range(torch.Size(shape).numel())]).view(
+        shape
+    )
     return (_dense(random, dtype, shape) * kept).to_sparse_csr()
 
 
@@ -60,7 +81,9 @@ def _operand(random: Random, kind: str, shape: tuple[int, ...]) -> Operand:
         return _csr(random, dtype, shape)
     if kind in ("coo", "csr"):
         return _coo(random, dtype, shape)
-    return _dense(random, dtype, () if kind == "0-dim" else (1, *shape[1:]) if kind == "row" else shape)
+    return _dense(
+        random, dtype, () if kind == "0-dim" else (1, *shape[1:]) if kind == "row" else shape
+    )
 
 
 def _operation(random: Random) -> tuple[str, Callable[[Operand, Operand], Tensor]]:
@@ -97,7 +120,9 @@ def _described(x: Operand) -> tuple[object, ...]:
     return (host.layout, host.dtype, tuple(host.shape), host.to_dense().double().tolist())
 
 
-def _outcome(op: Callable[[Operand, Operand], Tensor], operands: list[Operand], device: str) -> object:
+def _outcome(
+    op: Callable[[Operand, Operand], Tensor], operands: list[Operand], device: str
+) -> object:
     moved = [v.to(device, copy=True) if isinstance(v, Tensor) else v for v in operands]
     try:
         result = op(moved[0], moved[1])
@@ -109,7 +134,10 @@ def _outcome(op: Callable[[Operand, Operand], Tensor], operands: list[Operand], 
 def check(random: Random) -> str | None:
     """One op on one pair of operands, at least one of them sparse."""
     shape = random.choice([(3,), (3, 4), (2, 3, 2), (1, 4)])
-    kinds = [random.choice(["coo", "csr"]), random.choice(["coo", "csr", "dense", "0-dim", "row", "number"])]
+    kinds = [
+        random.choice(["coo", "csr"]),
+        random.choice(["coo", "csr", "dense", "0-dim", "row", "number"]),
+    ]
     if random.random() < 0.5 and kinds[1] != "number":
         kinds.reverse()
     with warnings.catch_warnings():
@@ -120,7 +148,11 @@ def check(random: Random) -> str | None:
     # Eager adds into its operand where the sum has another dtype than ``out``.
     if "add out" in name or "sub out" in name:
         eager, ours = (found if isinstance(found, str) else found[0] for found in (eager, ours))
-    return None if str(eager) == str(ours) else f"{name} {[_described(v) for v in operands]}: {eager} on the CPU, {ours} on ftm"
+    return (
+        None
+        if str(eager) == str(ours)
+        else f"{name} {[_described(v) for v in operands]}: {eager} on the CPU, {ours} on ftm"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Campaign: results and gradients of every op of PyTorch's ``op_db`` have the strides that they have on the CPU.
+"""Campaign: results and gradients of every op of PyTorch's ``op_db`` have the strides that they
+have on the CPU.
 
 A case is an op, one of its sample inputs, and a memory layout that all of the sample's tensors get.
 """
@@ -71,7 +72,15 @@ def contiguous(x: Tensor) -> Tensor:
     return x.contiguous()
 
 
-LAYOUTS: tuple[Callable[[Tensor], Tensor], ...] = (contiguous, permuted, transposed, channels_last, expanded, sliced, stepped)
+LAYOUTS: tuple[Callable[[Tensor], Tensor], ...] = (
+    contiguous,
+    permuted,
+    transposed,
+    channels_last,
+    expanded,
+    sliced,
+    stepped,
+)
 NOT_COMPARED = {
     "as_strided_partial_views": "its samples are views of a storage that is larger than the tensor, which another device does not get",
     "tensor_split": "where to split is taken from a tensor on the CPU alone",
@@ -90,7 +99,11 @@ def geometry(x: Tensor) -> tuple[Any, ...]:
 
 def strided(value: object) -> list[Tensor]:
     """The dense tensors in a result."""
-    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor) and leaf.layout == torch.strided and not leaf.is_nested]
+    return [
+        leaf
+        for leaf in pytree.tree_leaves(value)
+        if isinstance(leaf, Tensor) and leaf.layout == torch.strided and not leaf.is_nested
+    ]
 
 
 def geometries(
@@ -121,16 +134,25 @@ def geometries(
     heads = [x for x in results if x.requires_grad]
     if heads and leaves:
         try:
-            gradients = torch.autograd.grad(heads, leaves, [torch.ones_like(x) for x in heads], allow_unused=True)
+            gradients = torch.autograd.grad(
+                heads, leaves, [torch.ones_like(x) for x in heads], allow_unused=True
+            )
         except Exception:
             return found
-        found += [geometry(x) if x is not None and x.layout == torch.strided else () for x in gradients]
+        found += [
+            geometry(x) if x is not None and x.layout == torch.strided else () for x in gradients
+        ]
     return found
 
 
 def is_uniform(sample: SampleInput) -> bool:
-    """Whether all tensors of a sample have elements and one shape. (Kernels trust sizes that belong together.)"""
-    tensors = [x for x in pytree.tree_leaves((sample.input, sample.args, sample.kwargs)) if isinstance(x, Tensor)]
+    """Whether all tensors of a sample have elements and one shape. (Kernels trust sizes that belong
+    together.)"""
+    tensors = [
+        x
+        for x in pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
+        if isinstance(x, Tensor)
+    ]
     return isinstance(sample.input, Tensor) and all(
         x.layout == torch.strided and x.numel() and x.shape == sample.input.shape for x in tensors
     )
@@ -144,7 +166,11 @@ def reshaped(sample: SampleInput, shape: tuple[int, ...]) -> SampleInput:
         if not isinstance(x, Tensor):
             return x
         elements = x.detach().flatten()
-        return elements.repeat(-(-count // elements.numel()))[:count].view(shape).requires_grad_(x.requires_grad)
+        return (
+            elements.repeat(-(-count // elements.numel()))[:count]
+            .view(shape)
+            .requires_grad_(x.requires_grad)
+        )
 
     changed = pytree.tree_map(change, (sample.input, tuple(sample.args), dict(sample.kwargs)))
     return SampleInput(changed[0], args=changed[1], kwargs=changed[2])
@@ -152,12 +178,22 @@ def reshaped(sample: SampleInput, shape: tuple[int, ...]) -> SampleInput:
 
 @functools.cache
 def samples(number: int) -> list[SampleInput]:
-    """The first sample inputs of an op of `ops`, and some of them with three and four dimensions."""
+    """The first sample inputs of an op of `ops`, and some of them with three and four
+    dimensions."""
     op, dtype = ops()[number]
     torch.manual_seed(0)
-    own = list(islice(op.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point and op.supports_autograd), 24))
+    own = list(
+        islice(
+            op.sample_inputs(
+                "cpu", dtype, requires_grad=dtype.is_floating_point and op.supports_autograd
+            ),
+            24,
+        )
+    )
     uniform = [sample for sample in own if is_uniform(sample)]
-    return own + [reshaped(sample, shape) for shape in ((3, 4, 5), (2, 3, 4, 5)) for sample in uniform[:8]]
+    return own + [
+        reshaped(sample, shape) for shape in ((3, 4, 5), (2, 3, 4, 5)) for sample in uniform[:8]
+    ]
 
 
 @functools.cache
@@ -172,7 +208,8 @@ def ops() -> list[tuple[OpInfo, torch.dtype]]:
 
 
 def compare(number: int, sample: SampleInput, layout: Callable[[Tensor], Tensor]) -> str | None:
-    """What differs for one sample of an op in one layout; None if nothing does, or if the CPU refuses the call."""
+    """What differs for one sample of an op in one layout; None if nothing does, or if the CPU
+    refuses the call."""
     op, _ = ops()[number]
     backward = op.supports_autograd
     with warnings.catch_warnings():

@@ -13,11 +13,15 @@ from strangers import outputs, strides
 @pytest.mark.parametrize("seed", range(4))
 def test_strides(seed: int) -> None:
     for case in range(40):
-        assert strides.check(Random(1000 * seed + case)) is None, f"--seed {1000 * seed + case} --count 1"
+        assert strides.check(Random(1000 * seed + case)) is None, (
+            f"--seed {1000 * seed + case} --count 1"
+        )
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(4))
 def test_outputs(seed: int) -> None:
     for case in range(25):
-        assert outputs.check(Random(1000 * seed + case)) is None, f"--seed {1000 * seed + case} --count 1"
+        assert outputs.check(Random(1000 * seed + case)) is None, (
+            f"--seed {1000 * seed + case} --count 1"
+        )

@@ -1,4 +1,5 @@
-"""A few cases of the campaigns of networks and of chains; the device of this process compiles for one machine alone."""
+"""A few cases of the campaigns of networks and of chains; the device of this process compiles for
+one machine alone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The commands on files and options that nobody should give them: none may end with a traceback.
 
-A case is a command, random options, and a file: whole, of another kind, cut off, with bytes changed, empty, binary, a
-directory, a device, a pipe, or missing. Packages and manifests also come with checksums that fit and contents that do not.
+A case is a command, random options, and a file: whole, of another kind, cut off, with bytes
+changed, empty, binary, a directory, a device, a pipe, or missing. Packages and manifests also come
+with checksums that fit and contents that do not.
 """
 
 from __future__ import annotations
@@ -45,8 +46,36 @@ PRINT_PROGRAMS = {"ftm-opt", "ftm-translate"}
 SLOW = 60.0
 """Seconds that no case may take."""
 
-NUMBERS = ("0", "1", "-1", "3", "99", "257", "4294967297", str(2**63), "9" * 5000, "1.5", "nan", "x", "", "\x1b[31m")
-NAMES = ("../../x", "/tmp/x", "..", "a/b", "", "\x1b[31mred", "n\0l", "x" * 300, "\u202ereversed", "\udc80", "o0", "x")
+NUMBERS = (
+    "0",
+    "1",
+    "-1",
+    "3",
+    "99",
+    "257",
+    "4294967297",
+    str(2**63),
+    "9" * 5000,
+    "1.5",
+    "nan",
+    "x",
+    "",
+    "\x1b[31m",
+)
+NAMES = (
+    "../../x",
+    "/tmp/x",
+    "..",
+    "a/b",
+    "",
+    "\x1b[31mred",
+    "n\0l",
+    "x" * 300,
+    "\u202ereversed",
+    "\udc80",
+    "o0",
+    "x",
+)
 SHAPES = ([2**47], [-1], [2, 4], [], [2**33, 2**33], "x", None, [1.5], [1] * 100)
 
 AXPB = """\
@@ -64,7 +93,9 @@ AXPB = """\
     DST X, o0[0], 2@4 | 4@1
 @ret
 """
-ENDLESS = AXPB.replace("    DWAIT X\n", "    DWAIT X\n    SMOV 1, r1\n  LOOP_a: 1, 2\n    [r1] SBR LOOP_a\n")
+ENDLESS = AXPB.replace(
+    "    DWAIT X\n", "    DWAIT X\n    SMOV 1, r1\n  LOOP_a: 1, 2\n    [r1] SBR LOOP_a\n"
+)
 TRACE = """\
 trace
   %0 = param f32[2,4]
@@ -94,7 +125,9 @@ def samples() -> Path:
     (folder / "axpb.lan").write_text(AXPB)
     (folder / "endless.lan").write_text(ENDLESS)
     (folder / "step.trace").write_text(TRACE)
-    (folder / "linalg.mlir").write_text(ftm_lazy.FTMCompiler().compile_to_mlir(exported, dialect="linalg"))
+    (folder / "linalg.mlir").write_text(
+        ftm_lazy.FTMCompiler().compile_to_mlir(exported, dialect="linalg")
+    )
     (folder / "program.py").write_text("import torch_xla.core.xla_model as xm\nxm.mark_step()\n")
     (folder / "object.json").write_text('{"op mm": "slow", "s0": 1.0}')
     (folder / "libx.so").write_bytes(b"\x7fELF" + bytes(60))
@@ -110,7 +143,17 @@ def strange_file(random: Random, folder: Path) -> str:
     source = random.choice(good)
     match random.randrange(12):
         case 0:
-            return random.choice(["/dev/zero", "/dev/null", "missing.lan", str(samples() / "pipe"), str(samples() / "folder"), "-", "n\0l"])
+            return random.choice(
+                [
+                    "/dev/zero",
+                    "/dev/null",
+                    "missing.lan",
+                    str(samples() / "pipe"),
+                    str(samples() / "folder"),
+                    "-",
+                    "n\0l",
+                ]
+            )
         case 1 | 2 | 3:
             data = bytearray(source.read_bytes())
             if random.random() < 0.5:
@@ -122,11 +165,20 @@ def strange_file(random: Random, folder: Path) -> str:
             target.write_bytes(data)
             return str(target)
         case 4:
-            target = folder / f"bytes{random.choice(['.lan', '.ftm', '.pt', '.pt2', '.npy', '.py', '.so'])}"
-            target.write_bytes(random.choice([random.randbytes, lambda n: b"a" * n])(random.randrange(3000)))
+            target = (
+                folder
+                / f"bytes{random.choice(['.lan', '.ftm', '.pt', '.pt2', '.npy', '.py', '.so'])}"
+            )
+            target.write_bytes(
+                random.choice([random.randbytes, lambda n: b"a" * n])(random.randrange(3000))
+            )
             return str(target)
         case 5 | 6:
-            return hostile_package(random, folder) if random.random() < 0.5 else hostile_assembly(random, folder)
+            return (
+                hostile_package(random, folder)
+                if random.random() < 0.5
+                else hostile_assembly(random, folder)
+            )
         case 7:
             target = folder / "\x1b[31m\udc80.lan"
             target.write_text(AXPB[: random.randrange(len(AXPB))])
@@ -205,12 +257,18 @@ def command_line(random: Random, command: str, folder: Path) -> list[str]:
         ],
         "ftm-migrate": [["--check"], ["--write"], [other]],
     }[command]  # fmt: skip
-    chosen = [word for words in random.sample(options, random.randrange(min(5, len(options)))) for word in words]
+    chosen = [
+        word
+        for words in random.sample(options, random.randrange(min(5, len(options))))
+        for word in words
+    ]
     if command == "ftm-conformance":
         chosen.append(f"--only={random.choice(['op mm f32', 'nothing', 'instruction SMOV'])}")
     if command == "ftm-migrate" and Path(file).parent == samples():  # it may write
         chosen = [word for word in chosen if word != "--write"]
-    if command in ("ftm-run", "ftm-profile") and not any(word.startswith("--instructions") for word in chosen):
+    if command in ("ftm-run", "ftm-profile") and not any(
+        word.startswith("--instructions") for word in chosen
+    ):
         chosen.append("--instructions=100000")  # the default stops an endless program late
     return [file, *chosen]
 
@@ -238,26 +296,52 @@ def run(command: str, words: list[str], folder: Path) -> tuple[int, str, str]:
 SHELL = ("| head -c 0", ">&-", "<&-", "> /dev/full", "2>&- >&-")
 
 
-def run_in_shell(random: Random, command: str, words: list[str], folder: Path) -> tuple[int, str, str]:
+def run_in_shell(
+    random: Random, command: str, words: list[str], folder: Path
+) -> tuple[int, str, str]:
     """The same by a shell that closes a stream; status 0 where it hides that of the command."""
     quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
     script = f"{sys.executable} -m {COMMANDS[command]} {quoted} {random.choice(SHELL)}; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, timeout=2 * SLOW, stdin=subprocess.DEVNULL)
-    return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        capture_output=True,
+        timeout=2 * SLOW,
+        stdin=subprocess.DEVNULL,
+    )
+    return (
+        done.returncode,
+        done.stdout.decode(errors="replace"),
+        done.stderr.decode(errors="replace"),
+    )
 
 
 def check(random: Random, share_in_shell: float = 0.02) -> str | None:
     """One command line; what is wrong with how it ended, or None."""
-    command = random.choice([name for name in COMMANDS for _ in range(1 if name in ("ftm-compile", "ftm-conformance") else 3)])
+    command = random.choice(
+        [
+            name
+            for name in COMMANDS
+            for _ in range(1 if name in ("ftm-compile", "ftm-conformance") else 3)
+        ]
+    )
     with tempfile.TemporaryDirectory(prefix="ftm-strangers-") as made:
         folder = Path(made) / "a" / "b"
         folder.mkdir(parents=True)
         words = command_line(random, command, folder)
         in_shell = random.random() < share_in_shell and not any("\0" in word for word in words)
         begin = time.monotonic()
-        status, out, err = run_in_shell(random, command, words, folder) if in_shell else run(command, words, folder)
+        status, out, err = (
+            run_in_shell(random, command, words, folder)
+            if in_shell
+            else run(command, words, folder)
+        )
         seconds = time.monotonic() - begin
-        outside = [str(path) for path in Path(made).rglob("*") if folder not in path.parents and path not in (folder, folder.parent)]
+        outside = [
+            str(path)
+            for path in Path(made).rglob("*")
+            if folder not in path.parents and path not in (folder, folder.parent)
+        ]
     shown = f"{command} {words}: status {status}, {err[-1500:]!r}"
     allowed = {0, 2} | ({1} if command in FINDINGS else set()) | ({141} if in_shell else set())
     if status not in allowed:
@@ -277,8 +361,19 @@ def check(random: Random, share_in_shell: float = 0.02) -> str | None:
 
 def is_named(words: list[str], err: str) -> bool:
     """Whether the message has a file or an option of the command line in it."""
-    parts = [part for word in words for part in (word, word.removeprefix("-o"), *word.split("="), word.removesuffix(".lan")) if part]
-    return any(part.encode("unicode_escape").decode()[:150] in err or part[:150] in err for part in parts) or "standard" in err
+    parts = [
+        part
+        for word in words
+        for part in (word, word.removeprefix("-o"), *word.split("="), word.removesuffix(".lan"))
+        if part
+    ]
+    return (
+        any(
+            part.encode("unicode_escape").decode()[:150] in err or part[:150] in err
+            for part in parts
+        )
+        or "standard" in err
+    )
 
 
 if __name__ == "__main__":

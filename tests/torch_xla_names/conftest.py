@@ -15,11 +15,31 @@ import pytest
 def run(tmp_path: Path) -> Callable[..., str]:
     """Runs a program's text by ``python [options] file [arguments]``, and gives its stdout."""
 
-    def call(program: str, *options: str, arguments: tuple[str, ...] = (), code: int = 0, **environment: str) -> str:
+    def call(
+        program: str,
+        *options: str,
+        arguments: tuple[str, ...] = (),
+        code: int = 0,
+        **environment: str,
+    ) -> str:
         file = tmp_path / "program.py"
         file.write_text(program)
-        command = [sys.executable, "-W", "ignore::DeprecationWarning", *options, str(file), *arguments]
-        done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+        command = [
+            sys.executable,
+            "-W",
+            "ignore::DeprecationWarning",
+            *options,
+            str(file),
+            *arguments,
+        ]
+        done = subprocess.run(
+            command,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            cwd=tmp_path,
+        )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + (done.stderr if code else "")
 

@@ -1,8 +1,10 @@
-"""Trains, saves and resumes by the libraries that have XLA paths of their own; prints what the losses were, as JSON.
+"""Trains, saves and resumes by the libraries that have XLA paths of their own; prints what the
+losses were, as JSON.
 
     python libraries.py DIRECTORY xla|cpu
 
-For each library: where it trained, the losses of a whole run, and those after its middle of one that was resumed there.
+For each library: where it trained, the losses of a whole run, and those after its middle of one
+that was resumed there.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 def data() -> TensorDataset:
     generator = torch.Generator().manual_seed(1)
-    return TensorDataset(torch.randn(48, 16, generator=generator), torch.randint(0, 4, (48,), generator=generator))
+    return TensorDataset(
+        torch.randn(48, 16, generator=generator), torch.randint(0, 4, (48,), generator=generator)
+    )
 
 
 def net() -> nn.Module:
@@ -56,7 +60,11 @@ def by_transformers(directory: Path, cpu: bool):
             learning_rate=1e-2,
             use_cpu=cpu,
         )
-        trainer = Trainer(GPT2LMHeadModel(config), arguments, train_dataset=[{"input_ids": row, "labels": row} for row in tokens])
+        trainer = Trainer(
+            GPT2LMHeadModel(config),
+            arguments,
+            train_dataset=[{"input_ids": row, "labels": row} for row in tokens],
+        )
         trainer.train(resume_from_checkpoint=resume)
         return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry], trainer
 
@@ -71,7 +79,9 @@ def by_accelerate(directory: Path, cpu: bool):
     accelerator = Accelerator(cpu=cpu)
     model = net()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
-    model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(data(), batch_size=8))
+    model, optimizer, loader = accelerator.prepare(
+        model, optimizer, DataLoader(data(), batch_size=8)
+    )
 
     def epoch() -> list[float]:
         losses = []
@@ -88,7 +98,9 @@ def by_accelerate(directory: Path, cpu: bool):
     accelerator.save_state(str(directory))
     whole += epoch()
     accelerator.load_state(str(directory))
-    assert str(accelerator.distributed_type) == ("DistributedType.NO" if cpu else "DistributedType.XLA")
+    assert str(accelerator.distributed_type) == (
+        "DistributedType.NO" if cpu else "DistributedType.XLA"
+    )
     return str(accelerator.device), whole, epoch()
 
 
@@ -129,7 +141,18 @@ def by_lightning(directory: Path, cpu: bool):
     return str(trainer.strategy.root_device), whole, trained(f"{directory}/epoch=0.ckpt")[0]
 
 
-LIBRARIES = {"transformers": by_transformers, "accelerate": by_accelerate, "lightning": by_lightning}
+LIBRARIES = {
+    "transformers": by_transformers,
+    "accelerate": by_accelerate,
+    "lightning": by_lightning,
+}
 
 if __name__ == "__main__":
-    print(json.dumps({name: train(Path(sys.argv[1], name), sys.argv[2] == "cpu") for name, train in LIBRARIES.items()}))
+    print(
+        json.dumps(
+            {
+                name: train(Path(sys.argv[1], name), sys.argv[2] == "cpu")
+                for name, train in LIBRARIES.items()
+            }
+        )
+    )

@@ -1,7 +1,9 @@
-"""A process ends with status 0 whatever its other threads are at: gloo's, a loader's, autograd's, the launcher's.
+"""A process ends with status 0 whatever its other threads are at: gloo's, a loader's, autograd's,
+the launcher's.
 
-Each program keeps to one core, and lets its other threads run only while the main one waits.  So they are late, as on a host that
-is busy: what a thread does after it has told its result would come when the interpreter is being taken down.
+Each program keeps to one core, and lets its other threads run only while the main one waits. So
+they are late, as on a host that is busy: what a thread does after it has told its result would come
+when the interpreter is being taken down.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import os
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="threads are made late by the scheduler of Linux")
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "SCHED_IDLE"), reason="threads are made late by the scheduler of Linux"
+)
 
 UNCHANGED = ("-m", "ftm_lazy.torch_xla")
 
@@ -96,11 +100,19 @@ print("ended")
 """
 
 
-UNAWAITED = "from ftm_lazy.torch_xla.distributed import parallel_loader\nparallel_loader._GRACE = 0.0\n" + LOADER
-"""As where a thread does not come to run within the time that the end of the process waits for it."""
+UNAWAITED = (
+    "from ftm_lazy.torch_xla.distributed import parallel_loader\nparallel_loader._GRACE = 0.0\n"
+    + LOADER
+)
+"""As where a thread does not come to run within the time that the end of the process waits for
+it."""
 
 
-@pytest.mark.parametrize("program", [LOADER, UNAWAITED, BACKWARD, COMPILATION], ids=["loader", "unawaited", "backward", "compilation"])
+@pytest.mark.parametrize(
+    "program",
+    [LOADER, UNAWAITED, BACKWARD, COMPILATION],
+    ids=["loader", "unawaited", "backward", "compilation"],
+)
 def test_in_the_midst_of_work(run, tmp_path, program):
     for _ in range(2):
         assert run(LATE + program, *UNCHANGED, FTM_CACHE_DIR=str(tmp_path)) == "ended\n"

@@ -1,4 +1,5 @@
-"""The distribution ftm-torch-xla, installed: libraries take their XLA paths, train, save and resume, with the losses of the CPU."""
+"""The distribution ftm-torch-xla, installed: libraries take their XLA paths, train, save and
+resume, with the losses of the CPU."""
 
 from __future__ import annotations
 
@@ -30,11 +31,27 @@ def python(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("environment")
     venv.create(directory, with_pip=False, symlinks=True)
     packages = next(directory.glob("lib/python*/site-packages"))
-    (packages / "shared.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n{ROOT}\n{ROOT / 'backend'}\n")
+    (packages / "shared.pth").write_text(
+        f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n{ROOT}\n{ROOT / 'backend'}\n"
+    )
     source = directory / "ftm-torch-xla"  # pip builds where the source is
-    shutil.copytree(ROOT / "packaging" / "ftm-torch-xla", source, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    shutil.copytree(
+        ROOT / "packaging" / "ftm-torch-xla",
+        source,
+        ignore=shutil.ignore_patterns("build", "*.egg-info"),
+    )
     found = directory / "bin" / "python"
-    install = [found, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--no-index", source]
+    install = [
+        found,
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-build-isolation",
+        "--disable-pip-version-check",
+        "--no-index",
+        source,
+    ]
     done = subprocess.run(install, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return found
@@ -45,7 +62,9 @@ def test_the_names_are_there(python):
     assert done.stdout == "xla:0 2.0 True\n", done.stderr
 
 
-def losses(command: list[str | Path], directory: Path) -> dict[str, tuple[str, list[float], list[float]]]:
+def losses(
+    command: list[str | Path], directory: Path
+) -> dict[str, tuple[str, list[float], list[float]]]:
     done = subprocess.run(
         [*command, LIBRARIES, directory, directory.name],
         capture_output=True,
@@ -69,4 +88,6 @@ def test_it_trains_saves_and_resumes(both, library):
     assert here[0].startswith("xla") and on_cpu[0] == "cpu"
     assert here[1] == pytest.approx(on_cpu[1], abs=1e-3) and here[1][-1] < here[1][0]
     half = len(here[1]) // 2
-    assert here[2] == pytest.approx(here[1][half:], abs=1e-6) and on_cpu[2] == pytest.approx(on_cpu[1][half:], abs=1e-6)
+    assert here[2] == pytest.approx(here[1][half:], abs=1e-6) and on_cpu[2] == pytest.approx(
+        on_cpu[1][half:], abs=1e-6
+    )

@@ -18,7 +18,8 @@ from ftm_lazy.torch_xla.utils.utils import get_free_tcp_ports
 
 @pytest.fixture
 def report() -> str:
-    """Of a step with an upload, two programs (one twice), an operation that falls back, and a read."""
+    """Of a step with an upload, two programs (one twice), an operation that falls back, and a
+    read."""
     torch_xla.sync(wait=True)
     met.clear_all()
     assert met.counter_names() == [] == met.metric_names()
@@ -48,9 +49,17 @@ def test_the_report_has_torch_xlas_names_and_format(report):
     assert fallen == met.executed_fallback_ops() == ["aten::_linalg_eigvals"]
     samples, total, points = met.metric_data("ExecuteTime")
     assert samples == len(points) >= 3 and total == pytest.approx(sum(value for _, value in points))
-    assert met.counter_value("MarkStep") == 2 and met.counter_value("NoSuchCounter") is None and met.metric_data("NoSuchTime") is None
+    assert (
+        met.counter_value("MarkStep") == 2
+        and met.counter_value("NoSuchCounter") is None
+        and met.metric_data("NoSuchTime") is None
+    )
     short = met.short_metrics_report()
-    assert "Counter: MarkStep" in short and "Counter: aten::_linalg_eigvals" in short and "CreateXlaTensor" not in short
+    assert (
+        "Counter: MarkStep" in short
+        and "Counter: aten::_linalg_eigvals" in short
+        and "CreateXlaTensor" not in short
+    )
     assert "Metric: ExecuteTime" not in met.short_metrics_report(["MarkStep"], ["CompileTime"])
 
 
@@ -64,8 +73,13 @@ def test_reports_are_read_and_compared(report):
 
 def test_the_texts_of_a_program():
     x = torch.ones(3, device="ftm") * 2
-    assert "aten::mul" in _XLAC._get_xla_tensors_text([x]) and "func.func @main" in _XLAC._get_xla_tensors_hlo([x])
-    assert _XLAC._get_xla_tensors_dot([x]).startswith("digraph") and _XLAC._xla_get_default_device() == "ftm:0"
+    assert "aten::mul" in _XLAC._get_xla_tensors_text(
+        [x]
+    ) and "func.func @main" in _XLAC._get_xla_tensors_hlo([x])
+    assert (
+        _XLAC._get_xla_tensors_dot([x]).startswith("digraph")
+        and _XLAC._xla_get_default_device() == "ftm:0"
+    )
     x = torch.ones(3, 3).to("ftm")
     torch_xla.sync()
     assert "stablehlo.dot_general" in torch_xla.core.xla_model.get_stablehlo([x @ x])
@@ -73,7 +87,8 @@ def test_the_texts_of_a_program():
         torch_xla.core.xla_model.get_stablehlo([torch.ones(3, device="ftm") * 2])
 
 
-# --- profiles -----------------------------------------------------------------------------------------------
+# --- profiles
+# -----------------------------------------------------------------------------------------------
 
 
 def names_in(profile) -> set[str]:
@@ -113,7 +128,8 @@ def test_a_profile_from_outside(tmp_path):
         xp.trace(f"localhost:{other}", str(tmp_path), num_tracing_attempts=1)
 
 
-# --- comparisons --------------------------------------------------------------------------------------------
+# --- comparisons
+# --------------------------------------------------------------------------------------------
 
 
 def test_two_runs_of_a_model_are_compared(tmp_path):

@@ -1,4 +1,5 @@
-"""``ftm-migrate`` of `XlaFullyShardedDataParallel`: `fully_shard` where the program allows it, else the wrapper and the reason."""
+"""``ftm-migrate`` of `XlaFullyShardedDataParallel`: `fully_shard` where the program allows it, else
+the wrapper and the reason."""
 
 from __future__ import annotations
 
@@ -11,23 +12,51 @@ import pytest
 
 from ftm_lazy.migrate import migrate
 
-IMPORTS = "import torch\nfrom torch_xla.distributed.fsdp import XlaFullyShardedDataParallel as FSDP\n"
+IMPORTS = (
+    "import torch\nfrom torch_xla.distributed.fsdp import XlaFullyShardedDataParallel as FSDP\n"
+)
 
 CALLS = [
     ("m = FSDP(m)\n", "m = shard_parameters(m)\n"),
-    ("m = FSDP(net(), compute_dtype=torch.bfloat16)\n", "m = shard_parameters(net(), dtype=torch.bfloat16)\n"),
-    ("m = FSDP(m, fp32_reduce_scatter=True)\n", "m = shard_parameters(m, reduce_dtype=torch.float32)\n"),
+    (
+        "m = FSDP(net(), compute_dtype=torch.bfloat16)\n",
+        "m = shard_parameters(net(), dtype=torch.bfloat16)\n",
+    ),
+    (
+        "m = FSDP(m, fp32_reduce_scatter=True)\n",
+        "m = shard_parameters(m, reduce_dtype=torch.float32)\n",
+    ),
     ("m = FSDP(m, False, True)\n", "m = shard_parameters(m, reshard=False)\n"),
-    ("m = FSDP(m, disable_reshard_on_root=False, auto_wrap_policy=p)\n", "m = shard_parameters(m, policy=p, reshard=True)\n"),
-    ("m = FSDP(m, flatten_parameters=True, coalesce_all_gather_ops=True, _debug_print=True)\n", "m = shard_parameters(m)\n"),
-    ("m = FSDP(m)\nm.clip_grad_norm_(1.0)\n", "m = shard_parameters(m)\ntorch.nn.utils.clip_grad_norm_(m.parameters(), 1.0)\n"),
-    ("m = FSDP(m)\nnn.utils.clip_grad_norm_(p, 1.0)\n", "m = shard_parameters(m)\nnn.utils.clip_grad_norm_(p, 1.0)\n"),
+    (
+        "m = FSDP(m, disable_reshard_on_root=False, auto_wrap_policy=p)\n",
+        "m = shard_parameters(m, policy=p, reshard=True)\n",
+    ),
+    (
+        "m = FSDP(m, flatten_parameters=True, coalesce_all_gather_ops=True, _debug_print=True)\n",
+        "m = shard_parameters(m)\n",
+    ),
+    (
+        "m = FSDP(m)\nm.clip_grad_norm_(1.0)\n",
+        "m = shard_parameters(m)\ntorch.nn.utils.clip_grad_norm_(m.parameters(), 1.0)\n",
+    ),
+    (
+        "m = FSDP(m)\nnn.utils.clip_grad_norm_(p, 1.0)\n",
+        "m = shard_parameters(m)\nnn.utils.clip_grad_norm_(p, 1.0)\n",
+    ),
 ]
 
 REFUSED = [
-    ("m = FSDP(m, sharding_groups=[[0], [1]])\n", 3, "sharding_groups: fully_shard takes a DeviceMesh"),
+    (
+        "m = FSDP(m, sharding_groups=[[0], [1]])\n",
+        3,
+        "sharding_groups: fully_shard takes a DeviceMesh",
+    ),
     ("m = FSDP(m, buffer_dtype=d)\n", 3, "buffer_dtype: fully_shard has no dtype for buffers"),
-    ("m = FSDP(m, reshard_after_forward=flags.reshard)\n", 3, "reshard_after_forward: it is known when the program runs"),
+    (
+        "m = FSDP(m, reshard_after_forward=flags.reshard)\n",
+        3,
+        "reshard_after_forward: it is known when the program runs",
+    ),
     ("m = FSDP(*a)\n", 3, "its arguments cannot be told apart"),
     ("m = FSDP(m, other=1)\n", 3, "there is nothing for the argument other"),
     ("m = FSDP(m)\n\nassert isinstance(m, FSDP)\n", 5, "it is used as a class"),
@@ -40,7 +69,11 @@ REFUSED = [
 @pytest.mark.parametrize(("before", "after"), CALLS)
 def test_what_a_call_becomes(before, after):
     result = migrate((IMPORTS + before).encode())
-    assert result.code.decode().endswith(after) and "torch_xla" not in result.code.decode() and not result.left
+    assert (
+        result.code.decode().endswith(after)
+        and "torch_xla" not in result.code.decode()
+        and not result.left
+    )
     assert migrate(result.code).code == result.code
 
 
@@ -110,20 +143,39 @@ if __name__ == "__main__":
 
 def test_a_migrated_program_trains_as_it_did(tmp_path):
     migrated = migrate(PROGRAM.encode())
-    assert "fully_shard" in migrated.code.decode() and "ftm_lazy" not in migrated.code.decode() and not migrated.left
+    assert (
+        "fully_shard" in migrated.code.decode()
+        and "ftm_lazy" not in migrated.code.decode()
+        and not migrated.left
+    )
     whole = re.sub(r"torch\.distributed\.fsdp\.fully_shard\(.*\)", "pass", migrated.code.decode())
-    alone = whole.replace(", 2)\n", ", 1)\n").replace('"ftm"', '"cpu"').replace('group("cpu"', 'group("gloo"')
+    alone = (
+        whole.replace(", 2)\n", ", 1)\n")
+        .replace('"ftm"', '"cpu"')
+        .replace('group("cpu"', 'group("gloo"')
+    )
     programs = {"wrapper": PROGRAM.encode(), "migrated": migrated.code, "cpu": alone.encode()}
     found = {}
     for name, text in programs.items():
         (tmp_path / f"{name}.py").write_bytes(text)
         options = ["-m", "ftm_lazy.torch_xla"] if name == "wrapper" else []
-        command = [sys.executable, "-W", "ignore", *options, str(tmp_path / f"{name}.py"), str(tmp_path / name)]
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            *options,
+            str(tmp_path / f"{name}.py"),
+            str(tmp_path / name),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"{name}: {done.stderr}"
         found[name] = json.loads((tmp_path / name).read_text())
-    losses, sizes = {name: losses for name, (losses, _) in found.items()}, {name: size for name, (_, size) in found.items()}
-    assert sizes["migrated"] == sizes["wrapper"] < 0.6 * sizes["cpu"]  # of two processes each has half
+    losses, sizes = (
+        {name: losses for name, (losses, _) in found.items()},
+        {name: size for name, (_, size) in found.items()},
+    )
+    # of two processes each has half
+    assert sizes["migrated"] == sizes["wrapper"] < 0.6 * sizes["cpu"]
     for name in ("wrapper", "migrated"):
         assert losses[name] == pytest.approx(losses["cpu"], abs=1e-4), name
     assert losses["cpu"][-1] < losses["cpu"][0]

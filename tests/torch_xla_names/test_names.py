@@ -9,7 +9,9 @@ import pytest
 
 from ftm_lazy.torch_xla import _names, _table
 
-SIGNED = [row for row in _names.names() if row.signature and row.kind in ("function", "class", "method")]
+SIGNED = [
+    row for row in _names.names() if row.signature and row.kind in ("function", "class", "method")
+]
 
 OWN_ARGUMENTS = {
     # Calls of PyTorch's own classes, whose arguments are PyTorch's.
@@ -29,7 +31,10 @@ def parameters(text: str) -> list[tuple[str, str, bool]]:
     found += [(each.arg, "positional", i >= first_default) for i, each in enumerate(positional)]
     if arguments.vararg:
         found.append((arguments.vararg.arg, "args", False))
-    found += [(each.arg, "keyword", default is not None) for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+    found += [
+        (each.arg, "keyword", default is not None)
+        for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    ]
     if arguments.kwarg:
         found.append((arguments.kwarg.arg, "kwargs", False))
     return found
@@ -48,7 +53,9 @@ def actual(thing: object, row: _names.Name) -> list[tuple[str, str, bool]]:
     found = list(inspect.signature(thing).parameters.values())
     if row.kind == "method" and found and found[0].name in ("self", "cls"):
         found = found[1:]
-    return [(each.name, KINDS[each.kind], each.default is not inspect.Parameter.empty) for each in found]
+    return [
+        (each.name, KINDS[each.kind], each.default is not inspect.Parameter.empty) for each in found
+    ]
 
 
 def test_no_name_is_missing():
@@ -102,7 +109,9 @@ def test_refusals_say_the_way_out():
         lambda: FlashAttention(),
         lambda: type("Mine", (FlashAttention,), {}),
     ):
-        with pytest.raises(NotImplementedError, match=r"torch_xla\.(core|experimental)\..* Instead: "):
+        with pytest.raises(
+            NotImplementedError, match=r"torch_xla\.(core|experimental)\..* Instead: "
+        ):
             use()
     with pytest.raises(AttributeError):
         xla_builder.no_such_name  # noqa: B018

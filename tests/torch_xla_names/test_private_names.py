@@ -48,7 +48,9 @@ def test_modules():
 
     jax_import_guard()
     assert torch_xla.xm is xm and config.skip_input_data_check is False
-    assert torch.compile(lambda x: x + 1, backend=backend.dynamo_backend)(torch.ones(2, device="ftm")).tolist() == [2.0, 2.0]
+    assert torch.compile(lambda x: x + 1, backend=backend.dynamo_backend)(
+        torch.ones(2, device="ftm")
+    ).tolist() == [2.0, 2.0]
     with pytest.raises(NotImplementedError):
         dynamo_bridge.GraphInputMatcher()
 
@@ -84,7 +86,11 @@ def results(**options):
     return [carry, ys["sum"], ys["carry"], init.grad, xs["weight"].grad, xs["bias"].grad]
 
 
-@pytest.mark.parametrize("options", [{"is_fn_pure": True}, {"partition_fn": min_cut_rematerialization_partition}], ids=" ".join)
+@pytest.mark.parametrize(
+    "options",
+    [{"is_fn_pure": True}, {"partition_fn": min_cut_rematerialization_partition}],
+    ids=" ".join,
+)
 def test_a_traced_scan_is_the_loop(options):
     scan._SCAN_COMPUTATION_CACHE.clear()
     for found, expected in zip(results(**options), results(), strict=True):
@@ -100,17 +106,24 @@ def test_a_pure_function_is_traced_once():
         return carry + x, carry * x
 
     for n in (3, 5, 5):
-        carry, _ = scan.scan(counted, torch.zeros(2, device="ftm"), torch.ones(n, 2, device="ftm"), is_fn_pure=True)
+        carry, _ = scan.scan(
+            counted, torch.zeros(2, device="ftm"), torch.ones(n, 2, device="ftm"), is_fn_pure=True
+        )
         assert carry.tolist() == [n, n]
         traced = traced or calls
     assert calls == traced
-    scan.scan(counted, torch.zeros(3, device="ftm"), torch.ones(2, 3, device="ftm"), is_fn_pure=True)
+    scan.scan(
+        counted, torch.zeros(3, device="ftm"), torch.ones(2, 3, device="ftm"), is_fn_pure=True
+    )
     assert calls == 2 * traced and len(scan._SCAN_COMPUTATION_CACHE[counted]) == 2
 
 
 def test_a_pure_function_draws_random_numbers_in_each_step():
     _, ys = scan.scan(
-        lambda c, x: (c, x + torch.rand(2, device="ftm")), torch.zeros(1, device="ftm"), torch.zeros(3, 2, device="ftm"), is_fn_pure=True
+        lambda c, x: (c, x + torch.rand(2, device="ftm")),
+        torch.zeros(1, device="ftm"),
+        torch.zeros(3, 2, device="ftm"),
+        is_fn_pure=True,
     )
     assert len(set(ys.flatten().tolist())) == 6
 
@@ -118,7 +131,12 @@ def test_a_pure_function_draws_random_numbers_in_each_step():
 def test_a_pure_function_must_not_write_outside():
     outside = torch.zeros(2, device="ftm")
     with pytest.raises(AssertionError, match="FakeTensor"):
-        scan.scan(lambda c, x: (c + outside.add_(1), x), torch.zeros(2, device="ftm"), torch.zeros(3, 2, device="ftm"), is_fn_pure=True)
+        scan.scan(
+            lambda c, x: (c + outside.add_(1), x),
+            torch.zeros(2, device="ftm"),
+            torch.zeros(3, 2, device="ftm"),
+            is_fn_pure=True,
+        )
 
 
 def test_parts_of_scan():
@@ -128,9 +146,16 @@ def test_parts_of_scan():
     new_carry, (y, activations) = forward(init, x)
     expected = step(init, x)
     torch.testing.assert_close(new_carry, expected[0])
-    grad_y = {"sum": torch.ones_like(y["sum"]), "nothing": None, "carry": torch.ones_like(new_carry)}
+    grad_y = {
+        "sum": torch.ones_like(y["sum"]),
+        "nothing": None,
+        "carry": torch.ones_like(new_carry),
+    }
     grad_carry, grad_x = backward(torch.ones_like(new_carry), (grad_y, activations))
-    wanted = torch.autograd.grad(expected[0].sum() + expected[1]["sum"] + expected[1]["carry"].sum(), (init, x["weight"], x["bias"]))
+    wanted = torch.autograd.grad(
+        expected[0].sum() + expected[1]["sum"] + expected[1]["carry"].sum(),
+        (init, x["weight"], x["bias"]),
+    )
     for found, gradient in zip((grad_carry, grad_x["weight"], grad_x["bias"]), wanted, strict=True):
         torch.testing.assert_close(found, gradient)
     leaves, unflatten = scan.tree_flatten_none(((1, None), None, [2]))
@@ -171,7 +196,9 @@ def test_layers_of_tuples(is_layer_pure):
 @pytest.mark.parametrize("backend", ["inductor", "ftm"])
 def test_all_reduce_in_a_graph(backend):
     x = torch.randn(4).to("ftm")
-    call = torch.compile(lambda x: xm.all_reduce(xm.REDUCE_SUM, x * 2) + 1, backend=backend, fullgraph=True)
+    call = torch.compile(
+        lambda x: xm.all_reduce(xm.REDUCE_SUM, x * 2) + 1, backend=backend, fullgraph=True
+    )
     torch.testing.assert_close(call(x), x * 2 + 1)
 
     def in_place(x):
@@ -179,7 +206,9 @@ def test_all_reduce_in_a_graph(backend):
         xm.all_reduce(xm.REDUCE_SUM, tensors, groups=[[0]])
         return tensors
 
-    for found, expected in zip(torch.compile(in_place, backend=backend, fullgraph=True)(x), in_place(x), strict=True):
+    for found, expected in zip(
+        torch.compile(in_place, backend=backend, fullgraph=True)(x), in_place(x), strict=True
+    ):
         torch.testing.assert_close(found, expected)
 
 
@@ -193,15 +222,25 @@ def test_init_method_needs_no_import():
 
 def test_state_dict_of_the_zero_optimizer():
     model = nn.Linear(3, 2).to("ftm")
-    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, save_master_weights=True, lr=0.1)
+    optimizer = ZeroRedundancyOptimizer(
+        model.parameters(), torch.optim.AdamW, save_master_weights=True, lr=0.1
+    )
     model(torch.ones(2, 3, device="ftm")).sum().backward()
     optimizer.step()
     state = optimizer.state_dict()
-    assert sorted(state["base_state"]) == [0, 1] and sorted(state["base_state"][0]) == ["exp_avg", "exp_avg_sq", "step"]
-    assert sorted(state["sharded_master_weights"]) == [0, 1] and state["shape_info"]["0"]["shape"] == (2, 3)
+    assert sorted(state["base_state"]) == [0, 1] and sorted(state["base_state"][0]) == [
+        "exp_avg",
+        "exp_avg_sq",
+        "step",
+    ]
+    assert sorted(state["sharded_master_weights"]) == [0, 1] and state["shape_info"]["0"][
+        "shape"
+    ] == (2, 3)
     other = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=0.1)
     other.load_state_dict(state)
-    torch.testing.assert_close(other.base_optimizer.state_dict()["state"][0]["exp_avg"], state["base_state"][0]["exp_avg"])
+    torch.testing.assert_close(
+        other.base_optimizer.state_dict()["state"][0]["exp_avg"], state["base_state"][0]["exp_avg"]
+    )
 
 
 def test_a_checkpointed_module_runs_again_to_its_end():

@@ -139,8 +139,17 @@ if __name__ == "__main__":
 def test_torchrun_without_python(tmp_path):
     (tmp_path / "program.py").write_text(TORCHRUN)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--no-python"]
-    program = [sys.executable, "-W", "ignore", *UNCHANGED, str(tmp_path / "program.py"), str(tmp_path / "seen")]
-    done = subprocess.run([*torchrun, *program], capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    program = [
+        sys.executable,
+        "-W",
+        "ignore",
+        *UNCHANGED,
+        str(tmp_path / "program.py"),
+        str(tmp_path / "seen"),
+    ]
+    done = subprocess.run(
+        [*torchrun, *program], capture_output=True, text=True, timeout=300, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert torch.load(tmp_path / "seen") == [0, 1]
 
@@ -159,14 +168,20 @@ if __name__ == "__main__":
 """
     )
     said = run(program, *UNCHANGED, code=1)
-    assert "ProcessRaisedException" in said and 'raise ValueError("broke")' in said and "ValueError: broke" in said
+    assert (
+        "ProcessRaisedException" in said
+        and 'raise ValueError("broke")' in said
+        and "ValueError: broke" in said
+    )
 
 
 def test_one_process_is_this_one():
     import ftm_lazy.torch_xla as torch_xla
     import ftm_lazy.torch_xla.distributed.xla_multiprocessing as xmp
 
-    assert xmp.MpModelWrapper(torch.nn.Linear(2, 1)).to(torch_xla.device()).weight.device.type == "ftm"
+    assert (
+        xmp.MpModelWrapper(torch.nn.Linear(2, 1)).to(torch_xla.device()).weight.device.type == "ftm"
+    )
     assert xmp.MpSerialExecutor().run(lambda: 5) == 5
 
     seen = []

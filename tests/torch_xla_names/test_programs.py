@@ -1,6 +1,8 @@
-"""Whole programs in torch_xla's style, by all three ways: the losses of 50 steps are those of the CPU.
+"""Whole programs in torch_xla's style, by all three ways: the losses of 50 steps are those of the
+CPU.
 
-The programs and the comparison are users' too: ``python examples/torch_xla_programs/compare.py --steps 500`` is the longer run.
+The programs and the comparison are users' too: ``python examples/torch_xla_programs/compare.py
+--steps 500`` is the longer run.
 """
 
 from __future__ import annotations

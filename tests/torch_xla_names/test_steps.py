@@ -61,15 +61,32 @@ def test_optimizer_step():
 def test_save(tmp_path):
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).to("ftm")
     base = torch.arange(6.0, device="ftm").reshape(2, 3)
-    data = {"model": model.state_dict(), "views": [base.t(), base[1]], "pair": (1, base.bfloat16()), "name": "x"}
+    data = {
+        "model": model.state_dict(),
+        "views": [base.t(), base[1]],
+        "pair": (1, base.bfloat16()),
+        "name": "x",
+    }
     xm.save(data, tmp_path / "x.pt")
     back = torch.load(tmp_path / "x.pt")
-    assert isinstance(back["model"], OrderedDict) and back["model"]._metadata == data["model"]._metadata
+    assert (
+        isinstance(back["model"], OrderedDict)
+        and back["model"]._metadata == data["model"]._metadata
+    )
     for name, tensor in data["model"].items():
-        assert back["model"][name].device.type == "cpu" and torch.equal(back["model"][name], tensor.cpu())
+        assert back["model"][name].device.type == "cpu" and torch.equal(
+            back["model"][name], tensor.cpu()
+        )
     transposed, row = back["views"]
-    assert transposed.stride() == (1, 3) and transposed.untyped_storage()._cdata == row.untyped_storage()._cdata
-    assert row.tolist() == [3, 4, 5] and back["pair"][1].dtype == torch.bfloat16 and back["name"] == "x"
+    assert (
+        transposed.stride() == (1, 3)
+        and transposed.untyped_storage()._cdata == row.untyped_storage()._cdata
+    )
+    assert (
+        row.tolist() == [3, 4, 5]
+        and back["pair"][1].dtype == torch.bfloat16
+        and back["name"] == "x"
+    )
 
 
 def test_a_long_scan_is_few_programs():

@@ -1,4 +1,5 @@
-"""What training loops call: regions, closures, random numbers, loaders, mixed precision, loops over tensors."""
+"""What training loops call: regions, closures, random numbers, loaders, mixed precision, loops over
+tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def on_device(*sizes: int) -> torch.Tensor:
     return torch.randn(*sizes, generator=torch.Generator().manual_seed(sum(sizes))).to("ftm")
 
 
-# --- regions ------------------------------------------------------------------------------------------------
+# --- regions
+# ------------------------------------------------------------------------------------------------
 
 
 def test_compile_is_function_decorator_and_context():
@@ -63,9 +65,12 @@ def test_compile_full_graph_refuses_a_read():
     def reads(x):
         return x + x.sum().item()
 
-    with pytest.raises(RuntimeError, match=r"Unexpected execution happens inside the compiled function.*reads"):
+    with pytest.raises(
+        RuntimeError, match=r"Unexpected execution happens inside the compiled function.*reads"
+    ):
         reads(on_device(2))
-    assert (on_device(2) + 1).sum().item() == pytest.approx((on_device(2).cpu() + 1).sum().item())  # nothing stays forbidden
+    # nothing stays forbidden
+    assert (on_device(2) + 1).sum().item() == pytest.approx((on_device(2).cpu() + 1).sum().item())
 
 
 def test_compile_refuses_too_many_programs():
@@ -75,7 +80,10 @@ def test_compile_refuses_too_many_programs():
     compiled = torch_xla.compile(add, max_different_graphs=1)
     compiled(on_device(2))
     compiled(on_device(2))
-    with pytest.raises(RuntimeError, match="Maximum number of different graphs allowed per function exceeded: 1.*add"):
+    with pytest.raises(
+        RuntimeError,
+        match="Maximum number of different graphs allowed per function exceeded: 1.*add",
+    ):
         compiled(on_device(2, 2) * 3)
 
 
@@ -85,7 +93,8 @@ def test_sync_takes_reset_scope():
         xm.mark_step(wait=True, reset_scope=False)
 
 
-# --- closures -----------------------------------------------------------------------------------------------
+# --- closures
+# -----------------------------------------------------------------------------------------------
 
 
 def test_closures_run_after_the_step_in_order():
@@ -124,7 +133,8 @@ def test_closures_run_aside():
     assert isinstance(error.value.__cause__, KeyError)
 
 
-# --- random numbers -----------------------------------------------------------------------------------------
+# --- random numbers
+# -----------------------------------------------------------------------------------------
 
 
 def test_random_numbers_are_apart_from_torchs():
@@ -145,11 +155,15 @@ def test_random_numbers_are_apart_from_torchs():
     assert torch.rand(3, device="ftm").tolist() == second
 
 
-# --- loaders ------------------------------------------------------------------------------------------------
+# --- loaders
+# ------------------------------------------------------------------------------------------------
 
 
 def batches(count: int = 5) -> DataLoader:
-    return DataLoader(TensorDataset(torch.arange(2.0 * count).reshape(count, 2), torch.arange(count)), batch_size=1)
+    return DataLoader(
+        TensorDataset(torch.arange(2.0 * count).reshape(count, 2), torch.arange(count)),
+        batch_size=1,
+    )
 
 
 @pytest.fixture(params=[0.0, float("inf")], ids=["threads", "here"])
@@ -160,7 +174,9 @@ def by_threads(request, monkeypatch):
 
 
 def test_a_loader_moves_and_ends_steps(by_threads):
-    loader = pl.MpDeviceLoader(batches(), torch_xla.device(), loader_prefetch_size=2, device_prefetch_size=1)
+    loader = pl.MpDeviceLoader(
+        batches(), torch_xla.device(), loader_prefetch_size=2, device_prefetch_size=1
+    )
     assert len(loader) == 5 and loader.dataset is loader._loader.dataset and loader.batch_size == 1
     for _ in range(2):  # an epoch, and another
         said, seen = [], []
@@ -191,7 +207,11 @@ def test_a_loader_raises_what_its_data_raise(by_threads):
     with pytest.raises(ValueError, match="a broken sample"):
         seen.extend(pl.MpDeviceLoader(DataLoader(Broken()), torch_xla.device()))
     assert len(seen) == 4
-    early = iter(pl.MpDeviceLoader(batches(50), torch_xla.device(), loader_prefetch_size=1, device_prefetch_size=1))
+    early = iter(
+        pl.MpDeviceLoader(
+            batches(50), torch_xla.device(), loader_prefetch_size=1, device_prefetch_size=1
+        )
+    )
     for _ in range(4):
         next(early)
     assert len(early._loader._threads) == (2 if by_threads else 0)
@@ -206,10 +226,13 @@ def test_data_parallel_runs_a_loop():
 
     parallel = DataParallel(nn.Linear(2, 1), device_ids=[torch_xla.device()])
     first, second = parallel(loop, batches(), scale=1.0), parallel(loop, batches(), scale=2.0)
-    assert [2 * each for each in first[0]] == pytest.approx(second[0]) and parallel._context.epochs == [1.0, 2.0]
+    assert [2 * each for each in first[0]] == pytest.approx(
+        second[0]
+    ) and parallel._context.epochs == [1.0, 2.0]
 
 
-# --- mixed precision ----------------------------------------------------------------------------------------
+# --- mixed precision
+# ----------------------------------------------------------------------------------------
 
 
 def test_autocast_and_a_scaler():
@@ -252,7 +275,11 @@ def test_syncfree_optimizers_skip_on_the_device(name):
 def test_checkpoint_computes_again_the_same():
     model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1)).to("ftm")
     gradients = []
-    for run in (model, lambda x: checkpoint(model, x, use_reentrant=True), lambda x: checkpoint(model, x, use_reentrant=False)):
+    for run in (
+        model,
+        lambda x: checkpoint(model, x, use_reentrant=True),
+        lambda x: checkpoint(model, x, use_reentrant=False),
+    ):
         x = on_device(3, 4).requires_grad_()
         xm.set_rng_state(3)
         run(x).sum().backward()
@@ -260,12 +287,15 @@ def test_checkpoint_computes_again_the_same():
     assert gradients[0].equal(gradients[1]) and gradients[0].equal(gradients[2])
 
 
-# --- loops --------------------------------------------------------------------------------------------------
+# --- loops
+# --------------------------------------------------------------------------------------------------
 
 
 def test_loops_of_experimental():
     count, total = while_loop(
-        lambda i, s: i < 4, lambda i, s: (i + 1, s + i), (torch.tensor(0, device="ftm"), torch.tensor(0.0, device="ftm"))
+        lambda i, s: i < 4,
+        lambda i, s: (i + 1, s + i),
+        (torch.tensor(0, device="ftm"), torch.tensor(0.0, device="ftm")),
     )
     assert (count.item(), total.item()) == (4, 6.0)
     assert fori_loop(0, 5, lambda x: x * 2, torch.ones((), device="ftm")).item() == 32
@@ -274,11 +304,19 @@ def test_loops_of_experimental():
     expected = x.cpu()
     for layer in layers:
         expected = layer(expected)
-    torch.testing.assert_close(scan_layers([layer.to("ftm") for layer in layers], x).cpu(), expected)
-    with pytest.raises(ValueError, match=r"Shape mismatch for 'weight' in layer 1: expected \(3, 3\), got \(2, 3\)"):
+    torch.testing.assert_close(
+        scan_layers([layer.to("ftm") for layer in layers], x).cpu(), expected
+    )
+    with pytest.raises(
+        ValueError, match=r"Shape mismatch for 'weight' in layer 1: expected \(3, 3\), got \(2, 3\)"
+    ):
         scan_layers([nn.Linear(3, 3).to("ftm"), nn.Linear(3, 2).to("ftm")], x)
-    assert PureModule(layers[0])(x).shape == (2, 3) and assume_pure(torch.sin)(x).cpu().allclose(x.cpu().sin())
-    seeded = assume_pure(lambda x, *, rng_seed=None: x + torch.rand(3, device="ftm"), add_rng_seed_argument=True)
+    assert PureModule(layers[0])(x).shape == (2, 3) and assume_pure(torch.sin)(x).cpu().allclose(
+        x.cpu().sin()
+    )
+    seeded = assume_pure(
+        lambda x, *, rng_seed=None: x + torch.rand(3, device="ftm"), add_rng_seed_argument=True
+    )
     assert seeded(x, rng_seed=1).cpu().equal(seeded(x, rng_seed=1).cpu())
 
 

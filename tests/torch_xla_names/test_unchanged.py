@@ -51,7 +51,9 @@ assert clip_grad_norm_ is torch.nn.utils.clip_grad_norm_ and GRU is torch.nn.GRU
 
 
 def test_names_and_the_device(run):
-    assert run(NAMES + OPENXLA, *UNCHANGED, arguments=("--flag", "x")) == "['--flag', 'x'] __main__\n"
+    assert (
+        run(NAMES + OPENXLA, *UNCHANGED, arguments=("--flag", "x")) == "['--flag', 'x'] __main__\n"
+    )
 
 
 def test_as_a_module_and_in_children(tmp_path):
@@ -62,7 +64,13 @@ def test_as_a_module_and_in_children(tmp_path):
         (["-m", "program", "a"], "['a'] __main__\n"),
         (["parent.py"], "['child'] __main__\n"),
     ):
-        done = subprocess.run([sys.executable, *UNCHANGED, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [sys.executable, *UNCHANGED, *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode == 0, done.stderr
         assert done.stdout == said
 
@@ -85,7 +93,9 @@ with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     print((x + torch.ones(4)).tolist(), x.index_copy_(0, i, y).tolist(), len(said))
 """
-    assert run(program, *UNCHANGED, FTM_XLA_LAX="1") == "[1.0, 1.0, 1.0, 1.0] [0.0, 1.0, 0.0, 0.0] 2\n"
+    assert (
+        run(program, *UNCHANGED, FTM_XLA_LAX="1") == "[1.0, 1.0, 1.0, 1.0] [0.0, 1.0, 0.0, 0.0] 2\n"
+    )
     assert "same device" in run(program, *UNCHANGED, code=1)
 
 
@@ -97,7 +107,10 @@ with warnings.catch_warnings(record=True) as said:
     import os, torch_xla, torch_xla.runtime as xr
 print(xr.device_type(), os.environ["FTM_DEBUG"], [str(w.message).split(":")[0] for w in said if "torch_xla" in str(w.message)])
 """
-    assert run(program, *UNCHANGED, PJRT_DEVICE="TPU", XLA_FLAGS="--x", XLA_IR_DEBUG="1") == "TPU locations ['XLA_FLAGS']\n"
+    assert (
+        run(program, *UNCHANGED, PJRT_DEVICE="TPU", XLA_FLAGS="--x", XLA_IR_DEBUG="1")
+        == "TPU locations ['XLA_FLAGS']\n"
+    )
 
 
 def test_variables_that_show_what_runs(run, tmp_path):
@@ -120,11 +133,20 @@ torch_xla.sync()
     text = told.read_text()
     assert text.count("Compilation Analysis: Compilation Cause") == 2
     causes = [line.partition(":   ")[2] for line in text.splitlines() if "user" in line]
-    assert causes == ["user sync", "user sync", "most likely user code trying to access tensor value before sync", "user sync", "user sync"]
+    assert causes == [
+        "user sync",
+        "user sync",
+        "most likely user code trying to access tensor value before sync",
+        "user sync",
+        "user sync",
+    ]
     assert text.count("Execution Analysis: Execution Cause") == 3
     assert f"Compilation Analysis:   read ({tmp_path / 'program.py'}:5)" in text
     assert "Number of Graph Inputs: 1\n" in text and "Number of Graph Outputs: 1\n" in text
-    assert saved.read_text().count("[ScheduleSyncTensorsGraph]") == 2 and "aten::sum" in saved.read_text()
+    assert (
+        saved.read_text().count("[ScheduleSyncTensorsGraph]") == 2
+        and "aten::sum" in saved.read_text()
+    )
     saved.unlink()
     run(program, *UNCHANGED, XLA_SAVE_TENSORS_FMT="hlo", **files)
     assert saved.read_text().count("func.func @main") == 2 and told.read_text() == text
@@ -139,7 +161,9 @@ x = torch.ones(3, device="xla") * 2 + 1
 torch_xla.sync(wait=True)
 print(is_eager_mode(), ftm_lazy.metrics.counters()["executions"] > 1)
 """
-    lines = run(program, *UNCHANGED, XLA_EMIT_STEPLOG="1", XLA_USE_EAGER_DEBUG_MODE="1").splitlines()
+    lines = run(
+        program, *UNCHANGED, XLA_EMIT_STEPLOG="1", XLA_USE_EAGER_DEBUG_MODE="1"
+    ).splitlines()
     assert lines[0].startswith("*** step 1: ") and lines[1] == "True True"
 
 

@@ -1,4 +1,5 @@
-"""Writes ``machine/isa_gen.h``, opcodes, types and image records for the machine's loader, and its interface's element types.
+"""Writes ``machine/isa_gen.h``, opcodes, types and image records for the machine's loader, and its
+interface's element types.
 
 python -m ftm_backend.assembler.c_header --write    # after a change of the table
 python -m ftm_backend.assembler.c_header --check    # fails when a file is stale
@@ -40,7 +41,10 @@ def strip_name(row: InstructionDef) -> str:
 def _strips() -> list[str]:
     """The operations on strips, and what the compiler of map bodies asks of each."""
     rows = instruction_table.STRIPS
-    lines = _enum("class Strip : uint8_t", [(strip_name(row), i, row.name) for i, row in enumerate(rows)] + [("Count", len(rows), "")])
+    lines = _enum(
+        "class Strip : uint8_t",
+        [(strip_name(row), i, row.name) for i, row in enumerate(rows)] + [("Count", len(rows), "")],
+    )
     lines += [
         "// operands: read.  choosing: the first is a mask.  mask: so is the result.  exact: a half's result is a half without rounding.",
         "// kernel: the operation that computes it; another one does with its two operands exchanged.",
@@ -54,22 +58,36 @@ def _strips() -> list[str]:
     for row in rows:
         reads = row.operands[:-1]
         kernel = strip_name(instruction_table.BY_NAME[row.mirrors] if row.mirrors else row)
-        flags = ", ".join(str(flag).lower() for flag in (reads[0].kind == "B1", row.result == "B1", row.exact))
+        flags = ", ".join(
+            str(flag).lower() for flag in (reads[0].kind == "B1", row.result == "B1", row.exact)
+        )
         lines.append(f"  {{{len(reads)}, {flags}, Strip::{kernel}}},")
     lines += ["};", "constexpr Strip kStripOf[] = {  // by opcode; Count: none"]
     strips = {row.name for row in rows}
-    lines += [f"  Strip::{strip_name(row) if row.name in strips else 'Count'}," for row in instruction_table.INSTRUCTIONS]
+    lines += [
+        f"  Strip::{strip_name(row) if row.name in strips else 'Count'},"
+        for row in instruction_table.INSTRUCTIONS
+    ]
     return [*lines, "};", ""]
 
 
 def _struct(record: image_layout.LayoutRecord) -> list[str]:
     lines = [f"// {record.doc}", f"struct {record.name} {{"]
     for field in record.fields:
-        c_type = image_layout.C_TYPES[field.code][0] if field.code in image_layout.C_TYPES else field.code
+        c_type = (
+            image_layout.C_TYPES[field.code][0]
+            if field.code in image_layout.C_TYPES
+            else field.code
+        )
         name = field.name + ("_" if field.name == "from" else "")
         array = f"[{field.count}]" if field.count > 1 else ""
         lines.append(f"  {c_type} {name}{array};{'  // ' + field.doc if field.doc else ''}")
-    return [*lines, "};", f'static_assert(sizeof({record.name}) == {record.size}, "image layout");', ""]
+    return [
+        *lines,
+        "};",
+        f'static_assert(sizeof({record.name}) == {record.size}, "image layout");',
+        "",
+    ]
 
 
 def render() -> str:
@@ -92,35 +110,76 @@ def render() -> str:
     ]
     lines += _enum(
         "Opcode : uint16_t",
-        [(f"FTM_OP_{constant(row.name)}", instruction_table.OPCODES[row.name], row.formula) for row in instruction_table.INSTRUCTIONS]
+        [
+            (f"FTM_OP_{constant(row.name)}", instruction_table.OPCODES[row.name], row.formula)
+            for row in instruction_table.INSTRUCTIONS
+        ]
         + [("FTM_OP_COUNT", len(instruction_table.INSTRUCTIONS), "")],
     )
     lines += ["constexpr const char* kOpcodeNames[] = {"]
     lines += [f'  "{row.name}",' for row in instruction_table.INSTRUCTIONS] + ["};", ""]
     lines += _strips()
-    lines += _enum("class Type : uint8_t", [(t.suffix, t.number, f"{t.token}, {t.bytes} bytes") for t in element_types.TYPES])
+    lines += _enum(
+        "class Type : uint8_t",
+        [(t.suffix, t.number, f"{t.token}, {t.bytes} bytes") for t in element_types.TYPES],
+    )
     lines += [f"constexpr int kTypes = {len(element_types.TYPES)};"]
-    lines += ["constexpr int kTypeBytes[] = {" + ", ".join(str(t.bytes) for t in element_types.TYPES) + "};"]
-    lines += ["constexpr const char* kTypeNames[] = {" + ", ".join(f'"{t.token}"' for t in element_types.TYPES) + "};"]
+    lines += [
+        "constexpr int kTypeBytes[] = {"
+        + ", ".join(str(t.bytes) for t in element_types.TYPES)
+        + "};"
+    ]
+    lines += [
+        "constexpr const char* kTypeNames[] = {"
+        + ", ".join(f'"{t.token}"' for t in element_types.TYPES)
+        + "};"
+    ]
     sums = (element_types.ACCUMULATORS.get(t.token) for t in element_types.TYPES)
-    lines += ["// In what the matrix unit sums products of a type's elements; -1: it does not take them."]
-    lines += ["constexpr int kAccumulators[] = {" + ", ".join(str(element_types.BY_TOKEN[t].number if t else -1) for t in sums) + "};", ""]
-    lines += _enum("Space : uint8_t", [(f"FTM_SPACE_{n.upper()}", v, "") for n, v in element_types.SPACES.items()])
-    lines += _enum("Access : uint8_t", [(f"FTM_ACCESS_{n.upper()}", i, "") for i, n in enumerate(instruction_table.ACCESSES)])
+    lines += [
+        "// In what the matrix unit sums products of a type's elements; -1: it does not take them."
+    ]
+    lines += [
+        "constexpr int kAccumulators[] = {"
+        + ", ".join(str(element_types.BY_TOKEN[t].number if t else -1) for t in sums)
+        + "};",
+        "",
+    ]
+    lines += _enum(
+        "Space : uint8_t",
+        [(f"FTM_SPACE_{n.upper()}", v, "") for n, v in element_types.SPACES.items()],
+    )
+    lines += _enum(
+        "Access : uint8_t",
+        [(f"FTM_ACCESS_{n.upper()}", i, "") for i, n in enumerate(instruction_table.ACCESSES)],
+    )
     lines += _enum(
         "Scope : uint8_t",
         [
             (f"FTM_SCOPE_{n.upper()}", i, doc)
-            for i, (n, doc) in enumerate(zip(instruction_table.SCOPES, ("every element", "Rx1", "1xC", "1x1"), strict=True))
+            for i, (n, doc) in enumerate(
+                zip(instruction_table.SCOPES, ("every element", "Rx1", "1xC", "1x1"), strict=True)
+            )
         ],
     )
     lines += _enum(
         "Reduce : uint8_t",
-        [("FTM_REDUCE_NONE", 0, "")] + [(f"FTM_REDUCE_{n.upper()}", i, "") for i, n in enumerate(instruction_table.REDUCTIONS, 1)],
+        [("FTM_REDUCE_NONE", 0, "")]
+        + [
+            (f"FTM_REDUCE_{n.upper()}", i, "")
+            for i, n in enumerate(instruction_table.REDUCTIONS, 1)
+        ],
     )
-    lines += _enum("OperandKind : uint8_t", [(f"FTM_OPERAND_{n}", i, "") for i, n in enumerate(image_layout.OPERAND_KINDS)])
-    lines += _enum("BufferKind : uint8_t", [(f"FTM_BUFFER_{n}", i, "") for i, n in enumerate(image_layout.BUFFER_KINDS)])
-    lines += _enum("Flag : uint16_t", [(f"FTM_FLAG_{n}", 1 << i, "") for i, n in enumerate(image_layout.FLAGS)])
+    lines += _enum(
+        "OperandKind : uint8_t",
+        [(f"FTM_OPERAND_{n}", i, "") for i, n in enumerate(image_layout.OPERAND_KINDS)],
+    )
+    lines += _enum(
+        "BufferKind : uint8_t",
+        [(f"FTM_BUFFER_{n}", i, "") for i, n in enumerate(image_layout.BUFFER_KINDS)],
+    )
+    lines += _enum(
+        "Flag : uint16_t", [(f"FTM_FLAG_{n}", 1 << i, "") for i, n in enumerate(image_layout.FLAGS)]
+    )
     for record in image_layout.RECORDS.values():
         lines += _struct(record)
     lines += _enum(
@@ -141,7 +200,9 @@ def render() -> str:
 def interface() -> str:
     """The text of the machine's interface with the element types' numbers put in."""
     rows = "".join(f"  FTM_{t.suffix} = {t.number},\n" for t in element_types.TYPES)
-    return _ELEMENTS.sub(lambda match: f"{match[1]}enum ftm_dtype {{\n{rows}}};\n{match[2]}", INTERFACE.read_text())
+    return _ELEMENTS.sub(
+        lambda match: f"{match[1]}enum ftm_dtype {{\n{rows}}};\n{match[2]}", INTERFACE.read_text()
+    )
 
 
 @command("python -m ftm_backend.assembler.c_header")
@@ -155,9 +216,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         PATH.write_text(render())
         INTERFACE.write_text(interface())
         return 0
-    stale = [path for path, text in ((PATH, render()), (INTERFACE, interface())) if not path.exists() or path.read_text() != text]
+    stale = [
+        path
+        for path, text in ((PATH, render()), (INTERFACE, interface()))
+        if not path.exists() or path.read_text() != text
+    ]
     for path in stale:
-        print(f"{path} is stale: run `python -m ftm_backend.assembler.c_header --write`", file=sys.stderr)
+        print(
+            f"{path} is stale: run `python -m ftm_backend.assembler.c_header --write`",
+            file=sys.stderr,
+        )
     return int(bool(stale))
 
 

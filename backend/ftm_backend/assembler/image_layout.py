@@ -1,8 +1,10 @@
-"""The binary layout of an image: fixed-size little-endian records, described once for Python and for C++.
+"""The binary layout of an image: fixed-size little-endian records, described once for Python and
+for C++.
 
-An image is a header, a directory of sections, and the sections: arrays of the records below, each at a
-multiple of 64 bytes.  Nothing in it needs parsing: names are resolved to indices, labels to instruction
-numbers, map operands to the operations that they come from, immediates to the bits of their operand's type.
+An image is a header, a directory of sections, and the sections: arrays of the records below, each
+at a multiple of 64 bytes. Nothing in it needs parsing: names are resolved to indices, labels to
+instruction numbers, map operands to the operations that they come from, immediates to the bits of
+their operand's type.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ C_TYPES = {
 
 @dataclass(frozen=True)
 class LayoutField:
-    """One field: ``code`` is a struct code or the name of another record; ``count`` > 1 makes an array."""
+    """One field: ``code`` is a struct code or the name of another record; ``count`` > 1 makes an
+    array."""
 
     name: str
     code: str
@@ -45,7 +48,8 @@ class LayoutField:
 
 
 class LayoutRecord:
-    """A fixed-size record.  ``pack`` takes the flat field values in order, nested records spread out."""
+    """A fixed-size record. ``pack`` takes the flat field values in order, nested records spread
+    out."""
 
     def __init__(self, name: str, doc: str, fields: list[LayoutField]) -> None:
         self.name, self.doc, self.fields = name, doc, fields
@@ -60,7 +64,11 @@ class LayoutRecord:
         """The record as numpy knows it."""
         return np.dtype(
             [
-                (f.name, "<" + f.code if f.code in C_TYPES else RECORDS[f.code].dtype, *([(f.count,)] if f.count > 1 else []))
+                (
+                    f.name,
+                    "<" + f.code if f.code in C_TYPES else RECORDS[f.code].dtype,
+                    *([(f.count,)] if f.count > 1 else []),
+                )
                 for f in self.fields
             ]
         )
@@ -82,19 +90,23 @@ VALUE = LayoutRecord(
     "Value",
     "A scalar operand: immediate + R[reg], or only the immediate when reg is -1; when scalar "
     "is not -1, + the program's i64 scalar of that number.",
-    [
-        LayoutField("immediate", "q"),
-        LayoutField("reg", "i"),
-        LayoutField("scalar", "i"),
-    ],
+    [LayoutField("immediate", "q"), LayoutField("reg", "i"), LayoutField("scalar", "i")],
 )
 OPERAND = LayoutRecord(
     "Operand",
     "A source of a map operation or output.",
     [
         LayoutField("kind", "B", "FTM_OPERAND_*"),
-        LayoutField("type", "B", "Type that the operation reads or writes; SCALAR and REGISTER convert to it"),
-        LayoutField("index", "H", "by kind: operation of the map before this one, input of the map, immediate, scalar, register"),
+        LayoutField(
+            "type",
+            "B",
+            "Type that the operation reads or writes; SCALAR and REGISTER convert to it",
+        ),
+        LayoutField(
+            "index",
+            "H",
+            "by kind: operation of the map before this one, input of the map, immediate, scalar, register",
+        ),
     ],
 )
 BUFFER = LayoutRecord(
@@ -106,7 +118,9 @@ BUFFER = LayoutRecord(
         LayoutField("type", "B"),
         LayoutField("ndim", "H"),
         LayoutField("first_dim", "I", "into shapes"),
-        LayoutField("alias", "i", "outputs: buffer index of the input whose storage may be passed, or -1"),
+        LayoutField(
+            "alias", "i", "outputs: buffer index of the input whose storage may be passed, or -1"
+        ),
         LayoutField("elements", "Q"),
         LayoutField("bytes", "Q"),
         LayoutField(
@@ -120,10 +134,7 @@ BUFFER = LayoutRecord(
 SCALAR = LayoutRecord(
     "Scalar",
     "A runtime scalar argument of the program, 8 bytes each, or a scalar parameter of a function.",
-    [
-        LayoutField("name", "I", "string"),
-        LayoutField("type", "I", "Type F64 or I64"),
-    ],
+    [LayoutField("name", "I", "string"), LayoutField("type", "I", "Type F64 or I64")],
 )
 TILE = LayoutRecord(
     "Tile",
@@ -161,10 +172,18 @@ ARGUMENT = LayoutRecord(
     [
         LayoutField("buffer", "i"),
         LayoutField("reserved", "I"),
-        LayoutField("value", "Value", "element offset in the buffer, or the value; an f64 is the scalar of that number"),
+        LayoutField(
+            "value",
+            "Value",
+            "element offset in the buffer, or the value; an f64 is the scalar of that number",
+        ),
     ],
 )
-DIM = LayoutRecord("Dim", "One dimension of a transfer.", [LayoutField("extent", "Value"), LayoutField("stride", "Value")])
+DIM = LayoutRecord(
+    "Dim",
+    "One dimension of a transfer.",
+    [LayoutField("extent", "Value"), LayoutField("stride", "Value")],
+)
 INSTRUCTION = LayoutRecord(
     "Instruction",
     "One instruction outside maps; fields that it does not use are 0 or -1.",
@@ -177,12 +196,19 @@ INSTRUCTION = LayoutRecord(
         LayoutField("target", "i", "SBR: instruction; @call: function; @map: map; else -1"),
         LayoutField("dst", "i", "destination register"),
         LayoutField("buffer", "i"),
-        LayoutField("tile", "i", "in operand order, but data before index: DGA and DSC: X, I; MM and MERGE: A, B, C", 3),
+        LayoutField(
+            "tile",
+            "i",
+            "in operand order, but data before index: DGA and DSC: X, I; MM and MERGE: A, B, C",
+            3,
+        ),
         LayoutField("first_dim", "I", "into dims; @call: into arguments"),
         LayoutField("row_dims", "H"),
         LayoutField("column_dims", "H"),
         LayoutField(
-            "sides", "I", "DLB: dimensions with a border; behind the transfer's dims are as many left of the bar, then those right of it"
+            "sides",
+            "I",
+            "DLB: dimensions with a border; behind the transfer's dims are as many left of the bar, then those right of it",
         ),
         LayoutField(
             "v",
@@ -302,10 +328,11 @@ SECTIONS: tuple[tuple[str, LayoutRecord | str], ...] = (
     ("const_data", "B"),
     ("text", "B"),
 )
-"""Sections in the order of the directory; a string is an offset into ``strings``, which ends each with 0.
+"""Sections in the order of the directory; a string is an offset into ``strings``, which ends each
+with 0.
 
-Buffers come in the order inputs, outputs, constants, arena regions, GSM regions, parameters; scalars in the order arguments, parameters.
-``text`` is the assembly text, or empty.
+Buffers come in the order inputs, outputs, constants, arena regions, GSM regions, parameters;
+scalars in the order arguments, parameters. ``text`` is the assembly text, or empty.
 """
 
 OPERAND_KINDS = ("NONE", "RESULT", "INPUT", "IMMEDIATE", "SCALAR", "REGISTER")

@@ -1,9 +1,11 @@
-"""Programs for many sizes: an image, the places of the numbers in it that are sizes, and what has to hold of these.
+"""Programs for many sizes: an image, the places of the numbers in it that are sizes, and what has
+to hold of these.
 
-A general program is assembled like any other, from a text that has polynomials of symbols where numbers stand
-(``{64*s0+1}``).  The image that comes out is that of the numbers at hand; the `ImageTemplate` beside it makes the images
-of others by writing numbers into their places, which takes microseconds.  Such an image is as good as one that was compiled
-for its sizes: nothing in it is computed when it runs.
+A general program is assembled like any other, from a text that has polynomials of symbols where
+numbers stand (``{64*s0+1}``). The image that comes out is that of the numbers at hand; the
+`ImageTemplate` beside it makes the images of others by writing numbers into their places, which
+takes microseconds. Such an image is as good as one that was compiled for its sizes: nothing in it
+is computed when it runs.
 """
 
 from __future__ import annotations
@@ -25,11 +27,16 @@ from ftm_backend.target.element_types import BY_TOKEN
 __all__ = ["ImageTemplate", "TemplateError", "assemble"]
 
 _NARROW = PLACEHOLDER >> 32
-_HOLDS: dict[str, Callable[[int], bool]] = {"==": lambda n: n == 0, "!=": lambda n: n != 0, ">=": lambda n: n >= 0}
+_HOLDS: dict[str, Callable[[int], bool]] = {
+    "==": lambda n: n == 0,
+    "!=": lambda n: n != 0,
+    ">=": lambda n: n >= 0,
+}
 _MOST = 1 << 64
 _MASK = (1 << 64) - 1
 _TEXT_BYTES, _CHARACTER_BYTES, _PLACE_BYTES = 64, 12, 200
-"""Measured with tracemalloc: a text is kept as a string and as code, and a place as a tuple and in the arrays of `_writes`."""
+"""Measured with tracemalloc: a text is kept as a string and as code, and a place as a tuple and in
+the arrays of `_writes`."""
 
 
 class TemplateError(ValueError):
@@ -40,9 +47,10 @@ class TemplateError(ValueError):
 class ImageTemplate:
     """How to make the images of a general program.
 
-    symbols: names, in the order of values.  texts: the polynomials of all numbers that are sizes.  places: for each such
-    number in the image its first byte, how many bytes it has, and which polynomial it is.  guards: polynomials, each with
-    what is asked of it, one of ``== != >=`` 0, and the place in the compiler that asked.
+    symbols: names, in the order of values. texts: the polynomials of all numbers that are sizes.
+    places: for each such number in the image its first byte, how many bytes it has, and which
+    polynomial it is. guards: polynomials, each with what is asked of it, one of ``== != >=`` 0, and
+    the place in the compiler that asked.
     """
 
     symbols: tuple[str, ...]
@@ -54,19 +62,29 @@ class ImageTemplate:
     def nbytes(self) -> int:
         """What it takes in memory, about, with the functions that its texts are compiled to."""
         texts = [*self.texts, *(text for text, _, _ in self.guards)]
-        return _TEXT_BYTES * len(texts) + _CHARACTER_BYTES * sum(map(len, texts)) + _PLACE_BYTES * len(self.places)
+        return (
+            _TEXT_BYTES * len(texts)
+            + _CHARACTER_BYTES * sum(map(len, texts))
+            + _PLACE_BYTES * len(self.places)
+        )
 
     def admits(self, values: Sequence[int]) -> bool:
         """Whether the program is right for these values of the symbols."""
         equal, unequal, at_least = self._guards_by_relation
         try:
-            return not any(equal(*values)) and all(unequal(*values)) and min(at_least(*values), default=0) >= 0
+            return (
+                not any(equal(*values))
+                and all(unequal(*values))
+                and min(at_least(*values), default=0) >= 0
+            )
         except ZeroDivisionError:  # of a number that the symbols' least values do not allow
             return False
 
     def refusal(self, values: Sequence[int]) -> str:
         """The first guard that does not hold for these values, for people; empty where all do."""
-        at = ", ".join(f"{symbol} = {value}" for symbol, value in zip(self.symbols, values, strict=True))
+        at = ", ".join(
+            f"{symbol} = {value}" for symbol, value in zip(self.symbols, values, strict=True)
+        )
         try:
             numbers = self._guard_values(*values)
         except ZeroDivisionError:
@@ -79,7 +97,10 @@ class ImageTemplate:
     @functools.cached_property
     def _guards_by_relation(self) -> list[Callable[..., tuple[int, ...]]]:
         """The numbers of the guards of each relation, in the order of `_HOLDS`."""
-        return [evaluator([size for size, asked, _ in self.guards if asked == relation], self.symbols) for relation in _HOLDS]
+        return [
+            evaluator([size for size, asked, _ in self.guards if asked == relation], self.symbols)
+            for relation in _HOLDS
+        ]
 
     def image(self, image: bytes, values: Sequence[int]) -> bytes:
         """The image for values that it admits, from that of any others.
@@ -132,7 +153,8 @@ class ImageTemplate:
 
     @functools.cached_property
     def _writes(self) -> list[tuple[type, np.ndarray, np.ndarray]]:
-        """For each size of places its type, all bytes of the image that are written, and the number that each place gets."""
+        """For each size of places its type, all bytes of the image that are written, and the number
+        that each place gets."""
         writes: list[tuple[type, np.ndarray, np.ndarray]] = []
         for size, kind in ((8, np.uint64), (4, np.uint32)):
             starts = np.array([at for at, n, _ in self.places if n == size], np.int64)
@@ -146,15 +168,35 @@ class ImageTemplate:
 
     @classmethod
     def from_bytes(cls, data: bytes, image_bytes: int) -> ImageTemplate:
-        """The reverse, for an image of so many bytes; raises TemplateError for what is no template."""
+        """The reverse, for an image of so many bytes; raises TemplateError for what is no
+        template."""
         try:
             symbols, texts, places, guards = json.loads(data)
-            made = cls(tuple(symbols), tuple(texts), tuple((at, n, k) for at, n, k in places), tuple((t, r, p) for t, r, p in guards))
-            good = all(n in (4, 8) and 0 <= at <= image_bytes - n and 0 <= k < len(made.texts) for at, n, k in made.places)
+            made = cls(
+                tuple(symbols),
+                tuple(texts),
+                tuple((at, n, k) for at, n, k in places),
+                tuple((t, r, p) for t, r, p in guards),
+            )
+            good = all(
+                n in (4, 8) and 0 <= at <= image_bytes - n and 0 <= k < len(made.texts)
+                for at, n, k in made.places
+            )
             good = good and all(relation in _HOLDS for _, relation, _ in made.guards)
             values = [1] * len(made.symbols)
-            good = good and all(map(str.isidentifier, made.symbols)) and made._numbers is not None and made._guard_values is not None
-        except (ValueError, TypeError, RecursionError, AttributeError, SymbolicExpressionError) as error:
+            good = (
+                good
+                and all(map(str.isidentifier, made.symbols))
+                and made._numbers is not None
+                and made._guard_values is not None
+            )
+        except (
+            ValueError,
+            TypeError,
+            RecursionError,
+            AttributeError,
+            SymbolicExpressionError,
+        ) as error:
             raise TemplateError(f"the general program is damaged: {error}") from None
         if not good or len(values) != len(set(made.symbols)):
             raise TemplateError("the general program is damaged: its places are not in its image")
@@ -162,7 +204,8 @@ class ImageTemplate:
 
 
 def assemble(text: str) -> tuple[bytes, ImageTemplate | None]:
-    """The image of a program, and, if there are symbols at hand, how to make others; the image is for the numbers at hand.
+    """The image of a program, and, if there are symbols at hand, how to make others; the image is
+    for the numbers at hand.
 
     Raises:
         AsmError: the text is no program.
@@ -179,7 +222,12 @@ def assemble(text: str) -> tuple[bytes, ImageTemplate | None]:
     texts = list(dict.fromkeys(placed.texts))
     number = {text: k for k, text in enumerate(texts)}
     guards = tuple((guard.size, guard.relation, guard.place) for guard in symbols.guards.values())
-    made = ImageTemplate(tuple(symbols.values), tuple(texts), tuple((at, size, number[placed.texts[k]]) for at, size, k in places), guards)
+    made = ImageTemplate(
+        tuple(symbols.values),
+        tuple(texts),
+        tuple((at, size, number[placed.texts[k]]) for at, size, k in places),
+        guards,
+    )
     return made.image(image, tuple(symbols.values.values())), made
 
 
@@ -194,7 +242,11 @@ def _placeholders(image: bytes, count: int) -> list[tuple[int, int, int]]:
         start, records = image_layout.SECTION.struct.unpack_from(image, entry)
         if kind == "B" or not records:
             continue
-        fields, step = (list(_integers(kind.dtype)), kind.size) if isinstance(kind, image_layout.LayoutRecord) else ([(0, 8)], 8)
+        fields, step = (
+            (list(_integers(kind.dtype)), kind.size)
+            if isinstance(kind, image_layout.LayoutRecord)
+            else ([(0, 8)], 8)
+        )
         rows = start + np.arange(records) * step
         for at, size in fields:
             found += _look(image, rows + at, size, count)
@@ -208,12 +260,21 @@ def _integers(dtype: Any, start: int = 0) -> list[tuple[int, int]]:
         return [place for k in range(count) for place in _integers(base, start + k * base.itemsize)]
     if dtype.names is None:
         return [(start, dtype.itemsize)] if dtype.itemsize in (4, 8) else []
-    return [place for name in dtype.names for place in _integers(dtype.fields[name][0], start + dtype.fields[name][1])]
+    return [
+        place
+        for name in dtype.names
+        for place in _integers(dtype.fields[name][0], start + dtype.fields[name][1])
+    ]
 
 
 def _look(image: bytes, starts: np.ndarray, size: int, count: int) -> list[tuple[int, int, int]]:
     data = np.frombuffer(image, np.uint8)
-    numbers: Any = data[starts[:, None] + np.arange(size)].copy().view(np.uint64 if size == 8 else np.uint32).reshape(-1)
+    numbers: Any = (
+        data[starts[:, None] + np.arange(size)]
+        .copy()
+        .view(np.uint64 if size == 8 else np.uint32)
+        .reshape(-1)
+    )
     base = PLACEHOLDER if size == 8 else _NARROW
     hits = np.flatnonzero((numbers >= base) & (numbers < base + count))
     return [(int(starts[k]), size, int(numbers[k]) - base) for k in hits]

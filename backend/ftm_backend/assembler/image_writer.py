@@ -1,4 +1,5 @@
-"""Program to image: joins the numbered declarations, instructions and maps into the sections of ``assembler.image_layout``."""
+"""Program to image: joins the numbered declarations, instructions and maps into the sections of
+``assembler.image_layout``."""
 
 from __future__ import annotations
 
@@ -21,14 +22,19 @@ from ftm_backend.target.element_types import MEMORY_ALIGNMENT, SPACES
 from ftm_backend.target.instruction_table import OPCODES
 
 _ZEROS = (0, NONE, NONE) * 4
-_SIZES = {name: record.size for name, record in image_layout.SECTIONS if isinstance(record, image_layout.LayoutRecord)}
+_SIZES = {
+    name: record.size
+    for name, record in image_layout.SECTIONS
+    if isinstance(record, image_layout.LayoutRecord)
+}
 _BUFFER_NUMBER = {"in": 0, "out": 1, "const": 2, "arena": 3, "gsm": 4, "param": 5}
 
 
 def assemble(program: p.AsmProgram | str, *, with_text: bool = True) -> bytes:
     """The image of a program, given as data or as text.
 
-    with_text: whether the image carries the text, which lets the machine show lines in its messages.
+    with_text: whether the image carries the text, which lets the machine show lines in its
+        messages.
 
     Raises:
         AsmError: what is wrong, with line, column and the line itself.
@@ -65,7 +71,12 @@ class _Assembler:
         self.strings = _Strings()
         self.encoder = InstructionEncoder(self.symbols)
         self.maps = MapEncoder(self.encoder)
-        self.code, self.functions, self.labels, self.tiles = bytearray(), bytearray(), bytearray(), bytearray()
+        self.code, self.functions, self.labels, self.tiles = (
+            bytearray(),
+            bytearray(),
+            bytearray(),
+            bytearray(),
+        )
         self.collected = {
             "tiles": self.tiles,
             "instructions": self.code,
@@ -81,9 +92,11 @@ class _Assembler:
         for function in self.symbols.code():
             self._function(function)
         self._refuse_recursion()
-        # In whole lines, of which it is known more often than of bytes which end is the last for all sizes.
+        # In whole lines, of which it is known more often than of bytes which end is the last for
+        # all sizes.
         ends = (
-            b.buffer.offset + ceildiv(b.buffer.elements * b.type.bytes, MEMORY_ALIGNMENT) * MEMORY_ALIGNMENT
+            b.buffer.offset
+            + ceildiv(b.buffer.elements * b.type.bytes, MEMORY_ALIGNMENT) * MEMORY_ALIGNMENT
             for b in self.symbols.buffers.values()
             if b.buffer.kind == "arena"
         )
@@ -102,7 +115,9 @@ class _Assembler:
             "map_inputs": self.maps.inputs,
             "map_outputs": self.maps.outputs,
             "map_ops": self.maps.ops,
-            "immediates": struct.pack(f"<{len(self.maps.immediates.bits)}Q", *self.maps.immediates.bits),
+            "immediates": struct.pack(
+                f"<{len(self.maps.immediates.bits)}Q", *self.maps.immediates.bits
+            ),
             "labels": self.labels,
             "const_data": data,
             "text": "\n".join(self.program.source).encode(errors="replace") if with_text else b"",
@@ -159,15 +174,24 @@ class _Assembler:
         for section, collected in self.collected.items():
             collected += records[section].tobytes()
 
-    def _keep(self, function: p.AsmFunction, starts: dict[str, int], bases: Bases, names: dict[str, tuple[str, ...]]) -> None:
+    def _keep(
+        self,
+        function: p.AsmFunction,
+        starts: dict[str, int],
+        bases: Bases,
+        names: dict[str, tuple[str, ...]],
+    ) -> None:
         """Keeps the function's records for other programs, if it is complete in itself."""
         lines = self.program.source[function.line : function.end - 1]
         parts = {name: bytes(records[starts[name] :]) for name, records in self.collected.items()}
         made = make_object(function, parts, bases, self.maps.immediates.keys, names)
-        if made is not None and not any("{" in line for line in lines):  # sizes are those of one program
+        # sizes are those of one program
+        if made is not None and not any("{" in line for line in lines):
             OBJECTS.put((self.program.machine, "\n".join(lines)), made, made.size)
 
-    def _encode(self, function: p.AsmFunction, number: int, bases: Bases) -> dict[str, tuple[str, ...]]:
+    def _encode(
+        self, function: p.AsmFunction, number: int, bases: Bases
+    ) -> dict[str, tuple[str, ...]]:
         """Appends the function's records; gives the names of its tiles and labels."""
         tiles = self.symbols.declare_tiles(function)
         labels, listed = self.symbols.labels(function, bases["instructions"])
@@ -178,7 +202,24 @@ class _Assembler:
                 self.code += encode(item)
             elif isinstance(item, p.MapBlock):
                 self.code += encode_map(item)
-        self.code += INSTRUCTION.pack(OPCODES["@ret"], 0, NONE, 0, function.end, NONE, NONE, NONE, NONE, NONE, NONE, 0, 0, 0, 0, *_ZEROS)
+        self.code += INSTRUCTION.pack(
+            OPCODES["@ret"],
+            0,
+            NONE,
+            0,
+            function.end,
+            NONE,
+            NONE,
+            NONE,
+            NONE,
+            NONE,
+            NONE,
+            0,
+            0,
+            0,
+            0,
+            *_ZEROS,
+        )
         for symbol in tiles.values():
             t = symbol.tile
             self.tiles += image_layout.TILE.pack(
@@ -216,7 +257,9 @@ class _Assembler:
                 callee = following[step]
                 if any(active == callee for active, _ in path):
                     line = next(f.line for f in self.symbols.code() if f.name == names[callee])
-                    raise self.symbols.report.error(f"function {names[callee]!r} calls itself, which is not allowed", line)
+                    raise self.symbols.report.error(
+                        f"function {names[callee]!r} calls itself, which is not allowed", line
+                    )
                 if callee not in done:
                     path.append((callee, 0))
 
@@ -224,7 +267,9 @@ class _Assembler:
         buffers, data = bytearray(), bytearray()
         shapes: list[int] = []
         arguments = {"in": 0, "out": 0}
-        parameters = (symbol for known in self.symbols.parameters for symbol in known.buffers.values())
+        parameters = (
+            symbol for known in self.symbols.parameters for symbol in known.buffers.values()
+        )
         for symbol in (*self.symbols.buffers.values(), *parameters):
             buffer = symbol.buffer
             offset = buffer.offset
@@ -252,8 +297,14 @@ class _Assembler:
 
     def _scalars(self) -> bytes:
         numbers = {"f64": 0, "i64": 4}
-        scalars = [*self.symbols.scalars.items(), *(item for known in self.symbols.parameters for item in known.scalars.items())]
-        return b"".join(image_layout.SCALAR.pack(self.strings.add(name), numbers[dtype]) for name, (_, dtype) in scalars)
+        scalars = [
+            *self.symbols.scalars.items(),
+            *(item for known in self.symbols.parameters for item in known.scalars.items()),
+        ]
+        return b"".join(
+            image_layout.SCALAR.pack(self.strings.add(name), numbers[dtype])
+            for name, (_, dtype) in scalars
+        )
 
 
 def _join(sections: dict[str, bytes | bytearray], header: Sequence[int]) -> bytes:
@@ -277,7 +328,8 @@ def _join(sections: dict[str, bytes | bytearray], header: Sequence[int]) -> byte
 
 
 def read_sections(image: bytes) -> dict[str, Any]:
-    """The records of every section of an image, as flat tuples (integers and bytes for the plain sections)."""
+    """The records of every section of an image, as flat tuples (integers and bytes for the plain
+    sections)."""
     found: dict[str, Any] = {}
     for number, (name, kind) in enumerate(image_layout.SECTIONS):
         at = image_layout.HEADER.size + number * image_layout.SECTION.size

@@ -53,7 +53,8 @@ def _bf16_bits(value: float) -> int:
         return 0x7FC0
     bits = struct.unpack("<Q", struct.pack("<d", value))[0]
     sign, magnitude = bits >> 63, bits & ((1 << 63) - 1)
-    # From f64 in one rounding, so that f32 does not round first: scale to the spacing of bf16 and round there.
+    # From f64 in one rounding, so that f32 does not round first: scale to the spacing of bf16 and
+    # round there.
     number = struct.unpack("<d", struct.pack("<Q", magnitude))[0]
     if math.isinf(number):
         return sign << 15 | 0x7F80

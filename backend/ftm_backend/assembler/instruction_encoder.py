@@ -1,4 +1,5 @@
-"""Instructions outside maps to image records: an instruction's row in the table says how each of its operands is read."""
+"""Instructions outside maps to image records: an instruction's row in the table says how each of
+its operands is read."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def flags_of(item: p.AsmInstruction) -> int:
 
 
 class InstructionEncoder(OperandEncoder):
-    """Encodes the instructions of functions, one after another; collects dimension and argument records."""
+    """Encodes the instructions of functions, one after another; collects dimension and argument
+    records."""
 
     def __init__(self, symbols: SymbolTable) -> None:
         super().__init__(symbols)
@@ -50,7 +52,9 @@ class InstructionEncoder(OperandEncoder):
             known = f"{name} belongs inside @map" if row else f"unknown instruction {name!r}"
             raise self.error(known, line)
         if len(item.operands) != len(row.operands):
-            raise self.error(f"{name} takes {len(row.operands)} operands, found {len(item.operands)}", line)
+            raise self.error(
+                f"{name} takes {len(row.operands)} operands, found {len(item.operands)}", line
+            )
         flags = self._flags.get((name, item.suffixes))
         if flags is None:
             flags = self._suffixes(item)
@@ -117,12 +121,17 @@ class InstructionEncoder(OperandEncoder):
         except KeyError as error:
             legal = (
                 ", ".join(
-                    f".{word}" if isinstance(word, str) else "one of " + " ".join(f".{w}" for w in word)
+                    f".{word}"
+                    if isinstance(word, str)
+                    else "one of " + " ".join(f".{w}" for w in word)
                     for word in BY_NAME[item.name].suffixes
                 )
                 or "none"
             )
-            raise self.error(f"{item.name} does not take .{error.args[0]} there; its suffixes, in this order: {legal}", item.line) from None
+            raise self.error(
+                f"{item.name} does not take .{error.args[0]} there; its suffixes, in this order: {legal}",
+                item.line,
+            ) from None
         self._flags[item.name, item.suffixes] = flags
         return flags
 
@@ -135,17 +144,27 @@ class InstructionEncoder(OperandEncoder):
             raise self.error(f"no function {name or called!r}", line, 0)
         self.calls.append((self.function, target))
         parameters = self.symbols.parameters[target]
-        wanted: list[BufferSymbol | tuple[int, str]] = [*parameters.buffers.values(), *parameters.scalars.values()]
+        wanted: list[BufferSymbol | tuple[int, str]] = [
+            *parameters.buffers.values(),
+            *parameters.scalars.values(),
+        ]
         if len(arguments) != len(wanted):
             names = ", ".join((*parameters.buffers, *parameters.scalars)) or "none"
-            raise self.error(f"{name} has {len(wanted)} parameters ({names}), found {len(arguments)} arguments", line)
+            raise self.error(
+                f"{name} has {len(wanted)} parameters ({names}), found {len(arguments)} arguments",
+                line,
+            )
         first = len(self.arguments) // ARGUMENT.size
         for number, (argument, parameter) in enumerate(zip(arguments, wanted, strict=True), 1):
             if isinstance(parameter, BufferSymbol):
                 buffer = self._bound(argument, parameter, line, number)
-                self.arguments += ARGUMENT.pack(buffer.number, 0, *self.index(argument, line, number))
+                self.arguments += ARGUMENT.pack(
+                    buffer.number, 0, *self.index(argument, line, number)
+                )
             else:
-                self.arguments += ARGUMENT.pack(NONE, 0, *self._bound_scalar(argument, parameter[1], line, number))
+                self.arguments += ARGUMENT.pack(
+                    NONE, 0, *self._bound_scalar(argument, parameter[1], line, number)
+                )
         predicate, negated = item.predicate or (NONE, False)
         if predicate != NONE:
             self.register(predicate, line, None)
@@ -171,11 +190,15 @@ class InstructionEncoder(OperandEncoder):
             *ZERO,
         )
 
-    def _bound(self, argument: p.Operand, parameter: BufferSymbol, line: int, number: int) -> BufferSymbol:
+    def _bound(
+        self, argument: p.Operand, parameter: BufferSymbol, line: int, number: int
+    ) -> BufferSymbol:
         buffer = self.buffer(argument, line, number)
         if not same_elements(buffer.type, parameter.type):
             raise self.error(
-                f"{buffer.buffer.name} is {buffer.type.token}, parameter {parameter.buffer.name} is {parameter.type.token}", line, number
+                f"{buffer.buffer.name} is {buffer.type.token}, parameter {parameter.buffer.name} is {parameter.type.token}",
+                line,
+                number,
             )
         if parameter.buffer.offset:
             self.writable(buffer, line, number)

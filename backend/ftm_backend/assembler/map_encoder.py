@@ -1,14 +1,21 @@
 """``@map`` blocks to image records.
 
-A body's operations each have a result, called by the operation's number: where it is held, and which results are computed in
-the output's tile itself, is the machine's to choose (``machine/src/map_allocate.cpp``).
+A body's operations each have a result, called by the operation's number: where it is held, and
+which results are computed in the output's tile itself, is the machine's to choose
+(``machine/src/map_allocate.cpp``).
 """
 
 from __future__ import annotations
 
 from ftm_backend.assembler.image_layout import INSTRUCTION, MAP, MAP_INPUT, MAP_OP, MAP_OUTPUT, NONE
 from ftm_backend.assembler.instruction_encoder import InstructionEncoder
-from ftm_backend.assembler.map_type_checker import KIND, ImmediateTypes, MapTypeChecker, TypedMapBody, TypedOperation
+from ftm_backend.assembler.map_type_checker import (
+    KIND,
+    ImmediateTypes,
+    MapTypeChecker,
+    TypedMapBody,
+    TypedOperation,
+)
 from ftm_backend.ir.asm import program as p
 from ftm_backend.target.instruction_table import ACCESSES, OPCODES, REDUCTIONS, SCOPES
 
@@ -27,20 +34,36 @@ class MapEncoder:
         self.error = encoder.error
         self.immediates = ImmediateTypes()
         self.typer = MapTypeChecker(encoder, self.immediates)
-        self.maps, self.inputs, self.outputs, self.ops = bytearray(), bytearray(), bytearray(), bytearray()
+        self.maps, self.inputs, self.outputs, self.ops = (
+            bytearray(),
+            bytearray(),
+            bytearray(),
+            bytearray(),
+        )
 
     def encode(self, item: p.MapBlock) -> bytes:
         """Adds the records of ``item``; returns its instruction record."""
         body = self.typer.run(item)
         self._check(item)
         if len(body.operations) > _MOST_OPERATIONS:
-            raise self.error(f"a map has {len(body.operations)} operations and may have {_MOST_OPERATIONS}", item.line)
-        first = (len(self.inputs) // MAP_INPUT.size, len(self.outputs) // MAP_OUTPUT.size, len(self.ops) // MAP_OP.size)
+            raise self.error(
+                f"a map has {len(body.operations)} operations and may have {_MOST_OPERATIONS}",
+                item.line,
+            )
+        first = (
+            len(self.inputs) // MAP_INPUT.size,
+            len(self.outputs) // MAP_OUTPUT.size,
+            len(self.ops) // MAP_OP.size,
+        )
         for number, entry in enumerate(item.inputs, 1):
             tile = self.encoder.tile(entry.tile, item.line, number)
             slot = self.encoder.index(entry.tile, item.line, number)
-            self.inputs += MAP_INPUT.pack(tile.number, ACCESSES.index(entry.access), tile.type.number, 0, *slot)
-        for number, (out, value) in enumerate(zip(item.outputs, body.outputs, strict=True), len(item.inputs) + 1):
+            self.inputs += MAP_INPUT.pack(
+                tile.number, ACCESSES.index(entry.access), tile.type.number, 0, *slot
+            )
+        for number, (out, value) in enumerate(
+            zip(item.outputs, body.outputs, strict=True), len(item.inputs) + 1
+        ):
             tile = self.encoder.tile(out.tile, item.line, number)
             slot = self.encoder.index(out.tile, item.line, number)
             kind, index = _place(value, len(item.inputs))
@@ -60,7 +83,15 @@ class MapEncoder:
         for operation in body.operations:
             self.ops += _pack(operation, body, len(item.inputs))
         number = len(self.maps) // MAP.size
-        self.maps += MAP.pack(first[0], len(item.inputs), first[1], len(item.outputs), first[2], len(body.operations), item.line)
+        self.maps += MAP.pack(
+            first[0],
+            len(item.inputs),
+            first[1],
+            len(item.outputs),
+            first[2],
+            len(body.operations),
+            item.line,
+        )
         rows = self._extent(item.rows, item.line)
         columns = self._extent(item.columns, item.line)
         predicate, negated = item.predicate or (NONE, False)
@@ -95,7 +126,8 @@ class MapEncoder:
         return value
 
     def _check(self, item: p.MapBlock) -> None:
-        """Refuses static extents above the tiles', and tiles that are read and written in conflicting ways."""
+        """Refuses static extents above the tiles', and tiles that are read and written in
+        conflicting ways."""
         rows = item.rows.value if isinstance(item.rows, p.Immediate) else -1
         columns = item.columns.value if isinstance(item.columns, p.Immediate) else -1
         shapes = {
@@ -109,7 +141,12 @@ class MapEncoder:
         }
         read: dict[p.SlotReference, str] = {}
         for number, entry in enumerate(item.inputs, 1):
-            self.encoder.fits(self.encoder.tile(entry.tile, item.line, number), *shapes[entry.access], item.line, number)
+            self.encoder.fits(
+                self.encoder.tile(entry.tile, item.line, number),
+                *shapes[entry.access],
+                item.line,
+                number,
+            )
             if read.get(entry.tile, "full") == "full":
                 read[entry.tile] = entry.access
         written: set[p.SlotReference] = set()
@@ -117,7 +154,9 @@ class MapEncoder:
             tile = self.encoder.tile(out.tile, item.line, number)
             self.encoder.fits(tile, *shapes[out.scope], item.line, number)
             if out.tile in written:
-                raise self.error(f"{tile.tile.name} is written by two outputs of the map", item.line, number)
+                raise self.error(
+                    f"{tile.tile.name} is written by two outputs of the map", item.line, number
+                )
             written.add(out.tile)
             if out.tile in read and (read[out.tile] != "full" or out.scope != "full"):
                 raise self.error(
@@ -130,7 +169,9 @@ class MapEncoder:
                 legal = _FLOAT_REDUCTIONS if tile.type.kind == "float" else set(REDUCTIONS)
                 legal = {"and", "or"} if tile.type.kind == "bool" else legal
                 if out.reduction not in legal:
-                    raise self.error(f"no reduction {out.reduction!r} of {tile.type.suffix}", item.line, number)
+                    raise self.error(
+                        f"no reduction {out.reduction!r} of {tile.type.suffix}", item.line, number
+                    )
 
 
 def _place(value: int, inputs: int) -> tuple[int, int]:
@@ -141,7 +182,11 @@ def _place(value: int, inputs: int) -> tuple[int, int]:
 def _pack(operation: TypedOperation, body: TypedMapBody, inputs: int) -> bytes:
     fields: list[int] = []
     for source in operation.sources:
-        kind, index = _place(source.index, inputs) if source.kind in (_INPUT, _RESULT) else (source.kind, source.index)
+        kind, index = (
+            _place(source.index, inputs)
+            if source.kind in (_INPUT, _RESULT)
+            else (source.kind, source.index)
+        )
         fields += (kind, source.type.number, index)
     for _ in range(3 - len(operation.sources)):
         fields += _ABSENT

@@ -1,7 +1,8 @@
 """Types inside map bodies: which type each operand of each operation has, checked.
 
-A map register has the type of what was last written to it; it must be written (or be an input) before it is
-read.  The result is a list of typed operations over numbered *values*: each write makes a new value.
+A map register has the type of what was last written to it; it must be written (or be an input)
+before it is read. The result is a list of typed operations over numbered *values*: each write makes
+a new value.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from ftm_backend.assembler.instruction_encoder import InstructionEncoder
 from ftm_backend.assembler.operand_encoder import Value
 from ftm_backend.ir.asm import program as p
 from ftm_backend.target import instruction as i
-from ftm_backend.target.element_types import BY_SUFFIX, SCALAR_REGISTERS, VECTOR_REGISTERS, ElementType, same_elements
+from ftm_backend.target.element_types import (
+    BY_SUFFIX,
+    SCALAR_REGISTERS,
+    VECTOR_REGISTERS,
+    ElementType,
+    same_elements,
+)
 from ftm_backend.target.instruction_table import BY_NAME, OPCODES
 
 KIND = {name: number for number, name in enumerate(OPERAND_KINDS)}
@@ -28,7 +35,8 @@ _Row = tuple[int, int, int, list[ElementType | None], ElementType]
 
 @dataclass(slots=True)
 class OperandSource:
-    """A source operand: kind (of layout.OPERAND_KINDS; RESULT means value ``index``), type, index."""
+    """A source operand: kind (of layout.OPERAND_KINDS; RESULT means value ``index``), type,
+    index."""
 
     kind: int
     type: ElementType
@@ -51,7 +59,8 @@ class TypedOperation:
 
 @dataclass(slots=True)
 class TypedMapBody:
-    """A typed body.  Values below ``len(inputs)`` are the inputs; ``types`` gives the type of every value."""
+    """A typed body. Values below ``len(inputs)`` are the inputs; ``types`` gives the type of every
+    value."""
 
     types: list[ElementType] = field(default_factory=list)
     operations: list[TypedOperation] = field(default_factory=list)
@@ -86,7 +95,9 @@ class MapTypeChecker:
         for number, out in enumerate(item.outputs, inputs + 1):
             value = registers.get(out.register)
             if value is None:
-                raise self.error(f"v{out.register} is stored but nothing in the map writes it", item.line, number)
+                raise self.error(
+                    f"v{out.register} is stored but nothing in the map writes it", item.line, number
+                )
             tile = self.encoder.tile(out.tile, item.line, number)
             if tile.type is not body.types[value]:
                 raise self.error(
@@ -100,16 +111,25 @@ class MapTypeChecker:
 
     def _vector(self, number: int, line: int, operand: int) -> None:
         if not 0 <= number < VECTOR_REGISTERS:
-            raise self.error(f"v{number} does not exist: registers are v0 to v{VECTOR_REGISTERS - 1}", line, operand)
+            raise self.error(
+                f"v{number} does not exist: registers are v0 to v{VECTOR_REGISTERS - 1}",
+                line,
+                operand,
+            )
 
     def _row(self, item: p.AsmInstruction) -> _Row:
-        """Opcode, type and from-type numbers, type of each operand (None: an address), result type."""
+        """Opcode, type and from-type numbers, type of each operand (None: an address), result
+        type."""
         known = self._rows.get((item.name, item.suffixes))
         if known is not None:
             return known
         row = BY_NAME.get(item.name)
         if row is None or not row.in_map:
-            what = f"{item.name} does not belong inside @map" if row else f"unknown instruction {item.name!r}"
+            what = (
+                f"{item.name} does not belong inside @map"
+                if row
+                else f"unknown instruction {item.name!r}"
+            )
             raise self.error(what, item.line)
         wanted = bool(row.types) + bool(row.from_types)
         if (
@@ -119,11 +139,15 @@ class MapTypeChecker:
         ):
             form = f"{item.name}.<{' '.join(row.types)}>" if row.types else item.name
             form += f".<{' '.join(row.from_types)}>" if row.from_types else ""
-            raise self.error(f"{'.'.join((item.name, *item.suffixes))} does not exist; write {form}", item.line)
+            raise self.error(
+                f"{'.'.join((item.name, *item.suffixes))} does not exist; write {form}", item.line
+            )
         own = BY_SUFFIX[item.suffixes[0]] if wanted else BY_SUFFIX[row.result]
         source = BY_SUFFIX[item.suffixes[1]] if wanted == 2 else own
         if item.name == "VBITC" and own.bits != source.bits:
-            raise self.error(f"VBITC needs types of one size; {own.suffix} and {source.suffix} differ", item.line)
+            raise self.error(
+                f"VBITC needs types of one size; {own.suffix} and {source.suffix} differ", item.line
+            )
         rules = [self._rule(o.kind, own, source) for o in row.operands[:-1]]
         result = self._rule(row.result if row.name != "VGA" else i.SAME, own, source)
         assert result is not None
@@ -138,11 +162,15 @@ class MapTypeChecker:
             return None
         return own if kind == i.SAME else source if kind == i.FROM else BY_SUFFIX[kind]
 
-    def _operation(self, item: p.AsmInstruction, body: TypedMapBody, registers: dict[int, int], inputs: int) -> None:
+    def _operation(
+        self, item: p.AsmInstruction, body: TypedMapBody, registers: dict[int, int], inputs: int
+    ) -> None:
         opcode, type_number, from_number, rules, result = self._row(item)
         line = item.line
         if len(item.operands) != len(rules) + 1:
-            raise self.error(f"{item.name} takes {len(rules) + 1} operands, found {len(item.operands)}", line)
+            raise self.error(
+                f"{item.name} takes {len(rules) + 1} operands, found {len(item.operands)}", line
+            )
         if item.predicate is not None:
             raise self.error("no predicates inside @map: choose with VSEL", line)
         operation = TypedOperation(opcode, type_number, from_number, line, len(body.types), [])
@@ -151,15 +179,26 @@ class MapTypeChecker:
             if rule is None:
                 buffer = self.encoder.buffer(operand, line, number)
                 if not same_elements(buffer.type, result):
-                    raise self.error(f"buffer {buffer.buffer.name} is {buffer.type.suffix}, not {result.suffix}", line, number)
-                operation.buffer, operation.address = buffer.number, self.encoder.index(operand, line, number)
+                    raise self.error(
+                        f"buffer {buffer.buffer.name} is {buffer.type.suffix}, not {result.suffix}",
+                        line,
+                        number,
+                    )
+                operation.buffer, operation.address = (
+                    buffer.number,
+                    self.encoder.index(operand, line, number),
+                )
             elif type(operand) is p.VectorRegister:
                 if item.name == "VIDX":
-                    raise self.error("VIDX takes immediates, scalar registers and scalars", line, number)
+                    raise self.error(
+                        "VIDX takes immediates, scalar registers and scalars", line, number
+                    )
                 value = registers.get(operand.number)
                 if value is None:
                     self._vector(operand.number, line, number)
-                    raise self.error(f"v{operand.number} is read before anything writes it", line, number)
+                    raise self.error(
+                        f"v{operand.number} is read before anything writes it", line, number
+                    )
                 if body.types[value] is not rule:
                     raise self.error(
                         f"v{operand.number} is {body.types[value].suffix} where {item.name} reads {rule.suffix}: convert "
@@ -167,7 +206,9 @@ class MapTypeChecker:
                         line,
                         number,
                     )
-                operation.sources.append(OperandSource(_INPUT if value < inputs else _RESULT, rule, value))
+                operation.sources.append(
+                    OperandSource(_INPUT if value < inputs else _RESULT, rule, value)
+                )
             else:
                 operation.sources.append(self._uniform(operand, rule, line, number))
         last = item.operands[-1]
@@ -178,7 +219,9 @@ class MapTypeChecker:
         body.types.append(result)
         body.operations.append(operation)
 
-    def _uniform(self, operand: p.Operand, rule: ElementType, line: int, number: int) -> OperandSource:
+    def _uniform(
+        self, operand: p.Operand, rule: ElementType, line: int, number: int
+    ) -> OperandSource:
         if isinstance(operand, p.Immediate):
             try:
                 return OperandSource(_IMMEDIATE, rule, self.immediates.intern(operand.value, rule))
@@ -191,11 +234,21 @@ class MapTypeChecker:
         if isinstance(operand, p.SymbolName):
             found = self.encoder.scalar(operand.name)
             if not found[1]:
-                raise self.error(f"{operand.name!r} is no scalar of the program or the function", line, number)
+                raise self.error(
+                    f"{operand.name!r} is no scalar of the program or the function", line, number
+                )
             if found[1] == "f64" and rule.kind != "float":
-                raise self.error(f"{operand.name} is f64 where {rule.suffix} is read: convert with VCVT", line, number)
+                raise self.error(
+                    f"{operand.name} is f64 where {rule.suffix} is read: convert with VCVT",
+                    line,
+                    number,
+                )
             return OperandSource(_SCALAR, rule, found[0])
-        raise self.error("expected a map register, a number, a scalar register or a scalar argument", line, number)
+        raise self.error(
+            "expected a map register, a number, a scalar register or a scalar argument",
+            line,
+            number,
+        )
 
 
 Key = tuple[str, str, int]

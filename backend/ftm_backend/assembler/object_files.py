@@ -1,8 +1,9 @@
-"""Functions that were encoded before: an object can be put into another image without encoding it again.
+"""Functions that were encoded before: an object can be put into another image without encoding it
+again.
 
-A function that names nothing but its own parameters, tiles and labels is the same wherever it stands, but for the numbers
-at which its records begin.  What an object holds are those records and the numbers at which they began; relocating adds
-the difference.
+A function that names nothing but its own parameters, tiles and labels is the same wherever it
+stands, but for the numbers at which its records begin. What an object holds are those records and
+the numbers at which they began; relocating adds the difference.
 """
 
 from __future__ import annotations
@@ -21,11 +22,19 @@ from ftm_backend.target.instruction_table import OPCODES
 __all__ = ["OBJECTS", "TYPES", "Bases", "ObjectFile", "make_object"]
 
 Bases = dict[str, int]
-"""Where records of a function begin, by section; ``function`` is its number, ``line`` the line of its ``@func``."""
+"""Where records of a function begin, by section; ``function`` is its number, ``line`` the line of
+its ``@func``."""
 
-TYPES = {name: record.dtype for name, record in image_layout.SECTIONS if isinstance(record, image_layout.LayoutRecord)}
+TYPES = {
+    name: record.dtype
+    for name, record in image_layout.SECTIONS
+    if isinstance(record, image_layout.LayoutRecord)
+}
 """Of the records of each section."""
-_SCALAR, _IMMEDIATE = image_layout.OPERAND_KINDS.index("SCALAR"), image_layout.OPERAND_KINDS.index("IMMEDIATE")
+_SCALAR, _IMMEDIATE = (
+    image_layout.OPERAND_KINDS.index("SCALAR"),
+    image_layout.OPERAND_KINDS.index("IMMEDIATE"),
+)
 _MAP, _RET, _CALL, _BRANCH = OPCODES["@map"], OPCODES["@ret"], OPCODES["@call"], OPCODES["SBR"]
 _MOST_BYTES = 1 << 27
 
@@ -34,8 +43,8 @@ _MOST_BYTES = 1 << 27
 class ObjectFile:
     """A function's records by section, and ``bases``, where they began.
 
-    parameters: its declarations.  immediates: keys of the pool's entries that it uses, in order of first use, and the numbers
-    that they had.  names: of its tiles and labels.
+    parameters: its declarations. immediates: keys of the pool's entries that it uses, in order of
+    first use, and the numbers that they had. names: of its tiles and labels.
     """
 
     records: dict[str, np.ndarray]
@@ -67,7 +76,12 @@ class ObjectFile:
         for field in ("extent", "stride"):
             _move(made["dims"][field]["scalar"], moved["scalars"])
         maps = made["maps"]
-        for field, section in (("first_input", "map_inputs"), ("first_output", "map_outputs"), ("first_op", "map_ops"), ("line", "line")):
+        for field, section in (
+            ("first_input", "map_inputs"),
+            ("first_output", "map_outputs"),
+            ("first_op", "map_ops"),
+            ("line", "line"),
+        ):
             _add(maps[field], moved[section])
         for section in ("map_inputs", "map_outputs"):
             _move(made[section]["tile"], moved["tiles"])
@@ -96,9 +110,14 @@ def _move(numbers: np.ndarray, distance: int) -> None:
 
 
 def make_object(
-    function: p.AsmFunction, parts: dict[str, bytes], bases: Bases, immediates: Sequence[Any], names: dict[str, tuple[str, ...]]
+    function: p.AsmFunction,
+    parts: dict[str, bytes],
+    bases: Bases,
+    immediates: Sequence[Any],
+    names: dict[str, tuple[str, ...]],
 ) -> ObjectFile | None:
-    """The object of a function that was encoded into ``parts``; None when it names what is not its own.
+    """The object of a function that was encoded into ``parts``; None when it names what is not its
+    own.
 
     immediates: keys of the pool's entries by their numbers.
     """
@@ -115,11 +134,19 @@ def make_object(
     operands = [operations["src"], records["map_outputs"]["source"]]
     scalars += [o["index"][o["kind"] == _SCALAR].astype(np.int64) for o in operands]
     buffers = [code["buffer"], operations["buffer"]]
-    own = all(_own(numbers, bases["scalars"]) for numbers in scalars) and all(_own(numbers, bases["buffers"]) for numbers in buffers)
+    own = all(_own(numbers, bases["scalars"]) for numbers in scalars) and all(
+        _own(numbers, bases["buffers"]) for numbers in buffers
+    )
     if not own or (code["opcode"] == _CALL).any():
         return None
     used = dict.fromkeys(k for o in operands for k in o["index"][o["kind"] == _IMMEDIATE].tolist())
-    return ObjectFile(records, bases, tuple(function.parameters), tuple((immediates[k], k) for k in sorted(used)), names)
+    return ObjectFile(
+        records,
+        bases,
+        tuple(function.parameters),
+        tuple((immediates[k], k) for k in sorted(used)),
+        names,
+    )
 
 
 def _own(numbers: np.ndarray, first: int) -> bool:

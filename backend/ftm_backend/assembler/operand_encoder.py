@@ -1,4 +1,5 @@
-"""Operands of instructions as fields of image records: registers, slots, addresses, dimensions, labels; each is checked by itself.
+"""Operands of instructions as fields of image records: registers, slots, addresses, dimensions,
+labels; each is checked by itself.
 
 What the operands of one instruction must agree in is said in ``operand_checks``.
 """
@@ -24,7 +25,8 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 class OperandEncoder:
     """Reads operands in the scope of one function after another; collects dimension records.
 
-    One method for each operand kind. ``line`` and ``operand`` (its number, or None) are what an error points at.
+    One method for each operand kind. ``line`` and ``operand`` (its number, or None) are what an
+    error points at.
     """
 
     def __init__(self, symbols: SymbolTable) -> None:
@@ -47,7 +49,11 @@ class OperandEncoder:
     def register(self, number: int, line: int, operand: int | None) -> int:
         """A scalar register's number, checked."""
         if not 0 <= number < SCALAR_REGISTERS:
-            raise self.error(f"r{number} does not exist: registers are r0 to r{SCALAR_REGISTERS - 1}", line, operand)
+            raise self.error(
+                f"r{number} does not exist: registers are r0 to r{SCALAR_REGISTERS - 1}",
+                line,
+                operand,
+            )
         return number
 
     def value(self, item: p.Operand, line: int, operand: int) -> Value:
@@ -59,18 +65,26 @@ class OperandEncoder:
             value = (0, self.register(item.number, line, operand), NONE)
         elif isinstance(item, p.Immediate):
             if not is_integer(item.value):
-                raise self.error(f"scalar operands are integers, found {item.value!r}", line, operand)
+                raise self.error(
+                    f"scalar operands are integers, found {item.value!r}", line, operand
+                )
             if not _LOWEST <= item.value <= _HIGHEST:
                 raise self.error(f"{item.value} does not fit in 64 bits", line, operand)
             value = (item.value, NONE, NONE)
         elif isinstance(item, p.SymbolName):
             number, dtype = self.scalar(item.name)
             if dtype != "i64":
-                what = "is f64; only map operations read those" if dtype else "is no scalar of the program or the function"
+                what = (
+                    "is f64; only map operations read those"
+                    if dtype
+                    else "is no scalar of the program or the function"
+                )
                 raise self.error(f"{item.name!r} {what}", line, operand)
             return 0, NONE, number  # a name may mean something else in another function
         else:
-            raise self.error("expected a register, an integer or an i64 scalar argument", line, operand)
+            raise self.error(
+                "expected a register, an integer or an i64 scalar argument", line, operand
+            )
         self._values[item] = value
         return value
 
@@ -96,7 +110,9 @@ class OperandEncoder:
         if found is None:
             name = getattr(item, "name", item)
             known = ", ".join(self.tiles) or "none"
-            raise self.error(f"{name!r} is no tile of this function; its tiles: {known}", line, operand)
+            raise self.error(
+                f"{name!r} is no tile of this function; its tiles: {known}", line, operand
+            )
         return found
 
     def buffer(self, item: p.Operand, line: int, operand: int) -> BufferSymbol:
@@ -104,13 +120,19 @@ class OperandEncoder:
         name = item.name if isinstance(item, p.SlotReference) else ""
         found = self.parameters.buffers.get(name) or self.symbols.buffers.get(name)
         if found is None:
-            raise self.error(f"{getattr(item, 'name', item)!r} is no buffer of the program's header, nor a parameter", line, operand)
+            raise self.error(
+                f"{getattr(item, 'name', item)!r} is no buffer of the program's header, nor a parameter",
+                line,
+                operand,
+            )
         return found
 
-    # --- transfers ------------------------------------------------------------------------------------
+    # --- transfers
+    # ------------------------------------------------------------------------------------
 
     def side(self, pairs: tuple[tuple[p.Scalar, p.Scalar], ...], line: int, operand: int) -> int:
-        """Appends dimension records; the product of the extents, or -1 when a register is among them."""
+        """Appends dimension records; the product of the extents, or -1 when a register is among
+        them."""
         total = 1
         for extent, stride in pairs:
             value = self.value(extent, line, operand)
@@ -124,16 +146,36 @@ class OperandEncoder:
                     total *= value[0]
         return total
 
-    def fits(self, tile: TileSymbol, rows: int | float, columns: int | float, line: int, operand: int) -> None:
+    def fits(
+        self, tile: TileSymbol, rows: int | float, columns: int | float, line: int, operand: int
+    ) -> None:
         """Refuses static extents above those of the tile."""
         t = tile.tile
         if rows > t.rows or columns > t.columns:
             shown = f"{rows if rows >= 0 else '?'}x{columns if columns >= 0 else '?'}"
-            raise self.error(f"extents {shown} exceed tile {t.name}, which is {t.rows}x{t.columns}", line, operand)
+            raise self.error(
+                f"extents {shown} exceed tile {t.name}, which is {t.rows}x{t.columns}",
+                line,
+                operand,
+            )
 
-    def reach(self, buffer: BufferSymbol, address: Value, dims: p.Dims, bordered: bool, line: int, operand: int) -> None:
-        """Refuses a transfer with static address, extents and strides that leaves the buffer, if that has no border."""
-        if bordered or address[1] != NONE or dims.row_stride is not None or buffer.buffer.kind == "param":
+    def reach(
+        self,
+        buffer: BufferSymbol,
+        address: Value,
+        dims: p.Dims,
+        bordered: bool,
+        line: int,
+        operand: int,
+    ) -> None:
+        """Refuses a transfer with static address, extents and strides that leaves the buffer, if
+        that has no border."""
+        if (
+            bordered
+            or address[1] != NONE
+            or dims.row_stride is not None
+            or buffer.buffer.kind == "param"
+        ):
             return
         low: int | float = address[0]
         high = low
@@ -178,9 +220,13 @@ class OperandEncoder:
                 operand,
             )
 
-    def dimensions(self, operand: p.Operand, kind: str, values: list[Value], line: int, number: int) -> tuple[int, int]:
+    def dimensions(
+        self, operand: p.Operand, kind: str, values: list[Value], line: int, number: int
+    ) -> tuple[int, int]:
         """Appends the records of a transfer's dimensions; gives how many make rows and columns."""
-        if not isinstance(operand, p.Dims) or (operand.row_stride is not None) != (kind == i.ROW_DIMS):
+        if not isinstance(operand, p.Dims) or (operand.row_stride is not None) != (
+            kind == i.ROW_DIMS
+        ):
             form = "1024 | 64@1" if kind == i.ROW_DIMS else "16@64 | 64@1"
             raise self.error(f"expected dimensions of the form {form}", line, number)
         if operand.row_stride is not None:
@@ -189,7 +235,9 @@ class OperandEncoder:
         self.columns = self.side(operand.columns, line, number)
         if len(operand.rows) + len(operand.columns) > MOST_DIMS:
             raise self.error(
-                f"a transfer has at most {MOST_DIMS} dimensions, found {len(operand.rows) + len(operand.columns)}", line, number
+                f"a transfer has at most {MOST_DIMS} dimensions, found {len(operand.rows) + len(operand.columns)}",
+                line,
+                number,
             )
         return len(operand.rows), len(operand.columns)
 
@@ -198,19 +246,35 @@ class OperandEncoder:
         if not isinstance(operand, p.Dims) or not operand.rows:
             raise self.error("expected a border of the form 28@1 28@1 | 30@30 30@1", line, number)
         inside, whole = (
-            [(x.value, y.value) for x, y in side if isinstance(x, p.Immediate) and isinstance(y, p.Immediate)]
+            [
+                (x.value, y.value)
+                for x, y in side
+                if isinstance(x, p.Immediate) and isinstance(y, p.Immediate)
+            ]
             for side in (operand.rows, operand.columns)
         )
         if (len(inside), len(whole)) != (len(operand.rows), len(operand.columns)):
             raise self.error("the extents of a border are numbers", line, number)
         if len(inside) != len(whole) or len(inside) > MOST_SIDES:
-            raise self.error(f"a border has as many dimensions left of the bar as right of it, and at most {MOST_SIDES}", line, number)
+            raise self.error(
+                f"a border has as many dimensions left of the bar as right of it, and at most {MOST_SIDES}",
+                line,
+                number,
+            )
         stride: int | float = 1
         for (extent, before), (total, step) in zip(reversed(inside), reversed(whole), strict=True):
             if extent < 1 or before < 0 or before + extent > total:
-                raise self.error(f"{extent} elements with {before} before them are not inside of {total}", line, number)
+                raise self.error(
+                    f"{extent} elements with {before} before them are not inside of {total}",
+                    line,
+                    number,
+                )
             if step != stride:
-                raise self.error(f"with its border a buffer is dense: expected {total}@{stride}, found {total}@{step}", line, number)
+                raise self.error(
+                    f"with its border a buffer is dense: expected {total}@{stride}, found {total}@{step}",
+                    line,
+                    number,
+                )
             stride *= total
         self.side(operand.rows, line, number)
         self.side(operand.columns, line, number)
@@ -220,5 +284,7 @@ class OperandEncoder:
         """The instruction that a branch goes to."""
         target = self.labels.get(operand.name) if isinstance(operand, p.SymbolName) else None
         if target is None:
-            raise self.error(f"no label {getattr(operand, 'name', operand)!r} in this function", line, number)
+            raise self.error(
+                f"no label {getattr(operand, 'name', operand)!r} in this function", line, number
+            )
         return target

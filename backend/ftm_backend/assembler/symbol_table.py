@@ -1,6 +1,7 @@
 """Names of a program: header lines, functions, tiles and labels, checked and numbered.
 
-The first half of assembling.  Everything that can be known from the declarations alone is refused here.
+The first half of assembling. Everything that can be known from the declarations alone is refused
+here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from ftm_backend.ir.asm import operand_parser
 from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.asm.errors import AsmError
 from ftm_backend.target import presets
-from ftm_backend.target.element_types import BY_TOKEN, SLOT_ALIGNMENT, SPACES, ElementType, slot_bytes
+from ftm_backend.target.element_types import (
+    BY_TOKEN,
+    SLOT_ALIGNMENT,
+    SPACES,
+    ElementType,
+    slot_bytes,
+)
 
 _KIND_ORDER = ("in", "out", "const", "arena", "gsm")
 _MOST_EXTENTS = (1 << 16) - 1  # as the image counts them; PyTorch has no limit
@@ -55,16 +62,22 @@ class ErrorReporter:
         self._source = program.source
 
     def error(self, message: str, line: int, operand: int | None = None) -> AsmError:
-        """An error on ``line``; ``operand`` numbers the faulty operand, so that the caret points at it."""
+        """An error on ``line``; ``operand`` numbers the faulty operand, so that the caret points at
+        it."""
         source = self._source[line - 1] if 0 < line <= len(self._source) else ""
         column = 0
         if source:
-            column = operand_parser.mnemonic_column(source) if operand is None else operand_parser.operand_column(source, operand)
+            column = (
+                operand_parser.mnemonic_column(source)
+                if operand is None
+                else operand_parser.operand_column(source, operand)
+            )
         return AsmError(message, line, column, source)
 
 
 class SymbolTable:
-    """The numbered declarations of ``program``; raises ``AsmError`` when they are not consistent."""
+    """The numbered declarations of ``program``; raises ``AsmError`` when they are not
+    consistent."""
 
     def __init__(self, program: p.AsmProgram) -> None:
         self.program = program
@@ -84,33 +97,45 @@ class SymbolTable:
 
     def _take(self, name: str, line: int) -> None:
         if name in self._taken:
-            raise self.report.error(f"{name!r} is declared twice; first on line {self._taken[name]}", line, 0)
+            raise self.report.error(
+                f"{name!r} is declared twice; first on line {self._taken[name]}", line, 0
+            )
         self._taken[name] = line
 
     def _type(self, token: str, line: int, operand: int) -> ElementType:
         element = BY_TOKEN.get(token)
         if element is None:
-            raise self.report.error(f"unknown type {token!r}; types are {' '.join(BY_TOKEN)}", line, operand)
+            raise self.report.error(
+                f"unknown type {token!r}; types are {' '.join(BY_TOKEN)}", line, operand
+            )
         return element
 
     def _declare_header(self) -> None:
         for kind in _KIND_ORDER:
             for buffer in self.program.buffers(kind):
                 self._take(buffer.name, buffer.line)
-                element = self._type(buffer.dtype, buffer.line, 2 if kind in ("arena", "gsm") else 1)
+                element = self._type(
+                    buffer.dtype, buffer.line, 2 if kind in ("arena", "gsm") else 1
+                )
                 self._check_buffer(buffer, element)
                 alias = self._alias(buffer) if buffer.alias else -1
                 self.buffers[buffer.name] = BufferSymbol(len(self.buffers), buffer, element, alias)
         for argument in self.program.scalars():
             self._take(argument.name, argument.line)
             if argument.dtype not in ("f64", "i64"):
-                raise self.report.error(f"a scalar argument is f64 or i64, not {argument.dtype!r}", argument.line, 1)
+                raise self.report.error(
+                    f"a scalar argument is f64 or i64, not {argument.dtype!r}", argument.line, 1
+                )
             self.scalars[argument.name] = len(self.scalars), argument.dtype
 
     def _check_buffer(self, buffer: p.BufferDirective, element: ElementType) -> None:
         size = buffer.elements * element.bytes
         if buffer.offset + size >= MOST_BYTES or len(buffer.shape) > _MOST_EXTENTS:
-            raise self.report.error(f"{buffer.name} is larger than any memory: {len(buffer.shape)} extents, {size} bytes", buffer.line, 2)
+            raise self.report.error(
+                f"{buffer.name} is larger than any memory: {len(buffer.shape)} extents, {size} bytes",
+                buffer.line,
+                2,
+            )
         if buffer.kind == "const" and len(buffer.data) != size:
             raise self.report.error(
                 f"constant {buffer.name} has {len(buffer.data)} bytes of data, but its shape and type make {size}",
@@ -129,7 +154,11 @@ class SymbolTable:
     def _check_region(self, buffer: p.BufferDirective, end: int) -> None:
         """Checks that a region of GSM is aligned as tiles are, and ends in it."""
         if buffer.offset < 0 or buffer.offset % SLOT_ALIGNMENT:
-            raise self.report.error(f"byte offset {buffer.offset} must be a multiple of {SLOT_ALIGNMENT}", buffer.line, 1)
+            raise self.report.error(
+                f"byte offset {buffer.offset} must be a multiple of {SLOT_ALIGNMENT}",
+                buffer.line,
+                1,
+            )
         if end > self.machine.gsm_bytes:
             raise self.report.error(
                 f"{buffer.name} ends at byte {end} of gsm, which has {self.machine.gsm_bytes} bytes on machine {self.machine.name}: "
@@ -141,7 +170,9 @@ class SymbolTable:
     def _alias(self, buffer: p.BufferDirective) -> int:
         target = self.buffers.get(buffer.alias)
         if target is None or target.buffer.kind != "in":
-            raise self.report.error(f"output {buffer.name} names {buffer.alias!r}, which is no input", buffer.line, 3)
+            raise self.report.error(
+                f"output {buffer.name} names {buffer.alias!r}, which is no input", buffer.line, 3
+            )
         same = target.buffer.elements == buffer.elements and target.buffer.dtype == buffer.dtype
         if not same:
             raise self.report.error(
@@ -155,31 +186,44 @@ class SymbolTable:
         self._buffer_count, self._scalar_count = len(self.buffers), len(self.scalars)
         for function in self.code():
             if function.name in self.functions:
-                raise self.report.error(f"function {function.name!r} is defined twice", function.line, 0)
+                raise self.report.error(
+                    f"function {function.name!r} is defined twice", function.line, 0
+                )
             self.functions[function.name] = len(self.functions)
             self.parameters.append(self._declare_parameters(function))
         if "main" not in self.functions:
-            raise self.report.error("the program has no @func main, where execution starts", self.program.line)
+            raise self.report.error(
+                "the program has no @func main, where execution starts", self.program.line
+            )
 
     def _declare_parameters(self, function: p.AsmFunction) -> ParameterTable:
         found = ParameterTable({}, {})
         if function.name == "main" and function.parameters:
-            raise self.report.error("main has no parameters: what it works on is in the header", function.parameters[0].line)
+            raise self.report.error(
+                "main has no parameters: what it works on is in the header",
+                function.parameters[0].line,
+            )
         for item in function.parameters:
             if item.name in found.buffers or item.name in found.scalars or item.name in self._taken:
                 raise self.report.error(f"{item.name!r} is declared twice", item.line, 0)
             if item.scalar:
                 if item.dtype not in ("f64", "i64"):
-                    raise self.report.error(f"a scalar parameter is f64 or i64, not {item.dtype!r}", item.line, 1)
+                    raise self.report.error(
+                        f"a scalar parameter is f64 or i64, not {item.dtype!r}", item.line, 1
+                    )
                 found.scalars[item.name] = self._scalar_count, item.dtype
                 self._scalar_count += 1
                 continue
             if item.alias and item.alias not in found.buffers:
                 raise self.report.error(
-                    f"{item.name!r} may share memory with {item.alias!r}, which is no buffer parameter before it", item.line, 3
+                    f"{item.name!r} may share memory with {item.alias!r}, which is no buffer parameter before it",
+                    item.line,
+                    3,
                 )
             element = self._type(item.dtype, item.line, 1)
-            buffer = p.BufferDirective("param", item.name, item.dtype, (), offset=int(item.out), line=item.line)
+            buffer = p.BufferDirective(
+                "param", item.name, item.dtype, (), offset=int(item.out), line=item.line
+            )
             found.buffers[item.name] = BufferSymbol(self._buffer_count, buffer, element, -1)
             self._buffer_count += 1
         return found
@@ -196,7 +240,12 @@ class SymbolTable:
         for tile in function.items:
             if not isinstance(tile, p.TileDirective):
                 continue
-            if tile.name in found or tile.name in self._taken or tile.name in parameters.buffers or tile.name in parameters.scalars:
+            if (
+                tile.name in found
+                or tile.name in self._taken
+                or tile.name in parameters.buffers
+                or tile.name in parameters.scalars
+            ):
                 raise self.report.error(f"{tile.name!r} is declared twice", tile.line, 0)
             found[tile.name] = self._tile(tile, number)
             self.tile_count += 1
@@ -208,11 +257,15 @@ class SymbolTable:
             raise error(f"unknown scratchpad {tile.space!r}: use am, sm or gsm", tile.line, 1)
         element = self._type(tile.dtype, tile.line, 2)
         if tile.rows < 1 or tile.columns < 1:
-            raise error(f"tile extents {tile.rows}x{tile.columns} must be at least 1x1", tile.line, 3)
+            raise error(
+                f"tile extents {tile.rows}x{tile.columns} must be at least 1x1", tile.line, 3
+            )
         if not 1 <= tile.depth <= 65535:
             raise error(f"ring depth {tile.depth} must be at least 1", tile.line, 4)
         if tile.offset < 0 or tile.offset % SLOT_ALIGNMENT:
-            raise error(f"byte offset {tile.offset} must be a multiple of {SLOT_ALIGNMENT}", tile.line, 5)
+            raise error(
+                f"byte offset {tile.offset} must be a multiple of {SLOT_ALIGNMENT}", tile.line, 5
+            )
         slot = slot_bytes(tile.rows, tile.columns, element.bytes)
         end = tile.offset + slot * tile.depth
         capacity = self.machine.scratchpad_bytes(tile.space)
@@ -225,7 +278,9 @@ class SymbolTable:
             )
         return TileSymbol(self.tile_count, tile, element, function, slot)
 
-    def labels(self, function: p.AsmFunction, first: int) -> tuple[dict[str, int], list[tuple[p.Label, int]]]:
+    def labels(
+        self, function: p.AsmFunction, first: int
+    ) -> tuple[dict[str, int], list[tuple[p.Label, int]]]:
         """Instruction numbers of the labels of a function whose code starts at ``first``."""
         numbers: dict[str, int] = {}
         listed = []
@@ -233,9 +288,15 @@ class SymbolTable:
         for item in function.items:
             if isinstance(item, p.Label):
                 if item.name in numbers:
-                    raise self.report.error(f"label {item.name!r} is defined twice in {function.name}", item.line)
+                    raise self.report.error(
+                        f"label {item.name!r} is defined twice in {function.name}", item.line
+                    )
                 if item.bounds and not 0 <= item.bounds[0] <= item.bounds[1] < 1 << 63:
-                    raise self.report.error(f"trip count bounds {item.bounds[0]}, {item.bounds[1]} are not ordered", item.line, 0)
+                    raise self.report.error(
+                        f"trip count bounds {item.bounds[0]}, {item.bounds[1]} are not ordered",
+                        item.line,
+                        0,
+                    )
                 numbers[item.name] = position
                 listed.append((item, position))
             elif isinstance(item, (p.AsmInstruction, p.MapBlock)):

@@ -1,7 +1,8 @@
 """Code generation: kernels on tiles in, assembly text out.
 
-In order (``pipeline.py``): ``multibuffer.py`` overlaps transfers with computing; ``scratchpad.py`` lays the tiles out;
-``sync.py`` inserts waits; then ``registers.py`` allocates and ``emit.py`` puts the program together.
+In order (``pipeline.py``): ``multibuffer.py`` overlaps transfers with computing; ``scratchpad.py``
+lays the tiles out; ``sync.py`` inserts waits; then ``registers.py`` allocates and ``emit.py`` puts
+the program together.
 """
 
 from ftm_backend.codegen.emit_assembly import CodegenError, emit

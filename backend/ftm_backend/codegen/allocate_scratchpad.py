@@ -1,9 +1,10 @@
 """Lays the tiles of a kernel out in each scratchpad, by liveness: one static plan for every kernel.
 
-Tiles that are never alive at once may share bytes.  A tile is alive from its first access to its last; inside a
-loop that keeps it from one iteration to the next, it is alive as long as the loop; so is a ring that is stored from, and,
-where DMA works beside the core and there is room, every tile that is stored from: what shares its bytes would wait for its store.
-(Transfers still in flight from a dead tile are `sync`'s business: it waits for them before the bytes are written again.)
+Tiles that are never alive at once may share bytes. A tile is alive from its first access to its
+last; inside a loop that keeps it from one iteration to the next, it is alive as long as the loop;
+so is a ring that is stored from, and, where DMA works beside the core and there is room, every tile
+that is stored from: what shares its bytes would wait for its store. (Transfers still in flight from
+a dead tile are `sync`'s business: it waits for them before the bytes are written again.)
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from dataclasses import dataclass
 
 from ftm_backend.codegen.errors import CodegenError
 from ftm_backend.ir.tile.builder import SPACES
-from ftm_backend.ir.tile.kernel_tree import Block, TileBranch, TileDecl, TileInstruction, TileKernel, TileLoop
+from ftm_backend.ir.tile.kernel_tree import (
+    Block,
+    TileBranch,
+    TileDecl,
+    TileInstruction,
+    TileKernel,
+    TileLoop,
+)
 from ftm_backend.symbolic import SymInt, at_hand, greater, never_less, never_negative
 from ftm_backend.target.presets import MachineParameters
 
@@ -41,14 +49,28 @@ def plan(kernel: TileKernel, machine: MachineParameters) -> None:
     Raises:
         CodegenError: when the tiles that are alive at once exceed a scratchpad.
     """
-    sized = any(isinstance(tile.bytes, SymInt) for tile in kernel.tiles)  # the roomier plan would bound the sizes that it fits for
-    placed = place(kernel, separate=True) if machine.dma_overlaps and not sized else place(kernel, apart=True) if sized else None
-    if placed is None or not all(_within(tile.space, tile.offset + tile.bytes, machine) for tile in placed):
+    # the roomier plan would bound the sizes that it fits for
+    sized = any(isinstance(tile.bytes, SymInt) for tile in kernel.tiles)
+    placed = (
+        place(kernel, separate=True)
+        if machine.dma_overlaps and not sized
+        else place(kernel, apart=True)
+        if sized
+        else None
+    )
+    if placed is None or not all(
+        _within(tile.space, tile.offset + tile.bytes, machine) for tile in placed
+    ):
         placed = place(kernel)
     for space in SPACES:
-        tiles, capacity = [tile for tile in placed if tile.space == space], machine.scratchpad_bytes(space)
+        tiles, capacity = (
+            [tile for tile in placed if tile.space == space],
+            machine.scratchpad_bytes(space),
+        )
         if any(tile.offset + tile.bytes > capacity for tile in tiles):
-            raise CodegenError(kernel.name, _explain(kernel, space, capacity, tiles, machine.name), too_large=True)
+            raise CodegenError(
+                kernel.name, _explain(kernel, space, capacity, tiles, machine.name), too_large=True
+            )
 
 
 def fits(kernel: TileKernel, machine: MachineParameters) -> bool:
@@ -57,7 +79,10 @@ def fits(kernel: TileKernel, machine: MachineParameters) -> bool:
     Most kernels would fit if no two tiles shared a byte: of these nothing has to be placed.
     """
 
-    if all(_within(space, sum(tile.bytes for tile in kernel.tiles if tile.space == space), machine) for space in SPACES):
+    if all(
+        _within(space, sum(tile.bytes for tile in kernel.tiles if tile.space == space), machine)
+        for space in SPACES
+    ):
         return True
     ends = [(tile.space, tile.offset + tile.bytes) for tile in place(kernel)]
     for tile in kernel.tiles:
@@ -67,32 +92,43 @@ def fits(kernel: TileKernel, machine: MachineParameters) -> bool:
 
 def _within(space: str, end: int, machine: MachineParameters) -> bool:
     """Whether what ends there fits, and would if sizes grew; without a guard."""
-    return at_hand(end) * (_ROOM if isinstance(end, SymInt) else 1) <= machine.scratchpad_bytes(space)
+    return at_hand(end) * (_ROOM if isinstance(end, SymInt) else 1) <= machine.scratchpad_bytes(
+        space
+    )
 
 
 def live_intervals(kernel: TileKernel, separate: bool = False) -> dict[TileDecl, LiveInterval]:
-    """When each tile that is accessed at all is alive.  separate: in a loop, what is stored from is alive as long as the loop."""
+    """When each tile that is accessed at all is alive. separate: in a loop, what is stored from is
+    alive as long as the loop."""
     reader = _Liveness(separate)
     reader.block(kernel.body)
     accessed = reader.touched_by_block[id(kernel.body)]
-    return {tile: reader.interval(kernel.body, tile, None) for tile in kernel.tiles if tile in accessed}
+    return {
+        tile: reader.interval(kernel.body, tile, None) for tile in kernel.tiles if tile in accessed
+    }
 
 
 def place(kernel: TileKernel, separate: bool = False, apart: bool = False) -> list[TileDecl]:
-    """Gives every tile an offset, as low as it can be; gives those that are accessed: others lie at 0 and need no room.
+    """Gives every tile an offset, as low as it can be; gives those that are accessed: others lie at
+    0 and need no room.
 
-    separate: as of ``live_intervals``.  apart: what may end first or last, as sizes are, is as high as both: without a guard.
+    separate: as of ``live_intervals``. apart: what may end first or last, as sizes are, is as high
+        as both: without a guard.
     """
     intervals = live_intervals(kernel, separate)
     found: list[TileDecl] = []
     for space in SPACES:
         placed: list[TileDecl] = []
-        for tile in sorted((t for t in kernel.tiles if t.space == space), key=lambda t: (-at_hand(t.bytes), t.name)):
+        for tile in sorted(
+            (t for t in kernel.tiles if t.space == space), key=lambda t: (-at_hand(t.bytes), t.name)
+        ):
             if tile not in intervals:
                 tile.offset = 0
                 continue
             mine = intervals[tile]
-            others = sorted((t for t in placed if intervals[t].overlaps(mine)), key=lambda t: at_hand(t.offset))
+            others = sorted(
+                (t for t in placed if intervals[t].overlaps(mine)), key=lambda t: at_hand(t.offset)
+            )
             tile.offset = _lowest(tile.bytes, others, apart)
             placed.append(tile)
         found += placed
@@ -100,9 +136,11 @@ def place(kernel: TileKernel, separate: bool = False, apart: bool = False) -> li
 
 
 def _lowest(needed: int, others: list[TileDecl], apart: bool) -> int:
-    """The first offset at which ``needed`` bytes have none in common with ``others``, which are in order of their offsets.
+    """The first offset at which ``needed`` bytes have none in common with ``others``, which are in
+    order of their offsets.
 
-    Of sizes that order is only the one at hand: an offset has to end before each of those that it does not come after.
+    Of sizes that order is only the one at hand: an offset has to end before each of those that it
+    does not come after.
     """
     offset, behind = 0, others
     while True:
@@ -111,14 +149,17 @@ def _lowest(needed: int, others: list[TileDecl], apart: bool) -> int:
             if never_negative(other.offset - offset - needed):
                 above.append(other)
             else:
-                offset = _behind(offset, other) if apart else greater(offset, other.offset + other.bytes)
+                offset = (
+                    _behind(offset, other) if apart else greater(offset, other.offset + other.bytes)
+                )
         if len(above) == len(behind):
             return offset
         behind = above
 
 
 def _behind(offset: int, other: TileDecl) -> int:
-    """An offset that is neither below this one nor below the end of a tile, for all sizes; without a guard."""
+    """An offset that is neither below this one nor below the end of a tile, for all sizes; without
+    a guard."""
     end = other.offset + other.bytes
     if never_less(offset, end):
         return offset
@@ -127,10 +168,15 @@ def _behind(offset: int, other: TileDecl) -> int:
     return offset + (other.bytes if never_less(offset, other.offset) else end)
 
 
-def _explain(kernel: TileKernel, space: str, capacity: int, tiles: list[TileDecl], machine: str) -> str:
+def _explain(
+    kernel: TileKernel, space: str, capacity: int, tiles: list[TileDecl], machine: str
+) -> str:
     end = max(tile.offset + tile.bytes for tile in tiles)
     largest = sorted(tiles, key=lambda t: -t.bytes)[:8]
-    listed = "; ".join(f"{t.name} {t.rows}x{t.columns} {t.dtype}, depth {t.depth}: {t.bytes} bytes" for t in largest)
+    listed = "; ".join(
+        f"{t.name} {t.rows}x{t.columns} {t.dtype}, depth {t.depth}: {t.bytes} bytes"
+        for t in largest
+    )
     more = f"; and {len(tiles) - 8} smaller ones" if len(tiles) > 8 else ""
     return (
         f"@{kernel.name} needs {end} bytes of {space.upper()} at once, machine {machine!r} has {capacity}: "
@@ -179,15 +225,22 @@ class _Liveness:
             only = users[0]
             if isinstance(only, TileLoop):
                 return self.interval(only.body, tile, outermost or only)
-            bodies = [body for body in (only.body, only.otherwise) if tile in self.touched_by_block[id(body)]]
+            bodies = [
+                body
+                for body in (only.body, only.otherwise)
+                if tile in self.touched_by_block[id(body)]
+            ]
             if len(bodies) == 1:
                 return self.interval(bodies[0], tile, outermost)
-        turns = (tile.depth != 1 or self.separate) and tile in self.stored  # so that nobody has to wait for its stores
+        # so that nobody has to wait for its stores
+        turns = (tile.depth != 1 or self.separate) and tile in self.stored
         if outermost is not None and (turns or not self.overwrites(users[0], tile)):
             return self.spans[id(outermost)]
         return LiveInterval(self.spans[id(users[0])].first, self.spans[id(users[-1])].last)
 
-    def overwrites(self, statement: TileInstruction | TileLoop | TileBranch, tile: TileDecl) -> bool:
+    def overwrites(
+        self, statement: TileInstruction | TileLoop | TileBranch, tile: TileDecl
+    ) -> bool:
         """Whether the first access of ``tile`` below ``statement`` sets it without reading it."""
         if isinstance(statement, TileInstruction):
             return all(slot.tile is not tile for slot in statement.reads)

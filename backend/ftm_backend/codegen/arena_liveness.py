@@ -1,6 +1,8 @@
-"""When the kernels of a program use the regions of its arena, and how much of GSM they take for tiles of their own.
+"""When the kernels of a program use the regions of its arena, and how much of GSM they take for
+tiles of their own.
 
-Time is counted in *epochs*, from one barrier of ``main`` to the next: in an epoch cores run on without waiting for each other.
+Time is counted in *epochs*, from one barrier of ``main`` to the next: in an epoch cores run on
+without waiting for each other.
 """
 
 from __future__ import annotations
@@ -10,7 +12,16 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from ftm_backend.ir.tile.kernel_tree import Block, TileBranch, TileInstruction, TileKernel, TileLoop, called, gsm_bytes, instructions
+from ftm_backend.ir.tile.kernel_tree import (
+    Block,
+    TileBranch,
+    TileInstruction,
+    TileKernel,
+    TileLoop,
+    called,
+    gsm_bytes,
+    instructions,
+)
 from ftm_backend.ir.tile.program import TileProgram, WrittenFunction
 from ftm_backend.symbolic import SymInt
 from ftm_backend.target.element_types import slot_bytes
@@ -23,8 +34,9 @@ __all__ = ["ArenaLifetimes", "ArenaValue", "Residency"]
 class _Use:
     """A kernel that reads or writes a value.
 
-    number: its place in the order of kernels.  parameters: those that the value is bound to.  writes: whether one of them is written.
-    once: it is a call, and no part of a loop.  share: of the time that its transfers take, what it waits for them, about.
+    number: its place in the order of kernels. parameters: those that the value is bound to. writes:
+    whether one of them is written. once: it is a call, and no part of a loop. share: of the time
+    that its transfers take, what it waits for them, about.
     """
 
     epoch: int
@@ -40,8 +52,8 @@ class _Use:
 class ArenaValue:
     """A region of the arena.
 
-    entry: what declares it.  uses: in order.  tied: values of which one took over this one's memory, because a kernel computes it in
-    place, or the other way round.
+    entry: what declares it. uses: in order. tied: values of which one took over this one's memory,
+    because a kernel computes it in place, or the other way round.
     """
 
     entry: list[Any]
@@ -62,10 +74,12 @@ class ArenaValue:
 
 @dataclass(eq=False)
 class Residency:
-    """A value in GSM, for all of its uses or, if it is a copy of what lies in the arena as well, for the first of them.
+    """A value in GSM, for all of its uses or, if it is a copy of what lies in the arena as well,
+    for the first of them.
 
-    bytes: of GSM.  first, last: the epochs from which on and until which it holds them.  saved: how often nobody need wait for the value to
-    be moved from or to DDR; what one kernel alone uses it writes and reads, and what is copied is written to DDR all the same.
+    bytes: of GSM. first, last: the epochs from which on and until which it holds them. saved: how
+    often nobody need wait for the value to be moved from or to DDR; what one kernel alone uses it
+    writes and reads, and what is copied is written to DDR all the same.
     """
 
     value: ArenaValue
@@ -87,13 +101,16 @@ class Residency:
 
 
 _HIDDEN = 0.25
-"""Share of the time of its transfers for which a kernel with products waits: they run while it multiplies."""
+"""Share of the time of its transfers for which a kernel with products waits: they run while it
+multiplies."""
 
 
 class ArenaLifetimes:
-    """The used ``values`` of the arena, and the bytes of GSM that tiles have in each epoch (``taken``).
+    """The used ``values`` of the arena, and the bytes of GSM that tiles have in each epoch
+    (``taken``).
 
-    Of what has sizes that are symbols values are left out, and kernels are taken to need all of GSM.
+    Of what has sizes that are symbols values are left out, and kernels are taken to need all of
+    GSM.
     """
 
     def __init__(self, program: TileProgram, capacity: int) -> None:
@@ -119,7 +136,12 @@ class ArenaLifetimes:
         self.values = [value for value in self._values.values() if value.uses]
         for number, made, given in self._replaced:
             later, earlier = self._values.get(made), self._values.get(given)
-            if later and earlier and later.uses[0].number == earlier.uses[-1].number == number and later.region == earlier.region:
+            if (
+                later
+                and earlier
+                and later.uses[0].number == earlier.uses[-1].number == number
+                and later.region == earlier.region
+            ):
                 later.tied.append(earlier)
                 earlier.tied.append(later)
 
@@ -141,20 +163,36 @@ class ArenaLifetimes:
         need = function.gsm_bytes if isinstance(function, WrittenFunction) else gsm_bytes(function)
         self.taken[-1] = max(self.taken[-1], self._capacity if isinstance(need, SymInt) else need)
         bound: dict[str, tuple[str, ...]] = dict.fromkeys(self._own(function), ())
-        symbols = dict(zip((parameter.name for parameter in function.parameters), arguments, strict=False))  # scalars follow
+        # scalars follow
+        symbols = dict(
+            zip((parameter.name for parameter in function.parameters), arguments, strict=False)
+        )
         for name, symbol in symbols.items():
             bound[symbol] = (*bound.get(symbol, ()), name)
         written = [parameter for parameter in function.parameters if parameter.out]
-        self._use(call, bound, {symbols[parameter.name] for parameter in written}, not repeated, self._share(function))
+        self._use(
+            call,
+            bound,
+            {symbols[parameter.name] for parameter in written},
+            not repeated,
+            self._share(function),
+        )
         if not repeated:
-            self._replaced += [(self._number, symbols[made.name], symbols[made.alias]) for made in written if made.alias]
+            self._replaced += [
+                (self._number, symbols[made.name], symbols[made.alias])
+                for made in written
+                if made.alias
+            ]
 
     def _own(self, function: TileKernel | WrittenFunction) -> set[str]:
-        """The header's buffers that a function names itself; one that is written already names none."""
+        """The header's buffers that a function names itself; one that is written already names
+        none."""
         if isinstance(function, WrittenFunction):
             return set()
         if function.name not in self._named:
-            self._named[function.name] = _named(function.body) - {parameter.name for parameter in function.parameters}
+            self._named[function.name] = _named(function.body) - {
+                parameter.name for parameter in function.parameters
+            }
         return self._named[function.name]
 
     def _share(self, function: TileKernel | WrittenFunction) -> float:
@@ -163,12 +201,27 @@ class ArenaLifetimes:
             share = self._shares[function.name] = _HIDDEN if _multiplies(function) else 1.0
         return share
 
-    def _use(self, instruction: TileInstruction, bound: dict[str, tuple[str, ...]], written: set[str], once: bool, share: float) -> None:
+    def _use(
+        self,
+        instruction: TileInstruction,
+        bound: dict[str, tuple[str, ...]],
+        written: set[str],
+        once: bool,
+        share: float,
+    ) -> None:
         self._number += 1
         for symbol, parameters in bound.items():
             value = self._values.get(symbol)
             if value is not None:
-                use = _Use(len(self.taken) - 1, self._number, instruction, parameters, symbol in written, once and bool(parameters), share)
+                use = _Use(
+                    len(self.taken) - 1,
+                    self._number,
+                    instruction,
+                    parameters,
+                    symbol in written,
+                    once and bool(parameters),
+                    share,
+                )
                 value.uses.append(use)
 
 
@@ -176,7 +229,9 @@ def _multiplies(function: TileKernel | WrittenFunction) -> bool:
     """Whether there are products in a function."""
     if isinstance(function, WrittenFunction):
         return any(line.startswith("    MM") for line in function.lines)
-    return any(str(instruction.parts[0]).startswith("MM") for instruction in instructions(function.body))
+    return any(
+        str(instruction.parts[0]).startswith("MM") for instruction in instructions(function.body)
+    )
 
 
 def _named(block: Block) -> set[str]:

@@ -22,7 +22,11 @@ def emit(program: TileProgram, machine: MachineParameters) -> str:
     Raises:
         CodegenError: with the function that cannot be written.
     """
-    check_replacing(program.functions, program.in_bounds, {symbol for symbol, *_, alias in program.outputs if alias})
+    check_replacing(
+        program.functions,
+        program.in_bounds,
+        {symbol for symbol, *_, alias in program.outputs if alias},
+    )
     lines = header(program, machine.name)
     wanted = _called(program)
     for function in program.functions:
@@ -31,17 +35,31 @@ def emit(program: TileProgram, machine: MachineParameters) -> str:
             lines += ["", f"@func {function.name}", *body, "@ret"]
         if program.known is not None and function.name in program.keys:
             assert isinstance(function, TileKernel)
-            written = WrittenFunction(function.name, tuple(body), function.parameters, can_fault(function), gsm_bytes(function))
+            written = WrittenFunction(
+                function.name,
+                tuple(body),
+                function.parameters,
+                can_fault(function),
+                gsm_bytes(function),
+            )
             key = program.keys[function.name]
             program.known.put(key, written, written.size(key))
     return "\n".join(lines) + "\n"
 
 
 def _called(program: TileProgram) -> set[str]:
-    """``main`` and the functions that it calls; others may be there to be known to later programs."""
+    """``main`` and the functions that it calls; others may be there to be known to later
+    programs."""
     main = program.functions[-1]
     assert isinstance(main, TileKernel)
-    return {main.name, *(called(instruction)[0] for instruction in instructions(main.body) if instruction.kind == "call")}
+    return {
+        main.name,
+        *(
+            called(instruction)[0]
+            for instruction in instructions(main.body)
+            if instruction.kind == "call"
+        ),
+    }
 
 
 def emit_function(kernel: TileKernel) -> list[str]:
@@ -51,7 +69,11 @@ def emit_function(kernel: TileKernel) -> list[str]:
 
 def _body(kernel: TileKernel) -> list[str]:
     calls = any(instruction.kind == "call" for instruction in instructions(kernel.body))
-    return [*parameters(kernel), *(_declaration(tile) for tile in kernel.tiles), *linearize.write(kernel, calls)]
+    return [
+        *parameters(kernel),
+        *(_declaration(tile) for tile in kernel.tiles),
+        *linearize.write(kernel, calls),
+    ]
 
 
 def _declaration(tile: TileDecl) -> str:

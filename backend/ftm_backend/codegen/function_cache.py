@@ -1,8 +1,8 @@
 """Functions that were compiled before: those of this process, and those that a cache on disk has.
 
-A function is found by what it is (`midend.analysis.structural_key`), whatever program it stands in.  On disk its name is a digest of that; what
-is kept is its assembly, and its records as they stand in an image, so that it is neither lowered, nor written, nor
-assembled again.
+A function is found by what it is (`midend.analysis.structural_key`), whatever program it stands in.
+On disk its name is a digest of that; what is kept is its assembly, and its records as they stand in
+an image, so that it is neither lowered, nor written, nor assembled again.
 """
 
 from __future__ import annotations
@@ -40,12 +40,17 @@ class FunctionStore(Protocol):
         """Keeps functions."""
 
 
-def fetch(signatures: Iterable[Signature], machine: str, shelf: FunctionStore) -> dict[str, Signature]:
-    """Takes functions that this process does not know from the shelf; those that it does not have, either, by their digests.
+def fetch(
+    signatures: Iterable[Signature], machine: str, shelf: FunctionStore
+) -> dict[str, Signature]:
+    """Takes functions that this process does not know from the shelf; those that it does not have,
+    either, by their digests.
 
     machine: the preset's name.
     """
-    missing = {_digest(signature): signature for signature in signatures if KNOWN.get(signature) is None}
+    missing = {
+        _digest(signature): signature for signature in signatures if KNOWN.get(signature) is None
+    }
     if missing:
         for digest, content in shelf.get(list(missing)).items():
             signature = missing.pop(digest)
@@ -72,7 +77,8 @@ def _digest(signature: Signature) -> str:
     return hashlib.blake2b(repr(signature).encode(), digest_size=32).hexdigest()
 
 
-# --- as bytes -------------------------------------------------------------------------------------------
+# --- as bytes
+# -------------------------------------------------------------------------------------------
 
 
 def _pack(written: WrittenFunction, made: ObjectFile | None) -> bytes:
@@ -89,7 +95,10 @@ def _pack(written: WrittenFunction, made: ObjectFile | None) -> bytes:
             "bases": made.bases,
             "immediates": made.immediates,
             "names": made.names,
-            "parameters": [(x.name, x.dtype, x.scalar, x.out, x.alias, x.line, x.comment) for x in made.parameters],
+            "parameters": [
+                (x.name, x.dtype, x.scalar, x.out, x.alias, x.line, x.comment)
+                for x in made.parameters
+            ],
         }
         body = b"".join(records.tobytes() for records in made.records.values())
     return zlib.compress(json.dumps(header).encode() + b"\n" + body, 1)
@@ -99,14 +108,27 @@ def _unpack(content: bytes) -> tuple[WrittenFunction, ObjectFile | None]:
     text, _, body = zlib.decompress(content).partition(b"\n")
     header = json.loads(text)
     written = WrittenFunction(
-        "", tuple(header["lines"]), [KernelParameter(*x) for x in header["parameters"]], header["can_fault"], header["gsm_bytes"]
+        "",
+        tuple(header["lines"]),
+        [KernelParameter(*x) for x in header["parameters"]],
+        header["can_fault"],
+        header["gsm_bytes"],
     )
     kept = header.get("object")
     if kept is None:
         return written, None
     records, at = {}, 0
     for name, size in kept["sections"]:
-        records[name], at = np.frombuffer(body, TYPES[name], size // TYPES[name].itemsize, at), at + size
+        records[name], at = (
+            np.frombuffer(body, TYPES[name], size // TYPES[name].itemsize, at),
+            at + size,
+        )
     immediates = tuple(((tuple(key), bits), number) for (key, bits), number in kept["immediates"])
     names = {section: tuple(each) for section, each in kept["names"].items()}
-    return written, ObjectFile(records, kept["bases"], tuple(p.AsmParameter(*x) for x in kept["parameters"]), immediates, names)
+    return written, ObjectFile(
+        records,
+        kept["bases"],
+        tuple(p.AsmParameter(*x) for x in kept["parameters"]),
+        immediates,
+        names,
+    )

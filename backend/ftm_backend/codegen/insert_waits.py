@@ -1,9 +1,9 @@
 """Inserts the waits that asynchronous DMA needs, and no others.
 
-A slot with a transfer in flight must be waited for before it is read (load in flight) or set (load or store in
-flight); so must the slots of tiles that share bytes with it.  What is in flight is followed through loops, with
-the slots of a ring told apart by their index expressions: in iteration i, slot i+1 of the last iteration is
-slot i.  Functions start and end with nothing in flight.
+A slot with a transfer in flight must be waited for before it is read (load in flight) or set (load
+or store in flight); so must the slots of tiles that share bytes with it. What is in flight is
+followed through loops, with the slots of a ring told apart by their index expressions: in iteration
+i, slot i+1 of the last iteration is slot i. Functions start and end with nothing in flight.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from collections.abc import Iterable
 from itertools import count
 
 from ftm_backend.ir.tile.index_expr import Atom, Expr, IndexFactory
-from ftm_backend.ir.tile.kernel_tree import Block, Slot, TileBranch, TileDecl, TileInstruction, TileKernel, TileLoop, instructions
+from ftm_backend.ir.tile.kernel_tree import (
+    Block,
+    Slot,
+    TileBranch,
+    TileDecl,
+    TileInstruction,
+    TileKernel,
+    TileLoop,
+    instructions,
+)
 from ftm_backend.symbolic import never_negative
 
 __all__ = ["insert_waits"]
@@ -23,7 +32,8 @@ Flight = tuple[TileDecl, "Expr | None", str]
 State = frozenset[Flight]
 
 _ROUNDS = 4
-"""Iterations that a loop is followed for before it is asked whether the transfers of all of them add up, as in a ring that is filled."""
+"""Iterations that a loop is followed for before it is asked whether the transfers of all of them
+add up, as in a ring that is filled."""
 
 
 def insert_waits(kernel: TileKernel) -> None:
@@ -42,7 +52,10 @@ class _Sync:
         self.indices: IndexFactory = kernel.indices
         places = {tile: place for place, tile in enumerate(kernel.tiles)}
         # For each tile those that share bytes with it, with their places among all.
-        self.sharing = {tile: {t: places[t] for t in kernel.tiles if t is not tile and _share(t, tile)} for tile in kernel.tiles}
+        self.sharing = {
+            tile: {t: places[t] for t in kernel.tiles if t is not tile and _share(t, tile)}
+            for tile in kernel.tiles
+        }
         self._memo: dict[tuple[int, State], tuple[Block, State]] = {}
         self._moved: dict[tuple[Expr, int, Atom, Expr], Expr | None] = {}
         self._modulo: dict[tuple[Expr, int], Expr] = {}
@@ -76,18 +89,30 @@ class _Sync:
                 if again == state:
                     break
                 state = again
-                if rounds == _ROUNDS and (whole := self._if_nothing_arrives(again, loop)) is not None:
+                if (
+                    rounds == _ROUNDS
+                    and (whole := self._if_nothing_arrives(again, loop)) is not None
+                ):
                     body, after = whole
                     break
-            skipped = frozenset() if never_negative(self.indices.sub(loop.upper, loop.lower).low - 1) else before
-            gone = frozenset((t, None if e is not None and e.depends_on(loop.variable) else e, k) for t, e, k in after)
+            skipped = (
+                frozenset()
+                if never_negative(self.indices.sub(loop.upper, loop.lower).low - 1)
+                else before
+            )
+            gone = frozenset(
+                (t, None if e is not None and e.depends_on(loop.variable) else e, k)
+                for t, e, k in after
+            )
             found = self._memo[key] = body, gone | skipped
         return TileLoop(loop.variable, loop.lower, loop.upper, found[0]), found[1]
 
     def _if_nothing_arrives(self, state: State, loop: TileLoop) -> tuple[Block, State] | None:
-        """The body and what is in flight behind it where no iteration waits for any transfer of those before: all of them add up.
+        """The body and what is in flight behind it where no iteration waits for any transfer of
+        those before: all of them add up.
 
-        None if one waits.  More in flight are only ever more waits, so what none of the sum is waited for in is the sum of what there is.
+        None if one waits. More in flight are only ever more waits, so what none of the sum is
+        waited for in is the sum of what there is.
         """
         new, found = state, set(state)
         while new := self._renamed(new, loop) - found:
@@ -97,13 +122,20 @@ class _Sync:
         return (body, after) if state <= after and self._renamed(after, loop) <= state else None
 
     def _entering(self, before: State, loop: TileLoop) -> State:
-        """What is in flight before the first iteration, its slots named as the loop's body names them."""
+        """What is in flight before the first iteration, its slots named as the loop's body names
+        them."""
         if all(tile.depth == 1 for tile, _, _ in before):
             return before
-        names = {(slot.tile, slot.index) for i in instructions(loop.body) for slot in i.slots() if slot.tile.depth > 1}
+        names = {
+            (slot.tile, slot.index)
+            for i in instructions(loop.body)
+            for slot in i.slots()
+            if slot.tile.depth > 1
+        }
         first = {(t, self._shifted(e, t, loop.variable, loop.lower)): e for t, e in names}
         return frozenset(
-            (tile, self._reduced(first[tile, slot], tile) if (tile, slot) in first else slot, kind) for tile, slot, kind in before
+            (tile, self._reduced(first[tile, slot], tile) if (tile, slot) in first else slot, kind)
+            for tile, slot, kind in before
         )
 
     def _renamed(self, state: State, loop: TileLoop) -> State:
@@ -112,19 +144,27 @@ class _Sync:
         if not moving:  # most: the one slot of a tile that is no ring
             return state
         last = self.indices.sub(self.indices.of(loop.variable), self.indices.constant(1))
-        return state.difference(moving) | {(tile, self._shifted(slot, tile, loop.variable, last), kind) for tile, slot, kind in moving}
+        return state.difference(moving) | {
+            (tile, self._shifted(slot, tile, loop.variable, last), kind)
+            for tile, slot, kind in moving
+        }
 
-    def _shifted(self, slot: Expr | None, tile: TileDecl, variable: Atom, value: Expr) -> Expr | None:
+    def _shifted(
+        self, slot: Expr | None, tile: TileDecl, variable: Atom, value: Expr
+    ) -> Expr | None:
         if slot is None:
             return None
         key = slot, tile.depth, variable, value
         if key not in self._moved:
             if not slot.depends_on(variable):
                 self._moved[key] = slot
-            elif slot.coefficient(variable) is None:  # not linear: earlier iterations would bring other expressions without end
+            elif slot.coefficient(variable) is None:
+                # not linear: earlier iterations would bring other expressions without end
                 self._moved[key] = None
             else:
-                self._moved[key] = self._reduced(self.indices.substitute(slot, variable, value), tile)
+                self._moved[key] = self._reduced(
+                    self.indices.substitute(slot, variable, value), tile
+                )
         return self._moved[key]
 
     def _reduced(self, slot: Expr, tile: TileDecl) -> Expr:
@@ -132,39 +172,63 @@ class _Sync:
         depth = tile.depth
         found = self._modulo.get((slot, depth))
         if found is None:
-            found = self._modulo[slot, depth] = self.indices.linear(slot.const % depth, {atom: c % depth for atom, c in slot.terms})
+            found = self._modulo[slot, depth] = self.indices.linear(
+                slot.const % depth, {atom: c % depth for atom, c in slot.terms}
+            )
         return found
 
-    def instruction(self, statement: TileInstruction, state: State) -> tuple[list[TileInstruction], State]:
+    def instruction(
+        self, statement: TileInstruction, state: State
+    ) -> tuple[list[TileInstruction], State]:
         """The waits that an instruction needs, and what is in flight behind it."""
         waits: list[TileInstruction] = []
         if not state and not statement.is_dma:
             return waits, state
         if statement.kind == "barrier":
             return waits, frozenset()
-        if statement.kind == "call" or (statement.from_memory and any(flight[2] == "store" for flight in state)):
+        if statement.kind == "call" or (
+            statement.from_memory and any(flight[2] == "store" for flight in state)
+        ):
             return [_wait_all()], frozenset()
-        hazards = [(s, ("load",)) for s in statement.reads] + [(s, ("load", "store")) for s in statement.writes]
+        hazards = [(s, ("load",)) for s in statement.reads] + [
+            (s, ("load", "store")) for s in statement.writes
+        ]
         for slot, kinds in hazards:
             state = self._wait(slot, kinds, state, waits)
             sharing = self.sharing[slot.tile] if "store" in kinds else {}
             if sharing and (beside := [flight for flight in state if flight[0] in sharing]):
-                for tile, index, _ in sorted(beside, key=lambda flight: (sharing[flight[0]], repr(flight[1]))):
+                for tile, index, _ in sorted(
+                    beside, key=lambda flight: (sharing[flight[0]], repr(flight[1]))
+                ):
                     state = self._wait_for(tile, index, state, waits)
         return waits, state | self._starts(statement)
 
-    def _wait(self, slot: Slot, kinds: Iterable[str], state: State, waits: list[TileInstruction]) -> State:
+    def _wait(
+        self, slot: Slot, kinds: Iterable[str], state: State, waits: list[TileInstruction]
+    ) -> State:
         for tile, index, kind in state:
-            if tile is slot.tile and kind in kinds and self._same(tile, index, slot.index) is not False:
+            if (
+                tile is slot.tile
+                and kind in kinds
+                and self._same(tile, index, slot.index) is not False
+            ):
                 break
         else:
             return state
         waits.append(TileInstruction("wait", ["DWAIT ", slot]))
         return frozenset(
-            [flight for flight in state if not (flight[0] is slot.tile and self._same(slot.tile, flight[1], slot.index) is True)]
+            [
+                flight
+                for flight in state
+                if not (
+                    flight[0] is slot.tile and self._same(slot.tile, flight[1], slot.index) is True
+                )
+            ]
         )
 
-    def _wait_for(self, tile: TileDecl, index: Expr | None, state: State, waits: list[TileInstruction]) -> State:
+    def _wait_for(
+        self, tile: TileDecl, index: Expr | None, state: State, waits: list[TileInstruction]
+    ) -> State:
         if not any(flight[0] is tile and flight[1] is index for flight in state):
             return state
         if index is None:
@@ -185,7 +249,8 @@ class _Sync:
         return self._equal[key]
 
     def _starts(self, statement: TileInstruction) -> State:
-        """The transfers that an instruction leaves in flight.  A gather reads its indices when it is issued."""
+        """The transfers that an instruction leaves in flight. A gather reads its indices when it is
+        issued."""
         if statement.kind == "copy":
             return frozenset(
                 (s.tile, self._reduced(s.index, s.tile), kind)
@@ -193,11 +258,18 @@ class _Sync:
                 for s in slots
             )
         if statement.kind in ("load", "gather"):
-            return frozenset((s.tile, self._reduced(s.index, s.tile), "load") for s in statement.writes)
+            return frozenset(
+                (s.tile, self._reduced(s.index, s.tile), "load") for s in statement.writes
+            )
         if statement.kind in ("store", "scatter"):
-            return frozenset((s.tile, self._reduced(s.index, s.tile), "store") for s in statement.reads)
+            return frozenset(
+                (s.tile, self._reduced(s.index, s.tile), "store") for s in statement.reads
+            )
         return frozenset()
 
 
 def _share(a: TileDecl, b: TileDecl) -> bool:
-    return a.space == b.space and not (never_negative(a.offset - b.offset - b.bytes) or never_negative(b.offset - a.offset - a.bytes))
+    return a.space == b.space and not (
+        never_negative(a.offset - b.offset - b.bytes)
+        or never_negative(b.offset - a.offset - a.bytes)
+    )

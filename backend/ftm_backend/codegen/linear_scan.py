@@ -15,7 +15,8 @@ class OutOfRegisters(Exception):
 
 
 class VirtualRegister:
-    """A virtual register: ``first`` and ``last`` line in which it is alive, and the register it gets."""
+    """A virtual register: ``first`` and ``last`` line in which it is alive, and the register it
+    gets."""
 
     __slots__ = ("first", "last", "register")
 
@@ -27,7 +28,8 @@ class VirtualRegister:
 class RegisterLine:
     """A line of text with open registers.
 
-    predicate: value and whether it is negated.  opens, closes: a loop begins after, or ends with, this line.
+    predicate: value and whether it is negated. opens, closes: a loop begins after, or ends with,
+        this line.
     """
 
     parts: list[str | VirtualRegister]
@@ -45,7 +47,9 @@ def allocate(lines: list[RegisterLine], registers: range) -> None:
     for value in values:
         still = [other for other in active if other.last > value.first]
         # A source may give its register to the destination of the instruction that uses it last.
-        free += sorted((other.register for other in active if other.last <= value.first), reverse=True)
+        free += sorted(
+            (other.register for other in active if other.last <= value.first), reverse=True
+        )
         active = still
         if not free:
             raise OutOfRegisters
@@ -78,16 +82,23 @@ def _live_ranges(lines: list[RegisterLine]) -> list[VirtualRegister]:
 
 
 def moves_nothing(line: RegisterLine) -> bool:
-    """Whether the line copies a register to itself, as when a loop starts at a value that nothing else needs."""
+    """Whether the line copies a register to itself, as when a loop starts at a value that nothing
+    else needs."""
     if len(line.parts) != 4 or line.parts[0] != "SMOV ":
         return False
     source, target = line.parts[1], line.parts[3]
-    return isinstance(source, VirtualRegister) and isinstance(target, VirtualRegister) and source.register == target.register
+    return (
+        isinstance(source, VirtualRegister)
+        and isinstance(target, VirtualRegister)
+        and source.register == target.register
+    )
 
 
 def text(line: RegisterLine) -> str:
     """The line with its registers filled in."""
-    body = "".join(f"r{part.register}" if isinstance(part, VirtualRegister) else part for part in line.parts)
+    body = "".join(
+        f"r{part.register}" if isinstance(part, VirtualRegister) else part for part in line.parts
+    )
     if line.predicate:
         value, negated = line.predicate
         return f"  [{'!' if negated else ''}r{value.register}] {body}"

@@ -1,10 +1,12 @@
-"""Writes a kernel's tree as lines of assembly: places index arithmetic, for which ``allocation`` finds registers.
+"""Writes a kernel's tree as lines of assembly: places index arithmetic, for which ``allocation``
+finds registers.
 
 An expression belongs to the outermost scope in which everything it depends on is known, and is
-computed there right before the first statement that needs it: loop-invariant parts of sums leave their loops,
-and equal parts are computed once.  When registers run out, computed values stay closer to their uses instead:
-first within the loop that uses them, then within the single statement.  Index arithmetic is cheap, so that
-recomputing takes the place of spilling, for which the machine has no memory.
+computed there right before the first statement that needs it: loop-invariant parts of sums leave
+their loops, and equal parts are computed once. When registers run out, computed values stay closer
+to their uses instead: first within the loop that uses them, then within the single statement. Index
+arithmetic is cheap, so that recomputing takes the place of spilling, for which the machine has no
+memory.
 """
 
 from __future__ import annotations
@@ -13,16 +15,32 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ftm_backend.codegen.errors import CodegenError
-from ftm_backend.codegen.linear_scan import OutOfRegisters, RegisterLine, VirtualRegister, allocate, moves_nothing, text
+from ftm_backend.codegen.linear_scan import (
+    OutOfRegisters,
+    RegisterLine,
+    VirtualRegister,
+    allocate,
+    moves_nothing,
+    text,
+)
 from ftm_backend.ir.tile.index_expr import Atom, Expr
-from ftm_backend.ir.tile.kernel_tree import Block, Slot, SlotUse, TileBranch, TileInstruction, TileKernel, TileLoop
+from ftm_backend.ir.tile.kernel_tree import (
+    Block,
+    Slot,
+    SlotUse,
+    TileBranch,
+    TileInstruction,
+    TileKernel,
+    TileLoop,
+)
 from ftm_backend.symbolic import always_equal, as_integer, never_negative
 
 __all__ = ["write"]
 
 REGISTERS = 64
 CALLER_REGISTERS = 8
-"""The last ones belong to functions that call others; registers are shared, and nothing saves them."""
+"""The last ones belong to functions that call others; registers are shared, and nothing saves
+them."""
 MANY = 1 << 31
 """Upper bound in the text for a trip count that is not known."""
 PLACEMENTS = ("scope", "loop", "statement")
@@ -54,7 +72,11 @@ def write(kernel: TileKernel, calls: bool) -> list[str]:
     Raises:
         CodegenError: when 64 registers do not suffice in any placement.
     """
-    registers = range(REGISTERS - CALLER_REGISTERS, REGISTERS) if calls else range(REGISTERS - CALLER_REGISTERS)
+    registers = (
+        range(REGISTERS - CALLER_REGISTERS, REGISTERS)
+        if calls
+        else range(REGISTERS - CALLER_REGISTERS)
+    )
     for placement in PLACEMENTS[2 if calls else 0 :]:
         lines = _Writer(kernel, placement).lines
         try:
@@ -79,7 +101,8 @@ class _Writer:
         self._needs: dict[int, list[SlotUse]] = {}
         self.block(kernel.body, 0)
 
-    # Expressions -------------------------------------------------------------------------------------------
+    # Expressions
+    # -------------------------------------------------------------------------------------------
 
     def find(self, key: object) -> VirtualRegister | None:
         for scope in reversed(self.scopes):
@@ -104,7 +127,10 @@ class _Writer:
                 return self.define(atom, ["SCID "])
             if atom is self.indices.cores:
                 return self.define(atom, ["SNC "])
-            raise CodegenError(self.kernel.name, f"@{self.kernel.name} uses {atom!r} outside of the scope that defines it")
+            raise CodegenError(
+                self.kernel.name,
+                f"@{self.kernel.name} uses {atom!r} outside of the scope that defines it",
+            )
         args = [self.scalar(arg) for arg in atom.args]
         return self.define(atom, [f"{_BINARY[atom.operation]} ", args[0], ", ", args[1], ", "])
 
@@ -114,7 +140,11 @@ class _Writer:
 
     def value(self, expr: Expr) -> VirtualRegister:
         """The expression in one register; its parts that vary less are values of their own."""
-        if always_equal(expr.const, 0) and len(expr.terms) == 1 and always_equal(expr.terms[0][1], 1):
+        if (
+            always_equal(expr.const, 0)
+            and len(expr.terms) == 1
+            and always_equal(expr.terms[0][1], 1)
+        ):
             return self.atom(expr.terms[0][0])
         found = self.find(expr)
         if found is not None:
@@ -131,9 +161,13 @@ class _Writer:
         inner = [(a, c) for a, c in expr.terms if a.level == expr.level]
         if len(inner) == len(expr.terms):
             return inner, None
-        return inner, self.indices.linear(expr.const, {a: c for a, c in expr.terms if a.level != expr.level})
+        return inner, self.indices.linear(
+            expr.const, {a: c for a, c in expr.terms if a.level != expr.level}
+        )
 
-    def _sum(self, expr: Expr, start: VirtualRegister | None, const: int, terms: list[tuple[Atom, int]]) -> VirtualRegister:
+    def _sum(
+        self, expr: Expr, start: VirtualRegister | None, const: int, terms: list[tuple[Atom, int]]
+    ) -> VirtualRegister:
         total: VirtualRegister | None = start
         terms = sorted(terms, key=lambda term: term[1] < 0)  # a positive one first saves a negation
         for position, (atom, c) in enumerate(terms):
@@ -143,11 +177,20 @@ class _Writer:
                 total = self._emit(expr, final, ["SSUB ", total, ", ", term, ", "])
                 continue
             if c == -1:
-                total, const = self._emit(expr, position == len(terms) - 1, ["SSUB ", str(const), ", ", term, ", "]), 0
+                total, const = (
+                    self._emit(
+                        expr, position == len(terms) - 1, ["SSUB ", str(const), ", ", term, ", "]
+                    ),
+                    0,
+                )
                 continue
             if not always_equal(c, 1):
                 term = self._emit(expr, final and total is None, ["SMUL ", term, f", {c}, "])
-            total = term if total is None else self._emit(expr, final, ["SADD ", total, ", ", term, ", "])
+            total = (
+                term
+                if total is None
+                else self._emit(expr, final, ["SADD ", total, ", ", term, ", "])
+            )
         assert total is not None, "what has no terms is a constant"
         if not always_equal(const, 0):
             total = self._emit(expr, True, ["SADD ", total, f", {const}, "])
@@ -170,7 +213,8 @@ class _Writer:
         base = self.value(self.indices.linear(0, dict(expr.terms)))
         return [base] if always_equal(expr.const, 0) else [base, f"{expr.const:+d}"]
 
-    # Statements --------------------------------------------------------------------------------------------
+    # Statements
+    # --------------------------------------------------------------------------------------------
 
     def block(self, block: Block, level: int) -> None:
         for statement in block:
@@ -196,12 +240,18 @@ class _Writer:
             if isinstance(statement, TileInstruction):
                 found = [part for part in statement.parts if isinstance(part, SlotUse)]
                 slots = [part for part in statement.parts if isinstance(part, Slot)]
-                found += [SlotUse(slot.index, address=True) for slot in slots if slot.tile.depth > 1]
+                found += [
+                    SlotUse(slot.index, address=True) for slot in slots if slot.tile.depth > 1
+                ]
             elif isinstance(statement, TileLoop):
                 found = [SlotUse(e) for e in (statement.lower, statement.upper)]
                 found += self._below(statement.body)
             else:
-                found = [SlotUse(statement.condition), *self._below(statement.body), *self._below(statement.otherwise)]
+                found = [
+                    SlotUse(statement.condition),
+                    *self._below(statement.body),
+                    *self._below(statement.otherwise),
+                ]
             self._needs[id(statement)] = found
         return found
 
@@ -283,7 +333,8 @@ class _Writer:
                 self._guarded(block, condition, negated, level + 1)
 
     def _guarded(self, block: Block, condition: VirtualRegister, negated: bool, level: int) -> None:
-        """A block that runs where a condition holds: one predicated instruction, or a jump over it."""
+        """A block that runs where a condition holds: one predicated instruction, or a jump over
+        it."""
         self.scopes.append(_Scope())
         start = len(self.lines)
         self.block(block, level)
@@ -292,7 +343,9 @@ class _Writer:
             self.lines[start].predicate = condition, negated
         elif len(self.lines) > start:
             end = self.label()
-            self.lines.insert(start, RegisterLine([f"SBR {end}"], predicate=(condition, not negated)))
+            self.lines.insert(
+                start, RegisterLine([f"SBR {end}"], predicate=(condition, not negated))
+            )
             self.lines.append(RegisterLine([f"{end}:"], indent="  "))
 
     def temporary(self, parts: list[str | VirtualRegister]) -> VirtualRegister:

@@ -1,9 +1,11 @@
-"""Overlaps transfers with computing: software-pipelines the loads of tile loops, and gives stores a ring.
+"""Overlaps transfers with computing: software-pipelines the loads of tile loops, and gives stores a
+ring.
 
-In a loop whose body loads a tile that only this iteration uses, the load of the next iteration is issued before
-the computing of this one, behind what that has copied on chip, into the other slot of a ring; a tile that is
-computed and stored gets a ring so that the next iteration need not wait for the store.  A transformation happens
-only where it is safe (nothing in the loop may write what is loaded early) and where the larger tiles still fit.
+In a loop whose body loads a tile that only this iteration uses, the load of the next iteration is
+issued before the computing of this one, behind what that has copied on chip, into the other slot of
+a ring; a tile that is computed and stored gets a ring so that the next iteration need not wait for
+the store. A transformation happens only where it is safe (nothing in the loop may write what is
+loaded early) and where the larger tiles still fit.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class SlotPlaces:
 
     @staticmethod
     def of(program: TileProgram) -> SlotPlaces:
-        """Those of a program: outputs with the inputs that they may replace, regions of the arena and of GSM."""
+        """Those of a program: outputs with the inputs that they may replace, regions of the arena
+        and of GSM."""
         places = SlotPlaces()
         for symbol, _, _, alias in program.outputs:
             if alias:
@@ -70,7 +73,9 @@ class SlotPlaces:
         """Says that ``a`` may be the same memory as ``b``."""
         self._group[a] = self._group.get(b, b)
 
-    def region(self, symbol: str, offset: int, dtype: str, shape: list[int], memory: str = "arena") -> None:
+    def region(
+        self, symbol: str, offset: int, dtype: str, shape: list[int], memory: str = "arena"
+    ) -> None:
         """Says where in the arena, or in GSM, ``symbol`` lies; offset in bytes."""
         self._regions[symbol] = memory, offset, offset + prod(shape) * ELEMENT_BYTES[dtype]
 
@@ -83,7 +88,10 @@ class SlotPlaces:
     def may_meet(self, a: str, b: str) -> bool:
         """Whether the two buffers may have bytes in common."""
         if a in self._regions and b in self._regions:
-            (a_memory, a_low, a_high), (b_memory, b_low, b_high) = self._regions[a], self._regions[b]
+            (a_memory, a_low, a_high), (b_memory, b_low, b_high) = (
+                self._regions[a],
+                self._regions[b],
+            )
             return a_memory == b_memory and a_low < b_high and b_low < a_high
         return self.same(a, b)
 
@@ -92,13 +100,21 @@ def overlap(kernel: TileKernel, machine: MachineParameters, places: SlotPlaces) 
     """Pipelines every loop of the kernel where it is safe and fits, innermost loops first."""
     everywhere = _uses(kernel.body)  # of tiles that are no rings: of these nothing is added
     for parent, loop in list(_loops(kernel.body)):
-        if any(i.kind in ("barrier", "call") for i in instructions(loop.body)) or _trips_once(kernel.indices, loop):
+        if any(i.kind in ("barrier", "call") for i in instructions(loop.body)) or _trips_once(
+            kernel.indices, loop
+        ):
             continue
         counter, inside = kernel.indices.of(loop.variable), _uses(loop.body)
         confined = {tile for tile, count in inside.items() if count == everywhere[tile]}
         for load in [s for s in loop.body if isinstance(s, TileInstruction) and s.kind == "load"]:
             if _prefetchable(loop, load, confined, places):
-                _attempt(kernel, machine, parent, loop, partial(_prefetch, kernel, parent, loop, load, counter))
+                _attempt(
+                    kernel,
+                    machine,
+                    parent,
+                    loop,
+                    partial(_prefetch, kernel, parent, loop, load, counter),
+                )
         for tile in _stored(loop, confined):
             _attempt(kernel, machine, parent, loop, partial(_ring, loop, tile, 2, counter))
 
@@ -118,7 +134,8 @@ def _trips_once(indices: IndexFactory, loop: TileLoop) -> bool:
     return indices.sub(loop.upper, loop.lower).high <= 1
 
 
-# --- safety ---------------------------------------------------------------------------------------------
+# --- safety
+# ---------------------------------------------------------------------------------------------
 
 
 def _uses(block: Block) -> Counter[TileDecl]:
@@ -126,8 +143,11 @@ def _uses(block: Block) -> Counter[TileDecl]:
     return Counter(slot.tile for i in instructions(block) for slot in i.slots())
 
 
-def _prefetchable(loop: TileLoop, load: TileInstruction, confined: set[TileDecl], places: SlotPlaces) -> bool:
-    """Whether the load may be issued one iteration early.  confined: tiles that nothing outside of the loop touches."""
+def _prefetchable(
+    loop: TileLoop, load: TileInstruction, confined: set[TileDecl], places: SlotPlaces
+) -> bool:
+    """Whether the load may be issued one iteration early. confined: tiles that nothing outside of
+    the loop touches."""
     tile = load.writes[0].tile
     users = [i for i in instructions(loop.body) if any(slot.tile is tile for slot in i.slots())]
     if tile.depth != 1 or users[0] is not load or tile not in confined:
@@ -159,8 +179,13 @@ def _known_atom(atom: Atom, loop: TileLoop) -> bool:
 
 
 def _steps_aside(load: Transfer, store: Transfer, loop: TileLoop, places: SlotPlaces) -> bool:
-    """Whether a store of one iteration cannot touch what the next one loads: both walk the same blocks, one behind or beside another."""
-    same = load.offset is store.offset and load.extents == store.extents and load.strides == store.strides
+    """Whether a store of one iteration cannot touch what the next one loads: both walk the same
+    blocks, one behind or beside another."""
+    same = (
+        load.offset is store.offset
+        and load.extents == store.extents
+        and load.strides == store.strides
+    )
     growth = load.offset.coefficient(loop.variable)
     if not same or not places.same(load.buffer, store.buffer) or not growth:
         return False
@@ -168,11 +193,16 @@ def _steps_aside(load: Transfer, store: Transfer, loop: TileLoop, places: SlotPl
 
 
 def _lie_beside(block: Transfer, step: int) -> bool:
-    """Whether a block and the one ``step`` elements on lie beside each other in rows, a pitch apart, that are longer than both."""
+    """Whether a block and the one ``step`` elements on lie beside each other in rows, a pitch
+    apart, that are longer than both."""
     extents = [extent.high for extent in block.extents]
     if any(isinstance(number, SymInt) for number in (step, *block.strides, *extents)):
         return False
-    dims = [(stride, extent) for stride, extent in zip(block.strides, extents, strict=True) if extent > 1]
+    dims = [
+        (stride, extent)
+        for stride, extent in zip(block.strides, extents, strict=True)
+        if extent > 1
+    ]
     pitch = min((stride for stride, _ in dims if stride > step), default=0)
     if pitch == 0 or any(stride <= 0 or (stride >= pitch and stride % pitch) for stride, _ in dims):
         return False
@@ -186,22 +216,34 @@ def _stored(loop: TileLoop, confined: set[TileDecl]) -> list[TileDecl]:
     for statement in loop.body:
         if isinstance(statement, TileInstruction) and statement.kind == "store":
             tile = statement.reads[0].tile
-            users = [i for i in instructions(loop.body) if any(slot.tile is tile for slot in i.slots())]
-            fresh = all(slot.tile is not tile for slot in users[0].reads) and _always_runs(loop.body, users[0])
+            users = [
+                i for i in instructions(loop.body) if any(slot.tile is tile for slot in i.slots())
+            ]
+            fresh = all(slot.tile is not tile for slot in users[0].reads) and _always_runs(
+                loop.body, users[0]
+            )
             if tile.depth == 1 and fresh and tile not in found and tile in confined:
                 found.append(tile)
     return found
 
 
 def _always_runs(block: Block, instruction: TileInstruction) -> bool:
-    """Whether every iteration executes ``instruction`` itself: it is no part of a branch or an inner loop."""
+    """Whether every iteration executes ``instruction`` itself: it is no part of a branch or an
+    inner loop."""
     return any(statement is instruction for statement in block)
 
 
-# --- transformation -------------------------------------------------------------------------------------
+# --- transformation
+# -------------------------------------------------------------------------------------
 
 
-def _attempt(kernel: TileKernel, machine: MachineParameters, parent: Block, loop: TileLoop, change: Callable[[], None]) -> None:
+def _attempt(
+    kernel: TileKernel,
+    machine: MachineParameters,
+    parent: Block,
+    loop: TileLoop,
+    change: Callable[[], None],
+) -> None:
     """Makes a change, and takes it back if the tiles no longer fit."""
     before, body, depths = list(parent), loop.body, [tile.depth for tile in kernel.tiles]
     change()
@@ -211,29 +253,46 @@ def _attempt(kernel: TileKernel, machine: MachineParameters, parent: Block, loop
             tile.depth = depth
 
 
-def _prefetch(kernel: TileKernel, parent: Block, loop: TileLoop, load: TileInstruction, counter: Expr) -> None:
+def _prefetch(
+    kernel: TileKernel, parent: Block, loop: TileLoop, load: TileInstruction, counter: Expr
+) -> None:
     indices, tile = kernel.indices, load.writes[0].tile
     stored = any(i.kind == "store" and i.reads[0].tile is tile for i in instructions(loop.body))
     _ring(loop, tile, 3 if stored else 2, counter)
-    issue = next(s for s in loop.body if isinstance(s, TileInstruction) and s.kind == "load" and s.writes[0].tile is tile)
+    issue = next(
+        s
+        for s in loop.body
+        if isinstance(s, TileInstruction) and s.kind == "load" and s.writes[0].tile is tile
+    )
     following = indices.add(indices.of(loop.variable), indices.constant(1))
     ahead = _renamed(indices, issue, loop.variable, following)
     rest = [statement for statement in loop.body if statement is not issue]
     at = _behind_copies(rest)
-    loop.body = [*rest[:at], TileBranch(indices.compare("lt", following, loop.upper), [ahead], []), *rest[at:]]
+    loop.body = [
+        *rest[:at],
+        TileBranch(indices.compare("lt", following, loop.upper), [ahead], []),
+        *rest[at:],
+    ]
     first = _renamed(indices, issue, loop.variable, loop.lower)
     runs = indices.compare("lt", loop.lower, loop.upper)
-    parent.insert(_position(parent, loop), first if runs.constant else TileBranch(runs, [first], []))
+    parent.insert(
+        _position(parent, loop), first if runs.constant else TileBranch(runs, [first], [])
+    )
 
 
 def _behind_copies(block: Block) -> int:
-    """Where in a loop's body the next iteration's loads are started: behind the copies on chip that this one's maps and products wait for,
-    as an engine takes transfers in order; what is only turned comes before these copies."""
+    """Where in a loop's body the next iteration's loads are started: behind the copies on chip that
+    this one's maps and products wait for, as an engine takes transfers in order; what is only
+    turned comes before these copies."""
     last = 0
     for at, statement in enumerate(block):
         if isinstance(statement, TileInstruction) and statement.kind == "copy":
             last = at + 1
-        elif isinstance(statement, TileInstruction) and statement.kind == "compute" and not str(statement.parts[0]).startswith("TRANS"):
+        elif (
+            isinstance(statement, TileInstruction)
+            and statement.kind == "compute"
+            and not str(statement.parts[0]).startswith("TRANS")
+        ):
             break
     return last
 
@@ -242,7 +301,9 @@ def _position(block: Block, statement: TileLoop) -> int:
     return next(at for at, other in enumerate(block) if other is statement)
 
 
-def _renamed(indices: IndexFactory, load: TileInstruction, variable: Atom, value: Expr) -> TileInstruction:
+def _renamed(
+    indices: IndexFactory, load: TileInstruction, variable: Atom, value: Expr
+) -> TileInstruction:
     """The load with another value for the loop's counter."""
 
     def new(part: str | SlotUse | Slot) -> str | SlotUse | Slot:
@@ -261,7 +322,9 @@ def _renamed(indices: IndexFactory, load: TileInstruction, variable: Atom, value
         offset=indices.substitute(transfer.offset, variable, value),
         extents=tuple(indices.substitute(e, variable, value) for e in transfer.extents),
     )
-    return replace(load, parts=parts, writes=[moved_slot(slot) for slot in load.writes], transfer=moved)
+    return replace(
+        load, parts=parts, writes=[moved_slot(slot) for slot in load.writes], transfer=moved
+    )
 
 
 def _ring(loop: TileLoop, tile: TileDecl, depth: int, counter: Expr) -> None:
@@ -282,7 +345,9 @@ def _with_slot(block: Block, tile: TileDecl, index: Expr) -> Block:
             if any(slot.tile is tile for slot in statement.slots()):
                 statement = replace(
                     statement,
-                    parts=[new(part) if isinstance(part, Slot) else part for part in statement.parts],
+                    parts=[
+                        new(part) if isinstance(part, Slot) else part for part in statement.parts
+                    ],
                     reads=[new(slot) for slot in statement.reads],
                     writes=[new(slot) for slot in statement.writes],
                 )
@@ -291,7 +356,9 @@ def _with_slot(block: Block, tile: TileDecl, index: Expr) -> Block:
             if body is not statement.body:
                 statement = replace(statement, body=body)
         else:
-            body, otherwise = (_with_slot(inner, tile, index) for inner in (statement.body, statement.otherwise))
+            body, otherwise = (
+                _with_slot(inner, tile, index) for inner in (statement.body, statement.otherwise)
+            )
             if body is not statement.body or otherwise is not statement.otherwise:
                 statement = replace(statement, body=body, otherwise=otherwise)
         result.append(statement)

@@ -38,15 +38,36 @@ def _wait(program: TileProgram, machine: MachineParameters) -> TileProgram:
 
 
 PASSES: tuple[Pass, ...] = (
-    Pass("multi-buffer", _overlap, _TILES, "load the next tile and store the last one while this one is computed"),
-    Pass("allocate-scratchpad", _plan, _TILES, "give each tile its place in AM, SM or GSM, by liveness"),
-    Pass("promote-to-gsm", promote_to_gsm, _TILES, "values between kernels lie in GSM where all kernels of their lifetime leave room"),
+    Pass(
+        "multi-buffer",
+        _overlap,
+        _TILES,
+        "load the next tile and store the last one while this one is computed",
+    ),
+    Pass(
+        "allocate-scratchpad",
+        _plan,
+        _TILES,
+        "give each tile its place in AM, SM or GSM, by liveness",
+    ),
+    Pass(
+        "promote-to-gsm",
+        promote_to_gsm,
+        _TILES,
+        "values between kernels lie in GSM where all kernels of their lifetime leave room",
+    ),
     Pass("insert-waits", _wait, _TILES, "wait for each transfer where its slot is used next"),
 )
 
 ASSEMBLY = IRFormat(lambda text, stage: text, lambda content, machine: content, ".lan")
 
-EMIT = Pass("emit-assembly", emit, ASSEMBLY, "give scalars registers, loops labels, and print matrix assembly", alias="asm")
+EMIT = Pass(
+    "emit-assembly",
+    emit,
+    ASSEMBLY,
+    "give scalars registers, loops labels, and print matrix assembly",
+    alias="asm",
+)
 
 
 def run(program: TileProgram, machine: MachineParameters) -> str:

@@ -1,12 +1,15 @@
-"""Pass ``promote-to-gsm``: values between kernels that GSM has room for lie there, and not in the arena.
+"""Pass ``promote-to-gsm``: values between kernels that GSM has room for lie there, and not in the
+arena.
 
-Kernels place their own tiles in GSM from its beginning on.  How far is known once they are placed, so a value that is kept lies above
-the tiles of all kernels that run while it lives.  That is counted in epochs (``lifetimes``), as in an epoch cores run on without
-waiting for each other: neither two values of it nor a value and a tile have a byte in common.  Only a value that
-took over the memory of another one in the arena, because a kernel computes it in place, may do so in GSM.
+Kernels place their own tiles in GSM from its beginning on. How far is known once they are placed,
+so a value that is kept lies above the tiles of all kernels that run while it lives. That is counted
+in epochs (``lifetimes``), as in an epoch cores run on without waiting for each other: neither two
+values of it nor a value and a tile have a byte in common. Only a value that took over the memory of
+another one in the arena, because a kernel computes it in place, may do so in GSM.
 
-A value that is read soon and then again long after, as activations are that a network's backward pass needs, is stored twice by the kernel
-that makes it: the arena keeps it, and who reads it soon reads the copy in GSM.
+A value that is read soon and then again long after, as activations are that a network's backward
+pass needs, is stored twice by the kernel that makes it: the arena keeps it, and who reads it soon
+reads the copy in GSM.
 
 What saves the most traffic of DDR for each byte and epoch that it holds is kept first.
 """
@@ -25,9 +28,11 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = ["promote_to_gsm"]
 
 _POWERS = (0.25, 0.5)
-"""How much it tells against a value that it stays long: what saves most is not found in one order."""
+"""How much it tells against a value that it stays long: what saves most is not found in one
+order."""
 _LAUNCHES = 64
-"""A copy is worth its stores if DDR takes as long for it as for the latencies of so many transfers."""
+"""A copy is worth its stores if DDR takes as long for it as for the latencies of so many
+transfers."""
 
 
 def promote_to_gsm(program: TileProgram, machine: MachineParameters) -> TileProgram:
@@ -38,17 +43,24 @@ def promote_to_gsm(program: TileProgram, machine: MachineParameters) -> TileProg
     functions = {function.name: function for function in program.functions}
     least = _LAUNCHES * machine.dma_latency * machine.ddr_bandwidth / machine.clock_hz
     stays = [stay for value in found.values for stay in _stays(value, functions, least)]
-    placed = max((_place(stays, power, found.taken, machine.gsm_bytes) for power in _POWERS), key=_saved)
+    placed = max(
+        (_place(stays, power, found.taken, machine.gsm_bytes) for power in _POWERS), key=_saved
+    )
     moved = {stay.value.symbol: offset for stay, offset in placed.items() if not stay.copy}
-    program.gsm = [[symbol, moved[symbol], *kind] for symbol, _, *kind in program.arena if symbol in moved]
+    program.gsm = [
+        [symbol, moved[symbol], *kind] for symbol, _, *kind in program.arena if symbol in moved
+    ]
     program.arena = [entry for entry in program.arena if entry[0] not in moved]
     for number, stay in enumerate(stay for stay in placed if stay.copy):
         _copy(program, stay, f"g{number}", placed[stay])
     return program
 
 
-def _stays(value: ArenaValue, functions: Mapping[str, TileKernel | WrittenFunction], least: float) -> Iterator[Residency]:
-    """How a value can be kept: for all of its uses, or a copy of at least so many bytes for the first of these."""
+def _stays(
+    value: ArenaValue, functions: Mapping[str, TileKernel | WrittenFunction], least: float
+) -> Iterator[Residency]:
+    """How a value can be kept: for all of its uses, or a copy of at least so many bytes for the
+    first of these."""
     yield Residency(value, value.uses, False)
     made = value.uses[0]
     if value.bytes < least or not (made.once and made.writes and len(made.parameters) == 1):
@@ -82,7 +94,8 @@ def _saved(placed: Placed) -> float:
 def _place(stays: Iterable[Residency], power: float, taken: Sequence[int], capacity: int) -> Placed:
     """Offsets, as high as they can be, of the stays that fit, one of each value.
 
-    power: of the epochs that a stay takes, which what it saves is divided by; those that come to most go first, the larger of two.
+    power: of the epochs that a stay takes, which what it saves is divided by; those that come to
+        most go first, the larger of two.
     """
 
     def worth(stay: Residency) -> tuple[float, int]:
@@ -100,7 +113,9 @@ def _place(stays: Iterable[Residency], power: float, taken: Sequence[int], capac
         others = dict.fromkeys(other for epoch in epochs for other in living[epoch])
         offset = _on_another(stay, placed, others)
         if offset is None:
-            offset = _highest(stay.bytes, top, [(placed[other], placed[other] + other.bytes) for other in others])
+            offset = _highest(
+                stay.bytes, top, [(placed[other], placed[other] + other.bytes) for other in others]
+            )
         if offset >= floor:
             placed[stay] = offset
             done.add(stay.value)
@@ -110,7 +125,8 @@ def _place(stays: Iterable[Residency], power: float, taken: Sequence[int], capac
 
 
 def _highest(size: int, top: int, regions: Iterable[tuple[int, int]]) -> int:
-    """The highest offset of so many bytes below ``top`` and outside of regions (begin, end); below 0 if there are too few."""
+    """The highest offset of so many bytes below ``top`` and outside of regions (begin, end); below
+    0 if there are too few."""
     end = top
     for begin, behind in sorted(regions, key=lambda region: -region[1]):
         if behind <= end - size:
@@ -120,11 +136,16 @@ def _highest(size: int, top: int, regions: Iterable[tuple[int, int]]) -> int:
 
 
 def _on_another(stay: Residency, placed: Placed, others: Iterable[Residency]) -> int | None:
-    """The offset of a value whose memory this one takes over or leaves to it, if nothing else lies there."""
+    """The offset of a value whose memory this one takes over or leaves to it, if nothing else lies
+    there."""
     for tied in others:
         if stay.may_lie_on(tied):
             begin, end = placed[tied], placed[tied] + stay.bytes
-            beside = (other for other in others if placed[other] != begin or not stay.may_lie_on(other))
-            if all(end <= placed[other] or placed[other] + other.bytes <= begin for other in beside):
+            beside = (
+                other for other in others if placed[other] != begin or not stay.may_lie_on(other)
+            )
+            if all(
+                end <= placed[other] or placed[other] + other.bytes <= begin for other in beside
+            ):
                 return begin
     return None

@@ -1,7 +1,7 @@
 """What a machine must do to be compatible: instructions, ops and models, run on it and compared.
 
-What is right comes from elsewhere: an instruction's example carries its results, and programs are compared with what
-upstream MLIR and LLVM compute from the same linalg.
+What is right comes from elsewhere: an instruction's example carries its results, and programs are
+compared with what upstream MLIR and LLVM compute from the same linalg.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ from ftm_backend.torch_mlir import execution_engine
 
 __all__ = ["models", "run_all"]
 
-_TOLERANCE = {"f16": 2e-3, "bf16": 2e-2}  # else 1e-4: order of summation, and machines' own mathematics
+# else 1e-4: order of summation, and machines' own mathematics
+_TOLERANCE = {"f16": 2e-3, "bf16": 2e-2}
 _RUNS = 5  # of a model, the fastest counts
 
 
@@ -50,9 +51,17 @@ def _checks(machine: Machine, preset: str) -> Iterator[tuple[str, Callable[[], C
 
 
 def models() -> dict[str, str]:
-    """Name to trace of the models, recorded from PyTorch (``tests/frontends/conformance_models.py``)."""
-    files = [f for f in resources.files("ftm_backend.conformance").joinpath("models").iterdir() if f.name.endswith(".trace")]
-    return {file.name.removesuffix(".trace"): file.read_text() for file in sorted(files, key=lambda f: f.name)}
+    """Name to trace of the models, recorded from PyTorch
+    (``tests/frontends/conformance_models.py``)."""
+    files = [
+        f
+        for f in resources.files("ftm_backend.conformance").joinpath("models").iterdir()
+        if f.name.endswith(".trace")
+    ]
+    return {
+        file.name.removesuffix(".trace"): file.read_text()
+        for file in sorted(files, key=lambda f: f.name)
+    }
 
 
 def _instruction(machine: Machine, name: str, row: InstructionDef) -> CheckOutcome:
@@ -74,7 +83,9 @@ def _program(machine: Machine, preset: str, name: str, text: str) -> CheckOutcom
     generator = np.random.default_rng(0)
     inputs = [_array(generator, type_.dtype, type_.shape) for type_ in trace.params]
     scalars = [1 if kind == "i64" else 0.5 for kind in trace.scalars]
-    expected = execution_engine.run_text(str(driver.run_from("trace", text, "linalg")), inputs, scalars)
+    expected = execution_engine.run_text(
+        str(driver.run_from("trace", text, "linalg")), inputs, scalars
+    )
     executable = driver.compile(text, CompileOptions(machine=preset))
     try:
         program = machine.load(executable.image)
@@ -91,7 +102,9 @@ def _program(machine: Machine, preset: str, name: str, text: str) -> CheckOutcom
         assert type_ is not None
         dtype = type_.dtype
         tolerance = _TOLERANCE.get(dtype, 1e-4)
-        difference = array_compare.difference(array, reference.reshape(array.shape), dtype, tolerance, tolerance)
+        difference = array_compare.difference(
+            array, reference.reshape(array.shape), dtype, tolerance, tolerance
+        )
         if difference:
             return CheckOutcome(name, False, difference, min(seconds))
     return CheckOutcome(name, True, seconds=min(seconds))

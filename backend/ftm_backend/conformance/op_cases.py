@@ -1,4 +1,5 @@
-"""Small programs of one op each: every family of op records that a machine has instructions of its own for."""
+"""Small programs of one op each: every family of op records that a machine has instructions of its
+own for."""
 
 from __future__ import annotations
 
@@ -6,9 +7,30 @@ from ftm_backend.dtypes import FLOATS, INTS
 
 __all__ = ["traces"]
 
-_UNARY = ("exp", "log1p", "tanh", "erf", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "abs", "neg", "floor", "relu", "reciprocal")
+_UNARY = (
+    "exp",
+    "log1p",
+    "tanh",
+    "erf",
+    "sqrt",
+    "rsqrt",
+    "sigmoid",
+    "sin",
+    "cos",
+    "abs",
+    "neg",
+    "floor",
+    "relu",
+    "reciprocal",
+)
 _BINARY = ("mul.Tensor", "div.Tensor", "maximum", "minimum", "atan2")
-_INTEGER = ("bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor", "maximum", "mul.Tensor")
+_INTEGER = (
+    "bitwise_and.Tensor",
+    "bitwise_or.Tensor",
+    "bitwise_xor.Tensor",
+    "maximum",
+    "mul.Tensor",
+)
 
 
 def traces() -> dict[str, str]:
@@ -18,11 +40,27 @@ def traces() -> dict[str, str]:
         for op in _UNARY:
             found[f"{op} {dtype}"] = _call(op, [f"{dtype}[37,19]"], f"{dtype}[37,19]", "self=%0")
         for op in _BINARY:
-            found[f"{op} {dtype}"] = _call(op, [f"{dtype}[5,33]", f"{dtype}[33]"], f"{dtype}[5,33]", "self=%0, other=%1")
-        found[f"mm {dtype}"] = _call("mm", [f"{dtype}[65,33]", f"{dtype}[33,17]"], f"{dtype}[65,17]", "self=%0, mat2=%1")
-        found[f"sum {dtype}"] = _call("sum.dim_IntList", [f"{dtype}[9,130]"], f"{dtype}[9]", "self=%0, dim=[1], keepdim=false, dtype=none")
-        found[f"amax {dtype}"] = _call("amax", [f"{dtype}[9,130]"], f"{dtype}[130]", "self=%0, dim=[0], keepdim=false")
-        found[f"_softmax {dtype}"] = _call("_softmax", [f"{dtype}[9,130]"], f"{dtype}[9,130]", "self=%0, dim=1, half_to_float=false")
+            found[f"{op} {dtype}"] = _call(
+                op, [f"{dtype}[5,33]", f"{dtype}[33]"], f"{dtype}[5,33]", "self=%0, other=%1"
+            )
+        found[f"mm {dtype}"] = _call(
+            "mm", [f"{dtype}[65,33]", f"{dtype}[33,17]"], f"{dtype}[65,17]", "self=%0, mat2=%1"
+        )
+        found[f"sum {dtype}"] = _call(
+            "sum.dim_IntList",
+            [f"{dtype}[9,130]"],
+            f"{dtype}[9]",
+            "self=%0, dim=[1], keepdim=false, dtype=none",
+        )
+        found[f"amax {dtype}"] = _call(
+            "amax", [f"{dtype}[9,130]"], f"{dtype}[130]", "self=%0, dim=[0], keepdim=false"
+        )
+        found[f"_softmax {dtype}"] = _call(
+            "_softmax",
+            [f"{dtype}[9,130]"],
+            f"{dtype}[9,130]",
+            "self=%0, dim=1, half_to_float=false",
+        )
         found[f"transpose {dtype}"] = _call(
             "clone",
             [f"{dtype}[6,35]"],
@@ -32,9 +70,14 @@ def traces() -> dict[str, str]:
         )
     for dtype in INTS:
         for op in _INTEGER:
-            found[f"{op} {dtype}"] = _call(op, [f"{dtype}[5,33]", f"{dtype}[33]"], f"{dtype}[5,33]", "self=%0, other=%1")
+            found[f"{op} {dtype}"] = _call(
+                op, [f"{dtype}[5,33]", f"{dtype}[33]"], f"{dtype}[5,33]", "self=%0, other=%1"
+            )
     found["embedding"] = _call(
-        "embedding", ["f32[2,8]", "i64[3,5]"], "f32[3,5,8]", "weight=%0, indices=%1, padding_idx=-1, scale_grad_by_freq=false, sparse=false"
+        "embedding",
+        ["f32[2,8]", "i64[3,5]"],
+        "f32[3,5,8]",
+        "weight=%0, indices=%1, padding_idx=-1, scale_grad_by_freq=false, sparse=false",
     )
     found["cumsum"] = _call("cumsum", ["f32[7,40]"], "f32[7,40]", "self=%0, dim=1, dtype=none")
     found["convolution"] = _call(

@@ -13,9 +13,9 @@ __all__ = ["CheckOutcome", "report"]
 class CheckOutcome:
     """One check.
 
-    name: its kind and what it is of, as a file of expected failures has it.  passed: whether the machine did as it must.
-    detail: what differs, or why it did not run.  seconds: of one run on the machine; 0 if it did not run.
-    reason: why a failure is expected; "" if none is.
+    name: its kind and what it is of, as a file of expected failures has it. passed: whether the
+    machine did as it must. detail: what differs, or why it did not run. seconds: of one run on the
+    machine; 0 if it did not run. reason: why a failure is expected; "" if none is.
     """
 
     name: str
@@ -26,12 +26,17 @@ class CheckOutcome:
 
     def expected_to_fail(self, reason: str) -> CheckOutcome:
         """The same with an expectation; one that passes all the same is told of."""
-        detail = self.detail if not self.passed else f"passes, though it was expected to fail ({reason}): take it off the list"
+        detail = (
+            self.detail
+            if not self.passed
+            else f"passes, though it was expected to fail ({reason}): take it off the list"
+        )
         return replace(self, reason=reason, detail=detail)
 
     @property
     def counts(self) -> bool:
-        """Whether it stands against the machine: a failure nobody expected, or an expectation that is not true."""
+        """Whether it stands against the machine: a failure nobody expected, or an expectation that
+        is not true."""
         return self.passed == bool(self.reason)
 
     @property
@@ -54,7 +59,11 @@ def report(outcomes: Sequence[CheckOutcome], about: Mapping[str, Any]) -> str:
         lines.append(f"{kind:<12} {passed:>7} {sum(bool(o.reason) for o in own):>9} {failed:>7}")
     timed = [o for o in outcomes if o.kind == "model" and o.seconds]
     if timed:
-        lines += ["", f"{'model':<24} {'ms a run':>9}", *(f"{o.name.removeprefix('model '):<24} {o.seconds * 1e3:>9.3f}" for o in timed)]
+        lines += [
+            "",
+            f"{'model':<24} {'ms a run':>9}",
+            *(f"{o.name.removeprefix('model '):<24} {o.seconds * 1e3:>9.3f}" for o in timed),
+        ]
     wrong = [o for o in outcomes if o.counts]
     lines += ["", *(f"FAILED {o.name}: {o.detail}" for o in wrong)] if wrong else ["", "compatible"]
     return "\n".join(lines)

@@ -1,1 +1,2 @@
-"""Writes the manual of the assembly, ``docs/isa.md`` and ``docs/expansions.md``, from the instruction table."""
+"""Writes the manual of the assembly, ``docs/isa.md`` and ``docs/expansions.md``, from the
+instruction table."""

@@ -1,4 +1,5 @@
-"""The table's examples as whole programs, and as arrays to compare with: manual and tests share them."""
+"""The table's examples as whole programs, and as arrays to compare with: manual and tests share
+them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from ftm_backend.target.instruction import InstructionDef, InstructionExample
 
 @dataclass(frozen=True)
 class ExampleProgram:
-    """An example ready to run: text, inputs in order, scalars in order, expected outputs in order."""
+    """An example ready to run: text, inputs in order, scalars in order, expected outputs in
+    order."""
 
     text: str
     inputs: list[np.ndarray]
@@ -71,4 +73,9 @@ def _map_program(shown: InstructionExample) -> str:
         outputs.append(f"Y{number}:{shown.results[number]}")
         stores.append(f"    DST Y{number}, {name}[0], 1@1 | {extents[0]}@1")
     head = f"    @map 1 x {columns}, {', '.join(inputs)} -> {', '.join(outputs)}"
-    return "\n".join([*tiles, *loads, "    DWAITALL", head, f"      {shown.body}", "    @endmap", *stores]) + "\n"
+    return (
+        "\n".join(
+            [*tiles, *loads, "    DWAITALL", head, f"      {shown.body}", "    @endmap", *stores]
+        )
+        + "\n"
+    )

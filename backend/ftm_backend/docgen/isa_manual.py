@@ -1,4 +1,5 @@
-"""Writes ``docs/isa.md``, the manual of the matrix assembly, from the instruction table, and ``docs/expansions.md``.
+"""Writes ``docs/isa.md``, the manual of the matrix assembly, from the instruction table, and
+``docs/expansions.md``.
 
 python -m ftm_backend.docgen.isa_manual --write    # after a change of the table or of an expansion
 python -m ftm_backend.docgen.isa_manual --check    # fails when a file is stale
@@ -46,7 +47,11 @@ def syntax(row: i.InstructionDef) -> str:
         return "@map R x C, X[r5]:v0, S:v1.col -> Y[r5]:v2, Q:v2.rsum"
     name = row.name + (".T" if row.types else "") + (".F" if row.from_types else "")
     for suffix in row.suffixes:
-        name += f"{{.{suffix}}}" if isinstance(suffix, str) else "{" + "|".join(f".{s}" for s in suffix) + "}"
+        name += (
+            f"{{.{suffix}}}"
+            if isinstance(suffix, str)
+            else "{" + "|".join(f".{s}" for s in suffix) + "}"
+        )
     return f"{name} {', '.join(o.name for o in row.operands)}".strip()
 
 
@@ -101,7 +106,16 @@ def _operands(row: i.InstructionDef) -> str:
 
 def _instruction(row: i.InstructionDef) -> list[str]:
     anchor = row.name.strip("@")
-    lines = [f"### {anchor}", "", f"`{syntax(row)}`", "", row.doc, "", f"- Meaning: `{row.formula}`", f"- Operands: {_operands(row)}"]
+    lines = [
+        f"### {anchor}",
+        "",
+        f"`{syntax(row)}`",
+        "",
+        row.doc,
+        "",
+        f"- Meaning: `{row.formula}`",
+        f"- Operands: {_operands(row)}",
+    ]
     if row.types:
         text = f"- T: {_types(row.types)}"
         lines.append(text + (f"; F: {_types(row.from_types)}" if row.from_types else ""))
@@ -109,20 +123,40 @@ def _instruction(row: i.InstructionDef) -> list[str]:
     shown = row.example
     if row.in_map:
         arrays = "; ".join(f"v{n} = {_values(v)}" for n, v in enumerate(shown.inputs.values()))
-        result = "; ".join(f"{r} = {_values(v)}" for r, v in zip(shown.results, shown.outputs.values(), strict=True))
+        result = "; ".join(
+            f"{r} = {_values(v)}"
+            for r, v in zip(shown.results, shown.outputs.values(), strict=True)
+        )
         if "b1[" in shown.body:
             arrays = f"v0 = {_values(shown.inputs['b0'])}; b1 = {_values(shown.inputs['b1'])}"
-        lines += [f"- Example: {arrays} gives {result}", "", "```", *[x.strip() for x in shown.body.split("\n")], "```", ""]
+        lines += [
+            f"- Example: {arrays} gives {result}",
+            "",
+            "```",
+            *[x.strip() for x in shown.body.split("\n")],
+            "```",
+            "",
+        ]
         return lines
     arrays = "; ".join(f"{n} = {_values(v)}" for n, v in shown.inputs.items())
     result = "; ".join(f"{n} = {_values(v)}" for n, v in shown.outputs.items())
     program = case(row).text.rstrip("\n").split("\n")
-    return lines + [f"- Example: {arrays + ' gives ' if arrays else ''}{result}", "", "```", *program, "```", ""]
+    return lines + [
+        f"- Example: {arrays + ' gives ' if arrays else ''}{result}",
+        "",
+        "```",
+        *program,
+        "```",
+        "",
+    ]
 
 
 def _values(value: tuple[str, tuple[int, ...], list[Any]]) -> str:
     token, extents, values = value
-    words = ", ".join(f"{x:.6g}" if isinstance(x, float) else str(int(x) if isinstance(x, bool) else x) for x in values)
+    words = ", ".join(
+        f"{x:.6g}" if isinstance(x, float) else str(int(x) if isinstance(x, bool) else x)
+        for x in values
+    )
     size = "x".join(map(str, extents)) + " " if len(extents) > 1 else ""
     return f"{token} {size}[{words}]"
 
@@ -138,7 +172,10 @@ def _type_table() -> list[str]:
 
 def _preset_table() -> list[str]:
     loaded = [presets.load(name) for name in presets.NAMES]
-    lines = ["| | " + " | ".join(f"`{m.name}`" for m in loaded) + " |", "|---" * (len(loaded) + 1) + "|"]
+    lines = [
+        "| | " + " | ".join(f"`{m.name}`" for m in loaded) + " |",
+        "|---" * (len(loaded) + 1) + "|",
+    ]
     rows: tuple[tuple[str, Callable[[MachineParameters], float]], ...] = (
         ("cores of a cluster", lambda m: m.cores),
         ("clock, GHz", lambda m: m.clock_hz / 1e9),
@@ -187,7 +224,13 @@ def render() -> str:
     for module in instruction_table.FAMILIES:
         rows = module.INSTRUCTIONS
         title = "DMA" if rows[0].family == "dma" else rows[0].family.capitalize()
-        lines += ["", f"## {title} instructions", "", _first_paragraph(inspect.getdoc(module) or ""), ""]
+        lines += [
+            "",
+            f"## {title} instructions",
+            "",
+            _first_paragraph(inspect.getdoc(module) or ""),
+            "",
+        ]
         for row in rows:
             lines += _instruction(row)
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -213,7 +256,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
     for path in stale:
-        print(f"{path} is stale: run `python -m ftm_backend.docgen.isa_manual --write`", file=sys.stderr)
+        print(
+            f"{path} is stale: run `python -m ftm_backend.docgen.isa_manual --write`",
+            file=sys.stderr,
+        )
     return 1 if stale else 0
 
 

@@ -1,4 +1,5 @@
-"""The text of ``docs/expansions.md``: what every macro of the instruction table stands for, and what it costs."""
+"""The text of ``docs/expansions.md``: what every macro of the instruction table stands for, and
+what it costs."""
 
 from __future__ import annotations
 
@@ -47,12 +48,16 @@ def _phrase(cost: Cost) -> str:
 
 
 def of_row(row: InstructionDef) -> str:
-    """The cost of a macro inside of maps by type, as a phrase; types that cost the same are named together."""
+    """The cost of a macro inside of maps by type, as a phrase; types that cost the same are named
+    together."""
     assert row.macro is not None
     words: dict[str, list[str]] = {}
     for suffix in row.types or ("",):
         words.setdefault(_phrase(op_costs.cost(row.name, suffix)), []).append(suffix)
-    return ". ".join(f"{', '.join(suffixes) + ': ' if suffixes != [''] else ''}{phrase}" for phrase, suffixes in words.items())
+    return ". ".join(
+        f"{', '.join(suffixes) + ': ' if suffixes != [''] else ''}{phrase}"
+        for phrase, suffixes in words.items()
+    )
 
 
 def _listed(row: InstructionDef) -> list[str]:
@@ -60,7 +65,10 @@ def _listed(row: InstructionDef) -> list[str]:
     suffix = "F32" if "F32" in row.types else ""
     lines = ["", f"### {row.name}", "", f"`{row.formula}`. {of_row(row)}.", "", "```"]
     for chosen in [suffix, *(["I64"] if row.name in ("VDIV", "VREM") else [])]:
-        lines += [f"// {row.name}{'.' + chosen if chosen else ''}", *listing(op_costs.expansion(row, chosen))[0]]
+        lines += [
+            f"// {row.name}{'.' + chosen if chosen else ''}",
+            *listing(op_costs.expansion(row, chosen))[0],
+        ]
     return [*lines, "```"]
 
 
@@ -70,15 +78,38 @@ def _examples() -> list[str]:
     rows = (
         ("MM", "f64, 6 x 512 x 48", product(m7032, "f64", 6, 48, 512, False).cycles),
         ("MM.TB", "f64, 6 x 512 x 8", product(m7032, "f64", 6, 8, 512, True).cycles),
-        ("MMW", "f64, 6 x 3 x 3 x 64 x 48", tile_instruction_costs.windows(m7032, "f64", (6,), 48, (3, 3, 64)).cycles),
-        *(("TRANS", f"{dtype}, 64 x 64", cost_rules.transpose_cycles(m7032, dtype, 64, 64)) for dtype in ("f64", "f32", "f16")),
-        ("SCAN.ADD", "f32, 8 x 1024", tile_instruction_costs.scan(m7032, "f32", 8, 1024, "ADD", False)),
-        ("SCAN.ADD.DOWN", "f32, 64 x 128", tile_instruction_costs.scan(m7032, "f32", 64, 128, "ADD", True)),
-        ("SCAN.LSE", "f32, 8 x 1024", tile_instruction_costs.scan(m7032, "f32", 8, 1024, "LSE", False)),
+        (
+            "MMW",
+            "f64, 6 x 3 x 3 x 64 x 48",
+            tile_instruction_costs.windows(m7032, "f64", (6,), 48, (3, 3, 64)).cycles,
+        ),
+        *(
+            ("TRANS", f"{dtype}, 64 x 64", cost_rules.transpose_cycles(m7032, dtype, 64, 64))
+            for dtype in ("f64", "f32", "f16")
+        ),
+        (
+            "SCAN.ADD",
+            "f32, 8 x 1024",
+            tile_instruction_costs.scan(m7032, "f32", 8, 1024, "ADD", False),
+        ),
+        (
+            "SCAN.ADD.DOWN",
+            "f32, 64 x 128",
+            tile_instruction_costs.scan(m7032, "f32", 64, 128, "ADD", True),
+        ),
+        (
+            "SCAN.LSE",
+            "f32, 8 x 1024",
+            tile_instruction_costs.scan(m7032, "f32", 8, 1024, "LSE", False),
+        ),
         ("SORT", "8 x 1024", tile_instruction_costs.sort(m7032, 8, 1024, 1024)),
         ("SORT", "8 x 1024, 16 kept", tile_instruction_costs.sort(m7032, 8, 1024, 16)),
         ("MERGE", "8 x 512 and 8 x 512", tile_instruction_costs.merge(m7032, 8, 512, 512)),
-        ("DSC.ADD", "f32, 64 x 128, of the core alone", tile_instruction_costs.combination(m7032, "f32", 64, 128, "ADD")),
+        (
+            "DSC.ADD",
+            "f32, 64 x 128, of the core alone",
+            tile_instruction_costs.combination(m7032, "f32", 64, 128, "ADD"),
+        ),
     )
     return [f"| `{name}` | {extents} | {cycles:,.0f} |" for name, extents, cycles in rows]
 
@@ -97,5 +128,14 @@ def render() -> str:
             modules.setdefault(row.macro.name.partition(".")[0], []).append(row.name)
     for module, names in modules.items():
         source = inspect.getsource(import_module(f"ftm_backend.target.macros.{module}"))
-        lines += ["", f"### {', '.join(names)}", "", f"`target/macros/{module}.py`:", "", "```python", source.rstrip("\n"), "```"]
+        lines += [
+            "",
+            f"### {', '.join(names)}",
+            "",
+            f"`target/macros/{module}.py`:",
+            "",
+            "```python",
+            source.rstrip("\n"),
+            "```",
+        ]
     return "\n".join(lines) + "\n"

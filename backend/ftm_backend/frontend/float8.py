@@ -1,7 +1,9 @@
-"""Numbers of eight bits: what their bits mean as f32, and the bits of an f32 rounded to nearest, ties to even.
+"""Numbers of eight bits: what their bits mean as f32, and the bits of an f32 rounded to nearest,
+ties to even.
 
-A float8 is a byte to everything but the conversions here, in the arithmetic of f32 and i32.  Shifted into place, its
-exponent and mantissa are an f32 whose exponent is off by the difference of the biases, subnormal numbers included.
+A float8 is a byte to everything but the conversions here, in the arithmetic of f32 and i32. Shifted
+into place, its exponent and mantissa are an f32 whose exponent is off by the difference of the
+biases, subnormal numbers included.
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ _POWERS = "f8e8m0fnu"  # a power of two and nothing else: eight bits of exponent
 
 @dataclass(frozen=True, slots=True)
 class Float8Format:
-    """A format with a sign: bits of the mantissa, bias of the exponent, and codes (without the sign).
+    """A format with a sign: bits of the mantissa, bias of the exponent, and codes (without the
+    sign).
 
-    largest: of the largest number.  beyond: of what rounds to more.  nan: of NaN.  one_zero: -0 is no number, and its
-    code the only NaN.
+    largest: of the largest number. beyond: of what rounds to more. nan: of NaN. one_zero: -0 is no
+    number, and its code the only NaN.
     """
 
     mantissa: int
@@ -74,7 +77,8 @@ def encode(x: ScalarExpr, token: str) -> ScalarExpr:
     form = FORMATS[token]
     size = bits & (_SIGN - 1)
     negative = (bits >> 24) & 0x80
-    # Beside a number whose last bit is the format's least, what is less than its normal numbers rounds itself.
+    # Beside a number whose last bit is the format's least, what is less than its normal numbers
+    # rounds itself.
     beside = (1 - form.bias - form.mantissa + 23 + 127) << 23
     small = (size.bitcast("f32") + size.const(beside).bitcast("f32")).bitcast("i32") - beside
     shift = 23 - form.mantissa

@@ -1,6 +1,8 @@
-"""Parts of one value, such as the tokens of each expert: where they begin, and that windows of other values are of the same parts.
+"""Parts of one value, such as the tokens of each expert: where they begin, and that windows of
+other values are of the same parts.
 
-What is computed of each part is put together again in the same order, so places there are sums of the parts' sizes.
+What is computed of each part is put together again in the same order, so places there are sums of
+the parts' sizes.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ __all__ = ["GroupOffset", "GroupOffsets", "parts_of"]
 
 
 class GroupOffset(NamedTuple):
-    """What a window sees of a part: the dimension along which it is one, its extent there, and the window's offset."""
+    """What a window sees of a part: the dimension along which it is one, its extent there, and the
+    window's offset."""
 
     dimension: int
     extent: int
@@ -39,7 +42,8 @@ class GroupOffsets:
             begin = begin + extent
 
     def seen(self, sizes: Sequence[int], strides: Sequence[int], offset: int) -> GroupOffset | None:
-        """The part that a window with these numbers at hand sees; None if it sees none that is known."""
+        """The part that a window with these numbers at hand sees; None if it sees none that is
+        known."""
         if not self._known or not sizes or type(offset) is not int:
             return None
         dimension = max(range(len(sizes)), key=lambda d: at_hand(strides[d]))
@@ -51,7 +55,8 @@ class GroupOffsets:
 
 
 def parts_of(params: Sequence[TensorType]) -> GroupOffsets:
-    """Parameters that differ in their first extent, which is a size, are taken for parts of one value, or of several in a row."""
+    """Parameters that differ in their first extent, which is a size, are taken for parts of one
+    value, or of several in a row."""
     parts = GroupOffsets()
     sized = (param for param in params if param.shape and isinstance(param.shape[0], SymInt))
     for _, alike in groupby(sized, key=lambda param: (param.dtype, param.shape[1:])):

@@ -12,28 +12,39 @@ __all__ = ["view_arguments"]
 
 
 def view_arguments(
-    base: Sequence[int], sizes: Sequence[int], strides: Sequence[int], offset: int, guess: Callable[[int], int]
+    base: Sequence[int],
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    offset: int,
+    guess: Callable[[int], int],
 ) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Sizes, strides and offset of a view, as numbers that come from the shape of its base where they seem to.
+    """Sizes, strides and offset of a view, as numbers that come from the shape of its base where
+    they seem to.
 
     Args:
-        base: extents of the tensor whose elements, in row-major order, the view looks at.
-        guess: from a number that does not come from the base to the size that it may be, or to itself.
+        base: extents of the tensor whose elements, in row-major order, the view looks at. guess:
+        from a number that does not come from the base to the size that it may be, or to itself.
     """
     memory = _Memory(base)
     if not memory.varies and memory.is_whole(sizes, strides):
-        repeated = (size if stride else guess(size) for size, stride in zip(sizes, strides, strict=True))
+        repeated = (
+            size if stride else guess(size) for size, stride in zip(sizes, strides, strict=True)
+        )
         return tuple(repeated), tuple(strides), offset
-    if any(isinstance(stride, SymInt) for stride in strides):  # declared, and the others are numbers
+    # declared, and the others are numbers
+    if any(isinstance(stride, SymInt) for stride in strides):
         found = tuple(strides)
     else:
         found = tuple(memory.stride(stride, guess) for stride in strides)
-    extents = tuple(memory.size(size, stride, guess) for size, stride in zip(sizes, found, strict=True))
+    extents = tuple(
+        memory.size(size, stride, guess) for size, stride in zip(sizes, found, strict=True)
+    )
     return extents, found, memory.offset(offset, extents, found, guess)
 
 
 class _Memory:
-    """Elements of a tensor in row-major order; ``steps[d]`` of them are between neighbours along dimension ``d``."""
+    """Elements of a tensor in row-major order; ``steps[d]`` of them are between neighbours along
+    dimension ``d``."""
 
     def __init__(self, shape: Sequence[int]) -> None:
         self.shape = tuple(shape)
@@ -74,9 +85,14 @@ class _Memory:
         return guess(size)
 
     def _along(self, stride: int) -> Iterator[int]:
-        """How many elements there may be at this distance: what is left of its dimension, with those before it, and parts of these."""
+        """How many elements there may be at this distance: what is left of its dimension, with
+        those before it, and parts of these."""
         for d in reversed(range(len(self.shape))):
-            if at_hand(self.steps[d]) <= at_hand(stride) < at_hand(self.steps[d]) * at_hand(self.shape[d]):
+            if (
+                at_hand(self.steps[d])
+                <= at_hand(stride)
+                < at_hand(self.steps[d]) * at_hand(self.shape[d])
+            ):
                 times = stride // self.steps[d] if divides(self.steps[d], stride) else 0
                 if not at_hand(times) or not divides(times, self.shape[d]):
                     return
@@ -88,7 +104,9 @@ class _Memory:
                     yield from _parts(math.prod(self.shape[first:d]) * left)
                 return
 
-    def offset(self, offset: int, sizes: Sequence[int], strides: Sequence[int], guess: Callable[[int], int]) -> int:
+    def offset(
+        self, offset: int, sizes: Sequence[int], strides: Sequence[int], guess: Callable[[int], int]
+    ) -> int:
         """The first element, dimension by dimension: from the start, or so many before the end."""
         if isinstance(offset, SymInt) or not offset:
             return offset
@@ -97,10 +115,26 @@ class _Memory:
             digit, left = divmod(left, at_hand(step)) if at_hand(step) else (0, left)
             if not digit:
                 continue
-            shown = next((size for size, stride in zip(sizes, strides, strict=True) if at_hand(stride) == at_hand(step)), 1)
-            # Of the dimension, or of the parts that the view cuts it into, as the rows of each text of a batch.
-            parts = (stride // step for stride in strides if at_hand(stride) > at_hand(step) and divides(step, stride))
-            ends = (end for end in (extent, *parts) if isinstance(end, SymInt) and digit + at_hand(shown) == end.value)
+            shown = next(
+                (
+                    size
+                    for size, stride in zip(sizes, strides, strict=True)
+                    if at_hand(stride) == at_hand(step)
+                ),
+                1,
+            )
+            # Of the dimension, or of the parts that the view cuts it into, as the rows of each text
+            # of a batch.
+            parts = (
+                stride // step
+                for stride in strides
+                if at_hand(stride) > at_hand(step) and divides(step, stride)
+            )
+            ends = (
+                end
+                for end in (extent, *parts)
+                if isinstance(end, SymInt) and digit + at_hand(shown) == end.value
+            )
             end = next(ends, None)
             place += (guess(digit) if end is None else end - shown) * step
         return place + left

@@ -1,4 +1,5 @@
-"""What lowerings build with: values of the program, and loop nests over them made of scalar expressions."""
+"""What lowerings build with: values of the program, and loop nests over them made of scalar
+expressions."""
 
 from __future__ import annotations
 
@@ -16,7 +17,15 @@ from ftm_backend.ir.linalg.strided_layout import Strided, compose
 from ftm_backend.ir.trace.trace import TensorType
 from ftm_backend.symbolic import SymFloat, SymInt, always_equal, seen_equal
 
-__all__ = ["Body", "LinalgBuilder", "LoopInput", "LoopOutput", "LoweringError", "OperandDim", "StridedValue"]
+__all__ = [
+    "Body",
+    "LinalgBuilder",
+    "LoopInput",
+    "LoopOutput",
+    "LoweringError",
+    "OperandDim",
+    "StridedValue",
+]
 
 
 Body = Callable[..., ScalarExpr | tuple[ScalarExpr, ...]]
@@ -37,7 +46,8 @@ class LinalgBuilder:
         self._rank = 0
         self._gathers: list[function.Value] = []
         self.copies: dict[tuple[int, Strided], tuple[function.Value, StridedValue]] = {}
-        self.pooled: dict[function.Value, Any] = {}  # i64 places of maxima found here -> their windows, and the places in a narrow type
+        # i64 places of maxima found here -> their windows, and the places in a narrow type
+        self.pooled: dict[function.Value, Any] = {}
 
     @property
     def result(self) -> TensorType:
@@ -50,7 +60,8 @@ class LinalgBuilder:
         assert found is not None, f"result {number} is an undefined tensor"
         return found
 
-    # --- values ---------------------------------------------------------------------------------------
+    # --- values
+    # ---------------------------------------------------------------------------------------
 
     def input(self, type_: TensorType) -> StridedValue:
         """The next tensor argument of the function."""
@@ -80,7 +91,9 @@ class LinalgBuilder:
     def full(self, fill: Number, dtype: str, shape: Sequence[int]) -> StridedValue:
         """A tensor of one number; ``fill`` is an Elem or a Python number."""
         elem = fill.to(dtype) if isinstance(fill, ScalarExpr) else self.constant(fill, dtype)
-        return StridedValue(function.Value(info(dtype).builtin, tuple(shape), splat=elem.node), dtype)
+        return StridedValue(
+            function.Value(info(dtype).builtin, tuple(shape), splat=elem.node), dtype
+        )
 
     def numbers(self, values: Sequence[float], dtype: str) -> StridedValue:
         """A one-dimensional constant tensor."""
@@ -100,10 +113,12 @@ class LinalgBuilder:
         if found is None:
             made = function.copy_statement(self.tensor(x))
             self.function.body.append(made)
-            found = self.copies[key] = (x.base, StridedValue(made.results[0].value, x.dtype))  # the key's value stays alive
+            # the key's value stays alive
+            found = self.copies[key] = (x.base, StridedValue(made.results[0].value, x.dtype))
         return found[1]
 
-    # --- views ----------------------------------------------------------------------------------------
+    # --- views
+    # ----------------------------------------------------------------------------------------
 
     def reshape(self, x: StridedValue, shape: Sequence[int]) -> StridedValue:
         """Row-major reshape to ``shape`` (no -1)."""
@@ -124,10 +139,14 @@ class LinalgBuilder:
         """``base`` with ``value`` written at ``access`` of its flattening."""
         return self.placed(base, [(value, access)])
 
-    def placed(self, base: StridedValue, parts: Sequence[tuple[StridedValue, Strided]]) -> StridedValue:
+    def placed(
+        self, base: StridedValue, parts: Sequence[tuple[StridedValue, Strided]]
+    ) -> StridedValue:
         """``base`` with several parts written over it; no two of them have an element in common."""
         written = [
-            function.WindowPart(self.tensor(value), Strided(value.shape, access.strides, access.offset))
+            function.WindowPart(
+                self.tensor(value), Strided(value.shape, access.strides, access.offset)
+            )
             for value, access in parts
             if access.numel
         ]
@@ -138,17 +157,26 @@ class LinalgBuilder:
         self.function.body.append(result.producer)
         return StridedValue(result, base.dtype)
 
-    # --- operations on whole tensors --------------------------------------------------------------------
+    # --- operations on whole tensors
+    # --------------------------------------------------------------------
 
     def create(
-        self, name: str, dtype: str, shape: Sequence[int], operands: Sequence[function.Tensor], attributes: dict[str, Any] | None = None
+        self,
+        name: str,
+        dtype: str,
+        shape: Sequence[int],
+        operands: Sequence[function.Tensor],
+        attributes: dict[str, Any] | None = None,
     ) -> StridedValue:
         """An operation that is no loop nest: ``ftm.scatter``, ``ftm.scan`` or ``ftm.sort``."""
         result = function.Value(info(dtype).builtin, tuple(shape))
-        self.function.body.append(function.whole_statement(name, operands, result, attributes or {}))
+        self.function.body.append(
+            function.whole_statement(name, operands, result, attributes or {})
+        )
         return StridedValue(result, dtype)
 
-    # --- loop nests -----------------------------------------------------------------------------------
+    # --- loop nests
+    # -----------------------------------------------------------------------------------
 
     def generic(
         self,
@@ -161,9 +189,9 @@ class LinalgBuilder:
         """One loop nest, or a view where it only moves elements.
 
         Args:
-            loops: extent of each loop.
-            inputs, outputs: operands with their index in terms of the loops.
-            body: takes an Elem for each input, then one for each output that has an ``init``; gives an Elem
+            loops: extent of each loop. inputs, outputs: operands with their index in terms of the
+            loops. body: takes an Elem for each input, then one for each output that has an
+            ``init``; gives an Elem
                 (or a tuple) for the outputs, each of the output's dtype.
             reduced: the loops that are reductions.
 
@@ -180,7 +208,12 @@ class LinalgBuilder:
         return (StridedValue(moved.value, outputs[0].dtype, moved.view),)
 
     def _nest(
-        self, loops: tuple[int, ...], inputs: Sequence[LoopInput], outputs: Sequence[LoopOutput], body: Body, reduced: Sequence[int]
+        self,
+        loops: tuple[int, ...],
+        inputs: Sequence[LoopInput],
+        outputs: Sequence[LoopOutput],
+        body: Body,
+        reduced: Sequence[int],
     ) -> tuple[StridedValue, ...]:
         rank = len(loops)
         before = self._rank, self._gathers
@@ -207,14 +240,21 @@ class LinalgBuilder:
                 raise TypeError(f"the body yields {elem.dtype}, the output is {output.dtype}")
             indices = tuple(affine(k, rank) for k in output.index)
             value = function.Value(info(output.dtype).builtin, tuple(output.shape))
-            result = function.FunctionResult(value, dot(indices, row_major(output.shape), 0, rank), indices, elem.node)
+            result = function.FunctionResult(
+                value, dot(indices, row_major(output.shape), 0, rank), indices, elem.node
+            )
             if carried:
                 result.init = self._start(output, indices, rank)
                 recognise_reduction(result, len(results))
             results.append(result)
         used = {id(n.payload) for n in function.nodes_of(results) if n.op == "in"}
         statement = function.Statement(
-            "linalg.generic", loops, marks, [o for o in operands if id(o) in used], results, list(dict.fromkeys(self._gathers))
+            "linalg.generic",
+            loops,
+            marks,
+            [o for o in operands if id(o) in used],
+            results,
+            list(dict.fromkeys(self._gathers)),
         )
         for result in results:
             result.value.producer = statement
@@ -222,15 +262,22 @@ class LinalgBuilder:
         self._rank, self._gathers = before
         return tuple(StridedValue(r.value, o.dtype) for r, o in zip(results, outputs, strict=True))
 
-    def _start(self, output: LoopOutput, indices: tuple[Affine, ...], rank: int) -> function.Node | function.Operand:
+    def _start(
+        self, output: LoopOutput, indices: tuple[Affine, ...], rank: int
+    ) -> function.Node | function.Operand:
         if not isinstance(output.init, StridedValue):
             assert output.init is not None, "a reduction starts from something"
             return self.constant(output.init, output.dtype).node
         base, access = output.init.base, output.init.access
-        return base.splat or function.Operand(base, dot(indices, access.strides, access.offset, rank))
+        return base.splat or function.Operand(
+            base, dot(indices, access.strides, access.offset, rank)
+        )
 
-    def _read(self, x: StridedValue, index: Index, loops: Sequence[int], operands: list[function.Operand]) -> ScalarExpr:
-        """The element of an operand; an extent of 1 is read at 0, unless its loop has one iteration as well."""
+    def _read(
+        self, x: StridedValue, index: Index, loops: Sequence[int], operands: list[function.Operand]
+    ) -> ScalarExpr:
+        """The element of an operand; an extent of 1 is read at 0, unless its loop has one iteration
+        as well."""
         if x.base.splat is not None:
             return ScalarExpr(self.emitter, x.base.splat, x.dtype, True)
         const, coeffs = x.access.offset, [0] * len(loops)
@@ -247,11 +294,15 @@ class LinalgBuilder:
         operands.append(operand)
         return ScalarExpr(self.emitter, function.Node("in", x.base.dtype, payload=operand), x.dtype)
 
-    def pointwise(self, body: Body, inputs: Sequence[StridedValue], output: TensorType) -> StridedValue:
+    def pointwise(
+        self, body: Body, inputs: Sequence[StridedValue], output: TensorType
+    ) -> StridedValue:
         """An elementwise nest over the output's shape; inputs broadcast to it from the right."""
         return self.pointwise_all(body, inputs, [output])[0]
 
-    def pointwise_all(self, body: Body, inputs: Sequence[StridedValue], outputs: Sequence[TensorType]) -> tuple[StridedValue, ...]:
+    def pointwise_all(
+        self, body: Body, inputs: Sequence[StridedValue], outputs: Sequence[TensorType]
+    ) -> tuple[StridedValue, ...]:
         """The same with several outputs, of one shape."""
         shape = outputs[0].shape
         rank = len(shape)
@@ -263,37 +314,54 @@ class LinalgBuilder:
         """``x`` converted to ``dtype``."""
         if x.dtype == dtype:
             return x
-        if info(x.dtype).kind == info(dtype).kind == "int" and info(x.dtype).bits == info(dtype).bits:
+        if (
+            info(x.dtype).kind == info(dtype).kind == "int"
+            and info(x.dtype).bits == info(dtype).bits
+        ):
             return self.relabel(x, dtype)
         return self.pointwise(lambda e: e.to(dtype), [x], TensorType(dtype, x.shape))
 
     def relabel(self, x: StridedValue, dtype: str) -> StridedValue:
-        """``x`` as a dtype that is the same type from linalg on: other signs, or bytes that mean something else."""
+        """``x`` as a dtype that is the same type from linalg on: other signs, or bytes that mean
+        something else."""
         return StridedValue(x.base, dtype, x.access)
 
     def index(self, loop: int) -> ScalarExpr:
         """In a body: the number of the current iteration of ``loop``, as i64."""
-        return ScalarExpr(self.emitter, function.Node("index", "i64", payload=Affine.loop(loop, self._rank)), "i64")
+        return ScalarExpr(
+            self.emitter,
+            function.Node("index", "i64", payload=Affine.loop(loop, self._rank)),
+            "i64",
+        )
 
     def extract(self, x: StridedValue, indices: Sequence[ScalarExpr]) -> ScalarExpr:
         """In a body: the element of ``x`` at integer ``indices``, which must lie inside it."""
         places = [i.node for i in indices]
         if x.base.splat is not None:
-            if all(_stays_inside(place, extent) for place, extent in zip(places, x.access.sizes, strict=True)):
+            if all(
+                _stays_inside(place, extent)
+                for place, extent in zip(places, x.access.sizes, strict=True)
+            ):
                 return ScalarExpr(self.emitter, x.base.splat, x.dtype, True)
-            x = self.copy(x)  # a place outside has to fault, even where memory holds one number throughout
+            # a place outside has to fault, even where memory holds one number throughout
+            x = self.copy(x)
         access = x.access
         flat = gather_place(places, access.sizes, access.strides, access.offset)
         self._gathers.append(x.base)
-        return ScalarExpr(self.emitter, function.Node("gather", x.base.dtype, (flat,), x.base), x.dtype)
+        return ScalarExpr(
+            self.emitter, function.Node("gather", x.base.dtype, (flat,), x.base), x.dtype
+        )
 
-    def pad(self, x: StridedValue, low: Sequence[int], high: Sequence[int], fill: Number) -> StridedValue:
+    def pad(
+        self, x: StridedValue, low: Sequence[int], high: Sequence[int], fill: Number
+    ) -> StridedValue:
         """``x`` with a border; see `builder_ops.pad`."""
         from ftm_backend.frontend.named_op_builder import pad
 
         return pad(self, x, low, high, fill)
 
-    # --- dtypes ---------------------------------------------------------------------------------------
+    # --- dtypes
+    # ---------------------------------------------------------------------------------------
 
     def promoted(self, operands: Sequence[StridedValue | Number]) -> str:
         """PyTorch's result dtype of Values and scalars (Elems, Python numbers or bools)."""
@@ -315,13 +383,15 @@ class LinalgBuilder:
 
 
 def _is_one(size: int, loop: int | None) -> bool:
-    """Whether an extent is 1, which has no stride; one that is its loop's is walked, whatever it is."""
+    """Whether an extent is 1, which has no stride; one that is its loop's is walked, whatever it
+    is."""
     walked = loop is not None and isinstance(size, SymInt) and always_equal(size, loop)
     return not walked and size == 1
 
 
 def _stays_inside(place: function.Node, extent: int) -> bool:
-    """Whether a place is known to lie inside: a number that does, or one that the lowering itself has counted."""
+    """Whether a place is known to lie inside: a number that does, or one that the lowering itself
+    has counted."""
     if place.op == "constant":
         return 0 <= place.payload < extent
     found = {n.op for n in function.walk([place])}

@@ -27,11 +27,14 @@ class OperandDim:
         return OperandDim(self.const + other.const, factors)
 
     def __mul__(self, factor: int) -> OperandDim:
-        return OperandDim(self.const * factor, {loop: f * factor for loop, f in self.factors.items()})
+        return OperandDim(
+            self.const * factor, {loop: f * factor for loop, f in self.factors.items()}
+        )
 
 
 Index = Sequence["int | OperandDim | None"]
-"""For each dimension of a tensor the loop that walks it, or a place; None reads element 0 (broadcast)."""
+"""For each dimension of a tensor the loop that walks it, or a place; None reads element 0
+(broadcast)."""
 
 
 @dataclass(slots=True)
@@ -44,7 +47,8 @@ class LoopInput:
 
 @dataclass(slots=True)
 class LoopOutput:
-    """A result of a loop nest: dtype, shape, the loop of each dimension, and the value it starts from.
+    """A result of a loop nest: dtype, shape, the loop of each dimension, and the value it starts
+    from.
 
     init: None where every element is written once; a Python number for reductions; or a Value.
     """

@@ -31,13 +31,17 @@ def contraction(
     """
     result = function.Value(info(accumulator).builtin, tuple(shape))
     start = b.constant(0, accumulator).node
-    b.function.body.append(named_statement(name, (b.tensor(x), b.tensor(y)), result, start, attributes or {}))
+    b.function.body.append(
+        named_statement(name, (b.tensor(x), b.tensor(y)), result, start, attributes or {})
+    )
     return StridedValue(result, accumulator)
 
 
-def pad(b: LinalgBuilder, x: StridedValue, low: Sequence[int], high: Sequence[int], fill: Number) -> StridedValue:
-    """``x`` with ``low`` and ``high`` elements of ``fill`` (number or Elem) around each dimension; a
-    negative amount cuts off."""
+def pad(
+    b: LinalgBuilder, x: StridedValue, low: Sequence[int], high: Sequence[int], fill: Number
+) -> StridedValue:
+    """``x`` with ``low`` and ``high`` elements of ``fill`` (number or Elem) around each dimension;
+    a negative amount cuts off."""
     for dim, (before, after) in enumerate(zip(low, high, strict=True)):
         if before < 0 or after < 0:
             x = x.slice(dim, max(0, -before), x.shape[dim] - max(0, -before) - max(0, -after))

@@ -1,8 +1,10 @@
-"""Scalar expressions: what the body of an op computes for one element, written as Python arithmetic.
+"""Scalar expressions: what the body of an op computes for one element, written as Python
+arithmetic.
 
-An `ScalarExpr` is one node of a body with its dtype token.  Operators, and the functions of ``elements``, make ``arith`` and ``math``
-operations; signedness comes from the token, so that ``u8`` divides unsigned.  What depends on constants and runtime
-scalars alone (``uniform``) is converted once for the whole program.  Python numbers take the dtype of the Elem beside them.
+An `ScalarExpr` is one node of a body with its dtype token. Operators, and the functions of
+``elements``, make ``arith`` and ``math`` operations; signedness comes from the token, so that
+``u8`` divides unsigned. What depends on constants and runtime scalars alone (``uniform``) is
+converted once for the whole program. Python numbers take the dtype of the Elem beside them.
 """
 
 from __future__ import annotations
@@ -52,13 +54,16 @@ _BUILTIN = {token: facts.builtin for token, facts in DTYPES.items()}
 
 
 class ScalarEmitter:
-    """Makes the nodes of one program; equal constants and conversions of uniform values are made once."""
+    """Makes the nodes of one program; equal constants and conversions of uniform values are made
+    once."""
 
     def __init__(self) -> None:
         self._constants: dict[tuple[str, str], ScalarExpr] = {}
         self._conversions: dict[tuple[int, str], tuple[ScalarExpr, ScalarExpr]] = {}
 
-    def emit(self, name: str, token: str, *operands: ScalarExpr, payload: object = None) -> ScalarExpr:
+    def emit(
+        self, name: str, token: str, *operands: ScalarExpr, payload: object = None
+    ) -> ScalarExpr:
         """One operation with one result of dtype ``token``."""
         node = operation(name, _BUILTIN[token], tuple(o.node for o in operands), payload)
         return ScalarExpr(self, node, token, all(o.uniform for o in operands))
@@ -73,15 +78,20 @@ class ScalarEmitter:
                 found = self._constants[key] = self.constant(value, "f32").to(token)
                 return found
             if isinstance(value, SymInt) and facts.kind != "float" and facts.bits < _WIDEST:
-                return self.converted(self.constant(value, "i64"), token)  # wraps as well, whatever the size
+                # wraps as well, whatever the size
+                return self.converted(self.constant(value, "i64"), token)
             number: float | SymInt | SymFloat
             if facts.kind == "float":
-                number = value if isinstance(value, (SymInt, SymFloat)) else rounded(float(value), token)
+                number = (
+                    value if isinstance(value, (SymInt, SymFloat)) else rounded(float(value), token)
+                )
             else:
                 number = _wrapped(value, facts.kind, facts.bits)
                 if facts.kind == "int" and number >= 1 << (facts.bits - 1):
                     number -= 1 << facts.bits
-            found = self._constants[key] = ScalarExpr(self, Node("constant", facts.builtin, payload=number), token, True)
+            found = self._constants[key] = ScalarExpr(
+                self, Node("constant", facts.builtin, payload=number), token, True
+            )
         return found
 
     def converted(self, elem: ScalarExpr, token: str) -> ScalarExpr:
@@ -89,7 +99,8 @@ class ScalarEmitter:
         key = (id(elem.node), token)
         found = self._conversions.get(key)
         if found is None:
-            found = self._conversions[key] = (elem, _convert(elem, token))  # the key's node stays alive
+            # the key's node stays alive
+            found = self._conversions[key] = (elem, _convert(elem, token))
         return found[1]
 
 
@@ -106,7 +117,9 @@ class ScalarExpr:
 
     __slots__ = ("dtype", "emitter", "node", "uniform")
 
-    def __init__(self, emitter: ScalarEmitter, node: Node, dtype: str, uniform: bool = False) -> None:
+    def __init__(
+        self, emitter: ScalarEmitter, node: Node, dtype: str, uniform: bool = False
+    ) -> None:
         self.emitter, self.node, self.dtype, self.uniform = emitter, node, dtype, uniform
 
     @property
@@ -120,7 +133,8 @@ class ScalarExpr:
         return self.dtype == "i1"
 
     def to(self, token: str) -> ScalarExpr:
-        """Converted as PyTorch converts: floats truncate toward zero to integers, anything non-zero is True."""
+        """Converted as PyTorch converts: floats truncate toward zero to integers, anything non-zero
+        is True."""
         if token == self.dtype:
             return self
         if self.uniform:
@@ -262,7 +276,9 @@ Number = ScalarExpr | float
 def _convert(x: ScalarExpr, token: str) -> ScalarExpr:
     source, target, emit = info(x.dtype), info(token), x.emitter.emit
     if "complex" in (source.kind, target.kind):
-        raise TypeError(f"no conversion from {x.dtype} to {token}: complex numbers are not compiled")
+        raise TypeError(
+            f"no conversion from {x.dtype} to {token}: complex numbers are not compiled"
+        )
     if source.kind == "float8":
         return float8.decode(x).to(token)
     if target.kind == "float8":

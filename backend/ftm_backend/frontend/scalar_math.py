@@ -1,4 +1,5 @@
-"""Functions of scalar expressions, for the bodies of ops: ``from ftm_backend.frontend import elements as e``, then ``e.exp(x)``."""
+"""Functions of scalar expressions, for the bodies of ops: ``from ftm_backend.frontend import
+elements as e``, then ``e.exp(x)``."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def _unary(op: str) -> Callable[[ScalarExpr], ScalarExpr]:
     return function
 
 
-exp, expm1, log, log1p, log2 = map(_unary, ("math.exp", "math.expm1", "math.log", "math.log1p", "math.log2"))
+exp, expm1, log, log1p, log2 = map(
+    _unary, ("math.exp", "math.expm1", "math.log", "math.log1p", "math.log2")
+)
 sin, cos, tanh, erf = map(_unary, ("math.sin", "math.cos", "math.tanh", "math.erf"))
 sqrt, rsqrt, floor, ceil = map(_unary, ("math.sqrt", "math.rsqrt", "math.floor", "math.ceil"))
 trunc, round_even = map(_unary, ("math.trunc", "math.roundeven"))

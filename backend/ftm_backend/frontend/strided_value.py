@@ -1,6 +1,7 @@
 """A tensor of the program under a strided access.
 
-Views, permutations, broadcasts and copies in another order cost no operation: what reads a value reads through its access.
+Views, permutations, broadcasts and copies in another order cost no operation: what reads a value
+reads through its access.
 """
 
 from __future__ import annotations
@@ -67,4 +68,10 @@ class StridedValue:
         """A new dimension of extent 1 in front of ``dim``."""
         dim = dim % (self.rank + 1)
         a = self.access
-        return self.at(Strided((*a.sizes[:dim], 1, *a.sizes[dim:]), (*a.strides[:dim], 0, *a.strides[dim:]), a.offset))
+        return self.at(
+            Strided(
+                (*a.sizes[:dim], 1, *a.sizes[dim:]),
+                (*a.strides[:dim], 0, *a.strides[dim:]),
+                a.offset,
+            )
+        )

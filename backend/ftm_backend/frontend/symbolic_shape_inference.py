@@ -1,11 +1,13 @@
-"""A trace of which some sizes are symbols, and the same where all numbers that follow from these are.
+"""A trace of which some sizes are symbols, and the same where all numbers that follow from these
+are.
 
-What a parameter's sizes are decides what nearly all other numbers of a trace are: the lowerings know how results come
-from operands. Only integers among the arguments were computed by somebody's Python and have lost where they come from. They are
-guessed, `view_arguments` from the operand's memory, others by what is known to be of that size. Two sizes may be the same number by
-chance, so each guess is a symbol of its own while the operations say what has to be equal; it is what was guessed only where they
-leave that open. A wrong guess cannot do harm: a trace is served by a program only where the trace's numbers are the program's
-(`ftm_backend.symbolic.shape_relations`).
+What a parameter's sizes are decides what nearly all other numbers of a trace are: the lowerings
+know how results come from operands. Only integers among the arguments were computed by somebody's
+Python and have lost where they come from. They are guessed, `view_arguments` from the operand's
+memory, others by what is known to be of that size. Two sizes may be the same number by chance, so
+each guess is a symbol of its own while the operations say what has to be equal; it is what was
+guessed only where they leave that open. A wrong guess cannot do harm: a trace is served by a
+program only where the trace's numbers are the program's (`ftm_backend.symbolic.shape_relations`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,18 @@ from ftm_backend.frontend.infer_group_offsets import parts_of
 from ftm_backend.frontend.infer_view_strides import view_arguments
 from ftm_backend.frontend.trace_to_linalg import LoweringError, TraceLowering
 from ftm_backend.ir.trace.trace import Node, Ref, TensorType, Trace, argument_refs
-from ftm_backend.symbolic import SPELLED, ShapeEnv, SymInt, at_hand, declared, new_symbol, read, solved, substituted, symbols_of
+from ftm_backend.symbolic import (
+    SPELLED,
+    ShapeEnv,
+    SymInt,
+    at_hand,
+    declared,
+    new_symbol,
+    read,
+    solved,
+    substituted,
+    symbols_of,
+)
 
 __all__ = ["infer_sizes"]
 
@@ -26,19 +39,23 @@ _COUNTS = frozenset(
     "C HxW N diagonal end index input_size input_sizes length m n normalized_shape num_classes num_samples num_weights offset "
     "output_size pad repeats self_sizes shifts size sizes split_size split_sizes start steps storage_offset strides".split()
 )
-"""Arguments that count elements or say where they are, of those that the recorder lets vary (``csrc/graph/shape_family.cpp``)."""
+"""Arguments that count elements or say where they are, of those that the recorder lets vary
+(``csrc/graph/shape_family.cpp``)."""
 _COPIES = frozenset({"aten::index_copy", "aten::index_add"})
 """From a source that is as large as what they write into, but along one dimension."""
 _PRODUCTS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"})
 _OWN = re.compile(r"^(  size (s\d+) = .*), own$", re.MULTILINE)
-"""What `ftm_lazy.dynamic_shapes.mark_dynamic_dims` says of symbols that other traces have told from all others: for this stage alone, no trace declares it."""
+"""What `ftm_lazy.dynamic_shapes.mark_dynamic_dims` says of symbols that other traces have told from
+all others: for this stage alone, no trace declares it."""
 
 
 def infer_sizes(text: str) -> str | None:
-    """A trace's text with a size for each number that follows from those it declares; None if none of them can vary.
+    """A trace's text with a size for each number that follows from those it declares; None if none
+    of them can vary.
 
-    Equalities that the operations ask for make symbols one, or numbers: the width of a model is a number, since its weights have it.
-    A symbol that is declared as its ``own`` is no other one, unless they ask for that.
+    Equalities that the operations ask for make symbols one, or numbers: the width of a model is a
+    number, since its weights have it. A symbol that is declared as its ``own`` is no other one,
+    unless they ask for that.
 
     Raises:
         TraceError: the text is no trace.
@@ -56,7 +73,11 @@ def infer_sizes(text: str) -> str | None:
         found = str(inference.run())
         inference.decide()
         equalities = solved(symbols)
-        declarations = [line for line in text.splitlines() if line.startswith("  size ") and line.split()[1] not in equalities]
+        declarations = [
+            line
+            for line in text.splitlines()
+            if line.startswith("  size ") and line.split()[1] not in equalities
+        ]
         if not declarations:
             return None
         head, _, body = found.partition("\n")
@@ -71,14 +92,16 @@ class _Inference(TraceLowering):
         super().__init__(trace)
         self._symbols, self._own = symbols, own
         self._declared = frozenset(symbols.values)
-        self._known: dict[int, dict[str, SymInt]] = {}  # by the number at hand, sizes by their texts
+        # by the number at hand, sizes by their texts
+        self._known: dict[int, dict[str, SymInt]] = {}
         self._guesses: dict[str, SymInt] = {}  # symbols that may be one of these, by name
         self._likeliest: dict[str, Any] = {}  # of some of them what they are, if they may be
         self._places: dict[int, SymInt] = {}  # that were written, by the number at hand
         self._parts = parts_of(trace.params)
         for type_ in trace.params:
             self._learn(type_.shape)
-        self._learn(read(f"{{{name}}}") for name in symbols.values)  # which windows are the first to tell of
+        # which windows are the first to tell of
+        self._learn(read(f"{{{name}}}") for name in symbols.values)
 
     def run(self) -> Trace:  # type: ignore[override]
         """The trace with the sizes that were found."""
@@ -86,7 +109,8 @@ class _Inference(TraceLowering):
         return Trace(self.trace.params, self.trace.scalars, nodes, self.trace.results)
 
     def decide(self) -> None:
-        """Writes down as equalities the guesses that the operations have left open: the first size that varies, else the number."""
+        """Writes down as equalities the guesses that the operations have left open: the first size
+        that varies, else the number."""
         decided = solved(self._symbols)
         for name, symbol in self._guesses.items():
             if name in decided:
@@ -104,17 +128,31 @@ class _Inference(TraceLowering):
         return bool(names) and names <= self._declared - {name}
 
     def _inferred(self, node: Node) -> Node:
-        operands = [self._type(ref.index) for _, value in node.args for ref in argument_refs(value) if isinstance(ref, Ref)]
+        operands = [
+            self._type(ref.index)
+            for _, value in node.args
+            for ref in argument_refs(value)
+            if isinstance(ref, Ref)
+        ]
         if node.op in ("ftm.view", "ftm.update"):
             node = self._view(node)
         else:
-            args = tuple((name, self._count(value) if name in _COUNTS else value) for name, value in node.args)
+            args = tuple(
+                (name, self._count(value) if name in _COUNTS else value)
+                for name, value in node.args
+            )
             node = Node(node.op, args, node.results)
         _ask(node, operands)
         if node.op == "aten::cat":
-            alike = [operand.shape for operand in operands if len(operand.shape) == len(operands[-1].shape)]
+            alike = [
+                operand.shape
+                for operand in operands
+                if len(operand.shape) == len(operands[-1].shape)
+            ]
             self._parts.learn([shape[node.argument("dim")] for shape in alike])
-        guessed = tuple(None if type_ is None else self._result(type_, operands, node) for type_ in node.results)
+        guessed = tuple(
+            None if type_ is None else self._result(type_, operands, node) for type_ in node.results
+        )
         made = self.lowered(Node(node.op, node.args, guessed))
         results: list[TensorType | None] = []
         for value, expected in zip(made, node.results, strict=True):
@@ -123,8 +161,12 @@ class _Inference(TraceLowering):
                 results.append(None)
                 continue
             found = value.type
-            if found.dtype != expected.dtype or tuple(map(at_hand, found.shape)) != tuple(map(at_hand, expected.shape)):
-                raise LoweringError(f"{node.op}: the trace says the result is {expected}, its lowering gives {found}")
+            if found.dtype != expected.dtype or tuple(map(at_hand, found.shape)) != tuple(
+                map(at_hand, expected.shape)
+            ):
+                raise LoweringError(
+                    f"{node.op}: the trace says the result is {expected}, its lowering gives {found}"
+                )
             self._learn(found.shape)
             results.append(found)
         return Node(node.op, node.args, tuple(results))
@@ -150,12 +192,16 @@ class _Inference(TraceLowering):
             self._places.setdefault(offset.value, offset)
         elif offset in self._places:  # what was written there is read there
             given["offset"] = self._guessed(offset, self._places[offset], 0)
-        sizes, strides, offset = view_arguments(base.shape, given["sizes"], given["strides"], given["offset"], self._guess)
+        sizes, strides, offset = view_arguments(
+            base.shape, given["sizes"], given["strides"], given["offset"], self._guess
+        )
         if node.op == "ftm.update":
             sizes = given["sizes"]
         made = {"sizes": sizes, "strides": strides, "offset": offset}
         result = base if node.op == "ftm.update" else TensorType(base.dtype, sizes)
-        return Node(node.op, tuple((name, made.get(name, value)) for name, value in node.args), (result,))
+        return Node(
+            node.op, tuple((name, made.get(name, value)) for name, value in node.args), (result,)
+        )
 
     def _learn(self, sizes: Iterable[object]) -> None:
         for size in sizes:
@@ -174,8 +220,13 @@ class _Inference(TraceLowering):
         return self._guess(value) if type(value) is int else value
 
     def _guess(self, number: int, likely: int = 0) -> int:
-        """A symbol for a number that may be a size that is known, ``likely`` at first; itself where there is none."""
-        if type(number) is not int or number < 2 or (number not in self._known and not isinstance(likely, SymInt)):
+        """A symbol for a number that may be a size that is known, ``likely`` at first; itself where
+        there is none."""
+        if (
+            type(number) is not int
+            or number < 2
+            or (number not in self._known and not isinstance(likely, SymInt))
+        ):
             return number
         return self._guessed(number, likely, 2)
 
@@ -186,9 +237,15 @@ class _Inference(TraceLowering):
         return symbol
 
     def _result(self, type_: TensorType, operands: Sequence[TensorType], node: Node) -> TensorType:
-        """A result's type as its operands suggest: their extents at the same place, else anywhere, else among the arguments."""
+        """A result's type as its operands suggest: their extents at the same place, else anywhere,
+        else among the arguments."""
         shape: list[Any] = []
-        counts = [size for name, value in node.args if name in _COUNTS for size in (value if isinstance(value, tuple) else (value,))]
+        counts = [
+            size
+            for name, value in node.args
+            if name in _COUNTS
+            for size in (value if isinstance(value, tuple) else (value,))
+        ]
         for back, extent in enumerate(reversed(type_.shape), 1):
             if isinstance(extent, SymInt):
                 shape.append(extent)
@@ -196,40 +253,60 @@ class _Inference(TraceLowering):
             there = [operand.shape[-back] for operand in operands if len(operand.shape) >= back]
             everywhere = [*(size for operand in operands for size in operand.shape), *counts]
             symbolic = [size for size in there if isinstance(size, SymInt)]
-            sizes = (*symbolic, *there, *everywhere) if extent > 1 else symbolic  # most of what is one elsewhere is another one
+            # most of what is one elsewhere is another one
+            sizes = (*symbolic, *there, *everywhere) if extent > 1 else symbolic
             alike = (size for size in sizes if at_hand(size) == extent)
             shape.append(next(alike, extent))
         return TensorType(type_.dtype, tuple(reversed(shape)))
 
 
 def _broadcast(node: Node, operands: Sequence[TensorType]) -> list[tuple[int, int]]:
-    """Extents that operands have at the same place, where all are of a result's shape or are broadcast to it."""
+    """Extents that operands have at the same place, where all are of a result's shape or are
+    broadcast to it."""
     result = node.results[0]
     if result is None or len(operands) < 2 or node.op in ("ftm.view", "ftm.update"):
         return []
     extents = tuple(map(at_hand, reversed(result.shape)))
     shapes = [tuple(reversed(operand.shape)) for operand in operands]
-    if any(len(shape) > len(extents) or any(at_hand(a) not in (1, b) for a, b in zip(shape, extents, strict=False)) for shape in shapes):
+    if any(
+        len(shape) > len(extents)
+        or any(at_hand(a) not in (1, b) for a, b in zip(shape, extents, strict=False))
+        for shape in shapes
+    ):
         return []
-    columns = ([shape[d] for shape in shapes if len(shape) > d and at_hand(shape[d]) == extents[d]] for d in range(len(extents)))
+    columns = (
+        [shape[d] for shape in shapes if len(shape) > d and at_hand(shape[d]) == extents[d]]
+        for d in range(len(extents))
+    )
     return [(column[0], other) for column in columns for other in column[1:]]
 
 
 def _ask(node: Node, operands: Sequence[TensorType]) -> None:
-    """Compares what has to be equal, as the recorder's shape functions do and lowerings need not: the guards are equalities."""
+    """Compares what has to be equal, as the recorder's shape functions do and lowerings need not:
+    the guards are equalities."""
     if node.op in _PRODUCTS:
         left, right = (operand.shape for operand in operands[-2:])
         pairs = [(left[-1], right[-2]), *zip(left[:-2], right[:-2], strict=True)]
     elif node.op == "aten::cat":
         first, dim = operands[0].shape, node.argument("dim")
         others = [operand.shape for operand in operands[1:] if len(operand.shape) == len(first)]
-        pairs = [(first[d], shape[d]) for shape in others for d in range(len(first)) if d != dim % len(first)]
+        pairs = [
+            (first[d], shape[d])
+            for shape in others
+            for d in range(len(first))
+            if d != dim % len(first)
+        ]
     elif node.op in _COPIES:
         into, source = operands[0].shape, operands[-1].shape
         alike = len(into) == len(source)
-        pairs = [(into[d], source[d]) for d in range(len(into)) if alike and d != node.argument("dim") % len(into)]
+        pairs = [
+            (into[d], source[d])
+            for d in range(len(into))
+            if alike and d != node.argument("dim") % len(into)
+        ]
     else:
         pairs = _broadcast(node, operands)
     for one, other in pairs:
-        if at_hand(one) == at_hand(other) and one != other:  # never: the comparison writes the guard
+        # never: the comparison writes the guard
+        if at_hand(one) == at_hand(other) and one != other:
             raise LoweringError(f"{node.op}: {one} is not {other}")

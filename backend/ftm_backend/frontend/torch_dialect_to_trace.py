@@ -1,7 +1,8 @@
-"""torch dialect -> trace: what other front ends write in MLIR enters the compiler as the program that it records.
+"""torch dialect -> trace: what other front ends write in MLIR enters the compiler as the program
+that it records.
 
-The other way is `importer.import_trace`.  One operation becomes one node; constants, lists and 0-dim tensors of runtime
-numbers become arguments.
+The other way is `importer.import_trace`. One operation becomes one node; constants, lists and 0-dim
+tensors of runtime numbers become arguments.
 """
 
 from __future__ import annotations
@@ -72,12 +73,17 @@ class _Reader:
     def _node(self, op: Operation) -> None:
         if op.name == "torch.operator":
             name = mlir.ir.StringAttr(op.attributes["name"]).value
-            operands = tuple(mlir.ir.StringAttr(a).value for a in mlir.ir.ArrayAttr(op.attributes[ARGS_ATTRIBUTE]))
+            operands = tuple(
+                mlir.ir.StringAttr(a).value
+                for a in mlir.ir.ArrayAttr(op.attributes[ARGS_ATTRIBUTE])
+            )
         else:
             name = op.name.removeprefix("torch.")
             operands, _ = self._names.get(op.name, ((), 0))
         if len(operands) != len(op.operands):
-            raise TraceError(f"{op.name}: the names of its operands are not known, so no trace can name its arguments")
+            raise TraceError(
+                f"{op.name}: the names of its operands are not known, so no trace can name its arguments"
+            )
         arguments = []
         for key, operand in zip(operands, op.operands, strict=True):
             value = self._values[operand]

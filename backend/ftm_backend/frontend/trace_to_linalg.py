@@ -1,7 +1,7 @@
 """Trace -> linalg: each op is lowered by its record.
 
-The result is a function on dense tensors and runtime numbers (f64, i64); it remembers the types that inputs
-and outputs have in memory, since a ``u8`` tensor is ``i8`` from here on.
+The result is a function on dense tensors and runtime numbers (f64, i64); it remembers the types
+that inputs and outputs have in memory, since a ``u8`` tensor is ``i8`` from here on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class TraceLowering:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.builder = LinalgBuilder()
-        self.values: list[StridedValue | None] = [self.builder.input(type_) for type_ in trace.params]
+        self.values: list[StridedValue | None] = [
+            self.builder.input(type_) for type_ in trace.params
+        ]
         self.scalars = [self.builder.scalar(dtype) for dtype in trace.scalars]
 
     def run(self) -> LinalgFunction:
@@ -58,16 +60,22 @@ class TraceLowering:
         for value, expected in zip(self.lowered(node), node.results, strict=True):
             if expected is not None and (value is None or value.type != expected):
                 found = "nothing" if value is None else value.type
-                raise LoweringError(f"{node.op}: the trace says the result is {expected}, its lowering gives {found}")
+                raise LoweringError(
+                    f"{node.op}: the trace says the result is {expected}, its lowering gives {found}"
+                )
             self.values.append(value)
 
     def lowered(self, node: Node) -> tuple[StridedValue | None, ...]:
         """What the record makes of a node; the node's types say what is asked for."""
         record = RECORDS.get(node.op)
         if record is None:
-            raise LoweringError(f"{node.op} has no op record, so it cannot be compiled; add one to frontend/ops")
+            raise LoweringError(
+                f"{node.op} has no op record, so it cannot be compiled; add one to frontend/ops"
+            )
         arguments = {
-            "from_" if name == "from" else name: self.number(value) if name in _OPERANDS else self.argument(value)
+            "from_" if name == "from" else name: self.number(value)
+            if name in _OPERANDS
+            else self.argument(value)
             for name, value in node.args
             if name not in _MEANINGLESS
         }
@@ -80,7 +88,8 @@ class TraceLowering:
         return made if isinstance(made, tuple) else (made,)
 
     def number(self, value: Any) -> Any:
-        """An operand; a number that the trace holds takes part in promotion as one that comes at run time does."""
+        """An operand; a number that the trace holds takes part in promotion as one that comes at
+        run time does."""
         if type(value) in (int, float):
             return self.builder.constant(value, "i64" if type(value) is int else "f64")
         return self.argument(value)

@@ -1,9 +1,10 @@
 """Trace -> torch dialect, one op to one op.
 
-What an op is called and in which order it takes its operands comes from MLIR's own torch dialect; the trace
-names its arguments, so no table of ours stands between the two.  An op that the dialect does not know, or
-knows with other arguments (random ops carry seed and offset), becomes ``torch.operator "aten.name"`` with
-its argument names in the attribute ``args``.  Views are spelled in PyTorch's words where strides allow.
+What an op is called and in which order it takes its operands comes from MLIR's own torch dialect;
+the trace names its arguments, so no table of ours stands between the two. An op that the dialect
+does not know, or knows with other arguments (random ops carry seed and offset), becomes
+``torch.operator "aten.name"`` with its argument names in the attribute ``args``. Views are spelled
+in PyTorch's words where strides allow.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ __all__ = ["ARGS_ATTRIBUTE", "MEMORY_FORMATS", "import_trace", "operand_names"]
 ARGS_ATTRIBUTE = "args"
 """Attribute of ``torch.operator`` that names its operands."""
 
-MEMORY_FORMATS = {"contiguous_format": 0, "preserve_format": 1, "channels_last": 2, "channels_last_3d": 3}
+MEMORY_FORMATS = {
+    "contiguous_format": 0,
+    "preserve_format": 1,
+    "channels_last": 2,
+    "channels_last_3d": 3,
+}
 """PyTorch's numbers of the memory formats, as the torch dialect spells them."""
 
 _LEFT_OUT: dict[str, Any] = {
@@ -38,16 +44,21 @@ _LEFT_OUT: dict[str, Any] = {
 
 @functools.cache
 def operand_names() -> dict[str, tuple[tuple[str, ...], int]]:
-    """For each op of the torch dialect (``torch.aten.add.Tensor``): names of its operands, number of results."""
+    """For each op of the torch dialect (``torch.aten.add.Tensor``): names of its operands, number
+    of results."""
     table = {}
     for cls in vars(mlir.torch).values():
         name = getattr(cls, "OPERATION_NAME", None)
         if name is None or not name.startswith("torch.aten.") or cls.__name__.endswith("Adaptor"):
             continue
         parameters = [
-            p.name for p in inspect.signature(cls.__init__).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != "self"
+            p.name
+            for p in inspect.signature(cls.__init__).parameters.values()
+            if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != "self"
         ]
-        results = [p for p in parameters if p == "result" or (p.startswith("result") and p[6:].isdigit())]
+        results = [
+            p for p in parameters if p == "result" or (p.startswith("result") and p[6:].isdigit())
+        ]
         operands = tuple(p.rstrip("_") for p in parameters if p not in results)
         table[name] = (operands, len(results))
     return table
@@ -57,8 +68,8 @@ def import_trace(trace: Trace, locations: Sequence[str] | None = None) -> Module
     """Builds the module of ``trace``, in the current MLIR context.
 
     Args:
-        trace: a verified trace.
-        locations: for each node the place in the user's program that recorded it; kept as MLIR locations.
+        trace: a verified trace. locations: for each node the place in the user's program that
+        recorded it; kept as MLIR locations.
 
     Returns:
         torch_mlir.ir.Module: ``func.func @main`` from tensors (``!torch.vtensor``) and scalars
@@ -95,7 +106,9 @@ class _Importer:
 
     def build(self) -> None:
         trace, func = self.trace, mlir.func
-        scalar_types = [self.parse("!torch.float" if d == "f64" else "!torch.int") for d in trace.scalars]
+        scalar_types = [
+            self.parse("!torch.float" if d == "f64" else "!torch.int") for d in trace.scalars
+        ]
         inputs = [self.tensor_type(t) for t in trace.params] + scalar_types
         outputs = [self.tensor_type(self.types[i]) for i in trace.results]
         function = func.FuncOp("main", (inputs, outputs))
@@ -120,15 +133,17 @@ class _Importer:
         if op is None:
             attributes = {
                 "name": self.ir.StringAttr.get(node.op.replace("::", ".")),
-                ARGS_ATTRIBUTE: self.ir.ArrayAttr.get([self.ir.StringAttr.get(name) for name, _ in node.args]),
+                ARGS_ATTRIBUTE: self.ir.ArrayAttr.get(
+                    [self.ir.StringAttr.get(name) for name, _ in node.args]
+                ),
             }
             operands = [self.argument(value) for _, value in node.args]
             op = self.ir.Operation.create("torch.operator", types, operands, attributes, regions=0)
         self.values.extend(op.results)
 
     def registered_op(self, node: Node, types: list[Type]) -> Operation | None:
-        """``node`` as the op that the torch dialect has for it; None if it has none, or its verifier takes less
-        than PyTorch does (a dim of a 0-dim tensor)."""
+        """``node`` as the op that the torch dialect has for it; None if it has none, or its
+        verifier takes less than PyTorch does (a dim of a 0-dim tensor)."""
         plan = self.plan(node)
         if plan is None:
             return None
@@ -151,26 +166,40 @@ class _Importer:
         if key not in self.plans:
             name = "torch." + node.op.replace("::", ".")
             operands, results = self.registered.get(name, ((), -1))
-            fits = results == len(node.results) and set(names) <= set(operands) and all(n in _LEFT_OUT for n in operands if n not in names)
+            fits = (
+                results == len(node.results)
+                and set(names) <= set(operands)
+                and all(n in _LEFT_OUT for n in operands if n not in names)
+            )
             self.plans[key] = (name, operands) if fits else None
         return self.plans[key]
 
-    # --- operands -------------------------------------------------------------------------------------
+    # --- operands
+    # -------------------------------------------------------------------------------------
 
-    def respelled(self, name: str, types: list[Type], arguments: Sequence[object], operands: list[Value]) -> tuple[int, ...]:
-        """Positions where a runtime number is given and the op takes a tensor, or a bool and it takes a number.
+    def respelled(
+        self, name: str, types: list[Type], arguments: Sequence[object], operands: list[Value]
+    ) -> tuple[int, ...]:
+        """Positions where a runtime number is given and the op takes a tensor, or a bool and it
+        takes a number.
 
-        What an operand must be is known to the op's verifier and to nobody else, so the verifier is asked,
-        once for each op and set of positions: the fewest operands that must be spelled otherwise.
+        What an operand must be is known to the op's verifier and to nobody else, so the verifier is
+        asked, once for each op and set of positions: the fewest operands that must be spelled
+        otherwise.
         """
-        doubtful = tuple(k for k, value in enumerate(arguments) if isinstance(value, (ScalarRef, bool)))
+        doubtful = tuple(
+            k for k, value in enumerate(arguments) if isinstance(value, (ScalarRef, bool))
+        )
         if not doubtful:
             return ()
         key = (name, doubtful)
         if key not in self.respelled_positions:
             for count in range(len(doubtful) + 1):
                 for chosen in itertools.combinations(doubtful, count):
-                    trial = [self.other_spelling(arguments[k]) if k in chosen else v for k, v in enumerate(operands)]
+                    trial = [
+                        self.other_spelling(arguments[k]) if k in chosen else v
+                        for k, v in enumerate(operands)
+                    ]
                     if self.verifies(name, types, trial):
                         self.respelled_positions[key] = chosen
                         return chosen
@@ -179,7 +208,9 @@ class _Importer:
 
     def other_spelling(self, value: Any) -> Any:
         """A runtime number as a 0-dim tensor, a bool as an integer."""
-        return self.wrap(value) if isinstance(value, ScalarRef) else self.constant("int", int(value))
+        return (
+            self.wrap(value) if isinstance(value, ScalarRef) else self.constant("int", int(value))
+        )
 
     def verifies(self, name: str, types: list[Type], operands: list[Value]) -> bool:
         op = self.ir.Operation.create(name, types, operands)
@@ -198,7 +229,9 @@ class _Importer:
         """A 0-dim tensor of a runtime number."""
         if ref.index not in self.wrapped:
             type_ = self.tensor_type(TensorType(self.trace.scalars[ref.index], ()))
-            op = self.ir.Operation.create("torch.prim.NumToTensor.Scalar", [type_], [self.scalars[ref.index]])
+            op = self.ir.Operation.create(
+                "torch.prim.NumToTensor.Scalar", [type_], [self.scalars[ref.index]]
+            )
             self.wrapped[ref.index] = op.results[0]
         return self.wrapped[ref.index]
 
@@ -237,7 +270,9 @@ class _Importer:
             elif kind == "str":
                 attributes["value"] = ir.StringAttr.get(value)
             type_ = self.parse(f"!torch.{kind}")
-            self.constants[key] = ir.Operation.create(f"torch.constant.{kind}", [type_], [], attributes).results[0]
+            self.constants[key] = ir.Operation.create(
+                f"torch.constant.{kind}", [type_], [], attributes
+            ).results[0]
         return self.constants[key]
 
     def list(self, items: tuple[Any, ...]) -> Any:
@@ -253,9 +288,13 @@ class _Importer:
         elif len(kinds) <= 1:
             kind = next(iter(kinds), "int")
         else:
-            raise TraceError(f"a list mixes {', '.join(sorted(kinds))}; the torch dialect has no type for it")
+            raise TraceError(
+                f"a list mixes {', '.join(sorted(kinds))}; the torch dialect has no type for it"
+            )
         operands = [self.argument(item) for item in items]
-        op = self.ir.Operation.create("torch.prim.ListConstruct", [self.parse(f"!torch.list<{kind}>")], operands)
+        op = self.ir.Operation.create(
+            "torch.prim.ListConstruct", [self.parse(f"!torch.list<{kind}>")], operands
+        )
         self.constants[key] = op.results[0]
         return op.results[0]
 
@@ -274,12 +313,16 @@ class _Importer:
     def tensor_type(self, type_: TensorType | None) -> Type:
         if type_ is None:
             return self.parse("!torch.none")
-        return self.parse(f"!torch.vtensor<[{','.join(map(str, type_.shape))}],{dtypes.info(type_.dtype).torch}>")
+        return self.parse(
+            f"!torch.vtensor<[{','.join(map(str, type_.shape))}],{dtypes.info(type_.dtype).torch}>"
+        )
 
-    # --- views ----------------------------------------------------------------------------------------
+    # --- views
+    # ----------------------------------------------------------------------------------------
 
     def view(self, node: Node) -> bool:
-        """Spells ``ftm.view`` as reshape, slices, permutation, expansion; False where strides do not allow it."""
+        """Spells ``ftm.view`` as reshape, slices, permutation, expansion; False where strides do
+        not allow it."""
         base_ref = node.argument("base")
         base = self.types[base_ref.index]
         assert base is not None and node.results[0] is not None, "the trace is not verified"
@@ -303,7 +346,12 @@ class _Importer:
             if shape != words.insert:
                 emit("torch.aten.view", words.insert, self.list(words.insert))
         if shape != words.expand:
-            emit("torch.aten.expand", words.expand, self.list(words.expand), self.constant("bool", False))
+            emit(
+                "torch.aten.expand",
+                words.expand,
+                self.list(words.expand),
+                self.constant("bool", False),
+            )
         self.values.append(value)
         return True
 

@@ -1,7 +1,8 @@
 """The ``ftm`` dialect: the compiler's own operations on tensors, beside linalg.
 
-What upstream cannot say about strided views, scatters, scans, sorts, random numbers and groups of operations that share a
-loop nest.  What kernels become below that has a form and a text of its own: see ``tile``.
+What upstream cannot say about strided views, scatters, scans, sorts, random numbers and groups of
+operations that share a loop nest. What kernels become below that has a form and a text of its own:
+see ``tile``.
 """
 
 import sys
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from ftm_backend.mlir import bindings, ext, ir
 
 _INTEGERS = ext.attribute(default_factory=lambda: ir.DenseI64ArrayAttr.get([]))
-# Array attributes are keyword arguments; the factories are there because the bindings take an empty array
-# for a missing one.
+# Array attributes are keyword arguments; the factories are there because the bindings take an empty
+# array for a missing one.
 
 
 if TYPE_CHECKING:
@@ -37,13 +38,15 @@ else:
         """See the module's docstring."""
 
 
-# --- tensor level -------------------------------------------------------------------------------------
+# --- tensor level
+# -------------------------------------------------------------------------------------
 
 
 class View(FTM.Operation, name="view"):
     """``result[i...] = flat(base)[offset + sum(i_k * strides_k)]``; the shape is the result's type.
 
-    ``flat`` is the row-major flattening of ``base``.  Costs nothing: it becomes an access of its consumers.
+    ``flat`` is the row-major flattening of ``base``. Costs nothing: it becomes an access of its
+    consumers.
     """
 
     result: Result
@@ -53,9 +56,11 @@ class View(FTM.Operation, name="view"):
 
 
 class Update(FTM.Operation, name="update"):
-    """``base`` with ``flat(base)[offset + sum(i_k * strides_k)] = value[i...]``; the result has base's type.
+    """``base`` with ``flat(base)[offset + sum(i_k * strides_k)] = value[i...]``; the result has
+    base's type.
 
-    The attribute ``joined`` says that ``base`` comes from updates of other elements, so that all may happen in any order.
+    The attribute ``joined`` says that ``base`` comes from updates of other elements, so that all
+    may happen in any order.
     """
 
     result: Result
@@ -66,9 +71,11 @@ class Update(FTM.Operation, name="update"):
 
 
 class Border(FTM.Operation, name="border"):
-    """``inside`` with zeros around it: ``low`` of them before it in each dimension, and as many after it as the result has more.
+    """``inside`` with zeros around it: ``low`` of them before it in each dimension, and as many
+    after it as the result has more.
 
-    It is nowhere in memory: what reads it fetches elements of ``inside``, which are all of a tensor, in order.
+    It is nowhere in memory: what reads it fetches elements of ``inside``, which are all of a
+    tensor, in order.
     """
 
     result: Result
@@ -77,7 +84,8 @@ class Border(FTM.Operation, name="border"):
 
 
 class Window(FTM.Operation, name="window"):
-    """``flat(base)[start + iteration * step ...]``, dense, in the shape of the result; in a loop, whose counter is ``iteration``."""
+    """``flat(base)[start + iteration * step ...]``, dense, in the shape of the result; in a loop,
+    whose counter is ``iteration``."""
 
     result: Result
     base: Operand
@@ -87,7 +95,8 @@ class Window(FTM.Operation, name="window"):
 
 
 class Place(FTM.Operation, name="place"):
-    """``base`` with ``value`` written over the window that ``start`` and ``step`` say, as for `Window`."""
+    """``base`` with ``value`` written over the window that ``start`` and ``step`` say, as for
+    `Window`."""
 
     result: Result
     base: Operand
@@ -98,7 +107,8 @@ class Place(FTM.Operation, name="place"):
 
 
 class Scatter(FTM.Operation, name="scatter"):
-    """``dest[indices[i], :] (reduce)= updates[i, :]`` in the order of ``i``; the result has dest's type.
+    """``dest[indices[i], :] (reduce)= updates[i, :]`` in the order of ``i``; the result has dest's
+    type.
 
     dest: tensor<NxDxT>, indices: tensor<Mxi64> in [0, N), updates: tensor<MxDxT>.
     reduce: "set", "add", "mul", "min" or "max".
@@ -114,8 +124,8 @@ class Scatter(FTM.Operation, name="scatter"):
 class Scan(FTM.Operation, name="scan"):
     """``result[o, n, i]`` combines ``x[o, 0..n, i]``, in order; all are tensor<OxNxIxT>.
 
-    kind: "add", "mul", "min", "max" or "lse" (log(exp(a) + exp(b)), floats only).  "min" and "max" are signed, propagate
-    NaN and take the later of equals.
+    kind: "add", "mul", "min", "max" or "lse" (log(exp(a) + exp(b)), floats only). "min" and "max"
+    are signed, propagate NaN and take the later of equals.
     """
 
     result: Result
@@ -124,17 +134,20 @@ class Scan(FTM.Operation, name="scan"):
 
 
 class Sort(FTM.Operation, name="sort"):
-    """The first K elements of each row of ``x`` in ascending order; x: tensor<RxNxi64>, result: tensor<RxKxi64>, K <= N."""
+    """The first K elements of each row of ``x`` in ascending order; x: tensor<RxNxi64>, result:
+    tensor<RxKxi64>, K <= N."""
 
     result: Result
     x: Operand
 
 
 class ConvTranspose(FTM.Operation, name="conv_transpose"):
-    """The transposed convolution of ``x``: tensor<NxFxOxPxT> by ``weight``: tensor<FxCxKxLxT>; result: tensor<NxCxHxWxU>.
+    """The transposed convolution of ``x``: tensor<NxFxOxPxT> by ``weight``: tensor<FxCxKxLxT>;
+    result: tensor<NxCxHxWxU>.
 
-    Window (o, p) adds ``x[n, f, o, p] * weight[f, c, k, l]`` to ``result[n, c, o * stride + k * dilation - padding, ...]``, where that is
-    inside.  stride, dilation, padding: a number for each of the two dimensions, as "2,2".  U is the type that sums of T have.
+    Window (o, p) adds ``x[n, f, o, p] * weight[f, c, k, l]`` to ``result[n, c, o * stride + k *
+    dilation - padding, ...]``, where that is inside. stride, dilation, padding: a number for each
+    of the two dimensions, as "2,2". U is the type that sums of T have.
     """
 
     result: Result
@@ -148,7 +161,8 @@ class ConvTranspose(FTM.Operation, name="conv_transpose"):
 class Kernel(FTM.Operation, name="kernel"):
     """A group of operations that share one loop nest; the region may use values from outside.
 
-    It ends in ``ftm.yield`` of what is used outside.  ``kind`` names the lowering that takes it: see ``midend``.
+    It ends in ``ftm.yield`` of what is used outside. ``kind`` names the lowering that takes it: see
+    ``midend``.
     """
 
     outs: Sequence[Result]
@@ -162,11 +176,13 @@ class Yield(FTM.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
     values: Sequence[Operand]
 
 
-# --- element operations ---------------------------------------------------------------------------------
+# --- element operations
+# ---------------------------------------------------------------------------------
 
 
 class Philox(FTM.Operation, name="philox"):
-    """32 random bits (``i32``): word ``index % 4`` of Philox4x32-10, counter (index / 4, offset), key seed.
+    """32 random bits (``i32``): word ``index % 4`` of Philox4x32-10, counter (index / 4, offset),
+    key seed.
 
     For the body of a ``linalg.generic``.  index, seed, offset: ``i64``.
     """
@@ -178,12 +194,14 @@ class Philox(FTM.Operation, name="philox"):
 
 
 def register() -> None:
-    """Makes the bindings give these classes for ``ftm`` operations, in every context of the process.
+    """Makes the bindings give these classes for ``ftm`` operations, in every context of the
+    process.
 
-    The dialect is not loaded through IRDL, which demands *one* type for all operands of a variadic group; a context must
-    allow unregistered dialects.
+    The dialect is not loaded through IRDL, which demands *one* type for all operands of a variadic
+    group; a context must allow unregistered dialects.
     """
-    # The bindings look for a module of the dialect's name at every ftm operation they meet; finding it is cheap.
+    # The bindings look for a module of the dialect's name at every ftm operation they meet; finding
+    # it is cheap.
     sys.modules.setdefault("torch_mlir.dialects.ftm", sys.modules[__name__])
     for operation in FTM.operations:
         bindings.register_operation(FTM, replace=True)(operation)

@@ -25,7 +25,11 @@ def random_array(generator: Any, buffer: BufferDirective) -> np.ndarray:
     """Floats from a normal distribution, integers from 0 to 7, booleans; shaped as ``buffer``."""
     wanted = BY_TOKEN[buffer.dtype].array
     if buffer.dtype == "bf16":
-        bits = generator.standard_normal(buffer.shape, np.float32).reshape(buffer.shape).view(np.uint32)
+        bits = (
+            generator.standard_normal(buffer.shape, np.float32)
+            .reshape(buffer.shape)
+            .view(np.uint32)
+        )
         return (bits >> 16).astype(np.uint16)
     if np.issubdtype(wanted, np.floating):
         return np.asarray(generator.standard_normal(buffer.shape), wanted)
@@ -38,11 +42,18 @@ def summary(array: np.ndarray, dtype: str) -> str:
     if values.size == 0:
         return "empty"
     first = " ".join(f"{x:.6g}" for x in values[:4])
-    return first if values.size <= 4 else f"{first} ...  mean {np.mean(values.astype(_widest(values))):.6g}"
+    return (
+        first
+        if values.size <= 4
+        else f"{first} ...  mean {np.mean(values.astype(_widest(values))):.6g}"
+    )
 
 
-def difference(found: np.ndarray, expected: np.ndarray, dtype: str, rtol: float, atol: float) -> str | None:
-    """None when equal within tolerance (integers: exactly; NaN equals NaN), else where they differ most."""
+def difference(
+    found: np.ndarray, expected: np.ndarray, dtype: str, rtol: float, atol: float
+) -> str | None:
+    """None when equal within tolerance (integers: exactly; NaN equals NaN), else where they differ
+    most."""
     a, b = numbers(found, dtype), numbers(expected, dtype)
     if np.issubdtype(a.dtype, np.inexact):
         close = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
@@ -51,7 +62,11 @@ def difference(found: np.ndarray, expected: np.ndarray, dtype: str, rtol: float,
     if np.all(close):
         return None
     with np.errstate(invalid="ignore"):
-        distance = np.where(close, -1.0, np.nan_to_num(np.abs(a.astype(_widest(a)) - b.astype(_widest(b))), nan=np.inf))
+        distance = np.where(
+            close,
+            -1.0,
+            np.nan_to_num(np.abs(a.astype(_widest(a)) - b.astype(_widest(b))), nan=np.inf),
+        )
     worst = np.unravel_index(int(np.argmax(distance)), a.shape) if a.ndim else ()
     where = list(map(int, worst))
     return f"DIFFERS in {int(np.sum(~close))} of {a.size} elements, most at {where}: {a[worst]!s}, expected {b[worst]!s}"

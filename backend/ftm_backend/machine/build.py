@@ -1,11 +1,12 @@
 """Builds the emulator's shared library next to this file: ``python -m ftm_backend.machine.build``.
 
-With ``--sanitize`` another one in ``build/address``, for tests: it stops the process at the first access outside of an
-object, and at undefined behaviour. ``--sanitize=thread``: in ``build/thread``, one that reports data races.
+With ``--sanitize`` another one in ``build/address``, for tests: it stops the process at the first
+access outside of an object, and at undefined behaviour. ``--sanitize=thread``: in ``build/thread``,
+one that reports data races.
 
-``sources.txt`` lists one source per line with its extra compiler flags.  A line that starts with
-``[x86]`` is for x86-64 only.  An object is compiled again when its flags, its source or any header of the
-machine have changed; the library is linked when an object was.
+``sources.txt`` lists one source per line with its extra compiler flags. A line that starts with
+``[x86]`` is for x86-64 only. An object is compiled again when its flags, its source or any header
+of the machine have changed; the library is linked when an object was.
 """
 
 import argparse
@@ -26,12 +27,14 @@ FLAGS = (
 ).split()
 # -ffast-math stays off: NaN, infinities and signed zeros are part of the instructions' meaning.
 SANITIZERS = {
-    # Alignment: elements may lie anywhere in memory of the caller.  Floats out of an integer's range: see VCVT.
+    # Alignment: elements may lie anywhere in memory of the caller. Floats out of an integer's
+    # range: see VCVT.
     "address": (
         "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
         " -fno-sanitize=alignment,float-cast-overflow"
     ).split(),
-    # Fences order more than what they are told of; where one stands, an atomic beside it is what counts.
+    # Fences order more than what they are told of; where one stands, an atomic beside it is what
+    # counts.
     "thread": "-O1 -g -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan".split(),
 }
 """Flags of compiler and linker for each kind of sanitized library."""
@@ -39,15 +42,28 @@ SANITIZERS = {
 __all__ = ["LIBRARY", "SANITIZERS", "build", "build_sanitized", "commands", "sanitized"]
 
 
-def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, force: bool = False, more: Sequence[str] = ()) -> Path:
+def build(
+    output: Path = LIBRARY,
+    objects: Path | None = None,
+    jobs: int = 2,
+    force: bool = False,
+    more: Sequence[str] = (),
+) -> Path:
     """Compiles what has changed and returns the library's path.
 
-    Objects are kept in ``objects`` (default: ``build/`` beside this file).  ``more``: flags of compiler and linker.
-    Raises ``RuntimeError`` with the compiler's message when a source does not compile or no compiler is found.
+    Objects are kept in ``objects`` (default: ``build/`` beside this file). ``more``: flags of
+    compiler and linker. Raises ``RuntimeError`` with the compiler's message when a source does not
+    compile or no compiler is found.
     """
     objects = objects or HERE / "build"
     objects.mkdir(parents=True, exist_ok=True)
-    headers = _digest([*sorted((HERE / "include").glob("*.h")), *sorted((HERE / "src").rglob("*.h")), *sorted(HERE.glob("*.h"))])
+    headers = _digest(
+        [
+            *sorted((HERE / "include").glob("*.h")),
+            *sorted((HERE / "src").rglob("*.h")),
+            *sorted(HERE.glob("*.h")),
+        ]
+    )
     units = []
     for source, command in commands(more):
         stamp = _digest([source], " ".join(command), headers)[:16]
@@ -60,7 +76,12 @@ def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, fo
         old.unlink(missing_ok=True)
     link_stamp = objects / f"{output.name}.linked"
     link_key = _digest([], *[str(target) for target in wanted])
-    if stale or not output.exists() or not link_stamp.exists() or link_stamp.read_text() != link_key:
+    if (
+        stale
+        or not output.exists()
+        or not link_stamp.exists()
+        or link_stamp.read_text() != link_key
+    ):
         _write([_compiler(), "-shared", "-pthread", *more, *map(str, wanted)], output)
         link_stamp.write_text(link_key)
     return output
@@ -69,7 +90,10 @@ def build(output: Path = LIBRARY, objects: Path | None = None, jobs: int = 2, fo
 def commands(more: Sequence[str] = ()) -> list[tuple[Path, list[str]]]:
     """Each source and how it is compiled, but for the output."""
     includes = [f"-I{HERE}", f"-I{HERE / 'include'}", f"-I{HERE / 'src'}"]
-    return [(source, [_compiler(), *FLAGS, *more, *flags, *includes, "-c", str(source)]) for source, flags in _sources()]
+    return [
+        (source, [_compiler(), *FLAGS, *more, *flags, *includes, "-c", str(source)])
+        for source, flags in _sources()
+    ]
 
 
 def sanitized(kind: str) -> Path:
@@ -78,7 +102,8 @@ def sanitized(kind: str) -> Path:
 
 
 def build_sanitized(kind: str) -> Path:
-    """The library under sanitizers; a process that loads it needs the sanitizer's own library first, see ``LD_PRELOAD`` in
+    """The library under sanitizers; a process that loads it needs the sanitizer's own library
+    first, see ``LD_PRELOAD`` in
     ``tests/fuzz/sanitized.py``."""
     library = sanitized(kind)
     library.parent.mkdir(parents=True, exist_ok=True)
@@ -128,9 +153,17 @@ def _digest(files: list[Path], *texts: str) -> str:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--force", action="store_true", help="compile all, changed or not")
-    parser.add_argument("--sanitize", choices=SANITIZERS, nargs="?", const="address", help="another library, for tests (default address)")
+    parser.add_argument(
+        "--sanitize",
+        choices=SANITIZERS,
+        nargs="?",
+        const="address",
+        help="another library, for tests (default address)",
+    )
     given = parser.parse_args()
     try:
         print(build_sanitized(given.sanitize) if given.sanitize else build(force=given.force))

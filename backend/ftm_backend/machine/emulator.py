@@ -1,7 +1,7 @@
 """The machine from Python: loads ``libftm_machine.so`` and runs program images on numpy arrays.
 
-Any library with the interface of ``include/ftm_machine.h`` can stand in for the emulator.  Arrays of type
-bf16 are ``uint16`` arrays that hold the bits.
+Any library with the interface of ``include/ftm_machine.h`` can stand in for the emulator. Arrays of
+type bf16 are ``uint16`` arrays that hold the bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,15 @@ _MESSAGE_BYTES = 4096
 _TICK = 50  # milliseconds after which a waiting thread sees to Python's signals
 _INTERRUPTED = 3
 
-__all__ = ["Interrupted", "LoadedProgram", "Machine", "MachineError", "MachineJob", "MachineStats", "TensorArgument"]
+__all__ = [
+    "Interrupted",
+    "LoadedProgram",
+    "Machine",
+    "MachineError",
+    "MachineJob",
+    "MachineStats",
+    "TensorArgument",
+]
 
 
 class MachineError(RuntimeError):
@@ -36,7 +44,8 @@ class Interrupted(MachineError):
 
 @dataclass(frozen=True)
 class TensorArgument:
-    """One argument or result of a program; ``alias``: the input whose storage an output may share, or -1."""
+    """One argument or result of a program; ``alias``: the input whose storage an output may share,
+    or -1."""
 
     name: str
     token: str
@@ -108,7 +117,18 @@ def _library(path: Path) -> Any:
         "ftm_arena_bytes": (ctypes.c_uint64, [pointer]),
         "ftm_submit": (
             pointer,
-            [pointer, pointer, ctypes.POINTER(pointer), ctypes.POINTER(pointer), pointer, pointer, _DONE, pointer, text, size],
+            [
+                pointer,
+                pointer,
+                ctypes.POINTER(pointer),
+                ctypes.POINTER(pointer),
+                pointer,
+                pointer,
+                _DONE,
+                pointer,
+                text,
+                size,
+            ],
         ),
         "ftm_wait": (ctypes.c_int, [pointer, text, size]),
         "ftm_poll": (ctypes.c_int, [pointer, ctypes.c_uint32]),
@@ -118,21 +138,28 @@ def _library(path: Path) -> Any:
     }
     for kind in ("input", "scalar", "output"):
         signatures[f"ftm_{kind}_count"] = (ctypes.c_int32, [pointer])
-        signatures[f"ftm_{kind}_info"] = (ctypes.c_int, [pointer, ctypes.c_int32, ctypes.POINTER(_TensorInfo)])
+        signatures[f"ftm_{kind}_info"] = (
+            ctypes.c_int,
+            [pointer, ctypes.c_int32, ctypes.POINTER(_TensorInfo)],
+        )
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     if library.ftm_abi_version() != ABI_VERSION:
-        raise MachineError(f"{path} has interface version {library.ftm_abi_version()}, expected {ABI_VERSION}")
+        raise MachineError(
+            f"{path} has interface version {library.ftm_abi_version()}, expected {ABI_VERSION}"
+        )
     return library
 
 
 class Machine:
-    """An open machine.  ``cores=0``: as many as this process may use.  ``checked``: find faults, slowly.
+    """An open machine. ``cores=0``: as many as this process may use. ``checked``: find faults,
+    slowly.
 
     ``library``: a machine of your own; default is the emulator, which is built when it is missing.
-    The byte limits of the scratchpads are 0 for none; a program that needs more is refused by ``load``.
-    ``instructions``: a run in which one core executes more of them is a fault; 0 for any number.
+    The byte limits of the scratchpads are 0 for none; a program that needs more is refused by
+    ``load``. ``instructions``: a run in which one core executes more of them is a fault; 0 for any
+    number.
     """
 
     def __init__(
@@ -150,7 +177,9 @@ class Machine:
         if library is None:
             library = LIBRARY if LIBRARY.exists() else build()
         self._library = _library(Path(library))
-        config = _Config(ctypes.sizeof(_Config), cores, int(checked), am_bytes, sm_bytes, gsm_bytes, instructions)
+        config = _Config(
+            ctypes.sizeof(_Config), cores, int(checked), am_bytes, sm_bytes, gsm_bytes, instructions
+        )
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         self._handle = self._library.ftm_open(ctypes.byref(config), message, _MESSAGE_BYTES)
         if not self._handle:
@@ -167,14 +196,17 @@ class Machine:
         return str(self._library.ftm_description().decode())
 
     def load(self, image: bytes) -> LoadedProgram:
-        """Prepares a program image.  Raises ``MachineError`` when it is damaged or asks for too much."""
+        """Prepares a program image. Raises ``MachineError`` when it is damaged or asks for too
+        much."""
         return LoadedProgram(self, image)
 
     def stats(self) -> MachineStats:
         """Totals since the machine was opened."""
         raw = _Stats(ctypes.sizeof(_Stats))
         self._library.ftm_stats(self._handle, ctypes.byref(raw))
-        return MachineStats(*(int(getattr(raw, name)) for name in MachineStats.__dataclass_fields__))
+        return MachineStats(
+            *(int(getattr(raw, name)) for name in MachineStats.__dataclass_fields__)
+        )
 
     def close(self) -> None:
         """Finishes what was submitted and ends the machine's threads."""
@@ -199,7 +231,9 @@ class LoadedProgram:
         self._handle = None
         self._machine, self._library = machine, machine._library
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        self._handle = self._library.ftm_load(machine._handle, image, len(image), message, _MESSAGE_BYTES)
+        self._handle = self._library.ftm_load(
+            machine._handle, image, len(image), message, _MESSAGE_BYTES
+        )
         if not self._handle:
             raise MachineError(message.value.decode(errors="replace"))
         self.inputs = self._tensors("input")
@@ -212,22 +246,43 @@ class LoadedProgram:
         for index in range(getattr(self._library, f"ftm_{kind}_count")(self._handle)):
             getattr(self._library, f"ftm_{kind}_info")(self._handle, index, ctypes.byref(info))
             shape = tuple(info.shape[k] for k in range(info.rank))
-            found.append(TensorArgument(info.name.decode(errors="replace"), BY_NUMBER[info.dtype].token, shape, info.alias))
+            found.append(
+                TensorArgument(
+                    info.name.decode(errors="replace"),
+                    BY_NUMBER[info.dtype].token,
+                    shape,
+                    info.alias,
+                )
+            )
         return tuple(found)
 
-    def run(self, inputs: Sequence[np.ndarray], scalars: Sequence[float | int] = (), *, donate: Sequence[int] = ()) -> list[np.ndarray]:
+    def run(
+        self,
+        inputs: Sequence[np.ndarray],
+        scalars: Sequence[float | int] = (),
+        *,
+        donate: Sequence[int] = (),
+    ) -> list[np.ndarray]:
         """Runs the program and returns its outputs.
 
-        inputs: dense arrays of the declared shapes and dtypes.  ``donate`` lists outputs that are written
-        into the storage of the input that they alias.  Raises ``MachineError`` with the line of assembly when
-        the program faults, ``ValueError`` for arguments that do not fit.  An exception of a signal handler, such as
-        ``KeyboardInterrupt``, stops the program first.
+        inputs: dense arrays of the declared shapes and dtypes. ``donate`` lists outputs that are
+        written into the storage of the input that they alias. Raises ``MachineError`` with the line
+        of assembly when the program faults, ``ValueError`` for arguments that do not fit. An
+        exception of a signal handler, such as ``KeyboardInterrupt``, stops the program first.
         """
         return self.submit(inputs, scalars, donate=donate).wait()
 
-    def submit(self, inputs: Sequence[np.ndarray], scalars: Sequence[float | int] = (), *, donate: Sequence[int] = ()) -> MachineJob:
+    def submit(
+        self,
+        inputs: Sequence[np.ndarray],
+        scalars: Sequence[float | int] = (),
+        *,
+        donate: Sequence[int] = (),
+    ) -> MachineJob:
         """As ``run``, without waiting.  Jobs run in the order of submission."""
-        arrays = [self._checked(array, tensor) for array, tensor in zip(inputs, self.inputs, strict=True)]
+        arrays = [
+            self._checked(array, tensor) for array, tensor in zip(inputs, self.inputs, strict=True)
+        ]
         outputs = []
         for number, tensor in enumerate(self.outputs):
             if number in donate:
@@ -243,7 +298,11 @@ class LoadedProgram:
 
     @staticmethod
     def _checked(array: np.ndarray, tensor: TensorArgument) -> np.ndarray:
-        if array.dtype != tensor.dtype or array.shape != tensor.shape or not array.flags.c_contiguous:
+        if (
+            array.dtype != tensor.dtype
+            or array.shape != tensor.shape
+            or not array.flags.c_contiguous
+        ):
             raise ValueError(
                 f"{tensor.name} must be a dense {tensor.token} array of shape {tensor.shape}, found {array.dtype} of shape {array.shape}"
             )
@@ -258,9 +317,20 @@ class LoadedProgram:
 class MachineJob:
     """One submitted run; keeps its arrays alive until it has ended."""
 
-    def __init__(self, program: LoadedProgram, inputs: list[np.ndarray], outputs: list[np.ndarray], scalars: np.ndarray) -> None:
+    def __init__(
+        self,
+        program: LoadedProgram,
+        inputs: list[np.ndarray],
+        outputs: list[np.ndarray],
+        scalars: np.ndarray,
+    ) -> None:
         self._handle = None
-        self._program, self._inputs, self._outputs, self._scalars = program, inputs, outputs, scalars
+        self._program, self._inputs, self._outputs, self._scalars = (
+            program,
+            inputs,
+            outputs,
+            scalars,
+        )
         self._message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         self._handle = program._library.ftm_submit(
             program._machine._handle,
@@ -279,10 +349,13 @@ class MachineJob:
 
     def done(self, seconds: float = 0.0) -> bool:
         """Whether it has ended, or does within so many seconds."""
-        return self._handle is None or bool(self._program._library.ftm_poll(self._handle, int(seconds * 1000)))
+        return self._handle is None or bool(
+            self._program._library.ftm_poll(self._handle, int(seconds * 1000))
+        )
 
     def interrupt(self) -> None:
-        """Asks it to stop at the next kernel, loop or barrier; one that has written over an input goes on."""
+        """Asks it to stop at the next kernel, loop or barrier; one that has written over an input
+        goes on."""
         if self._handle is not None:
             self._program._library.ftm_interrupt(self._handle)
 

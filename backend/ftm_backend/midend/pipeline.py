@@ -1,4 +1,5 @@
-"""The midend, in order: linalg on tensors in, kernels on tiles out.  Each pass is a function of the one value before it."""
+"""The midend, in order: linalg on tensors in, kernels on tiles out. Each pass is a function of the
+one value before it."""
 
 from __future__ import annotations
 
@@ -32,9 +33,13 @@ from ftm_backend.midend.transforms.memory.resolve_in_place import resolve_in_pla
 from ftm_backend.midend.transforms.memory.schedule_kernels import schedule_kernels
 from ftm_backend.midend.transforms.tensor.conv_transpose_to_col2im import conv_transpose_to_col2im
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import fold_pad_into_load
-from ftm_backend.midend.transforms.tensor.fuse_elementwise_producers import fuse_elementwise_producers
+from ftm_backend.midend.transforms.tensor.fuse_elementwise_producers import (
+    fuse_elementwise_producers,
+)
 from ftm_backend.midend.transforms.tensor.fuse_interior_padding import fuse_interior_padding
-from ftm_backend.midend.transforms.tensor.merge_conv_transpose_phases import merge_conv_transpose_phases
+from ftm_backend.midend.transforms.tensor.merge_conv_transpose_phases import (
+    merge_conv_transpose_phases,
+)
 from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
 from ftm_backend.midend.transforms.tensor.rematerialize_pool_inputs import rematerialize_pool_inputs
 from ftm_backend.midend.transforms.tensor.split_k import split_k
@@ -62,7 +67,11 @@ GROUPED = IRFormat(text.print_grouped, text.read_grouped, ".mlir", verify_kernel
 PROGRAM = IRFormat(text.print_program, text.read_program, ".mlir")
 """Kernels on tensors that have buffers."""
 
-SHARED = IRFormat(text.print_program, lambda content, machine: outline_kernels(text.read_program(content, machine), machine), ".mlir")
+SHARED = IRFormat(
+    text.print_program,
+    lambda content, machine: outline_kernels(text.read_program(content, machine), machine),
+    ".mlir",
+)
 """Kernels that say which function they call, with what."""
 
 TILES = IRFormat(print_tiles, lambda content, machine: read_tiles(content), ".tiles")
@@ -131,9 +140,21 @@ PASSES: tuple[Pass, ...] = (
         "copy factors of products whose short dimensions lie innermost, where that pays",
         optional=True,
     ),
-    Pass("split-k", split_k, FUNCTION, "cut products with long sums and small results along the sum, where that pays", optional=True),
+    Pass(
+        "split-k",
+        split_k,
+        FUNCTION,
+        "cut products with long sums and small results along the sum, where that pays",
+        optional=True,
+    ),
     Pass("fuse-ops", fuse_ops, GROUPED, "put operations that share a loop nest into one kernel"),
-    Pass("fuse-attention", fuse_attention, GROUPED, "put attention, or its gradients, into one kernel: scores stay on chip", optional=True),
+    Pass(
+        "fuse-attention",
+        fuse_attention,
+        GROUPED,
+        "put attention, or its gradients, into one kernel: scores stay on chip",
+        optional=True,
+    ),
     Pass(
         "fuse-conv-backward",
         fuse_conv_backward,
@@ -191,15 +212,36 @@ PASSES: tuple[Pass, ...] = (
         optional=True,
     ),
     Pass(
-        "schedule-kernels", schedule_kernels, GROUPED, "find the kernels that can fault; let kernels that write over inputs wait for them"
+        "schedule-kernels",
+        schedule_kernels,
+        GROUPED,
+        "find the kernels that can fault; let kernels that write over inputs wait for them",
     ),
-    Pass("assign-buffers", assign_buffers, PROGRAM, "give each value between kernels its DDR buffer; place barriers"),
-    Pass("outline-kernels", outline_kernels, SHARED, "turn kernels into functions of buffers and scalars; equal ones are one function"),
-    Pass("lower-kernels", lower_kernels, TILES, "turn each function into one of tiles, DMA and maps", alias="ftm"),
+    Pass(
+        "assign-buffers",
+        assign_buffers,
+        PROGRAM,
+        "give each value between kernels its DDR buffer; place barriers",
+    ),
+    Pass(
+        "outline-kernels",
+        outline_kernels,
+        SHARED,
+        "turn kernels into functions of buffers and scalars; equal ones are one function",
+    ),
+    Pass(
+        "lower-kernels",
+        lower_kernels,
+        TILES,
+        "turn each function into one of tiles, DMA and maps",
+        alias="ftm",
+    ),
 )
 
 
-def apply(step: Pass, value: Any, machine: MachineParameters, restrictions: Restrictions = NONE) -> Any:
+def apply(
+    step: Pass, value: Any, machine: MachineParameters, restrictions: Restrictions = NONE
+) -> Any:
     """Runs one pass as far as restrictions allow, and verifies what it leaves.
 
     Raises:
@@ -207,7 +249,9 @@ def apply(step: Pass, value: Any, machine: MachineParameters, restrictions: Rest
     """
     if step.name in restrictions.skipped:
         return value
-    before = {kernel: kernel.kind for kernel in value.kernels} if isinstance(value, KernelModule) else {}
+    before = (
+        {kernel: kernel.kind for kernel in value.kernels} if isinstance(value, KernelModule) else {}
+    )
     separate = {"separate": restrictions.separate} if step.name == "fuse-ops" else {}
     made = step.run(value, machine, **separate)
     if isinstance(made, KernelModule):
@@ -223,7 +267,11 @@ def apply(step: Pass, value: Any, machine: MachineParameters, restrictions: Rest
     return made
 
 
-def run(function: LinalgFunction, machine: MachineParameters, after: Callable[[str, Any], None] | None = None) -> TileProgram:
+def run(
+    function: LinalgFunction,
+    machine: MachineParameters,
+    after: Callable[[str, Any], None] | None = None,
+) -> TileProgram:
     """Runs all passes.
 
     Args:

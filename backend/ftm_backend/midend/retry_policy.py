@@ -1,8 +1,11 @@
-"""What a second attempt to compile a program does otherwise, because a stage failed in the first one.
+"""What a second attempt to compile a program does otherwise, because a stage failed in the first
+one.
 
-Passes that form kernels ask planners whether a kernel pays and fits. Their answers are estimates: lowering or the layout of the
-scratchpad can still fail. Then the fusion is undone instead of the program refused. Example: ``fuse-gemm-reduction`` moves a sum into the
-kernel of a product, and lowering finds no blocks for it. The program is compiled again from its trace without ``fuse-gemm-reduction``.
+Passes that form kernels ask planners whether a kernel pays and fits. Their answers are estimates:
+lowering or the layout of the scratchpad can still fail. Then the fusion is undone instead of the
+program refused. Example: ``fuse-gemm-reduction`` moves a sum into the kernel of a product, and
+lowering finds no blocks for it. The program is compiled again from its trace without
+``fuse-gemm-reduction``.
 
 This module alone decides what is given up, and in which order. Passes know nothing of it.
 """
@@ -25,9 +28,9 @@ _SMALLEST_SHARE = 16
 class Restrictions:
     """What an attempt must not do.
 
-    skipped: names of passes that are left out.
-    separate: numbers of statements that get kernels of their own, as ``fuse-ops`` counts statements.
-    shares: (kernel, n): the tiles of the kernel with that name are planned for 1/n of the scratchpads.
+    skipped: names of passes that are left out. separate: numbers of statements that get kernels of
+    their own, as ``fuse-ops`` counts statements. shares: (kernel, n): the tiles of the kernel with
+    that name are planned for 1/n of the scratchpads.
     """
 
     skipped: frozenset[str] = frozenset()
@@ -36,7 +39,9 @@ class Restrictions:
 
     def __str__(self) -> str:
         words = [f"without {name}" for name in sorted(self.skipped)]
-        words += [f"{len(self.separate)} statements in kernels of their own"] if self.separate else []
+        words += (
+            [f"{len(self.separate)} statements in kernels of their own"] if self.separate else []
+        )
         words += [f"{name} in 1/{share} of the scratchpads" for name, share in self.shares]
         return ", ".join(words) or "none"
 
@@ -58,7 +63,9 @@ def without_pass(before: Restrictions, step: Pass) -> Restrictions | None:
     return replace(before, skipped=before.skipped | {step.name})
 
 
-def after_kernel(before: Restrictions, kernel: Kernel, too_large: bool, passes: Sequence[Pass]) -> Restrictions | None:
+def after_kernel(
+    before: Restrictions, kernel: Kernel, too_large: bool, passes: Sequence[Pass]
+) -> Restrictions | None:
     """What to try after a kernel could not be lowered; None if nothing is left to try.
 
     too_large: its tiles exceed a scratchpad.
@@ -73,7 +80,11 @@ def after_kernel(before: Restrictions, kernel: Kernel, too_large: bool, passes: 
     if len(kernel.numbers) > 1 and not kernel.numbers <= before.separate:
         return replace(before, separate=before.separate | kernel.numbers)
     optional = _names(passes)
-    return replace(before, skipped=before.skipped | optional) if not optional <= before.skipped else None
+    return (
+        replace(before, skipped=before.skipped | optional)
+        if not optional <= before.skipped
+        else None
+    )
 
 
 def _names(passes: Iterable[Pass]) -> frozenset[str]:

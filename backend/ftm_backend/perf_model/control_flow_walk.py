@@ -1,7 +1,8 @@
-"""The way of one core through a program: scalar control flow executed; tile instructions are those of ``cycles_core``.
+"""The way of one core through a program: scalar control flow executed; tile instructions are those
+of ``cycles_core``.
 
-Scalar instructions run as they would on the machine; an integer loaded from DDR is not known and takes a
-default.  ``cycles_jump`` shortens long loops.
+Scalar instructions run as they would on the machine; an integer loaded from DDR is not known and
+takes a default. ``cycles_jump`` shortens long loops.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class WalkError(ValueError):
 
 
 class ControlFlowWalk(CoreModel):
-    """One core's walk, from barrier to barrier; ``loaded`` stands for integers from DDR, ``limit`` bounds the instructions."""
+    """One core's walk, from barrier to barrier; ``loaded`` stands for integers from DDR, ``limit``
+    bounds the instructions."""
 
     def __init__(
         self,
@@ -39,7 +41,8 @@ class ControlFlowWalk(CoreModel):
         self.core, self.cores, self.loaded, self.limit = core, cores, loaded, limit
         self.events.append(EnterEvent(decoded.main))
         self.decisions: list[int] = []
-        """Outcomes of comparisons, minima, maxima and predicates: what can change the course of a loop."""
+        """Outcomes of comparisons, minima, maxima and predicates: what can change the course of a
+        loop."""
         self.done = False
         self._stack: list[int] = []
         self._position = decoded.functions[decoded.main][1]
@@ -47,7 +50,8 @@ class ControlFlowWalk(CoreModel):
         self._jumper = LoopExtrapolator(self)
 
     def phase(self) -> list[Event]:
-        """Walks on to the next barrier or, setting ``done``, to the end; returns the events on the way."""
+        """Walks on to the next barrier or, setting ``done``, to the end; returns the events on the
+        way."""
         code, functions = self.decoded.code, self.decoded.functions
         registers = self.registers
         branch, call, ret, barrier = _OP["SBR"], _OP["@call"], _OP["@ret"], _OP["BARRIER"]
@@ -55,7 +59,9 @@ class ControlFlowWalk(CoreModel):
         while True:
             self._steps += 1
             if self._steps > self.limit:
-                raise WalkError(f"more than {self.limit} instructions on core {self.core}: does the program end?")
+                raise WalkError(
+                    f"more than {self.limit} instructions on core {self.core}: does the program end?"
+                )
             item = code[position]
             opcode = item[0]
             predicate = item[2]
@@ -130,7 +136,9 @@ class ControlFlowWalk(CoreModel):
     def _execute(self, item: tuple[int, ...], name: str) -> None:
         execute = TILE_INSTRUCTIONS.get(name)
         if execute is None:
-            self._busy += self.machine.scalar_load_latency if name == "SLDI" else self.machine.scalar_latency
+            self._busy += (
+                self.machine.scalar_load_latency if name == "SLDI" else self.machine.scalar_latency
+            )
             self.registers[item[6]] = self._scalar(item, name)
             return
         self._busy += self.machine.issue_cycles

@@ -1,4 +1,5 @@
-"""One core of the cycle model: its registers, what its tiles hold, and its tile instructions as events with costs."""
+"""One core of the cycle model: its registers, what its tiles hold, and its tile instructions as
+events with costs."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ _FETCHED = -1
 class CoreModel:
     """What instructions read and write; ``shared`` holds the extents of GSM slots for all cores."""
 
-    def __init__(self, decoded: DecodedImage, scalars: list[int], shared: dict[Slot, tuple[int, int]]) -> None:
+    def __init__(
+        self, decoded: DecodedImage, scalars: list[int], shared: dict[Slot, tuple[int, int]]
+    ) -> None:
         self.decoded, self.shared = decoded, shared
         self.machine = decoded.machine
         self.registers = [0] * SCALAR_REGISTERS
@@ -69,7 +72,9 @@ class CoreModel:
     def _fill(self, slot: Slot, rows: int, columns: int) -> None:
         (self.shared if self.decoded.in_gsm[slot[0]] else self.extents)[slot] = rows, columns
 
-    def _dims(self, item: tuple[int, ...]) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+    def _dims(
+        self, item: tuple[int, ...]
+    ) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
         """Extents and strides of a transfer, rows and columns."""
         found: list[tuple[int, float]] = []
         for record in self.decoded.sections["dims"][item[11] : item[11] + item[12] + item[13]]:
@@ -91,20 +96,35 @@ class CoreModel:
             extents = self._extents(index)
             rows = [(extents[0] * extents[1], cost.ANYWHERE)]
         buffer = self._bound.get(item[7], item[7])
-        key = tile[3], self.decoded.in_gsm[slot[0]], self.decoded.kept[buffer], tuple(rows), tuple(columns)
+        key = (
+            tile[3],
+            self.decoded.in_gsm[slot[0]],
+            self.decoded.kept[buffer],
+            tuple(rows),
+            tuple(columns),
+        )
         moved = self._transfers.get(key)
         if moved is None:
-            moved = self._transfers[key] = cost.transfer(self.machine, BY_NUMBER[key[0]].bytes, rows, columns, key[1], key[2])
+            moved = self._transfers[key] = cost.transfer(
+                self.machine, BY_NUMBER[key[0]].bytes, rows, columns, key[1], key[2]
+            )
         if item[0] in (_OP["DLD"], _OP["DLB"], _OP["DGA"]):
             self._fill(slot, _count(rows), _count(columns))
         operation = _combination(item)
         if operation is None:
             self.events.append(DmaEvent(slots, moved, NAMES[item[0]], buffer))
             return
-        # Each row is fetched, combined by the core and stored before the next, which may be the same.
+        # Each row is fetched, combined by the core and stored before the next, which may be the
+        # same.
         counts = _count(rows), _count(columns)
         launches = 2 * counts[0]
-        twice = cost.TransferWork(2 * moved.bytes, 2 * moved.ddr_bytes, 2 * moved.gsm_bytes, 2 * moved.element_cycles, launches)
+        twice = cost.TransferWork(
+            2 * moved.bytes,
+            2 * moved.ddr_bytes,
+            2 * moved.gsm_bytes,
+            2 * moved.element_cycles,
+            launches,
+        )
         self.events.append(DmaEvent(slots, twice, NAMES[item[0]], buffer))
         self.events.append(WaitEvent(slot))
         work = cost.combination(self.machine, BY_NUMBER[tile[3]].token, *counts, operation)
@@ -117,7 +137,9 @@ class CoreModel:
         size = rows * columns * BY_NUMBER[tiles[source[0]][3]].bytes
         shared = self.decoded.in_gsm[source[0]] or self.decoded.in_gsm[target[0]]
         self._fill(target, rows, columns)
-        self.events.append(DmaEvent((source, target), cost.TransferWork(size, 0, size if shared else 0, 0.0)))
+        self.events.append(
+            DmaEvent((source, target), cost.TransferWork(size, 0, size if shared else 0, 0.0))
+        )
 
     def _window_copy(self, item: tuple[int, ...]) -> None:
         source, target = self._slot(item, 0), self._slot(item, 1)
@@ -125,7 +147,13 @@ class CoreModel:
         shared = self.decoded.in_gsm[source[0]] or self.decoded.in_gsm[target[0]]
         element = BY_NUMBER[self.decoded.sections["tiles"][source[0]][3]].bytes
         self._fill(target, _count(rows), _count(columns))
-        self.events.append(DmaEvent((source, target), cost.window_copy(self.machine, element, rows, columns, shared), "DCW"))
+        self.events.append(
+            DmaEvent(
+                (source, target),
+                cost.window_copy(self.machine, element, rows, columns, shared),
+                "DCW",
+            )
+        )
 
     def _product(self, item: tuple[int, ...]) -> None:
         a, b, c = (self._slot(item, n) for n in range(3))
@@ -164,7 +192,13 @@ class CoreModel:
         body = self.decoded.maps[item[5]]
         for buffer, size in body.gathers:
             buffer = self._bound.get(buffer, buffer)
-            moved = cost.transfer(self.machine, size, [(rows * columns, cost.ANYWHERE)], [], near=self.decoded.kept[buffer])
+            moved = cost.transfer(
+                self.machine,
+                size,
+                [(rows * columns, cost.ANYWHERE)],
+                [],
+                near=self.decoded.kept[buffer],
+            )
             self.events.append(DmaEvent(((_FETCHED, 0),), moved, "VGA", buffer))
             self.events.append(WaitEvent((_FETCHED, 0)))
         work = body.work(rows, columns)
@@ -176,20 +210,31 @@ class CoreModel:
         zipped = bool(item[1] & _ZIP)
         self._fill(self._slot(item, 1), *((columns // 2, 2 * rows) if zipped else (columns, rows)))
         dtype = BY_NUMBER[self.decoded.sections["tiles"][source[0]][3]].token
-        self.events.append(ComputeEvent(cost_rules.transpose_cycles(self.machine, dtype, rows, columns, zipped), what="TRANS"))
+        self.events.append(
+            ComputeEvent(
+                cost_rules.transpose_cycles(self.machine, dtype, rows, columns, zipped),
+                what="TRANS",
+            )
+        )
 
     def _fold(self, item: tuple[int, ...]) -> None:
         source, target = self._slot(item, 0), self._slot(item, 1)
         taps, others = self._dims(item)
         windows, sizes = others[: len(taps)], others[len(taps) :]
         numbers = [tuple(int(extent) for extent, _ in side) for side in (taps, windows, sizes)]
-        shape = cost_rules.Col2ImCost(numbers[0], numbers[1], numbers[2], tuple(int(stride) for _, stride in windows))
+        shape = cost_rules.Col2ImCost(
+            numbers[0], numbers[1], numbers[2], tuple(int(stride) for _, stride in windows)
+        )
         rows, columns = self._extents(source)
         channels, images = rows // prod(shape.taps), columns // prod(shape.windows)
         self._fill(target, channels, images * prod(shape.sizes))
         dtype = BY_NUMBER[self.decoded.sections["tiles"][source[0]][3]].token
         elements = images * prod(shape.steps)
-        self.events.append(ComputeEvent(cost_rules.fold_cycles(self.machine, dtype, shape, channels, elements), what="FOLD"))
+        self.events.append(
+            ComputeEvent(
+                cost_rules.fold_cycles(self.machine, dtype, shape, channels, elements), what="FOLD"
+            )
+        )
 
     def _scan(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))
@@ -197,7 +242,12 @@ class CoreModel:
         dtype = BY_NUMBER[self.decoded.sections["tiles"][item[8]][3]].token
         operation = _combination(item)
         assert operation is not None
-        self.events.append(ComputeEvent(cost.scan(self.machine, dtype, rows, columns, operation, bool(item[1] & _DOWN)), what="SCAN"))
+        self.events.append(
+            ComputeEvent(
+                cost.scan(self.machine, dtype, rows, columns, operation, bool(item[1] & _DOWN)),
+                what="SCAN",
+            )
+        )
 
     def _sort(self, item: tuple[int, ...]) -> None:
         rows, columns = self._extents(self._slot(item, 0))

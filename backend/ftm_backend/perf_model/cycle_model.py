@@ -3,7 +3,8 @@
     from ftm_backend.machine import cycles
     print(cycles.model(text, machine="m7032", cores=8).table())
 
-Nothing here is measured.  ``tests/isa/test_cycles_published.py`` compares the model with published figures.
+Nothing here is measured. ``tests/isa/test_cycles_published.py`` compares the model with published
+figures.
 """
 
 from __future__ import annotations
@@ -18,13 +19,21 @@ from ftm_backend.ir.asm.program import AsmProgram
 from ftm_backend.perf_model.control_flow_walk import ControlFlowWalk, WalkError
 from ftm_backend.perf_model.events import Event
 from ftm_backend.perf_model.image_decoder import DecodedImage
-from ftm_backend.perf_model.timeline import Timeline, TimelineRecorder, TimelineSpan, TimelineTotals, touched, traffic
+from ftm_backend.perf_model.timeline import (
+    Timeline,
+    TimelineRecorder,
+    TimelineSpan,
+    TimelineTotals,
+    touched,
+    traffic,
+)
 from ftm_backend.target import cost_rules, presets
 
 __all__ = ["WALK_LIMIT", "CycleProfile", "KernelProfile", "TimelineSpan", "WalkError", "model"]
 
 WALK_LIMIT = 50_000_000
-"""Instructions of all cores that are walked before a program counts as endless: about two minutes."""
+"""Instructions of all cores that are walked before a program counts as endless: about two
+minutes."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +52,20 @@ class KernelProfile:
     dma_bytes: int
     gsm_bytes: int
     least_bytes: int
-    """What DDR must move at least: each buffer there that the kernel reads or writes, or the part that it touches, once."""
+    """What DDR must move at least: each buffer there that the kernel reads or writes, or the part
+    that it touches, once."""
     flops: int
     utilisation: float
     """Share of the peak of all cores' FMA pipes."""
     roofline: float
-    """Share of the roofline: of the time that the operations take at peak, or the least bytes at full bandwidth, those of buffers in GSM at
+    """Share of the roofline: of the time that the operations take at peak, or the least bytes at
+    full bandwidth, those of buffers in GSM at
     GSM's."""
 
     @property
     def bound(self) -> str:
-        """``compute``, ``issue``, ``DMA`` or ``GSM``: what kept the core or its DMA engine busy longest."""
+        """``compute``, ``issue``, ``DMA`` or ``GSM``: what kept the core or its DMA engine busy
+        longest."""
         if self.dma_cycles > self.compute_cycles:
             return "GSM" if self.gsm_cycles > self.dma_cycles / 2 else "DMA"
         return "issue" if self.scalar_cycles > self.compute_cycles / 2 else "compute"
@@ -101,7 +113,9 @@ class CycleProfile:
     @property
     def roofline(self) -> float:
         """Share of the kernels' rooflines."""
-        return sum(k.roofline * k.cycles for k in self.kernels) / self.cycles if self.cycles else 0.0
+        return (
+            sum(k.roofline * k.cycles for k in self.kernels) / self.cycles if self.cycles else 0.0
+        )
 
     @property
     def utilisation(self) -> float:
@@ -144,11 +158,11 @@ def model(
 ) -> CycleProfile:
     """The modelled profile of a program (data, text or image).
 
-    machine: preset or parameters; default: the preset that the program names.  cores: default: all of the preset's.
-    scalars: values of i64 program scalars that steer control flow, by name; others are 1.  loaded: what ``SLDI`` is
-    taken to load.  limit: instructions that all cores together may execute.  extrapolate: jump over the steady part of long
-    loops (see ``cycles_jump``) instead of walking every iteration.  watch: a core whose timeline is kept, up to so many
-    ``spans``.
+    machine: preset or parameters; default: the preset that the program names. cores: default: all
+    of the preset's. scalars: values of i64 program scalars that steer control flow, by name; others
+    are 1. loaded: what ``SLDI`` is taken to load. limit: instructions that all cores together may
+    execute. extrapolate: jump over the steady part of long loops (see ``cycles_jump``) instead of
+    walking every iteration. watch: a core whose timeline is kept, up to so many ``spans``.
 
     Raises:
         AsmError, UnknownPreset: the program or the name is wrong.
@@ -160,9 +174,14 @@ def model(
     parameters = presets.load(machine) if isinstance(machine, str) else machine
     count = cores or parameters.cores
     decoded = DecodedImage(image, parameters, extrapolate)
-    values = [(scalars or {}).get(decoded.string(name), 1) for name, _ in decoded.sections["scalars"]]
+    values = [
+        (scalars or {}).get(decoded.string(name), 1) for name, _ in decoded.sections["scalars"]
+    ]
     shared: dict[Any, Any] = {}
-    walks = [ControlFlowWalk(decoded, core, count, values, loaded, limit // count, shared) for core in range(count)]
+    walks = [
+        ControlFlowWalk(decoded, core, count, values, loaded, limit // count, shared)
+        for core in range(count)
+    ]
     recorder = TimelineRecorder(spans) if watch is not None else None
     return _combine(decoded, parameters, walks, recorder, watch)
 
@@ -210,13 +229,19 @@ def _combine(
         if ended:
             raise WalkError(f"{ended} of {count} cores ended while the others wait at a barrier")
         total += machine.barrier_cycles
-        critical.setdefault(_waiting(stacks, decoded.main), TimelineTotals()).cycles += machine.barrier_cycles
+        critical.setdefault(
+            _waiting(stacks, decoded.main), TimelineTotals()
+        ).cycles += machine.barrier_cycles
     kernels = []
     for function, sums in everything.items():
         own = critical.get(function, TimelineTotals())
         ideal = sums.ideal / count
         least, near = _least(decoded, function, moved, max(own.calls, 1))
-        bound = max(ideal, least / cost_rules.bytes_per_cycle(machine, count) / count, near / machine.gsm_bytes_per_cycle)
+        bound = max(
+            ideal,
+            least / cost_rules.bytes_per_cycle(machine, count) / count,
+            near / machine.gsm_bytes_per_cycle,
+        )
         kernels.append(
             KernelProfile(
                 decoded.names[function],
@@ -235,7 +260,9 @@ def _combine(
             )
         )
     spans = tuple(recorder.spans) if recorder is not None else ()
-    return CycleProfile(machine.name, count, machine.clock_hz, total, tuple(kernels), spans, tuple(decoded.names))
+    return CycleProfile(
+        machine.name, count, machine.clock_hz, total, tuple(kernels), spans, tuple(decoded.names)
+    )
 
 
 def _waiting(stacks: list[list[int]], main: int) -> int:
@@ -247,8 +274,11 @@ def _waiting(stacks: list[list[int]], main: int) -> int:
 _BYTES = [field.name for field in BUFFER.fields].index("bytes")
 
 
-def _least(decoded: DecodedImage, function: int, moved: Mapping[tuple[int, int, bool], int], calls: int) -> tuple[int, int]:
-    """Bytes that a function must move from and to DDR, and buffers in GSM: each buffer once, or less where it touches less."""
+def _least(
+    decoded: DecodedImage, function: int, moved: Mapping[tuple[int, int, bool], int], calls: int
+) -> tuple[int, int]:
+    """Bytes that a function must move from and to DDR, and buffers in GSM: each buffer once, or
+    less where it touches less."""
     buffers = decoded.sections["buffers"]
     least = [0, 0]
     for (owner, buffer, _), size in moved.items():

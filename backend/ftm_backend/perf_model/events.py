@@ -14,7 +14,8 @@ SCALAR = "scalar"
 
 
 class ComputeEvent(NamedTuple):
-    """The core is busy; ``ideal`` is what ``flops`` take at peak; ``what`` is the instruction, or scalar work."""
+    """The core is busy; ``ideal`` is what ``flops`` take at peak; ``what`` is the instruction, or
+    scalar work."""
 
     cycles: float
     flops: int = 0
@@ -23,7 +24,8 @@ class ComputeEvent(NamedTuple):
 
 
 class DmaEvent(NamedTuple):
-    """A transfer starts; the slots are free when it ends.  ``buffer``: that it moves from or to, or -1."""
+    """A transfer starts; the slots are free when it ends. ``buffer``: that it moves from or to, or
+    -1."""
 
     slots: tuple[Slot, ...]
     transfer: TransferWork

@@ -1,4 +1,5 @@
-"""A program's image as the cycle model reads it: its records, what its maps cost, and which of its loops may be jumped over."""
+"""A program's image as the cycle model reads it: its records, what its maps cost, and which of its
+loops may be jumped over."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """Jumps over the steady part of a loop, so that long loops cost a walk no more than short ones.
 
-When the last iterations of a loop brought the same events, the same decisions (comparisons, minima, maxima,
-predicates) and the same register steps, the walk jumps half of the remaining way, executes there what would
-come, and keeps the jump only if that was the same again; otherwise it goes back and jumps less far.  This is exact:
-while decisions stay, all registers are linear along the loop, and a comparison of linear numbers that has one outcome at
-both ends has it in between.  Loops with scalar instructions that do not fit this reasoning (division, equality,
-products of two changing registers, integers loaded from DDR), with calls or with barriers are walked in full.
+When the last iterations of a loop brought the same events, the same decisions (comparisons, minima,
+maxima, predicates) and the same register steps, the walk jumps half of the remaining way, executes
+there what would come, and keeps the jump only if that was the same again; otherwise it goes back
+and jumps less far. This is exact: while decisions stay, all registers are linear along the loop,
+and a comparison of linear numbers that has one outcome at both ends has it in between. Loops with
+scalar instructions that do not fit this reasoning (division, equality, products of two changing
+registers, integers loaded from DDR), with calls or with barriers are walked in full.
 """
 
 from __future__ import annotations
@@ -34,14 +35,20 @@ def is_steady(body: Sequence[tuple[int, ...]]) -> bool:
     for item in body:
         if item[0] in UNSTEADY:
             return False
-        if item[0] == OPCODES["SMUL"] and item[16] in written and item[19] in written and NONE not in (item[16], item[19]):
+        if (
+            item[0] == OPCODES["SMUL"]
+            and item[16] in written
+            and item[19] in written
+            and NONE not in (item[16], item[19])
+        ):
             return False
     return True
 
 
 @dataclass(slots=True)
 class _Loop:
-    """A loop being walked: its iterations; events, decisions and registers at the ends of the last ones."""
+    """A loop being walked: its iterations; events, decisions and registers at the ends of the last
+    ones."""
 
     iterations: int = 0
     arrivals: list[tuple[int, int, list[int]]] = field(default_factory=list)
@@ -83,7 +90,8 @@ class LoopExtrapolator:
         self._loops.clear()
 
     def branch(self, position: int, target: int, taken: bool) -> int:
-        """What follows the branch at ``position``: its target, the next instruction, or a loop's head again."""
+        """What follows the branch at ``position``: its target, the next instruction, or a loop's
+        head again."""
         attempt = self._attempt
         if attempt is not None and attempt.loop == position:
             if not taken:
@@ -112,19 +120,32 @@ class LoopExtrapolator:
         for period in PERIODS:
             if len(arrivals) <= 2 * period:
                 return
-            (end, end_d, a), (middle, middle_d, b), (start, start_d, c) = arrivals[-1 : -2 * period - 2 : -period]
+            (end, end_d, a), (middle, middle_d, b), (start, start_d, c) = arrivals[
+                -1 : -2 * period - 2 : -period
+            ]
             delta = [x - y for x, y in zip(a, b, strict=True)]
             if delta != [x - y for x, y in zip(b, c, strict=True)]:
                 continue
             expected, decisions = walk.events[middle:end], walk.decisions[middle_d:end_d]
-            if expected != walk.events[start:middle] or decisions != walk.decisions[start_d:middle_d]:
+            if (
+                expected != walk.events[start:middle]
+                or decisions != walk.decisions[start_d:middle_d]
+            ):
                 continue
             bound = walk.decoded.bounds.get(target, NONE)
             count = (bound - loop.iterations) // period // 2 if bound > 0 else 1 << 20
             self._jump(branch, expected, decisions, delta, period, count)
             return
 
-    def _jump(self, loop: int, expected: list[Event], decisions: list[int], delta: list[int], period: int, count: int) -> None:
+    def _jump(
+        self,
+        loop: int,
+        expected: list[Event],
+        decisions: list[int],
+        delta: list[int],
+        period: int,
+        count: int,
+    ) -> None:
         if count < 2:
             return
         walk = self._walk
@@ -149,7 +170,9 @@ class LoopExtrapolator:
         walk = self._walk
         steps = [
             now - before - step * (attempt.count + 1)
-            for now, before, step in zip(walk.registers, attempt.registers, attempt.delta, strict=True)
+            for now, before, step in zip(
+                walk.registers, attempt.registers, attempt.delta, strict=True
+            )
         ]
         if any(steps) or walk.decisions[attempt.decided :] != attempt.decisions:
             return False
@@ -163,13 +186,27 @@ class LoopExtrapolator:
         return True
 
     def give_up(self) -> int:
-        """Undoes the pending jump and tries a shorter one; returns the loop's head, where the walk goes on."""
+        """Undoes the pending jump and tries a shorter one; returns the loop's head, where the walk
+        goes on."""
         attempt = self._attempt
         assert attempt is not None
         self._attempt = None
-        self._walk.restore(attempt.registers, attempt.extents, attempt.shared, attempt.position, attempt.decided)
-        self._jump(attempt.loop, attempt.expected, attempt.decisions, attempt.delta, attempt.period, attempt.count // 2)
-        stale = [key for key, loop in self._loops.items() if loop.arrivals and loop.arrivals[-1][0] > attempt.position]
+        self._walk.restore(
+            attempt.registers, attempt.extents, attempt.shared, attempt.position, attempt.decided
+        )
+        self._jump(
+            attempt.loop,
+            attempt.expected,
+            attempt.decisions,
+            attempt.delta,
+            attempt.period,
+            attempt.count // 2,
+        )
+        stale = [
+            key
+            for key, loop in self._loops.items()
+            if loop.arrivals and loop.arrivals[-1][0] > attempt.position
+        ]
         for key in stale:
             del self._loops[key]
         if self._attempt is None:

@@ -1,4 +1,5 @@
-"""What a map costs on a machine: its body is a loop over vectors, in which macros are the operations that they stand for.
+"""What a map costs on a machine: its body is a loop over vectors, in which macros are the
+operations that they stand for.
 
 ``cycles_schedule`` says how soon turns follow each other.  All results are *modelled*.
 """
@@ -11,7 +12,14 @@ from math import ceil
 from typing import Any
 
 from ftm_backend.assembler.image_layout import OPERAND_KINDS
-from ftm_backend.perf_model.modulo_scheduler import MEMORY, ModuloSchedule, PipelinedLoop, ScheduledOp, fastest, schedule
+from ftm_backend.perf_model.modulo_scheduler import (
+    MEMORY,
+    ModuloSchedule,
+    PipelinedLoop,
+    ScheduledOp,
+    fastest,
+    schedule,
+)
 from ftm_backend.perf_model.tile_instruction_costs import TileWork
 from ftm_backend.target import op_costs
 from ftm_backend.target.element_types import BY_NUMBER, FLOATS
@@ -24,8 +32,9 @@ from ftm_backend.target.presets import MachineParameters
 class MapCost:
     """What a map body costs: cycles for each vector, once, for each row, and at the end.
 
-    flops: operations for each element.  peak: operations a cycle when every pipe is busy.  schedule: of the loop over vectors.
-    gathers: (buffer, bytes of an element) of what DMA fetches for the map.
+    flops: operations for each element. peak: operations a cycle when every pipe is busy. schedule:
+    of the loop over vectors. gathers: (buffer, bytes of an element) of what DMA fetches for the
+    map.
     """
 
     schedule: ModuloSchedule
@@ -50,7 +59,8 @@ class MapCost:
 
 
 _SOURCES, _BUFFER = 5, 14
-"""Where the record of a map operation holds its sources, three fields each, and the buffer of a gather."""
+"""Where the record of a map operation holds its sources, three fields each, and the buffer of a
+gather."""
 
 _NONE, _INPUT, _RESULT = (OPERAND_KINDS.index(kind) for kind in ("NONE", "INPUT", "RESULT"))
 _Operand = tuple[Any, ...]
@@ -82,7 +92,13 @@ class _Turn:
         """Says that ``key`` means a value."""
         self._values[key] = value
 
-    def do(self, slots: tuple[tuple[str, int], ...], latency: int, sources: Sequence[int], width: int = 1) -> int:
+    def do(
+        self,
+        slots: tuple[tuple[str, int], ...],
+        latency: int,
+        sources: Sequence[int],
+        width: int = 1,
+    ) -> int:
         """Adds an operation; gives its result.  What occupies no unit renames its source."""
         if not slots and len(sources) == 1:
             return sources[0]
@@ -99,15 +115,25 @@ def _operation(turn: _Turn, operation: Sequence[int], number: int) -> None:
     word = element.suffix if row.types else ""
     records = [tuple(operation[_SOURCES + 3 * s : _SOURCES + 3 * s + 3]) for s in range(3)]
     sources = [
-        turn.value((kind, index) if kind in (_INPUT, _RESULT) else (kind, type_, index)) for kind, type_, index in records if kind != _NONE
+        turn.value((kind, index) if kind in (_INPUT, _RESULT) else (kind, type_, index))
+        for kind, type_, index in records
+        if kind != _NONE
     ]
     if op_costs.is_macro(row, word):
         own: dict[int, int] = dict(enumerate(sources))
         result = -1
         for each, cost, vectors in op_costs.steps(row, word):
-            read = [own[s.number] if isinstance(s, MacroValue) else turn.value(("constant", each.type, s)) for s in each.sources]
+            read = [
+                own[s.number]
+                if isinstance(s, MacroValue)
+                else turn.value(("constant", each.type, s))
+                for s in each.sources
+            ]
             result = own[each.result.number] = turn.do(
-                tuple((unit, count * vectors) for unit, count in cost.slots), cost.latency, read, vectors
+                tuple((unit, count * vectors) for unit, count in cost.slots),
+                cost.latency,
+                read,
+                vectors,
             )
     else:
         cost = op_costs.cost(row.name, word)
@@ -115,8 +141,11 @@ def _operation(turn: _Turn, operation: Sequence[int], number: int) -> None:
     turn.name((_RESULT, number), result)
 
 
-def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[str, list[Any]]) -> MapCost:
-    """Schedules a map body: the initiation interval from slots and registers, the prologue from the critical path."""
+def map_cost(
+    machine: MachineParameters, record: Sequence[int], sections: dict[str, list[Any]]
+) -> MapCost:
+    """Schedules a map body: the initiation interval from slots and registers, the prologue from the
+    critical path."""
     first_input, inputs, first_output, outputs, first_op, ops = record[:6]
     operations = sections["map_ops"][first_op : first_op + ops]
     written = sections["map_outputs"][first_output : first_output + outputs]
@@ -142,7 +171,12 @@ def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[s
     least = max(1.0, fastest(machine, turn.steps))
     for entry in written:
         widest = max(widest, BY_NUMBER[entry[4]].bytes)
-        scope, value = entry[1], turn.value((entry[5], entry[7]) if entry[5] in (_INPUT, _RESULT) else tuple(entry[5:8]))
+        scope, value = (
+            entry[1],
+            turn.value(
+                (entry[5], entry[7]) if entry[5] in (_INPUT, _RESULT) else tuple(entry[5:8])
+            ),
+        )
         if scope == 0:
             turn.do(((MEMORY, 1),), machine.vector_store_latency, (value,), width=0)
         else:
@@ -155,4 +189,13 @@ def map_cost(machine: MachineParameters, record: Sequence[int], sections: dict[s
     prologue = max(longest, machine.vector_load_latency) + machine.vector_store_latency
     lanes = max(1, machine.vector_bytes // widest)
     found = schedule(machine, PipelinedLoop(tuple(turn.steps), tuple(turn.invariants)))
-    return MapCost(found, prologue, row_cycles, final_cycles, lanes, flops, 2 * machine.fma_units * lanes, tuple(gathers))
+    return MapCost(
+        found,
+        prologue,
+        row_cycles,
+        final_cycles,
+        lanes,
+        flops,
+        2 * machine.fma_units * lanes,
+        tuple(gathers),
+    )

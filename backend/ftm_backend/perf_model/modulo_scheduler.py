@@ -1,11 +1,13 @@
-"""Modulo scheduling: how soon one turn of a loop over vectors can follow the other, and whether its values fit the registers.
+"""Modulo scheduling: how soon one turn of a loop over vectors can follow the other, and whether its
+values fit the registers.
 
-Turns of a map do not depend on each other, so the *initiation interval* is what the busiest unit needs, rounded up to whole
-cycles of as many turns as are unrolled.  Operations are placed from the last to the first, each as late as its readers and the
-units allow, which keeps values short-lived.  A value occupies its register from the cycle in which it is written until it is
-last read; turns overlap, so one that lives longer than the interval occupies several.  What does not fit is *spilled*:
-constants are loaded again in each turn, values are stored and loaded, and these operations take their place on the ports to
-the scratchpad.
+Turns of a map do not depend on each other, so the *initiation interval* is what the busiest unit
+needs, rounded up to whole cycles of as many turns as are unrolled. Operations are placed from the
+last to the first, each as late as its readers and the units allow, which keeps values short-lived.
+A value occupies its register from the cycle in which it is written until it is last read; turns
+overlap, so one that lives longer than the interval occupies several. What does not fit is
+*spilled*: constants are loaded again in each turn, values are stored and loaded, and these
+operations take their place on the ports to the scratchpad.
 """
 
 from __future__ import annotations
@@ -22,18 +24,20 @@ __all__ = ["ModuloSchedule", "PipelinedLoop", "ScheduledOp", "fastest", "schedul
 
 MEMORY = "VLDST"
 _UNROLLED = 32
-"""Turns are unrolled where they have at most so many operations: of longer ones rounding up costs little."""
+"""Turns are unrolled where they have at most so many operations: of longer ones rounding up costs
+little."""
 
 _SLOWER = (1.05, 1.1, 1.2, 1.35)
-"""Intervals, in parts of the least one, that are tried where spilling costs more: the slower, the less is in flight."""
+"""Intervals, in parts of the least one, that are tried where spilling costs more: the slower, the
+less is in flight."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledOp:
     """An operation on a vector, whose result is the value of its own number.
 
-    slots: (unit, how often) that it occupies.  sources: numbers of values; invariants have negative ones, -1 - index.
-    width: registers of the result, 0 for what writes none.
+    slots: (unit, how often) that it occupies. sources: numbers of values; invariants have negative
+    ones, -1 - index. width: registers of the result, 0 for what writes none.
     """
 
     slots: tuple[tuple[str, int], ...]
@@ -49,7 +53,8 @@ class ScheduledOp:
 
 @dataclass(frozen=True, slots=True)
 class PipelinedLoop:
-    """One turn, in an order in which operations follow their sources, and the registers of each value that all turns share."""
+    """One turn, in an order in which operations follow their sources, and the registers of each
+    value that all turns share."""
 
     steps: tuple[ScheduledOp, ...]
     invariants: tuple[int, ...] = ()
@@ -57,7 +62,8 @@ class PipelinedLoop:
 
 @dataclass(frozen=True, slots=True)
 class ModuloSchedule:
-    """interval: cycles from turn to turn.  registers: how many are occupied at most.  spilled: values that are not kept in one."""
+    """interval: cycles from turn to turn. registers: how many are occupied at most. spilled: values
+    that are not kept in one."""
 
     interval: float
     registers: int
@@ -71,53 +77,80 @@ def fastest(machine: MachineParameters, steps: Iterable[ScheduledOp]) -> float:
         for unit, times in step.slots:
             taken[unit] = taken.get(unit, 0) + times
     first = taken.get("VMAC1", 0)
-    pipes, ports = (taken.get("VMAC", 0) + first) / machine.fma_units, taken.get(MEMORY, 0) / machine.vector_memory_ports
+    pipes, ports = (
+        (taken.get("VMAC", 0) + first) / machine.fma_units,
+        taken.get(MEMORY, 0) / machine.vector_memory_ports,
+    )
     return max(pipes, ports, float(first), float(taken.get("VIEU", 0)))
 
 
 @lru_cache(maxsize=4096)
 def schedule(machine: MachineParameters, loop: PipelinedLoop) -> ModuloSchedule:
-    """The shortest interval at which the machine's registers hold what is alive, at least a cycle for each turn."""
+    """The shortest interval at which the machine's registers hold what is alive, at least a cycle
+    for each turn."""
     least = max(1.0, fastest(machine, loop.steps))
     best = _fitted(machine, loop, ceil(least))
     if len(loop.steps) <= _UNROLLED:
         for turns in (2, 3):
             if best.interval > least:
-                found = _fitted(machine, PipelinedLoop(_unrolled(loop.steps, turns), loop.invariants), ceil(turns * least))
-                best = min(best, ModuloSchedule(found.interval / turns, found.registers, found.spilled), key=lambda each: each.interval)
+                found = _fitted(
+                    machine,
+                    PipelinedLoop(_unrolled(loop.steps, turns), loop.invariants),
+                    ceil(turns * least),
+                )
+                best = min(
+                    best,
+                    ModuloSchedule(found.interval / turns, found.registers, found.spilled),
+                    key=lambda each: each.interval,
+                )
     for slower in _SLOWER:
         if best.interval > ceil(slower * least):
-            best = min(best, _fitted(machine, loop, ceil(slower * least)), key=lambda each: each.interval)
+            best = min(
+                best, _fitted(machine, loop, ceil(slower * least)), key=lambda each: each.interval
+            )
     return best
 
 
 def _unrolled(steps: Sequence[ScheduledOp], turns: int) -> tuple[ScheduledOp, ...]:
     """The operations of several turns, one after the other."""
     return tuple(
-        ScheduledOp(step.slots, step.latency, tuple(s if s < 0 else s + turn * len(steps) for s in step.sources), step.width)
+        ScheduledOp(
+            step.slots,
+            step.latency,
+            tuple(s if s < 0 else s + turn * len(steps) for s in step.sources),
+            step.width,
+        )
         for turn in range(turns)
         for step in steps
     )
 
 
 def _fitted(machine: MachineParameters, loop: PipelinedLoop, least: int) -> ModuloSchedule:
-    """The loop at the first interval from ``least`` that has a place for every operation, with as little spilled as that takes."""
+    """The loop at the first interval from ``least`` that has a place for every operation, with as
+    little spilled as that takes."""
     spilled = 0
     while True:
-        interval, times = _placed(machine, loop.steps, max(least, ceil(fastest(machine, loop.steps))))
+        interval, times = _placed(
+            machine, loop.steps, max(least, ceil(fastest(machine, loop.steps)))
+        )
         needed, lives = _registers(loop, interval, times)
         if needed <= machine.vector_registers:
             return ModuloSchedule(interval, needed, spilled)
         chosen = _to_spill(machine, loop, interval, lives, needed - machine.vector_registers)
         if not chosen:
             # Nothing lives long: fewer operations in flight need as many registers less.
-            return ModuloSchedule(interval * needed / machine.vector_registers, machine.vector_registers, spilled)
+            return ModuloSchedule(
+                interval * needed / machine.vector_registers, machine.vector_registers, spilled
+            )
         spilled += len(chosen)
         loop = _without(machine, loop, chosen)
 
 
-def _placed(machine: MachineParameters, steps: Sequence[ScheduledOp], least: int) -> tuple[int, list[int]]:
-    """The first interval from ``least`` for which every operation finds a place, and when each is issued, counted up to 0."""
+def _placed(
+    machine: MachineParameters, steps: Sequence[ScheduledOp], least: int
+) -> tuple[int, list[int]]:
+    """The first interval from ``least`` for which every operation finds a place, and when each is
+    issued, counted up to 0."""
     for interval in count(least):
         times = _place(machine, steps, interval)
         if times is not None:
@@ -125,7 +158,9 @@ def _placed(machine: MachineParameters, steps: Sequence[ScheduledOp], least: int
     raise AssertionError("counting ended")
 
 
-def _place(machine: MachineParameters, steps: Sequence[ScheduledOp], interval: int) -> list[int] | None:
+def _place(
+    machine: MachineParameters, steps: Sequence[ScheduledOp], interval: int
+) -> list[int] | None:
     free = _Units(machine, interval)
     due = [0] * len(steps)
     times = [0] * len(steps)
@@ -169,7 +204,8 @@ class _Units:
 
 
 def _registers(loop: PipelinedLoop, interval: int, times: Sequence[int]) -> tuple[int, list[int]]:
-    """How many registers are occupied in the fullest cycle, and for how many cycles each value occupies its own."""
+    """How many registers are occupied in the fullest cycle, and for how many cycles each value
+    occupies its own."""
     ends = [0] * len(loop.steps)
     for step, issued in zip(loop.steps, times, strict=True):
         for source in step.sources:
@@ -195,8 +231,15 @@ def _registers(loop: PipelinedLoop, interval: int, times: Sequence[int]) -> tupl
     return whole + most, ends
 
 
-def _to_spill(machine: MachineParameters, loop: PipelinedLoop, interval: int, lives: Sequence[int], excess: int) -> set[int]:
-    """Values whose absence frees ``excess`` registers, or all there are, those first that need the fewest loads and stores."""
+def _to_spill(
+    machine: MachineParameters,
+    loop: PipelinedLoop,
+    interval: int,
+    lives: Sequence[int],
+    excess: int,
+) -> set[int]:
+    """Values whose absence frees ``excess`` registers, or all there are, those first that need the
+    fewest loads and stores."""
     readers: dict[int, list[ScheduledOp]] = {}
     for step in loop.steps:
         for source in set(step.sources):
@@ -207,9 +250,16 @@ def _to_spill(machine: MachineParameters, loop: PipelinedLoop, interval: int, li
             found.append((len(readers[-1 - index]), width, -1 - index))
     round_trip = machine.vector_load_latency + machine.vector_store_latency
     for number, (step, cycles) in enumerate(zip(loop.steps, lives, strict=True)):
-        if step.width and cycles > round_trip and not (step.loads and len(readers[number]) == 1) and any(r.width for r in readers[number]):
+        if (
+            step.width
+            and cycles > round_trip
+            and not (step.loads and len(readers[number]) == 1)
+            and any(r.width for r in readers[number])
+        ):
             gain = step.width * cycles / interval
-            found.append(((len(readers[number]) + (not step.loads)) * step.width / gain, gain, number))
+            found.append(
+                ((len(readers[number]) + (not step.loads)) * step.width / gain, gain, number)
+            )
     chosen, freed = set(), 0.0
     for _, gain, number in sorted(found):
         if freed >= excess:
@@ -229,12 +279,27 @@ def _without(machine: MachineParameters, loop: PipelinedLoop, chosen: set[int]) 
         here = {source: source if source < 0 else at.get(source, source) for source in step.sources}
         for source in chosen.intersection(here):
             width = loop.steps[source].width if source >= 0 else loop.invariants[-1 - source]
-            steps.append(ScheduledOp(((MEMORY, width),), machine.vector_load_latency, (at[source],) if source in at else (), width))
+            steps.append(
+                ScheduledOp(
+                    ((MEMORY, width),),
+                    machine.vector_load_latency,
+                    (at[source],) if source in at else (),
+                    width,
+                )
+            )
             here[source] = len(steps) - 1
-        steps.append(ScheduledOp(step.slots, step.latency, tuple(here[source] for source in step.sources), step.width))
+        steps.append(
+            ScheduledOp(
+                step.slots, step.latency, tuple(here[source] for source in step.sources), step.width
+            )
+        )
         at[number] = len(steps) - 1
         if number in chosen:
-            steps.append(ScheduledOp(((MEMORY, step.width),), machine.vector_store_latency, (at[number],), 0))
+            steps.append(
+                ScheduledOp(((MEMORY, step.width),), machine.vector_store_latency, (at[number],), 0)
+            )
             at[number] = len(steps) - 1  # what loads it waits for the store
-    kept = tuple(0 if -1 - index in chosen else width for index, width in enumerate(loop.invariants))
+    kept = tuple(
+        0 if -1 - index in chosen else width for index, width in enumerate(loop.invariants)
+    )
     return PipelinedLoop(tuple(steps), kept)

@@ -1,8 +1,10 @@
-"""What one tile instruction costs on a machine: transfers, matrix products, and what else is a macro; ``cycles_map`` knows maps.
+"""What one tile instruction costs on a machine: transfers, matrix products, and what else is a
+macro; ``cycles_map`` knows maps.
 
-Pure functions of extents and ``MachineParameters``; the timelines are in ``cycles_timeline``.  All results
-are *modelled*.  Macros cost what their expansions do (``target.macros``); matrix products and transposition are charged
-by the closed form of theirs (``target.cost_rules``), which planners can evaluate for many sizes at once, and a test compares the two.
+Pure functions of extents and ``MachineParameters``; the timelines are in ``cycles_timeline``. All
+results are *modelled*. Macros cost what their expansions do (``target.macros``); matrix products
+and transposition are charged by the closed form of theirs (``target.cost_rules``), which planners
+can evaluate for many sizes at once, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from ftm_backend.target.presets import MachineParameters
 
 @dataclass(frozen=True, slots=True)
 class TransferWork:
-    """A DMA transfer: bytes that arrive, bytes that DDR moves for them, GSM bytes, cycles bound by elements.
+    """A DMA transfer: bytes that arrive, bytes that DDR moves for them, GSM bytes, cycles bound by
+    elements.
 
     launches: how many follow one another, each with its latency.
     """
@@ -56,12 +59,14 @@ def transfer(
     gsm: bool = False,
     near: bool = False,
 ) -> TransferWork:
-    """The cost of moving ``extent, stride`` dimensions of ``element``-byte elements between a buffer and a tile.
+    """The cost of moving ``extent, stride`` dimensions of ``element``-byte elements between a
+    buffer and a tile.
 
     gsm: the tile lies in GSM.  near: so does the buffer, which else lies in DDR.
 
-    A contiguous run is rounded up to the DMA granule; dimensions of stride 0 are read once; an innermost stride
-    other than 1 makes the elements move one by one.  A dimension that an index goes through has stride ``ANYWHERE``.
+    A contiguous run is rounded up to the DMA granule; dimensions of stride 0 are read once; an
+    innermost stride other than 1 makes the elements move one by one. A dimension that an index goes
+    through has stride ``ANYWHERE``.
     """
     dims = [d for d in (*rows, *columns) if d[0] != 1]
     count = 1
@@ -82,13 +87,22 @@ def transfer(
     if strided:
         ddr = min(ddr, _distinct_bytes(machine, dims, element))
     shared = count * element if gsm else 0
-    return TransferWork(count * element, 0, ddr + shared, cycles) if near else TransferWork(count * element, ddr, shared, cycles)
+    return (
+        TransferWork(count * element, 0, ddr + shared, cycles)
+        if near
+        else TransferWork(count * element, ddr, shared, cycles)
+    )
 
 
 def window_copy(
-    machine: MachineParameters, element: int, rows: Sequence[tuple[int, float]], columns: Sequence[tuple[int, float]], gsm: bool
+    machine: MachineParameters,
+    element: int,
+    rows: Sequence[tuple[int, float]],
+    columns: Sequence[tuple[int, float]],
+    gsm: bool,
 ) -> TransferWork:
-    """The cost of ``DCW``: contiguous runs at the rate of GSM, as `transfer` counts them, and single elements one by one.
+    """The cost of ``DCW``: contiguous runs at the rate of GSM, as `transfer` counts them, and
+    single elements one by one.
 
     gsm: one of the tiles lies there, so that other cores' transfers share that rate.
     """
@@ -97,8 +111,11 @@ def window_copy(
     return TransferWork(moved.bytes, 0, moved.bytes if gsm else 0, cycles)
 
 
-def _distinct_bytes(machine: MachineParameters, dims: Sequence[tuple[int, float]], element: int) -> int:
-    """Bytes of DDR that a transposing transfer touches when neighbouring elements share a granule."""
+def _distinct_bytes(
+    machine: MachineParameters, dims: Sequence[tuple[int, float]], element: int
+) -> int:
+    """Bytes of DDR that a transposing transfer touches when neighbouring elements share a
+    granule."""
     total, shared = element, False
     for extent, stride in sorted((d for d in dims if d[1]), key=lambda d: abs(d[1])):
         if abs(stride) == 1:
@@ -113,7 +130,8 @@ def _distinct_bytes(machine: MachineParameters, dims: Sequence[tuple[int, float]
 def product(machine: MachineParameters, dtype: str, m: int, n: int, k: int, tb: bool) -> TileWork:
     """``MM`` of M x N x K, accumulating in ``dtype``.
 
-    A transposed A costs nothing, as its elements are broadcast one by one; a transposed B is read along K.
+    A transposed A costs nothing, as its elements are broadcast one by one; a transposed B is read
+    along K.
     """
     if m == 0 or n == 0 or k == 0:
         return TileWork(0.0, 0, 0.0)
@@ -121,7 +139,9 @@ def product(machine: MachineParameters, dtype: str, m: int, n: int, k: int, tb: 
     return TileWork(cycles, 2 * m * n * k, m * n * k / (machine.fma_units * machine.lanes(dtype)))
 
 
-def windows(machine: MachineParameters, dtype: str, rows: Sequence[int], n: int, columns: Sequence[int]) -> TileWork:
+def windows(
+    machine: MachineParameters, dtype: str, rows: Sequence[int], n: int, columns: Sequence[int]
+) -> TileWork:
     """``MMW``: ``rows`` and ``columns`` are the extents of A's dimensions."""
     m, k = prod(rows), prod(columns)
     if m == 0 or n == 0 or k == 0:
@@ -131,7 +151,9 @@ def windows(machine: MachineParameters, dtype: str, rows: Sequence[int], n: int,
 
 
 @lru_cache(maxsize=4096)
-def scan(machine: MachineParameters, dtype: str, rows: int, columns: int, operation: str, down: bool) -> float:
+def scan(
+    machine: MachineParameters, dtype: str, rows: int, columns: int, operation: str, down: bool
+) -> float:
     """Cycles of ``SCAN`` over rows x columns of ``dtype``, in f64 or i64."""
     carried = "f64" if BY_TOKEN[dtype].kind == "float" else "i64"
     x = np.zeros((rows, columns), _array(dtype))
@@ -142,7 +164,13 @@ def scan(machine: MachineParameters, dtype: str, rows: int, columns: int, operat
 @lru_cache(maxsize=4096)
 def sort(machine: MachineParameters, rows: int, columns: int, kept: int) -> float:
     """Cycles of ``SORT`` of rows of int64 of which ``kept`` elements are."""
-    return _counted(machine, "SORT", "i64", np.zeros((rows, columns), np.int64), np.zeros((rows, kept), np.int64))
+    return _counted(
+        machine,
+        "SORT",
+        "i64",
+        np.zeros((rows, columns), np.int64),
+        np.zeros((rows, kept), np.int64),
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -153,10 +181,14 @@ def merge(machine: MachineParameters, rows: int, a: int, b: int) -> float:
 
 
 @lru_cache(maxsize=4096)
-def combination(machine: MachineParameters, dtype: str, rows: int, columns: int, operation: str) -> float:
+def combination(
+    machine: MachineParameters, dtype: str, rows: int, columns: int, operation: str
+) -> float:
     """Cycles of the core for ``DSC`` with arithmetic."""
     x = np.zeros((rows, columns), _array(dtype))
-    return _counted(machine, "DSC", dtype, operation, x, x.ravel().copy(), np.zeros((rows, columns), np.int64))
+    return _counted(
+        machine, "DSC", dtype, operation, x, x.ravel().copy(), np.zeros((rows, columns), np.int64)
+    )
 
 
 def _array(dtype: str) -> np.dtype[Any]:

@@ -1,8 +1,8 @@
 """Two timelines for each core, one for the core and one for its DMA engine, from a walk's events.
 
-A transfer starts when the instruction is issued and the engine is free; a wait moves the core to the end of
-the slot's transfers.  Overlap is what the program's waits leave, not an assumption.  Repeated events are run
-until the relations of the two timelines repeat, and then multiplied.
+A transfer starts when the instruction is issued and the engine is free; a wait moves the core to
+the end of the slot's transfers. Overlap is what the program's waits leave, not an assumption.
+Repeated events are run until the relations of the two timelines repeat, and then multiplied.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ftm_backend.assembler.image_layout import NONE
-from ftm_backend.perf_model.events import SCALAR, ComputeEvent, DmaEvent, EnterEvent, Event, RepeatEvent, Slot, WaitEvent
+from ftm_backend.perf_model.events import (
+    SCALAR,
+    ComputeEvent,
+    DmaEvent,
+    EnterEvent,
+    Event,
+    RepeatEvent,
+    Slot,
+    WaitEvent,
+)
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import MachineParameters
 
@@ -60,7 +69,8 @@ class TimelineTotals:
 
 
 class TimelineSpan(NamedTuple):
-    """Something that takes time: on the core or on its DMA engine; times in cycles from the start of the program."""
+    """Something that takes time: on the core or on its DMA engine; times in cycles from the start
+    of the program."""
 
     lane: str
     what: str
@@ -159,7 +169,9 @@ class Timeline:
 
     def _transfer(self, event: DmaEvent) -> None:
         machine, moved = self.machine, event.transfer
-        cycles = cost_rules.transfer_cycles(machine, moved.ddr_bytes / self.ddr, moved.gsm_bytes / self.gsm, moved.element_cycles)
+        cycles = cost_rules.transfer_cycles(
+            machine, moved.ddr_bytes / self.ddr, moved.gsm_bytes / self.gsm, moved.element_cycles
+        )
         cycles += (moved.launches - 1) * machine.dma_latency
         start = max(self.clock, self.engine)
         self.engine = end = start + cycles
@@ -190,7 +202,9 @@ class Timeline:
                 self.totals.add(self.totals.minus(totals), left)
                 if self.recorder is not None:
                     for lane in ("core", "DMA"):
-                        self.recorder.note(lane, f"the same {left} times", self.clock, self.clock + shift)
+                        self.recorder.note(
+                            lane, f"the same {left} times", self.clock, self.clock + shift
+                        )
                 self.slots = {slot: end + shift for slot, end in self.slots.items()}
                 self.clock += shift
                 self.engine += shift
@@ -199,7 +213,13 @@ class Timeline:
 
     def _relation(self) -> tuple[object, ...]:
         """Everything in the future that depends on the past, relative to the clock."""
-        ends = tuple(sorted((slot, round(end - self.clock, 3)) for slot, end in self.slots.items() if end > self.clock))
+        ends = tuple(
+            sorted(
+                (slot, round(end - self.clock, 3))
+                for slot, end in self.slots.items()
+                if end > self.clock
+            )
+        )
         return round(max(self.engine - self.clock, 0.0), 3), ends
 
 
@@ -217,8 +237,14 @@ def traffic(events: Iterable[Event]) -> tuple[int, int]:
     return ddr, gsm
 
 
-def touched(events: Iterable[Event], stack: list[int], found: dict[tuple[int, int, bool], int], times: int = 1) -> None:
-    """Adds to ``found`` the bytes that each function moves from and to each buffer: (function, buffer, whether to it).
+def touched(
+    events: Iterable[Event],
+    stack: list[int],
+    found: dict[tuple[int, int, bool], int],
+    times: int = 1,
+) -> None:
+    """Adds to ``found`` the bytes that each function moves from and to each buffer: (function,
+    buffer, whether to it).
 
     ``stack`` holds the functions being executed, and is left as the events leave it.
     """

@@ -1,19 +1,21 @@
-"""What ``ftm-compile`` writes as assembly: ``model.lan``, its weights, and a manifest that says what each buffer is.
+"""What ``ftm-compile`` writes as assembly: ``model.lan``, its weights, and a manifest that says
+what each buffer is.
 
 The manifest is JSON:
 
-    format     "ftm assembly"
-    machine    the preset that it is compiled for
-    inputs     name, dtype and shape of each input of the model
-    buffers    for each input of the program: ``buffer``, its name; ``kind`` and ``name`` of the weight or input that it is
+    format "ftm assembly" machine the preset that it is compiled for inputs name, dtype and shape of
+    each input of the model buffers for each input of the program: ``buffer``, its name; ``kind``
+    and ``name`` of the weight or input that it is
                a part of; ``byte``, at which it begins there
-    scalars    name to ("seed", 0) or ("offset", number of the draw)
-    outputs    name, dtype, sizes, strides and offset (in elements) of each output of the model. It is a view of a
-               program's output (``kind`` is ``result``, ``buffer`` its name), or of the weight or input named by ``of``
+    scalars name to ("seed", 0) or ("offset", number of the draw) outputs name, dtype, sizes,
+    strides and offset (in elements) of each output of the model. It is a view of a
+               program's output (``kind`` is ``result``, ``buffer`` its name), or of the weight or
+               input named by ``of``
     replaced   program's outputs (``buffer``) that are the new content of a weight or an input (``kind`` and ``name``)
 
-The weights file (``.npz`` or ``.safetensors``) has one array for each buffer that is part of a weight, under the buffer's
-name, and the bytes of each whole weight that an output of the model is a view of, under ``of.NAME``.
+The weights file (``.npz`` or ``.safetensors``) has one array for each buffer that is part of a
+weight, under the buffer's name, and the bytes of each whole weight that an output of the model is a
+view of, under ``of.NAME``.
 """
 
 from __future__ import annotations
@@ -39,9 +41,15 @@ WHOLE = "of."
 
 
 def load_compiled(
-    where: Path, program: AsmProgram, image: bytes, manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], machine: Machine
+    where: Path,
+    program: AsmProgram,
+    image: bytes,
+    manifest: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    machine: Machine,
 ) -> PackagedModel:
-    """The model of an assembly file, for one call: new contents of weights are not kept for a second one.
+    """The model of an assembly file, for one call: new contents of weights are not kept for a
+    second one.
 
     Args:
         where: The assembly file, for messages.
@@ -58,20 +66,31 @@ def load_compiled(
     except PackageError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise PackageError(f"{where} does not fit the manifest and the weights beside it: {type(error).__name__}: {error}") from None
+        raise PackageError(
+            f"{where} does not fit the manifest and the weights beside it: {type(error).__name__}: {error}"
+        ) from None
 
 
-def _sections(program: AsmProgram, image: bytes, manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The sections of the package that the same model would have, see `ftm_backend.runtime.packaged_model`."""
+def _sections(
+    program: AsmProgram, image: bytes, manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The sections of the package that the same model would have, see
+    `ftm_backend.runtime.packaged_model`."""
     inputs = [tensor["name"] for tensor in manifest["inputs"]]
     results = {buffer.name: number for number, buffer in enumerate(program.buffers("out"))}
     replaced = {(entry["kind"], entry["name"]): entry["buffer"] for entry in manifest["replaced"]}
-    weights = {b["buffer"]: _bytes(arrays[b["buffer"]]) for b in manifest["buffers"] if b["kind"] == "weight"}
+    weights = {
+        b["buffer"]: _bytes(arrays[b["buffer"]])
+        for b in manifest["buffers"]
+        if b["kind"] == "weight"
+    }
     for output in manifest["outputs"]:
         if output["kind"] == "weight":
             new = replaced.get(("weight", output["of"]))
             whole = f"{WHOLE}{output['of']}"
-            weights[whole] = _bytes(arrays[whole]) if new is None else np.zeros(_size(program, new), np.uint8)
+            weights[whole] = (
+                _bytes(arrays[whole]) if new is None else np.zeros(_size(program, new), np.uint8)
+            )
     numbers = {name: number for number, name in enumerate(weights)}
 
     taken = {b["buffer"]: b for b in manifest["buffers"]}
@@ -79,10 +98,16 @@ def _sections(program: AsmProgram, image: bytes, manifest: Mapping[str, Any], ar
     for buffer in program.buffers("in"):
         entry = taken[buffer.name]
         part_of_weight = entry["kind"] == "weight"
-        parameters += (numbers[buffer.name], 0) if part_of_weight else (-1 - inputs.index(entry["name"]), int(entry["byte"]))
+        parameters += (
+            (numbers[buffer.name], 0)
+            if part_of_weight
+            else (-1 - inputs.index(entry["name"]), int(entry["byte"]))
+        )
     targets = [KEEPS] * len(results)
     for (kind, name), buffer_name in replaced.items():
-        target = numbers.get(f"{WHOLE}{name}", KEEPS) if kind == "weight" else -1 - inputs.index(name)
+        target = (
+            numbers.get(f"{WHOLE}{name}", KEEPS) if kind == "weight" else -1 - inputs.index(name)
+        )
         targets[results[buffer_name]] = target
 
     package = {
@@ -103,13 +128,21 @@ def _sections(program: AsmProgram, image: bytes, manifest: Mapping[str, Any], ar
     }
 
 
-def _output(output: Mapping[str, Any], results: Mapping[str, int], inputs: list[str], weights: Mapping[str, int]) -> dict[str, Any]:
+def _output(
+    output: Mapping[str, Any],
+    results: Mapping[str, int],
+    inputs: list[str],
+    weights: Mapping[str, int],
+) -> dict[str, Any]:
     kind = output["kind"]
     if kind == "result":
         index = results[output["buffer"]]
     else:
         index = inputs.index(output["of"]) if kind == "input" else weights[f"{WHOLE}{output['of']}"]
-    return {key: output[key] for key in ("name", "dtype", "sizes", "strides", "offset")} | {"source": kind, "index": index}
+    return {key: output[key] for key in ("name", "dtype", "sizes", "strides", "offset")} | {
+        "source": kind,
+        "index": index,
+    }
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""The file of a packaged model: named sections behind a table, nothing in it that is executed when it is read.
+"""The file of a packaged model: named sections behind a table, nothing in it that is executed when
+it is read.
 
 Little-endian throughout:
 
@@ -6,7 +7,8 @@ Little-endian throughout:
     8   u32       version
     12  u32       number of sections
     16  the table, 96 bytes for each section:
-            48 bytes name (ASCII, padded with zeros), u64 offset, u64 size, 32 bytes BLAKE2b of the section
+            48 bytes name (ASCII, padded with zeros), u64 offset, u64 size, 32 bytes BLAKE2b of the
+            section
     ..  the sections, each at a multiple of 64
 
 Sections are what `model.py` says.  A C program reads them with `fread` (``examples/deploy_c``).
@@ -32,11 +34,13 @@ _HEAD = struct.Struct("<8sII")
 _ENTRY = struct.Struct("<48sQQ32s")
 _ALIGNMENT = 64
 _MOST_SECTIONS = 1 << 20
-_NAME_KEPT = 100  # characters of the target's name in that of the partial file, which must not get too long
+# characters of the target's name in that of the partial file, which must not get too long
+_NAME_KEPT = 100
 
 
 class PackageError(ValueError):
-    """A file that is no whole package, or a call that does not fit it; the message names what is wrong."""
+    """A file that is no whole package, or a call that does not fit it; the message names what is
+    wrong."""
 
 
 def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
@@ -45,7 +49,10 @@ def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
     if any(len(name) > 48 for name in names):
         raise PackageError("a section's name has at most 48 characters")
     contents = [
-        np.ascontiguousarray(c).reshape(-1).view(np.uint8).data if isinstance(c, np.ndarray) else memoryview(c) for c in sections.values()
+        np.ascontiguousarray(c).reshape(-1).view(np.uint8).data
+        if isinstance(c, np.ndarray)
+        else memoryview(c)
+        for c in sections.values()
     ]
     offset = _aligned(_HEAD.size + _ENTRY.size * len(names))
     table, starts = [], []
@@ -54,7 +61,8 @@ def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
         starts.append(offset)
         offset = _aligned(offset + content.nbytes)
     path = Path(path)
-    prefix = f".{path.name[:_NAME_KEPT]}.partial-"  # of this target, so that nobody else's files are taken for abandoned ones
+    # of this target, so that nobody else's files are taken for abandoned ones
+    prefix = f".{path.name[:_NAME_KEPT]}.partial-"
     atomic_file.remove_abandoned(path.parent, prefix)
     try:
         with atomic_file.replacing(path, prefix) as file:
@@ -64,12 +72,14 @@ def write(path: str | Path, sections: Mapping[str, bytes | np.ndarray]) -> None:
                 file.write(content)
             os.chmod(file.fileno(), 0o666 & ~_umask())
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # not the partial file's name, which nobody chose
+        # not the partial file's name, which nobody chose
+        error.filename, error.filename2 = str(path), None
         raise
 
 
 def read(path: str | Path) -> dict[str, np.ndarray]:
-    """The sections as bytes, mapped from the file: pages that are written to become the process's own.
+    """The sections as bytes, mapped from the file: pages that are written to become the process's
+    own.
 
     Raises:
         PackageError: the file is no package, of another version, cut short or damaged.
@@ -84,10 +94,14 @@ def read(path: str | Path) -> dict[str, np.ndarray]:
     if magic != MAGIC:
         raise PackageError(f"{path} is no packaged model: it does not begin with {MAGIC.decode()}")
     if version != _VERSION:
-        raise PackageError(f"{path} has format version {version}, this runtime reads {_VERSION}: package the model again")
+        raise PackageError(
+            f"{path} has format version {version}, this runtime reads {_VERSION}: package the model again"
+        )
     end = _HEAD.size + _ENTRY.size * count
     if count > _MOST_SECTIONS or end > size:
-        raise PackageError(f"{path} is damaged: its table of {count} sections does not fit into {size} bytes")
+        raise PackageError(
+            f"{path} is damaged: its table of {count} sections does not fit into {size} bytes"
+        )
     sections: dict[str, np.ndarray] = {}
     for raw, offset, length, digest in _ENTRY.iter_unpack(data[_HEAD.size : end].tobytes()):
         try:
@@ -95,7 +109,9 @@ def read(path: str | Path) -> dict[str, np.ndarray]:
         except UnicodeDecodeError:
             raise PackageError(f"{path} is damaged: a section has no readable name") from None
         if offset % _ALIGNMENT or offset < end or offset > size or length > size - offset:
-            raise PackageError(f"{path} is damaged: section {name!r} lies outside of the file ({size} bytes): was it cut short?")
+            raise PackageError(
+                f"{path} is damaged: section {name!r} lies outside of the file ({size} bytes): was it cut short?"
+            )
         if name in sections:
             raise PackageError(f"{path} is damaged: it has two sections {name!r}")
         content = data[offset : offset + length]

@@ -2,10 +2,9 @@
 
 Sections of the file:
 
-    manifest    JSON: format, machine, inputs, outputs, weights, draws (see `Manifest`)
-    image       what the machine loads
-    asm         the same program as assembly text, for people
-    parameters  i64 pairs, one for each input of the program: where it comes from (k >= 0: section ``weight.k``;
+    manifest JSON: format, machine, inputs, outputs, weights, draws (see `Manifest`) image what the
+    machine loads asm the same program as assembly text, for people parameters i64 pairs, one for
+    each input of the program: where it comes from (k >= 0: section ``weight.k``;
                 -1 - k: input k of the model) and the byte in there at which it begins
     results     i64, one for each output of the program: the weight k that it is the new content of, -1 - k for an
                 input, or 2**62 for neither
@@ -30,12 +29,23 @@ from ftm_backend.dtypes import DTYPES
 from ftm_backend.machine import Machine, MachineError
 from ftm_backend.runtime.package_file import PackageError, read, write
 
-__all__ = ["INSTRUCTION_LIMIT", "KEEPS", "MODEL_FORMAT", "Manifest", "OutputInfo", "PackagedModel", "TensorInfo", "load", "save"]
+__all__ = [
+    "INSTRUCTION_LIMIT",
+    "KEEPS",
+    "MODEL_FORMAT",
+    "Manifest",
+    "OutputInfo",
+    "PackagedModel",
+    "TensorInfo",
+    "load",
+    "save",
+]
 
 MODEL_FORMAT = "ftm model"
 
 INSTRUCTION_LIMIT = 10 * 10**9
-"""Instructions that one core may execute in one run: some ten seconds of scalar instructions, and hours of any others."""
+"""Instructions that one core may execute in one run: some ten seconds of scalar instructions, and
+hours of any others."""
 
 KEEPS = 2**62
 """In ``results``: the output of the program is no new content of anything."""
@@ -43,7 +53,8 @@ KEEPS = 2**62
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A dense, row-major tensor by name; dtype is a token (``f32``; bf16 arrays are their bits in uint16)."""
+    """A dense, row-major tensor by name; dtype is a token (``f32``; bf16 arrays are their bits in
+    uint16)."""
 
     name: str
     dtype: str
@@ -57,7 +68,8 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class OutputInfo:
-    """A strided view (in elements) of what ``source`` names: ``result``, ``input`` or ``weight`` number ``index``."""
+    """A strided view (in elements) of what ``source`` names: ``result``, ``input`` or ``weight``
+    number ``index``."""
 
     name: str
     source: str
@@ -94,7 +106,10 @@ class Manifest:
             raw = json.loads(data)
             if raw.pop("format") != MODEL_FORMAT:
                 raise ValueError("the format is another one")
-            inputs = tuple(TensorInfo(_name(t["name"]), _token(t["dtype"]), _sizes(t["shape"])) for t in raw.pop("inputs"))
+            inputs = tuple(
+                TensorInfo(_name(t["name"]), _token(t["dtype"]), _sizes(t["shape"]))
+                for t in raw.pop("inputs")
+            )
             outputs = tuple(
                 OutputInfo(
                     _name(o["name"]),
@@ -108,7 +123,14 @@ class Manifest:
                 for o in raw.pop("outputs")
             )
             draws = tuple((str(kind), _count(number)) for kind, number in raw.pop("draws"))
-            return cls(_name(raw["machine"]), inputs, outputs, tuple(map(_name, raw["weights"])), draws, _count(raw["draws_made"]))
+            return cls(
+                _name(raw["machine"]),
+                inputs,
+                outputs,
+                tuple(map(_name, raw["weights"])),
+                draws,
+                _count(raw["draws_made"]),
+            )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise PackageError(f"the package's manifest is damaged: {error}") from None
 
@@ -175,29 +197,31 @@ def load(
     """Loads a packaged model.
 
     Args:
-        path: what `ftm_lazy.package` wrote.
-        cores: of the machine; 0: as many as the process may use.
-        checked: find faults, slowly.
-        library: a machine of your own (``.so``); the emulator if None.
-        instructions: that one core may execute in one run, after which the run is a fault; 0: any number.
+        path: what `ftm_lazy.package` wrote. cores: of the machine; 0: as many as the process may
+        use. checked: find faults, slowly. library: a machine of your own (``.so``); the emulator if
+        None. instructions: that one core may execute in one run, after which the run is a fault; 0:
+        any number.
 
     Raises:
-        PackageError: the file is no package, damaged, or of a program that does not fit its manifest.
-        MachineError: the machine cannot be opened.
-        OSError: the file cannot be read.
+        PackageError: the file is no package, damaged, or of a program that does not fit its
+        manifest. MachineError: the machine cannot be opened. OSError: the file cannot be read.
     """
-    return PackagedModel(read(path), str(path), Machine(cores, checked, library=library, instructions=instructions))
+    return PackagedModel(
+        read(path), str(path), Machine(cores, checked, library=library, instructions=instructions)
+    )
 
 
 class PackagedModel:
     """A loaded model: call it with arrays, by position or by name.
 
-    inputs, outputs: what it takes and gives.  weights: name to bytes; state that the program writes changes with each
-    call, in this process and not in the file.
+    inputs, outputs: what it takes and gives. weights: name to bytes; state that the program writes
+    changes with each call, in this process and not in the file.
     """
 
     def __init__(self, sections: Mapping[str, np.ndarray], where: str, machine: Machine) -> None:
-        missing = [name for name in ("manifest", "image", "parameters", "results") if name not in sections]
+        missing = [
+            name for name in ("manifest", "image", "parameters", "results") if name not in sections
+        ]
         if missing:
             raise PackageError(f"{where} is damaged: it has no section {missing[0]!r}")
         self._where, self._machine = where, machine
@@ -231,16 +255,22 @@ class PackagedModel:
             An array for a model with one output, else a tuple of them, in the order of ``outputs``.
 
         Raises:
-            PackageError: arrays that do not fit.
-            MachineError: the program faults (an index outside, say); the message has the line of assembly.
+            PackageError: arrays that do not fit. MachineError: the program faults (an index
+            outside, say); the message has the line of assembly.
         """
-        given = [self._checked(tensor, array) for tensor, array in zip(self.inputs, self._bound(arrays, named), strict=True)]
+        given = [
+            self._checked(tensor, array)
+            for tensor, array in zip(self.inputs, self._bound(arrays, named), strict=True)
+        ]
         inputs = []
         for (source, start), tensor in zip(self._parameters, self._program.inputs, strict=True):
             raw = self._bytes(source, given)
             nbytes = _nbytes(tensor)
             inputs.append(raw[start : start + nbytes].view(tensor.dtype).reshape(tensor.shape))
-        scalars = [self._seed if kind == "seed" else self._offset + number for kind, number in self.manifest.draws]
+        scalars = [
+            self._seed if kind == "seed" else self._offset + number
+            for kind, number in self.manifest.draws
+        ]
         self._offset += self.manifest.draws_made
         results = self._program.run(inputs, scalars)
         for target, result in zip(self._results, results, strict=True):
@@ -268,7 +298,9 @@ class PackagedModel:
         array = np.asarray(array)
         wanted = np.dtype(DTYPES[tensor.dtype].numpy)
         if array.dtype != wanted:
-            raise PackageError(f"input {tensor.name} is {wanted}, found {array.dtype}: convert the array")
+            raise PackageError(
+                f"input {tensor.name} is {wanted}, found {array.dtype}: convert the array"
+            )
         if array.shape != tensor.shape:
             raise PackageError(
                 f"input {tensor.name} is {wanted} of shape {list(tensor.shape)}, found {array.dtype} of shape"
@@ -276,40 +308,63 @@ class PackagedModel:
             )
         return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
-    def _output(self, output: OutputInfo, results: list[np.ndarray], given: list[np.ndarray]) -> np.ndarray:
+    def _output(
+        self, output: OutputInfo, results: list[np.ndarray], given: list[np.ndarray]
+    ) -> np.ndarray:
         if output.source == "result":
             raw = results[output.index].reshape(-1).view(np.uint8)
         else:
             raw = self._weights[output.index] if output.source == "weight" else given[output.index]
         flat = raw.view(np.dtype(DTYPES[output.dtype].numpy))
         step = flat.itemsize
-        view = np.lib.stride_tricks.as_strided(flat[output.offset :], output.sizes, [s * step for s in output.strides])
+        view = np.lib.stride_tricks.as_strided(
+            flat[output.offset :], output.sizes, [s * step for s in output.strides]
+        )
         dense = output.source == "result" and view.flags.c_contiguous
         return view if dense else view.copy()
 
     def _check(self) -> None:
-        """Everything that the file says of sizes is compared with everything else, before anything is addressed."""
+        """Everything that the file says of sizes is compared with everything else, before anything
+        is addressed."""
         program = self._program
-        if len(self._parameters) != len(program.inputs) or len(self._results) != len(program.outputs):
+        if len(self._parameters) != len(program.inputs) or len(self._results) != len(
+            program.outputs
+        ):
             self._damaged("its program has another number of inputs or outputs")
         if len(self.manifest.draws) != len(program.scalars):
             self._damaged("its program has another number of scalars")
         for (source, start), tensor in zip(self._parameters, program.inputs, strict=True):
-            if start < 0 or start % tensor.dtype.itemsize or start + _nbytes(tensor) > self._size(source):
+            if (
+                start < 0
+                or start % tensor.dtype.itemsize
+                or start + _nbytes(tensor) > self._size(source)
+            ):
                 self._damaged(f"input {tensor.name} of its program lies outside of its tensor")
         for target, tensor in zip(self._results, program.outputs, strict=True):
             if target != KEEPS and self._size(target) != _nbytes(tensor):
-                self._damaged(f"output {tensor.name} of its program has another size than what it replaces")
+                self._damaged(
+                    f"output {tensor.name} of its program has another size than what it replaces"
+                )
         for output in self.outputs:
             sizes = (
                 [_nbytes(t) for t in program.outputs]
                 if output.source == "result"
-                else ([t.nbytes for t in self.inputs] if output.source == "input" else [w.nbytes for w in self._weights])
+                else (
+                    [t.nbytes for t in self.inputs]
+                    if output.source == "input"
+                    else [w.nbytes for w in self._weights]
+                )
             )
             step = np.dtype(DTYPES[output.dtype].numpy).itemsize
-            if output.index >= len(sizes) or len(output.sizes) != len(output.strides) or sizes[output.index] % step:
+            if (
+                output.index >= len(sizes)
+                or len(output.sizes) != len(output.strides)
+                or sizes[output.index] % step
+            ):
                 self._damaged(f"output {output.name} is of nothing that it has")
-            last = output.offset + sum((n - 1) * s for n, s in zip(output.sizes, output.strides, strict=True))
+            last = output.offset + sum(
+                (n - 1) * s for n, s in zip(output.sizes, output.strides, strict=True)
+            )
             if math.prod(output.sizes) and (last + 1) * step > sizes[output.index]:
                 self._damaged(f"output {output.name} lies outside of its tensor")
 

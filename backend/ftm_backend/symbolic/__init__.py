@@ -1,10 +1,11 @@
 """Sizes that are data: integers that remember how they come from the symbols of a program.
 
-A *size* is a Python integer, or a `SymInt`: a polynomial over symbols with integer coefficients, together with the number
-that it is in the program at hand.  Arithmetic keeps the polynomial.  A comparison answers for the number at hand and writes
-down, as a *guard*, what has to hold for other values of the symbols for the answer to be the same.  Wherever a number is
-taken (an index of a list, a C function), the guard is equality: so code that knows nothing of sizes is right with them, and what
-it does not keep general it specializes.
+A *size* is a Python integer, or a `SymInt`: a polynomial over symbols with integer coefficients,
+together with the number that it is in the program at hand. Arithmetic keeps the polynomial. A
+comparison answers for the number at hand and writes down, as a *guard*, what has to hold for other
+values of the symbols for the answer to be the same. Wherever a number is taken (an index of a list,
+a C function), the guard is equality: so code that knows nothing of sizes is right with them, and
+what it does not keep general it specializes.
 
     with Symbols({"s0": (37, 2)}) as symbols:
         rows = read("{s0}")
@@ -12,7 +13,8 @@ it does not keep general it specializes.
         rows > 1000              # False; the guard is -s0+1000 >= 0
         symbols.guards           # what has to hold
 
-What a compiler makes of them is a *template*: a program with expressions for numbers, see `assembler/image_template.py`.
+What a compiler makes of them is a *template*: a program with expressions for numbers, see
+`assembler/image_template.py`.
 """
 
 from ftm_backend.symbolic.expression_compiler import SPELLED, SymbolicExpressionError, evaluator

@@ -26,7 +26,8 @@ OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
 }
 
-# An image of a few hundred kernels has a thousand texts: they are checked and compiled by their characters and never become trees.
+# An image of a few hundred kernels has a thousand texts: they are checked and compiled by their
+# characters and never become trees.
 _NAME = r"[A-Za-z_]\w*+"
 _WHOLE = r"[0-9]++"
 _FLOATING = _WHOLE + r"(?:\.[0-9]++)?(?:e[-+]?[0-9]++)?"
@@ -38,12 +39,15 @@ _BRACKETS = re.compile(r"\[([^][]*)\]")
 
 
 def parse(text: str, symbols: Collection[str]) -> ast.expr:
-    """The expression of a text; SizeError if there is more in it than sums, products, quotients and remainders of symbols."""
+    """The expression of a text; SizeError if there is more in it than sums, products, quotients and
+    remainders of symbols."""
     _check(text, symbols, real=False)
     return ast.parse(text, mode="eval").body
 
 
-def evaluator(texts: Sequence[str], symbols: tuple[str, ...], real: bool = False) -> Callable[..., tuple[Any, ...]]:
+def evaluator(
+    texts: Sequence[str], symbols: tuple[str, ...], real: bool = False
+) -> Callable[..., tuple[Any, ...]]:
     """A function of the symbols' values, in this order, that gives the numbers of all ``texts``.
 
     real: the texts are floating numbers, in which sizes stand in brackets and ``/`` is not rounded.
@@ -58,7 +62,9 @@ def evaluator(texts: Sequence[str], symbols: tuple[str, ...], real: bool = False
     try:
         code = compile(source, "<sizes>", "eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise SymbolicExpressionError(f"these are no sizes of {', '.join(symbols)}: {error}") from None
+        raise SymbolicExpressionError(
+            f"these are no sizes of {', '.join(symbols)}: {error}"
+        ) from None
     return cast(Callable[..., tuple[Any, ...]], eval(code, {"__builtins__": {}}))
 
 
@@ -66,10 +72,14 @@ def _check(text: str, symbols: Collection[str], real: bool) -> None:
     """Refuses a text that is no expression of numbers, symbols, ``+ - * / %`` and groups."""
     plain = _BRACKETS.sub(r"(\1)", text) if real else text
     if not (_REALS if real else _INTEGERS).fullmatch(plain) or _POWER_OR_CALL.search(plain):
-        raise SymbolicExpressionError(f"{text!r} is no size: there is more in it than numbers, symbols, groups and + - * / %")
+        raise SymbolicExpressionError(
+            f"{text!r} is no size: there is more in it than numbers, symbols, groups and + - * / %"
+        )
     for name in _NAMES.findall(plain):
         if name not in symbols:
-            raise SymbolicExpressionError(f"there is no size {name!r}; there are {', '.join(symbols) or 'none'}")
+            raise SymbolicExpressionError(
+                f"there is no size {name!r}; there are {', '.join(symbols) or 'none'}"
+            )
     try:
         compile(plain.strip(), "<size>", "eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -19,7 +19,8 @@ _NAME = re.compile(r"\bs\d+\b")
 
 
 def declared(text: str) -> ShapeEnv | None:
-    """The symbols that the lines ``size s0 = 37, 2`` of a trace declare: name, number at hand, least number; None without."""
+    """The symbols that the lines ``size s0 = 37, 2`` of a trace declare: name, number at hand,
+    least number; None without."""
     found = {name: (int(value), int(least)) for name, value, least in _DECLARED.findall(text)}
     return ShapeEnv(found) if found else None
 
@@ -37,7 +38,9 @@ def read(text: str) -> int:
         return int(text)
     symbols = current()
     if symbols is None:
-        raise SymbolicExpressionError(f"{text} is a size of a general program, but no sizes are declared")
+        raise SymbolicExpressionError(
+            f"{text} is a size of a general program, but no sizes are declared"
+        )
 
     found = symbols.read.get(text)
     if found is None:
@@ -47,7 +50,9 @@ def read(text: str) -> int:
 
 def _evaluate(node: ast.expr, symbols: ShapeEnv) -> Any:
     if isinstance(node, ast.BinOp):
-        return OPERATIONS[type(node.op)](_evaluate(node.left, symbols), _evaluate(node.right, symbols))
+        return OPERATIONS[type(node.op)](
+            _evaluate(node.left, symbols), _evaluate(node.right, symbols)
+        )
     if isinstance(node, ast.UnaryOp):
         return -_evaluate(node.operand, symbols)
     if isinstance(node, ast.Name):
@@ -56,7 +61,8 @@ def _evaluate(node: ast.expr, symbols: ShapeEnv) -> Any:
 
 
 def solved(symbols: ShapeEnv) -> dict[str, str]:
-    """What the guards of equality make of some symbols: a polynomial of others each, or the number at hand.
+    """What the guards of equality make of some symbols: a polynomial of others each, or the number
+    at hand.
 
     No symbol that is given away occurs in another's polynomial.
     """
@@ -68,12 +74,20 @@ def solved(symbols: ShapeEnv) -> dict[str, str]:
         polynomial = difference.polynomial
         atoms = [atom for monomial in polynomial for atom in monomial]
         names = [name for atom in atoms for name in _NAME.findall(atom)]
-        alone = [m[0] for m, factor in polynomial.items() if len(m) == 1 and abs(factor) == 1 and names.count(m[0]) == 1 and m[0] in names]
+        alone = [
+            m[0]
+            for m, factor in polynomial.items()
+            if len(m) == 1 and abs(factor) == 1 and names.count(m[0]) == 1 and m[0] in names
+        ]
         name = max(alone or names, key=lambda name: int(name[1:]))
         rest: Polynomial = (
-            {m: -polynomial[name,] * c for m, c in polynomial.items() if m != (name,)} if alone else {(): symbols.values[name]}
+            {m: -polynomial[name,] * c for m, c in polynomial.items() if m != (name,)}
+            if alone
+            else {(): symbols.values[name]}
         )
-        found = {other: substituted(text, {name: spell(rest)}) for other, text in found.items()} | {name: spell(rest)}
+        found = {other: substituted(text, {name: spell(rest)}) for other, text in found.items()} | {
+            name: spell(rest)
+        }
     return found
 
 
@@ -84,4 +98,6 @@ def symbols_of(text: str) -> set[str]:
 
 def substituted(text: str, polynomials: Mapping[str, str]) -> str:
     """A size's text in which symbols are what they were found to be."""
-    return _NAME.sub(lambda name: f"({polynomials[name[0]]})" if name[0] in polynomials else name[0], text)
+    return _NAME.sub(
+        lambda name: f"({polynomials[name[0]]})" if name[0] in polynomials else name[0], text
+    )

@@ -1,7 +1,8 @@
 """Which of some sizes are never less than which, as far as that can be proved.
 
-A proof takes arithmetic on polynomials, and who places regions of memory asks for thousands.  So proofs are kept, and follow from
-one another: what lies above a size lies above all that this one lies above.
+A proof takes arithmetic on polynomials, and who places regions of memory asks for thousands. So
+proofs are kept, and follow from one another: what lies above a size lies above all that this one
+lies above.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ __all__ = ["Polynomial", "add", "exact", "grouped", "leads_negative", "parts", "
 
 
 Polynomial = dict[tuple[str, ...], int]
-"""Monomials, each the sorted tuple of its atoms, and their coefficients.  An atom is a symbol or a quotient or remainder."""
+"""Monomials, each the sorted tuple of its atoms, and their coefficients. An atom is a symbol or a
+quotient or remainder."""
 
 
 def add(left: Polynomial, right: Polynomial, sign: int) -> Polynomial:
@@ -25,11 +26,14 @@ def leads_negative(polynomial: Polynomial) -> bool:
 
 def parts(top: Polynomial, by: int) -> tuple[Polynomial, Polynomial]:
     """``top`` as a multiple of ``by`` and a rest with coefficients from 0 to ``by - 1``."""
-    return {m: c // by for m, c in top.items() if c // by}, {m: c % by for m, c in top.items() if c % by}
+    return {m: c // by for m, c in top.items() if c // by}, {
+        m: c % by for m, c in top.items() if c % by
+    }
 
 
 def exact(top: Polynomial, bottom: Polynomial) -> tuple[Polynomial, Polynomial]:
-    """``top`` as a multiple of ``bottom`` and a rest: by one monomial term by term, by others only multiples of all."""
+    """``top`` as a multiple of ``bottom`` and a rest: by one monomial term by term, by others only
+    multiples of all."""
     if len(bottom) == 1:
         ((divisor, factor),) = bottom.items()
         whole: Polynomial = {}
@@ -45,7 +49,9 @@ def exact(top: Polynomial, bottom: Polynomial) -> tuple[Polynomial, Polynomial]:
     for monomial, c in top.items():
         left = list(monomial)
         if c % bottom[leading] == 0 and all(_take(left, atom) for atom in leading):
-            multiple = {tuple(sorted((*left, *m))): f * (c // bottom[leading]) for m, f in bottom.items()}
+            multiple = {
+                tuple(sorted((*left, *m))): f * (c // bottom[leading]) for m, f in bottom.items()
+            }
             if all(top.get(m) == f for m, f in multiple.items()) and len(multiple) == len(top):
                 return {tuple(left): c // bottom[leading]}, {}
     return {}, top
@@ -78,4 +84,8 @@ def spell(polynomial: Polynomial) -> str:
 
 def grouped(text: str) -> str:
     """A text as one operand of another."""
-    return text if text.isalnum() or (text[0] == "(" and text.count("(") == 1 and text[-1] == ")") else f"({text})"
+    return (
+        text
+        if text.isalnum() or (text[0] == "(" and text.count("(") == 1 and text[-1] == ")")
+        else f"({text})"
+    )

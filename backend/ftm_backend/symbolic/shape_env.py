@@ -1,4 +1,5 @@
-"""The symbols of a program: what they are in the program at hand, and what has been asked of them."""
+"""The symbols of a program: what they are in the program at hand, and what has been asked of
+them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ __all__ = ["PLACEHOLDER", "Guard", "ShapeEnv", "current"]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What has to hold: ``size`` compared with 0 by ``relation``, one of ``== != >= ``; ``place`` is the code that asked."""
+    """What has to hold: ``size`` compared with 0 by ``relation``, one of ``== != >= ``; ``place``
+    is the code that asked."""
 
     size: str
     relation: str
@@ -39,27 +41,31 @@ class _Spelled(Protocol):
 
 
 class ShapeEnv:
-    """The symbols of one program, what they are in the program at hand, and the guards that were met.
+    """The symbols of one program, what they are in the program at hand, and the guards that were
+    met.
 
     Args:
-        values: for each symbol its number at hand and the least number that it may be; one that is at least 1 is a size
-            of tensors, and not above ``_LARGEST``.
+        values: for each symbol its number at hand and the least number that it may be; one that is
+            at least 1 is a size of tensors, and not above ``_LARGEST``.
     """
 
     def __init__(self, values: Mapping[str, tuple[int, int]]) -> None:
         self.values: dict[str, int] = {}
         self.guards: dict[tuple[str, str], Guard] = {}
         self.atoms: dict[str, int] = {}
-        """For the symbols and the quotients and remainders of sizes that were met, their number at hand."""
+        """For the symbols and the quotients and remainders of sizes that were met, their number at
+        hand."""
         self.read: dict[str, Any] = {}
         """Sizes by the texts that they were read from."""
         self.divided: dict[tuple[str, str | int], tuple[Any, Any]] = {}
-        """Quotients and remainders by what was divided, and by what: the same few are asked for again and again."""
+        """Quotients and remainders by what was divided, and by what: the same few are asked for
+        again and again."""
         self._quotients: dict[str, tuple[Polynomial, int]] = {}
         """For quotients by an integer what is divided, and by what."""
         self._spans: dict[tuple[str, ...], tuple[float, float]] = {}
         self._bounds: dict[str, tuple[float, float]] = {}
-        # Least and greatest numbers of what varies in polynomials that were met: many differ by a constant alone.
+        # Least and greatest numbers of what varies in polynomials that were met: many differ by a
+        # constant alone.
         self._met: dict[frozenset[tuple[tuple[str, ...], int]], tuple[float, float]] = {}
         self._met_divided: dict[frozenset[tuple[tuple[str, ...], int]], tuple[float, float]] = {}
         self._placed: list[str] | None = None
@@ -80,7 +86,9 @@ class ShapeEnv:
         self._bounds[name] = least, high
         self.guards[name, ">="] = Guard(f"{name}{-least:+d}", ">=", "the symbol's least value")
         if high != math.inf:
-            self.guards[f"-{name}", ">="] = Guard(f"-{name}+{high}", ">=", "the symbol's greatest value")
+            self.guards[f"-{name}", ">="] = Guard(
+                f"-{name}+{high}", ">=", "the symbol's greatest value"
+            )
 
     @property
     def pinned(self) -> list[Guard]:
@@ -110,7 +118,8 @@ class ShapeEnv:
         return low, high
 
     def _bounds_divided(self, polynomial: Polynomial) -> tuple[float, float]:
-        """The same where quotients are taken for what is divided, less a remainder: ``128*(s/64)`` is ``2*s`` or up to 126 less.
+        """The same where quotients are taken for what is divided, less a remainder: ``128*(s/64)``
+        is ``2*s`` or up to 126 less.
 
         No term is a constant.
         """
@@ -118,7 +127,14 @@ class ShapeEnv:
         low: float = 0
         high: float = 0
         for monomial, factor in polynomial.items():
-            atom = next((atom for atom in monomial if atom in self._quotients and factor % self._quotients[atom][1] == 0), None)
+            atom = next(
+                (
+                    atom
+                    for atom in monomial
+                    if atom in self._quotients and factor % self._quotients[atom][1] == 0
+                ),
+                None,
+            )
             if atom is None:
                 taken[monomial] = taken.get(monomial, 0) + factor
                 continue
@@ -146,7 +162,9 @@ class ShapeEnv:
         for atom in set.intersection(*map(set, polynomial)):  # s*s - s is s * (s - 1)
             a, b = self._bounds[atom]
             if a > 0:
-                inner_low, inner_high = self.bounds({without(m, atom): c for m, c in polynomial.items()})
+                inner_low, inner_high = self.bounds(
+                    {without(m, atom): c for m, c in polynomial.items()}
+                )
                 low = max(low, inner_low * (a if inner_low >= 0 else b))
                 high = min(high, inner_high * (b if inner_high >= 0 else a) if inner_high else 0)
                 break
@@ -165,8 +183,16 @@ class ShapeEnv:
         self._spans[monomial] = least, most
         return least, most
 
-    def atom(self, text: str, value: int, low: float, high: float, divided: tuple[Polynomial, int] | None = None) -> str:
-        """A quotient or a remainder, as an atom of polynomials: its text, its number at hand, and what it can be.
+    def atom(
+        self,
+        text: str,
+        value: int,
+        low: float,
+        high: float,
+        divided: tuple[Polynomial, int] | None = None,
+    ) -> str:
+        """A quotient or a remainder, as an atom of polynomials: its text, its number at hand, and
+        what it can be.
 
         ``divided``: of a quotient by an integer, what is divided, and by what.
         """
@@ -183,7 +209,8 @@ class ShapeEnv:
         return PLACEHOLDER + len(self._placed) - 1
 
     def placing(self) -> _Placing:
-        """While this is entered, sizes are taken as placeholders: numbers from `PLACEHOLDER` on, counted in ``texts``."""
+        """While this is entered, sizes are taken as placeholders: numbers from `PLACEHOLDER` on,
+        counted in ``texts``."""
         return _Placing(self)
 
     @property
@@ -240,4 +267,8 @@ def _place() -> str:
     frame: Any = sys._getframe(2)
     while frame is not None and Path(frame.f_code.co_filename).parent == _HERE:
         frame = frame.f_back
-    return f"{frame.f_code.co_filename.rpartition('ftm_backend/')[2]}:{frame.f_lineno}" if frame else ""
+    return (
+        f"{frame.f_code.co_filename.rpartition('ftm_backend/')[2]}:{frame.f_lineno}"
+        if frame
+        else ""
+    )

@@ -35,7 +35,8 @@ def is_integer(value: object) -> TypeGuard[int]:
 
 
 def is_walked(extent: int) -> bool:
-    """Whether a loop is written for an extent; without a guard: one that varies is walked where it is 1 as well."""
+    """Whether a loop is written for an extent; without a guard: one that varies is walked where it
+    is 1 as well."""
     return isinstance(extent, SymInt) or extent > 1
 
 
@@ -45,14 +46,16 @@ def as_integer(number: float) -> int:
 
 
 def at_hand(size: int) -> int:
-    """The number that a size is in the program at hand, without a guard: for choices that every number allows."""
+    """The number that a size is in the program at hand, without a guard: for choices that every
+    number allows."""
     return size.value if isinstance(size, SymInt) else size
 
 
 def enough_bits(size: int) -> int:
     """Bits for a number that is not negative, where more are right as well.
 
-    Of one that varies they are enough for all up to `_FAR` times that at hand, and a guard refuses larger ones.
+    Of one that varies they are enough for all up to `_FAR` times that at hand, and a guard refuses
+    larger ones.
     """
     bits = at_hand(size).bit_length()
     if isinstance(size, SymInt):
@@ -68,7 +71,8 @@ def ceildiv(size: int, by: int) -> int:
 
 
 def divides(divisor: int, size: int) -> bool:
-    """Whether ``size`` is a multiple of ``divisor`` for all values of the symbols; without a guard."""
+    """Whether ``size`` is a multiple of ``divisor`` for all values of the symbols; without a
+    guard."""
     if isinstance(divisor, SymInt) and not isinstance(size, SymInt):
         return size == 0
     rest = size % divisor
@@ -81,7 +85,8 @@ def lower_bound(size: int) -> int:
 
 
 def upper_bound(size: int) -> int:
-    """A number that a size is never above: the greatest that it can be if that is near, else twice that at hand, with a guard."""
+    """A number that a size is never above: the greatest that it can be if that is near, else twice
+    that at hand, with a guard."""
     if not isinstance(size, SymInt):
         return size
     bound = int(min(size.bounds[1], 2 * size.value))
@@ -97,12 +102,14 @@ def always_equal(left: float, right: float) -> bool:
 
 
 def seen_equal(left: float, right: float) -> bool:
-    """Whether two numbers are equal, for choices that are right where the answer is no: a guard only where they are equal at hand."""
+    """Whether two numbers are equal, for choices that are right where the answer is no: a guard
+    only where they are equal at hand."""
     return at_hand(left) == at_hand(right) and left == right  # type: ignore[arg-type]
 
 
 def seen_less(left: int, right: int) -> bool:
-    """Whether one number is less than another, for choices that are right where the answer is no: a guard only where it is less at hand."""
+    """Whether one number is less than another, for choices that are right where the answer is no: a
+    guard only where it is less at hand."""
     return at_hand(left) < at_hand(right) and left < right
 
 
@@ -114,12 +121,14 @@ def never_negative(difference: float) -> bool:
 
 
 def never_less(left: int, right: int) -> bool:
-    """``never_negative(left - right)``, for those who compare all with all: most of it the numbers at hand decide."""
+    """``never_negative(left - right)``, for those who compare all with all: most of it the numbers
+    at hand decide."""
     return at_hand(left) >= at_hand(right) and never_negative(left - right)
 
 
 def greater(left: int, right: int) -> int:
-    """The greater of two numbers; with a guard only where it depends on the symbols which of them that is."""
+    """The greater of two numbers; with a guard only where it depends on the symbols which of them
+    that is."""
     if never_less(left, right):
         return left
     return right if never_less(right, left) else max(left, right)
@@ -130,4 +139,5 @@ def narrow(size: int) -> int:
     if not isinstance(size, SymInt):
         return size
     wide = size.__index__()
-    return wide >> 32 | wide & 0xFFFF  # of a placeholder: what tells it from other numbers, and its number
+    # of a placeholder: what tells it from other numbers, and its number
+    return wide >> 32 | wide & 0xFFFF

@@ -16,10 +16,11 @@ __all__ = ["FloatBits", "SymFloat", "operation", "read_real", "real", "rounded"]
 
 
 class SymFloat:
-    """A floating number that remembers the sizes that it comes from, such as the share of one element in a mean.
+    """A floating number that remembers the sizes that it comes from, such as the share of one
+    element in a mean.
 
-    Arithmetic keeps the expression, in the order in which Python computed it, so that it gives the same bits for other sizes.
-    What asks for the number itself is special for the one at hand.
+    Arithmetic keeps the expression, in the order in which Python computed it, so that it gives the
+    same bits for other sizes. What asks for the number itself is special for the one at hand.
     """
 
     __slots__ = ("_sizes", "text", "value")
@@ -88,7 +89,12 @@ class SymFloat:
 
 Number = SymFloat | SymInt | float
 
-_REAL: dict[str, Callable[[float, float], float]] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+_REAL: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
 
 
 def real(number: Number) -> SymFloat:
@@ -117,7 +123,8 @@ def operation(symbol: str, left: Number, right: Number) -> SymFloat:
 
 
 class FloatBits:
-    """The bits of a floating number in some type, for the pool of an image; ``text`` is its expression."""
+    """The bits of a floating number in some type, for the pool of an image; ``text`` is its
+    expression."""
 
     __slots__ = ("_symbols", "text")
 
@@ -133,7 +140,9 @@ def read_real(text: str) -> SymFloat:
     """The floating number that ``{=(1/[s0])}`` spells."""
     symbols = current()
     if symbols is None:
-        raise SymbolicExpressionError(f"{text} comes from a size of a general program, but no sizes are declared")
+        raise SymbolicExpressionError(
+            f"{text} comes from a size of a general program, but no sizes are declared"
+        )
     number = evaluator([text[2:-1]], tuple(symbols.values), real=True)(*symbols.values.values())[0]
     return SymFloat(text[2:-1], number, ())
 
@@ -144,6 +153,8 @@ def rounded(value: float, token: str) -> float:
         return value
     if token == "bf16":
         short = np.float32(value).view(np.uint32)
-        return float(((short + 0x7FFF + ((short >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32))
+        return float(
+            ((short + 0x7FFF + ((short >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+        )
     with np.errstate(over="ignore"):
         return float(np.float32(value) if token == "f32" else np.float16(value))

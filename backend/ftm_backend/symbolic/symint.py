@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ftm_backend.symbolic.expression_compiler import SymbolicExpressionError
-from ftm_backend.symbolic.polynomial import Polynomial, add, exact, grouped, leads_negative, parts, spell
+from ftm_backend.symbolic.polynomial import (
+    Polynomial,
+    add,
+    exact,
+    grouped,
+    leads_negative,
+    parts,
+    spell,
+)
 from ftm_backend.symbolic.shape_env import ShapeEnv
 
 if TYPE_CHECKING:
@@ -17,11 +25,13 @@ __all__ = ["SymInt"]
 
 
 _MOST_TERMS = 48
-"""Longer polynomials than this are no sizes that somebody wrote; what makes one is specialized instead."""
+"""Longer polynomials than this are no sizes that somebody wrote; what makes one is specialized
+instead."""
 
 
 class SymInt:
-    """An integer that remembers its ``polynomial``; ``value``: what it is in the program at hand.  Made by arithmetic."""
+    """An integer that remembers its ``polynomial``; ``value``: what it is in the program at hand.
+    Made by arithmetic."""
 
     __slots__ = ("_bounds", "_products", "_sums", "_symbols", "_text", "polynomial", "value")
 
@@ -29,8 +39,8 @@ class SymInt:
         self.polynomial, self.value, self._symbols = polynomial, value, symbols
         self._text = ""
         self._bounds: tuple[float, float] | None = None
-        # What has been made of it, by the other operand: a number, or a size's text. A program asks for the same few again and
-        # again, and what is found here has its text and bounds already.
+        # What has been made of it, by the other operand: a number, or a size's text. A program asks
+        # for the same few again and again, and what is found here has its text and bounds already.
         self._sums: dict[int | str, Any] = {}
         self._products: dict[int | str, Any] = {}
 
@@ -58,11 +68,16 @@ class SymInt:
 
     def product(self, atoms: Sequence[str]) -> SymInt:
         """The product of some of its atoms."""
-        return SymInt({tuple(sorted(atoms)): 1}, math.prod(self._symbols.atoms[atom] for atom in atoms), self._symbols)
+        return SymInt(
+            {tuple(sorted(atoms)): 1},
+            math.prod(self._symbols.atoms[atom] for atom in atoms),
+            self._symbols,
+        )
 
     def __str__(self) -> str:
         spelled = "{" + self.text + "}"
-        self._symbols.read.setdefault(spelled, self)  # who reads it back has the size that was meant
+        # who reads it back has the size that was meant
+        self._symbols.read.setdefault(spelled, self)
         return spelled
 
     __repr__ = __str__
@@ -73,7 +88,8 @@ class SymInt:
     def __hash__(self) -> int:
         return hash(self.text)
 
-    # --- arithmetic -----------------------------------------------------------------------------------
+    # --- arithmetic
+    # -----------------------------------------------------------------------------------
 
     def __add__(self, other: object) -> Any:
         if isinstance(other, float):
@@ -81,7 +97,11 @@ class SymInt:
         if isinstance(other, SymInt):
             found = self._sums.get(other.text)
             if found is None:
-                found = _make(add(self.polynomial, other.polynomial, 1), self.value + other.value, self._symbols)
+                found = _make(
+                    add(self.polynomial, other.polynomial, 1),
+                    self.value + other.value,
+                    self._symbols,
+                )
                 self._sums[other.text] = found
             return found
         if isinstance(other, int):
@@ -133,10 +153,16 @@ class SymInt:
             found = self._products.get(other)
             if found is None:
                 scaled = {m: c * other for m, c in self.polynomial.items()}
-                found = self._products[other] = SymInt(scaled, self.value * other, self._symbols) if other else 0
+                found = self._products[other] = (
+                    SymInt(scaled, self.value * other, self._symbols) if other else 0
+                )
             return found
         if isinstance(other, float):
-            return (other if self > 0 else -other) if math.isinf(other) and self != 0 else _real("*", self, other)
+            return (
+                (other if self > 0 else -other)
+                if math.isinf(other) and self != 0
+                else _real("*", self, other)
+            )
         return NotImplemented
 
     def _times(self, other: SymInt) -> Any:
@@ -176,9 +202,13 @@ class SymInt:
         key = self.text, other.text if isinstance(other, SymInt) else int(other)
         found = self._symbols.divided.get(key)
         if found is None:
-            divisor: Polynomial = other.polynomial if isinstance(other, SymInt) else {(): int(other)}
+            divisor: Polynomial = (
+                other.polynomial if isinstance(other, SymInt) else {(): int(other)}
+            )
             by = other.value if isinstance(other, SymInt) else int(other)
-            found = self._symbols.divided[key] = _divide(self.polynomial, self.value, divisor, by, self._symbols)
+            found = self._symbols.divided[key] = _divide(
+                self.polynomial, self.value, divisor, by, self._symbols
+            )
         return found
 
     def __rdivmod__(self, other: int) -> tuple[Any, Any]:
@@ -196,7 +226,8 @@ class SymInt:
 
     __floor__ = __trunc__ = __ceil__
 
-    # --- comparisons: guards --------------------------------------------------------------------------
+    # --- comparisons: guards
+    # --------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (int, SymInt)):
@@ -239,7 +270,8 @@ class SymInt:
     def __bool__(self) -> bool:
         return self != 0
 
-    # --- where a number is taken ----------------------------------------------------------------------
+    # --- where a number is taken
+    # ----------------------------------------------------------------------
 
     def __index__(self) -> int:
         if self._symbols.is_placing:
@@ -271,7 +303,8 @@ class SymInt:
     def bit_length(self) -> int:
         """As an integer's; the guard keeps to the numbers of as many bits."""
         bits = abs(self.value).bit_length()
-        if not (1 << bits) >> 1 <= abs(self) < 1 << bits:  # always: the comparisons write the guards
+        # always: the comparisons write the guards
+        if not (1 << bits) >> 1 <= abs(self) < 1 << bits:
             raise SymbolicExpressionError(f"{self.value} has not {bits} bits")
         return bits
 
@@ -309,7 +342,9 @@ def _not_negative(difference: SymInt | float) -> bool:
     return False
 
 
-def _divide(top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: ShapeEnv) -> tuple[Any, Any]:
+def _divide(
+    top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: ShapeEnv
+) -> tuple[Any, Any]:
     """Quotient and remainder, rounded down as Python's."""
     if by == 0:
         raise ZeroDivisionError("integer division or modulo by zero")
@@ -319,8 +354,11 @@ def _divide(top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: S
     if not isinstance(made, SymInt) and by < 0:
         quotient = -_make(top, value, symbols) // -by
         return quotient, _make(top, value, symbols) - quotient * by
-    if leads_negative(top) and not isinstance(made, SymInt):  # so that -(-n // 16) is (n + 15) // 16, however it is written
-        raised = _make(add({m: -c for m, c in top.items()}, {(): by - 1}, 1), by - 1 - value, symbols)
+    # so that -(-n // 16) is (n + 15) // 16, however it is written
+    if leads_negative(top) and not isinstance(made, SymInt):
+        raised = _make(
+            add({m: -c for m, c in top.items()}, {(): by - 1}, 1), by - 1 - value, symbols
+        )
         quotient = -(raised // by)
         return quotient, _make(top, value, symbols) - quotient * by
     whole, rest = exact(top, bottom) if isinstance(made, SymInt) else parts(top, by)
@@ -335,7 +373,11 @@ def _divide(top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: S
     else:
         low, high = symbols.bounds(r.polynomial)
         if low >= 0 and 0 <= over < by:
-            below = high < by if not isinstance(made, SymInt) else symbols.bounds(add(bottom, rest, -1))[0] > 0
+            below = (
+                high < by
+                if not isinstance(made, SymInt)
+                else symbols.bounds(add(bottom, rest, -1))[0] > 0
+            )
             if below:
                 return q, r
     low, high = symbols.bounds(rest)
@@ -346,7 +388,11 @@ def _divide(top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: S
     else:
         low, high = 0 if low >= 0 else -math.inf, max(high, 0)
     down = symbols.atom(
-        f"({grouped(spelled)}/{grouped(divisor)})", quotient, low, high, (rest, by) if not isinstance(made, SymInt) else None
+        f"({grouped(spelled)}/{grouped(divisor)})",
+        quotient,
+        low,
+        high,
+        (rest, by) if not isinstance(made, SymInt) else None,
     )
     left = symbols.atom(f"({grouped(spelled)}%{grouped(divisor)})", remainder, 0, most)
     return q + SymInt({(down,): 1}, quotient, symbols), SymInt({(left,): 1}, remainder, symbols)

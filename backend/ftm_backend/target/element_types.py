@@ -1,4 +1,5 @@
-"""Element types and address spaces of the assembly, with the numbers that they carry in an image."""
+"""Element types and address spaces of the assembly, with the numbers that they carry in an
+image."""
 
 from __future__ import annotations
 
@@ -48,7 +49,15 @@ INTEGERS = tuple(t.suffix for t in TYPES if t.kind in ("int", "uint"))
 NUMBERS = FLOATS + INTEGERS
 ALL = NUMBERS + ("B1",)
 
-ACCUMULATORS = {"f32": "f32", "f64": "f64", "bf16": "f32", "f16": "f32", "i8": "i32", "i32": "i32", "i64": "i64"}
+ACCUMULATORS = {
+    "f32": "f32",
+    "f64": "f64",
+    "bf16": "f32",
+    "f16": "f32",
+    "i8": "i32",
+    "i32": "i32",
+    "i64": "i64",
+}
 """The matrix unit: type of both operands -> type of their product, in which it sums."""
 
 
@@ -58,21 +67,24 @@ def same_elements(a: ElementType, b: ElementType) -> bool:
 
 
 SPACES = {"ddr": 0, "am": 1, "sm": 2, "gsm": 3}
-"""Address spaces by name; tiles live in all but ``ddr``, buffers there and, if they are so declared, in ``gsm``."""
+"""Address spaces by name; tiles live in all but ``ddr``, buffers there and, if they are so
+declared, in ``gsm``."""
 
 SCALAR_REGISTERS = 64
 """r0 to r63: 64-bit two's complement integers, zero when a program starts, one set per core."""
 
 VECTOR_REGISTERS = 1 << 16
-"""v0 to v65535: names for values in a map body, as many as a body may have operations.  A machine has fewer registers, and what they
-do not hold costs loads and stores (``perf_model.modulo_scheduler``).  Fusion keeps bodies far below (``midend.analysis.body_cost``)."""
+"""v0 to v65535: names for values in a map body, as many as a body may have operations. A machine
+has fewer registers, and what they do not hold costs loads and stores
+(``perf_model.modulo_scheduler``). Fusion keeps bodies far below (``midend.analysis.body_cost``)."""
 
 SLOT_ALIGNMENT = 64
 """Tiles start, and slots of a ring follow each other, at multiples of this many bytes."""
 
 
 def slot_bytes(rows: Any, columns: Any, item: int) -> Any:
-    """Distance of the slots of ``rows`` x ``columns`` elements of ``item`` bytes; of numbers, of sizes, or of arrays of them."""
+    """Distance of the slots of ``rows`` x ``columns`` elements of ``item`` bytes; of numbers, of
+    sizes, or of arrays of them."""
     return -(-rows * columns * item // SLOT_ALIGNMENT) * SLOT_ALIGNMENT
 
 

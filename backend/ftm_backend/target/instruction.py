@@ -1,7 +1,7 @@
 """What the instruction table says about one instruction: the record types, without any instruction.
 
-Everything that knows instructions reads these records: parser, printer, verifier, image, the emulator's
-generated header, the cycle model, and ``docs/isa.md``.
+Everything that knows instructions reads these records: parser, printer, verifier, image, the
+emulator's generated header, the cycle model, and ``docs/isa.md``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ ADDRESS = "address"  # b0[r3+12]
 SLOT = "slot"  # X[r5]
 DIMS = "dims"  # 2@512 r7@64 | 8@1
 ROW_DIMS = "row_dims"  # 1024 | 64@1
-SIDES = "sides"  # 28@1 28@1 | 30@30 30@1: extents and what is before them, extents and strides with the border
+# 28@1 28@1 | 30@30 30@1: extents and what is before them, extents and strides with the border
+SIDES = "sides"
 LABEL = "label"  # BB_end
 FUNCTION = "function"  # kernel_0
 ARGUMENTS = "arguments"  # b0[128], t5[r3], s2: any number, as the function's parameters say
@@ -42,11 +43,12 @@ class OperandDef:
 
 @dataclass(frozen=True)
 class Cost:
-    """What an instruction occupies: ``slots`` gives operations per vector (or per instruction) by unit.
+    """What an instruction occupies: ``slots`` gives operations per vector (or per instruction) by
+    unit.
 
-    latency: cycles from issue to use of the result.
-    model: how the cycle model treats it: ``issue`` (slots only), ``dma``, ``mm``, ``trans``, ``scan``, ``sort``,
-    ``merge``, ``map``, ``gather``, ``wait``, ``branch``, ``barrier``.
+    latency: cycles from issue to use of the result. model: how the cycle model treats it: ``issue``
+    (slots only), ``dma``, ``mm``, ``trans``, ``scan``, ``sort``, ``merge``, ``map``, ``gather``,
+    ``wait``, ``branch``, ``barrier``.
     """
 
     slots: tuple[tuple[str, int], ...]
@@ -58,10 +60,10 @@ class Cost:
 class MacroDef:
     """That an instruction stands for others.
 
-    name: ``module.function`` of ``target.macros``.  Of a map operation it records the others on a ``Body``, for which
-    ``target.op_costs`` says what they cost; of another instruction it executes or counts them on a ``Unit``.  types: suffixes
-    of the map operation for which it is a macro; of others the row's own cost holds.  widened: F16 and BF16 are computed in F32
-    and rounded once.
+    name: ``module.function`` of ``target.macros``. Of a map operation it records the others on a
+    ``Body``, for which ``target.op_costs`` says what they cost; of another instruction it executes
+    or counts them on a ``Unit``. types: suffixes of the map operation for which it is a macro; of
+    others the row's own cost holds. widened: F16 and BF16 are computed in F32 and rounded once.
     """
 
     name: str
@@ -72,7 +74,9 @@ class MacroDef:
     def function(self) -> Callable[..., Any]:
         """The expansion; compilers, which run none, do not load it."""
         module, _, function = self.name.partition(".")
-        found: Callable[..., Any] = getattr(import_module(f"ftm_backend.target.macros.{module}"), function)
+        found: Callable[..., Any] = getattr(
+            import_module(f"ftm_backend.target.macros.{module}"), function
+        )
         return found
 
 
@@ -80,9 +84,9 @@ class MacroDef:
 class InstructionExample:
     """A program that shows the instruction, and what it computes.
 
-    inputs, outputs: name -> (type token, shape, flat values).  scalars: name -> (type token, value).
-    body: for map operations the lines of the map body over v0, v1, ... (the inputs) that end by writing the
-    registers in ``results``; for others the text of ``@func main``.
+    inputs, outputs: name -> (type token, shape, flat values). scalars: name -> (type token, value).
+    body: for map operations the lines of the map body over v0, v1, ... (the inputs) that end by
+    writing the registers in ``results``; for others the text of ``@func main``.
     """
 
     body: str
@@ -96,14 +100,16 @@ class InstructionExample:
 class InstructionDef:
     """One row of the table.
 
-    name: mnemonic without suffixes.  family: chapter of the manual, and ``map`` instructions are those legal
-    inside ``@map`` only.  suffixes: optional words, in order, each of which may follow once (``.TA``); a tuple
-    inside stands for alternatives.  types: legal type suffixes of a map operation; empty when it takes none.
-    doc: one or two sentences.  formula: the precise meaning.  cost: of types for which the operation is no macro.
+    name: mnemonic without suffixes. family: chapter of the manual, and ``map`` instructions are
+    those legal inside ``@map`` only. suffixes: optional words, in order, each of which may follow
+    once (``.TA``); a tuple inside stands for alternatives. types: legal type suffixes of a map
+    operation; empty when it takes none. doc: one or two sentences. formula: the precise meaning.
+    cost: of types for which the operation is no macro.
 
-    Of operations on strips, whose kernels are in the machine's table (machine/src/kernels): elements: what bodies of linalg call
-    the operation (``math.tanh``).  exact: of halves, the result is a half without rounding.  mirrors: the operation whose kernel
-    computes it, with the two operands exchanged.
+    Of operations on strips, whose kernels are in the machine's table (machine/src/kernels):
+    elements: what bodies of linalg call the operation (``math.tanh``). exact: of halves, the result
+    is a half without rounding. mirrors: the operation whose kernel computes it, with the two
+    operands exchanged.
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""What map operations cost: the rows' own numbers, and of macros those of the operations that they stand for."""
+"""What map operations cost: the rows' own numbers, and of macros those of the operations that they
+stand for."""
 
 from __future__ import annotations
 
@@ -15,19 +16,25 @@ _HALVES = ("F16", "BF16")
 
 
 def is_macro(row: InstructionDef, suffix: str) -> bool:
-    """Whether the operation stands for others when its type is ``suffix`` (for operations without one, their result's)."""
+    """Whether the operation stands for others when its type is ``suffix`` (for operations without
+    one, their result's)."""
     return row.macro is not None and (suffix or row.result) in row.macro.types
 
 
 def expansion(row: InstructionDef, suffix: str, whole: bool = False) -> MacroBuilder:
-    """What the macro does, recorded: its operands are registers 0, 1, ..., and the last operation gives the result.
+    """What the macro does, recorded: its operands are registers 0, 1, ..., and the last operation
+    gives the result.
 
     whole: with all steps of loops of which nearly all data need one.
     """
     assert row.macro is not None
-    body = MacroBuilder([suffix if operand.kind == SAME else operand.kind for operand in row.operands[:-1]], whole)
+    body = MacroBuilder(
+        [suffix if operand.kind == SAME else operand.kind for operand in row.operands[:-1]], whole
+    )
     if suffix in _HALVES and row.macro.widened:
-        result: MacroValue = row.macro.function(body, *(body.convert(value, "F32") for value in body.inputs))
+        result: MacroValue = row.macro.function(
+            body, *(body.convert(value, "F32") for value in body.inputs)
+        )
         body.convert(result, suffix)
     else:
         row.macro.function(body, *body.inputs)
@@ -35,9 +42,13 @@ def expansion(row: InstructionDef, suffix: str, whole: bool = False) -> MacroBui
 
 
 def steps(row: InstructionDef, suffix: str) -> Iterator[tuple[MacroOperation, Cost, int]]:
-    """The operations of a macro for a vector of its own type: each with what it costs, and how many vectors it needs as its elements may
+    """The operations of a macro for a vector of its own type: each with what it costs, and how many
+    vectors it needs as its elements may
     be wider."""
-    own = max(BY_SUFFIX[suffix if operand.kind == SAME else operand.kind].bytes for operand in row.operands)
+    own = max(
+        BY_SUFFIX[suffix if operand.kind == SAME else operand.kind].bytes
+        for operand in row.operands
+    )
     for operation in expansion(row, suffix).operations:
         each = _SEED if operation.name in SEEDS else cost(operation.name, operation.type)
         yield operation, each, max(1, operation.bytes // own)
@@ -45,10 +56,11 @@ def steps(row: InstructionDef, suffix: str) -> Iterator[tuple[MacroOperation, Co
 
 @cache
 def cost(name: str, suffix: str) -> Cost:
-    """The cost of map operation ``name`` on type ``suffix``, for each vector of as many lanes as elements of that type have.
+    """The cost of map operation ``name`` on type ``suffix``, for each vector of as many lanes as
+    elements of that type have.
 
-    A macro occupies what its operations do, those on wider elements once for each of the vectors that they need, and its
-    latency is its critical path's.
+    A macro occupies what its operations do, those on wider elements once for each of the vectors
+    that they need, and its latency is its critical path's.
     """
     row = instruction_table.BY_NAME[name]
     if not is_macro(row, suffix):
@@ -59,7 +71,14 @@ def cost(name: str, suffix: str) -> Cost:
     for operation, each, vectors in steps(row, suffix):
         for unit, count in each.slots:
             taken[unit] = taken.get(unit, 0) + count * vectors
-        start = max((ready.get(source.number, 0) for source in operation.sources if isinstance(source, MacroValue)), default=0)
+        start = max(
+            (
+                ready.get(source.number, 0)
+                for source in operation.sources
+                if isinstance(source, MacroValue)
+            ),
+            default=0,
+        )
         ready[operation.result.number] = start + each.latency
         longest = max(longest, start + each.latency)
     return Cost(tuple(sorted(taken.items())), longest)

@@ -1,4 +1,5 @@
-"""``ftm-conformance``: runs a machine through everything that a compatible one must do, and reports.
+"""``ftm-conformance``: runs a machine through everything that a compatible one must do, and
+reports.
 
 ftm-conformance /path/to/libmy_machine.so
 ftm-conformance /path/to/libmy_machine.so --preset m7032 --json report.json --expected failures.json
@@ -29,13 +30,32 @@ so that the file stays true.  Exit status: 0 compatible, 1 not, 2 wrong usage.
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser("ftm-conformance", "Check a machine against instruction examples, ops and models.", _EPILOG)
-    parser.add_argument("machine", help="a machine library (.so), or the name of a preset: then the emulator")
-    parser.add_argument("--preset", default="", help="preset to compile for (default: host, or the one that is named)")
-    parser.add_argument("--cores", type=int, default=1, help="cores to open the machine with (default 1)")
-    parser.add_argument("--expected", type=Path, metavar="FILE", help="failures that are expected, as JSON")
-    parser.add_argument("--json", dest="json", metavar="FILE", help="write the report as JSON, too; - for standard output")
-    parser.add_argument("--only", metavar="WORD", default="", help="only checks with this word in their name")
+    parser = Parser(
+        "ftm-conformance", "Check a machine against instruction examples, ops and models.", _EPILOG
+    )
+    parser.add_argument(
+        "machine", help="a machine library (.so), or the name of a preset: then the emulator"
+    )
+    parser.add_argument(
+        "--preset",
+        default="",
+        help="preset to compile for (default: host, or the one that is named)",
+    )
+    parser.add_argument(
+        "--cores", type=int, default=1, help="cores to open the machine with (default 1)"
+    )
+    parser.add_argument(
+        "--expected", type=Path, metavar="FILE", help="failures that are expected, as JSON"
+    )
+    parser.add_argument(
+        "--json",
+        dest="json",
+        metavar="FILE",
+        help="write the report as JSON, too; - for standard output",
+    )
+    parser.add_argument(
+        "--only", metavar="WORD", default="", help="only checks with this word in their name"
+    )
     return parser
 
 
@@ -53,23 +73,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         machine = Machine(cores=given.cores, library=library)
     with machine:
         outcomes = run_all(machine, preset, given.only)
-        about = {"machine": given.machine, "description": machine.description, "preset": preset, "cores": machine.cores}
+        about = {
+            "machine": given.machine,
+            "description": machine.description,
+            "preset": preset,
+            "cores": machine.cores,
+        }
     if not outcomes:
         raise UserError(f"--only: no check has {given.only!r} in its name")
     outcomes = [_expecting(outcome, expected) for outcome in outcomes]
     say(report(outcomes, about))
     if given.json:
-        write(given.json, json.dumps({**about, "checks": [vars(outcome) for outcome in outcomes]}, indent=1) + "\n")
+        write(
+            given.json,
+            json.dumps({**about, "checks": [vars(outcome) for outcome in outcomes]}, indent=1)
+            + "\n",
+        )
     return 1 if any(outcome.counts for outcome in outcomes) else 0
 
 
 def _library(word: str) -> Path | None:
-    """The library's absolute path, since the loader looks for a bare name in the system's folders; None for a preset."""
+    """The library's absolute path, since the loader looks for a bare name in the system's folders;
+    None for a preset."""
     if word in presets.NAMES:
         return None
     path = Path(word)
     if not path.is_file():
-        raise UserError(f"{word} is neither a file nor a preset: the presets are {', '.join(presets.NAMES)}")
+        raise UserError(
+            f"{word} is neither a file nor a preset: the presets are {', '.join(presets.NAMES)}"
+        )
     return path.resolve()
 
 

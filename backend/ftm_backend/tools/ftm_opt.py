@@ -1,4 +1,5 @@
-"""`ftm-opt`: reads the text of any stage, runs passes of this compiler or of upstream MLIR, prints what they leave."""
+"""`ftm-opt`: reads the text of any stage, runs passes of this compiler or of upstream MLIR, prints
+what they leave."""
 
 from __future__ import annotations
 
@@ -35,23 +36,52 @@ class _Append(argparse.Action):
     """Collects what is to be run in the order of the command line."""
 
     def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option_string: str | None = None
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
     ) -> None:
         namespace.steps = [*(namespace.steps or []), (self.dest, values or self.const)]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser("ftm-opt", "Runs passes on the text of any stage of the compiler and prints the result.", _EPILOG)
+    parser = Parser(
+        "ftm-opt",
+        "Runs passes on the text of any stage of the compiler and prints the result.",
+        _EPILOG,
+    )
     parser.add_argument("file", nargs="?", default="-", help="input; - or nothing: standard input")
-    parser.add_argument("-o", dest="output", default="-", metavar="FILE", help="output; - (default): standard output")
-    parser.add_argument("--list-passes", action="store_true", help="print the passes in the order of the pipeline")
-    parser.add_argument("--verify", action="store_true", help="verify MLIR after each pass (this is the default; --no-verify turns it off)")
+    parser.add_argument(
+        "-o",
+        dest="output",
+        default="-",
+        metavar="FILE",
+        help="output; - (default): standard output",
+    )
+    parser.add_argument(
+        "--list-passes", action="store_true", help="print the passes in the order of the pipeline"
+    )
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="verify MLIR after each pass (this is the default; --no-verify turns it off)",
+    )
     parser.add_argument("--no-verify", action="store_true", help="do not verify")
-    parser.add_argument("--machine", default="host", help="machine preset that passes read (default: host)")
-    parser.add_argument("--cores", type=int, default=0, help="cores to plan for (default: the preset's)")
+    parser.add_argument(
+        "--machine", default="host", help="machine preset that passes read (default: host)"
+    )
+    parser.add_argument(
+        "--cores", type=int, default=0, help="cores to plan for (default: the preset's)"
+    )
     passes = parser.add_argument_group("passes, run in the order of the command line")
     passes.add_argument(
-        "--ftm-pipeline", dest="ftm", nargs=0, const="all", action=_Append, help="all passes of this compiler, from linalg on"
+        "--ftm-pipeline",
+        dest="ftm",
+        nargs=0,
+        const="all",
+        action=_Append,
+        help="all passes of this compiler, from linalg on",
     )
     passes.add_argument(
         "--pass-pipeline",
@@ -61,7 +91,9 @@ def _parser() -> argparse.ArgumentParser:
         help="upstream passes, e.g. 'builtin.module(canonicalize,cse)'",
     )
     for step in _passes():
-        passes.add_argument(f"--{step.name}", dest="ftm", nargs=0, const=step.name, action=_Append, help=step.doc)
+        passes.add_argument(
+            f"--{step.name}", dest="ftm", nargs=0, const=step.name, action=_Append, help=step.doc
+        )
     parser.set_defaults(steps=[])
     return parser
 
@@ -91,7 +123,11 @@ class _Program:
         if self._text is None:
             assert self._last is not None
             self._text = self._last.form.write(self._value, self._last.stage)
-        is_mlir = self._last.form.suffix == ".mlir" if self._last else not _STAGE_OF_TILES.search(self._text)
+        is_mlir = (
+            self._last.form.suffix == ".mlir"
+            if self._last
+            else not _STAGE_OF_TILES.search(self._text)
+        )
         if self._verify and is_mlir:
             self._upstream("")
         return self._text
@@ -132,7 +168,8 @@ def _input_forms() -> dict[str, IRFormat]:
 
 @command("ftm-opt")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; gives the exit status: 0, or 2 for wrong usage, a wrong input or a pass that fails."""
+    """Command line; gives the exit status: 0, or 2 for wrong usage, a wrong input or a pass that
+    fails."""
     given = _parser().parse_args(arguments)
     from ftm_backend.target import presets
 
@@ -148,7 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     program = _Program(read_text(given.file), machine, not given.no_verify)
     for kind, name in given.steps:
         for single in [p.name for p in _passes()] if name == "all" else [name]:
-            with naming(f"{given.file}: pass {single}", Exception):  # whatever a pass raises is its diagnosis, for the user to read
+            # whatever a pass raises is its diagnosis, for the user to read
+            with naming(f"{given.file}: pass {single}", Exception):
                 program.run(kind, single)
     with naming(f"{given.file}: reading the input", Exception):
         result = program.text()

@@ -1,4 +1,5 @@
-"""``ftm-profile``: what a program would cost on a machine, kernel by kernel.  Everything it says is modelled."""
+"""``ftm-profile``: what a program would cost on a machine, kernel by kernel. Everything it says is
+modelled."""
 
 from __future__ import annotations
 
@@ -33,8 +34,16 @@ of the time of the operations at peak and of the least bytes at full bandwidth."
 
 def _parser() -> argparse.ArgumentParser:
     p = Parser("ftm-profile", "Shows the modelled cost of a program on a machine.", _EPILOG)
-    p.add_argument("program", type=Path, help="a .lan or .ftm file, the text of any earlier stage, or a folder that holds one")
-    p.add_argument("--machine", metavar="PRESET", help="preset (default: the program's own; host for earlier stages)")
+    p.add_argument(
+        "program",
+        type=Path,
+        help="a .lan or .ftm file, the text of any earlier stage, or a folder that holds one",
+    )
+    p.add_argument(
+        "--machine",
+        metavar="PRESET",
+        help="preset (default: the program's own; host for earlier stages)",
+    )
     p.add_argument("--cores", type=int, default=0, help="number of cores (default: the preset's)")
     p.add_argument(
         "--instructions",
@@ -45,9 +54,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--json", action="store_true", help="print JSON in place of the table")
     p.add_argument("--svg", type=Path, metavar="FILE", help="draw one core's timeline")
-    p.add_argument("--chrome", type=Path, metavar="FILE", help="write one core's timeline as a Chrome trace")
-    p.add_argument("--core", type=int, default=0, help="the core whose timeline is shown (default 0)")
-    p.add_argument("--window", metavar="FIRST:LAST", help="cycles that the picture shows (default: all)")
+    p.add_argument(
+        "--chrome", type=Path, metavar="FILE", help="write one core's timeline as a Chrome trace"
+    )
+    p.add_argument(
+        "--core", type=int, default=0, help="the core whose timeline is shown (default 0)"
+    )
+    p.add_argument(
+        "--window", metavar="FIRST:LAST", help="cycles that the picture shows (default: all)"
+    )
     p.add_argument("--compare", type=Path, metavar="PROGRAM", help="compare with another program")
     p.add_argument("--compare-machine", metavar="PRESET", help="compare with another machine")
     return p
@@ -67,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.chrome:
         write(given.chrome, chrome_trace(profile))
     if given.compare or given.compare_machine:
-        other = _profile(given.compare or given.program, given.compare_machine or given.machine, given, 0)
+        other = _profile(
+            given.compare or given.program, given.compare_machine or given.machine, given, 0
+        )
         say(_json([profile, other]) if given.json else comparison(profile, other))
     else:
         say(_json([profile]) if given.json else profile.table())
@@ -81,13 +98,17 @@ def _window(text: str | None) -> tuple[float, float] | None:
     try:
         window = float(first), float(last)
     except ValueError:
-        raise UserError(f"--window takes two numbers of cycles, as in 0:90000, not {text!r}") from None
+        raise UserError(
+            f"--window takes two numbers of cycles, as in 0:90000, not {text!r}"
+        ) from None
     if not separator or not -math.inf < window[0] < window[1] < math.inf:
         raise UserError(f"--window {text}: expected FIRST:LAST with FIRST before LAST")
     return window
 
 
-def _profile(path: Path, machine: str | None, given: argparse.Namespace, watch: int) -> cycle_model.CycleProfile:
+def _profile(
+    path: Path, machine: str | None, given: argparse.Namespace, watch: int
+) -> cycle_model.CycleProfile:
     file = _file(path)
     with naming("--machine", presets.UnknownPreset):
         parameters = presets.load(machine) if machine else None
@@ -95,9 +116,17 @@ def _profile(path: Path, machine: str | None, given: argparse.Namespace, watch: 
     with naming(file, cycle_model.WalkError, ValueError):
         if not text.lstrip().startswith("@program"):
             text = _compiled(text, machine or presets.DEFAULT, given.cores)
-        profile = cycle_model.model(text, machine=parameters, cores=given.cores or None, limit=given.instructions, watch=watch)
+        profile = cycle_model.model(
+            text,
+            machine=parameters,
+            cores=given.cores or None,
+            limit=given.instructions,
+            watch=watch,
+        )
     if watch >= profile.cores:
-        raise UserError(f"--core {watch}: {file} is modelled on {profile.cores} cores, counted from 0")
+        raise UserError(
+            f"--core {watch}: {file} is modelled on {profile.cores} cores, counted from 0"
+        )
     return profile
 
 
@@ -106,7 +135,11 @@ def _compiled(text: str, machine: str, cores: int) -> str:
     from ftm_backend.compile_options import CompileOptions
 
     try:
-        return str(driver.run_from(driver.guess_stage(text), text, "asm", CompileOptions(machine=machine, cores=cores)))
+        return str(
+            driver.run_from(
+                driver.guess_stage(text), text, "asm", CompileOptions(machine=machine, cores=cores)
+            )
+        )
     except driver.CompileError as error:
         raise ValueError(str(error)) from error
 
@@ -118,7 +151,9 @@ def _file(path: Path) -> Path:
     for suffix in (".lan", ".trace"):
         found = sorted(path.glob(f"*{suffix}"))
         if len(found) > 1:
-            raise UserError(f"{path} holds several {suffix} files: name one of {', '.join(f.name for f in found)}")
+            raise UserError(
+                f"{path} holds several {suffix} files: name one of {', '.join(f.name for f in found)}"
+            )
         if found:
             return found[0]
     raise UserError(f"{path} holds neither a .lan nor a .trace file")
@@ -133,13 +168,35 @@ def comparison(a: cycle_model.CycleProfile, b: cycle_model.CycleProfile) -> str:
     named = [{kernel.name: kernel for kernel in profile.kernels} for profile in (a, b)]
     for name in dict.fromkeys([*named[0], *named[1]]):
         pair = [kernels.get(name) for kernels in named]
-        times = [kernel.cycles / profile.clock_hz * 1e3 if kernel else None for kernel, profile in zip(pair, (a, b), strict=True)]
-        lines.append(_compared(name, times, [k.dma_bytes if k else None for k in pair], [k.utilisation if k else None for k in pair]))
-    lines.append(_compared("all", [p.seconds * 1e3 for p in (a, b)], [p.dma_bytes for p in (a, b)], [p.utilisation for p in (a, b)]))
+        times = [
+            kernel.cycles / profile.clock_hz * 1e3 if kernel else None
+            for kernel, profile in zip(pair, (a, b), strict=True)
+        ]
+        lines.append(
+            _compared(
+                name,
+                times,
+                [k.dma_bytes if k else None for k in pair],
+                [k.utilisation if k else None for k in pair],
+            )
+        )
+    lines.append(
+        _compared(
+            "all",
+            [p.seconds * 1e3 for p in (a, b)],
+            [p.dma_bytes for p in (a, b)],
+            [p.utilisation for p in (a, b)],
+        )
+    )
     return "\n".join(lines)
 
 
-def _compared(name: str, times: Sequence[float | None], moved: Sequence[int | None], peak: Sequence[float | None]) -> str:
+def _compared(
+    name: str,
+    times: Sequence[float | None],
+    moved: Sequence[int | None],
+    peak: Sequence[float | None],
+) -> str:
     ratio = f"{times[1] / times[0]:7.3f}" if times[0] and times[1] else f"{'-':>7}"
     return (
         f"{name[:24]:24} {_or_dash(times[0], '11.4f')} {_or_dash(times[1], '11.4f')} {ratio} {_or_dash(moved[0], '13d')} "
@@ -148,7 +205,11 @@ def _compared(name: str, times: Sequence[float | None], moved: Sequence[int | No
 
 
 def _or_dash(value: float | None, form: str) -> str:
-    return format(value, form) if value is not None else "-".rjust(int(form.split(".", maxsplit=1)[0].rstrip("d%f")))
+    return (
+        format(value, form)
+        if value is not None
+        else "-".rjust(int(form.split(".", maxsplit=1)[0].rstrip("d%f")))
+    )
 
 
 def _json(profiles: Sequence[cycle_model.CycleProfile]) -> str:
@@ -166,7 +227,9 @@ def _json(profiles: Sequence[cycle_model.CycleProfile]) -> str:
                 "flops": profile.flops,
                 "of_peak": profile.utilisation,
                 "of_roofline": profile.roofline,
-                "kernels": [{**asdict(kernel), "bound": kernel.bound} for kernel in profile.kernels],
+                "kernels": [
+                    {**asdict(kernel), "bound": kernel.bound} for kernel in profile.kernels
+                ],
             }
         )
     return json.dumps(listed[0] if len(listed) == 1 else listed, indent=1)

@@ -1,11 +1,11 @@
-"""``ftm-run``: runs an assembly file or a packaged model on the machine, on arrays from files or on random ones.
+"""``ftm-run``: runs an assembly file or a packaged model on the machine, on arrays from files or on
+random ones.
 
-ftm-run axpb.lan --in b0=x.npy --out results
-ftm-run axpb.lan --random --seed 1 --checked
-ftm-run dump/0003_step --checked            # a folder: program, inputs and expected outputs together
-ftm-run axpb.lan --profile                  # modelled cycles of each kernel, without running
-ftm-run model.lan --in x0=x.npy             # what ftm-compile wrote, with the weights and the manifest beside it
-ftm-run model.ftm --in x0=x.npy             # a packaged model
+ftm-run axpb.lan --in b0=x.npy --out results ftm-run axpb.lan --random --seed 1 --checked ftm-run
+dump/0003_step --checked # a folder: program, inputs and expected outputs together ftm-run axpb.lan
+--profile # modelled cycles of each kernel, without running ftm-run model.lan --in x0=x.npy # what
+ftm-compile wrote, with the weights and the manifest beside it ftm-run model.ftm --in x0=x.npy # a
+packaged model
 """
 
 from __future__ import annotations
@@ -38,16 +38,45 @@ A folder in place of a file holds one .lan, and beside it NAME.npy for each inpu
 bits in uint16. A .lan that ftm-compile wrote is run as a model: its weights and its manifest lie beside it.
 Exit status: 0 done, 1 outputs differ, 2 wrong usage, a wrong file, or a program that faulted.""",
     )
-    p.add_argument("program", type=Path, help="a .lan file, a folder with one (see below), or a packaged model (.ftm)")
-    p.add_argument("--in", dest="inputs", action="append", default=[], metavar="NAME=FILE.npy", help="array for an input; repeat for each")
-    p.add_argument("--scalar", action="append", default=[], metavar="NAME=VALUE", help="value of a scalar argument")
-    p.add_argument("--random", action="store_true", help="random values for inputs and scalars that are not given")
+    p.add_argument(
+        "program",
+        type=Path,
+        help="a .lan file, a folder with one (see below), or a packaged model (.ftm)",
+    )
+    p.add_argument(
+        "--in",
+        dest="inputs",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="array for an input; repeat for each",
+    )
+    p.add_argument(
+        "--scalar",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="value of a scalar argument",
+    )
+    p.add_argument(
+        "--random",
+        action="store_true",
+        help="random values for inputs and scalars that are not given",
+    )
     p.add_argument("--seed", type=int, default=0, help="seed of --random (default 0)")
     p.add_argument("--out", type=Path, metavar="DIR", help="write each output to DIR/NAME.npy")
     p.add_argument("--compare", type=Path, metavar="DIR", help="compare outputs with DIR/NAME.npy")
-    p.add_argument("--rtol", type=float, default=1e-5, help="relative tolerance of comparisons (default 1e-5)")
-    p.add_argument("--atol", type=float, default=1e-6, help="absolute tolerance of comparisons (default 1e-6)")
-    p.add_argument("--checked", action="store_true", help="find reads of unwritten data and slots in flight, too")
+    p.add_argument(
+        "--rtol", type=float, default=1e-5, help="relative tolerance of comparisons (default 1e-5)"
+    )
+    p.add_argument(
+        "--atol", type=float, default=1e-6, help="absolute tolerance of comparisons (default 1e-6)"
+    )
+    p.add_argument(
+        "--checked",
+        action="store_true",
+        help="find reads of unwritten data and slots in flight, too",
+    )
     p.add_argument(
         "--instructions",
         type=int,
@@ -61,7 +90,11 @@ Exit status: 0 done, 1 outputs differ, 2 wrong usage, a wrong file, or a program
         action="store_true",
         help="print modelled cycles, DMA bytes and utilisation of each kernel; runs the program only when inputs are given too",
     )
-    p.add_argument("--machine", metavar="PRESET", help="preset to model in --profile (default: the program's own)")
+    p.add_argument(
+        "--machine",
+        metavar="PRESET",
+        help="preset to model in --profile (default: the program's own)",
+    )
     return p
 
 
@@ -70,7 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     options = _parser().parse_args(arguments)
     if not 1 <= options.cores <= MOST_CORES:
-        raise UserError(f"--cores {safe_names.shortened(str(options.cores))}: expected at least one core, and at most {MOST_CORES}")
+        raise UserError(
+            f"--cores {safe_names.shortened(str(options.cores))}: expected at least one core, and at most {MOST_CORES}"
+        )
     if options.seed < 0:
         raise UserError(f"--seed {safe_names.shortened(str(options.seed))}: expected 0 or more")
     bounded("--seed", options.seed, 0, _LARGEST)
@@ -82,7 +117,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_package(options.program, options)
     path, folder = _locate(options.program)
     manifest = read_manifest(path)
-    return run_compiled(path, manifest, options) if manifest is not None else run_assembly(path, folder, options)
+    return (
+        run_compiled(path, manifest, options)
+        if manifest is not None
+        else run_assembly(path, folder, options)
+    )
 
 
 def _locate(path: Path) -> tuple[Path, Path | None]:
@@ -91,7 +130,11 @@ def _locate(path: Path) -> tuple[Path, Path | None]:
         return path, None
     found = sorted(path.glob("*.lan"))
     if len(found) != 1:
-        raise UserError(f"{path} has {len(found)} .lan files; name one of them" if found else f"{path} has no .lan file")
+        raise UserError(
+            f"{path} has {len(found)} .lan files; name one of them"
+            if found
+            else f"{path} has no .lan file"
+        )
     return found[0], path
 
 

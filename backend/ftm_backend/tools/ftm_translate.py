@@ -29,20 +29,44 @@ def _parser() -> argparse.ArgumentParser:
     names = [stage.name for stage in driver.STAGES]
     width = max(map(len, names))
     listed = "\n".join(f"  {stage.name:{width}}  {stage.doc}" for stage in driver.STAGES)
-    parser = Parser("ftm-translate", "Takes a program from one stage of the compiler to a later one.", _EPILOG.format(stages=listed))
+    parser = Parser(
+        "ftm-translate",
+        "Takes a program from one stage of the compiler to a later one.",
+        _EPILOG.format(stages=listed),
+    )
     parser.add_argument("file", nargs="?", default="-", help="input; - or nothing: standard input")
-    parser.add_argument("--from", dest="source", choices=names[:-1], help="stage of the input (guessed from its text)")
-    parser.add_argument("--to", dest="target", choices=names, default="asm", help="stage to make (default: asm)")
-    parser.add_argument("-o", dest="output", default="-", metavar="FILE", help="output; - (default): standard output")
-    parser.add_argument("--machine", default="host", help="machine preset to compile for (default: host)")
-    parser.add_argument("--cores", type=int, default=0, help="cores to plan for (default: the preset's)")
-    parser.add_argument("--dump", default="", metavar="DIR", help="write every stage on the way into DIR")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        choices=names[:-1],
+        help="stage of the input (guessed from its text)",
+    )
+    parser.add_argument(
+        "--to", dest="target", choices=names, default="asm", help="stage to make (default: asm)"
+    )
+    parser.add_argument(
+        "-o",
+        dest="output",
+        default="-",
+        metavar="FILE",
+        help="output; - (default): standard output",
+    )
+    parser.add_argument(
+        "--machine", default="host", help="machine preset to compile for (default: host)"
+    )
+    parser.add_argument(
+        "--cores", type=int, default=0, help="cores to plan for (default: the preset's)"
+    )
+    parser.add_argument(
+        "--dump", default="", metavar="DIR", help="write every stage on the way into DIR"
+    )
     return parser
 
 
 @command("ftm-translate")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; gives the exit status: 0, or 2 for a program that does not compile and for wrong usage."""
+    """Command line; gives the exit status: 0, or 2 for a program that does not compile and for
+    wrong usage."""
     given = _parser().parse_args(arguments)
     from ftm_backend import driver
     from ftm_backend.compile_options import CompileOptions
@@ -54,7 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = read_text(given.file)
     with naming(given.file, driver.CompileError, ValueError):
         source = given.source or driver.guess_stage(text)
-        result = driver.run_from(source, text, given.target, CompileOptions(machine=given.machine, cores=cores, dump=given.dump))
+        result = driver.run_from(
+            source,
+            text,
+            given.target,
+            CompileOptions(machine=given.machine, cores=cores, dump=given.dump),
+        )
     write(given.output, result)
     return 0
 

@@ -46,7 +46,9 @@ def read_text(name: str | Path) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"{name} is no UTF-8 text: byte {error.start} is {data[error.start]:#04x}") from None
+        raise UserError(
+            f"{name} is no UTF-8 text: byte {error.start} is {data[error.start]:#04x}"
+        ) from None
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -60,8 +62,10 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def read_array(path: Path) -> np.ndarray:
-    """The array in a ``.npy`` file; UserError where there is none, OSError where it cannot be read."""
-    with _open(path) as file, naming(path, Exception, what="no .npy array"):  # numpy raises many kinds for damaged files
+    """The array in a ``.npy`` file; UserError where there is none, OSError where it cannot be
+    read."""
+    # numpy raises many kinds for damaged files
+    with _open(path) as file, naming(path, Exception, what="no .npy array"):
         array = np.load(file, allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise UserError(f"{path} holds several arrays: give one, as .npy")
@@ -69,7 +73,8 @@ def read_array(path: Path) -> np.ndarray:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays in an ``.npz`` or ``.safetensors`` file, by name; UserError where it is neither."""
+    """The arrays in an ``.npz`` or ``.safetensors`` file, by name; UserError where it is
+    neither."""
     with _open(path) as file, naming(path, Exception, what="no file of weights"):
         if path.suffix == ".safetensors":
             from safetensors.numpy import load
@@ -122,9 +127,15 @@ def check_fits_memory(nbytes: int, what: str) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a regular file; UserError where it is none or is too large, OSError where it cannot be read."""
+    """The content of a regular file; UserError where it is none or is too large, OSError where it
+    cannot be read."""
     with _open(path) as file:
-        return _bounded(file.read(_MOST_TEXT + 1) if os.fstat(file.fileno()).st_size > _MOST_TEXT else file.read(), path)
+        return _bounded(
+            file.read(_MOST_TEXT + 1)
+            if os.fstat(file.fileno()).st_size > _MOST_TEXT
+            else file.read(),
+            path,
+        )
 
 
 @contextlib.contextmanager
@@ -158,7 +169,8 @@ def check_regular(path: Path) -> None:
 def _open(path: Path) -> IO[bytes]:
     """A regular file, open for reading.
 
-    A device may have no end and a pipe no writer, so both are refused. Not blocking: opening a pipe would wait.
+    A device may have no end and a pipe no writer, so both are refused. Not blocking: opening a pipe
+    would wait.
     """
     shown = safe_names.shortened(str(path))
     with naming(shown, ValueError):  # a NUL in the name
@@ -167,4 +179,8 @@ def _open(path: Path) -> IO[bytes]:
     if stat.S_ISREG(mode):
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
-    raise UserError(f"{shown} is a directory" if stat.S_ISDIR(mode) else f"{shown} is not a regular file; - reads standard input")
+    raise UserError(
+        f"{shown} is a directory"
+        if stat.S_ISDIR(mode)
+        else f"{shown} is not a regular file; - reads standard input"
+    )

@@ -1,4 +1,5 @@
-"""``ftm-run program.lan``: runs an assembly file on arrays from files, from a folder beside it, or on random ones."""
+"""``ftm-run program.lan``: runs an assembly file on arrays from files, from a folder beside it, or
+on random ones."""
 
 from __future__ import annotations
 
@@ -15,7 +16,15 @@ from ftm_backend.ir.asm.program import AsmProgram, BufferDirective, ScalarArgume
 from ftm_backend.machine import Machine, MachineError, array_compare
 from ftm_backend.target.element_types import BY_TOKEN
 from ftm_backend.tools.input_files import check_fits_memory, read_array, read_object, read_text
-from ftm_backend.tools.run_results import Result, fitting, missing_input, output_files, print_profile, report, write_outputs
+from ftm_backend.tools.run_results import (
+    Result,
+    fitting,
+    missing_input,
+    output_files,
+    print_profile,
+    report,
+    write_outputs,
+)
 
 __all__ = ["run_assembly"]
 
@@ -26,9 +35,8 @@ def run_assembly(path: Path, folder: Path | None, options: argparse.Namespace) -
     """Runs the program in a file; the exit status.
 
     Args:
-        path: The assembly.
-        folder: Where NAME.npy of inputs and of expected outputs and ``scalars.json`` lie; None for nowhere.
-        options: The command line of ``ftm-run``.
+        path: The assembly. folder: Where NAME.npy of inputs and of expected outputs and
+        ``scalars.json`` lie; None for nowhere. options: The command line of ``ftm-run``.
     """
     text = read_text(path)
     with naming(path, asm.AsmError):
@@ -43,11 +51,18 @@ def run_assembly(path: Path, folder: Path | None, options: argparse.Namespace) -
     output_files([buffer.name for buffer in outputs], options.out)  # before a long run
     inputs, scalars = data.inputs(), data.scalars()
     for buffer in outputs:
-        check_fits_memory(buffer.elements * BY_TOKEN[buffer.dtype].array.itemsize, f"output {buffer.name}")
+        check_fits_memory(
+            buffer.elements * BY_TOKEN[buffer.dtype].array.itemsize, f"output {buffer.name}"
+        )
     with naming(path, MachineError, ValueError):
-        machine = Machine(cores=options.cores, checked=options.checked, instructions=options.instructions)
+        machine = Machine(
+            cores=options.cores, checked=options.checked, instructions=options.instructions
+        )
         arrays = machine.load(image).run(inputs, scalars)
-    results = [Result(buffer.name, buffer.dtype, array) for buffer, array in zip(outputs, arrays, strict=True)]
+    results = [
+        Result(buffer.name, buffer.dtype, array)
+        for buffer, array in zip(outputs, arrays, strict=True)
+    ]
     write_outputs(results, options.out)
     return report(results, options.compare or folder, options)
 
@@ -59,15 +74,20 @@ def _named(words: list[str], flag: str, known: list[str]) -> dict[str, str]:
         if not equals:
             raise UserError(f"{flag} {word}: expected NAME=VALUE")
         if name not in known:
-            raise UserError(f"{flag} {word}: the program has no {name!r}; it has {', '.join(known) or 'none'}")
+            raise UserError(
+                f"{flag} {word}: the program has no {name!r}; it has {', '.join(known) or 'none'}"
+            )
         pairs[name] = value
     return pairs
 
 
 class Data:
-    """Where a run's inputs and scalars come from: the command line, then the folder, then random numbers."""
+    """Where a run's inputs and scalars come from: the command line, then the folder, then random
+    numbers."""
 
-    def __init__(self, path: Path, program: AsmProgram, folder: Path | None, options: argparse.Namespace) -> None:
+    def __init__(
+        self, path: Path, program: AsmProgram, folder: Path | None, options: argparse.Namespace
+    ) -> None:
         self.path, self.program, self.folder = path, program, folder
         self.files = _named(options.inputs, "--in", [b.name for b in program.buffers("in")])
         self.values = _named(options.scalar, "--scalar", [s.name for s in program.scalars()])
@@ -80,11 +100,17 @@ class Data:
     def _input(self, buffer: BufferDirective) -> np.ndarray:
         if buffer.name in self.files:
             return _load(Path(self.files[buffer.name]), buffer)
-        beside = safe_names.file_in(self.folder, buffer.name, ".npy") if self.folder is not None else None
+        beside = (
+            safe_names.file_in(self.folder, buffer.name, ".npy")
+            if self.folder is not None
+            else None
+        )
         if beside is not None and beside.exists():
             return _load(beside, buffer)
         if self.generator is not None:
-            check_fits_memory(buffer.elements * BY_TOKEN[buffer.dtype].array.itemsize, f"input {buffer.name}")
+            check_fits_memory(
+                buffer.elements * BY_TOKEN[buffer.dtype].array.itemsize, f"input {buffer.name}"
+            )
             return array_compare.random_array(self.generator, buffer)
         raise missing_input(self.path, buffer.name, buffer.dtype, buffer.shape)
 
@@ -99,12 +125,22 @@ class Data:
     def _scalar(self, scalar: ScalarArgument, value: Any) -> float | int:
         if value is None:
             if self.generator is None:
-                raise UserError(f"{self.path}: no value for scalar {scalar.name} ({scalar.dtype}): give --scalar {scalar.name}=VALUE")
-            value = self.generator.uniform(0.1, 1.0) if scalar.dtype == "f64" else self.generator.integers(0, 8)
+                raise UserError(
+                    f"{self.path}: no value for scalar {scalar.name} ({scalar.dtype}): give --scalar {scalar.name}=VALUE"
+                )
+            value = (
+                self.generator.uniform(0.1, 1.0)
+                if scalar.dtype == "f64"
+                else self.generator.integers(0, 8)
+            )
         try:
             number = float(value) if scalar.dtype == "f64" else int(value)
         except (TypeError, ValueError, OverflowError):
-            shown = repr(value) if len(str(value)) < 100 else f"{str(value)[:40]}... ({len(str(value))} characters)"
+            shown = (
+                repr(value)
+                if len(str(value)) < 100
+                else f"{str(value)[:40]}... ({len(str(value))} characters)"
+            )
             raise UserError(f"scalar {scalar.name} is {scalar.dtype}, found {shown}") from None
         if scalar.dtype == "i64" and number not in _INT64:
             raise UserError(f"scalar {scalar.name} is i64, and {number} does not fit in 64 bits")
@@ -113,4 +149,6 @@ class Data:
 
 def _load(path: Path, buffer: BufferDirective) -> np.ndarray:
     wanted = BY_TOKEN[buffer.dtype].array
-    return fitting(read_array(path), path, f"input {buffer.name}", wanted, buffer.shape, buffer.dtype)
+    return fitting(
+        read_array(path), path, f"input {buffer.name}", wanted, buffer.shape, buffer.dtype
+    )

@@ -1,4 +1,5 @@
-"""``ftm-run`` of a model, with its inputs and outputs by name: a package, or assembly with weights and a manifest beside it."""
+"""``ftm-run`` of a model, with its inputs and outputs by name: a package, or assembly with weights
+and a manifest beside it."""
 
 from __future__ import annotations
 
@@ -18,8 +19,23 @@ from ftm_backend.machine import Machine, MachineError, array_compare
 from ftm_backend.runtime.asm_bundle import FORMAT, load_compiled
 from ftm_backend.runtime.packaged_model import PackagedModel, TensorInfo
 from ftm_backend.target.element_types import BY_TOKEN
-from ftm_backend.tools.input_files import check_fits_memory, read_array, read_arrays, read_assembly, read_object, read_text
-from ftm_backend.tools.run_results import Result, fitting, missing_input, output_files, print_profile, report, write_outputs
+from ftm_backend.tools.input_files import (
+    check_fits_memory,
+    read_array,
+    read_arrays,
+    read_assembly,
+    read_object,
+    read_text,
+)
+from ftm_backend.tools.run_results import (
+    Result,
+    fitting,
+    missing_input,
+    output_files,
+    print_profile,
+    report,
+    write_outputs,
+)
 
 __all__ = ["read_manifest", "run_compiled", "run_package"]
 
@@ -29,7 +45,9 @@ def run_package(path: Path, options: argparse.Namespace) -> int:
     if options.profile and not _profile(path, read_assembly(path), options):
         return 0
     with naming(path, runtime.PackageError, MachineError):
-        model = runtime.load(path, cores=options.cores, checked=options.checked, instructions=options.instructions)
+        model = runtime.load(
+            path, cores=options.cores, checked=options.checked, instructions=options.instructions
+        )
     return _run(path, model, {}, options)
 
 
@@ -43,7 +61,8 @@ def read_manifest(path: Path) -> dict[str, Any] | None:
 
 
 def run_compiled(path: Path, manifest: Mapping[str, Any], options: argparse.Namespace) -> int:
-    """Runs assembly with the weights beside it; the exit status. `options` is the command line of ``ftm-run``."""
+    """Runs assembly with the weights beside it; the exit status. `options` is the command line of
+    ``ftm-run``."""
     text = read_text(path)
     with naming(path, asm.AsmError):
         program = asm.parse(text)
@@ -54,14 +73,22 @@ def run_compiled(path: Path, manifest: Mapping[str, Any], options: argparse.Name
     with naming(path, runtime.PackageError, MachineError):
         machine = Machine(options.cores, options.checked, instructions=options.instructions)
         model = load_compiled(path, program, image, manifest, arrays, machine)
-    buffers = {entry["buffer"]: entry["name"] for entry in manifest["buffers"] if entry["kind"] == "input"}
+    buffers = {
+        entry["buffer"]: entry["name"] for entry in manifest["buffers"] if entry["kind"] == "input"
+    }
     return _run(path, model, buffers, options)
 
 
 def _weights_file(path: Path) -> Path:
-    found = [file for file in (path.with_suffix(".npz"), path.with_suffix(".safetensors")) if file.exists()]
+    found = [
+        file
+        for file in (path.with_suffix(".npz"), path.with_suffix(".safetensors"))
+        if file.exists()
+    ]
     if not found:
-        raise UserError(f"{path} has a manifest beside it but no weights, {path.with_suffix('.npz')}: compile the model again")
+        raise UserError(
+            f"{path} has a manifest beside it but no weights, {path.with_suffix('.npz')}: compile the model again"
+        )
     return found[0]
 
 
@@ -71,10 +98,14 @@ def _profile(path: Path, program: Any, options: argparse.Namespace) -> bool:
     return bool(options.inputs or options.random)
 
 
-def _run(path: Path, model: PackagedModel, buffers: Mapping[str, str], options: argparse.Namespace) -> int:
+def _run(
+    path: Path, model: PackagedModel, buffers: Mapping[str, str], options: argparse.Namespace
+) -> int:
     """buffers: other names that the command line may use for inputs."""
     if options.scalar:
-        raise UserError(f"--scalar {options.scalar[0]}: a model has no scalar arguments; --seed sets its random numbers")
+        raise UserError(
+            f"--scalar {options.scalar[0]}: a model has no scalar arguments; --seed sets its random numbers"
+        )
     output_files([output.name for output in model.outputs], options.out)  # before a long run
     model.seed(options.seed)
     given = _files(path, model, buffers, options)
@@ -83,12 +114,17 @@ def _run(path: Path, model: PackagedModel, buffers: Mapping[str, str], options: 
     with naming(path, runtime.PackageError, MachineError):
         outputs = model(*arrays)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-    results = [Result(output.name, output.dtype, array) for output, array in zip(model.outputs, outputs, strict=True)]
+    results = [
+        Result(output.name, output.dtype, array)
+        for output, array in zip(model.outputs, outputs, strict=True)
+    ]
     write_outputs(results, options.out)
     return report(results, options.compare, options)
 
 
-def _files(path: Path, model: PackagedModel, buffers: Mapping[str, str], options: argparse.Namespace) -> dict[str, Path]:
+def _files(
+    path: Path, model: PackagedModel, buffers: Mapping[str, str], options: argparse.Namespace
+) -> dict[str, Path]:
     files = {}
     for word in options.inputs:
         name, equals, file = word.partition("=")
@@ -97,12 +133,16 @@ def _files(path: Path, model: PackagedModel, buffers: Mapping[str, str], options
         known = [tensor.name for tensor in model.inputs]
         name = name if name in known else buffers.get(name, name)
         if name not in known:
-            raise UserError(f"--in {name}: {path} has no such input; it has {', '.join(known) or 'none'}")
+            raise UserError(
+                f"--in {name}: {path} has no such input; it has {', '.join(known) or 'none'}"
+            )
         files[name] = Path(file)
     return files
 
 
-def _array(model: Path, tensor: TensorInfo, path: Path | None, generator: np.random.Generator | None) -> np.ndarray:
+def _array(
+    model: Path, tensor: TensorInfo, path: Path | None, generator: np.random.Generator | None
+) -> np.ndarray:
     dtype = np.dtype(DTYPES[tensor.dtype].numpy)
     if path is not None:
         array = read_array(path)
@@ -111,7 +151,9 @@ def _array(model: Path, tensor: TensorInfo, path: Path | None, generator: np.ran
         raise missing_input(model, tensor.name, tensor.dtype, tensor.shape)
     check_fits_memory(tensor.nbytes, f"input {tensor.name}")
     if tensor.dtype in BY_TOKEN and DTYPES[tensor.dtype].kind == "float":
-        return array_compare.random_array(generator, BufferDirective("in", tensor.name, tensor.dtype, tensor.shape))
+        return array_compare.random_array(
+            generator, BufferDirective("in", tensor.name, tensor.dtype, tensor.shape)
+        )
     if dtype.kind == "c":
         parts = generator.standard_normal((*tensor.shape, 2))
         return parts.view(np.complex128)[..., 0].astype(dtype)

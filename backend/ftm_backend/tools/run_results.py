@@ -17,7 +17,15 @@ from ftm_backend.perf_model import cycle_model
 from ftm_backend.target import presets
 from ftm_backend.tools.input_files import naming_file, read_array
 
-__all__ = ["Result", "fitting", "missing_input", "output_files", "print_profile", "report", "write_outputs"]
+__all__ = [
+    "Result",
+    "fitting",
+    "missing_input",
+    "output_files",
+    "print_profile",
+    "report",
+    "write_outputs",
+]
 
 
 class Result(NamedTuple):
@@ -32,11 +40,16 @@ def print_profile(subject: Path, program: AsmProgram | str, options: argparse.Na
     """Prints what the cycle model says of a program."""
     with naming(f"--profile: {subject}", presets.UnknownPreset, cycle_model.WalkError, ValueError):
         limit = min(options.instructions, cycle_model.WALK_LIMIT)
-        say(cycle_model.model(program, machine=options.machine, cores=options.cores, limit=limit).table())
+        say(
+            cycle_model.model(
+                program, machine=options.machine, cores=options.cores, limit=limit
+            ).table()
+        )
 
 
 def output_files(declared: Sequence[str], folder: Path | None) -> list[Path]:
-    """FOLDER/NAME.npy for each output.  UserError where a declared name cannot be a file's; empty without a folder."""
+    """FOLDER/NAME.npy for each output. UserError where a declared name cannot be a file's; empty
+    without a folder."""
     if folder is None:
         return []
     with naming("outputs", safe_names.InvalidName):
@@ -56,13 +69,24 @@ def write_outputs(results: Sequence[Result], folder: Path | None) -> None:
 
 def report(results: Sequence[Result], folder: Path | None, options: argparse.Namespace) -> int:
     """Prints one line for each output; 1 when one differs from the expected array in the folder."""
-    expected: Sequence[Path | None] = output_files([result.name for result in results], folder) or [None] * len(results)
+    expected: Sequence[Path | None] = output_files([result.name for result in results], folder) or [
+        None
+    ] * len(results)
     differing = 0
     for result, path in zip(results, expected, strict=True):
         line = f"{result.name}  {result.dtype} {list(result.array.shape)}  {array_compare.summary(result.array, result.dtype)}"
         if path is not None and path.exists():
-            wanted = fitting(read_array(path), path, f"output {result.name}", result.array.dtype, result.array.shape, result.dtype)
-            difference = array_compare.difference(result.array, wanted, result.dtype, options.rtol, options.atol)
+            wanted = fitting(
+                read_array(path),
+                path,
+                f"output {result.name}",
+                result.array.dtype,
+                result.array.shape,
+                result.dtype,
+            )
+            difference = array_compare.difference(
+                result.array, wanted, result.dtype, options.rtol, options.atol
+            )
             differing += difference is not None
             line += f"  {difference or 'equal within tolerance'}"
         elif options.compare is not None:
@@ -73,11 +97,16 @@ def report(results: Sequence[Result], folder: Path | None, options: argparse.Nam
 
 def missing_input(program: Path, name: str, dtype: str, shape: Sequence[int]) -> UserError:
     """The error of an input that nothing on the command line gives."""
-    return UserError(f"{program}: no array for input {name} ({dtype} {list(shape)}): give --in {name}=FILE.npy, or --random")
+    return UserError(
+        f"{program}: no array for input {name} ({dtype} {list(shape)}): give --in {name}=FILE.npy, or --random"
+    )
 
 
-def fitting(array: np.ndarray, path: Path, what: str, dtype: np.dtype, shape: Sequence[int], token: str) -> np.ndarray:
-    """The array of a file in the shape that the program declares; UserError where dtype or number of elements differ."""
+def fitting(
+    array: np.ndarray, path: Path, what: str, dtype: np.dtype, shape: Sequence[int], token: str
+) -> np.ndarray:
+    """The array of a file in the shape that the program declares; UserError where dtype or number
+    of elements differ."""
     if array.dtype != dtype:
         hint = " (bf16 is given as its bits, in uint16)" if token == "bf16" else ""
         raise UserError(f"{path}: {what} is {dtype}, the file has {array.dtype}{hint}")

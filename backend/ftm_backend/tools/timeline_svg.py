@@ -1,4 +1,5 @@
-"""One core's modelled timeline as a picture (SVG) and as a trace for Chrome's ``about:tracing`` or Perfetto."""
+"""One core's modelled timeline as a picture (SVG) and as a trace for Chrome's ``about:tracing`` or
+Perfetto."""
 
 from __future__ import annotations
 
@@ -47,22 +48,31 @@ def svg(profile: CycleProfile, window: tuple[float, float] | None = None) -> str
     for number, lane in enumerate(LANES):
         y = TOP + number * LANE_HEIGHT
         lines.append(f'<text x="8" y="{y + 19}">{lane}</text>')
-        lines.append(f'<rect x="{LEFT}" y="{y}" width="{WIDTH}" height="{LANE_HEIGHT - 6}" fill="#fafafa"/>')
+        lines.append(
+            f'<rect x="{LEFT}" y="{y}" width="{WIDTH}" height="{LANE_HEIGHT - 6}" fill="#fafafa"/>'
+        )
         lines += [_box(span, y, first, last, scale, profile) for span in spans if span.lane == lane]
     base = TOP + len(LANES) * LANE_HEIGHT
     for tick in range(TICKS + 1):
         x, cycle = LEFT + WIDTH * tick / TICKS, first + (last - first) * tick / TICKS
-        anchor = "end" if tick == TICKS else "middle"  # centred, a long number would reach over the picture's edge
-        lines.append(f'<text x="{x:.1f}" y="{base + 14}" text-anchor="{anchor}" fill="#555">{cycle:.0f}</text>')
+        # centred, a long number would reach over the picture's edge
+        anchor = "end" if tick == TICKS else "middle"
+        lines.append(
+            f'<text x="{x:.1f}" y="{base + 14}" text-anchor="{anchor}" fill="#555">{cycle:.0f}</text>'
+        )
     x = float(LEFT)
     for what in dict.fromkeys(span.what for span in spans):
-        lines.append(f'<rect x="{x}" y="{base + 30}" width="12" height="12" fill="{_colour(what)}"/>')
+        lines.append(
+            f'<rect x="{x}" y="{base + 30}" width="12" height="12" fill="{_colour(what)}"/>'
+        )
         lines.append(f'<text x="{x + 16}" y="{base + 41}">{escape(what)}</text>')
         x += 34 + 7 * len(what)
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _box(span: TimelineSpan, y: int, first: float, last: float, scale: float, profile: CycleProfile) -> str:
+def _box(
+    span: TimelineSpan, y: int, first: float, last: float, scale: float, profile: CycleProfile
+) -> str:
     start, end = max(span.start, first), min(span.end, last)
     name = profile.names[span.function] if 0 <= span.function < len(profile.names) else "?"
     title = f"{span.what} in {name}: cycles {span.start:.0f} to {span.end:.0f}"
@@ -77,11 +87,20 @@ def _colour(what: str) -> str:
 
 
 def chrome_trace(profile: CycleProfile) -> str:
-    """The spans of ``profile`` as JSON in Chrome's trace event format; times in microseconds, modelled."""
+    """The spans of ``profile`` as JSON in Chrome's trace event format; times in microseconds,
+    modelled."""
     scale = 1e6 / profile.clock_hz
     events: list[dict[str, object]] = [
-        {"ph": "M", "pid": 0, "name": "process_name", "args": {"name": f"modelled: {profile.machine}, {profile.cores} cores"}},
-        *({"ph": "M", "pid": 0, "tid": number, "name": "thread_name", "args": {"name": lane}} for number, lane in enumerate(LANES)),
+        {
+            "ph": "M",
+            "pid": 0,
+            "name": "process_name",
+            "args": {"name": f"modelled: {profile.machine}, {profile.cores} cores"},
+        },
+        *(
+            {"ph": "M", "pid": 0, "tid": number, "name": "thread_name", "args": {"name": lane}}
+            for number, lane in enumerate(LANES)
+        ),
     ]
     for span in profile.spans:
         events.append(
@@ -92,7 +111,15 @@ def chrome_trace(profile: CycleProfile) -> str:
                 "name": span.what,
                 "ts": span.start * scale,
                 "dur": (span.end - span.start) * scale,
-                "args": {"kernel": profile.names[span.function] if span.function >= 0 else "", "cycles": span.end - span.start},
+                "args": {
+                    "kernel": profile.names[span.function] if span.function >= 0 else "",
+                    "cycles": span.end - span.start,
+                },
             }
         )
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"modelled": True}}) + "\n"
+    return (
+        json.dumps(
+            {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"modelled": True}}
+        )
+        + "\n"
+    )

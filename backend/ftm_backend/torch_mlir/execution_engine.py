@@ -1,7 +1,8 @@
 """Runs linalg through upstream MLIR: bufferization, loops, LLVM, just-in-time compiled.
 
-It shares nothing with midend, code generation or machine, so it is the independent opinion on the front half of the
-compiler.  The ``ftm`` operations of the tensor level are first rewritten into upstream ones (`rewrite.py`).
+It shares nothing with midend, code generation or machine, so it is the independent opinion on the
+front half of the compiler. The ``ftm`` operations of the tensor level are first rewritten into
+upstream ones (`rewrite.py`).
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ TO_LLVM = """builtin.module(
 
 __all__ = ["EngineProgram", "run_text"]
 
-_LIBGCC = ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)  # conversions of half types that LLVM calls by name
+# conversions of half types that LLVM calls by name
+_LIBGCC = ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)
 
 
 @ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)
 def _to_bf16(number: float) -> float:
-    """``__truncsfbf2``, which libgcc has from version 13 on, and LLVM calls where the processor has no such instruction.
+    """``__truncsfbf2``, which libgcc has from version 13 on, and LLVM calls where the processor has
+    no such instruction.
 
     The result's bits are the lower half of a float's, as it is returned in a vector register.
     """
@@ -49,7 +52,8 @@ class EngineProgram:
     """Compiled functions from tensors and scalars to tensors.
 
     Args:
-        module: linalg on tensors; every function has one block and takes its tensors before its scalars.
+        module: linalg on tensors; every function has one block and takes its tensors before its
+            scalars.
     """
 
     def __init__(self, module: Module) -> None:
@@ -69,7 +73,9 @@ class EngineProgram:
             mlir.run_passes(work, TO_LLVM)
             self.engine = mlir.execution_engine.ExecutionEngine(work, opt_level=1)
             if not hasattr(_LIBGCC, "__truncsfbf2"):
-                self.engine.raw_register_runtime("__truncsfbf2", ctypes.cast(_to_bf16, ctypes.c_void_p))
+                self.engine.raw_register_runtime(
+                    "__truncsfbf2", ctypes.cast(_to_bf16, ctypes.c_void_p)
+                )
 
     def _take(self, name: str, function: Operation) -> None:
         """Notes the signature and turns results into trailing memref arguments that are written."""
@@ -77,38 +83,55 @@ class EngineProgram:
         kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         block = function.regions[0].blocks[0]
         end = list(block.operations)[-1]
-        self.results[name] = [(tuple(t.shape), str(t.element_type)) for t in map(ir.RankedTensorType, kind.results)]
+        self.results[name] = [
+            (tuple(t.shape), str(t.element_type)) for t in map(ir.RankedTensorType, kind.results)
+        ]
         self.scalars[name] = [str(t) for t in kind.inputs if str(t) in ("f64", "i64")]
-        outs = [ir.MemRefType.get(shape, ir.Type.parse(element)) for shape, element in self.results[name]]
+        outs = [
+            ir.MemRefType.get(shape, ir.Type.parse(element))
+            for shape, element in self.results[name]
+        ]
         with ir.InsertionPoint(end):
             for value, out in zip(list(end.operands), outs, strict=True):
                 target = block.add_argument(out, ir.Location.unknown())
                 unit = {"restrict": ir.UnitAttr.get(), "writable": ir.UnitAttr.get()}
-                ir.Operation.create("bufferization.materialize_in_destination", [], [value, target], unit)
+                ir.Operation.create(
+                    "bufferization.materialize_in_destination", [], [value, target], unit
+                )
             ir.Operation.create("func.return", [], [])
         end.operation.erase()
-        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([*kind.inputs, *outs], []))
+        function.attributes["function_type"] = ir.TypeAttr.get(
+            ir.FunctionType.get([*kind.inputs, *outs], [])
+        )
         function.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
 
-    def run(self, name: str, inputs: Sequence[np.ndarray], scalars: Sequence[float | int]) -> list[np.ndarray]:
+    def run(
+        self, name: str, inputs: Sequence[np.ndarray], scalars: Sequence[float | int]
+    ) -> list[np.ndarray]:
         """Calls ``name``; arrays have the element bytes of their dtype (bf16: uint16)."""
-        outputs = [np.zeros(shape, dtype=DTYPES[element].numpy) for shape, element in self.results[name]]
+        outputs = [
+            np.zeros(shape, dtype=DTYPES[element].numpy) for shape, element in self.results[name]
+        ]
         inputs = [np.ascontiguousarray(a).copy().reshape(a.shape) for a in inputs]
         numbers = [
-            ctypes.c_double(v) if kind == "f64" else ctypes.c_int64(int(v)) for v, kind in zip(scalars, self.scalars[name], strict=True)
+            ctypes.c_double(v) if kind == "f64" else ctypes.c_int64(int(v))
+            for v, kind in zip(scalars, self.scalars[name], strict=True)
         ]
         arrays = [ctypes.pointer(_descriptor(a)) for a in (*inputs, *outputs)]
         values = [*arrays[: len(inputs)], *numbers, *arrays[len(inputs) :]]
         packed = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
         address = self.engine.raw_lookup("_mlir_ciface_" + name)
         if not address:
-            raise RuntimeError(f"{name} was not compiled: a symbol that it calls is missing, see standard error")
+            raise RuntimeError(
+                f"{name} was not compiled: a symbol that it calls is missing, see standard error"
+            )
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(packed)
         return outputs
 
 
 def _copies_to_loops(module: Module) -> None:
-    """memref.copy -> linalg.copy: the former calls a runtime library that the wheel does not carry."""
+    """memref.copy -> linalg.copy: the former calls a runtime library that the wheel does not
+    carry."""
     ir = mlir.ir
     copies: list[Operation] = []
 
@@ -129,7 +152,11 @@ def _copies_to_loops(module: Module) -> None:
 def _descriptor(array: np.ndarray) -> ctypes.Structure:
     """The C struct of a memref on ``array``."""
     rank = array.ndim
-    fields: list[Any] = [("allocated", ctypes.c_void_p), ("aligned", ctypes.c_void_p), ("offset", ctypes.c_longlong)]
+    fields: list[Any] = [
+        ("allocated", ctypes.c_void_p),
+        ("aligned", ctypes.c_void_p),
+        ("offset", ctypes.c_longlong),
+    ]
     if rank:
         fields += [("shape", ctypes.c_longlong * rank), ("strides", ctypes.c_longlong * rank)]
     kind = type(f"MemRef{rank}", (ctypes.Structure,), {"_fields_": fields})
@@ -140,7 +167,10 @@ def _descriptor(array: np.ndarray) -> ctypes.Structure:
     return made
 
 
-def run_text(text: str, inputs: Sequence[np.ndarray], scalars: Sequence[float | int] = ()) -> list[np.ndarray]:
-    """Runs ``main`` of a linalg module's text; arrays have the element bytes of their dtype (bf16: uint16)."""
+def run_text(
+    text: str, inputs: Sequence[np.ndarray], scalars: Sequence[float | int] = ()
+) -> list[np.ndarray]:
+    """Runs ``main`` of a linalg module's text; arrays have the element bytes of their dtype (bf16:
+    uint16)."""
     with mlir.context():
         return EngineProgram(mlir.ir.Module.parse(text)).run("main", inputs, scalars)

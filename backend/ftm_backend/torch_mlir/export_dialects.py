@@ -12,7 +12,8 @@ from ftm_backend.torch_mlir.legalize_trace import for_upstream
 __all__ = ["DIALECTS", "DialectError", "emit", "parse", "tosa_to_linalg", "upstream_linalg"]
 
 DIALECTS = ("torch", "linalg", "tosa", "stablehlo", "ftm")
-"""What `emit` writes; ``linalg`` and ``ftm`` are stages of our own compiler, as it compiles for its default machine."""
+"""What `emit` writes; ``linalg`` and ``ftm`` are stages of our own compiler, as it compiles for its
+default machine."""
 
 _OWN_STAGES = {"torch": "torch", "linalg": "linalg", "ftm": "assign-buffers"}
 """``ftm`` is the last form in MLIR: kernels in their order, with the memory of their results."""
@@ -35,15 +36,16 @@ _ILLEGAL = re.compile(r"failed to legalize operation '(torch\.[\w.]+)'|(torch\.a
 
 
 class DialectError(ValueError):
-    """A program cannot be said in a dialect; the message names the op that stops it, where it is one."""
+    """A program cannot be said in a dialect; the message names the op that stops it, where it is
+    one."""
 
 
 def emit(trace: Trace, dialect: str) -> str:
     """The text of ``trace`` in ``dialect``, read back once before it is given.
 
     Args:
-        trace: verified; without runtime scalars (`Trace.with_scalars`) where the dialect is TOSA or StableHLO, whose
-            conversions want to see the numbers.
+        trace: verified; without runtime scalars (`Trace.with_scalars`) where the dialect is TOSA or
+            StableHLO, whose conversions want to see the numbers.
 
     Raises:
         DialectError: an unknown dialect, or an op that upstream's conversion does not take.
@@ -61,8 +63,8 @@ def emit(trace: Trace, dialect: str) -> str:
 
 
 def upstream_linalg(trace: Trace) -> str:
-    """The trace as linalg by torch-mlir's own lowerings instead of ours, on tensors but for scans and the like, which are loops on
-    memory.  DialectError as `emit`."""
+    """The trace as linalg by torch-mlir's own lowerings instead of ours, on tensors but for scans
+    and the like, which are loops on memory. DialectError as `emit`."""
     with mlir.context(), mlir.ir.Location.unknown():
         module = _converted(trace, "upstream's linalg")
         if "tm_tensor." in str(module):  # a dialect that only torch-mlir's own passes know
@@ -75,7 +77,9 @@ def parse(text: str) -> None:
     """Reads a module back; DialectError where it is none."""
     with mlir.context(), mlir.ir.Location.unknown():
         if "stablehlo." in text:  # the wheel has the dialect, but only its conversion loads it
-            mlir.run_passes(mlir.ir.Module.parse("func.func @main() { return }"), _CONVERSIONS["stablehlo"])
+            mlir.run_passes(
+                mlir.ir.Module.parse("func.func @main() { return }"), _CONVERSIONS["stablehlo"]
+            )
         try:
             mlir.ir.Module.parse(text)
         except mlir.ir.MLIRError as error:
@@ -100,12 +104,15 @@ def _converted(trace: Trace, dialect: str) -> Module:
         try:
             mlir.run_passes(module, pipeline)
         except mlir.ir.MLIRError as error:
-            raise DialectError(f"{_culprit(error)}: upstream's conversion to {dialect} does not take it") from error
+            raise DialectError(
+                f"{_culprit(error)}: upstream's conversion to {dialect} does not take it"
+            ) from error
     return module
 
 
 def _say_who_owns(module: Module) -> None:
-    """Tensors that stand for memory: nothing else does for the same (each has an allocation of its own)."""
+    """Tensors that stand for memory: nothing else does for the same (each has an allocation of its
+    own)."""
     ir = mlir.ir
 
     def visit(op: Operation) -> object:
@@ -123,12 +130,17 @@ def _culprit(error: Exception) -> str:
 
 
 def tosa_to_linalg(text: str) -> str:
-    """A TOSA module as linalg, by upstream's passes: what `engine.Program` runs.  DialectError where they fail."""
+    """A TOSA module as linalg, by upstream's passes: what `engine.Program` runs. DialectError where
+    they fail."""
     with mlir.context(), mlir.ir.Location.unknown():
         module = mlir.ir.Module.parse(text)
         try:
             mlir.run_passes(module, _TOSA_TO_LINALG)
         except mlir.ir.MLIRError as error:
-            reason = next((line for line in str(error).splitlines() if line.startswith("error: ")), str(error))
-            raise DialectError(f"upstream's own conversion from TOSA fails: {reason.rpartition(': ')[2]}") from error
+            reason = next(
+                (line for line in str(error).splitlines() if line.startswith("error: ")), str(error)
+            )
+            raise DialectError(
+                f"upstream's own conversion from TOSA fails: {reason.rpartition(': ')[2]}"
+            ) from error
         return str(module)

@@ -1,7 +1,8 @@
-"""A trace in the words that upstream's torch dialect has: what the recorder calls otherwise is said by its ops.
+"""A trace in the words that upstream's torch dialect has: what the recorder calls otherwise is said
+by its ops.
 
-The recorder writes ops as PyTorch dispatches them.  Some of those have no op in the torch dialect, or have operands of
-another kind there; each rule says the same by an op that it has.
+The recorder writes ops as PyTorch dispatches them. Some of those have no op in the torch dialect,
+or have operands of another kind there; each rule says the same by an op that it has.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ Arguments = dict[str, Any]
 
 def for_upstream(trace: Trace) -> Trace:
     """The same program, node by node; what no rule is for stays as it is."""
-    return Trace(list(trace.params), list(trace.scalars), [_spelled(node) for node in trace.nodes], list(trace.results))
+    return Trace(
+        list(trace.params),
+        list(trace.scalars),
+        [_spelled(node) for node in trace.nodes],
+        list(trace.results),
+    )
 
 
 def _spelled(node: Node) -> Node:
@@ -31,11 +37,17 @@ def _spelled(node: Node) -> Node:
 
 
 def _number_for_tensor(node: Node) -> Node:
-    """``aten::div.Tensor(other=2.0)``, as a Python number beside a tensor is recorded, is ``aten::div.Scalar``."""
+    """``aten::div.Tensor(other=2.0)``, as a Python number beside a tensor is recorded, is
+    ``aten::div.Scalar``."""
     head, dot, overload = node.op.rpartition(".")
     arguments = dict(node.args)
     other = arguments.get("other")
-    if not dot or not overload.startswith("Tensor") or isinstance(other, bool) or not isinstance(other, (int, float)):
+    if (
+        not dot
+        or not overload.startswith("Tensor")
+        or isinstance(other, bool)
+        or not isinstance(other, (int, float))
+    ):
         return node
     name = f"{head}.{overload.replace('Tensor', 'Scalar')}"
     operands, _ = operand_names().get("torch." + name.replace("::", "."), ((), 0))
@@ -43,10 +55,19 @@ def _number_for_tensor(node: Node) -> Node:
 
 
 def _batch_norm_of_inference(arguments: Arguments) -> tuple[str, Arguments]:
-    order = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
+    order = (
+        "input",
+        "weight",
+        "bias",
+        "running_mean",
+        "running_var",
+        "training",
+        "momentum",
+        "eps",
+    )
     return "aten::native_batch_norm", {name: arguments.get(name, False) for name in order}
 
 
 _RULES: dict[str, Callable[[Arguments], tuple[str, Arguments]]] = {
-    "aten::_native_batch_norm_legit_no_training": _batch_norm_of_inference,
+    "aten::_native_batch_norm_legit_no_training": _batch_norm_of_inference
 }

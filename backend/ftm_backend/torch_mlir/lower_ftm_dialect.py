@@ -1,4 +1,5 @@
-"""The tensor-level ``ftm`` operations as upstream ones, written from their definitions and from nothing else."""
+"""The tensor-level ``ftm`` operations as upstream ones, written from their definitions and from
+nothing else."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ class _Index:
 
     def const(self, n: int) -> Value:
         attribute = mlir.ir.IntegerAttr.get(self.type, n)
-        return mlir.ir.Operation.create("arith.constant", [self.type], [], {"value": attribute}).results[0]
+        return mlir.ir.Operation.create(
+            "arith.constant", [self.type], [], {"value": attribute}
+        ).results[0]
 
     def op(self, name: str, a: Value, b: Value) -> Value:
         return mlir.ir.Operation.create(f"arith.{name}", [self.type], [a, b]).results[0]
@@ -58,7 +61,9 @@ class _Index:
         coordinates = []
         for k, size in enumerate(shape):
             step = math.prod(shape[k + 1 :])
-            coordinates.append(self.op("remui", self.op("divui", flat, self.const(step)), self.const(size)))
+            coordinates.append(
+                self.op("remui", self.op("divui", flat, self.const(step)), self.const(size))
+            )
         return coordinates
 
 
@@ -90,7 +95,8 @@ def _view(op: Operation) -> Value:
 
 
 def _loop(count: int, start: Value, body: Callable[[Value, Value], Value]) -> Value:
-    """``scf.for`` over ``count`` iterations that carries one tensor through ``body(index, tensor)``."""
+    """``scf.for`` over ``count`` iterations that carries one tensor through ``body(index,
+    tensor)``."""
     ir, index = mlir.ir, _Index()
     bounds = [index.const(0), index.const(count), index.const(1)]
     made = ir.Operation.create("scf.for", [start.type], [*bounds, start], regions=1)
@@ -101,7 +107,9 @@ def _loop(count: int, start: Value, body: Callable[[Value, Value], Value]) -> Va
 
 
 def _insert(element: Value, tensor: Value, indices: list[Value]) -> Value:
-    return mlir.ir.Operation.create("tensor.insert", [tensor.type], [element, tensor, *indices]).results[0]
+    return mlir.ir.Operation.create(
+        "tensor.insert", [tensor.type], [element, tensor, *indices]
+    ).results[0]
 
 
 def _update(op: Operation) -> Value:
@@ -144,7 +152,11 @@ def _place(op: Operation) -> Value:
     sizes, shape = _shape(value), _shape(base)
 
     def body(number: Value, carried: Value) -> Value:
-        return _insert(_extract(value, index.split(number, sizes)), carried, index.split(index.op("addi", first, number), shape))
+        return _insert(
+            _extract(value, index.split(number, sizes)),
+            carried,
+            index.split(index.op("addi", first, number), shape),
+        )
 
     return _loop(math.prod(sizes), base, body)
 
@@ -156,13 +168,20 @@ def _scatter(op: Operation) -> Value:
     kind = ir.StringAttr(op.attributes["reduce"]).value
     element = ir.RankedTensorType(dest.type).element_type
     is_float = str(element) in FLOATS
-    names = {"add": ("addf", "addi"), "mul": ("mulf", "muli"), "min": ("minimumf", "minsi"), "max": ("maximumf", "maxsi")}
+    names = {
+        "add": ("addf", "addi"),
+        "mul": ("mulf", "muli"),
+        "min": ("minimumf", "minsi"),
+        "max": ("maximumf", "maxsi"),
+    }
     if str(element) == "i1":
         names["max"] = ("", "ori")
 
     def body(number: Value, carried: Value) -> Value:
         row, column = index.split(number, [rows, width])
-        place = ir.Operation.create("arith.index_cast", [index.type], [_extract(indices, [row])]).results[0]
+        place = ir.Operation.create(
+            "arith.index_cast", [index.type], [_extract(indices, [row])]
+        ).results[0]
         new = _extract(updates, [row, column])
         if kind != "set":
             old = _extract(carried, [place, column])
@@ -181,21 +200,36 @@ def _scan(op: Operation) -> Value:
     element = ir.RankedTensorType(x.type).element_type
     is_float = not isinstance(element, ir.IntegerType)
     wide = ir.F64Type.get() if is_float else ir.IntegerType.get_signless(64)
-    names = {"add": "add", "mul": "mul", "min": "minimum" if is_float else "mins", "max": "maximum" if is_float else "maxs"}
+    names = {
+        "add": "add",
+        "mul": "mul",
+        "min": "minimum" if is_float else "mins",
+        "max": "maximum" if is_float else "maxs",
+    }
 
     def make(name: str, type_: Type, *operands: Value, **attributes: Attribute) -> Value:
         return ir.Operation.create(name, [type_], list(operands), attributes).results[0]
 
     def convert(value: Value, type_: Type, names: tuple[str, str]) -> Value:
-        if "bf16" in (str(value.type), str(type_)):  # no library function converts it to f64 or back
-            value = value if value.type == ir.F32Type.get() else make(f"arith.{names[0]}", ir.F32Type.get(), value)
+        # no library function converts it to f64 or back
+        if "bf16" in (str(value.type), str(type_)):
+            value = (
+                value
+                if value.type == ir.F32Type.get()
+                else make(f"arith.{names[0]}", ir.F32Type.get(), value)
+            )
         return value if value.type == type_ else make(f"arith.{names[not is_float]}", type_, value)
 
     def combine(a: Value, value: Value) -> Value:
         if kind != "lse":
             return make(f"arith.{names[kind]}{'f' if is_float else 'i'}", wide, a, value)
         high, low = make("arith.maximumf", wide, a, value), make("arith.minimumf", wide, a, value)
-        total = make("arith.addf", wide, high, make("math.log1p", wide, make("math.exp", wide, make("arith.subf", wide, low, high))))
+        total = make(
+            "arith.addf",
+            wide,
+            high,
+            make("math.log1p", wide, make("math.exp", wide, make("arith.subf", wide, low, high))),
+        )
         infinite = make("arith.constant", wide, value=ir.FloatAttr.get(wide, math.inf))
         same = make(
             "arith.cmpf",
@@ -208,9 +242,18 @@ def _scan(op: Operation) -> Value:
 
     def body(number: Value, carried: Value) -> Value:
         coordinates = index.split(number, shape)
-        value = convert(_extract(x, coordinates), wide, ("extf", "extui" if str(element) == "i1" else "extsi"))
+        value = convert(
+            _extract(x, coordinates), wide, ("extf", "extui" if str(element) == "i1" else "extsi")
+        )
         outer, along, inner = coordinates
-        before = _extract(carried, [outer, index.op("maxsi", index.op("subi", along, index.const(1)), index.const(0)), inner])
+        before = _extract(
+            carried,
+            [
+                outer,
+                index.op("maxsi", index.op("subi", along, index.const(1)), index.const(0)),
+                inner,
+            ],
+        )
         first = make(
             "arith.cmpi",
             ir.IntegerType.get_signless(1),
@@ -218,12 +261,18 @@ def _scan(op: Operation) -> Value:
             index.const(0),
             predicate=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0),
         )
-        return _insert(make("arith.select", wide, first, value, combine(before, value)), carried, coordinates)
+        return _insert(
+            make("arith.select", wide, first, value, combine(before, value)), carried, coordinates
+        )
 
     start = make(
         "tensor.splat",
         ir.RankedTensorType.get(shape, wide),
-        make("arith.constant", wide, value=ir.FloatAttr.get(wide, 0.0) if is_float else ir.IntegerAttr.get(wide, 0)),
+        make(
+            "arith.constant",
+            wide,
+            value=ir.FloatAttr.get(wide, 0.0) if is_float else ir.IntegerAttr.get(wide, 0),
+        ),
     )
     total = _loop(math.prod(shape), start, body)
     if element == wide:
@@ -231,7 +280,9 @@ def _scan(op: Operation) -> Value:
     made = ir.Operation.create("tensor.generate", [x.type], [], regions=1)
     with ir.InsertionPoint(made.regions[0].blocks.append(*[index.type] * len(shape))):
         indices = list(made.regions[0].blocks[0].arguments)
-        ir.Operation.create("tensor.yield", [], [convert(_extract(total, indices), element, ("truncf", "trunci"))])
+        ir.Operation.create(
+            "tensor.yield", [], [convert(_extract(total, indices), element, ("truncf", "trunci"))]
+        )
     return made.results[0]
 
 
@@ -246,7 +297,10 @@ def _sort(op: Operation) -> Value:
         row, _, at = index.split(number, [rows, length, max(length - 1, 1)])
         following = index.op("addi", at, index.const(1))
         a, b = _extract(carried, [row, at]), _extract(carried, [row, following])
-        low, high = (ir.Operation.create(f"arith.{name}", [element], [a, b]).results[0] for name in ("minsi", "maxsi"))
+        low, high = (
+            ir.Operation.create(f"arith.{name}", [element], [a, b]).results[0]
+            for name in ("minsi", "maxsi")
+        )
         return _insert(high, _insert(low, carried, [row, at]), [row, following])
 
     made = _loop(rows * length * (length - 1), x, body)
@@ -255,14 +309,18 @@ def _sort(op: Operation) -> Value:
         return made
     cut = ir.Operation.create("tensor.generate", [op.results[0].type], [], regions=1)
     with ir.InsertionPoint(cut.regions[0].blocks.append(index.type, index.type)):
-        ir.Operation.create("tensor.yield", [], [_extract(made, list(cut.regions[0].blocks[0].arguments))])
+        ir.Operation.create(
+            "tensor.yield", [], [_extract(made, list(cut.regions[0].blocks[0].arguments))]
+        )
     return cut.results[0]
 
 
 def _philox(op: Operation) -> Value:
     ir = mlir.ir
     callee = {"callee": ir.FlatSymbolRefAttr.get(philox.NAME)}
-    return ir.Operation.create("func.call", [ir.IntegerType.get_signless(32)], list(op.operands), callee).results[0]
+    return ir.Operation.create(
+        "func.call", [ir.IntegerType.get_signless(32)], list(op.operands), callee
+    ).results[0]
 
 
 _REPLACE = {

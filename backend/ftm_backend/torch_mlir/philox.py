@@ -1,11 +1,13 @@
-"""Philox4x32-10 in upstream's dialects, written from its definition (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, 2011)."""
+"""Philox4x32-10 in upstream's dialects, written from its definition (Salmon et al., Parallel random
+numbers: as easy as 1, 2, 3, 2011)."""
 
 from __future__ import annotations
 
 __all__ = ["NAME", "TEXT"]
 
 NAME = "philox"
-"""Name of the function that computes one word, from its index in the stream, the seed and the offset."""
+"""Name of the function that computes one word, from its index in the stream, the seed and the
+offset."""
 
 TEXT = f"""
 func.func private @{NAME}(%index: i64, %seed: i64, %offset: i64) -> i32 {{

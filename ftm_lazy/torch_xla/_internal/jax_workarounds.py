@@ -1,4 +1,5 @@
-"""torch_xla._internal.jax_workarounds: how torch_xla and JAX share a TPU in one process. There is nothing to share here."""
+"""torch_xla._internal.jax_workarounds: how torch_xla and JAX share a TPU in one process. There is
+nothing to share here."""
 
 from __future__ import annotations
 

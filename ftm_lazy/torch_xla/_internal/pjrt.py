@@ -1,4 +1,5 @@
-"""torch_xla._internal.pjrt: how `xla_multiprocessing.spawn` starts processes, as some programs call it."""
+"""torch_xla._internal.pjrt: how `xla_multiprocessing.spawn` starts processes, as some programs call
+it."""
 
 from __future__ import annotations
 
@@ -16,26 +17,41 @@ __all__ = ["run_multiprocess", "spawn", "spawn_threads"]
 R = TypeVar("R")
 
 
-def run_multiprocess(fn: Callable[..., R], *args: object, start_method: str = "spawn", **kwargs: object) -> dict[int, R]:
+def run_multiprocess(
+    fn: Callable[..., R], *args: object, start_method: str = "spawn", **kwargs: object
+) -> dict[int, R]:
     """Calls ``fn(*args, **kwargs)`` in all processes.
 
     Returns:
         what each call returned, by the ordinal of its process; it must be possible to pickle it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        xla_multiprocessing.spawn(_store_result, (folder, fn, args, kwargs), start_method=start_method)
-        return {int(path.name): pickle.loads(path.read_bytes()) for path in sorted(Path(folder).iterdir(), key=lambda path: int(path.name))}
+        xla_multiprocessing.spawn(
+            _store_result, (folder, fn, args, kwargs), start_method=start_method
+        )
+        return {
+            int(path.name): pickle.loads(path.read_bytes())
+            for path in sorted(Path(folder).iterdir(), key=lambda path: int(path.name))
+        }
 
 
-def _store_result(ordinal: int, folder: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _store_result(
+    ordinal: int, folder: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     Path(folder, str(ordinal)).write_bytes(pickle.dumps(fn(*args, **kwargs)))
 
 
 def spawn_threads(fn: Callable[..., Any], args: tuple[Any, ...] = ()) -> None:
-    """Calls ``fn(ordinal, *args)`` for each device of this process: there is one, so it is called here."""
+    """Calls ``fn(ordinal, *args)`` for each device of this process: there is one, so it is called
+    here."""
     fn(_world.ordinal(), *args)
 
 
-def spawn(fn: Callable[..., Any], nprocs: int | None = None, start_method: str = "spawn", args: tuple[Any, ...] = ()) -> None:
+def spawn(
+    fn: Callable[..., Any],
+    nprocs: int | None = None,
+    start_method: str = "spawn",
+    args: tuple[Any, ...] = (),
+) -> None:
     """`xla_multiprocessing.spawn`."""
     xla_multiprocessing.spawn(fn, args, nprocs, start_method=start_method)

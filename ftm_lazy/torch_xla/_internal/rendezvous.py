@@ -13,6 +13,8 @@ from ftm_lazy.torch_xla import _world
 __all__ = ["pjrt_rendezvous_handler"]
 
 
-def pjrt_rendezvous_handler(url: str, timeout: timedelta | None = None, **kwargs: object) -> Iterator[tuple[dist.Store, int, int]]:
+def pjrt_rendezvous_handler(
+    url: str, timeout: timedelta | None = None, **kwargs: object
+) -> Iterator[tuple[dist.Store, int, int]]:
     """The world's store, this process's rank and the number of processes."""
     yield dist.PrefixStore("torch.distributed", _world.store()), _world.ordinal(), _world.size()

@@ -1,10 +1,17 @@
-"""torch_xla._internal.tpu: what Lightning, Accelerate and others ask about the machine, answered for ftm."""
+"""torch_xla._internal.tpu: what Lightning, Accelerate and others ask about the machine, answered
+for ftm."""
 
 from __future__ import annotations
 
 from ftm_lazy.torch_xla import _world
 
-__all__ = ["num_available_chips", "num_available_devices", "num_local_processes", "version", "worker_id"]
+__all__ = [
+    "num_available_chips",
+    "num_available_devices",
+    "num_local_processes",
+    "version",
+    "worker_id",
+]
 
 
 def num_available_chips() -> int:

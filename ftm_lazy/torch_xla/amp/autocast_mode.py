@@ -1,4 +1,5 @@
-"""torch_xla.amp.autocast_mode: `torch.autocast` for the device, in bfloat16 unless another dtype is asked for."""
+"""torch_xla.amp.autocast_mode: `torch.autocast` for the device, in bfloat16 unless another dtype is
+asked for."""
 
 from __future__ import annotations
 
@@ -29,5 +30,9 @@ class autocast(torch.amp.autocast_mode.autocast):  # noqa: N801  (torch_xla's na
         cache_enabled: bool = True,
     ) -> None:
         if torch.device(device).type != NAME:
-            raise ValueError(f"torch_xla.amp.autocast is for {NAME}; for {device} use torch.autocast")
-        super().__init__(NAME, dtype=dtype or torch.bfloat16, enabled=enabled, cache_enabled=cache_enabled)
+            raise ValueError(
+                f"torch_xla.amp.autocast is for {NAME}; for {device} use torch.autocast"
+            )
+        super().__init__(
+            NAME, dtype=dtype or torch.bfloat16, enabled=enabled, cache_enabled=cache_enabled
+        )

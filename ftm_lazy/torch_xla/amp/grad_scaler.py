@@ -11,15 +11,14 @@ __all__ = ["GradScaler"]
 
 
 class GradScaler(torch.amp.GradScaler):
-    """Scales the loss so that float16 gradients do not vanish; several processes skip a step together.
+    """Scales the loss so that float16 gradients do not vanish; several processes skip a step
+    together.
 
     Args:
-        init_scale: of the loss at first.
-        growth_factor: of the scale after `growth_interval` steps without infinite gradients.
-        backoff_factor: of the scale after a step with them, which is skipped.
-        growth_interval: steps.
-        enabled: whether it has an effect.
-        use_zero_grad: accepted; a step with infinite gradients is skipped without setting them to zero.
+        init_scale: of the loss at first. growth_factor: of the scale after `growth_interval` steps
+        without infinite gradients. backoff_factor: of the scale after a step with them, which is
+        skipped. growth_interval: steps. enabled: whether it has an effect. use_zero_grad: accepted;
+        a step with infinite gradients is skipped without setting them to zero.
     """
 
     def __init__(
@@ -34,7 +33,14 @@ class GradScaler(torch.amp.GradScaler):
         super().__init__(NAME, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
     def _unscale_grads_(
-        self, optimizer: torch.optim.Optimizer, inv_scale: torch.Tensor, found_inf: torch.Tensor, allow_fp16: bool
+        self,
+        optimizer: torch.optim.Optimizer,
+        inv_scale: torch.Tensor,
+        found_inf: torch.Tensor,
+        allow_fp16: bool,
     ) -> dict[torch.device, torch.Tensor]:
         found = super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16)
-        return {device: collectives.all_reduce(collectives.REDUCE_MAX, value) for device, value in found.items()}
+        return {
+            device: collectives.all_reduce(collectives.REDUCE_MAX, value)
+            for device, value in found.items()
+        }

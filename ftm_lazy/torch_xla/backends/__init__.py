@@ -15,7 +15,9 @@ def set_mat_mul_precision(precision: str) -> None:
     """Remembers `precision`: default, high or highest; raises ValueError for another."""
     global _precision
     if precision not in _PRECISIONS:
-        raise ValueError(f"Invalid precision: {precision}. Must be one of {', '.join(_PRECISIONS)}.")
+        raise ValueError(
+            f"Invalid precision: {precision}. Must be one of {', '.join(_PRECISIONS)}."
+        )
     _precision = precision
 
 

@@ -1,8 +1,9 @@
 """Collectives of `xla_model` over the processes of the world.
 
-Each reads its tensors, exchanges them on the host and gives tensors on the device; see `ftm_lazy.distributed.process_group`.  None of
-them is differentiable; `core.functions` has those that are.  `pin_layout`, `channel_id` and `use_global_device_ids` are
-about XLA's programs and mean nothing here.
+Each reads its tensors, exchanges them on the host and gives tensors on the device; see
+`ftm_lazy.distributed.process_group`. None of them is differentiable; `core.functions` has those
+that are. `pin_layout`, `channel_id` and `use_global_device_ids` are about XLA's programs and mean
+nothing here.
 """
 
 from __future__ import annotations
@@ -58,17 +59,22 @@ Groups: TypeAlias = Sequence[Sequence[int]] | None
 
 def _options(reduce_type: str) -> dist.AllreduceOptions:
     if reduce_type not in _OPERATORS:
-        raise ValueError(f"there is no reduction {reduce_type!r}; the reductions are {', '.join(_OPERATORS)}")
+        raise ValueError(
+            f"there is no reduction {reduce_type!r}; the reductions are {', '.join(_OPERATORS)}"
+        )
     options = dist.AllreduceOptions()
     options.reduceOp = _OPERATORS[reduce_type]
     return options
 
 
-def _reduced(reduce_type: str, tensors: Sequence[torch.Tensor], scale: float, groups: Groups) -> list[torch.Tensor]:
+def _reduced(
+    reduce_type: str, tensors: Sequence[torch.Tensor], scale: float, groups: Groups
+) -> list[torch.Tensor]:
     """The reductions, on the CPU.  All tensors of a dtype travel as one."""
     group, _ = _world.group(groups)
     options = _options(reduce_type)
-    host = [tensor.detach().cpu().contiguous() for tensor in tensors]  # the first read runs all that is pending
+    # the first read runs all that is pending
+    host = [tensor.detach().cpu().contiguous() for tensor in tensors]
     results: list[torch.Tensor | None] = [None] * len(host)
     for dtype in dict.fromkeys(tensor.dtype for tensor in host):
         places = [i for i, tensor in enumerate(host) if tensor.dtype == dtype]
@@ -83,12 +89,18 @@ def _reduced(reduce_type: str, tensors: Sequence[torch.Tensor], scale: float, gr
     return results
 
 
-def all_reduce(reduce_type: str, inputs: Tensors, scale: float = 1.0, groups: Groups = None, pin_layout: bool = True) -> Tensors:
+def all_reduce(
+    reduce_type: str,
+    inputs: Tensors,
+    scale: float = 1.0,
+    groups: Groups = None,
+    pin_layout: bool = True,
+) -> Tensors:
     """Reduces over the processes.
 
     Args:
-        reduce_type: one of `REDUCE_SUM`, `REDUCE_MUL`, `REDUCE_AND`, `REDUCE_OR` (bits of integers), `REDUCE_MIN`,
-            `REDUCE_MAX`.
+        reduce_type: one of `REDUCE_SUM`, `REDUCE_MUL`, `REDUCE_AND`, `REDUCE_OR` (bits of
+            integers), `REDUCE_MIN`, `REDUCE_MAX`.
         inputs: a tensor, or a list of them that are reduced in place.
         scale: multiplies the result; not with a single process, as in torch_xla.
         groups: lists of ordinals, each reduced for itself; None: all processes together.
@@ -104,13 +116,18 @@ def all_reduce(reduce_type: str, inputs: Tensors, scale: float = 1.0, groups: Gr
     if isinstance(inputs, torch.Tensor):
         return _reduced(reduce_type, [inputs], scale, groups)[0].to(inputs.device)
     with torch.no_grad():
-        for tensor, result in zip(inputs, _reduced(reduce_type, inputs, scale, groups), strict=True):
+        for tensor, result in zip(
+            inputs, _reduced(reduce_type, inputs, scale, groups), strict=True
+        ):
             tensor.copy_(result)
     return inputs
 
 
-def _all_reduce_in_graph(reduce_type: str, inputs: Tensors, scale: float, groups: Groups) -> Tensors:
-    """`all_reduce` as one node of a graph, for ``torch.compile``: Dynamo cannot trace into process groups."""
+def _all_reduce_in_graph(
+    reduce_type: str, inputs: Tensors, scale: float, groups: Groups
+) -> Tensors:
+    """`all_reduce` as one node of a graph, for ``torch.compile``: Dynamo cannot trace into process
+    groups."""
     members = [ordinal for group in groups or () for ordinal in group]
     lengths = [len(group) for group in groups or ()]
     if isinstance(inputs, torch.Tensor):
@@ -126,17 +143,27 @@ def _groups_of(members: list[int], lengths: list[int]) -> Groups:
 
 
 @torch.library.custom_op("torch_xla::all_reduce", mutates_args=())
-def _all_reduce_op(tensor: torch.Tensor, reduce_type: str, scale: float, members: list[int], lengths: list[int]) -> torch.Tensor:
+def _all_reduce_op(
+    tensor: torch.Tensor, reduce_type: str, scale: float, members: list[int], lengths: list[int]
+) -> torch.Tensor:
     return all_reduce(reduce_type, tensor, scale, _groups_of(members, lengths))
 
 
 @_all_reduce_op.register_fake
-def _(tensor: torch.Tensor, reduce_type: str, scale: float, members: list[int], lengths: list[int]) -> torch.Tensor:
+def _(
+    tensor: torch.Tensor, reduce_type: str, scale: float, members: list[int], lengths: list[int]
+) -> torch.Tensor:
     return torch.empty_like(tensor)
 
 
 @torch.library.custom_op("torch_xla::all_reduce_list", mutates_args=("tensors",))
-def _all_reduce_list_op(tensors: list[torch.Tensor], reduce_type: str, scale: float, members: list[int], lengths: list[int]) -> None:
+def _all_reduce_list_op(
+    tensors: list[torch.Tensor],
+    reduce_type: str,
+    scale: float,
+    members: list[int],
+    lengths: list[int],
+) -> None:
     all_reduce(reduce_type, tensors, scale, _groups_of(members, lengths))
 
 
@@ -210,20 +237,30 @@ def reduce_scatter(
     return _delivered(input, results, into, output)
 
 
-def _lists(name: str, value: Any, output: Any) -> tuple[list[torch.Tensor], list[torch.Tensor] | None]:
+def _lists(
+    name: str, value: Any, output: Any
+) -> tuple[list[torch.Tensor], list[torch.Tensor] | None]:
     """`value` and `output` as lists of tensors."""
     for what, given in ((f"`{name}`", value), ("`output`", output)):
         whole = isinstance(given, torch.Tensor) or (what == "`output`" and given is None)
-        if not whole and not (isinstance(given, list) and all(isinstance(each, torch.Tensor) for each in given)):
-            raise TypeError(f"{what} needs to be a Tensor or a list of Tensors, but given {type(given)}.")
+        if not whole and not (
+            isinstance(given, list) and all(isinstance(each, torch.Tensor) for each in given)
+        ):
+            raise TypeError(
+                f"{what} needs to be a Tensor or a list of Tensors, but given {type(given)}."
+            )
     if isinstance(value, torch.Tensor):
         return [value], None if output is None else [output]
     if output is not None and len(output) != len(value):
-        raise ValueError(f"`output` length doesn't match `{name}` length: {len(output)} vs {len(value)}.")
+        raise ValueError(
+            f"`output` length doesn't match `{name}` length: {len(output)} vs {len(value)}."
+        )
     return value, output
 
 
-def _delivered(value: Tensors, results: list[torch.Tensor], into: list[torch.Tensor] | None, output: object) -> Tensors:
+def _delivered(
+    value: Tensors, results: list[torch.Tensor], into: list[torch.Tensor] | None, output: object
+) -> Tensors:
     if into is None:
         return results[0] if isinstance(value, torch.Tensor) else results
     with torch.no_grad():
@@ -240,7 +277,8 @@ def all_to_all(
     groups: Groups = None,
     pin_layout: bool = True,
 ) -> torch.Tensor:
-    """Sends the i-th part of `value` along `split_dimension` to process i, and concatenates what arrives.
+    """Sends the i-th part of `value` along `split_dimension` to process i, and concatenates what
+    arrives.
 
     Args:
         value: divisible by `split_count` along `split_dimension`.
@@ -268,7 +306,9 @@ def collective_permute(value: torch.Tensor, pairs: Sequence[Sequence[int]]) -> t
     group, _ = _world.group()
     own = value.detach().cpu()
     received = torch.zeros_like(own)
-    sends = [group.send([own], target, 0) for source, target in pairs if source == _here() != target]
+    sends = [
+        group.send([own], target, 0) for source, target in pairs if source == _here() != target
+    ]
     for source, target in pairs:
         if target == _here():
             if source == target:
@@ -284,7 +324,12 @@ def _here() -> int:
     return _world.ordinal()
 
 
-def collective_broadcast(tensors: list[torch.Tensor], root_ordinal: int = 0, groups: Groups = None, pin_layout: bool = True) -> None:
+def collective_broadcast(
+    tensors: list[torch.Tensor],
+    root_ordinal: int = 0,
+    groups: Groups = None,
+    pin_layout: bool = True,
+) -> None:
     """Each tensor becomes that of process `root_ordinal`, in place."""
     group, ordinals = _world.group(groups)
     if len(ordinals) == 1 or root_ordinal not in ordinals:
@@ -301,7 +346,8 @@ def broadcast_master_param(model: torch.nn.Module) -> None:
         collective_broadcast(list(itertools.chain(model.parameters(), model.buffers())))
 
 
-# --- many tensors at once -----------------------------------------------------------------------------------
+# --- many tensors at once
+# -----------------------------------------------------------------------------------
 
 
 class CoalescingBuckets:
@@ -359,7 +405,9 @@ def all_gather_bucketized(
     bucket_cap_mb: int = 160,
 ) -> list[torch.Tensor]:
     """`all_gather` of a list, in buckets of `bucket_cap_mb` megabytes."""
-    gather = CoalescingBuckets(lambda some, into: all_gather(some, dim, groups, into), input_list, output, bucket_cap_mb)
+    gather = CoalescingBuckets(
+        lambda some, into: all_gather(some, dim, groups, into), input_list, output, bucket_cap_mb
+    )
     return gather()
 
 
@@ -383,7 +431,17 @@ def reduce_scatter_bucketized(
 
 
 def all_reduce_bucketized_gradients(
-    gradients: list[torch.Tensor], scale: float, groups: Groups, pin_layout: bool, bucket_cap_mb: int = 0
+    gradients: list[torch.Tensor],
+    scale: float,
+    groups: Groups,
+    pin_layout: bool,
+    bucket_cap_mb: int = 0,
 ) -> None:
-    """Sums gradients over the processes in place, times `scale`, in buckets of `bucket_cap_mb` megabytes."""
-    CoalescingBuckets(lambda some, _: all_reduce(REDUCE_SUM, some, scale, groups), list(gradients), None, bucket_cap_mb)()
+    """Sums gradients over the processes in place, times `scale`, in buckets of `bucket_cap_mb`
+    megabytes."""
+    CoalescingBuckets(
+        lambda some, _: all_reduce(REDUCE_SUM, some, scale, groups),
+        list(gradients),
+        None,
+        bucket_cap_mb,
+    )()

@@ -25,7 +25,9 @@ class ToXlaTensorArena:
         select_fn: whether a tensor is to be replaced.
     """
 
-    def __init__(self, convert_fn: Callable[[list[Any]], list[Any]], select_fn: Callable[[Any], bool]) -> None:
+    def __init__(
+        self, convert_fn: Callable[[list[Any]], list[Any]], select_fn: Callable[[Any], bool]
+    ) -> None:
         self._convert_fn, self._select_fn = convert_fn, select_fn
 
     def transform(self, inputs: object) -> Any:
@@ -51,7 +53,9 @@ def check_view_sharing(obj: object) -> None:
     utils.for_each_instance(obj, lambda value: type(value) is torch.Tensor, check)
 
 
-def send_cpu_data_to_device(datas: object, device: torch.device | str, input_sharding: object = None) -> Any:
+def send_cpu_data_to_device(
+    datas: object, device: torch.device | str, input_sharding: object = None
+) -> Any:
     """A copy of `datas` whose CPU tensors are on `device`.
 
     Args:
@@ -61,11 +65,18 @@ def send_cpu_data_to_device(datas: object, device: torch.device | str, input_sha
     """
     listed = [datas] if type(datas) is torch.Tensor else datas
     return utils.for_each_instance_rewrite(
-        listed, lambda value: type(value) is torch.Tensor and value.device.type == "cpu", lambda tensor: tensor.to(device)
+        listed,
+        lambda value: type(value) is torch.Tensor and value.device.type == "cpu",
+        lambda tensor: tensor.to(device),
     )
 
 
-def save(data: object, file_or_path: str | Path | BinaryIO, master_only: bool = True, global_master: bool = False) -> None:
+def save(
+    data: object,
+    file_or_path: str | Path | BinaryIO,
+    master_only: bool = True,
+    global_master: bool = False,
+) -> None:
     """`torch.save` of `data` with its tensors moved to the CPU, so that the file loads anywhere.
 
     Tensors that share storage still do in the file.
@@ -102,8 +113,11 @@ def _on_cpu(data: object, moved: dict[tuple[int, torch.dtype], torch.Tensor]) ->
     return data
 
 
-def _tensor_on_cpu(tensor: torch.Tensor, moved: dict[tuple[int, torch.dtype], torch.Tensor]) -> torch.Tensor:
-    if isinstance(tensor, DTensor):  # of a model that is divided among processes: each saves its part
+def _tensor_on_cpu(
+    tensor: torch.Tensor, moved: dict[tuple[int, torch.dtype], torch.Tensor]
+) -> torch.Tensor:
+    # of a model that is divided among processes: each saves its part
+    if isinstance(tensor, DTensor):
         tensor = tensor.to_local()
     storage = tensor.untyped_storage()
     key = (storage._cdata, tensor.dtype)

@@ -16,7 +16,11 @@ class RateTracker:
     """
 
     def __init__(self, smooth_factor: float | None = None) -> None:
-        self._smooth = float(os.environ.get("RATE_TRACKER_SMOOTHING", 0.4)) if smooth_factor is None else smooth_factor
+        self._smooth = (
+            float(os.environ.get("RATE_TRACKER_SMOOTHING", 0.4))
+            if smooth_factor is None
+            else smooth_factor
+        )
         self._start = self._last = time.time()
         self._total = self._since = 0.0
         self._rate: float | None = None

@@ -1,4 +1,5 @@
-"""torch_xla.core.dynamo_bridge: what PyTorch's own backend ``openxla`` calls with a graph, forward or backward."""
+"""torch_xla.core.dynamo_bridge: what PyTorch's own backend ``openxla`` calls with a graph, forward
+or backward."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ __all__ = ["extract_compiled_graph"]
 __getattr__ = _refusals.getter(__name__)
 
 
-def extract_compiled_graph(xla_model: torch.fx.GraphModule, xla_args: Sequence[Any]) -> Callable[..., Any]:
+def extract_compiled_graph(
+    xla_model: torch.fx.GraphModule, xla_args: Sequence[Any]
+) -> Callable[..., Any]:
     """The graph, recorded when it is called and compiled as all else is.
 
     Args:

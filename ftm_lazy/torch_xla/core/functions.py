@@ -9,14 +9,28 @@ import torch
 from ftm_lazy.torch_xla import _world
 from ftm_lazy.torch_xla.core import _collectives as collectives
 
-__all__ = ["AllGather", "AllReduce", "AllReduceSumLayer", "SyncBatchNorm", "all_gather", "all_reduce", "distributed_mm"]
+__all__ = [
+    "AllGather",
+    "AllReduce",
+    "AllReduceSumLayer",
+    "SyncBatchNorm",
+    "all_gather",
+    "all_reduce",
+    "distributed_mm",
+]
 
 
 class AllReduce(torch.autograd.Function):
     """`all_reduce` of `xla_model`; each process's gradient stays with it."""
 
     @staticmethod
-    def forward(ctx: Any, input: torch.Tensor, reduce_type: str, scale: float, groups: list[list[int]] | None) -> torch.Tensor:
+    def forward(
+        ctx: Any,
+        input: torch.Tensor,
+        reduce_type: str,
+        scale: float,
+        groups: list[list[int]] | None,
+    ) -> torch.Tensor:
         """The reduction of `input`."""
         output = collectives.all_reduce(reduce_type, input, scale, groups)
         ctx.reduce_type, ctx.scale = reduce_type, scale
@@ -37,7 +51,9 @@ class AllReduce(torch.autograd.Function):
         return grad, None, None, None
 
 
-def all_reduce(reduce_type: str, value: torch.Tensor, scale: float = 1.0, groups: list[list[int]] | None = None) -> torch.Tensor:
+def all_reduce(
+    reduce_type: str, value: torch.Tensor, scale: float = 1.0, groups: list[list[int]] | None = None
+) -> torch.Tensor:
     """`all_reduce` of `xla_model`, for sums, products, least and greatest, with a gradient."""
     return AllReduce.apply(value, reduce_type, scale, groups)
 
@@ -82,7 +98,9 @@ def distributed_mm(w: torch.Tensor, x: torch.Tensor, split: int = 1) -> torch.Te
     for part in x.chunk(split, 1):
         columns = part.size(1)
         slices = all_gather(part, 1).narrow(0, ordinal * k, k)
-        results.append(all_reduce(collectives.REDUCE_SUM, w @ slices).narrow(1, ordinal * columns, columns))
+        results.append(
+            all_reduce(collectives.REDUCE_SUM, w @ slices).narrow(1, ordinal * columns, columns)
+        )
     return torch.cat(results, 1)
 
 
@@ -118,10 +136,15 @@ class SyncBatchNorm(torch.nn.Module):
         self.register_buffer("running_var", torch.ones(num_features))
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        """`batch`, [n, channels, ...] with 2 to 5 dimensions, normalized; raises ValueError for another shape."""
+        """`batch`, [n, channels, ...] with 2 to 5 dimensions, normalized; raises ValueError for
+        another shape."""
         if not 2 <= batch.ndim <= 5 or batch.shape[1] != self.num_features:
-            raise ValueError(f"expected [n, {self.num_features}, ...] of 2 to 5 dimensions, got {list(batch.shape)}")
-        mean, variance = self._statistics(batch) if self.training else (self.running_mean, self.running_var)
+            raise ValueError(
+                f"expected [n, {self.num_features}, ...] of 2 to 5 dimensions, got {list(batch.shape)}"
+            )
+        mean, variance = (
+            self._statistics(batch) if self.training else (self.running_mean, self.running_var)
+        )
         shape = (1, -1) + (1,) * (batch.ndim - 2)
         scale = self.weight / torch.sqrt(variance + self.eps)
         return (batch - mean.view(shape)) * scale.view(shape) + self.bias.view(shape)

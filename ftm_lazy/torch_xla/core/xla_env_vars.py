@@ -1,4 +1,5 @@
-"""torch_xla.core.xla_env_vars: names of environment variables; `_environment.UNDERSTOOD` says which have an effect."""
+"""torch_xla.core.xla_env_vars: names of environment variables; `_environment.UNDERSTOOD` says which
+have an effect."""
 
 ACCELERATOR_TYPE = "ACCELERATOR_TYPE"
 CLOUD_TPU_TASK_ID = "CLOUD_TPU_TASK_ID"

@@ -1,4 +1,5 @@
-"""torch_xla.core.xla_model, commonly imported as ``xm``: device, steps, collectives, saving, random numbers."""
+"""torch_xla.core.xla_model, commonly imported as ``xm``: device, steps, collectives, saving, random
+numbers."""
 
 from __future__ import annotations
 
@@ -38,9 +39,20 @@ from ftm_lazy.torch_xla.core._collectives import (
     reduce_scatter,
     reduce_scatter_bucketized,
 )
-from ftm_lazy.torch_xla.core._data import ToXlaTensorArena, check_view_sharing, on_cpu, save, send_cpu_data_to_device
+from ftm_lazy.torch_xla.core._data import (
+    ToXlaTensorArena,
+    check_view_sharing,
+    on_cpu,
+    save,
+    send_cpu_data_to_device,
+)
 from ftm_lazy.torch_xla.core._rate_tracker import RateTracker
-from ftm_lazy.torch_xla.core._rendezvous import do_on_ordinals, mesh_reduce, rendezvous, xla_rendezvous
+from ftm_lazy.torch_xla.core._rendezvous import (
+    do_on_ordinals,
+    mesh_reduce,
+    rendezvous,
+    xla_rendezvous,
+)
 
 __all__ = [
     "REDUCE_AND",
@@ -106,7 +118,8 @@ __getattr__ = _refusals.getter(__name__)
 Device: TypeAlias = torch.device | str | None
 
 XLA_LIB = torch.library.Library("xla", "DEF")
-"""Where programs define operations ``torch.ops.xla.NAME``; implemented for CompositeExplicitAutograd they run on any device."""
+"""Where programs define operations ``torch.ops.xla.NAME``; implemented for
+CompositeExplicitAutograd they run on any device."""
 
 
 class DeviceContext:
@@ -116,7 +129,8 @@ class DeviceContext:
         self.device = device
 
 
-# --- the device ---------------------------------------------------------------------------------------------
+# --- the device
+# ---------------------------------------------------------------------------------------------
 
 
 @deprecated("Use torch_xla.device instead")
@@ -180,7 +194,8 @@ class MemoryInfo(TypedDict):
 
 
 def get_memory_info(device: Device = None) -> MemoryInfo:
-    """Bytes of the tensors that are alive, of the host's memory, and the most that were alive at once."""
+    """Bytes of the tensors that are alive, of the host's memory, and the most that were alive at
+    once."""
     return {
         "bytes_used": ftm.memory_allocated(device),
         "bytes_limit": ftm.get_device_properties(device).total_memory,
@@ -188,7 +203,8 @@ def get_memory_info(device: Device = None) -> MemoryInfo:
     }
 
 
-# --- which process this is ----------------------------------------------------------------------------------
+# --- which process this is
+# ----------------------------------------------------------------------------------
 
 
 def get_local_ordinal() -> int:
@@ -223,13 +239,17 @@ def is_master_ordinal(local: bool = True) -> bool:
 _STDOUT = sys.stdout
 
 
-def master_print(*args: object, fd: TextIO = _STDOUT, local: bool = False, flush: bool = False) -> None:
+def master_print(
+    *args: object, fd: TextIO = _STDOUT, local: bool = False, flush: bool = False
+) -> None:
     """`print` in process 0 only: of all, or with ``local=True`` of this host."""
     if is_master_ordinal(local=local):
-        print(*args, file=None if fd is _STDOUT else fd, flush=flush)  # None: what sys.stdout is by now
+        # None: what sys.stdout is by now
+        print(*args, file=None if fd is _STDOUT else fd, flush=flush)
 
 
-# --- steps --------------------------------------------------------------------------------------------------
+# --- steps
+# --------------------------------------------------------------------------------------------------
 
 
 @deprecated("Use torch_xla.sync instead")
@@ -238,8 +258,11 @@ def mark_step(wait: bool = False, reset_scope: bool = True) -> None:
     _steps.sync(wait, reset_scope)
 
 
-def add_step_closure(closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool = False) -> None:
-    """Queues ``closure(*args)`` for the end of the step (`sync`); `run_async`: on a thread, beside the next steps."""
+def add_step_closure(
+    closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool = False
+) -> None:
+    """Queues ``closure(*args)`` for the end of the step (`sync`); `run_async`: on a thread, beside
+    the next steps."""
     _closures.add(closure, args, run_async)
 
 
@@ -253,7 +276,9 @@ def unlazy(tensors: list[torch.Tensor]) -> None:
     ftm.synchronize()
 
 
-def reduce_gradients(optimizer: torch.optim.Optimizer, groups: list[list[int]] | None = None, pin_layout: bool = True) -> None:
+def reduce_gradients(
+    optimizer: torch.optim.Optimizer, groups: list[list[int]] | None = None, pin_layout: bool = True
+) -> None:
     """The gradients of the optimizer's parameters become their means over the processes.
 
     ``ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB`` limits how much travels at once.
@@ -276,7 +301,8 @@ def _fetch_gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _maybe_convert_to_cpu(data: object, convert: bool = True) -> Any:
-    """`data` computed, and with its tensors on the CPU if `convert`; Accelerate and Lightning save by this."""
+    """`data` computed, and with its tensors on the CPU if `convert`; Accelerate and Lightning save
+    by this."""
     if convert:
         return on_cpu(data)
     ftm.synchronize()
@@ -311,7 +337,8 @@ def optimization_barrier_(tensors: list[torch.Tensor]) -> None:
     """Keeps the compiler from merging what is before and after."""
 
 
-# --- random numbers -----------------------------------------------------------------------------------------
+# --- random numbers
+# -----------------------------------------------------------------------------------------
 
 
 def set_rng_state(seed: int, device: Device = None) -> None:
@@ -327,7 +354,8 @@ def get_rng_state(device: Device = None) -> int:
 
 @contextmanager
 def fork_rng(device: Device = None, enabled: bool = True) -> Iterator[None]:
-    """A context that puts the state of the device's generator back at its end; nothing if not `enabled`."""
+    """A context that puts the state of the device's generator back at its end; nothing if not
+    `enabled`."""
     state = get_rng_state(device)
     try:
         yield
@@ -336,7 +364,8 @@ def fork_rng(device: Device = None, enabled: bool = True) -> Iterator[None]:
             set_rng_state(state, device)
 
 
-# --- looking inside -----------------------------------------------------------------------------------------
+# --- looking inside
+# -----------------------------------------------------------------------------------------
 
 
 def get_stablehlo(tensors: list[torch.Tensor] | None = None) -> str:

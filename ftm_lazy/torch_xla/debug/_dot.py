@@ -8,7 +8,8 @@ __all__ = ["graph"]
 
 
 def graph(text: str) -> str:
-    """The graph of a trace's text: a box for each operation, an ellipse for each parameter, results with a double line."""
+    """The graph of a trace's text: a box for each operation, an ellipse for each parameter, results
+    with a double line."""
     trace = Trace.parse(text)
     lines = ["digraph trace {"]
     owner: list[str] = []

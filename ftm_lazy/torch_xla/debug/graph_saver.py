@@ -13,12 +13,19 @@ from ftm_lazy.torch_xla import _XLAC
 
 __all__ = ["save_tensors_graph"]
 
-_FORMATS = {"text": _XLAC._get_xla_tensors_text, "dot": _XLAC._get_xla_tensors_dot, "hlo": _XLAC._get_xla_tensors_hlo}
+_FORMATS = {
+    "text": _XLAC._get_xla_tensors_text,
+    "dot": _XLAC._get_xla_tensors_dot,
+    "hlo": _XLAC._get_xla_tensors_hlo,
+}
 _saved: Counter[tuple[int, str]] = Counter()
 
 
-def save_tensors_graph(save_dir: str | os.PathLike[str], name: str, tensors: list[torch.Tensor]) -> None:
-    """Writes the trace of `tensors` into `save_dir`, in the format that ``SAVE_GRAPH_FMT`` says: text, dot or hlo (MLIR).
+def save_tensors_graph(
+    save_dir: str | os.PathLike[str], name: str, tensors: list[torch.Tensor]
+) -> None:
+    """Writes the trace of `tensors` into `save_dir`, in the format that ``SAVE_GRAPH_FMT`` says:
+    text, dot or hlo (MLIR).
 
     Raises RuntimeError for another format.
     """

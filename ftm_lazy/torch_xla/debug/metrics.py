@@ -1,4 +1,5 @@
-"""torch_xla.debug.metrics: counters and measured times, under torch_xla's names and in its text format.
+"""torch_xla.debug.metrics: counters and measured times, under torch_xla's names and in its text
+format.
 
 | counter | counts |
 |---|---|
@@ -9,8 +10,9 @@
 | PersistentCacheHit, PersistentCacheMiss | of the former: those that were on disk, and those that were compiled |
 | aten::<op> | operations that ran on the CPU |
 
-Times are CompileTime, ExecuteTime, TransferToDeviceTime and TransferFromDeviceTime in nanoseconds; OutboundData and
-InboundData are bytes that came to the device and from it.  `ftm_lazy.metrics` has ftm's own names for the counters.
+Times are CompileTime, ExecuteTime, TransferToDeviceTime and TransferFromDeviceTime in nanoseconds;
+OutboundData and InboundData are bytes that came to the device and from it. `ftm_lazy.metrics` has
+ftm's own names for the counters.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ _cleared: dict[str, int] = {}  # ftm's own counters go on counting
 def _all() -> dict[str, int]:
     values = ftm.counters()
     found = {name: count(values) for name, count in _COUNTERS.items()} | _marks.COUNTS
-    found |= {name.removeprefix(_FALLBACK): n for name, n in values.items() if name.startswith(_FALLBACK)}
+    found |= {
+        name.removeprefix(_FALLBACK): n for name, n in values.items() if name.startswith(_FALLBACK)
+    }
     return dict(sorted(found.items()))
 
 
@@ -82,7 +86,8 @@ def metric_names() -> list[str]:
 
 
 def metric_data(name: str) -> tuple[int, float, tuple[tuple[float, float], ...]] | None:
-    """A metric: the number of its samples, their sum, and the last of them as (time in s, value); None if it has none."""
+    """A metric: the number of its samples, their sum, and the last of them as (time in s, value);
+    None if it has none."""
     return _C._metric_data(name)
 
 
@@ -102,8 +107,11 @@ def metrics_report() -> str:
     return _text(metric_names(), counter_names())
 
 
-def short_metrics_report(counter_names: list[str] | None = None, metric_names: list[str] | None = None) -> str:
-    """As `metrics_report`, of the named ones, or those that matter most; operations that fell back are always named."""
+def short_metrics_report(
+    counter_names: list[str] | None = None, metric_names: list[str] | None = None
+) -> str:
+    """As `metrics_report`, of the named ones, or those that matter most; operations that fell back
+    are always named."""
     values = _counters()
     counters = counter_names or ["CachedCompile", "MarkStep", "DynamoSyncInputExecuteTime"]
     metrics = metric_names or [
@@ -119,7 +127,9 @@ def short_metrics_report(counter_names: list[str] | None = None, metric_names: l
 
 def _text(metrics: list[str], counters: list[str]) -> str:
     values = _counters()
-    return _C._metric_report(metrics) + "".join(f"Counter: {name}\n  Value: {values[name]}\n" for name in counters)
+    return _C._metric_report(metrics) + "".join(
+        f"Counter: {name}\n  Value: {values[name]}\n" for name in counters
+    )
 
 
 def executed_fallback_ops() -> list[str]:

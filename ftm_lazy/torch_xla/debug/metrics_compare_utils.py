@@ -1,4 +1,5 @@
-"""torch_xla.debug.metrics_compare_utils: reads metrics reports, and says how one differs from earlier ones."""
+"""torch_xla.debug.metrics_compare_utils: reads metrics reports, and says how one differs from
+earlier ones."""
 
 from __future__ import annotations
 
@@ -40,13 +41,16 @@ def parse_metrics_report(report: str, dehumanize: bool = True) -> dict[str, Any]
         dehumanize: numbers, in seconds or megabytes; else pairs of the number and its text.
 
     Returns:
-        such as ``{"CompileTime__Accumulator_sec": 1.5, "CompileTime__TotalSamples": 2.0, "MarkStep__Value": 7}``.
+        such as ``{"CompileTime__Accumulator_sec": 1.5, "CompileTime__TotalSamples": 2.0,
+        "MarkStep__Value": 7}``.
     """
     values: dict[str, Any] = {}
 
     def add(metric: str, key: str, text: str) -> None:
         number, unit = _number(text)
-        values[f"{metric}__{key}{'_' if unit else ''}{unit}"] = number if dehumanize else (number, text)
+        values[f"{metric}__{key}{'_' if unit else ''}{unit}"] = (
+            number if dehumanize else (number, text)
+        )
 
     name = ""
     for line in report.splitlines():
@@ -66,7 +70,8 @@ def parse_metrics_report(report: str, dehumanize: bool = True) -> dict[str, Any]
 
 
 def get_data_points_from_metrics_reports(metrics_reports: list[str]) -> dict[str, list[Any]]:
-    """For each value the numbers in the reports, in their order; None where one does not have it."""
+    """For each value the numbers in the reports, in their order; None where one does not have
+    it."""
     parsed = [parse_metrics_report(report) for report in metrics_reports]
     names = dict.fromkeys(name for values in parsed for name in values)
     return {name: [values.get(name) for values in parsed] for name in names}
@@ -80,9 +85,9 @@ def compare_metrics(
     """What of a report is out of line with earlier ones, a line each.
 
     Args:
-        data_points: from `get_data_points_from_metrics_reports`.
-        metrics_report: the report in question.
-        config: Python expressions of ``v``, ``v_mean`` and ``v_stddev`` that are true where all is well:
+        data_points: from `get_data_points_from_metrics_reports`. metrics_report: the report in
+        question. config: Python expressions of ``v``, ``v_mean`` and ``v_stddev`` that are true
+        where all is well:
             ``NAME_expression`` for a value, ``base_expression`` for all others.
     """
     lines = []

@@ -1,4 +1,5 @@
-"""torch_xla.debug.metrics_saver: appends the metrics of each step to the file that ``XLA_METRICS_FILE`` names."""
+"""torch_xla.debug.metrics_saver: appends the metrics of each step to the file that
+``XLA_METRICS_FILE`` names."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _steps = itertools.count()
 
 
 def save_metrics(metrics_file: str | None = None) -> None:
-    """Appends a report to `metrics_file`, or to STDERR or STDOUT; with several processes each has a file of its own."""
+    """Appends a report to `metrics_file`, or to STDERR or STDOUT; with several processes each has a
+    file of its own."""
     name = metrics_file or os.environ.get("XLA_METRICS_FILE")
     if name is None:
         return

@@ -33,7 +33,8 @@ def configure(save_dir: str | None) -> None:
 
 
 def save(name: str | None, tensor: torch.Tensor, step: int | None = None) -> torch.Tensor:
-    """Writes `tensor` as NAME.N, in step-STEP if there is one, and returns it; without a name, the caller's line."""
+    """Writes `tensor` as NAME.N, in step-STEP if there is one, and returns it; without a name, the
+    caller's line."""
     global _step
     directory = _directory or os.environ.get("MODELCMP_SAVEDIR")
     if directory is None:
@@ -52,8 +53,15 @@ def save(name: str | None, tensor: torch.Tensor, step: int | None = None) -> tor
     return tensor
 
 
-def compare_tensors(tensor1: torch.Tensor, tensor2: torch.Tensor, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25) -> str:
-    """The greatest `max_diffs` differences above the tolerances, a line each; empty if there are none."""
+def compare_tensors(
+    tensor1: torch.Tensor,
+    tensor2: torch.Tensor,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    max_diffs: int = 25,
+) -> str:
+    """The greatest `max_diffs` differences above the tolerances, a line each; empty if there are
+    none."""
     if tensor1.shape != tensor2.shape:
         return f"Tensors have different shape: {list(tensor1.shape)} vs. {list(tensor2.shape)}\n"
     first, second = tensor1.double().flatten(), tensor2.double().flatten()
@@ -66,20 +74,26 @@ def compare_tensors(tensor1: torch.Tensor, tensor2: torch.Tensor, rtol: float = 
     lines = []
     for place in worst.tolist():
         index = [int(i) for i in torch.unravel_index(torch.tensor(place), tensor1.shape)]
-        lines.append(f"{index}: {first[place].item()} vs. {second[place].item()}\terror={error[place].item()}\n")
+        lines.append(
+            f"{index}: {first[place].item()} vs. {second[place].item()}\terror={error[place].item()}\n"
+        )
     if len(places) > max_diffs:
         lines.append(f"... aborting after {max_diffs} differences\n")
     return "".join(lines)
 
 
-def tensor_file_compare(path1: str, path2: str, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25) -> str:
+def tensor_file_compare(
+    path1: str, path2: str, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25
+) -> str:
     """`compare_tensors` of two files that `save` wrote."""
     report = compare_tensors(_load(path1), _load(path2), rtol, atol, max_diffs)
     if not report:
         return ""
     name, _, number = Path(path1).name.rpartition(".")
     step = re.fullmatch(r"step-(\d+)", Path(path1).parent.name)
-    head = f'Changes in saved tensor "{name}" with id={number}' + (f" at step={step[1]}" if step else "")
+    head = f'Changes in saved tensor "{name}" with id={number}' + (
+        f" at step={step[1]}" if step else ""
+    )
     return head + "\n" + "".join(f"  {line}\n" for line in report.splitlines())
 
 
@@ -91,20 +105,28 @@ def _load(path: str) -> torch.Tensor:
     return tensor
 
 
-def compare(save_dir1: str, save_dir2: str, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25) -> str:
+def compare(
+    save_dir1: str, save_dir2: str, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25
+) -> str:
     """What differs between the tensors of two directories; empty if nothing does."""
     first, second = _files(save_dir1), _files(save_dir2)
     lines = [f"Mismatch: {name} not in {save_dir2}\n" for name in first if name not in second]
     for name in first:
         if name in second:
-            lines.append(tensor_file_compare(str(first[name]), str(second[name]), rtol, atol, max_diffs))
+            lines.append(
+                tensor_file_compare(str(first[name]), str(second[name]), rtol, atol, max_diffs)
+            )
     lines += [f"Mismatch: {name} not in {save_dir1}\n" for name in second if name not in first]
     return "".join(lines)
 
 
 def _files(directory: str) -> dict[str, Path]:
     root = Path(directory)
-    return {str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if re.search(r"\.\d+$", path.name)}
+    return {
+        str(path.relative_to(root)): path
+        for path in sorted(root.rglob("*"))
+        if re.search(r"\.\d+$", path.name)
+    }
 
 
 @command("model_comparator")

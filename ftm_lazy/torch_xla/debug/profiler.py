@@ -1,7 +1,8 @@
-"""torch_xla.debug.profiler, commonly imported as ``xp``: profiles by `torch.profiler`, as Chrome traces.
+"""torch_xla.debug.profiler, commonly imported as ``xp``: profiles by `torch.profiler`, as Chrome
+traces.
 
-A profile holds what Python, PyTorch and the machine's threads do on the host; open it in Perfetto or chrome://tracing.  What
-the hardware would need is modelled by `ftm_lazy.debug.profile`.
+A profile holds what Python, PyTorch and the machine's threads do on the host; open it in Perfetto
+or chrome://tracing. What the hardware would need is modelled by `ftm_lazy.debug.profile`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def get_tracer_marked_step() -> bool:
     return _marked
 
 
-# --- names in a profile -------------------------------------------------------------------------------------
+# --- names in a profile
+# -------------------------------------------------------------------------------------
 
 
 class Trace:
@@ -58,13 +60,20 @@ class Trace:
 
     def __init__(self, name: str, **kwargs: object) -> None:
         self.name = name
-        shown = ", ".join(f"{key}={value}" for key, value in kwargs.items() if not key.startswith("_"))
+        shown = ", ".join(
+            f"{key}={value}" for key, value in kwargs.items() if not key.startswith("_")
+        )
         self._range = torch.profiler.record_function(f"{name}#{shown}#" if shown else name)
 
     def __enter__(self) -> None:
         self._range.__enter__()
 
-    def __exit__(self, type: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self._range.__exit__(type, value, traceback)
 
 
@@ -75,7 +84,12 @@ class StepTrace(Trace):
         set_tracer_marked_step(True)
         super().__enter__()
 
-    def __exit__(self, type: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         _steps.sync()
         super().__exit__(type, value, traceback)
 
@@ -94,7 +108,8 @@ def trace_me(scope: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-# --- profiles of this process -------------------------------------------------------------------------------
+# --- profiles of this process
+# -------------------------------------------------------------------------------
 
 _profile: torch.profiler.profile | None = None
 _directory = ""
@@ -113,13 +128,16 @@ def start_trace(log_dir: os.PathLike[str] | str) -> None:
     global _profile, _directory
     with _lock:
         if _profile is not None:
-            raise RuntimeError("Profile has already been started. Only one profile may be run at a time.")
+            raise RuntimeError(
+                "Profile has already been started. Only one profile may be run at a time."
+            )
         _profile, _directory = _new_profile(), str(log_dir)
         _profile.start()
 
 
 def stop_trace() -> None:
-    """Ends the profile and writes it into the directory of `start_trace`; raises RuntimeError if there is none."""
+    """Ends the profile and writes it into the directory of `start_trace`; raises RuntimeError if
+    there is none."""
     global _profile
     with _lock:
         if _profile is None:
@@ -130,16 +148,19 @@ def stop_trace() -> None:
 
 
 def _file(directory: str, of: str = "") -> Path:
-    place = Path(directory, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))  # where TensorBoard looks
+    # where TensorBoard looks
+    place = Path(directory, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
     place.mkdir(parents=True, exist_ok=True)
     return place / f"{of or socket.gethostname()}.{os.getpid()}.pt.trace.json"
 
 
-# --- profiles on demand -------------------------------------------------------------------------------------
+# --- profiles on demand
+# -------------------------------------------------------------------------------------
 
 
 class _Server:
-    """Answers `trace`: a line with milliseconds in, a profile of that time out.  Listens on this host only."""
+    """Answers `trace`: a line with milliseconds in, a profile of that time out. Listens on this
+    host only."""
 
     def __init__(self, port: int) -> None:
         try:
@@ -221,11 +242,15 @@ def trace(
         _file(logdir, address.strip().replace(":", "_")).write_bytes(content)
 
 
-def _ask(address: tuple[str, int], duration: int, attempts: int, timeout: float, interval: float) -> bytes:
+def _ask(
+    address: tuple[str, int], duration: int, attempts: int, timeout: float, interval: float
+) -> bytes:
     end, failure = time.monotonic() + timeout, None
     for attempt in range(attempts):
         try:
-            with socket.create_connection(address, timeout=max(1.0, end - time.monotonic())) as connection:
+            with socket.create_connection(
+                address, timeout=max(1.0, end - time.monotonic())
+            ) as connection:
                 connection.sendall(b"%d\n" % duration)
                 with connection.makefile("rb") as stream:
                     return stream.read()
@@ -233,7 +258,9 @@ def _ask(address: tuple[str, int], duration: int, attempts: int, timeout: float,
             failure = error
             if attempt + 1 < attempts and time.monotonic() + interval < end:
                 time.sleep(interval)
-    raise RuntimeError(f"no profiler server answers at {address[0]}:{address[1]}: {failure}") from failure
+    raise RuntimeError(
+        f"no profiler server answers at {address[0]}:{address[1]}: {failure}"
+    ) from failure
 
 
 def trace_detached(*args: object, **kwargs: object) -> None:

@@ -1,4 +1,5 @@
-"""torch_xla.distributed.data_parallel: a loop for each device, in threads; there is one device in a process."""
+"""torch_xla.distributed.data_parallel: a loop for each device, in threads; there is one device in a
+process."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class ThreadResult:
 
 
 class DataParallel:
-    """Runs training loops on copies of a model; several processes (`torch_xla.launch`) are the way to use several cores.
+    """Runs training loops on copies of a model; several processes (`torch_xla.launch`) are the way
+    to use several cores.
 
     Args:
         network: a module, or a function that makes one.
@@ -50,13 +52,24 @@ class DataParallel:
     Raises ValueError for more than one device.
     """
 
-    def __init__(self, network: Any, device_ids: Iterable[torch.device | str] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, network: Any, device_ids: Iterable[torch.device | str] | None = None, **kwargs: Any
+    ) -> None:
         module = network if isinstance(network, torch.nn.Module) else network()
-        chosen = [torch.device(each) for each in (_devices.devices() if device_ids is None else device_ids)]
+        chosen = [
+            torch.device(each)
+            for each in (_devices.devices() if device_ids is None else device_ids)
+        ]
         if len(chosen) > 1:
-            raise ValueError(f"a process has one device, not {chosen}; torch_xla.launch starts several processes")
+            raise ValueError(
+                f"a process has one device, not {chosen}; torch_xla.launch starts several processes"
+            )
         self._native = not chosen
-        self._device = chosen[0] if chosen else next((p.device for p in module.parameters()), torch.device("cpu"))
+        self._device = (
+            chosen[0]
+            if chosen
+            else next((p.device for p in module.parameters()), torch.device("cpu"))
+        )
         self._models = [module if self._native else deepcopy(module).to(self._device)]
         self._context = Context(self._device)
         self._arguments = kwargs
@@ -71,12 +84,19 @@ class DataParallel:
         """The copies."""
         return self._models
 
-    def __call__(self, loop_fn: Callable[..., Any], loader: Iterable[Any], batchdim: int = 0, **kwargs: Any) -> list[Any]:
-        """``[loop_fn(model, device_loader, device, context, **kwargs)]``: one epoch over `loader`."""
+    def __call__(
+        self, loop_fn: Callable[..., Any], loader: Iterable[Any], batchdim: int = 0, **kwargs: Any
+    ) -> list[Any]:
+        """``[loop_fn(model, device_loader, device, context, **kwargs)]``: one epoch over
+        `loader`."""
         if self._native:
-            return [loop_fn(self._models[0], enumerate(loader), self._device, self._context, **kwargs)]
+            return [
+                loop_fn(self._models[0], enumerate(loader), self._device, self._context, **kwargs)
+            ]
         xla_model.wait_device_ops()
-        batches = parallel_loader.ParallelLoader(loader, [self._device], batchdim=batchdim, **self._arguments)
+        batches = parallel_loader.ParallelLoader(
+            loader, [self._device], batchdim=batchdim, **self._arguments
+        )
         try:
             own = batches.per_device_loader(self._device)
             return [loop_fn(self._models[0], own, self._device, self._context, **kwargs)]

@@ -1,7 +1,9 @@
-"""torch_xla.distributed.parallel_loader, commonly imported as ``pl``: batches that are on the device when they are needed.
+"""torch_xla.distributed.parallel_loader, commonly imported as ``pl``: batches that are on the
+device when they are needed.
 
-One thread reads the DataLoader, others move batches; a batch that is asked for ends the step before it (`torch_xla.sync`).  The
-threads start once reading takes longer than handing over: a small batch is read and moved where it is asked for.
+One thread reads the DataLoader, others move batches; a batch that is asked for ends the step before
+it (`torch_xla.sync`). The threads start once reading takes longer than handing over: a small batch
+is read and moved where it is asked for.
 """
 
 from __future__ import annotations
@@ -26,16 +28,19 @@ __all__ = ["MpDeviceLoader", "ParallelLoader", "PerDeviceLoader", "PerDeviceQueu
 
 
 _GRACE = 5.0
-"""Seconds that the end of the process waits for a thread, which may be in a data set that never answers."""
+"""Seconds that the end of the process waits for a thread, which may be in a data set that never
+answers."""
 
 
 _WORTH = 1e-3
-"""Seconds that a batch takes to read and move, in the mean, from which on threads do it: each that they hand over costs the
-program's own thread a third of that, mostly in turns at the interpreter's lock."""
+"""Seconds that a batch takes to read and move, in the mean, from which on threads do it: each that
+they hand over costs the program's own thread a third of that, mostly in turns at the interpreter's
+lock."""
 
 
 def _named(scope: str) -> AbstractContextManager[None]:
-    """A name in the profile, if there is one under way: each name costs as much as to move a small tensor."""
+    """A name in the profile, if there is one under way: each name costs as much as to move a small
+    tensor."""
     return profiler.Trace(scope) if torch.autograd.profiler._is_profiler_enabled else nullcontext()
 
 
@@ -48,7 +53,9 @@ class PerDeviceQueue:
         device_prefetch_size: batches on the device.
     """
 
-    def __init__(self, device: torch.device, loader_prefetch_size: int, device_prefetch_size: int) -> None:
+    def __init__(
+        self, device: torch.device, loader_prefetch_size: int, device_prefetch_size: int
+    ) -> None:
         self.device = device
         self.cpu_loader_queue = keyd_queue.Queue(maxsize=loader_prefetch_size)
         self.queue = keyd_queue.Queue(maxsize=device_prefetch_size)
@@ -98,14 +105,12 @@ class ParallelLoader:
     """Moves the batches of a DataLoader to devices, in the background once that is worth it.
 
     Args:
-        cpu_loader: gives batches on the CPU.
-        devices: the i-th batch goes to device ``i % len(devices)``.
-        batchdim: accepted; the dimension of the batch does not matter here.
-        batches_per_execution: how many batches are one step.
-        loader_prefetch_size: batches that may wait on the CPU, for each device.
-        device_prefetch_size: batches that may wait on the device.
-        host_to_device_transfer_threads: how many threads move batches to a device; with several their order may change.
-        input_sharding: accepted; each process has one device.
+        cpu_loader: gives batches on the CPU. devices: the i-th batch goes to device ``i %
+        len(devices)``. batchdim: accepted; the dimension of the batch does not matter here.
+        batches_per_execution: how many batches are one step. loader_prefetch_size: batches that may
+        wait on the CPU, for each device. device_prefetch_size: batches that may wait on the device.
+        host_to_device_transfer_threads: how many threads move batches to a device; with several
+        their order may change. input_sharding: accepted; each process has one device.
     """
 
     def __init__(
@@ -125,7 +130,10 @@ class ParallelLoader:
         self._failure: BaseException | None = None
         self._done = False
         self._queues = {
-            torch.device(device): PerDeviceQueue(torch.device(device), loader_prefetch_size, device_prefetch_size) for device in devices
+            torch.device(device): PerDeviceQueue(
+                torch.device(device), loader_prefetch_size, device_prefetch_size
+            )
+            for device in devices
         }
         self._transfer_threads = host_to_device_transfer_threads
         self._threads: list[threading.Thread] = []
@@ -140,7 +148,11 @@ class ParallelLoader:
         for queue in self._queues.values():
             for _ in range(self._transfer_threads):
                 arguments = (queue, self._transfer_threads)
-                self._threads.append(threading.Thread(target=self._move, args=arguments, name="ftm upload", daemon=True))
+                self._threads.append(
+                    threading.Thread(
+                        target=self._move, args=arguments, name="ftm upload", daemon=True
+                    )
+                )
         _loaders.add(self)
         for thread in self._threads:
             thread.start()
@@ -248,10 +260,11 @@ _loaders: weakref.WeakSet[ParallelLoader] = weakref.WeakSet()
 
 @atexit.register
 def _end_threads() -> None:
-    """Ends the threads of loaders that the program has left before their last batch, while the interpreter is whole.
+    """Ends the threads of loaders that the program has left before their last batch, while the
+    interpreter is whole.
 
-    One that comes out of an operation of PyTorch's when the interpreter is already being taken down is ended where it stands,
-    inside a destructor, which ends the process by SIGABRT.
+    One that comes out of an operation of PyTorch's when the interpreter is already being taken down
+    is ended where it stands, inside a destructor, which ends the process by SIGABRT.
     """
     loaders, deadline = list(_loaders), time.monotonic() + _GRACE
     for loader in loaders:
@@ -262,7 +275,8 @@ def _end_threads() -> None:
 
 
 class MpDeviceLoader:
-    """A DataLoader whose batches are on the device; what else is asked of it (``dataset``, ...), the DataLoader answers.
+    """A DataLoader whose batches are on the device; what else is asked of it (``dataset``, ...),
+    the DataLoader answers.
 
     Args:
         loader: gives batches on the CPU.

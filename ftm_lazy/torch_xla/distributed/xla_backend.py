@@ -1,4 +1,5 @@
-"""torch_xla.distributed.xla_backend: makes ``xla`` a backend of torch.distributed, and ``xla://`` an init_method.
+"""torch_xla.distributed.xla_backend: makes ``xla`` a backend of torch.distributed, and ``xla://``
+an init_method.
 
 import torch_xla.distributed.xla_backend
 dist.init_process_group("xla", init_method="xla://")
@@ -30,5 +31,6 @@ def new_xla_process_group(
     backend: str | None = None,
     pg_options: object = None,
 ) -> dist.ProcessGroup:
-    """`torch.distributed.new_group`, which serves as it is; `pg_options` are of XLA's meshes and mean nothing here."""
+    """`torch.distributed.new_group`, which serves as it is; `pg_options` are of XLA's meshes and
+    mean nothing here."""
     return dist.new_group(ranks=ranks, timeout=timeout, backend=backend)

@@ -1,7 +1,9 @@
-"""torch_xla.distributed.xla_multiprocessing, commonly imported as ``xmp``: a function in several processes.
+"""torch_xla.distributed.xla_multiprocessing, commonly imported as ``xmp``: a function in several
+processes.
 
-Each process has a machine of its own, with a share of the host's cores.  How many there are is said by `nprocs`, else by
-``CPU_NUM_DEVICES`` (or ``TPU_``, ``GPU_``, ``NEURONCORE_NUM_DEVICES``), else it is one: this one.
+Each process has a machine of its own, with a share of the host's cores. How many there are is said
+by `nprocs`, else by ``CPU_NUM_DEVICES`` (or ``TPU_``, ``GPU_``, ``NEURONCORE_NUM_DEVICES``), else
+it is one: this one.
 """
 
 from __future__ import annotations
@@ -19,7 +21,13 @@ from ftm_lazy.torch_xla import _world
 from ftm_lazy.torch_xla._inert import inert
 from ftm_lazy.torch_xla.utils import utils
 
-__all__ = ["MpModelWrapper", "MpSerialExecutor", "create_optimized_replica_groups", "launch", "spawn"]
+__all__ = [
+    "MpModelWrapper",
+    "MpSerialExecutor",
+    "create_optimized_replica_groups",
+    "launch",
+    "spawn",
+]
 
 R = TypeVar("R")
 
@@ -37,16 +45,15 @@ def spawn(
     """Calls ``fn(ordinal, *args)`` in several processes that work together.
 
     Args:
-        fn: at the top of a module, unless `start_method` is fork or there is one process.
-        args: for `fn`, behind the ordinal.
-        nprocs: how many; None: as the environment says.  One is this process, without another.
-        join: wait for all of them; else return the context of `torch.multiprocessing`, whose `join` waits.
-        daemon: whether they end with this process.
+        fn: at the top of a module, unless `start_method` is fork or there is one process. args: for
+        `fn`, behind the ordinal. nprocs: how many; None: as the environment says. One is this
+        process, without another. join: wait for all of them; else return the context of
+        `torch.multiprocessing`, whose `join` waits. daemon: whether they end with this process.
         start_method: spawn, fork or forkserver; a fork must come before the device is used here.
 
     Raises:
-        torch.multiprocessing.ProcessRaisedException: with the traceback of the first process that raised; the others
-            are ended.
+        torch.multiprocessing.ProcessRaisedException: with the traceback of the first process that
+            raised; the others are ended.
     """
     count = _count() if nprocs is None else nprocs
     if count < 1:
@@ -55,11 +62,20 @@ def spawn(
         fn(0, *args)
         return None
     if start_method == "fork" and registration.is_initialized():
-        raise RuntimeError("Runtime is already initialized. Do not use the XLA device before calling xmp.spawn with start_method='fork'.")
+        raise RuntimeError(
+            "Runtime is already initialized. Do not use the XLA device before calling xmp.spawn with start_method='fork'."
+        )
     # The store lives here, so that no port has to be guessed, and must outlive the processes.
-    store = dist.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False, timeout=timedelta(minutes=30))
+    store = dist.TCPStore(
+        "127.0.0.1", 0, None, is_master=True, wait_for_workers=False, timeout=timedelta(minutes=30)
+    )
     context = torch.multiprocessing.start_processes(
-        _run, (fn, args, count, f"127.0.0.1:{store.port}"), count, join=False, daemon=daemon, start_method=start_method
+        _run,
+        (fn, args, count, f"127.0.0.1:{store.port}"),
+        count,
+        join=False,
+        daemon=daemon,
+        start_method=start_method,
     )
     context.store = store
     if not join:
@@ -74,15 +90,23 @@ def _count() -> int:
     return given[0] if given else 1
 
 
-def _run(ordinal: int, fn: Callable[..., Any], args: tuple[Any, ...], count: int, address: str) -> None:
+def _run(
+    ordinal: int, fn: Callable[..., Any], args: tuple[Any, ...], count: int, address: str
+) -> None:
     """The main function of a process."""
     _world.enter(ordinal, count, address)
     os.environ.setdefault("FTM_CORES", str(max(1, len(os.sched_getaffinity(0)) // count)))
     fn(ordinal, *args)
 
 
-def launch(fn: Callable[..., Any], args: tuple[Any, ...] = (), start_method: str = "spawn", debug_single_process: bool = False) -> None:
-    """`torch_xla.launch`: ``fn(ordinal, *args)`` in all processes: those of `spawn`, or those that torchrun has started.
+def launch(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    start_method: str = "spawn",
+    debug_single_process: bool = False,
+) -> None:
+    """`torch_xla.launch`: ``fn(ordinal, *args)`` in all processes: those of `spawn`, or those that
+    torchrun has started.
 
     Args:
         fn: as in `spawn`.
@@ -106,7 +130,8 @@ class MpModelWrapper:
     """A model that is made once and moved to the device in each process, one after another.
 
     Args:
-        model: on the CPU, at the top of a module whose function is started by ``start_method="fork"``.
+        model: on the CPU, at the top of a module whose function is started by
+            ``start_method="fork"``.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:

@@ -1,8 +1,10 @@
-"""Long loops over tensors, in pieces of some operations: a program for each piece, the same for all of them.
+"""Long loops over tensors, in pieces of some operations: a program for each piece, the same for all
+of them.
 
-A loop of 2,048 steps recorded as one trace would be compiled whole.  Here the trace is cut between pieces, forward by a
-call, backward by a hook where the gradient of what is carried from one piece to the next is known.  Pieces have the same
-number of steps, so that all are one program; gradients of what the steps share are summed piece by piece.
+A loop of 2,048 steps recorded as one trace would be compiled whole. Here the trace is cut between
+pieces, forward by a call, backward by a hook where the gradient of what is carried from one piece
+to the next is known. Pieces have the same number of steps, so that all are one program; gradients
+of what the steps share are summed piece by piece.
 """
 
 from __future__ import annotations
@@ -50,10 +52,12 @@ def _cut(gradient: torch.Tensor) -> None:
 
 
 def slices(whole: torch.Tensor) -> Iterator[torch.Tensor]:
-    """`whole` along dim 0.  The gradient is put together again in few concatenations of few operands."""
+    """`whole` along dim 0. The gradient is put together again in few concatenations of few
+    operands."""
     if whole.shape[0] > _FAN:
-        # Of what is in memory and was written once, a slice is a parameter of the piece's program, wherever it begins; of
-        # a tensor that was written over (randn, copy_), its place would be part of the program.
+        # Of what is in memory and was written once, a slice is a parameter of the piece's program,
+        # wherever it begins; of a tensor that was written over (randn, copy_), its place would be
+        # part of the program.
         whole = whole.clone()
         _C._sync(False)
     return _parts(whole)

@@ -1,7 +1,7 @@
 """A step of a loop as a pair of graphs, forward and backward, that are traced once.
 
-PyTorch's AOTAutograd traces the step on fake tensors and divides the joint graph by a partition function, which decides what
-the backward graph keeps and what it computes again.
+PyTorch's AOTAutograd traces the step on fake tensors and divides the joint graph by a partition
+function, which decides what the backward graph keeps and what it computes again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ PyTree: TypeAlias = Any
 
 
 def tree_flatten_none(pytree: PyTree) -> tuple[tuple[Any, ...], Callable[[Sequence[Any]], PyTree]]:
-    """The leaves of `pytree` that are not None, and the function that puts such leaves into a tree of its structure."""
+    """The leaves of `pytree` that are not None, and the function that puts such leaves into a tree
+    of its structure."""
     leaves, structure = tree_flatten(pytree)
     places = [i for i, leaf in enumerate(leaves) if leaf is not None]
 
@@ -36,18 +37,24 @@ def tree_flatten_none(pytree: PyTree) -> tuple[tuple[Any, ...], Callable[[Sequen
 class TracedStep:
     """``carry, y = fn(carry, x)``, traced for arguments of the types of `carry` and `x`.
 
-    Floating-point arguments have gradients. Results are new tensors, also where `fn` returns one twice or an argument.
+    Floating-point arguments have gradients. Results are new tensors, also where `fn` returns one
+    twice or an argument.
 
     Args:
-        fn: of two trees of tensors, returning two. It must not use other tensors that exist before, nor write any.
-        carry: an example of the first argument.
-        x: an example of the second.
+        fn: of two trees of tensors, returning two. It must not use other tensors that exist before,
+        nor write any. carry: an example of the first argument. x: an example of the second.
         partition_fn: as AOTAutograd takes it.
 
     Raises AssertionError if `fn` uses a tensor that is not an argument.
     """
 
-    def __init__(self, fn: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]], carry: PyTree, x: PyTree, partition_fn: Any) -> None:
+    def __init__(
+        self,
+        fn: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]],
+        carry: PyTree,
+        x: PyTree,
+        partition_fn: Any,
+    ) -> None:
         arguments, unflatten = tree_flatten_none((carry, x))
         self._graphs: dict[str, torch.fx.GraphModule] = {}
         self._structure: TreeSpec | None = None
@@ -58,14 +65,24 @@ class TracedStep:
             self._given = [leaf is not None for leaf in leaves]
             return [leaf.clone() for leaf in leaves if leaf is not None]
 
-        plain = [value.detach() for value in arguments]  # without history, which is no part of the step
+        # without history, which is no part of the step
+        plain = [value.detach() for value in arguments]
         with FakeTensorMode() as mode, torch.enable_grad():
-            fake = [mode.from_tensor(value).requires_grad_(value.is_floating_point() or value.is_complex()) for value in plain]
-            traced = aot_function(flat, self._keep("forward"), self._keep("backward"), partition_fn=partition_fn)
+            fake = [
+                mode.from_tensor(value).requires_grad_(
+                    value.is_floating_point() or value.is_complex()
+                )
+                for value in plain
+            ]
+            traced = aot_function(
+                flat, self._keep("forward"), self._keep("backward"), partition_fn=partition_fn
+            )
             results = traced(*fake)
             differentiable = [result for result in results if result.requires_grad]
             if differentiable:
-                torch.autograd.backward(differentiable, [torch.ones_like(result) for result in differentiable])
+                torch.autograd.backward(
+                    differentiable, [torch.ones_like(result) for result in differentiable]
+                )
         self._results = len(results)
         self._has_gradient = [result.requires_grad for result in results]
 
@@ -80,16 +97,24 @@ class TracedStep:
     def _unflatten(self, results: Sequence[torch.Tensor]) -> tuple[PyTree, PyTree]:
         assert self._structure is not None
         values = iter(results)
-        return tree_unflatten([next(values) if given else None for given in self._given], self._structure)
+        return tree_unflatten(
+            [next(values) if given else None for given in self._given], self._structure
+        )
 
-    def run_forward(self, arguments: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], tuple[torch.Tensor, ...]]:
+    def run_forward(
+        self, arguments: Sequence[torch.Tensor]
+    ) -> tuple[list[torch.Tensor], tuple[torch.Tensor, ...]]:
         """The results, and what the backward graph needs of the forward one."""
         outputs = self._graphs["forward"](*arguments)
         return list(outputs[: self._results]), tuple(outputs[self._results :])
 
-    def run_backward(self, activations: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+    def run_backward(
+        self, activations: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor | None]:
         """The gradients of the arguments, from those of the results."""
-        needed = [gradient for gradient, has in zip(gradients, self._has_gradient, strict=True) if has]
+        needed = [
+            gradient for gradient, has in zip(gradients, self._has_gradient, strict=True) if has
+        ]
         return list(self._graphs["backward"](*activations, *needed))
 
     def __call__(self, carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
@@ -100,16 +125,22 @@ class TracedStep:
     def pair(self, carry: PyTree, x: PyTree) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """The graphs as functions of trees; see `value_and_grad_partitioned`."""
 
-        def forward(carry: PyTree, x: PyTree) -> tuple[PyTree, tuple[PyTree, tuple[torch.Tensor, ...]]]:
+        def forward(
+            carry: PyTree, x: PyTree
+        ) -> tuple[PyTree, tuple[PyTree, tuple[torch.Tensor, ...]]]:
             results, activations = self.run_forward(tree_flatten_none((carry, x))[0])
             new_carry, y = self._unflatten(results)
             return new_carry, (y, activations)
 
         _, unflatten = tree_flatten_none((carry, x))
 
-        def backward(grad_new_carry: PyTree, packed: tuple[PyTree, Sequence[torch.Tensor]]) -> tuple[PyTree, PyTree]:
+        def backward(
+            grad_new_carry: PyTree, packed: tuple[PyTree, Sequence[torch.Tensor]]
+        ) -> tuple[PyTree, PyTree]:
             grad_y, activations = packed
-            gradients = self.run_backward(activations, tree_flatten_none((grad_new_carry, grad_y))[0])
+            gradients = self.run_backward(
+                activations, tree_flatten_none((grad_new_carry, grad_y))[0]
+            )
             return unflatten(gradients)
 
         return forward, backward
@@ -121,7 +152,9 @@ class _Step(torch.autograd.Function):
         results, activations = step.run_forward(arguments)
         ctx.step = step
         ctx.save_for_backward(*activations)
-        ctx.mark_non_differentiable(*(result for result, has in zip(results, step._has_gradient, strict=True) if not has))
+        ctx.mark_non_differentiable(
+            *(result for result, has in zip(results, step._has_gradient, strict=True) if not has)
+        )
         return tuple(results)
 
     @staticmethod

@@ -1,4 +1,5 @@
-"""torch_xla.experimental.assume_pure: functions that need not be traced again; here recording them is cheap enough."""
+"""torch_xla.experimental.assume_pure: functions that need not be traced again; here recording them
+is cheap enough."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _WHY = "a function is recorded anew in each call, which costs some microseconds 
 
 @inert(_WHY)
 def assume_pure(fn: F, *, add_rng_seed_argument: bool = False) -> F:
-    """`fn`; with `add_rng_seed_argument` it takes ``rng_seed=``, by which the generator is seeded for the call."""
+    """`fn`; with `add_rng_seed_argument` it takes ``rng_seed=``, by which the generator is seeded
+    for the call."""
     if not add_rng_seed_argument:
         return fn
     from ftm_lazy.torch_xla.core.xla_model import fork_rng, set_rng_state

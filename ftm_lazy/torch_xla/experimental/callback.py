@@ -13,7 +13,8 @@ __all__ = ["on_ready_callback", "on_ready_event"]
 
 
 def on_ready_callback(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]) -> None:
-    """Launches what is recorded, and calls ``callback(tensor)`` on a thread of its own once all of it has run."""
+    """Launches what is recorded, and calls ``callback(tensor)`` on a thread of its own once all of
+    it has run."""
     _C._sync(False)
 
     def wait() -> None:

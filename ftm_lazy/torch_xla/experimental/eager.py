@@ -1,4 +1,5 @@
-"""torch_xla.experimental.eager: each operation is launched at once, but for those in `torch_xla.compile`."""
+"""torch_xla.experimental.eager: each operation is launched at once, but for those in
+`torch_xla.compile`."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _enabled = os.environ.get("XLA_USE_EAGER_DEBUG_MODE") == "1"
 
 
 def eager_mode(enable: bool) -> None:
-    """Launches each operation as a program of its own, so that an error is raised near its line; slow."""
+    """Launches each operation as a program of its own, so that an error is raised near its line;
+    slow."""
     global _enabled
     _enabled = enable
     _steps.sync()

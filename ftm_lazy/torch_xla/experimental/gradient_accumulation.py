@@ -31,13 +31,13 @@ def gradient_accumulation(
     model: torch.nn.Module,
     *carried_tensors: torch.Tensor,
 ) -> Any:
-    """Adds the gradients of the mean loss over `iterable_tensors` to those of the model's parameters.
+    """Adds the gradients of the mean loss over `iterable_tensors` to those of the model's
+    parameters.
 
     Args:
-        train_step: of the tensors at one index and the carried ones; gives the loss, or the loss and the next carried ones.
-        iterable_tensors: of the same first dimension, the number of steps.
-        model: whose parameters get the gradients.
-        carried_tensors: the first ones.
+        train_step: of the tensors at one index and the carried ones; gives the loss, or the loss
+        and the next carried ones. iterable_tensors: of the same first dimension, the number of
+        steps. model: whose parameters get the gradients. carried_tensors: the first ones.
 
     Returns:
         the mean loss, and the last carried tensors if there are any.
@@ -52,7 +52,9 @@ def gradient_accumulation(
         if tensor.numel() == 0:
             raise ValueError(f"Element {index} of iterable_tensors is empty")
         if tensor.shape[0] != iterable_tensors[0].shape[0]:
-            raise ValueError(f"Element {index} of iterable_tensors has {tensor.shape[0]} steps, not {iterable_tensors[0].shape[0]}")
+            raise ValueError(
+                f"Element {index} of iterable_tensors has {tensor.shape[0]} steps, not {iterable_tensors[0].shape[0]}"
+            )
     steps, total, carried = iterable_tensors[0].shape[0], 0.0, carried_tensors
     pieces = _loops.Pieces()
     for parts in zip(*(_loops.slices(tensor) for tensor in iterable_tensors), strict=True):

@@ -12,7 +12,8 @@ __all__ = ["GRU"]
 
 
 class GRU(nn.GRU):
-    """`torch.nn.GRU`, with its parameters, whose compilation does not grow with the length of the sequence.
+    """`torch.nn.GRU`, with its parameters, whose compilation does not grow with the length of the
+    sequence.
 
     Args:
         input_size: features of the input.
@@ -38,8 +39,11 @@ class GRU(nn.GRU):
             raise ValueError("GRU by scan has one direction; use torch.nn.GRU for two")
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout)
 
-    def forward(self, input: torch.Tensor, hx: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """The states of the last layer at all times, and the last states of all layers, as `torch.nn.GRU` gives them."""
+    def forward(
+        self, input: torch.Tensor, hx: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The states of the last layer at all times, and the last states of all layers, as
+        `torch.nn.GRU` gives them."""
         batched = input.dim() == 3
         sequence = input if batched else input.unsqueeze(1)
         if batched and self.batch_first:
@@ -59,9 +63,16 @@ class GRU(nn.GRU):
             return sequence.squeeze(1), states.squeeze(1)
         return sequence.transpose(0, 1) if self.batch_first else sequence, states
 
-    def _layer(self, layer: int, sequence: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        weight_ih, weight_hh = getattr(self, f"weight_ih_l{layer}"), getattr(self, f"weight_hh_l{layer}")
-        bias_ih, bias_hh = (getattr(self, f"bias_{n}_l{layer}") if self.bias else None for n in ("ih", "hh"))
+    def _layer(
+        self, layer: int, sequence: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        weight_ih, weight_hh = (
+            getattr(self, f"weight_ih_l{layer}"),
+            getattr(self, f"weight_hh_l{layer}"),
+        )
+        bias_ih, bias_hh = (
+            getattr(self, f"bias_{n}_l{layer}") if self.bias else None for n in ("ih", "hh")
+        )
 
         def step(state: torch.Tensor, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             reset_h, update_h, new_h = functional.linear(state, weight_hh, bias_hh).chunk(3, 1)

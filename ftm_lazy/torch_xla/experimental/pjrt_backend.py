@@ -1,4 +1,5 @@
-"""torch_xla.experimental.pjrt_backend: an old name of `distributed.xla_backend`, which importing this imports."""
+"""torch_xla.experimental.pjrt_backend: an old name of `distributed.xla_backend`, which importing
+this imports."""
 
 import warnings
 

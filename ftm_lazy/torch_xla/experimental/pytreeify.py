@@ -12,7 +12,8 @@ __all__ = ["pytreeify"]
 
 
 def pytreeify(cls: type[torch.autograd.Function]) -> type[torch.autograd.Function]:
-    """Class decorator: `forward` may take and return trees of tensors, and `backward` gets and gives gradients in these trees."""
+    """Class decorator: `forward` may take and return trees of tensors, and `backward` gets and
+    gives gradients in these trees."""
     forward, backward = cls.forward, cls.backward
 
     class Flat(cls):
@@ -33,7 +34,9 @@ def pytreeify(cls: type[torch.autograd.Function]) -> type[torch.autograd.Functio
             result = backward(ctx, *(given if isinstance(given, tuple) else (given,)))
             leaves = tree_flatten(result if isinstance(result, tuple) else (result,))[0]
             if len(leaves) != structure.num_leaves:
-                raise ValueError(f"backward gave {len(leaves)} gradients for {structure.num_leaves} inputs")
+                raise ValueError(
+                    f"backward gave {len(leaves)} gradients for {structure.num_leaves} inputs"
+                )
             return (None, None, *leaves)
 
     @functools.wraps(cls.apply)

@@ -1,4 +1,5 @@
-"""torch_xla.experimental.scan: a function applied along the first dimension of tensors, with something carried along."""
+"""torch_xla.experimental.scan: a function applied along the first dimension of tensors, with
+something carried along."""
 
 from __future__ import annotations
 
@@ -16,8 +17,11 @@ from ftm_lazy.torch_xla.experimental._traced import PyTree, TracedStep, tree_fla
 
 __all__ = ["scan", "tree_flatten_none", "value_and_grad_partitioned"]
 
-_SCAN_COMPUTATION_CACHE: WeakKeyDictionary[Callable[..., Any], dict[tuple[Any, ...], TracedStep]] = WeakKeyDictionary()
-"""The traced steps of pure functions: function -> partition function and types of the arguments -> step."""
+_SCAN_COMPUTATION_CACHE: WeakKeyDictionary[
+    Callable[..., Any], dict[tuple[Any, ...], TracedStep]
+] = WeakKeyDictionary()
+"""The traced steps of pure functions: function -> partition function and types of the arguments ->
+step."""
 
 __getattr__ = _refusals.getter(__name__)
 
@@ -35,17 +39,16 @@ def scan(
 ) -> tuple[Carry, Y]:
     """``carry, ys[i] = fn(carry, xs[i])`` for all i, in order.
 
-    The loop runs in pieces of some steps, each piece by the same program, forward and backward: what is compiled does not
-    grow with the number of steps.
+    The loop runs in pieces of some steps, each piece by the same program, forward and backward:
+    what is compiled does not grow with the number of steps.
 
     Args:
-        fn: of two trees of tensors, and returning two.
-        init: the first carry.
-        xs: tensors whose first dimension is the number of steps, in any tree.
-        partition_fn: as AOTAutograd takes it: decides what the backward pass computes again. With another one than
+        fn: of two trees of tensors, and returning two. init: the first carry. xs: tensors whose
+        first dimension is the number of steps, in any tree. partition_fn: as AOTAutograd takes it:
+        decides what the backward pass computes again. With another one than
             `default_partition`, `fn` is traced, and can then use no tensors but its arguments.
-        is_fn_pure: `fn` has no side effects and uses no tensors but its arguments. It is traced once for each type of arguments;
-            otherwise it is called in each step.
+        is_fn_pure: `fn` has no side effects and uses no tensors but its arguments. It is traced
+            once for each type of arguments; otherwise it is called in each step.
 
     Returns:
         the last carry, and the ys stacked along a new first dimension.
@@ -57,7 +60,9 @@ def scan(
     leaves, structure = tree_flatten(xs)
     lengths = {leaf.shape[0] for leaf in leaves}
     if len(lengths) != 1 or 0 in lengths:
-        raise ValueError(f"xs must have tensors of one first dimension, of at least 1; got {sorted(lengths)}")
+        raise ValueError(
+            f"xs must have tensors of one first dimension, of at least 1; got {sorted(lengths)}"
+        )
     if is_fn_pure or partition_fn is not default_partition:
         fn = _traced(fn, init, tree_map(lambda leaf: leaf[0], xs), partition_fn, is_fn_pure)
     carry, collected, out = init, [], None
@@ -66,16 +71,30 @@ def scan(
         carry, y = fn(carry, tree_unflatten(list(parts), structure))
         ys, out = tree_flatten(y)
         collected.append(ys)
-        pieces.end_of_step([leaf for leaf in tree_flatten(carry)[0] if isinstance(leaf, torch.Tensor)])
-    stacked = [None if each[0] is None else _loops.gather(list(each)) for each in zip(*collected, strict=True)]
+        pieces.end_of_step(
+            [leaf for leaf in tree_flatten(carry)[0] if isinstance(leaf, torch.Tensor)]
+        )
+    stacked = [
+        None if each[0] is None else _loops.gather(list(each))
+        for each in zip(*collected, strict=True)
+    ]
     return carry, tree_unflatten(stacked, out)
 
 
-def _traced(fn: Callable[[Carry, X], tuple[Carry, Y]], carry: Carry, x: X, partition_fn: object, is_cached: bool) -> TracedStep:
+def _traced(
+    fn: Callable[[Carry, X], tuple[Carry, Y]],
+    carry: Carry,
+    x: X,
+    partition_fn: object,
+    is_cached: bool,
+) -> TracedStep:
     if not is_cached:
         return TracedStep(fn, carry, x, partition_fn)
     leaves, structure = tree_flatten((carry, x))
-    types = [(leaf.shape, leaf.dtype, leaf.device) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    types = [
+        (leaf.shape, leaf.dtype, leaf.device) if isinstance(leaf, torch.Tensor) else leaf
+        for leaf in leaves
+    ]
     key = (partition_fn, structure, *types)
     steps = _SCAN_COMPUTATION_CACHE.setdefault(fn, {})
     if key not in steps:

@@ -21,16 +21,20 @@ _ONE_LAYER_CACHE: WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = WeakK
 
 
 def scan_layers(
-    layers: Iterable[torch.nn.Module], input_data: object, partition_fn: object = default_partition, is_layer_pure: bool = False
+    layers: Iterable[torch.nn.Module],
+    input_data: object,
+    partition_fn: object = default_partition,
+    is_layer_pure: bool = False,
 ) -> Any:
     """``layers[-1](... layers[0](input_data))``, in pieces that are one program; see `scan`.
 
     Args:
-        layers: of the same parameters' shapes.
-        input_data: for the first of them. A layer that gets or gives a tuple takes its elements as arguments.
-        partition_fn: as AOTAutograd takes it, of pure layers.
-        is_layer_pure: the layers have no side effects, and use no tensors but their input, parameters and buffers. The
-            first one is traced once and runs with the parameters of each; otherwise each layer is called.
+        layers: of the same parameters' shapes. input_data: for the first of them. A layer that gets
+        or gives a tuple takes its elements as arguments. partition_fn: as AOTAutograd takes it, of
+        pure layers. is_layer_pure: the layers have no side effects, and use no tensors but their
+        input, parameters and buffers. The
+            first one is traced once and runs with the parameters of each; otherwise each layer is
+            called.
 
     Raises ValueError if the layers' parameters differ in names or shapes.
     """
@@ -39,7 +43,10 @@ def scan_layers(
     first_layer: torch.nn.Module | None = None
     pieces = _loops.Pieces()
     for index, layer in enumerate(layers):
-        shapes = {name: tensor.shape for name, tensor in (*layer.named_parameters(), *layer.named_buffers())}
+        shapes = {
+            name: tensor.shape
+            for name, tensor in (*layer.named_parameters(), *layer.named_buffers())
+        }
         if first is None or first_layer is None:
             first, first_layer = shapes, layer
         _check(index, first, shapes)
@@ -51,7 +58,9 @@ def scan_layers(
     return data
 
 
-def _call_pure(first: torch.nn.Module, layer: torch.nn.Module, data: Any, partition_fn: object) -> Any:
+def _call_pure(
+    first: torch.nn.Module, layer: torch.nn.Module, data: Any, partition_fn: object
+) -> Any:
     """`layer`, by the trace of `first`, which has the same structure."""
     if first not in _ONE_LAYER_CACHE:
         template = copy.deepcopy(first).to("meta")  # the cache must not keep its key alive
@@ -67,7 +76,11 @@ def _call_pure(first: torch.nn.Module, layer: torch.nn.Module, data: Any, partit
 def _check(index: int, first: dict[str, torch.Size], shapes: dict[str, torch.Size]) -> None:
     if first.keys() != shapes.keys():
         missing, extra = first.keys() - shapes.keys(), shapes.keys() - first.keys()
-        raise ValueError(f"Layer {index} has mismatched keys. Missing keys: {sorted(missing)}. Extra keys: {sorted(extra)}.")
+        raise ValueError(
+            f"Layer {index} has mismatched keys. Missing keys: {sorted(missing)}. Extra keys: {sorted(extra)}."
+        )
     for name, shape in shapes.items():
         if shape != first[name]:
-            raise ValueError(f"Shape mismatch for '{name}' in layer {index}: expected {tuple(first[name])}, got {tuple(shape)}.")
+            raise ValueError(
+                f"Shape mismatch for '{name}' in layer {index}: expected {tuple(first[name])}, got {tuple(shape)}."
+            )

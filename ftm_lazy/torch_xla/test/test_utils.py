@@ -1,4 +1,5 @@
-"""torch_xla.test.test_utils: lines of progress and summaries, as torch_xla's examples print them."""
+"""torch_xla.test.test_utils: lines of progress and summaries, as torch_xla's examples print
+them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ __all__ = [
 
 
 def mp_test(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: runs a `unittest.TestCase` method in a process of its own, and returns its exit code."""
+    """Decorator: runs a `unittest.TestCase` method in a process of its own, and returns its exit
+    code."""
 
     @functools.wraps(func)
     def alone(*args: object, **kwargs: object) -> int | None:
@@ -41,7 +43,8 @@ def mp_test(func: Callable[..., Any]) -> Callable[..., Any]:
     return alone
 
 
-# --- TensorBoard --------------------------------------------------------------------------------------------
+# --- TensorBoard
+# --------------------------------------------------------------------------------------------
 
 
 def get_summary_writer(logdir: str | None) -> Any:
@@ -63,14 +66,17 @@ def write_to_summary(
     dict_to_write: dict[str, float] = {},  # noqa: B006
     write_xla_metrics: bool = False,
 ) -> None:
-    """Writes numbers, and with `write_xla_metrics` the metrics, to a SummaryWriter; nothing if it is None."""
+    """Writes numbers, and with `write_xla_metrics` the metrics, to a SummaryWriter; nothing if it
+    is None."""
     if summary_writer is None:
         return
     values = dict(dict_to_write)
     if write_xla_metrics:
         report = metrics_compare_utils.parse_metrics_report(metrics.metrics_report())
         values |= report
-        values["aten_ops_sum"] = sum(value for name, value in report.items() if name.startswith("aten::"))
+        values["aten_ops_sum"] = sum(
+            value for name, value in report.items() if name.startswith("aten::")
+        )
     for name, value in values.items():
         summary_writer.add_scalar(name, value, global_step)
 
@@ -82,7 +88,8 @@ def close_summary_writer(summary_writer: Any) -> None:
         summary_writer.close()
 
 
-# --- lines of progress --------------------------------------------------------------------------------------
+# --- lines of progress
+# --------------------------------------------------------------------------------------
 
 
 def now(format: str = "%H:%M:%S") -> str:
@@ -123,10 +130,17 @@ def print_training_update(
         f"GlobalRate={global_rate:.2f}",
     ]
     _line("Training", device, parts)
-    write_to_summary(summary_writer, None, {"examples/sec": rate, "average_examples/sec": global_rate})
+    write_to_summary(
+        summary_writer, None, {"examples/sec": rate, "average_examples/sec": global_rate}
+    )
 
 
-def print_test_update(device: torch.device | str, accuracy: float | None, epoch: int | None = None, step: int | None = None) -> None:
+def print_test_update(
+    device: torch.device | str,
+    accuracy: float | None,
+    epoch: int | None = None,
+    step: int | None = None,
+) -> None:
     """Prints a line about an evaluation."""
     parts = [
         None if step is None else f"Step={step}",

@@ -1,4 +1,5 @@
-"""torch_xla.utils.buffer_donor_context: ftm gives buffers on by itself, where nobody holds them any more."""
+"""torch_xla.utils.buffer_donor_context: ftm gives buffers on by itself, where nobody holds them any
+more."""
 
 from __future__ import annotations
 

@@ -8,7 +8,13 @@ from typing import Any
 import torch
 import torch.utils.checkpoint as pytorch
 
-__all__ = ["CheckpointFunction", "CheckpointStatus", "checkpoint", "get_device_states", "set_device_states"]
+__all__ = [
+    "CheckpointFunction",
+    "CheckpointStatus",
+    "checkpoint",
+    "get_device_states",
+    "set_device_states",
+]
 
 
 class CheckpointFunction(pytorch.CheckpointFunction):
@@ -40,6 +46,9 @@ def set_device_states(devices: Sequence[int], states: Sequence[torch.Tensor]) ->
     pytorch.set_device_states(devices, states)
 
 
-def checkpoint(function: Callable[..., Any], *args: object, use_reentrant: bool = True, **kwargs: object) -> Any:
-    """``function(*args)`` whose intermediate values are computed again in the backward pass; see PyTorch's."""
+def checkpoint(
+    function: Callable[..., Any], *args: object, use_reentrant: bool = True, **kwargs: object
+) -> Any:
+    """``function(*args)`` whose intermediate values are computed again in the backward pass; see
+    PyTorch's."""
     return pytorch.checkpoint(function, *args, use_reentrant=use_reentrant, **kwargs)

@@ -1,4 +1,5 @@
-"""torch_xla.utils.checkpoint_tagger: names for checkpoints, and the end of those that have none any more."""
+"""torch_xla.utils.checkpoint_tagger: names for checkpoints, and the end of those that have none any
+more."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ class CheckpointTagger:
         return json.dumps(self._tags)
 
     @classmethod
-    def load_from_json(cls, str_json: str, remover: Callable[[str], object] | None = None) -> CheckpointTagger:
+    def load_from_json(
+        cls, str_json: str, remover: Callable[[str], object] | None = None
+    ) -> CheckpointTagger:
         """A tagger with the tags of `save_to_json`."""
         tagger = cls(remover)
         tagger._tags.update(json.loads(str_json))

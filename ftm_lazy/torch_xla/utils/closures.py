@@ -30,14 +30,17 @@ class AsyncClosureHandler(ClosureHandler):
     """Runs closures on a thread.
 
     Args:
-        max_queue_size: closures that may wait before `run` blocks; ``XLA_MAX_ASYNC_QUEUE`` says another number.
+        max_queue_size: closures that may wait before `run` blocks; ``XLA_MAX_ASYNC_QUEUE`` says
+            another number.
 
     Raises RuntimeError at the next `run` if a closure raised, with its exception as the cause.
     """
 
     def __init__(self, max_queue_size: int = 100) -> None:
         super().__init__()
-        self._waiting: queue.Queue[Callable[[], object]] = queue.Queue(int(os.environ.get("XLA_MAX_ASYNC_QUEUE", max_queue_size)))
+        self._waiting: queue.Queue[Callable[[], object]] = queue.Queue(
+            int(os.environ.get("XLA_MAX_ASYNC_QUEUE", max_queue_size))
+        )
         self._lock = threading.Lock()
         self._failure: Exception | None = None
         self._thread: threading.Thread | None = None
@@ -75,4 +78,6 @@ class AsyncClosureHandler(ClosureHandler):
         with self._lock:
             failure, self._failure = self._failure, None
         if failure is not None:
-            raise RuntimeError("Cannot run asynchronous closure due to previously raised exception") from failure
+            raise RuntimeError(
+                "Cannot run asynchronous closure due to previously raised exception"
+            ) from failure

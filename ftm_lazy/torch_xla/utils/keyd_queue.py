@@ -56,8 +56,9 @@ class Queue(QueueBase):
     def get(self) -> Any:
         """The next item when there is one; None at the end.
 
-        Who waits for space hears of it when half of the queue is free, so that it puts several items at a time: a thread
-        that is woken for each of them costs more than to move a small batch.
+        Who waits for space hears of it when half of the queue is free, so that it puts several
+        items at a time: a thread that is woken for each of them costs more than to move a small
+        batch.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._no_puts)
@@ -76,9 +77,12 @@ class KeydQueue(QueueBase):
         self._wanted: list[Hashable] = []
 
     def put(self, key: Hashable, item: object) -> None:
-        """Adds `item` when there is space or somebody waits for it; drops it if the queue is closed."""
+        """Adds `item` when there is space or somebody waits for it; drops it if the queue is
+        closed."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._items) < self._maxsize or key in self._wanted or self._no_gets)
+            self._changed.wait_for(
+                lambda: len(self._items) < self._maxsize or key in self._wanted or self._no_gets
+            )
             if not self._no_gets:
                 self._items[key] = item
                 self._changed.notify_all()

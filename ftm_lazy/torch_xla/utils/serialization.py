@@ -27,7 +27,12 @@ def _folder(path: str | os.PathLike[str]) -> Path:
     return Path(f"{os.fspath(path)}.tensors")
 
 
-def save(data: object, path: str | os.PathLike[str], master_only: bool = True, global_master: bool = False) -> None:
+def save(
+    data: object,
+    path: str | os.PathLike[str],
+    master_only: bool = True,
+    global_master: bool = False,
+) -> None:
     """Saves `data` in `path`, and its device's tensors, moved to the CPU, in ``PATH.tensors``.
 
     Args:
@@ -48,15 +53,23 @@ def save(data: object, path: str | os.PathLike[str], master_only: bool = True, g
             torch.save(tensor, folder / f"tensor_{number}.pt")
         return [TensorReference(number) for number in range(len(tensors))]
 
-    torch.save(ToXlaTensorArena(store, lambda v: type(v) is torch.Tensor and is_xla_tensor(v)).transform(data), path)
+    torch.save(
+        ToXlaTensorArena(store, lambda v: type(v) is torch.Tensor and is_xla_tensor(v)).transform(
+            data
+        ),
+        path,
+    )
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """What `save` saved, with its tensors on the CPU.  Only of files that you trust: they can hold any Python object."""
+    """What `save` saved, with its tensors on the CPU. Only of files that you trust: they can hold
+    any Python object."""
     folder = _folder(path)
 
     def fetch(references: list[TensorReference]) -> list[torch.Tensor]:
         return [torch.load(folder / f"tensor_{each.tid}.pt") for each in references]
 
     whole = torch.load(path, weights_only=False)
-    return ToXlaTensorArena(fetch, lambda value: isinstance(value, TensorReference)).transform(whole)
+    return ToXlaTensorArena(fetch, lambda value: isinstance(value, TensorReference)).transform(
+        whole
+    )

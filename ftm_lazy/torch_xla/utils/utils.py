@@ -72,11 +72,13 @@ class TmpFolder:
         self.cleaner = Cleaner(lambda: shutil.rmtree(name, ignore_errors=True))
 
 
-# --- data ---------------------------------------------------------------------------------------------------
+# --- data
+# ---------------------------------------------------------------------------------------------------
 
 
 class SampleGenerator:
-    """An iterator that gives the same data `sample_count` times; takes the place of a DataLoader."""
+    """An iterator that gives the same data `sample_count` times; takes the place of a
+    DataLoader."""
 
     def __init__(self, data: object, sample_count: int) -> None:
         self._data, self._count, self._given = data, sample_count, 0
@@ -151,7 +153,8 @@ class DataWrapper:
         raise NotImplementedError("The method is missing an implementation")
 
 
-# --- structures ---------------------------------------------------------------------------------------------
+# --- structures
+# ---------------------------------------------------------------------------------------------
 
 
 def as_list(t: object) -> Any:
@@ -172,8 +175,11 @@ def _members(value: object) -> Iterator[Any]:
         yield from vars(value).values()
 
 
-def for_each_instance(value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], object]) -> None:
-    """Calls `fn` once on each object in the structure `value` that `select_fn` selects, in order."""
+def for_each_instance(
+    value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], object]
+) -> None:
+    """Calls `fn` once on each object in the structure `value` that `select_fn` selects, in
+    order."""
     seen: set[int] = set()
 
     def visit(part: object) -> None:
@@ -189,7 +195,9 @@ def for_each_instance(value: object, select_fn: Callable[[Any], bool], fn: Calla
     visit(value)
 
 
-def for_each_instance_rewrite(value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], Any]) -> Any:
+def for_each_instance_rewrite(
+    value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], Any]
+) -> Any:
     """A copy of the structure `value` with `fn(x)` in the place of each x that `select_fn` selects.
 
     What occurs twice is replaced once; tuples become lists.
@@ -248,11 +256,13 @@ def list_copy_append(ilist: Iterable[Any], item: object) -> list[Any]:
     return [*ilist, item]
 
 
-# --- environment, printing, time ----------------------------------------------------------------------------
+# --- environment, printing, time
+# ----------------------------------------------------------------------------
 
 
 def getenv_as(name: str, type: Callable[[str], Any], defval: object = None) -> Any:
-    """The environment variable `name` as a `type`; booleans are 0 and 1.  `defval` if it is not set."""
+    """The environment variable `name` as a `type`; booleans are 0 and 1. `defval` if it is not
+    set."""
     value = os.environ.get(name)
     if value is None:
         return defval
@@ -289,7 +299,8 @@ def timed(fn: Callable[[], Any], msg: str = "", printfn: Callable[..., Any] | No
 
 
 class TimedScope:
-    """A context at whose end `printfn` gets `msg` and the time it took, unless `set_error` was called."""
+    """A context at whose end `printfn` gets `msg` and the time it took, unless `set_error` was
+    called."""
 
     def __init__(self, msg: str = "", printfn: Callable[..., Any] | None = eprint) -> None:
         self._message, self._print, self._error = msg, printfn or get_print_fn(), None
@@ -298,7 +309,12 @@ class TimedScope:
         self._start = time.time()
         return self
 
-    def __exit__(self, type: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         if self._error is None:
             self._print(f"{self._message}{1000.0 * (time.time() - self._start):.3f}ms")
 

@@ -1,4 +1,5 @@
-"""Arithmetic, comparisons and reductions of complex tensors, in the real and imaginary parts; see `pairs.py`."""
+"""Arithmetic, comparisons and reductions of complex tensors, in the real and imaginary parts; see
+`pairs.py`."""
 
 from __future__ import annotations
 
@@ -6,12 +7,21 @@ from collections.abc import Callable
 
 from ftm_backend.dtypes import PART
 from ftm_backend.frontend.complex.data_movement import converted, or_zeros
-from ftm_backend.frontend.complex.split_real_imag import ComplexRewriter, ComplexTensor, Operand, is_number, pair_type, rewrites
+from ftm_backend.frontend.complex.split_real_imag import (
+    ComplexRewriter,
+    ComplexTensor,
+    Operand,
+    is_number,
+    pair_type,
+    rewrites,
+)
 from ftm_backend.ir.trace.trace import Argument, DType, Ref, TensorType
 
 
 @rewrites("aten::complex")
-def _complex(r: ComplexRewriter, result: TensorType, real: ComplexTensor, imag: ComplexTensor) -> Ref:
+def _complex(
+    r: ComplexRewriter, result: TensorType, real: ComplexTensor, imag: ComplexTensor
+) -> Ref:
     return r.join(r.expand(real.ref, result.shape), r.expand(imag.ref, result.shape))
 
 
@@ -38,11 +48,26 @@ def _abs(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
 
 @rewrites("aten::linalg_vector_norm")
 def _vector_norm(
-    r: ComplexRewriter, result: TensorType, self: ComplexTensor, ord: Argument, dim: Argument, keepdim: bool, dtype: DType | None
+    r: ComplexRewriter,
+    result: TensorType,
+    self: ComplexTensor,
+    ord: Argument,
+    dim: Argument,
+    keepdim: bool,
+    dtype: DType | None,
 ) -> Ref:
-    """Of absolute values that are those of `abs` to the last bit: the gradient of a greatest one compares with them."""
+    """Of absolute values that are those of `abs` to the last bit: the gradient of a greatest one
+    compares with them."""
     size = r.binary("hypot", r.part(self.ref, 0), r.part(self.ref, 1))
-    return r.emit("aten::linalg_vector_norm", result, self=size, ord=ord, dim=dim, keepdim=keepdim, dtype=DType(result.dtype))
+    return r.emit(
+        "aten::linalg_vector_norm",
+        result,
+        self=size,
+        ord=ord,
+        dim=dim,
+        keepdim=keepdim,
+        dtype=DType(result.dtype),
+    )
 
 
 @rewrites("aten::angle")
@@ -68,11 +93,15 @@ def _exp(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
 @rewrites("aten::log")
 def _log(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
     real, imaginary = r.part(self.ref, 0), r.part(self.ref, 1)
-    return r.join(r.unary("log", r.binary("hypot", real, imaginary)), r.binary("atan2", imaginary, real))
+    return r.join(
+        r.unary("log", r.binary("hypot", real, imaginary)), r.binary("atan2", imaginary, real)
+    )
 
 
 def _sum(op: str) -> Callable[..., Ref]:
-    def rewrite(r: ComplexRewriter, result: TensorType, self: Operand, other: Operand, alpha: Argument) -> Ref:
+    def rewrite(
+        r: ComplexRewriter, result: TensorType, self: Operand, other: Operand, alpha: Argument
+    ) -> Ref:
         (a, b), (c, d) = r.parts(self, result), r.parts(other, result)
         if is_number(alpha):
             c, d = _times(r, (c, d), r.parts(alpha, result))
@@ -91,7 +120,9 @@ rewrites("aten::sub.Tensor aten::sub.Scalar")(_subtract)
 
 
 @rewrites("aten::rsub.Tensor aten::rsub.Scalar")
-def _rsub(r: ComplexRewriter, result: TensorType, self: Operand, other: Operand, alpha: Argument) -> Ref:
+def _rsub(
+    r: ComplexRewriter, result: TensorType, self: Operand, other: Operand, alpha: Argument
+) -> Ref:
     return _subtract(r, result, self=other, other=self, alpha=alpha)
 
 
@@ -118,7 +149,8 @@ def _div(r: ComplexRewriter, result: TensorType, self: Operand, other: Operand) 
 
 
 def _quotient(r: ComplexRewriter, x: Parts, y: Parts) -> Parts:
-    """By a real number part by part; by a complex one through its square, parts scaled by its larger side."""
+    """By a real number part by part; by a complex one through its square, parts scaled by its
+    larger side."""
     (a, b), (c, d) = x, y
 
     def div(x: Ref, y: Ref) -> Ref:
@@ -135,11 +167,21 @@ def _quotient(r: ComplexRewriter, x: Parts, y: Parts) -> Parts:
 
 
 def _fused(join: Callable[..., Parts]) -> Callable[..., Ref]:
-    """``self`` and ``value`` times what ``join`` makes of two tensors, as optimizers of complex parameters call it."""
+    """``self`` and ``value`` times what ``join`` makes of two tensors, as optimizers of complex
+    parameters call it."""
 
-    def rewrite(r: ComplexRewriter, result: TensorType, self: Operand, tensor1: Operand, tensor2: Operand, value: Argument) -> Ref:
+    def rewrite(
+        r: ComplexRewriter,
+        result: TensorType,
+        self: Operand,
+        tensor1: Operand,
+        tensor2: Operand,
+        value: Argument,
+    ) -> Ref:
         (a, b), factor = r.parts(self, result), r.parts(value, result)
-        real, imaginary = _times(r, join(r, r.parts(tensor1, result), r.parts(tensor2, result)), factor)
+        real, imaginary = _times(
+            r, join(r, r.parts(tensor1, result), r.parts(tensor2, result)), factor
+        )
         if imaginary is None:
             return r.join(r.add(a, real), b)
         return r.join(r.add(a, real), imaginary if b is None else r.add(b, imaginary))
@@ -157,7 +199,9 @@ def _reciprocal(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> 
 
 
 @rewrites("aten::mm aten::bmm")
-def _product(r: ComplexRewriter, result: TensorType, self: ComplexTensor, mat2: ComplexTensor) -> Ref:
+def _product(
+    r: ComplexRewriter, result: TensorType, self: ComplexTensor, mat2: ComplexTensor
+) -> Ref:
     type_ = TensorType(PART[result.dtype], result.shape)
     op = "aten::mm" if len(result.shape) == 2 else "aten::bmm"
     (a, b), (c, d) = ((r.part(x.ref, 0), r.part(x.ref, 1)) for x in (self, mat2))
@@ -171,7 +215,8 @@ def _product(r: ComplexRewriter, result: TensorType, self: ComplexTensor, mat2: 
 def _equal(op: str, join: str) -> Callable[..., Ref]:
     def rewrite(r: ComplexRewriter, result: TensorType, self: Operand, other: Operand) -> Ref:
         dtypes = {x.type.dtype for x in (self, other) if isinstance(x, ComplexTensor)}
-        wide = dtypes & {*PART} or {"c128" if "f64" in dtypes else "c64"}  # beside a complex number: as wide as a real tensor
+        # beside a complex number: as wide as a real tensor
+        wide = dtypes & {*PART} or {"c128" if "f64" in dtypes else "c64"}
         common = TensorType("c128" if "c128" in wide else wide.pop(), result.shape)
         (a, b), (c, d) = r.parts(self, common), r.parts(other, common)
         b, d = or_zeros(r, b, a), or_zeros(r, d, a)
@@ -186,22 +231,51 @@ rewrites("aten::ne.Tensor aten::ne.Scalar")(_equal("aten::ne.Tensor", "aten::log
 
 
 @rewrites("aten::mean aten::mean.dim")
-def _mean(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Ref:
+def _mean(
+    r: ComplexRewriter,
+    result: TensorType,
+    self: ComplexTensor,
+    dim: tuple[int, ...] | None = None,
+    keepdim: bool = False,
+) -> Ref:
     return _reduced(r, result, self, dim, keepdim, "aten::mean.dim")
 
 
 @rewrites("aten::sum aten::sum.dim_IntList")
-def _total(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Ref:
+def _total(
+    r: ComplexRewriter,
+    result: TensorType,
+    self: ComplexTensor,
+    dim: tuple[int, ...] | None = None,
+    keepdim: bool = False,
+) -> Ref:
     return _reduced(r, result, self, dim, keepdim, "aten::sum.dim_IntList")
 
 
 @rewrites("aten::cumsum")
-def _running_total(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: int, dtype: DType | None = None) -> Ref:
+def _running_total(
+    r: ComplexRewriter,
+    result: TensorType,
+    self: ComplexTensor,
+    dim: int,
+    dtype: DType | None = None,
+) -> Ref:
     pair, rank = converted(r, result, self), len(result.shape)
-    return r.emit("aten::cumsum", pair_type(result), self=pair, dim=dim % rank, dtype=None) if rank else pair
+    return (
+        r.emit("aten::cumsum", pair_type(result), self=pair, dim=dim % rank, dtype=None)
+        if rank
+        else pair
+    )
 
 
-def _reduced(r: ComplexRewriter, result: TensorType, x: ComplexTensor, dim: tuple[int, ...] | None, keepdim: bool, op: str) -> Ref:
+def _reduced(
+    r: ComplexRewriter,
+    result: TensorType,
+    x: ComplexTensor,
+    dim: tuple[int, ...] | None,
+    keepdim: bool,
+    op: str,
+) -> Ref:
     pair, rank = converted(r, TensorType(result.dtype, x.type.shape), x), len(x.type.shape)
     if not rank:
         return pair

@@ -1,9 +1,15 @@
-"""Complex tensors that are viewed, copied, made, put together and chosen from: the last dimension goes along."""
+"""Complex tensors that are viewed, copied, made, put together and chosen from: the last dimension
+goes along."""
 
 from __future__ import annotations
 
 from ftm_backend.dtypes import PART, info
-from ftm_backend.frontend.complex.split_real_imag import ComplexRewriter, ComplexTensor, pair_type, rewrites
+from ftm_backend.frontend.complex.split_real_imag import (
+    ComplexRewriter,
+    ComplexTensor,
+    pair_type,
+    rewrites,
+)
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.trace.trace import Argument, DType, Ref, TensorType
 
@@ -14,12 +20,19 @@ def or_zeros(r: ComplexRewriter, part: Ref | None, x: Ref) -> Ref:
     """``part``, or zeros of x's type."""
     if part is not None:
         return part
-    return r.emit("aten::zeros", TensorType(r.dtype(x), r.shape(x)), size=r.shape(x), dtype=DType(r.dtype(x)))
+    return r.emit(
+        "aten::zeros", TensorType(r.dtype(x), r.shape(x)), size=r.shape(x), dtype=DType(r.dtype(x))
+    )
 
 
 @rewrites("ftm.view")
 def _view(
-    r: ComplexRewriter, result: TensorType, base: ComplexTensor, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
+    r: ComplexRewriter,
+    result: TensorType,
+    base: ComplexTensor,
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: int,
 ) -> Ref:
     return r.view(base.ref, (*sizes, 2), (*(2 * s for s in strides), 1), 2 * offset)
 
@@ -56,12 +69,21 @@ def _bitcast(r: ComplexRewriter, result: TensorType, base: ComplexTensor, dtype:
     if count != TensorType("", own).numel:
         raise ValueError("a bitcast keeps the bytes")
     flat = r.view(base.ref, (count,), (1,))
-    made = r.emit("ftm.bitcast", TensorType(wanted.dtype, (wanted.numel,)), base=flat, dtype=DType(wanted.dtype))
+    made = r.emit(
+        "ftm.bitcast",
+        TensorType(wanted.dtype, (wanted.numel,)),
+        base=flat,
+        dtype=DType(wanted.dtype),
+    )
     return r.view(made, wanted.shape, row_major(wanted.shape))
 
 
-@rewrites("aten::_to_copy aten::copy aten::clone aten::alias aten::detach aten::lift_fresh aten::contiguous aten::positive")
-def converted(r: ComplexRewriter, result: TensorType, self: ComplexTensor, src: ComplexTensor | None = None) -> Ref:
+@rewrites(
+    "aten::_to_copy aten::copy aten::clone aten::alias aten::detach aten::lift_fresh aten::contiguous aten::positive"
+)
+def converted(
+    r: ComplexRewriter, result: TensorType, self: ComplexTensor, src: ComplexTensor | None = None
+) -> Ref:
     """``self`` (or ``src``) in the type of the result, and in its shape."""
     x = self if src is None else src
     if result.dtype in PART:
@@ -70,7 +92,9 @@ def converted(r: ComplexRewriter, result: TensorType, self: ComplexTensor, src: 
         return r.join(r.parts(x, result)[0], None)
     if result.dtype == "i1":
         type_ = TensorType("i1", x.type.shape)
-        return r.expand(r.emit("aten::any.dim", type_, self=x.ref, dim=-1, keepdim=False), result.shape)
+        return r.expand(
+            r.emit("aten::any.dim", type_, self=x.ref, dim=-1, keepdim=False), result.shape
+        )
     return r.expand(r.cast(r.part(x.ref, 0), result.dtype), result.shape)
 
 
@@ -90,7 +114,9 @@ def _zeros(r: ComplexRewriter, result: TensorType, **_: object) -> Ref:
 
 
 @rewrites("aten::full aten::full_like aten::new_full aten::fill.Scalar")
-def _full(r: ComplexRewriter, result: TensorType, fill_value: Argument = None, value: Argument = None) -> Ref:
+def _full(
+    r: ComplexRewriter, result: TensorType, fill_value: Argument = None, value: Argument = None
+) -> Ref:
     return r.join(*r.parts(value if fill_value is None else fill_value, result))
 
 
@@ -100,7 +126,9 @@ def _ones(r: ComplexRewriter, result: TensorType, **_: object) -> Ref:
 
 
 @rewrites("aten::cat")
-def _cat(r: ComplexRewriter, result: TensorType, tensors: tuple[ComplexTensor, ...], dim: int) -> Ref:
+def _cat(
+    r: ComplexRewriter, result: TensorType, tensors: tuple[ComplexTensor, ...], dim: int
+) -> Ref:
     type_ = pair_type(result)
     assert type_ is not None, "cat has a result"
     pairs = []
@@ -111,23 +139,47 @@ def _cat(r: ComplexRewriter, result: TensorType, tensors: tuple[ComplexTensor, .
 
 
 @rewrites("aten::flip")
-def _flip(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dims: tuple[int, ...]) -> Ref:
+def _flip(
+    r: ComplexRewriter, result: TensorType, self: ComplexTensor, dims: tuple[int, ...]
+) -> Ref:
     if not result.shape:
         return self.ref  # dims name none, though eager takes 0 and -1
-    return r.emit("aten::flip", pair_type(result), self=self.ref, dims=tuple(d % len(result.shape) for d in dims))
+    return r.emit(
+        "aten::flip",
+        pair_type(result),
+        self=self.ref,
+        dims=tuple(d % len(result.shape) for d in dims),
+    )
 
 
 @rewrites("aten::where.self")
-def _where(r: ComplexRewriter, result: TensorType, condition: ComplexTensor, self: ComplexTensor, other: ComplexTensor) -> Ref:
+def _where(
+    r: ComplexRewriter,
+    result: TensorType,
+    condition: ComplexTensor,
+    self: ComplexTensor,
+    other: ComplexTensor,
+) -> Ref:
     (a, b), (c, d) = r.parts(self, result), r.parts(other, result)
     chosen = [
-        r.emit("aten::where.self", TensorType(r.dtype(a), result.shape), condition=condition.ref, self=x, other=y)
+        r.emit(
+            "aten::where.self",
+            TensorType(r.dtype(a), result.shape),
+            condition=condition.ref,
+            self=x,
+            other=y,
+        )
         for x, y in ((a, c), (or_zeros(r, b, a), or_zeros(r, d, a)))
     ]
     return r.join(chosen[0], chosen[1])
 
 
 @rewrites("aten::index.Tensor")
-def _index(r: ComplexRewriter, result: TensorType, self: ComplexTensor, indices: tuple[ComplexTensor | None, ...]) -> Ref:
+def _index(
+    r: ComplexRewriter,
+    result: TensorType,
+    self: ComplexTensor,
+    indices: tuple[ComplexTensor | None, ...],
+) -> Ref:
     refs = tuple(i if i is None else i.ref for i in indices)
     return r.emit("aten::index.Tensor", pair_type(result), self=self.ref, indices=refs)

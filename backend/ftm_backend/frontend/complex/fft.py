@@ -1,9 +1,10 @@
 """Fourier transforms as matrix products: what a matrix machine does best.
 
-A transform of length n is a product with the n x n matrix of roots of unity; a length with a factor near its square root
-is split into two shorter ones with a twist between them, until they are short.  Roots are computed on the device, from
-products of indices reduced modulo n, so that no angle loses digits.  A long prime length becomes a convolution, and that
-three transforms of a power of two (Bluestein).
+A transform of length n is a product with the n x n matrix of roots of unity; a length with a factor
+near its square root is split into two shorter ones with a twist between them, until they are short.
+Roots are computed on the device, from products of indices reduced modulo n, so that no angle loses
+digits. A long prime length becomes a convolution, and that three transforms of a power of two
+(Bluestein).
 """
 
 from __future__ import annotations
@@ -39,20 +40,27 @@ class _Transform:
             return x
         inner = self._divisor(n)
         if inner is None:
-            return self._product(x, self._roots(n, n, n)) if n <= _MATRIX else self._by_convolution(x)
-        # With j = outer * a + b and k = c + inner * d: transforms over a, a twist by b * c, transforms over b.
+            return (
+                self._product(x, self._roots(n, n, n)) if n <= _MATRIX else self._by_convolution(x)
+            )
+        # With j = outer * a + b and k = c + inner * d: transforms over a, a twist by b * c,
+        # transforms over b.
         outer = n // inner
         split = (rows, inner, outer)
         first = self._each(x, split, (0, 2, 1), (rows * outer, inner))  # [rows, b, a]
         first = self.along_last(first)  # [rows, b, c]
         twist = self._roots(outer, inner, n)
-        twisted = self._times(self._each(first, (rows, outer, inner), (0, 1, 2), (rows, outer, inner)), twist)
-        second = self._each(twisted, (rows, outer, inner), (0, 2, 1), (rows * inner, outer))  # [rows, c, b]
+        twisted = self._times(
+            self._each(first, (rows, outer, inner), (0, 1, 2), (rows, outer, inner)), twist
+        )
+        # [rows, c, b]
+        second = self._each(twisted, (rows, outer, inner), (0, 2, 1), (rows * inner, outer))
         second = self.along_last(second)  # [rows, c, d]
         return self._each(second, (rows, inner, outer), (0, 2, 1), (rows, n))  # [rows, d, c]
 
     def _by_convolution(self, x: tuple[Ref, Ref]) -> tuple[Ref, Ref]:
-        """With j k = (j**2 + k**2 - (k - j)**2) / 2: times a chirp, a convolution with its conjugate, times the chirp."""
+        """With j k = (j**2 + k**2 - (k - j)**2) / 2: times a chirp, a convolution with its
+        conjugate, times the chirp."""
         r, (rows, n) = self.r, self.r.shape(x[0])
         length = 1 << (2 * n - 1).bit_length()
         chirp = self._chirp(n)
@@ -62,11 +70,18 @@ class _Transform:
             r.emit("aten::flip", TensorType(self.dtype, (1, n)), self=chirp[1], dims=(1,)),
         )
         kernel = []
-        for part, mirror in zip(chirp, mirrored, strict=True):  # k = 0 .. n - 1 in front, -(n - 1) .. 0 at the end
+        # k = 0 .. n - 1 in front, -(n - 1) .. 0 at the end
+        for part, mirror in zip(chirp, mirrored, strict=True):
             start = self._placed(mirror, length, length - n + 1, n - 1)
             kernel.append(
                 r.emit(
-                    "ftm.update", TensorType(self.dtype, (1, length)), base=start, value=part, sizes=(1, n), strides=(length, 1), offset=0
+                    "ftm.update",
+                    TensorType(self.dtype, (1, length)),
+                    base=start,
+                    value=part,
+                    sizes=(1, n),
+                    strides=(length, 1),
+                    offset=0,
                 )
             )
         conjugate = kernel[0], r.unary("neg", kernel[1])
@@ -77,24 +92,44 @@ class _Transform:
         return self._times((first[0], first[1]), chirp)
 
     def _placed(self, x: Ref, length: int, offset: int, count: int | None = None) -> Ref:
-        """The first ``count`` columns of x[rows, n] at ``offset`` in rows of zeros of ``length``."""
+        """The first ``count`` columns of x[rows, n] at ``offset`` in rows of zeros of
+        ``length``."""
         r, (rows, n) = self.r, self.r.shape(x)
         type_, sizes = TensorType(self.dtype, (rows, length)), (rows, n if count is None else count)
         zeros = r.emit("aten::zeros", type_, size=type_.shape, dtype=DType(self.dtype))
         value = x if sizes[1] == n else r.view(x, sizes, (n, 1))
-        return r.emit("ftm.update", type_, base=zeros, value=value, sizes=sizes, strides=(length, 1), offset=offset)
+        return r.emit(
+            "ftm.update",
+            type_,
+            base=zeros,
+            value=value,
+            sizes=sizes,
+            strides=(length, 1),
+            offset=offset,
+        )
 
     def _chirp(self, n: int) -> tuple[Ref, Ref]:
         """cos and sin of sign * pi * k**2 / n, as 1 x n."""
         r, type_ = self.r, TensorType("i64", (1, n))
-        count = r.view(r.emit("aten::arange", TensorType("i64", (n,)), end=n, dtype=DType("i64")), (1, n), (n, 1))
+        count = r.view(
+            r.emit("aten::arange", TensorType("i64", (n,)), end=n, dtype=DType("i64")),
+            (1, n),
+            (n, 1),
+        )
         square = r.emit("aten::mul.Tensor", type_, self=count, other=count)
-        return self._circle(r.emit("aten::fmod.Scalar", type_, self=square, other=2 * n), self.sign * math.pi / n)
+        return self._circle(
+            r.emit("aten::fmod.Scalar", type_, self=square, other=2 * n), self.sign * math.pi / n
+        )
 
     def _circle(self, steps: Ref, unit: float) -> tuple[Ref, Ref]:
         """cos and sin of steps * unit."""
         r = self.r
-        angle = r.emit("aten::mul.Scalar", TensorType("f64", r.shape(steps)), self=r.cast(steps, "f64"), other=unit)
+        angle = r.emit(
+            "aten::mul.Scalar",
+            TensorType("f64", r.shape(steps)),
+            self=r.cast(steps, "f64"),
+            other=unit,
+        )
         return r.cast(r.unary("cos", angle), self.dtype), r.cast(r.unary("sin", angle), self.dtype)
 
     def _divisor(self, n: int) -> int | None:
@@ -102,7 +137,9 @@ class _Transform:
             return None
         return next((d for d in range(math.isqrt(n), 1, -1) if n % d == 0), None)
 
-    def _each(self, x: tuple[Ref, Ref], sizes: Sequence[int], order: Sequence[int], shape: Sequence[int]) -> tuple[Ref, Ref]:
+    def _each(
+        self, x: tuple[Ref, Ref], sizes: Sequence[int], order: Sequence[int], shape: Sequence[int]
+    ) -> tuple[Ref, Ref]:
         """Both parts, reshaped to ``sizes``, permuted, reshaped to ``shape``."""
         strides = row_major(tuple(sizes))
         made = []
@@ -116,7 +153,9 @@ class _Transform:
         r, whole = self.r, TensorType("i64", (rows, columns))
 
         def count(length: int) -> Ref:
-            return r.emit("aten::arange", TensorType("i64", (length,)), end=length, dtype=DType("i64"))
+            return r.emit(
+                "aten::arange", TensorType("i64", (length,)), end=length, dtype=DType("i64")
+            )
 
         down = r.view(count(rows), (rows, columns), (1, 0))
         across = r.view(count(columns), (rows, columns), (0, 1))
@@ -150,23 +189,50 @@ class _Transform:
         return self._each(self.along_last(rows), moved, back, shape)
 
     def scaled(self, x: Ref, lengths: Sequence[int], normalization: int) -> Ref:
-        """PyTorch's normalizations: 0 none, 1 by the square root of the number of elements, 2 by it."""
-        factor = {0: 1.0, 1: 1 / math.sqrt(math.prod(lengths)), 2: 1 / math.prod(lengths)}[normalization]
-        return x if factor == 1.0 else self.r.emit("aten::mul.Scalar", TensorType(self.dtype, self.r.shape(x)), self=x, other=factor)
+        """PyTorch's normalizations: 0 none, 1 by the square root of the number of elements, 2 by
+        it."""
+        factor = {0: 1.0, 1: 1 / math.sqrt(math.prod(lengths)), 2: 1 / math.prod(lengths)}[
+            normalization
+        ]
+        return (
+            x
+            if factor == 1.0
+            else self.r.emit(
+                "aten::mul.Scalar", TensorType(self.dtype, self.r.shape(x)), self=x, other=factor
+            )
+        )
 
 
-def _complex(r: ComplexRewriter, x: tuple[Ref, Ref], transform: _Transform, lengths: Sequence[int], normalization: int) -> Ref:
-    return r.join(transform.scaled(x[0], lengths, normalization), transform.scaled(x[1], lengths, normalization))
+def _complex(
+    r: ComplexRewriter,
+    x: tuple[Ref, Ref],
+    transform: _Transform,
+    lengths: Sequence[int],
+    normalization: int,
+) -> Ref:
+    return r.join(
+        transform.scaled(x[0], lengths, normalization),
+        transform.scaled(x[1], lengths, normalization),
+    )
 
 
-def _transformed(r: ComplexRewriter, x: tuple[Ref, Ref], dims: Sequence[int], transform: _Transform) -> tuple[Ref, Ref]:
+def _transformed(
+    r: ComplexRewriter, x: tuple[Ref, Ref], dims: Sequence[int], transform: _Transform
+) -> tuple[Ref, Ref]:
     for dim in dims:
         x = transform.along(x, dim)
     return x
 
 
 @rewrites("aten::_fft_c2c")
-def _c2c(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: tuple[int, ...], normalization: int, forward: bool) -> Ref:
+def _c2c(
+    r: ComplexRewriter,
+    result: TensorType,
+    self: ComplexTensor,
+    dim: tuple[int, ...],
+    normalization: int,
+    forward: bool,
+) -> Ref:
     transform = _Transform(r, PART[result.dtype], -1 if forward else 1)
     dims = [d % len(result.shape) for d in dim]
     x = _transformed(r, (r.part(self.ref, 0), r.part(self.ref, 1)), dims, transform)
@@ -174,19 +240,35 @@ def _c2c(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: tuple
 
 
 @rewrites("aten::_fft_r2c")
-def _r2c(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: tuple[int, ...], normalization: int, onesided: bool) -> Ref:
+def _r2c(
+    r: ComplexRewriter,
+    result: TensorType,
+    self: ComplexTensor,
+    dim: tuple[int, ...],
+    normalization: int,
+    onesided: bool,
+) -> Ref:
     dtype, shape = PART[result.dtype], self.type.shape
     transform = _Transform(r, dtype, -1)
     dims = [d % len(shape) for d in dim]
     zeros = r.emit("aten::zeros", TensorType(dtype, shape), size=shape, dtype=DType(dtype))
     x = _transformed(r, (self.ref, zeros), dims[::-1], transform)
-    half = [r.view(part, result.shape, row_major(shape)) for part in x]  # the first of the last dimension
+    # the first of the last dimension
+    half = [r.view(part, result.shape, row_major(shape)) for part in x]
     return _complex(r, (half[0], half[1]), transform, [shape[d] for d in dims], normalization)
 
 
 @rewrites("aten::_fft_c2r")
-def _c2r(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: tuple[int, ...], normalization: int, last_dim_size: int) -> Ref:
-    """The inverse of _fft_r2c: of the last dimension the first half is given, the other is its conjugate."""
+def _c2r(
+    r: ComplexRewriter,
+    result: TensorType,
+    self: ComplexTensor,
+    dim: tuple[int, ...],
+    normalization: int,
+    last_dim_size: int,
+) -> Ref:
+    """The inverse of _fft_r2c: of the last dimension the first half is given, the other is its
+    conjugate."""
     transform = _Transform(r, result.dtype, 1)
     shape, n = self.type.shape, last_dim_size
     dims = [d % len(shape) for d in dim]
@@ -205,14 +287,15 @@ def _c2r(r: ComplexRewriter, result: TensorType, self: ComplexTensor, dim: tuple
 
 
 def _short(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) -> Ref:
-    """The real part for n <= 64 from x[rows, n / 2 + 1]: each given element but the first (and the middle of an even
-    length) counts twice."""
+    """The real part for n <= 64 from x[rows, n / 2 + 1]: each given element but the first (and the
+    middle of an even length) counts twice."""
     rows, given = r.shape(x[0])
     cosines, sines = transform._roots(given, n, n)
     weights = r.view(_weights(r, n, transform.dtype), (given, n), (1, 0))
     type_ = TensorType(transform.dtype, (rows, n))
     return r.sub(
-        r.emit("aten::mm", type_, self=x[0], mat2=r.mul(cosines, weights)), r.emit("aten::mm", type_, self=x[1], mat2=r.mul(sines, weights))
+        r.emit("aten::mm", type_, self=x[0], mat2=r.mul(cosines, weights)),
+        r.emit("aten::mm", type_, self=x[1], mat2=r.mul(sines, weights)),
     )
 
 
@@ -222,17 +305,33 @@ def _mirrored(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: 
     whole = []
     for part, conjugate in zip(x, (False, True), strict=True):
         rest = r.view(part, (rows, n - given), (given, 1), 1)
-        rest = r.emit("aten::flip", TensorType(transform.dtype, (rows, n - given)), self=rest, dims=(1,))
+        rest = r.emit(
+            "aten::flip", TensorType(transform.dtype, (rows, n - given)), self=rest, dims=(1,)
+        )
         rest = r.unary("neg", rest) if conjugate else rest
-        whole.append(r.emit("aten::cat", TensorType(transform.dtype, (rows, n)), tensors=(part, rest), dim=1))
+        whole.append(
+            r.emit("aten::cat", TensorType(transform.dtype, (rows, n)), tensors=(part, rest), dim=1)
+        )
     return transform.along_last((whole[0], whole[1]))[0]
 
 
 def _weights(r: ComplexRewriter, n: int, dtype: str) -> Ref:
     """2, and 1 for 0 and n / 2."""
     count = n // 2 + 1
-    made = r.emit("aten::full", TensorType(dtype, (count,)), size=(count,), fill_value=2.0, dtype=DType(dtype))
+    made = r.emit(
+        "aten::full", TensorType(dtype, (count,)), size=(count,), fill_value=2.0, dtype=DType(dtype)
+    )
     for k in {0, n // 2} if n % 2 == 0 else {0}:
-        one = r.emit("aten::full", TensorType(dtype, (1,)), size=(1,), fill_value=1.0, dtype=DType(dtype))
-        made = r.emit("ftm.update", TensorType(dtype, (count,)), base=made, value=one, sizes=(1,), strides=(1,), offset=k)
+        one = r.emit(
+            "aten::full", TensorType(dtype, (1,)), size=(1,), fill_value=1.0, dtype=DType(dtype)
+        )
+        made = r.emit(
+            "ftm.update",
+            TensorType(dtype, (count,)),
+            base=made,
+            value=one,
+            sizes=(1,),
+            strides=(1,),
+            offset=k,
+        )
     return made

@@ -1,11 +1,18 @@
-"""Ops that move complex elements or add them up: what they do, they do to the real and the imaginary parts alike."""
+"""Ops that move complex elements or add them up: what they do, they do to the real and the
+imaginary parts alike."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ftm_backend.dtypes import PART
-from ftm_backend.frontend.complex.split_real_imag import ComplexRewriter, ComplexTensor, Operand, is_number, rewrites
+from ftm_backend.frontend.complex.split_real_imag import (
+    ComplexRewriter,
+    ComplexTensor,
+    Operand,
+    is_number,
+    rewrites,
+)
 from ftm_backend.ir.trace.trace import Argument, DType, Ref, ScalarRef, TensorType, TraceError
 
 _PLACES = ("index", "indices", "mask")
@@ -28,7 +35,14 @@ aten::diagonal_copy aten::as_strided_copy
 def _moved(op: str) -> Callable[..., Ref]:
     def rewrite(r: ComplexRewriter, result: TensorType, **_: Operand) -> Ref:
         type_ = TensorType(PART[result.dtype], result.shape)
-        real, imaginary = (r.emit(op, type_, **{name: _part(r, name, value, type_.dtype, k) for name, value in _.items()}) for k in (0, 1))
+        real, imaginary = (
+            r.emit(
+                op,
+                type_,
+                **{name: _part(r, name, value, type_.dtype, k) for name, value in _.items()},
+            )
+            for k in (0, 1)
+        )
         return r.join(real, imaginary)
 
     return rewrite
@@ -49,7 +63,12 @@ def _part(r: ComplexRewriter, name: str, value: Operand, dtype: str, number: int
             return value.ref
         if number == 0:
             return r.cast(value.ref, dtype)
-        return r.emit("aten::zeros", TensorType(dtype, value.type.shape), size=value.type.shape, dtype=DType(dtype))
+        return r.emit(
+            "aten::zeros",
+            TensorType(dtype, value.type.shape),
+            size=value.type.shape,
+            dtype=DType(dtype),
+        )
     if name in _NUMBERS and number and isinstance(value, (int, float, ScalarRef)):
         return 0
     return value
@@ -58,7 +77,9 @@ def _part(r: ComplexRewriter, name: str, value: Operand, dtype: str, number: int
 @rewrites("aten::nonzero_static aten::count_nonzero aten::count_nonzero.dim_IntList")
 def _found(r: ComplexRewriter, result: TensorType, self: ComplexTensor, **_: Argument) -> Ref:
     """What asks where elements are not zero asks where one of their parts is not."""
-    nonzero = r.emit("aten::any.dim", TensorType("i1", self.type.shape), self=self.ref, dim=-1, keepdim=False)
+    nonzero = r.emit(
+        "aten::any.dim", TensorType("i1", self.type.shape), self=self.ref, dim=-1, keepdim=False
+    )
     return r.emit(r.source.nodes[r.position].op, result, self=nonzero, **_)
 
 

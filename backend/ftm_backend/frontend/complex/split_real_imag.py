@@ -1,9 +1,11 @@
-"""Complex tensors as real ones: a trace in which a complex tensor of shape s is a real tensor of shape s x 2.
+"""Complex tensors as real ones: a trace in which a complex tensor of shape s is a real tensor of
+shape s x 2.
 
-The buffer's bytes are the same, so nothing is copied at the program's edge and no stage after this one knows complex
-numbers.  Views, copies, conversions and moves carry the last dimension along; arithmetic is spelled out in the real and
-the imaginary parts, which are views.  What becomes of each op is said in the other files of this folder; the others run
-on the CPU when they meet a complex tensor.
+The buffer's bytes are the same, so nothing is copied at the program's edge and no stage after this
+one knows complex numbers. Views, copies, conversions and moves carry the last dimension along;
+arithmetic is spelled out in the real and the imaginary parts, which are views. What becomes of each
+op is said in the other files of this folder; the others run on the CPU when they meet a complex
+tensor.
 """
 
 from __future__ import annotations
@@ -14,18 +16,39 @@ from typing import TypeAlias, TypeGuard, TypeVar
 
 from ftm_backend.dtypes import PART
 from ftm_backend.ir.linalg.affine import row_major
-from ftm_backend.ir.trace.trace import Argument, Complex, DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
+from ftm_backend.ir.trace.trace import (
+    Argument,
+    Complex,
+    DType,
+    Node,
+    Ref,
+    ScalarRef,
+    TensorType,
+    Trace,
+    TraceError,
+)
 
-__all__ = ["OPS", "ComplexRewriter", "ComplexTensor", "Operand", "as_pairs", "is_number", "pair_type", "rewrites"]
+__all__ = [
+    "OPS",
+    "ComplexRewriter",
+    "ComplexTensor",
+    "Operand",
+    "as_pairs",
+    "is_number",
+    "pair_type",
+    "rewrites",
+]
 
 F = TypeVar("F", bound=Callable[..., Ref])
 
 OPS: dict[str, Callable[..., Ref]] = {}
-"""What is rewritten: op name -> function of (rewriter, result type, **arguments), with arguments as in the trace."""
+"""What is rewritten: op name -> function of (rewriter, result type, **arguments), with arguments as
+in the trace."""
 
 
 def as_pairs(trace: Trace) -> tuple[Trace, list[int]]:
-    """``trace`` without complex types, and for each of its nodes the position of the node that it comes from."""
+    """``trace`` without complex types, and for each of its nodes the position of the node that it
+    comes from."""
     types = [*trace.params, *(t for node in trace.nodes for t in node.results)]
     complex_numbers = any(is_number(v) for node in trace.nodes for _, v in node.args)
     if not complex_numbers and not any(t is not None and t.dtype in PART for t in types):
@@ -34,10 +57,15 @@ def as_pairs(trace: Trace) -> tuple[Trace, list[int]]:
 
 
 def is_number(value: object) -> TypeGuard[tuple[Argument, Argument]]:
-    """Whether an argument is a complex Python number: its two parts, as numbers or as runtime scalars."""
+    """Whether an argument is a complex Python number: its two parts, as numbers or as runtime
+    scalars."""
     if isinstance(value, Complex):
         return True
-    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, ScalarRef) for v in value)
+    return (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and all(isinstance(v, ScalarRef) for v in value)
+    )
 
 
 def rewrites(names: str) -> Callable[[F], F]:
@@ -81,7 +109,9 @@ class ComplexRewriter:
     def node(self, node: Node) -> None:
         operands = [self.old_types[r.index] for _, v in node.args for r in _refs(v)]
         number = any(is_number(v) for _, v in node.args)
-        if not number and not any(t is not None and t.dtype in PART for t in (*operands, *node.results)):
+        if not number and not any(
+            t is not None and t.dtype in PART for t in (*operands, *node.results)
+        ):
             args = tuple((k, self.renamed(v)) for k, v in node.args)
             self.values.extend(self.emit_all(node.op, args, node.results))
             return
@@ -90,23 +120,36 @@ class ComplexRewriter:
             raise TraceError(f"{node.op} does not take complex tensors")
         arguments = {k: self.argument(v) for k, v in node.args}
         taken = inspect.signature(rewrite).parameters
-        made = rewrite(self, result, **{k: v for k, v in arguments.items() if k in taken or "_" in taken})
+        made = rewrite(
+            self, result, **{k: v for k, v in arguments.items() if k in taken or "_" in taken}
+        )
         self.values.append(made)
 
     def renamed(self, value: Argument) -> Argument:
         if isinstance(value, Ref):
             return self.values[value.index]
-        return tuple(map(self.renamed, value)) if isinstance(value, tuple) and not isinstance(value, Complex) else value
+        return (
+            tuple(map(self.renamed, value))
+            if isinstance(value, tuple) and not isinstance(value, Complex)
+            else value
+        )
 
     def argument(self, value: Argument) -> object:
         """An argument for a rewrite: tensors know their old type."""
         if isinstance(value, Ref):
             return ComplexTensor(self, self.values[value.index], self.old_types[value.index])
-        return tuple(map(self.argument, value)) if isinstance(value, tuple) and not isinstance(value, Complex) else value
+        return (
+            tuple(map(self.argument, value))
+            if isinstance(value, tuple) and not isinstance(value, Complex)
+            else value
+        )
 
-    # --- what rewrites build with -----------------------------------------------------------------------
+    # --- what rewrites build with
+    # -----------------------------------------------------------------------
 
-    def emit_all(self, op: str, args: Iterable[tuple[str, Argument]], results: Sequence[TensorType | None]) -> list[Ref]:
+    def emit_all(
+        self, op: str, args: Iterable[tuple[str, Argument]], results: Sequence[TensorType | None]
+    ) -> list[Ref]:
         self.nodes.append(Node(op, tuple(args), tuple(results)))
         self.origins.append(self.position)
         first = len(self.types)
@@ -128,7 +171,9 @@ class ComplexRewriter:
 
     def view(self, base: Ref, sizes: Iterable[int], strides: Iterable[int], offset: int = 0) -> Ref:
         type_ = TensorType(self.dtype(base), tuple(sizes))
-        return self.emit("ftm.view", type_, base=base, sizes=tuple(sizes), strides=tuple(strides), offset=offset)
+        return self.emit(
+            "ftm.view", type_, base=base, sizes=tuple(sizes), strides=tuple(strides), offset=offset
+        )
 
     def part(self, pair: Ref, number: int) -> Ref:
         """The real (0) or imaginary (1) parts."""
@@ -145,25 +190,43 @@ class ComplexRewriter:
             return pair
         for offset, part in enumerate((real, imaginary)):
             if part is not None:
-                pair = self.emit("ftm.update", type_, base=pair, value=part, sizes=sizes, strides=strides, offset=offset)
+                pair = self.emit(
+                    "ftm.update",
+                    type_,
+                    base=pair,
+                    value=part,
+                    sizes=sizes,
+                    strides=strides,
+                    offset=offset,
+                )
         return pair
 
     def cast(self, x: Ref, dtype: str) -> Ref:
         if self.dtype(x) == dtype:
             return x
-        return self.emit("aten::_to_copy", TensorType(dtype, self.shape(x)), self=x, dtype=DType(dtype), memory_format=None)
+        return self.emit(
+            "aten::_to_copy",
+            TensorType(dtype, self.shape(x)),
+            self=x,
+            dtype=DType(dtype),
+            memory_format=None,
+        )
 
     def expand(self, x: Ref, sizes: tuple[int, ...]) -> Ref:
         if self.shape(x) == sizes:
             return x
-        return self.emit("aten::expand", TensorType(self.dtype(x), sizes), self=x, size=sizes, implicit=False)
+        return self.emit(
+            "aten::expand", TensorType(self.dtype(x), sizes), self=x, size=sizes, implicit=False
+        )
 
     def unary(self, op: str, x: Ref) -> Ref:
         return self.emit(f"aten::{op}", TensorType(self.dtype(x), self.shape(x)), self=x)
 
     def binary(self, op: str, x: Ref, y: Argument, **more: Argument) -> Ref:
         """Of two tensors of one type, or of a tensor and a runtime number."""
-        return self.emit(f"aten::{op}", TensorType(self.dtype(x), self.shape(x)), self=x, other=y, **more)
+        return self.emit(
+            f"aten::{op}", TensorType(self.dtype(x), self.shape(x)), self=x, other=y, **more
+        )
 
     def add(self, x: Ref, y: Argument) -> Ref:
         return self.binary("add.Tensor", x, y, alpha=1)
@@ -175,16 +238,27 @@ class ComplexRewriter:
         return self.binary("mul.Tensor", x, y)
 
     def full(self, dtype: str, sizes: tuple[int, ...], number: Argument) -> Ref:
-        return self.emit("aten::full", TensorType(dtype, sizes), size=sizes, fill_value=number, dtype=DType(dtype))
+        return self.emit(
+            "aten::full",
+            TensorType(dtype, sizes),
+            size=sizes,
+            fill_value=number,
+            dtype=DType(dtype),
+        )
 
     def parts(self, x: Operand, type_: TensorType) -> tuple[Ref, Ref | None]:
-        """Real and imaginary parts of an operand in the complex type ``type_``; None for a real one's."""
+        """Real and imaginary parts of an operand in the complex type ``type_``; None for a real
+        one's."""
         dtype, sizes = PART[type_.dtype], type_.shape
         if not isinstance(x, ComplexTensor):
             real, imaginary = x if is_number(x) else (x, None)
-            return self.full(dtype, sizes, real), None if imaginary is None else self.full(dtype, sizes, imaginary)
+            return self.full(dtype, sizes, real), None if imaginary is None else self.full(
+                dtype, sizes, imaginary
+            )
         if x.type.dtype in PART:
-            real, imaginary = (self.expand(self.cast(self.part(x.ref, k), dtype), sizes) for k in (0, 1))
+            real, imaginary = (
+                self.expand(self.cast(self.part(x.ref, k), dtype), sizes) for k in (0, 1)
+            )
             return real, imaginary
         return self.expand(self.cast(x.ref, dtype), sizes), None
 

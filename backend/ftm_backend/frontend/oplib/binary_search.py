@@ -14,7 +14,13 @@ from ftm_backend.symbolic import enough_bits
 __all__ = ["count_before", "search_sorted"]
 
 
-def count_before(b: LinalgBuilder, size: int, element: Callable[[ScalarExpr], ScalarExpr], value: ScalarExpr, right: bool) -> ScalarExpr:
+def count_before(
+    b: LinalgBuilder,
+    size: int,
+    element: Callable[[ScalarExpr], ScalarExpr],
+    value: ScalarExpr,
+    right: bool,
+) -> ScalarExpr:
     """In a body: how many of ``size`` sorted elements come before ``value``, as i64.
 
     Args:
@@ -35,11 +41,17 @@ def count_before(b: LinalgBuilder, size: int, element: Callable[[ScalarExpr], Sc
 
 
 def search_sorted(
-    b: LinalgBuilder, rows: StridedValue, values: StridedValue | Number, right: bool, dtype: str = "i64", sorter: StridedValue | None = None
+    b: LinalgBuilder,
+    rows: StridedValue,
+    values: StridedValue | Number,
+    right: bool,
+    dtype: str = "i64",
+    sorter: StridedValue | None = None,
 ) -> StridedValue:
     """For each of ``values`` [.., m] where it belongs in its row of ``rows`` [.., n].
 
-    One row serves values of any shape.  ``values`` may be a scalar Elem.  sorter: the order of unsorted rows.
+    One row serves values of any shape. ``values`` may be a scalar Elem. sorter: the order of
+    unsorted rows.
     """
     common = compute_dtype(b.promoted([rows, values]))
     size, shape = rows.shape[-1], values.shape if isinstance(values, StridedValue) else ()
@@ -57,7 +69,9 @@ def search_sorted(
                 place = inside(b.extract(order, [*row, place]), size)
             return b.extract(table, [*row, place]).to(common)
 
-        wanted = value[0].to(common) if isinstance(values, StridedValue) else b.inline(values, common)
+        wanted = (
+            value[0].to(common) if isinstance(values, StridedValue) else b.inline(values, common)
+        )
         return count_before(b, size, element, wanted, right).to(dtype)
 
     if isinstance(values, StridedValue):

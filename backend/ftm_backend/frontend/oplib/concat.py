@@ -13,11 +13,17 @@ __all__ = ["flipped", "joined", "placed"]
 
 def joined(b: LinalgBuilder, parts: Sequence[StridedValue], dim: int) -> StridedValue:
     """``parts`` of one dtype, one after the other along ``dim``."""
-    shape = (*parts[0].shape[:dim], sum(part.shape[dim] for part in parts), *parts[0].shape[dim + 1 :])
+    shape = (
+        *parts[0].shape[:dim],
+        sum(part.shape[dim] for part in parts),
+        *parts[0].shape[dim + 1 :],
+    )
     return placed(b, parts, dim, shape, parts[0].dtype)
 
 
-def placed(b: LinalgBuilder, parts: Sequence[StridedValue], dim: int, shape: tuple[int, ...], dtype: str) -> StridedValue:
+def placed(
+    b: LinalgBuilder, parts: Sequence[StridedValue], dim: int, shape: tuple[int, ...], dtype: str
+) -> StridedValue:
     """The same into a tensor of ``shape`` and ``dtype``."""
     strides, start, places = row_major(shape), 0, []
     for part in parts:

@@ -15,7 +15,8 @@ _KINDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "lse": "lse"}
 
 
 def scan(b: LinalgBuilder, kind: str, x: StridedValue, dim: int) -> StridedValue:
-    """Inclusive scan of ``x`` along ``dim`` in x's dtype: ``sum``, ``prod``, ``min``, ``max`` or ``lse``.
+    """Inclusive scan of ``x`` along ``dim`` in x's dtype: ``sum``, ``prod``, ``min``, ``max`` or
+    ``lse``.
 
     Sums of floats are kept in f64 on the way; ``min`` and ``max`` propagate NaN.
     """
@@ -25,12 +26,17 @@ def scan(b: LinalgBuilder, kind: str, x: StridedValue, dim: int) -> StridedValue
         return b.cast(scan(b, kind, b.cast(x, "i16"), dim), "u8")
     dim %= x.rank
     shape = (math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1 :]))
-    made = b.create("ftm.scan", x.dtype, shape, [b.tensor(b.reshape(x, shape))], {"kind": _KINDS[kind]})
+    made = b.create(
+        "ftm.scan", x.dtype, shape, [b.tensor(b.reshape(x, shape))], {"kind": _KINDS[kind]}
+    )
     return b.reshape(made, x.shape)
 
 
-def extreme_scan(b: LinalgBuilder, kind: str, x: StridedValue, dim: int) -> tuple[StridedValue, StridedValue]:
-    """(running extreme, its place along ``dim``): the last place of equals, and of NaN the last NaN."""
+def extreme_scan(
+    b: LinalgBuilder, kind: str, x: StridedValue, dim: int
+) -> tuple[StridedValue, StridedValue]:
+    """(running extreme, its place along ``dim``): the last place of equals, and of NaN the last
+    NaN."""
     values = scan(b, kind, x, dim)
 
     def place(element: ScalarExpr, best: ScalarExpr) -> ScalarExpr:

@@ -1,7 +1,7 @@
 """Places that data says: index checks, scatters of rows, and what equal places do to each other.
 
-Every place is checked.  One outside becomes a place that no buffer has, so that the machine faults instead of
-reading or writing what the index does not mean.
+Every place is checked. One outside becomes a place that no buffer has, so that the machine faults
+instead of reading or writing what the index does not mean.
 """
 
 from __future__ import annotations
@@ -14,10 +14,21 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
-__all__ = ["NOWHERE", "averaged", "combining", "from_rows", "inside", "scatter_rows", "to_rows", "typed", "wrapped"]
+__all__ = [
+    "NOWHERE",
+    "averaged",
+    "combining",
+    "from_rows",
+    "inside",
+    "scatter_rows",
+    "to_rows",
+    "typed",
+    "wrapped",
+]
 
 NOWHERE = 2**36
-"""An index that no buffer has, even as one of several dimensions: reading or writing there is a fault."""
+"""An index that no buffer has, even as one of several dimensions: reading or writing there is a
+fault."""
 
 
 def typed(dtype: str, shape: Sequence[int]) -> TensorType:
@@ -26,7 +37,8 @@ def typed(dtype: str, shape: Sequence[int]) -> TensorType:
 
 
 def inside(index: ScalarExpr, size: int) -> ScalarExpr:
-    """An index Elem as i64; one that is not in [0, size) makes the machine fault, whatever else is addressed."""
+    """An index Elem as i64; one that is not in [0, size) makes the machine fault, whatever else is
+    addressed."""
     index = index.to("i64")
     return e.where((index >= 0) & (index < size), index, NOWHERE)
 
@@ -37,11 +49,19 @@ def wrapped(index: ScalarExpr, size: int) -> ScalarExpr:
     return inside(e.where(index < 0, index + size, index), size)
 
 
-def scatter_rows(b: LinalgBuilder, dest: StridedValue, rows: StridedValue, updates: StridedValue, kind: str) -> StridedValue:
+def scatter_rows(
+    b: LinalgBuilder, dest: StridedValue, rows: StridedValue, updates: StridedValue, kind: str
+) -> StridedValue:
     """``ftm.scatter``: dest[N, D], rows[M] of i64 in [0, N), updates[M, D]."""
     if not rows.type.numel or not dest.type.numel:
         return dest
-    return b.create("ftm.scatter", dest.dtype, dest.shape, [b.tensor(dest), b.tensor(rows), b.tensor(updates)], {"reduce": kind})
+    return b.create(
+        "ftm.scatter",
+        dest.dtype,
+        dest.shape,
+        [b.tensor(dest), b.tensor(rows), b.tensor(updates)],
+        {"reduce": kind},
+    )
 
 
 def to_rows(b: LinalgBuilder, x: StridedValue, dim: int) -> StridedValue:
@@ -73,8 +93,8 @@ def combining(reduce: str, dtype: str) -> tuple[str, str, float]:
     """How values of ``dtype`` combine at equal places.
 
     Returns:
-        Reduction of ``ftm.scatter``, dtype in which it runs (halves in f32; a bool is a number there, since
-        scatters combine signed numbers), identity.
+        Reduction of ``ftm.scatter``, dtype in which it runs (halves in f32; a bool is a number
+        there, since scatters combine signed numbers), identity.
     """
     number, logical, identity = _COMBINING[reduce]
     if dtype == "i1":

@@ -27,12 +27,22 @@ def next_after(x: ScalarExpr, toward: Number) -> ScalarExpr:
 
 
 def round_down(x: ScalarExpr, token: str) -> ScalarExpr:
-    """The largest number of the floating dtype ``token`` that is at most ``x``, which may be an integer."""
+    """The largest number of the floating dtype ``token`` that is at most ``x``, which may be an
+    integer."""
     nearest = x.to(token)
-    return nearest if token == x.dtype else e.where(nearest.to(x.dtype) > x, next_after(nearest, -math.inf), nearest)
+    return (
+        nearest
+        if token == x.dtype
+        else e.where(nearest.to(x.dtype) > x, next_after(nearest, -math.inf), nearest)
+    )
 
 
 def round_up(x: ScalarExpr, token: str) -> ScalarExpr:
-    """The smallest number of the floating dtype ``token`` that is at least ``x``, which may be an integer."""
+    """The smallest number of the floating dtype ``token`` that is at least ``x``, which may be an
+    integer."""
     nearest = x.to(token)
-    return nearest if token == x.dtype else e.where(nearest.to(x.dtype) < x, next_after(nearest, math.inf), nearest)
+    return (
+        nearest
+        if token == x.dtype
+        else e.where(nearest.to(x.dtype) < x, next_after(nearest, math.inf), nearest)
+    )

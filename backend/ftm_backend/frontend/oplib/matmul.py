@@ -12,5 +12,10 @@ __all__ = ["product"]
 def product(b: LinalgBuilder, x: StridedValue, y: StridedValue) -> StridedValue:
     """x[(B,)M,K] . y[(B,)K,N] in the accumulator's dtype."""
     return contraction(
-        b, "linalg.batch_matmul" if x.rank == 3 else "linalg.matmul", x, y, (*x.shape[:-1], y.shape[-1]), compute_dtype(x.dtype)
+        b,
+        "linalg.batch_matmul" if x.rank == 3 else "linalg.matmul",
+        x,
+        y,
+        (*x.shape[:-1], y.shape[-1]),
+        compute_dtype(x.dtype),
     )

@@ -15,20 +15,26 @@ from ftm_backend.ir.trace.trace import TensorType
 __all__ = ["moments", "normalized", "reciprocal_deviation", "vector_norm"]
 
 
-def moments(b: LinalgBuilder, x: StridedValue, dims: Sequence[int], correction: Number) -> tuple[StridedValue, StridedValue]:
-    """(variance, mean) over ``dims`` in x's compute dtype, extents 1 kept, in two passes; ``correction`` is a
-    number or a runtime scalar."""
+def moments(
+    b: LinalgBuilder, x: StridedValue, dims: Sequence[int], correction: Number
+) -> tuple[StridedValue, StridedValue]:
+    """(variance, mean) over ``dims`` in x's compute dtype, extents 1 kept, in two passes;
+    ``correction`` is a number or a runtime scalar."""
     dtype = compute_dtype(x.dtype)
     mean = mean_of(b, x, dims, dtype)
-    squares = reduce(b, "sum", [x, mean], dims, dtype, lambda v, m: (v.to(dtype) - m) * (v.to(dtype) - m))
+    squares = reduce(
+        b, "sum", [x, mean], dims, dtype, lambda v, m: (v.to(dtype) - m) * (v.to(dtype) - m)
+    )
     count = b.constant(count_of(x.shape, dims), dtype) - b.inline(correction, dtype)
     count = e.maximum(count, 0)
     return b.pointwise(lambda s: s / count, [squares], TensorType(dtype, squares.shape)), mean
 
 
-def vector_norm(b: LinalgBuilder, x: StridedValue, p: Number, dims: Sequence[int], dtype: str) -> StridedValue:
-    """The p-norm over ``dims``, computed and returned in ``dtype``, extents 1 kept; ``p`` as a constant gets the code of
-    its own, as a runtime scalar the general one."""
+def vector_norm(
+    b: LinalgBuilder, x: StridedValue, p: Number, dims: Sequence[int], dtype: str
+) -> StridedValue:
+    """The p-norm over ``dims``, computed and returned in ``dtype``, extents 1 kept; ``p`` as a
+    constant gets the code of its own, as a runtime scalar the general one."""
     if isinstance(p, e.ScalarExpr):
         return _general_norm(b, x, p, dims, dtype)
     if p == 2:
@@ -42,11 +48,15 @@ def vector_norm(b: LinalgBuilder, x: StridedValue, p: Number, dims: Sequence[int
         return b.pointwise(lambda s: e.maximum(s, 0), [extreme], extreme.type) if p > 0 else extreme
     if p == 1:
         return reduce(b, "sum", [x], dims, dtype, lambda v: abs(v.to(dtype)))
-    total = reduce(b, "sum", [x], dims, dtype, lambda v: e.pow_(abs(v.to(dtype)), b.constant(p, dtype)))
+    total = reduce(
+        b, "sum", [x], dims, dtype, lambda v: e.pow_(abs(v.to(dtype)), b.constant(p, dtype))
+    )
     return b.pointwise(lambda s: e.pow_(s, b.constant(1 / p, dtype)), [total], total.type)
 
 
-def _general_norm(b: LinalgBuilder, x: StridedValue, order: ScalarExpr, dims: Sequence[int], dtype: str) -> StridedValue:
+def _general_norm(
+    b: LinalgBuilder, x: StridedValue, order: ScalarExpr, dims: Sequence[int], dtype: str
+) -> StridedValue:
     p = order.to(dtype)
 
     def element(v: ScalarExpr) -> ScalarExpr:
@@ -70,8 +80,9 @@ def reciprocal_deviation(b: LinalgBuilder, variance: StridedValue, eps: float) -
 
 
 def normalized(compute: str, dtype: str, scales: bool, shifts: bool) -> Callable[..., ScalarExpr]:
-    """The body (value, mean, 1 / deviation, parameters...) of what is normalized in ``compute`` and returned in ``dtype``;
-    the parameters are a weight, if it ``scales``, and a bias, if it ``shifts``."""
+    """The body (value, mean, 1 / deviation, parameters...) of what is normalized in ``compute`` and
+    returned in ``dtype``; the parameters are a weight, if it ``scales``, and a bias, if it
+    ``shifts``."""
 
     def body(v: ScalarExpr, m: ScalarExpr, r: ScalarExpr, *parameters: ScalarExpr) -> ScalarExpr:
         y = (v.to(compute) - m) * r

@@ -1,8 +1,9 @@
 """The op record: everything the compiler knows about an op, in one place.
 
-A record has the op's names (overloads that share a lowering), the dtypes it takes, how it lowers, how far
-results may be from PyTorch's, and why anything is left out.  Registration checks that a record is complete,
-so a mistake shows when the module is imported.  Nothing here loads MLIR: lowerings are plain functions.
+A record has the op's names (overloads that share a lowering), the dtypes it takes, how it lowers,
+how far results may be from PyTorch's, and why anything is left out. Registration checks that a
+record is complete, so a mistake shows when the module is imported. Nothing here loads MLIR:
+lowerings are plain functions.
 """
 
 from __future__ import annotations
@@ -16,9 +17,25 @@ from typing import TypeVar
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.frontend.strided_value import StridedValue
 
-__all__ = ["EXACT", "PRODUCTS", "RECORDS", "ROWS", "SUMS", "TOLERANCE", "Lower", "OpRecord", "lowering", "register"]
+__all__ = [
+    "EXACT",
+    "PRODUCTS",
+    "RECORDS",
+    "ROWS",
+    "SUMS",
+    "TOLERANCE",
+    "Lower",
+    "OpRecord",
+    "lowering",
+    "register",
+]
 
-TOLERANCE = {"f64": (1e-12, 1e-12), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
+TOLERANCE = {
+    "f64": (1e-12, 1e-12),
+    "f32": (1e-5, 1e-6),
+    "f16": (2e-3, 1e-4),
+    "bf16": (1.6e-2, 1e-3),
+}
 """(relative, absolute) of an op that rounds; integers and bools are always exact."""
 
 SUMS = {"f64": (1e-11, 1e-11), "f32": (2e-5, 1e-5), "f16": (4e-3, 1e-3), "bf16": (3e-2, 1e-2)}
@@ -46,11 +63,12 @@ F = TypeVar("F", bound=Lower)
 class OpRecord:
     """One op.
 
-    names: as the trace writes them (``aten::add.Tensor``).  dtypes: tokens that any tensor argument may have.
-    lower: ``lower(b, *, argument=value, ...)`` with the schema's argument names (``from_`` for ``from``);
+    names: as the trace writes them (``aten::add.Tensor``). dtypes: tokens that any tensor argument
+    may have. lower: ``lower(b, *, argument=value, ...)`` with the schema's argument names
+    (``from_`` for ``from``);
         tensors are Values, runtime scalars Elems; gives a Value or a tuple (None: undefined).
-    family: name of the tests' sample generator.  tolerance: per dtype, as TOLERANCE.
-    gap: why dtypes or argument values that PyTorch takes are not taken; "" if there are none but complex.
+    family: name of the tests' sample generator. tolerance: per dtype, as TOLERANCE. gap: why dtypes
+    or argument values that PyTorch takes are not taken; "" if there are none but complex.
     """
 
     names: tuple[str, ...]
@@ -74,7 +92,9 @@ def register(record: OpRecord) -> OpRecord:
     if not record.dtypes or unknown:
         raise ValueError(f"{label}: dtypes must be tokens, not {unknown or 'empty'}")
     if not record.family:
-        raise ValueError(f"{label}: a family is needed, so that the tests know how to sample the op")
+        raise ValueError(
+            f"{label}: a family is needed, so that the tests know how to sample the op"
+        )
     for dtype in record.tolerance:
         if DTYPES[dtype].kind != "float":
             raise ValueError(f"{label}: {dtype} results are exact; a tolerance is for floats")
@@ -88,12 +108,25 @@ def register(record: OpRecord) -> OpRecord:
 
 
 def lowering(
-    names: str, dtypes: Iterable[str], family: str, tolerance: dict[str, tuple[float, float]] | None = None, gap: str = ""
+    names: str,
+    dtypes: Iterable[str],
+    family: str,
+    tolerance: dict[str, tuple[float, float]] | None = None,
+    gap: str = "",
 ) -> Callable[[F], F]:
     """Decorator: registers the function as the lowering of ``names`` (separated by blanks)."""
 
     def decorate(function: F) -> F:
-        register(OpRecord(tuple(names.split()), tuple(dtypes), function, family, TOLERANCE if tolerance is None else tolerance, gap))
+        register(
+            OpRecord(
+                tuple(names.split()),
+                tuple(dtypes),
+                function,
+                family,
+                TOLERANCE if tolerance is None else tolerance,
+                gap,
+            )
+        )
         return function
 
     return decorate

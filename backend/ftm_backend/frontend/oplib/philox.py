@@ -1,7 +1,8 @@
-"""Random numbers in bodies: Philox words by element number, so that bits do not depend on fusion or tiling.
+"""Random numbers in bodies: Philox words by element number, so that bits do not depend on fusion or
+tiling.
 
-Element i of an op takes word i, or words 2i and 2i+1 where 32 bits are too few; seed and offset come with
-the op as runtime scalars.
+Element i of an op takes word i, or words 2i and 2i+1 where 32 bits are too few; seed and offset
+come with the op as runtime scalars.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def _shifted(word: ScalarExpr, bits: int) -> ScalarExpr:
     return e.apply("arith.shrui", word, word.const(bits))
 
 
-def unit(b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, dtype: str) -> ScalarExpr:
+def unit(
+    b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, dtype: str
+) -> ScalarExpr:
     """Uniform in [0, 1): 24 bits for f32, 53 for f64."""
     if dtype != "f64":
         return _shifted(word(b, number, seed, offset), 8).to("f32") * 2.0**-24
@@ -45,7 +48,9 @@ def unit(b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarE
     return (high * 2.0**26 + low) * 2.0**-53
 
 
-def open_unit(b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, dtype: str) -> ScalarExpr:
+def open_unit(
+    b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, dtype: str
+) -> ScalarExpr:
     """Uniform in (0, 1), symmetric: the midpoints of 2^23 (f64: 2^52) intervals."""
     if dtype != "f64":
         return (_shifted(word(b, number, seed, offset), 9).to("f32") + 0.5) * 2.0**-23

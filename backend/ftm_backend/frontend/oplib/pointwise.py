@@ -1,7 +1,7 @@
 """How elementwise records are written: ``pointwise(names, function of elements)``.
 
-The function takes the op's arguments by name.  Tensors and runtime scalars arrive as Elems, everything else
-(None, bool, int, float, str, lists) as it stands in the trace.
+The function takes the op's arguments by name. Tensors and runtime scalars arrive as Elems,
+everything else (None, bool, int, float, str, lists) as it stands in the trace.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ def pointwise(
     """Registers an elementwise op.
 
     Args:
-        names: op names, separated by blanks.
-        function: from arguments to the result's Elem (or a tuple); the result is converted to the result's
-            dtype, which the function gets as ``result_dtype`` if it asks.  Half types are computed in f32.
+        names: op names, separated by blanks. function: from arguments to the result's Elem (or a
+        tuple); the result is converted to the result's
+            dtype, which the function gets as ``result_dtype`` if it asks. Half types are computed
+            in f32.
         compute: RESULT, PROMOTED or OWN.
         keep: tensor arguments that stay in their own dtype (masks, indices).
     """
@@ -58,18 +59,29 @@ def pointwise(
             arguments.pop(name, None)
         if "result_dtype" in accepted:
             arguments["result_dtype"] = b.result.dtype
-        numbers = [v for k, v in arguments.items() if isinstance(v, (StridedValue, ScalarExpr)) and k not in keep]
-        common = "" if compute == OWN else b.result.dtype if compute == RESULT else b.promoted(numbers)
+        numbers = [
+            v
+            for k, v in arguments.items()
+            if isinstance(v, (StridedValue, ScalarExpr)) and k not in keep
+        ]
+        common = (
+            "" if compute == OWN else b.result.dtype if compute == RESULT else b.promoted(numbers)
+        )
         dtype = compute_dtype(common) if common else ""
-        arguments = {k: b.constant(v, dtype or "i1") if isinstance(v, bool) and k in _OPERANDS else v for k, v in arguments.items()}
+        arguments = {
+            k: b.constant(v, dtype or "i1") if isinstance(v, bool) and k in _OPERANDS else v
+            for k, v in arguments.items()
+        }
         tensors = {k: v for k, v in arguments.items() if isinstance(v, StridedValue)}
         others = {
-            k: v.to(dtype) if isinstance(v, ScalarExpr) and dtype and k not in keep else v for k, v in arguments.items() if k not in tensors
+            k: v.to(dtype) if isinstance(v, ScalarExpr) and dtype and k not in keep else v
+            for k, v in arguments.items()
+            if k not in tensors
         }
 
         def operand(v: ScalarExpr) -> ScalarExpr:
-            """A tensor's element in the compute dtype, by way of the dtype that all are promoted to: an integer
-            that f16 cannot hold is infinite."""
+            """A tensor's element in the compute dtype, by way of the dtype that all are promoted
+            to: an integer that f16 cannot hold is infinite."""
             return v.to(common).to(dtype) if common in HALVES else v.to(dtype)
 
         def body(*elems: ScalarExpr) -> tuple[ScalarExpr, ...]:
@@ -82,4 +94,13 @@ def pointwise(
 
         return b.pointwise_all(body, list(tensors.values()), outputs)
 
-    return register(OpRecord(tuple(names.split()), tuple(dtypes), lower, family, TOLERANCE if tolerance is None else tolerance, gap))
+    return register(
+        OpRecord(
+            tuple(names.split()),
+            tuple(dtypes),
+            lower,
+            family,
+            TOLERANCE if tolerance is None else tolerance,
+            gap,
+        )
+    )

@@ -13,7 +13,9 @@ from ftm_backend.symbolic import always_equal
 
 __all__ = ["COMBINE", "extreme_index", "keep_dims", "mean_of", "normal_dims", "reduce", "sum_of"]
 
-COMBINE: dict[str, tuple[Callable[[ScalarExpr, ScalarExpr], ScalarExpr], Callable[[str], float]]] = {
+COMBINE: dict[
+    str, tuple[Callable[[ScalarExpr, ScalarExpr], ScalarExpr], Callable[[str], float]]
+] = {
     "sum": (lambda x, a: a + x, lambda t: 0),
     "prod": (lambda x, a: a * x, lambda t: 1),
     "max": (lambda x, a: e.maximum(a, x), e.lowest),
@@ -48,19 +50,24 @@ def reduce(
     """Reduces ``element(*inputs)`` over ``dims``.
 
     Args:
-        kind: a key of COMBINE.  inputs: Values of one shape, or that broadcast to the first's from the right.
-        dtype: of the accumulator and of the result.
-        element: from the inputs' Elems to an Elem of any dtype; the identity if not given.
+        kind: a key of COMBINE. inputs: Values of one shape, or that broadcast to the first's from
+        the right. dtype: of the accumulator and of the result. element: from the inputs' Elems to
+        an Elem of any dtype; the identity if not given.
 
     Returns:
-        Value of the first input's shape with extent 1 in ``dims`` (a view: the result itself is without them).
+        Value of the first input's shape with extent 1 in ``dims`` (a view: the result itself is
+        without them).
     """
     combine, identity = COMBINE[kind]
     shape = inputs[0].shape
     rank = len(shape)
     dims = [k for k in dims if not always_equal(shape[k], 1)]
     if not dims:
-        convert = (lambda *elems: element(*elems).to(dtype)) if element is not None else (lambda x: x.to(dtype))
+        convert = (
+            (lambda *elems: element(*elems).to(dtype))
+            if element is not None
+            else (lambda x: x.to(dtype))
+        )
         if element is None and inputs[0].dtype == dtype:
             return inputs[0]
         return b.pointwise(convert, inputs, TensorType(dtype, shape))
@@ -78,14 +85,22 @@ def reduce(
 
 
 def sum_of(
-    b: LinalgBuilder, x: StridedValue, dims: Sequence[int], dtype: str | None = None, element: Callable[..., ScalarExpr] | None = None
+    b: LinalgBuilder,
+    x: StridedValue,
+    dims: Sequence[int],
+    dtype: str | None = None,
+    element: Callable[..., ScalarExpr] | None = None,
 ) -> StridedValue:
     """Sum over ``dims`` in the compute dtype of x (or ``dtype``), extents 1 kept."""
     return reduce(b, "sum", [x], dims, dtype or compute_dtype(x.dtype), element)
 
 
 def mean_of(
-    b: LinalgBuilder, x: StridedValue, dims: Sequence[int], dtype: str, element: Callable[..., ScalarExpr] | None = None
+    b: LinalgBuilder,
+    x: StridedValue,
+    dims: Sequence[int],
+    dtype: str,
+    element: Callable[..., ScalarExpr] | None = None,
 ) -> StridedValue:
     """Mean over ``dims`` in ``dtype``, extents 1 kept; NaN over nothing."""
     total = reduce(b, "sum", [x], dims, dtype, element)
@@ -101,13 +116,16 @@ def count_of(shape: Sequence[int], dims: Sequence[int]) -> int:
     return count
 
 
-def extreme_index(b: LinalgBuilder, kind: str, x: StridedValue, dim: int) -> tuple[StridedValue, StridedValue]:
+def extreme_index(
+    b: LinalgBuilder, kind: str, x: StridedValue, dim: int
+) -> tuple[StridedValue, StridedValue]:
     """(extreme, index of its first place) along ``dim``; NaN wins, and its first place is given.
 
     Two plain reductions, so that no reduction has to carry a pair.
     """
     best = reduce(b, kind, [x], [dim], x.dtype)
-    far = max(x.shape[dim] - 1, 0)  # a bound that the compiler can see: the index needs no check where it is used
+    # a bound that the compiler can see: the index needs no check where it is used
+    far = max(x.shape[dim] - 1, 0)
 
     def place(value: ScalarExpr, extreme: ScalarExpr) -> ScalarExpr:
         hit = value.eq(extreme)

@@ -1,8 +1,8 @@
 """Resampling: each place of a dimension of the result combines a few known places of the operand.
 
-Interpolation, adaptive averages and borders made of the data itself are all of this kind, one dimension
-after the other, and so are their gradients, by the transposed table.  Only the places named are read, so
-that an infinity or a NaN spreads no further than PyTorch spreads it.
+Interpolation, adaptive averages and borders made of the data itself are all of this kind, one
+dimension after the other, and so are their gradients, by the transposed table. Only the places
+named are read, so that an infinity or a NaN spreads no further than PyTorch spreads it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Taps = list[list[tuple[int, float]]]
 
 
 def transposed(taps: Taps, size: int) -> Taps:
-    """The gradient's table: for each of ``size`` places of the operand, the places of the result that read it."""
+    """The gradient's table: for each of ``size`` places of the operand, the places of the result
+    that read it."""
     made: Taps = [[] for _ in range(size)]
     for out, row in enumerate(taps):
         for place, weight in row:
@@ -30,16 +31,23 @@ def transposed(taps: Taps, size: int) -> Taps:
 
 
 def pick(b: LinalgBuilder, x: StridedValue, places: Sequence[Sequence[int] | None]) -> StridedValue:
-    """Element (i, j, ...) of the result is x[places[0][i], places[1][j], ...]; None keeps a dimension."""
+    """Element (i, j, ...) of the result is x[places[0][i], places[1][j], ...]; None keeps a
+    dimension."""
     shape = tuple(n if p is None else len(p) for n, p in zip(x.shape, places, strict=True))
     if 0 in shape:
         return b.full(0, x.dtype, shape)
     source, rank = x, x.rank
-    tables = [b.reshape(b.numbers(p, "i64"), (len(p), *[1] * (rank - 1 - k))).expand(shape) for k, p in enumerate(places) if p is not None]
+    tables = [
+        b.reshape(b.numbers(p, "i64"), (len(p), *[1] * (rank - 1 - k))).expand(shape)
+        for k, p in enumerate(places)
+        if p is not None
+    ]
 
     def body(*chosen: ScalarExpr) -> ScalarExpr:
         rest = iter(chosen)
-        return b.extract(source, [b.index(k) if p is None else next(rest) for k, p in enumerate(places)])
+        return b.extract(
+            source, [b.index(k) if p is None else next(rest) for k, p in enumerate(places)]
+        )
 
     return b.pointwise(body, tables, TensorType(x.dtype, shape))
 
@@ -58,19 +66,28 @@ def resample(b: LinalgBuilder, x: StridedValue, dim: int, taps: Taps, dtype: str
         places += [place for place, _ in padded]
         weights += [weight for _, weight in padded]
     source, rank = x, x.rank
-    table = [LoopInput(b.reshape(b.numbers(v, t), (len(taps), most)), [dim, rank]) for v, t in ((places, "i64"), (weights, dtype))]
+    table = [
+        LoopInput(b.reshape(b.numbers(v, t), (len(taps), most)), [dim, rank])
+        for v, t in ((places, "i64"), (weights, dtype))
+    ]
 
     def body(place: ScalarExpr, weight: ScalarExpr, carried: ScalarExpr) -> ScalarExpr:
         inside = place if even else e.maximum(place, 0)
-        value = b.extract(source, [inside if k == dim else b.index(k) for k in range(rank)]).to(dtype)
+        value = b.extract(source, [inside if k == dim else b.index(k) for k in range(rank)]).to(
+            dtype
+        )
         total = carried + value * weight
         return total if even else e.where(place < 0, carried, total)
 
-    (made,) = b.generic((*shape, most), table, [LoopOutput(dtype, shape, range(rank), 0)], body, reduced=(rank,))
+    (made,) = b.generic(
+        (*shape, most), table, [LoopOutput(dtype, shape, range(rank), 0)], body, reduced=(rank,)
+    )
     return made
 
 
-def resample_dims(b: LinalgBuilder, x: StridedValue, tables: Sequence[Taps], dtype: str) -> StridedValue:
+def resample_dims(
+    b: LinalgBuilder, x: StridedValue, tables: Sequence[Taps], dtype: str
+) -> StridedValue:
     """The last dimensions of x combined by ``tables``, the innermost first."""
     for k in reversed(range(len(tables))):
         x = resample(b, x, x.rank - len(tables) + k, tables[k], dtype)

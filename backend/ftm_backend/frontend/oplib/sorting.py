@@ -1,9 +1,10 @@
 """Sorting on Values: the keys that ``ftm.sort`` takes, and what comes out of them.
 
-The machine sorts i64.  A row is turned into numbers whose upper half is a key that is ordered as the elements are (NaN
-greatest, -0.0 equal to 0.0), and whose lower half is the element's place, which makes the sort stable and gives the
-permutation.  The elements come back from the keys.  Types of 64 bits are sorted twice, by the lower half of their
-keys and then, stably, by the upper one; their elements are gathered.
+The machine sorts i64. A row is turned into numbers whose upper half is a key that is ordered as the
+elements are (NaN greatest, -0.0 equal to 0.0), and whose lower half is the element's place, which
+makes the sort stable and gives the permutation. The elements come back from the keys. Types of 64
+bits are sorted twice, by the lower half of their keys and then, stably, by the upper one; their
+elements are gathered.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class SortedRows:
         packed = self.packed
 
         def body(rank: ScalarExpr) -> ScalarExpr:
-            return b.extract(packed, [rank if k == self.dim else b.index(k) for k in range(packed.rank)])
+            return b.extract(
+                packed, [rank if k == self.dim else b.index(k) for k in range(packed.rank)]
+            )
 
         return replace(self, packed=b.pointwise(body, [ranks], TensorType("i64", ranks.shape)))
 
@@ -59,7 +62,9 @@ class SortedRows:
 
     def values(self, b: LinalgBuilder) -> StridedValue:
         """The elements."""
-        return b.pointwise(self._element(b), [self.packed], TensorType(self.dtype, self.packed.shape))
+        return b.pointwise(
+            self._element(b), [self.packed], TensorType(self.dtype, self.packed.shape)
+        )
 
     def both(self, b: LinalgBuilder) -> tuple[StridedValue, StridedValue]:
         """(values, indices)."""
@@ -73,12 +78,17 @@ class SortedRows:
     def _element(self, b: LinalgBuilder) -> Callable[[ScalarExpr], ScalarExpr]:
         if self.source is not None:
             source = self.source
-            return lambda p: b.extract(source, [p if k == self.dim else b.index(k) for k in range(source.rank)])
+            return lambda p: b.extract(
+                source, [p if k == self.dim else b.index(k) for k in range(source.rank)]
+            )
         return lambda p: _from_key(p, self.dtype, self.descending)
 
 
-def order(b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False, most: int | None = None) -> SortedRows:
-    """Sorts ``x``, which has elements, stably along ``dim``; ``most``: only so many first ranks are wanted."""
+def order(
+    b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False, most: int | None = None
+) -> SortedRows:
+    """Sorts ``x``, which has elements, stably along ``dim``; ``most``: only so many first ranks are
+    wanted."""
     dim %= x.rank
     most = x.shape[dim] if most is None else most
     if x.shape[dim] >= 1 << _PLACE_BITS:
@@ -93,25 +103,34 @@ def order(b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False,
     return SortedRows(_sorted(b, pack, x, dim, most), x.dtype, dim, descending)
 
 
-def sort(b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False) -> tuple[StridedValue, StridedValue]:
+def sort(
+    b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False
+) -> tuple[StridedValue, StridedValue]:
     """(values, indices) of a stable sort of ``x`` along ``dim``; NaN is greatest."""
     if not x.rank or not x.type.numel:
         return x, b.full(0, "i64", x.shape)
     return order(b, x, dim, descending).both(b)
 
 
-def sort_indices(b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False) -> StridedValue:
+def sort_indices(
+    b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False
+) -> StridedValue:
     """The permutation that sorts ``x`` stably along ``dim``."""
     if not x.rank or not x.type.numel:
         return b.full(0, "i64", x.shape)
     return order(b, x, dim, descending).indices(b)
 
 
-def _sorted(b: LinalgBuilder, pack: Callable[[ScalarExpr], ScalarExpr], x: StridedValue, dim: int, most: int) -> StridedValue:
-    """The ``most`` least of ``pack(element)`` along ``dim``, in x's layout; ``pack`` may ask for b.index(k) of it."""
+def _sorted(
+    b: LinalgBuilder, pack: Callable[[ScalarExpr], ScalarExpr], x: StridedValue, dim: int, most: int
+) -> StridedValue:
+    """The ``most`` least of ``pack(element)`` along ``dim``, in x's layout; ``pack`` may ask for
+    b.index(k) of it."""
     moved = [*(k for k in range(x.rank) if k != dim), dim]  # what is sorted lies last in memory
     *outer, length = (x.shape[k] for k in moved)
-    (numbers,) = b.generic(x.shape, [LoopInput(x, range(x.rank))], [LoopOutput("i64", (*outer, length), moved)], pack)
+    (numbers,) = b.generic(
+        x.shape, [LoopInput(x, range(x.rank))], [LoopOutput("i64", (*outer, length), moved)], pack
+    )
     rows = math.prod(outer)
     made = b.create("ftm.sort", "i64", (rows, most), [b.tensor(b.reshape(numbers, (rows, length)))])
     return b.reshape(made, (*outer, most)).permute([moved.index(k) for k in range(x.rank)])
@@ -149,7 +168,9 @@ def _from_key(packed: ScalarExpr, dtype: str, descending: bool) -> ScalarExpr:
     return e.where((packed & 1).ne(0), -0.0, number).to(dtype)
 
 
-def _order_wide(b: LinalgBuilder, x: StridedValue, dim: int, descending: bool, most: int) -> SortedRows:
+def _order_wide(
+    b: LinalgBuilder, x: StridedValue, dim: int, descending: bool, most: int
+) -> SortedRows:
     def key_of(value: ScalarExpr) -> ScalarExpr:
         key = value
         if value.is_float:
@@ -172,5 +193,7 @@ def _order_wide(b: LinalgBuilder, x: StridedValue, dim: int, descending: bool, m
     first = _sorted(b, lower, x, dim, x.shape[dim])
     second = _sorted(b, upper, first, dim, most)
     whole = first
-    places = b.pointwise(lambda p: _place(extract(whole, _place(p))), [second], TensorType("i64", second.shape))
+    places = b.pointwise(
+        lambda p: _place(extract(whole, _place(p))), [second], TensorType("i64", second.shape)
+    )
     return SortedRows(places, x.dtype, dim, descending, source)

@@ -1,4 +1,5 @@
-"""What an op demands of the elements that it is given, where eager refuses others by looking at them."""
+"""What an op demands of the elements that it is given, where eager refuses others by looking at
+them."""
 
 from __future__ import annotations
 
@@ -12,10 +13,14 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 __all__ = ["checked"]
 
 
-def checked(b: LinalgBuilder, tensor: StridedValue, demand: Callable[[ScalarExpr], ScalarExpr]) -> StridedValue:
-    """0, in a tensor without dimensions; where an element is not as demanded, a fault, as it is an error on the CPU.
+def checked(
+    b: LinalgBuilder, tensor: StridedValue, demand: Callable[[ScalarExpr], ScalarExpr]
+) -> StridedValue:
+    """0, in a tensor without dimensions; where an element is not as demanded, a fault, as it is an
+    error on the CPU.
 
-    What it gives has to have a part in the op's result, or it is not computed; the op's record says ``may_fail``.
+    What it gives has to have a part in the op's result, or it is not computed; the op's record says
+    ``may_fail``.
     """
     met = reduce(b, "and", [tensor], range(tensor.rank), "i1", demand)
     zero = b.pointwise(lambda: b.index(0), [], typed("i64", (1,)))

@@ -1,4 +1,5 @@
-"""Op records, a package for each family; importing this registers them all, those of other packages too, and loads no MLIR."""
+"""Op records, a package for each family; importing this registers them all, those of other packages
+too, and loads no MLIR."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ plugins.load(RECORDS, FACTS)
 
 
 def native_ops() -> dict[str, tuple[str, ...]]:
-    """Op name -> dtype tokens that the compiler takes; every tensor argument's dtype must be among them, and so must
-    a result's that is complex."""
+    """Op name -> dtype tokens that the compiler takes; every tensor argument's dtype must be among
+    them, and so must a result's that is complex."""
     table = {name: record.dtypes for name, record in RECORDS.items() if not name.startswith("ftm.")}
     for name in complex.OPS:
         if name.startswith("aten::"):

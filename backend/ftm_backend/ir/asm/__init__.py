@@ -1,4 +1,5 @@
-"""Assembly IR: programs of the instructions in ``ftm_backend.target``, their text and their verifier.
+"""Assembly IR: programs of the instructions in ``ftm_backend.target``, their text and their
+verifier.
 
 ``parse`` reads text into an `AsmProgram`; ``str(program)`` prints it.
 """

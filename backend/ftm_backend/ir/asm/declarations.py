@@ -1,7 +1,8 @@
 """What directives declare: the program, its buffers and scalars, parameters of functions, tiles.
 
-Each function takes the words that stand between commas after the directive.  All raise DeclarationError, or OperandError for a
-word that is not what has to stand there; where a declaration may stand is the parser's part.
+Each function takes the words that stand between commas after the directive. All raise
+DeclarationError, or OperandError for a word that is not what has to stand there; where a
+declaration may stand is the parser's part.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ class DeclarationError(ValueError):
 def program(words: list[str]) -> p.AsmProgram:
     """``@program name, machine``."""
     _count("@program", words, 2, "name, machine")
-    return p.AsmProgram(operand_parser.name(words[0], "a program name"), operand_parser.name(words[1], "a machine preset"))
+    return p.AsmProgram(
+        operand_parser.name(words[0], "a program name"),
+        operand_parser.name(words[1], "a machine preset"),
+    )
 
 
 def header(head: str, words: list[str]) -> p.BufferDirective | p.ScalarArgument:
@@ -45,7 +49,11 @@ def header(head: str, words: list[str]) -> p.BufferDirective | p.ScalarArgument:
         )
     offset = operand_parser.integer(words.pop(1), "a byte offset") if head in _PLACED else 0
     buffer = p.BufferDirective(
-        head[1:], operand_parser.name(words[0], "a buffer's name"), words[1], operand_parser.shape(words[2]), offset=offset
+        head[1:],
+        operand_parser.name(words[0], "a buffer's name"),
+        words[1],
+        operand_parser.shape(words[2]),
+        offset=offset,
     )
     if head == "@out" and len(words) == 4:
         buffer.alias = operand_parser.name(words[3], "an input")
@@ -53,7 +61,9 @@ def header(head: str, words: list[str]) -> p.BufferDirective | p.ScalarArgument:
         try:
             buffer.data = bytes.fromhex(words[3])
         except ValueError:
-            raise DeclarationError("expected the constant's bytes in hexadecimal, two digits a byte") from None
+            raise DeclarationError(
+                "expected the constant's bytes in hexadecimal, two digits a byte"
+            ) from None
     return buffer
 
 
@@ -65,9 +75,13 @@ def parameter(head: str, words: list[str]) -> p.AsmParameter:
     else:
         _count(head, words, 2, "name, type [, out [, parameter]]", 4)
         if words[2:] and words[2] != "out":
-            raise DeclarationError(f"expected `out` for a parameter that the function writes, found {words[2]!r}")
+            raise DeclarationError(
+                f"expected `out` for a parameter that the function writes, found {words[2]!r}"
+            )
     alias = operand_parser.name(words[3], "a parameter") if len(words) == 4 else ""
-    return p.AsmParameter(operand_parser.name(words[0], "a parameter's name"), words[1], scalar, len(words) > 2, alias)
+    return p.AsmParameter(
+        operand_parser.name(words[0], "a parameter's name"), words[1], scalar, len(words) > 2, alias
+    )
 
 
 def tile(words: list[str]) -> p.TileDirective:

@@ -1,4 +1,5 @@
-"""The operands of ``@map``: ``slot:vN[.access]`` for inputs, ``slot:vN[.reduction[.acc]]`` for outputs."""
+"""The operands of ``@map``: ``slot:vN[.access]`` for inputs, ``slot:vN[.reduction[.acc]]`` for
+outputs."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ def map_input(word: str, operands: OperandParser) -> p.MapInput:
     tile, register, suffixes = _read(word, operands)
     access = suffixes[0] if suffixes else "full"
     if len(suffixes) > 1 or access not in ACCESSES:
-        raise OperandError(f"unknown access in {word!r}: use .row (1xC), .col (Rx1), .one (1x1) or nothing")
+        raise OperandError(
+            f"unknown access in {word!r}: use .row (1xC), .col (Rx1), .one (1x1) or nothing"
+        )
     return p.MapInput(tile, register, access)
 
 

@@ -1,7 +1,7 @@
 """Operand texts to operands, and back to columns when something is wrong.
 
-Operands repeat a great deal in a program (``r1``, ``X[r5]``, ``1.5``), so each distinct text is parsed once
-and the immutable result is shared; this keeps parsing at a few microseconds a line.
+Operands repeat a great deal in a program (``r1``, ``X[r5]``, ``1.5``), so each distinct text is
+parsed once and the immutable result is shared; this keeps parsing at a few microseconds a line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _REGISTER = re.compile(r"r(\d+)", re.ASCII)
 _VECTOR = re.compile(r"v(\d+)", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf|nan", re.ASCII)
 _WHOLE = re.compile(_INTEGER, re.ASCII)
-_REFERENCE = re.compile(rf"({NAME})\[\s*(?:r(\d+)\s*([-+]\s*\d+|\+{symbolic.SPELLED})?|({_INTEGER}))\s*\]", re.ASCII)
+_REFERENCE = re.compile(
+    rf"({NAME})\[\s*(?:r(\d+)\s*([-+]\s*\d+|\+{symbolic.SPELLED})?|({_INTEGER}))\s*\]", re.ASCII
+)
 _BARE = re.compile(NAME)
 _RESERVED = re.compile(r"[rv]\d+|inf|nan", re.ASCII)
 _SHAPE = re.compile(rf"(?:\d+|{symbolic.SPELLED})(?:x(?:\d+|{symbolic.SPELLED}))*", re.ASCII)
@@ -101,17 +103,23 @@ def reference(text: str) -> p.SlotReference:
         base, register, offset, constant = match.groups()
         if register is None:
             return p.SlotReference(base, -1, whole(constant))
-        return p.SlotReference(base, whole(register), whole(offset.replace(" ", "")) if offset else 0)
+        return p.SlotReference(
+            base, whole(register), whole(offset.replace(" ", "")) if offset else 0
+        )
     if _BARE.fullmatch(text) and not _RESERVED.fullmatch(text):
         return p.SlotReference(text)
-    raise OperandError(f"expected a tile slot or a buffer address such as X[r5] or b0[r3+12], found {text!r}")
+    raise OperandError(
+        f"expected a tile slot or a buffer address such as X[r5] or b0[r3+12], found {text!r}"
+    )
 
 
 def dims(text: str) -> p.Dims:
     """``2@512 r7@64 | 8@1``, or ``1024 | 64@1`` for transfers of rows."""
     left, bar, right = text.partition("|")
     if not bar:
-        raise OperandError("expected `|` between the row and the column dimensions, as in 16@64 | 64@1", len(text))
+        raise OperandError(
+            "expected `|` between the row and the column dimensions, as in 16@64 | 64@1", len(text)
+        )
     columns = _side(right, len(left) + 1)
     if "@" not in left:
         return p.Dims((), columns, scalar(left.strip()))
@@ -161,14 +169,17 @@ def _plain(text: str) -> p.Operand:
     if match:
         return p.VectorRegister(whole(match[1]))
     if "@" in text:
-        raise OperandError("expected `|` between the row and the column dimensions, as in 16@64 | 64@1", len(text))
+        raise OperandError(
+            "expected `|` between the row and the column dimensions, as in 16@64 | 64@1", len(text)
+        )
     return scalar(text)
 
 
 def operand_column(source: str, index: int) -> int:
     """The column (from 1) at which operand number ``index`` of an instruction starts in its line.
 
-    For a ``@map`` line operand 0 is the extents, and the others are the inputs and outputs in order.
+    For a ``@map`` line operand 0 is the extents, and the others are the inputs and outputs in
+    order.
     """
     code = source.split("//", 1)[0]
     start = re.match(r"\s*(?:\[[^\]]*\]\s*)?\S+\s*", code)

@@ -1,4 +1,5 @@
-"""Text to Program.  Checks spelling and structure; what names and types mean is ``isa.verify``'s part.
+"""Text to Program. Checks spelling and structure; what names and types mean is ``isa.verify``'s
+part.
 
     program   = @program name, machine  {header}  {function}
     header    = @in name, type, shape | @scalar name, type | @out name, type, shape [, input]
@@ -34,20 +35,24 @@ from ftm_backend.target.instruction import ADDRESS, SLOT
 from ftm_backend.target.instruction_table import BY_NAME
 
 FindObject = Callable[[tuple[str, str]], Any]
-"""Gives the object file (`assembler.object_files.ObjectFile`) of (machine, text of a function), or None."""
+"""Gives the object file (`assembler.object_files.ObjectFile`) of (machine, text of a function), or
+None."""
 
 _PREDICATE = re.compile(r"\[\s*(!?)\s*r(\d+)\s*\]\s*", re.ASCII)
 
 
-_Declared = TypeVar("_Declared", bound=p.AsmProgram | p.BufferDirective | p.ScalarArgument | p.AsmParameter | p.TileDirective)
+_Declared = TypeVar(
+    "_Declared",
+    bound=p.AsmProgram | p.BufferDirective | p.ScalarArgument | p.AsmParameter | p.TileDirective,
+)
 
 
 def parse(text: str, find_object: FindObject | None = None) -> p.AsmProgram:
     """Parse assembly text.
 
     Args:
-        text: A whole program.
-        find_object: Looks up the object file of a function by machine and text; a function that has one is not parsed.
+        text: A whole program. find_object: Looks up the object file of a function by machine and
+        text; a function that has one is not parsed.
 
     Returns:
         The program. A function with an object file has its parameters and no other items.
@@ -92,16 +97,22 @@ class _Parser:
                 else:
                     self.code(code, None)
             except OperandError as error:
-                raise self.fail(str(error), operand_parser.operand_column(raw, 0) + error.offset) from None
+                raise self.fail(
+                    str(error), operand_parser.operand_column(raw, 0) + error.offset
+                ) from None
             except DeclarationError as error:
                 raise self.fail(str(error)) from None
         return self.finish()
 
     def finish(self) -> p.AsmProgram:
         if self.map is not None:
-            raise self.fail(f"the @map of line {self.map.line} has no @endmap before the end of the text")
+            raise self.fail(
+                f"the @map of line {self.map.line} has no @endmap before the end of the text"
+            )
         if self.function is not None:
-            raise self.fail(f"@func {self.function.name} of line {self.function.line} has no @ret: add one")
+            raise self.fail(
+                f"@func {self.function.name} of line {self.function.line} has no @ret: add one"
+            )
         if self.program is None:
             raise AsmError("the text has no @program line: start it with `@program name, machine`")
         self.program.source = self.lines
@@ -121,14 +132,21 @@ class _Parser:
         else:
             self.program.header.append(comment)
 
-    # --- instructions and labels ----------------------------------------------------------------------
+    # --- instructions and labels
+    # ----------------------------------------------------------------------
 
     def code(self, code: str, predicate: tuple[int, bool] | None) -> None:
         head, _, rest = code.partition(" ")
         if head[-1] == ":":
             self.label(head[:-1], rest.strip(), predicate)
             return
-        place = self.map.body if self.map is not None else self.function.items if self.function is not None else None
+        place = (
+            self.map.body
+            if self.map is not None
+            else self.function.items
+            if self.function is not None
+            else None
+        )
         if place is None:
             raise self.fail(f"{head} is outside of a function: put it between @func and @ret")
         known = self.mnemonics.get(head)
@@ -145,7 +163,9 @@ class _Parser:
             parsed = []
             try:
                 for word in words:
-                    parsed.append(reference(word.strip()) if references[index] else plain(word.strip()))
+                    parsed.append(
+                        reference(word.strip()) if references[index] else plain(word.strip())
+                    )
                     index += 1
             except OperandError as error:
                 column = operand_parser.operand_column(self.lines[self.number - 1], index)
@@ -153,7 +173,9 @@ class _Parser:
             operands = tuple(parsed)
         elif references:
             raise self.count(name, 0, len(references))
-        place.append(p.AsmInstruction(name, operands, suffixes, predicate, self.number, self.comment))
+        place.append(
+            p.AsmInstruction(name, operands, suffixes, predicate, self.number, self.comment)
+        )
 
     def call(self, rest: str, predicate: tuple[int, bool] | None) -> None:
         if self.function is None or self.map is not None:
@@ -166,7 +188,9 @@ class _Parser:
         except OperandError as error:
             column = operand_parser.operand_column(self.lines[self.number - 1], len(operands))
             raise self.fail(str(error), column + error.offset) from None
-        self.function.items.append(p.AsmInstruction("@call", tuple(operands), (), predicate, self.number, self.comment))
+        self.function.items.append(
+            p.AsmInstruction("@call", tuple(operands), (), predicate, self.number, self.comment)
+        )
 
     def mnemonic(self, word: str) -> tuple[str, tuple[str, ...], tuple[bool, ...]]:
         name, *suffixes = word.split(".")
@@ -186,18 +210,28 @@ class _Parser:
 
     def label(self, name: str, rest: str, predicate: tuple[int, bool] | None) -> None:
         if self.function is None or self.map is not None or predicate is not None:
-            raise self.fail("a label belongs on a line of its own, in a function and outside of @map")
+            raise self.fail(
+                "a label belongs on a line of its own, in a function and outside of @map"
+            )
         bounds = None
         if rest:
             words = [word.strip() for word in rest.split(",")]
             if len(words) != 2:
-                raise self.fail(f"expected the least and the greatest trip count after the label, found {rest!r}")
-            bounds = operand_parser.integer(words[0], "the least trip count"), operand_parser.integer(words[1], "the greatest trip count")
+                raise self.fail(
+                    f"expected the least and the greatest trip count after the label, found {rest!r}"
+                )
+            bounds = (
+                operand_parser.integer(words[0], "the least trip count"),
+                operand_parser.integer(words[1], "the greatest trip count"),
+            )
         elif name.startswith("LOOP_"):
             raise self.fail(f"loop label {name} needs trip count bounds, as in `{name}: 1, 64`")
-        self.function.items.append(p.Label(operand_parser.name(name, "a label"), bounds, self.number, self.comment))
+        self.function.items.append(
+            p.Label(operand_parser.name(name, "a label"), bounds, self.number, self.comment)
+        )
 
-    # --- directives -----------------------------------------------------------------------------------
+    # --- directives
+    # -----------------------------------------------------------------------------------
 
     def directive(self, code: str) -> None:
         predicate = None
@@ -232,8 +266,12 @@ class _Parser:
         if self.program is None:
             raise self.fail("the first line must be `@program name, machine`")
         if self.function is not None:
-            raise self.fail(f"@func inside @func {self.function.name} of line {self.function.line}: end that with @ret")
-        self.function = p.AsmFunction(operand_parser.name(rest.strip(), "a function name"), [], self.number, 0, self.comment)
+            raise self.fail(
+                f"@func inside @func {self.function.name} of line {self.function.line}: end that with @ret"
+            )
+        self.function = p.AsmFunction(
+            operand_parser.name(rest.strip(), "a function name"), [], self.number, 0, self.comment
+        )
         if self.find_object is not None:
             self.skip(self.function, self.find_object)
 
@@ -244,7 +282,9 @@ class _Parser:
         except ValueError:
             return
         assert self.program is not None
-        function.object = find_object((self.program.machine, "\n".join(self.lines[self.number : end])))
+        function.object = find_object(
+            (self.program.machine, "\n".join(self.lines[self.number : end]))
+        )
         if function.object is not None:
             function.items += [replace(parameter) for parameter in function.object.parameters]
             function.end = self.number = end + 1
@@ -294,7 +334,8 @@ class _Parser:
         made.line, made.comment = self.number, self.comment
         return made
 
-    # --- maps -----------------------------------------------------------------------------------------
+    # --- maps
+    # -----------------------------------------------------------------------------------------
 
     def map_header(self, rest: str, predicate: tuple[int, bool] | None) -> None:
         if self.function is None or self.map is not None:

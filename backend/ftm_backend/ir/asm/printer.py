@@ -51,7 +51,10 @@ def _header(item: p.BufferDirective | p.ScalarArgument | p.Comment) -> str:
     return _end(f"@{item.kind} {', '.join(words)}", item.comment)
 
 
-def _item(item: p.AsmParameter | p.TileDirective | p.AsmInstruction | p.MapBlock | p.Label | p.Comment, lines: list[str]) -> None:
+def _item(
+    item: p.AsmParameter | p.TileDirective | p.AsmInstruction | p.MapBlock | p.Label | p.Comment,
+    lines: list[str],
+) -> None:
     if isinstance(item, p.AsmInstruction):
         lines.append(instruction(item, "    "))
     elif isinstance(item, p.MapBlock):
@@ -61,7 +64,11 @@ def _item(item: p.AsmParameter | p.TileDirective | p.AsmInstruction | p.MapBlock
         head += (f", {inputs}" if inputs else "") + f" -> {outputs}"
         lines.append(_end(_predicate(item.predicate, "    ") + head, item.comment))
         for entry in item.body:
-            lines.append(_comment(entry, "      ") if isinstance(entry, p.Comment) else instruction(entry, "      "))
+            lines.append(
+                _comment(entry, "      ")
+                if isinstance(entry, p.Comment)
+                else instruction(entry, "      ")
+            )
         lines.append("    @endmap")
     elif isinstance(item, p.Label):
         bounds = f" {item.bounds[0]}, {item.bounds[1]}" if item.bounds else ""
@@ -70,8 +77,15 @@ def _item(item: p.AsmParameter | p.TileDirective | p.AsmInstruction | p.MapBlock
         text = f"  @tile {item.name}, {item.space}, {item.dtype}, {item.rows}x{item.columns}, {item.depth}, {item.offset}"
         lines.append(_end(text, item.comment))
     elif isinstance(item, p.AsmParameter):
-        words = [item.name, item.dtype, *(["out"] if item.out else []), *([item.alias] if item.alias else [])]
-        lines.append(_end(f"  @{'scalar' if item.scalar else 'param'} {', '.join(words)}", item.comment))
+        words = [
+            item.name,
+            item.dtype,
+            *(["out"] if item.out else []),
+            *([item.alias] if item.alias else []),
+        ]
+        lines.append(
+            _end(f"  @{'scalar' if item.scalar else 'param'} {', '.join(words)}", item.comment)
+        )
     else:
         lines.append(_comment(item, "    "))
 
@@ -86,14 +100,17 @@ def instruction(item: p.AsmInstruction, indent: str = "") -> str:
     """One instruction as text."""
     row = BY_NAME.get(item.name)
     addresses = {i for i, o in enumerate(row.operands) if o.kind == ADDRESS} if row else set()
-    words = [operand(o, i in addresses or item.name == "@call") for i, o in enumerate(item.operands)]
+    words = [
+        operand(o, i in addresses or item.name == "@call") for i, o in enumerate(item.operands)
+    ]
     name = ".".join((item.name, *item.suffixes))
     text = f"{name} {', '.join(words)}" if words else name
     return _end(_predicate(item.predicate, indent) + text, item.comment)
 
 
 def operand(item: p.Operand, address: bool = False) -> str:
-    """One operand as text; ``address``: a reference into a buffer, whose brackets are always written."""
+    """One operand as text; ``address``: a reference into a buffer, whose brackets are always
+    written."""
     if isinstance(item, p.Register):
         return f"r{item.number}"
     if isinstance(item, p.VectorRegister):

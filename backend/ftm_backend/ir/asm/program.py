@@ -1,7 +1,7 @@
 """A program as plain data: what the parser builds, the printer prints and the assembler reads.
 
-Operands are immutable and shared: equal texts may be the same object.  Lines count from 1; 0 means that the
-item was not parsed from a text.
+Operands are immutable and shared: equal texts may be the same object. Lines count from 1; 0 means
+that the item was not parsed from a text.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ class MapInput:
 
 @dataclass(frozen=True, slots=True)
 class MapOutput:
-    """``Y[r5]:v4.rsum.acc``: scope is ``full``, ``r``, ``c`` or ``a``; reduction is empty for ``full``."""
+    """``Y[r5]:v4.rsum.acc``: scope is ``full``, ``r``, ``c`` or ``a``; reduction is empty for
+    ``full``."""
 
     tile: SlotReference
     register: int
@@ -162,9 +163,11 @@ class TileDirective:
 
 @dataclass(slots=True)
 class AsmParameter:
-    """``@param x0, f32`` (a buffer) or ``@scalar a0, f64`` in a function: what every call of it binds.
+    """``@param x0, f32`` (a buffer) or ``@scalar a0, f64`` in a function: what every call of it
+    binds.
 
-    out: a buffer that the function writes.  alias: another buffer parameter that may be bound to the same memory.
+    out: a buffer that the function writes. alias: another buffer parameter that may be bound to the
+        same memory.
     """
 
     name: str
@@ -181,13 +184,16 @@ class AsmFunction:
     """``@func`` to ``@ret``: parameters, tiles and code in the order of the text."""
 
     name: str
-    items: list[AsmParameter | TileDirective | AsmInstruction | MapBlock | Label | Comment] = field(default_factory=list)
+    items: list[AsmParameter | TileDirective | AsmInstruction | MapBlock | Label | Comment] = field(
+        default_factory=list
+    )
     line: int = 0
     end: int = 0
     comment: str = ""
     end_comment: str = ""
     object: Any = field(default=None, compare=False, repr=False)
-    """Its `objects.FunctionObject`, where the assembler has encoded it before; then ``items`` has no more than parameters."""
+    """Its `objects.FunctionObject`, where the assembler has encoded it before; then ``items`` has
+    no more than parameters."""
 
     @property
     def parameters(self) -> list[AsmParameter]:
@@ -250,7 +256,9 @@ class AsmProgram:
 
     def buffers(self, kind: str) -> list[BufferDirective]:
         """The buffers of one kind, in the order of the text."""
-        return [item for item in self.header if isinstance(item, BufferDirective) and item.kind == kind]
+        return [
+            item for item in self.header if isinstance(item, BufferDirective) and item.kind == kind
+        ]
 
     def scalars(self) -> list[ScalarArgument]:
         """The runtime scalar arguments, in order."""

@@ -1,7 +1,7 @@
 """Affine functions of loop counters: how every address of the midend is written.
 
-``Affine(3, (8, 1))`` over loops ``(i, j)`` is ``3 + 8*i + j``.  Indexing maps, views and updates compose
-into one such function per access, so no pass looks at a map again.
+``Affine(3, (8, 1))`` over loops ``(i, j)`` is ``3 + 8*i + j``. Indexing maps, views and updates
+compose into one such function per access, so no pass looks at a map again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ class Affine:
     coeffs: tuple[int, ...]
 
     def __add__(self, other: Affine) -> Affine:
-        return Affine(self.const + other.const, tuple(a + b for a, b in zip(self.coeffs, other.coeffs, strict=True)))
+        return Affine(
+            self.const + other.const,
+            tuple(a + b for a, b in zip(self.coeffs, other.coeffs, strict=True)),
+        )
 
     def scaled(self, factor: int) -> Affine:
         """This function times an integer."""

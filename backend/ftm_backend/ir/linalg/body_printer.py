@@ -17,12 +17,41 @@ if TYPE_CHECKING:
 
 __all__ = ["CMPF", "CMPI", "BodyPrinter", "constant_text", "data_text"]
 
-CMPF = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true")
+CMPF = (
+    "false",
+    "oeq",
+    "ogt",
+    "oge",
+    "olt",
+    "ole",
+    "one",
+    "ord",
+    "ueq",
+    "ugt",
+    "uge",
+    "ult",
+    "ule",
+    "une",
+    "uno",
+    "true",
+)
 CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 """Names of comparisons by the number of their predicate."""
 
 _CONVERSIONS = frozenset(
-    f"arith.{name}" for name in ("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "bitcast")
+    f"arith.{name}"
+    for name in (
+        "extf",
+        "truncf",
+        "extsi",
+        "extui",
+        "trunci",
+        "sitofp",
+        "uitofp",
+        "fptosi",
+        "fptoui",
+        "bitcast",
+    )
 )
 
 
@@ -46,7 +75,8 @@ def _number(value: float, dtype: str) -> str:
 
 
 def _bits_beyond(value: float, facts: DTypeInfo) -> str:
-    """The bits of infinity or NaN, which MLIR has no other word for: an exponent of ones; of NaN the mantissa's highest bit."""
+    """The bits of infinity or NaN, which MLIR has no other word for: an exponent of ones; of NaN
+    the mantissa's highest bit."""
     mantissa = facts.digits - 1
     bits = ((1 << (facts.bits - facts.digits)) - 1) << mantissa
     if math.isnan(value):
@@ -75,13 +105,16 @@ class BodyPrinter:
         uniform: names of what has been printed outside of loops, by the node's id.
     """
 
-    def __init__(self, function: FunctionPrinter, operands: dict[int, str], uniform: dict[int, str]) -> None:
+    def __init__(
+        self, function: FunctionPrinter, operands: dict[int, str], uniform: dict[int, str]
+    ) -> None:
         self._function, self._operands, self._uniform = function, operands, uniform
         self._known: dict[int, str] = {}
         self._tables: dict[Value, str] = {}
 
     def prepare(self, statement: Statement) -> None:
-        """Prints what the body needs from outside: numbers, and tensors that it reads at computed places."""
+        """Prints what the body needs from outside: numbers, and tensors that it reads at computed
+        places."""
         nodes = nodes_of(statement.results)
         for node in nodes:
             if node.op == "constant":
@@ -90,7 +123,11 @@ class BodyPrinter:
                 count = volume(node.payload.shape)
                 flat = Strided((count,), (1,))
                 whole = node.payload.shape == (count,)
-                self._tables[node.payload] = self._function.value(node.payload) if whole else self._function.view(node.payload, flat)
+                self._tables[node.payload] = (
+                    self._function.value(node.payload)
+                    if whole
+                    else self._function.view(node.payload, flat)
+                )
 
     def node(self, root: Node) -> str:
         """Prints what ``root`` needs; gives its name."""
@@ -114,7 +151,9 @@ class BodyPrinter:
         if node.op == "gather":
             place = self._function.define(f"arith.index_cast {names[0]} : i64 to index")
             kind = f"tensor<{volume(node.payload.shape)}x{node.dtype}>"
-            return self._function.define(f"tensor.extract {self._tables[node.payload]}[{place}] : {kind}")
+            return self._function.define(
+                f"tensor.extract {self._tables[node.payload]}[{place}] : {kind}"
+            )
         types = [n.dtype for n in node.operands]
         if node.op in ("arith.cmpf", "arith.cmpi"):
             word = (CMPF if node.op == "arith.cmpf" else CMPI)[node.payload]
@@ -122,7 +161,9 @@ class BodyPrinter:
         if node.op in _CONVERSIONS:
             return self._function.define(f"{node.op} {names[0]} : {types[0]} to {node.dtype}")
         if node.op == "ftm.philox":
-            return self._function.define(f'"ftm.philox"({", ".join(names)}) : ({", ".join(types)}) -> {node.dtype}')
+            return self._function.define(
+                f'"ftm.philox"({", ".join(names)}) : ({", ".join(types)}) -> {node.dtype}'
+            )
         if node.op == "math.fpowi":
             return self._function.define(f"math.fpowi {', '.join(names)} : {', '.join(types)}")
         if node.op == "arith.select":

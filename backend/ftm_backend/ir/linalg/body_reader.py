@@ -26,13 +26,17 @@ def token(element_type: Type) -> str:
     if text == "index":
         return "i64"
     if text not in _TOKENS:
-        raise ValueError(f"element type {text} has no tile; the midend takes {', '.join(sorted(_TOKENS))}")
+        raise ValueError(
+            f"element type {text} has no tile; the midend takes {', '.join(sorted(_TOKENS))}"
+        )
     return text
 
 
 def constant_node(attribute: Attribute, dtype: str) -> Node:
     """A constant from an attribute or a Python number."""
-    return constant(attribute if isinstance(attribute, (bool, int, float)) else attribute.value, dtype)
+    return constant(
+        attribute if isinstance(attribute, (bool, int, float)) else attribute.value, dtype
+    )
 
 
 class BodyReader:
@@ -87,12 +91,16 @@ class BodyReader:
             if source == dtype:
                 return operands[0]
             widening = "arith.extsi" if name == "arith.index_cast" else "arith.extui"
-            return Node(widening if int(dtype[1:]) > int(source[1:]) else "arith.trunci", dtype, operands)
+            return Node(
+                widening if int(dtype[1:]) > int(source[1:]) else "arith.trunci", dtype, operands
+            )
         if not name.startswith(("arith.", "math.")) and name != "ftm.philox":
             raise ValueError(
                 f"{name} in the body of a linalg operation: only arith, math, linalg.index, tensor.extract and ftm.philox can be lowered"
             )
-        predicate = op.attributes["predicate"].value if name in ("arith.cmpf", "arith.cmpi") else None
+        predicate = (
+            op.attributes["predicate"].value if name in ("arith.cmpf", "arith.cmpi") else None
+        )
         return operation(name, dtype, operands, predicate)
 
     def _node(self, ssa: ir.Value) -> Node:
@@ -103,10 +111,18 @@ class BodyReader:
         tensor = self._tensors[op.operands[0]]
         places = [self._node(o) for o in list(op.operands)[1:]]
         if tensor.value.splat is not None:
-            # A place that the data says has to fault where it is outside, even of one number throughout.
-            if self._copy is None or not any(n.op in ("in", "gather", "carry") for n in walk(places)):
+            # A place that the data says has to fault where it is outside, even of one number
+            # throughout.
+            if self._copy is None or not any(
+                n.op in ("in", "gather", "carry") for n in walk(places)
+            ):
                 return tensor.value.splat
             tensor = self._copy(tensor)
         self._gathers.append(tensor.value)
         view = tensor.view
-        return Node("gather", tensor.value.dtype, (gather_place(places, view.sizes, view.strides, view.offset),), tensor.value)
+        return Node(
+            "gather",
+            tensor.value.dtype,
+            (gather_place(places, view.sizes, view.strides, view.offset),),
+            tensor.value,
+        )

@@ -1,7 +1,8 @@
 """The records of a program on tensors: values, statements, their accesses and their bodies.
 
-A *statement* is one loop nest in the manner of ``linalg.generic``, whose accesses are affine functions of its loops; a
-*value* is a dense, row-major tensor.  Views are no operations: they are part of the accesses that read through them.
+A *statement* is one loop nest in the manner of ``linalg.generic``, whose accesses are affine
+functions of its loops; a *value* is a dense, row-major tensor. Views are no operations: they are
+part of the accesses that read through them.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ Number = int | float
 class Value:
     """A dense tensor.
 
-    dtype: builtin token, in which i8 and u8 are one.  producer: what computes it; None for inputs and constants.
-    splat: the one number that every element has, for tensors that need no memory.  data: little-endian bytes of a constant.
-    border: what it is with zeros around, for tensors that are nowhere in memory as a whole.
-    symbol: the buffer that holds it, once it has one.  window: where it lies, for a value of one iteration of a `SequentialLoop`.
+    dtype: builtin token, in which i8 and u8 are one. producer: what computes it; None for inputs
+    and constants. splat: the one number that every element has, for tensors that need no memory.
+    data: little-endian bytes of a constant. border: what it is with zeros around, for tensors that
+    are nowhere in memory as a whole. symbol: the buffer that holds it, once it has one. window:
+    where it lies, for a value of one iteration of a `SequentialLoop`.
     """
 
     dtype: str
@@ -46,7 +48,8 @@ class Value:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Border:
-    """The tensor ``inside``, in the shape ``sizes``, with zeros around it: ``low`` of them before it in each dimension."""
+    """The tensor ``inside``, in the shape ``sizes``, with zeros around it: ``low`` of them before
+    it in each dimension."""
 
     inside: Value
     sizes: tuple[int, ...]
@@ -55,7 +58,8 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of a tensor that moves: iteration k's is dense, from element ``start + k * step`` of the flat ``value`` on."""
+    """A part of a tensor that moves: iteration k's is dense, from element ``start + k * step`` of
+    the flat ``value`` on."""
 
     value: Value
     start: int
@@ -92,14 +96,11 @@ class Operand:
 class Node:
     """One value of a body.  ``dtype`` is a builtin token such as ``"f32"``.
 
-    op            operands      payload
-    ``in``        -             the ``Operand`` that is read
-    ``carry``     -             number of the result whose running value it is
-    ``constant``  -             Python number
-    ``scalar``    -             symbol of a runtime scalar (``"s0"``)
-    ``index``     -             ``Affine`` of the statement's loops
-    ``gather``    index (i64)   the ``Value`` that is read at that flat element
-    ``ftm.philox``, ``arith.*``, ``math.*``: as in MLIR; the payload is the number of a comparison's predicate
+    op operands payload ``in`` - the ``Operand`` that is read ``carry`` - number of the result whose
+    running value it is ``constant`` - Python number ``scalar`` - symbol of a runtime scalar
+    (``"s0"``) ``index`` - ``Affine`` of the statement's loops ``gather`` index (i64) the ``Value``
+    that is read at that flat element ``ftm.philox``, ``arith.*``, ``math.*``: as in MLIR; the
+    payload is the number of a comparison's predicate
     """
 
     op: str
@@ -132,10 +133,11 @@ class Store:
 class FunctionResult:
     """One tensor that a statement computes.
 
-    index: the flat element of ``value`` that the loops' point writes; indices: the same for each dimension.
-    combine: None when no loop is reduced; ``"sum" "prod" "min" "max" "and" "or"`` when ``yields`` is the element to be
-    reduced by it; ``"general"`` when ``yields`` computes the new running value from ``carry`` nodes.  init: where a
-    reduction starts: a constant or scalar ``Node`` or an ``Operand``.  stores: set when kernels have been formed.
+    index: the flat element of ``value`` that the loops' point writes; indices: the same for each
+    dimension. combine: None when no loop is reduced; ``"sum" "prod" "min" "max" "and" "or"`` when
+    ``yields`` is the element to be reduced by it; ``"general"`` when ``yields`` computes the new
+    running value from ``carry`` nodes. init: where a reduction starts: a constant or scalar
+    ``Node`` or an ``Operand``. stores: set when kernels have been formed.
     """
 
     value: Value
@@ -151,9 +153,10 @@ class FunctionResult:
 class Statement:
     """One operation: ``loops`` are extents, ``reduced`` marks those that are reductions.
 
-    op: the operation's name.  operands: tensors read element by element; gathers: values read at computed places.
-    An operation that is not a loop nest (``ftm.scatter``) has no loops and reads its ``tensors`` whole; one of linalg's
-    named operations has its operands there too, as the name orders them.
+    op: the operation's name. operands: tensors read element by element; gathers: values read at
+    computed places. An operation that is not a loop nest (``ftm.scatter``) has no loops and reads
+    its ``tensors`` whole; one of linalg's named operations has its operands there too, as the name
+    orders them.
     """
 
     op: str
@@ -182,15 +185,24 @@ class Statement:
         (result,) = self.results
         if result.yields.op != "in":
             return None
-        loops = [i.coeffs.index(1) if not i.const and sum(map(abs, i.coeffs)) == 1 and 1 in i.coeffs else -1 for i in result.indices]
+        loops = [
+            i.coeffs.index(1)
+            if not i.const and sum(map(abs, i.coeffs)) == 1 and 1 in i.coeffs
+            else -1
+            for i in result.indices
+        ]
         if sorted(loops) != list(range(len(self.loops))):
             return None
         operand: Operand = result.yields.payload
-        strides = tuple(0 if n == 1 else operand.index.coeffs[k] for k, n in zip(loops, result.value.shape, strict=True))
+        strides = tuple(
+            0 if n == 1 else operand.index.coeffs[k]
+            for k, n in zip(loops, result.value.shape, strict=True)
+        )
         return Tensor(operand.value, Strided(result.value.shape, strides, operand.index.const))
 
     def reads(self) -> list[Value]:
-        """Every value that it reads, some of them repeatedly; of one with a border what is inside."""
+        """Every value that it reads, some of them repeatedly; of one with a border what is
+        inside."""
         found = [o.value.in_memory for o in self.operands]
         found += self.gathers
         found += [r.init.value for r in self.results if isinstance(r.init, Operand)]
@@ -211,7 +223,8 @@ class WindowPart:
 
 @dataclass(eq=False, slots=True)
 class Update:
-    """``result`` is ``base`` with ``parts`` written over it; the places of several parts have no element in common.
+    """``result`` is ``base`` with ``parts`` written over it; the places of several parts have no
+    element in common.
 
     A base that nothing computes and that is no input has no elements: the parts write all.
     """
@@ -233,10 +246,11 @@ class Update:
 class SequentialLoop:
     """``body``, ``trips`` times, one after the other; at least once.
 
-    body: its ``inputs`` are windows, of tensors outside or of ``results``; it may read tensors outside as they are.
-    Its results are stored at ``stores``, windows of ``results``.
-    results: tensors that the repeat fills; bases: for each what it is before the first iteration, which for nothing is a value that
-    nothing computes.  Two windows of one result are the same in all iterations, or have no element in common in any.
+    body: its ``inputs`` are windows, of tensors outside or of ``results``; it may read tensors
+    outside as they are. Its results are stored at ``stores``, windows of ``results``. results:
+    tensors that the repeat fills; bases: for each what it is before the first iteration, which for
+    nothing is a value that nothing computes. Two windows of one result are the same in all
+    iterations, or have no element in common in any.
     """
 
     trips: int
@@ -247,7 +261,11 @@ class SequentialLoop:
 
     def reads(self) -> list[Value]:
         """Every value from outside that it reads."""
-        inside = {*self.results, *self.body.inputs, *(v for item in self.body.body for v in item.writes())}
+        inside = {
+            *self.results,
+            *self.body.inputs,
+            *(v for item in self.body.body for v in item.writes()),
+        }
         found = [v.window.value for v in self.body.inputs if v.window is not None]
         found += [v for item in self.body.body for v in item.reads()]
         found += [t.value for t in self.body.results]
@@ -262,8 +280,8 @@ class SequentialLoop:
 class LinalgFunction:
     """A program on tensors.
 
-    input_types, output_types: dtype tokens, which tell u8 from i8.  scalars: nodes of the runtime numbers, f64 or i64.
-    body: in an order in which everything comes after what it reads.
+    input_types, output_types: dtype tokens, which tell u8 from i8. scalars: nodes of the runtime
+    numbers, f64 or i64. body: in an order in which everything comes after what it reads.
     """
 
     inputs: list[Value] = field(default_factory=list)
@@ -294,7 +312,8 @@ def walk(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _below(root: Node) -> tuple[Node, ...]:
-    """Every node below one, each once, operands before their users; nodes never change, so it is noted on them."""
+    """Every node below one, each once, operands before their users; nodes never change, so it is
+    noted on them."""
     if root.below is not None or not root.operands:
         return root.below or ()
     order: list[Node] = []
@@ -333,13 +352,20 @@ def copy_statement(tensor: Tensor) -> Statement:
     node = Node("in", value.dtype, payload=operand) if splat is None else splat
     result = FunctionResult(value, Affine(0, row_major(shape)), indices, node)
     value.producer = Statement(
-        "linalg.copy" if splat is None else "linalg.fill", shape, (False,) * len(shape), [operand] if splat is None else [], [result]
+        "linalg.copy" if splat is None else "linalg.fill",
+        shape,
+        (False,) * len(shape),
+        [operand] if splat is None else [],
+        [result],
     )
     return value.producer
 
 
-def whole_statement(name: str, operands: Sequence[Tensor], result: Value, attributes: dict[str, Any]) -> Statement:
-    """An operation that reads tensors whole: a scatter has no loops, a scan or a sort those of its operand."""
+def whole_statement(
+    name: str, operands: Sequence[Tensor], result: Value, attributes: dict[str, Any]
+) -> Statement:
+    """An operation that reads tensors whole: a scatter has no loops, a scan or a sort those of its
+    operand."""
     loops = () if name == "ftm.scatter" else operands[0].view.sizes
     rank = len(loops)
     made = FunctionResult(
@@ -349,7 +375,9 @@ def whole_statement(name: str, operands: Sequence[Tensor], result: Value, attrib
         Node("constant", result.dtype, payload=0),
     )
     reads = [Operand(t.value, Affine(t.view.offset, t.view.strides)) for t in operands]
-    statement = Statement(name, loops, (False,) * rank, reads, [made], attributes=attributes, tensors=tuple(operands))
+    statement = Statement(
+        name, loops, (False,) * rank, reads, [made], attributes=attributes, tensors=tuple(operands)
+    )
     result.producer = statement
     return statement
 

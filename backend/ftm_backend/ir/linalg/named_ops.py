@@ -27,8 +27,11 @@ _WIDENING = {"f": "arith.extf", "i": "arith.extsi"}
 Indices = tuple[Affine, ...]
 
 
-def named_maps(name: str, attributes: Mapping[str, Sequence[int]]) -> tuple[list[Indices], tuple[bool, ...]]:
-    """The index of each operand and of the result in terms of the loops, and which loops are reduced.
+def named_maps(
+    name: str, attributes: Mapping[str, Sequence[int]]
+) -> tuple[list[Indices], tuple[bool, ...]]:
+    """The index of each operand and of the result in terms of the loops, and which loops are
+    reduced.
 
     Raises:
         ValueError: an operation that the contract between frontend and midend does not have.
@@ -36,7 +39,9 @@ def named_maps(name: str, attributes: Mapping[str, Sequence[int]]) -> tuple[list
     if name in _PRODUCTS:
         loops, operands, reduced = _PRODUCTS[name]
         unit = {c: Affine.loop(k, len(loops)) for k, c in enumerate(loops)}
-        return [tuple(unit[c] for c in dims) for dims in operands], tuple(c in reduced for c in loops)
+        return [tuple(unit[c] for c in dims) for dims in operands], tuple(
+            c in reduced for c in loops
+        )
     if name not in _CONVOLUTIONS:
         raise ValueError(f"{name} is not among the named operations that the midend reads")
     loops = _CONVOLUTIONS[name]
@@ -47,11 +52,17 @@ def named_maps(name: str, attributes: Mapping[str, Sequence[int]]) -> tuple[list
     group = (unit["g"],) if "g" in loops else ()
     image = (unit["n"], *group, unit["c"], rows, columns)
     weight = (*group, unit["f"], unit["c"], unit["y"], unit["x"])
-    return [image, weight, (unit["n"], *group, unit["f"], unit["h"], unit["w"])], (False,) * (len(loops) - 3) + (True,) * 3
+    return [image, weight, (unit["n"], *group, unit["f"], unit["h"], unit["w"])], (False,) * (
+        len(loops) - 3
+    ) + (True,) * 3
 
 
 def named_statement(
-    name: str, operands: tuple[Tensor, Tensor], result: Value, start: Node | Tensor, attributes: Mapping[str, tuple[int, ...]]
+    name: str,
+    operands: tuple[Tensor, Tensor],
+    result: Value,
+    start: Node | Tensor,
+    attributes: Mapping[str, tuple[int, ...]],
 ) -> Statement:
     """The statement of a named operation on two tensors, onto ``start``: a number or a tensor."""
     maps, reduced = named_maps(name, attributes)
@@ -63,23 +74,37 @@ def named_statement(
         if tensor.value.splat is not None:
             factor = tensor.value.splat
         else:
-            reads.append(Operand(tensor.value, dot(indices, tensor.view.strides, tensor.view.offset, rank)))
+            reads.append(
+                Operand(tensor.value, dot(indices, tensor.view.strides, tensor.view.offset, rank))
+            )
             factor = Node("in", tensor.value.dtype, payload=reads[-1])
         if factor.dtype != result.dtype:
             factor = Node(_WIDENING[result.dtype[0]], result.dtype, (factor,))
         factors.append(factor)
     kind = "arith.mulf" if "f" in result.dtype else "arith.muli"
-    made = FunctionResult(result, dot(maps[2], row_major(result.shape), 0, rank), maps[2], Node(kind, result.dtype, tuple(factors)), "sum")
+    made = FunctionResult(
+        result,
+        dot(maps[2], row_major(result.shape), 0, rank),
+        maps[2],
+        Node(kind, result.dtype, tuple(factors)),
+        "sum",
+    )
     if isinstance(start, Node):
         made.init = start
     else:
-        made.init = start.value.splat or Operand(start.value, dot(maps[2], start.view.strides, start.view.offset, rank))
-    statement = Statement(name, loops, reduced, reads, [made], attributes=dict(attributes), tensors=operands)
+        made.init = start.value.splat or Operand(
+            start.value, dot(maps[2], start.view.strides, start.view.offset, rank)
+        )
+    statement = Statement(
+        name, loops, reduced, reads, [made], attributes=dict(attributes), tensors=operands
+    )
     result.producer = statement
     return statement
 
 
-def _extents(maps: Sequence[Indices], shapes: Sequence[Sequence[int]], rank: int, name: str) -> tuple[int, ...]:
+def _extents(
+    maps: Sequence[Indices], shapes: Sequence[Sequence[int]], rank: int, name: str
+) -> tuple[int, ...]:
     """Loop extents, from the operands that are indexed by a bare loop."""
     loops: list[int | None] = [None] * rank
     for indices, shape in zip(maps, shapes, strict=True):
@@ -87,5 +112,7 @@ def _extents(maps: Sequence[Indices], shapes: Sequence[Sequence[int]], rank: int
             if index.const == 0 and sum(map(abs, index.coeffs)) == 1 and max(index.coeffs) == 1:
                 loops[index.coeffs.index(1)] = extent
     if None in loops:
-        raise ValueError(f"{name}: loop {loops.index(None)} has no operand that is indexed by it alone")
+        raise ValueError(
+            f"{name}: loop {loops.index(None)} has no operand that is indexed by it alone"
+        )
     return tuple(n for n in loops if n is not None)

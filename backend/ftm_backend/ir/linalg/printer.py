@@ -1,7 +1,8 @@
-"""Prints a function as MLIR: upstream's ``linalg`` on tensors, and the ``ftm`` operations beside it.
+"""Prints a function as MLIR: upstream's ``linalg`` on tensors, and the ``ftm`` operations beside
+it.
 
-``reader`` reads the text back.  Operands that are not read as they lie are views (``ftm.view``); what is the same number
-everywhere is a ``linalg.fill``.
+``reader`` reads the text back. Operands that are not read as they lie are views (``ftm.view``);
+what is the same number everywhere is a ``linalg.fill``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ __all__ = ["FunctionPrinter", "print_function"]
 
 def print_function(function: LinalgFunction, stage: str = "linalg") -> str:
     """The text of a module that holds ``function`` as ``@main``."""
-    return FunctionPrinter(function, {} if stage == "linalg" else {"ftm.stage": f'"{stage}"'}).text()
+    return FunctionPrinter(
+        function, {} if stage == "linalg" else {"ftm.stage": f'"{stage}"'}
+    ).text()
 
 
 def tensor_type(shape: Sequence[int], dtype: str) -> str:
@@ -41,7 +44,8 @@ def tensor_type(shape: Sequence[int], dtype: str) -> str:
 
 
 class FunctionPrinter:
-    """Prints one function; values are named in the order in which they are needed.  attributes: of the module."""
+    """Prints one function; values are named in the order in which they are needed. attributes: of
+    the module."""
 
     def __init__(self, function: LinalgFunction, attributes: dict[str, str]) -> None:
         self.function = function
@@ -71,10 +75,19 @@ class FunctionPrinter:
             self.line(f"return {', '.join(returned)} : {', '.join(types)}")
         else:
             self.line("return")
-        result = "" if not types else f" -> {types[0]}" if len(types) == 1 else f" -> ({', '.join(types)})"
+        result = (
+            ""
+            if not types
+            else f" -> {types[0]}"
+            if len(types) == 1
+            else f" -> ({', '.join(types)})"
+        )
         words = ", ".join(
             f"ftm.{name} = [{', '.join(f'{chr(34)}{t}{chr(34)}' for t in tokens)}]"
-            for name, tokens in (("inputs", function.input_types), ("outputs", function.output_types))
+            for name, tokens in (
+                ("inputs", function.input_types),
+                ("outputs", function.output_types),
+            )
         )
         head = f"  func.func @main({', '.join(arguments)}){result} attributes {{{words}}} {{"
         said = ", ".join(f"{name} = {text}" for name, text in self._attributes.items())
@@ -108,7 +121,8 @@ class FunctionPrinter:
         else:
             self._structured(item)
 
-    # --- pieces ----------------------------------------------------------------------------------------
+    # --- pieces
+    # ----------------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
         """One line at the current depth."""
@@ -128,7 +142,8 @@ class FunctionPrinter:
         return self._once[text]
 
     def value(self, value: Value) -> str:
-        """The name of a value, which is printed first if it is a constant or has no elements yet."""
+        """The name of a value, which is printed first if it is a constant or has no elements
+        yet."""
         name = self._names.get(value)
         if name is None:
             if value.splat is not None:
@@ -136,7 +151,9 @@ class FunctionPrinter:
             elif value.border is not None:
                 name = self._bordered(value, value.border)
             elif value.data is not None:
-                name = self.define(f"arith.constant {data_text(value)} : {tensor_type(value.shape, value.dtype)}")
+                name = self.define(
+                    f"arith.constant {data_text(value)} : {tensor_type(value.shape, value.dtype)}"
+                )
             else:
                 name = self.empty(value.shape, value.dtype)
             self._names[value] = name
@@ -158,7 +175,9 @@ class FunctionPrinter:
         """A tensor of one number."""
         kind = tensor_type(value.shape, value.dtype)
         number, out = self.uniform(node), self.empty(value.shape, value.dtype)
-        return self.define(f"linalg.fill ins({number} : {value.dtype}) outs({out} : {kind}) -> {kind}")
+        return self.define(
+            f"linalg.fill ins({number} : {value.dtype}) outs({out} : {kind}) -> {kind}"
+        )
 
     def uniform(self, node: Node) -> str:
         """A number that is known outside of loops."""
@@ -181,18 +200,25 @@ class FunctionPrinter:
 
     def view(self, value: Value, view: Strided) -> str:
         """An ``ftm.view``."""
-        strides = ", ".join(str(0 if n == 1 else s) for n, s in zip(view.sizes, view.strides, strict=True))
+        strides = ", ".join(
+            str(0 if n == 1 else s) for n, s in zip(view.sizes, view.strides, strict=True)
+        )
         words = f"array<i64: {strides}>" if strides else "array<i64>"
         return self.define(
             f'"ftm.view"({self.value(value)}) {{offset = {view.offset} : i64, strides = {words}}} : '
             f"({tensor_type(value.shape, value.dtype)}) -> {tensor_type(view.sizes, value.dtype)}"
         )
 
-    # --- operations ------------------------------------------------------------------------------------
+    # --- operations
+    # ------------------------------------------------------------------------------------
 
     def _update(self, update: Update) -> None:
         kind = tensor_type(update.result.shape, update.result.dtype)
-        name = self.tensor(Tensor(update.base.value, update.base.view.reshape(update.result.shape) or update.base.view))
+        name = self.tensor(
+            Tensor(
+                update.base.value, update.base.view.reshape(update.result.shape) or update.base.view
+            )
+        )
         for number, part in enumerate(update.parts):
             joined = ", joined" if number else ""
             written = self.tensor(part.value)
@@ -205,16 +231,22 @@ class FunctionPrinter:
         self._names[update.result] = name
 
     def repeat(self, repeat: SequentialLoop, body: Callable[[], object]) -> None:
-        """A loop whose iterations take windows out of tensors and put them in; ``body`` prints what is between."""
+        """A loop whose iterations take windows out of tensors and put them in; ``body`` prints what
+        is between."""
         for value in repeat.reads():
             self.value(value)
         kinds = [tensor_type(v.shape, v.dtype) for v in repeat.results]
         bounds = [self.once(f"arith.constant {n} : index") for n in (0, repeat.trips, 1)]
-        bases = [self.tensor(Tensor(base, Strided.whole(v.shape))) for v, base in zip(repeat.results, repeat.bases, strict=True)]
+        bases = [
+            self.tensor(Tensor(base, Strided.whole(v.shape)))
+            for v, base in zip(repeat.results, repeat.bases, strict=True)
+        ]
         name, number = f"%{self._count}", self._count
         self._count += 1
         arrays = {value: f"%a{number}_{k}" for k, value in enumerate(repeat.results)}
-        taken = ", ".join(f"{array} = {base}" for array, base in zip(arrays.values(), bases, strict=True))
+        taken = ", ".join(
+            f"{array} = {base}" for array, base in zip(arrays.values(), bases, strict=True)
+        )
         several = f":{len(kinds)}" if len(kinds) > 1 else ""
         self.line(
             f"{name}{several} = scf.for %k{number} = {bounds[0]} to {bounds[1]} step {bounds[2]} iter_args({taken}) -> "
@@ -246,7 +278,9 @@ class FunctionPrinter:
 
     def _copied(self, source: str, value: Value) -> None:
         kind, out = tensor_type(value.shape, value.dtype), self.empty(value.shape, value.dtype)
-        self._names[value] = self.define(f"linalg.copy ins({source} : {kind}) outs({out} : {kind}) -> {kind}")
+        self._names[value] = self.define(
+            f"linalg.copy ins({source} : {kind}) outs({out} : {kind}) -> {kind}"
+        )
 
     def _whole(self, statement: Statement) -> None:
         names = [self.tensor(t) for t in statement.tensors]
@@ -269,16 +303,34 @@ class FunctionPrinter:
         hidden = [k for k in range(rank) if k not in seen]
         if hidden:  # linalg takes a loop's extent from an operand that it indexes alone
             shape = [statement.loops[k] for k in hidden]
-            reads.append((self.once(f"tensor.empty() : {tensor_type(shape, 'i8')}"), tensor_type(shape, "i8"), [*hidden]))
+            reads.append(
+                (
+                    self.once(f"tensor.empty() : {tensor_type(shape, 'i8')}"),
+                    tensor_type(shape, "i8"),
+                    [*hidden],
+                )
+            )
         starts = [self._start(r) for r in statement.results]
         kinds = [tensor_type(r.value.shape, r.value.dtype) for r in statement.results]
         loops = ", ".join(f"d{k}" for k in range(rank))
-        maps = [f"affine_map<({loops}) -> ({', '.join('0' if k is None else f'd{k}' for k in places)})>" for *_, places in reads]
-        maps += [f"affine_map<({loops}) -> ({', '.join(map(_affine_text, r.indices))})>" for r in statement.results]
-        kinds_of = ", ".join('"reduction"' if reduced else '"parallel"' for reduced in statement.reduced)
-        body = BodyPrinter(self, {id(o): f"%in{k}" for k, o in enumerate(statement.operands)}, self._uniform)
+        maps = [
+            f"affine_map<({loops}) -> ({', '.join('0' if k is None else f'd{k}' for k in places)})>"
+            for *_, places in reads
+        ]
+        maps += [
+            f"affine_map<({loops}) -> ({', '.join(map(_affine_text, r.indices))})>"
+            for r in statement.results
+        ]
+        kinds_of = ", ".join(
+            '"reduction"' if reduced else '"parallel"' for reduced in statement.reduced
+        )
+        body = BodyPrinter(
+            self, {id(o): f"%in{k}" for k, o in enumerate(statement.operands)}, self._uniform
+        )
         arguments = [f"%in{k}: {o.value.dtype}" for k, o in enumerate(statement.operands)]
-        arguments += ["%unused: i8"] * bool(hidden) + [f"%out{k}: {r.value.dtype}" for k, r in enumerate(statement.results)]
+        arguments += ["%unused: i8"] * bool(hidden) + [
+            f"%out{k}: {r.value.dtype}" for k, r in enumerate(statement.results)
+        ]
         count = len(statement.results)
         name = f"%{self._count}" + (f":{count}" if count > 1 else "")
         for k, result in enumerate(statement.results):
@@ -295,7 +347,9 @@ class FunctionPrinter:
         self.line(f"^bb0({', '.join(arguments)}):")
         self.indent += "  "
         yields = [body.node(_yielded(r, number)) for number, r in enumerate(statement.results)]
-        self.line(f"linalg.yield {', '.join(yields)} : {', '.join(r.value.dtype for r in statement.results)}")
+        self.line(
+            f"linalg.yield {', '.join(yields)} : {', '.join(r.value.dtype for r in statement.results)}"
+        )
         self.indent = self.indent[:-2]
         self.line(f"}} -> {kinds[0] if count == 1 else '(' + ', '.join(kinds) + ')'}")
 
@@ -304,7 +358,10 @@ class FunctionPrinter:
         names = [self.tensor(t) for t in statement.tensors]
         types = [tensor_type(t.view.sizes, t.value.dtype) for t in statement.tensors]
         kind = tensor_type(result.value.shape, result.value.dtype)
-        words = ", ".join(f"{k} = dense<[{', '.join(map(str, v))}]> : tensor<{len(v)}xi64>" for k, v in statement.attributes.items())
+        words = ", ".join(
+            f"{k} = dense<[{', '.join(map(str, v))}]> : tensor<{len(v)}xi64>"
+            for k, v in statement.attributes.items()
+        )
         attributes = f" {{{words}}}" if words else ""
         self._names[result.value] = self.define(
             f"{statement.op}{attributes} ins({', '.join(names)} : {', '.join(types)}) outs({self._start(result)} : {kind}) -> {kind}"
@@ -321,20 +378,25 @@ class FunctionPrinter:
         return self.tensor(Tensor(result.init.value, _as_view(result)))
 
     def _read(self, operand: Operand, loops: Sequence[int]) -> tuple[str, str, list[int | None]]:
-        """Name and type of an operand, and which loop walks each of its dimensions (None: it is read at 0)."""
+        """Name and type of an operand, and which loop walks each of its dimensions (None: it is
+        read at 0)."""
         value, index = operand.value, operand.index
         places = _dimensions(index, loops, value.shape)
         if places is not None:
             return self.value(value), tensor_type(value.shape, value.dtype), places
         used = [k for k, c in enumerate(index.coeffs) if c]
-        view = Strided(tuple(loops[k] for k in used), tuple(index.coeffs[k] for k in used), index.const)
+        view = Strided(
+            tuple(loops[k] for k in used), tuple(index.coeffs[k] for k in used), index.const
+        )
         return self.view(value, view), tensor_type(view.sizes, value.dtype), list(used)
 
 
 def _yielded(result: FunctionResult, number: int) -> Node:
     if result.combine in (None, "general"):
         return result.yields
-    return combined(str(result.combine), Node("carry", result.value.dtype, payload=number), result.yields)
+    return combined(
+        str(result.combine), Node("carry", result.value.dtype, payload=number), result.yields
+    )
 
 
 def _moving(window: Window) -> str:
@@ -351,8 +413,11 @@ def _as_view(result: FunctionResult) -> Strided:
     return Strided(result.value.shape, tuple(strides), result.init.index.const)
 
 
-def _dimensions(index: Affine, loops: Sequence[int], shape: Sequence[int]) -> list[int | None] | None:
-    """For each dimension the loop that walks it whole, or None where no loop walks each dimension of ``shape``."""
+def _dimensions(
+    index: Affine, loops: Sequence[int], shape: Sequence[int]
+) -> list[int | None] | None:
+    """For each dimension the loop that walks it whole, or None where no loop walks each dimension
+    of ``shape``."""
     if index.const or not volume(shape):
         return None
     by_step = {c: k for k, c in enumerate(index.coeffs) if c}

@@ -1,7 +1,8 @@
 """Reads MLIR, linalg on tensors with the ``ftm`` operations beside it, into a function.
 
-Everything that only moves elements (slices, reshapes, transposes, broadcasts, copying generics) becomes part of the
-accesses that read through it; paddings and inserted slices become updates (`read_updates`).
+Everything that only moves elements (slices, reshapes, transposes, broadcasts, copying generics)
+becomes part of the accesses that read through it; paddings and inserted slices become updates
+(`read_updates`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def read_module(text: str) -> LinalgFunction:
     """The function ``@main`` of a module's text, in the current MLIR context.
 
     Raises:
-        ir.MLIRError: text that is no valid MLIR.  ValueError: an operation that the midend does not take.
+        ir.MLIRError: text that is no valid MLIR. ValueError: an operation that the midend does not
+            take.
     """
     return FunctionReader(ir.Module.parse(text)).function
 
@@ -57,7 +59,11 @@ class FunctionReader:
     """
 
     def __init__(self, module: Module, handlers: Mapping[str, Handler] | None = None) -> None:
-        functions = [op for op in module.body.operations if op.operation.name == "func.func" and len(op.regions[0].blocks)]
+        functions = [
+            op
+            for op in module.body.operations
+            if op.operation.name == "func.func" and len(op.regions[0].blocks)
+        ]
         if len(functions) != 1:
             raise ValueError(f"a program is one function with a body, found {len(functions)}")
         operation = functions[0].operation
@@ -72,15 +78,21 @@ class FunctionReader:
             if isinstance(argument.type, ir.RankedTensorType):
                 self.function.inputs.append(self.bind(argument))
             else:
-                node = Node("scalar", token(argument.type), payload=f"s{len(self.function.scalars)}")
+                node = Node(
+                    "scalar", token(argument.type), payload=f"s{len(self.function.scalars)}"
+                )
                 self.function.scalars.append(node)
                 self.scalars[argument] = node
         operations = list(block.operations)
         for op in operations[:-1]:
             self.read(op)
         self.function.results = [self.tensors[o] for o in operations[-1].operands]
-        self.function.input_types = _told(operation, "ftm.inputs", [v.dtype for v in self.function.inputs])
-        self.function.output_types = _told(operation, "ftm.outputs", [t.value.dtype for t in self.function.results])
+        self.function.input_types = _told(
+            operation, "ftm.inputs", [v.dtype for v in self.function.inputs]
+        )
+        self.function.output_types = _told(
+            operation, "ftm.outputs", [t.value.dtype for t in self.function.results]
+        )
 
     def bind(self, ssa: ir.Value, value: Value | None = None) -> Value:
         """Declares ``ssa`` a dense tensor."""
@@ -99,11 +111,16 @@ class FunctionReader:
         elif name in NAMED:
             self._named(op)
         elif name.startswith(("arith.", "math.")) or name == "ftm.philox":
-            self.scalars[op.results[0]] = BodyReader(self.scalars, self.tensors, 0, []).operation(op)
+            self.scalars[op.results[0]] = BodyReader(self.scalars, self.tensors, 0, []).operation(
+                op
+            )
         else:
-            raise ValueError(f"{name} cannot be lowered: the midend reads linalg, tensor, arith, math and ftm operations")
+            raise ValueError(
+                f"{name} cannot be lowered: the midend reads linalg, tensor, arith, math and ftm operations"
+            )
 
-    # --- values ----------------------------------------------------------------------------------------
+    # --- values
+    # ----------------------------------------------------------------------------------------
 
     def _empty(self, op: Operation) -> None:
         self.bind(op.results[0])
@@ -115,7 +132,9 @@ class FunctionReader:
             return
         dtype, shape = tensor_type(result.type)
         if attribute.is_splat and volume(shape):
-            self.bind(result, Value(dtype, shape, splat=constant_node(attribute.get_splat_value(), dtype)))
+            self.bind(
+                result, Value(dtype, shape, splat=constant_node(attribute.get_splat_value(), dtype))
+            )
             return
         numbers = [attribute[k] for k in range(len(attribute))]
         value = constant([float(n) if dtype == "bf16" else n for n in numbers], dtype)
@@ -126,7 +145,8 @@ class FunctionReader:
         dtype, shape = tensor_type(op.results[0].type)
         self.bind(op.results[0], Value(dtype, shape, splat=self.scalars[op.operands[0]]))
 
-    # --- views -----------------------------------------------------------------------------------------
+    # --- views
+    # -----------------------------------------------------------------------------------------
 
     def _see(self, op: Operation, base: Tensor, view: Strided) -> None:
         """The result is ``view`` of the elements of ``base``."""
@@ -140,7 +160,11 @@ class FunctionReader:
         self.tensors[op.results[0]] = Tensor(base.value, composed)
 
     def _view(self, op: Operation) -> None:
-        view = Strided(tensor_type(op.results[0].type)[1], tuple(op.attributes["strides"]), op.attributes["offset"].value)
+        view = Strided(
+            tensor_type(op.results[0].type)[1],
+            tuple(op.attributes["strides"]),
+            op.attributes["offset"].value,
+        )
         self._see(op, self.tensors[op.operands[0]], view)
 
     def _reshape(self, op: Operation) -> None:
@@ -154,7 +178,9 @@ class FunctionReader:
 
     def _transpose(self, op: Operation) -> None:
         base = self.tensors[op.operands[0]]
-        self.tensors[op.results[0]] = Tensor(base.value, base.view.permute(tuple(op.attributes["permutation"])))
+        self.tensors[op.results[0]] = Tensor(
+            base.value, base.view.permute(tuple(op.attributes["permutation"]))
+        )
 
     def _broadcast(self, op: Operation) -> None:
         base, shape = self.tensors[op.operands[0]], tensor_type(op.results[0].type)[1]
@@ -164,7 +190,9 @@ class FunctionReader:
 
     def _extract_slice(self, op: Operation) -> None:
         base = self.tensors[op.operands[0]]
-        self.tensors[op.results[0]] = Tensor(base.value, sliced(op, base.view, tensor_type(op.results[0].type)[1]))
+        self.tensors[op.results[0]] = Tensor(
+            base.value, sliced(op, base.view, tensor_type(op.results[0].type)[1])
+        )
 
     def copied(self, tensor: Tensor) -> Tensor:
         """A dense copy, one for all who need it."""
@@ -180,12 +208,15 @@ class FunctionReader:
         self.function.body.append(made)
         self.bind(op.results[0], made.results[0].value)
 
-    # --- repeats ---------------------------------------------------------------------------------------
+    # --- repeats
+    # ---------------------------------------------------------------------------------------
 
     def _repeat(self, op: Operation) -> None:
         lower, upper, step = (self.scalars[o].payload for o in op.operands[:3])
         if (lower, step) != (0, 1) or upper < 1:
-            raise ValueError(f"scf.for from {lower} to {upper} by {step} cannot be lowered: loops go from 0 to at least 1 by 1")
+            raise ValueError(
+                f"scf.for from {lower} to {upper} by {step} cannot be lowered: loops go from 0 to at least 1 by 1"
+            )
         outside, copies = self.function, dict(self._copies)
         bases = [self._dense(self.tensors[o]) for o in op.operands[3:]]
         block = op.regions[0].blocks[0]
@@ -205,16 +236,23 @@ class FunctionReader:
 
     def _window(self, op: Operation) -> None:
         value = self.bind(op.results[0])
-        value.window = Window(self._dense(self.tensors[op.operands[0]]), op.attributes["start"].value, op.attributes["step"].value)
+        value.window = Window(
+            self._dense(self.tensors[op.operands[0]]),
+            op.attributes["start"].value,
+            op.attributes["step"].value,
+        )
         self.function.inputs.append(value)
 
     def _stored(self, op: Operation) -> None:
         array = self.tensors[op.operands[0]]
         self.function.results.append(self.tensors[op.operands[1]])
-        self._stores.append(Window(array.value, op.attributes["start"].value, op.attributes["step"].value))
+        self._stores.append(
+            Window(array.value, op.attributes["start"].value, op.attributes["step"].value)
+        )
         self.tensors[op.results[0]] = array
 
-    # --- operations ------------------------------------------------------------------------------------
+    # --- operations
+    # ------------------------------------------------------------------------------------
 
     def _whole(self, op: Operation) -> None:
         operands = [self.tensors[o] for o in op.operands]
@@ -224,10 +262,16 @@ class FunctionReader:
 
     def _named(self, op: Operation) -> None:
         x, y, start = (self.tensors[o] for o in op.operands)
-        attributes = {name: tuple(int(n) for n in op.attributes[name]) for name in ("strides", "dilations") if name in op.attributes}
+        attributes = {
+            name: tuple(int(n) for n in op.attributes[name])
+            for name in ("strides", "dilations")
+            if name in op.attributes
+        }
         value = self.bind(op.results[0])
         init = start.value.splat if start.value.splat is not None else start
-        self.function.body.append(named_statement(op.operation.name, (x, y), value, init, attributes))
+        self.function.body.append(
+            named_statement(op.operation.name, (x, y), value, init, attributes)
+        )
 
     def _generic(self, op: Operation) -> None:
         maps = [indices_of(a.value) for a in op.attributes["indexing_maps"]]
@@ -245,24 +289,40 @@ class FunctionReader:
             elif tensor.value.splat is not None:
                 arguments.append(tensor.value.splat)
             else:
-                operands.append(Operand(tensor.value, dot(indices, tensor.view.strides, tensor.view.offset, rank)))
+                operands.append(
+                    Operand(
+                        tensor.value, dot(indices, tensor.view.strides, tensor.view.offset, rank)
+                    )
+                )
                 arguments.append(Node("in", tensor.value.dtype, payload=operands[-1]))
         gathers: list[Value] = []
         reader = BodyReader(self.scalars, self.tensors, rank, gathers, self.copied)
         yields = reader.block(op.regions[0].blocks[0], arguments)
         results: list[FunctionResult] = []
         for number, (ssa, node) in enumerate(zip(op.results, yields, strict=True)):
-            indices, start = maps[len(maps) - count + number], tensors[len(tensors) - count + number]
+            indices, start = (
+                maps[len(maps) - count + number],
+                tensors[len(tensors) - count + number],
+            )
             value = Value(*tensor_type(ssa.type))
-            result = FunctionResult(value, dot(indices, row_major(value.shape), 0, rank), indices, node)
+            result = FunctionResult(
+                value, dot(indices, row_major(value.shape), 0, rank), indices, node
+            )
             if carried:
-                result.init = start.value.splat or Operand(start.value, dot(indices, start.view.strides, start.view.offset, rank))
+                result.init = start.value.splat or Operand(
+                    start.value, dot(indices, start.view.strides, start.view.offset, rank)
+                )
                 recognise_reduction(result, number)
             results.append(result)
             self.bind(ssa, value)
         used = {id(n.payload) for n in nodes_of(results) if n.op == "in"}
         statement = Statement(
-            "linalg.generic", loops, reduced, [o for o in operands if id(o) in used], results, list(dict.fromkeys(gathers))
+            "linalg.generic",
+            loops,
+            reduced,
+            [o for o in operands if id(o) in used],
+            results,
+            list(dict.fromkeys(gathers)),
         )
         moved = None if carried else statement.moved()
         if moved is not None:
@@ -275,7 +335,9 @@ class FunctionReader:
 
 def _told(operation: Operation, name: str, default: list[str]) -> list[str]:
     """The dtype tokens that were noted for arguments or results (they tell u8 from i8)."""
-    return [a.value for a in operation.attributes[name]] if name in operation.attributes else default
+    return (
+        [a.value for a in operation.attributes[name]] if name in operation.attributes else default
+    )
 
 
 Handler = Callable[[FunctionReader, Operation], None]

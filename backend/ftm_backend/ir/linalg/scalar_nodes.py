@@ -1,8 +1,8 @@
 """Making nodes of bodies, and what is known of reductions.
 
-Index arithmetic is folded while it is made: sums and constant multiples of loop counters become one ``index`` node with
-an ``Affine``, so that address-like values (positions of random numbers, causal masks) take part in the choice of tiles
-exactly as an operand's address does.
+Index arithmetic is folded while it is made: sums and constant multiples of loop counters become one
+``index`` node with an ``Affine``, so that address-like values (positions of random numbers, causal
+masks) take part in the choice of tiles exactly as an operand's address does.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def constant(value: int | float, dtype: str) -> Node:
 
 
 def operation(name: str, dtype: str, operands: tuple[Node, ...], payload: object = None) -> Node:
-    """One operation of ``arith``, ``math`` or ``ftm``, folded where it is arithmetic on positions."""
+    """One operation of ``arith``, ``math`` or ``ftm``, folded where it is arithmetic on
+    positions."""
     if dtype == "i64" and name in _INDEX_ARITHMETIC:
         folded = _affine(name, operands)
         if folded is not None:
@@ -74,8 +75,11 @@ def _affine(name: str, operands: tuple[Node, ...]) -> Node | None:
     return Node("index", "i64", payload=a + (b if name == "arith.addi" else b.scaled(-1)))
 
 
-def gather_place(places: list[Node], extents: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Node:
-    """The flat element at ``places`` of a view, one for each dimension; a place outside of its extent must fault."""
+def gather_place(
+    places: list[Node], extents: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> Node:
+    """The flat element at ``places`` of a view, one for each dimension; a place outside of its
+    extent must fault."""
     flat = constant(offset, "i64")
     for place, extent, stride in zip(places, extents, strides, strict=True):
         if place.op == "index" or (place.op == "constant" and 0 <= place.payload < extent):
@@ -109,7 +113,8 @@ def _add(left: Node, right: Node) -> Node:
     return operation("arith.addi", "i64", (left, right))
 
 
-# --- reductions ---------------------------------------------------------------------------------------------
+# --- reductions
+# ---------------------------------------------------------------------------------------------
 
 
 def recognise_reduction(result: FunctionResult, number: int) -> None:

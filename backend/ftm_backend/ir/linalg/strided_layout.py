@@ -1,8 +1,9 @@
-"""Strided views of contiguous data: (sizes, strides, offset) over a flat buffer, and what can be done to them.
+"""Strided views of contiguous data: (sizes, strides, offset) over a flat buffer, and what can be
+done to them.
 
-The importer uses them to name a view in PyTorch's words (reshape, slice, permute, expand), the lowering to fold such
-words back into one access.  A view of a view is again one view exactly when the flat index of the inner one never
-carries in a way that its strides cannot follow (`compose`).
+The importer uses them to name a view in PyTorch's words (reshape, slice, permute, expand), the
+lowering to fold such words back into one access. A view of a view is again one view exactly when
+the flat index of the inner one never carries in a way that its strides cannot follow (`compose`).
 """
 
 from __future__ import annotations
@@ -50,14 +51,19 @@ class Strided:
 
     def _is_row_major(self) -> bool:
         steps = zip(self.sizes, self.strides, row_major(self.sizes), strict=True)
-        return all(seen_equal(stride, expected) or seen_equal(size, 1) for size, stride, expected in steps)
+        return all(
+            seen_equal(stride, expected) or seen_equal(size, 1) for size, stride, expected in steps
+        )
 
     def permute(self, order: Sequence[int]) -> Strided:
         """Dimension k of the result is dimension ``order[k]``."""
-        return Strided(tuple(self.sizes[i] for i in order), tuple(self.strides[i] for i in order), self.offset)
+        return Strided(
+            tuple(self.sizes[i] for i in order), tuple(self.strides[i] for i in order), self.offset
+        )
 
     def slice(self, dim: int, start: int, length: int, step: int = 1) -> Strided:
-        """``length`` elements of ``dim`` from ``start``, each ``step`` apart; step may be negative."""
+        """``length`` elements of ``dim`` from ``start``, each ``step`` apart; step may be
+        negative."""
         sizes, strides = list(self.sizes), list(self.strides)
         offset = self.offset + start * strides[dim] if length else self.offset
         sizes[dim] = length
@@ -78,7 +84,8 @@ class Strided:
         out_sizes, out_strides = [], []
         for k, size in enumerate(sizes):
             own = self.sizes[k - added] if k >= added else 1
-            # One element for each of so many is at distance 0 whatever their number, one as well: no guard asks.
+            # One element for each of so many is at distance 0 whatever their number, one as well:
+            # no guard asks.
             repeats = type(own) is int and own == 1 and isinstance(size, SymInt)
             keep = k >= added and not repeats and (size in (-1, own))
             out_sizes.append(own if size == -1 else size)
@@ -86,13 +93,15 @@ class Strided:
         return Strided(tuple(out_sizes), tuple(out_strides), self.offset)
 
     def reshape(self, sizes: Sequence[int]) -> Strided | None:
-        """The same elements in row-major order under new ``sizes``, or None where strides cannot say it."""
+        """The same elements in row-major order under new ``sizes``, or None where strides cannot
+        say it."""
         sizes = tuple(sizes)
         if self.numel == 0 or math.prod(sizes) == 0:
             return Strided(sizes, row_major(sizes), self.offset)
         if self.is_contiguous():
             return Strided(sizes, row_major(sizes), self.offset)
-        groups: list[list[int]] = []  # runs of dimensions that advance as one: [extent, stride of the last]
+        # runs of dimensions that advance as one: [extent, stride of the last]
+        groups: list[list[int]] = []
         for size, stride in zip(self.sizes, self.strides, strict=True):
             if seen_equal(size, 1):
                 continue
@@ -128,10 +137,12 @@ def merged(view: Strided) -> list[tuple[int, int]]:
 
 
 def compose(outer: Strided, inner: Strided) -> Strided | None:
-    """The view that reads ``outer`` of the elements of ``inner`` directly from the buffer under ``inner``.
+    """The view that reads ``outer`` of the elements of ``inner`` directly from the buffer under
+    ``inner``.
 
     Returns:
-        None when no single strided view does: the flat index of ``inner`` carries across its dimensions.
+        None when no single strided view does: the flat index of ``inner`` carries across its
+        dimensions.
     """
     if outer.numel == 0:
         return Strided(outer.sizes, outer.strides, 0)
@@ -151,13 +162,20 @@ def compose(outer: Strided, inner: Strided) -> Strided | None:
                 highest[k] += digit * (extent - 1)
             else:
                 lowest[k] -= digit * (extent - 1)
-    if not all(low >= 0 and high < n for low, high, (n, _) in zip(lowest, highest, dims, strict=True)):
+    if not all(
+        low >= 0 and high < n for low, high, (n, _) in zip(lowest, highest, dims, strict=True)
+    ):
         return None
-    return Strided(outer.sizes, tuple(strides), inner.offset + sum(d * s for d, (_, s) in zip(position, dims, strict=True)))
+    return Strided(
+        outer.sizes,
+        tuple(strides),
+        inner.offset + sum(d * s for d, (_, s) in zip(position, dims, strict=True)),
+    )
 
 
 def _digits(flat_index: int, flat_strides: Sequence[int]) -> list[int]:
-    """Numbers of which each stride is taken, whose sum is the index; whoever asks sees to it that none is above its extent."""
+    """Numbers of which each stride is taken, whose sum is the index; whoever asks sees to it that
+    none is above its extent."""
     digits = []
     for stride in flat_strides:
         if at_hand(flat_index) < at_hand(stride):  # no guard: none of it is right for any size
@@ -185,7 +203,8 @@ class Slicing:
 
 
 def decompose(view: Strided, numel: int) -> Slicing | None:
-    """Says ``view`` of a contiguous buffer of ``numel`` elements as reshape, slice, permute, expand.
+    """Says ``view`` of a contiguous buffer of ``numel`` elements as reshape, slice, permute,
+    expand.
 
     Returns None where that is not possible: overlapping windows, diagonals, odd steps, no elements.
     """

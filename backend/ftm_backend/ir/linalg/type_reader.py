@@ -22,8 +22,11 @@ def tensor_type(kind: ir.Type) -> tuple[str, tuple[int, ...]]:
 
 
 def sliced(op: Operation, whole: Strided, part: Sequence[int]) -> Strided:
-    """The view that an extract_slice or insert_slice addresses; ``part`` may lack dimensions of size 1."""
-    offsets, sizes, steps = (tuple(op.attributes[f"static_{k}"]) for k in ("offsets", "sizes", "strides"))
+    """The view that an extract_slice or insert_slice addresses; ``part`` may lack dimensions of
+    size 1."""
+    offsets, sizes, steps = (
+        tuple(op.attributes[f"static_{k}"]) for k in ("offsets", "sizes", "strides")
+    )
     if min((*offsets, *sizes), default=0) < 0:
         raise ValueError(f"{op.operation.name} with dynamic offsets or sizes cannot be lowered")
     offset = whole.offset + sum(o * s for o, s in zip(offsets, whole.strides, strict=True))
@@ -38,7 +41,9 @@ def sliced(op: Operation, whole: Strided, part: Sequence[int]) -> Strided:
     return Strided(tuple(part), tuple(reversed(strides)), offset)
 
 
-def extents(maps: Sequence[Sequence[Affine]], shapes: Sequence[Sequence[int]], rank: int) -> tuple[int, ...]:
+def extents(
+    maps: Sequence[Sequence[Affine]], shapes: Sequence[Sequence[int]], rank: int
+) -> tuple[int, ...]:
     """Loop extents, from the operands that are indexed by a bare loop."""
     loops: list[int | None] = [None] * rank
     for indices, shape in zip(maps, shapes, strict=True):
@@ -46,12 +51,15 @@ def extents(maps: Sequence[Sequence[Affine]], shapes: Sequence[Sequence[int]], r
             if index.const == 0 and sum(map(abs, index.coeffs)) == 1 and max(index.coeffs) == 1:
                 loops[index.coeffs.index(1)] = extent
     if None in loops:
-        raise ValueError(f"linalg.generic: loop {loops.index(None)} has no operand that is indexed by it alone")
+        raise ValueError(
+            f"linalg.generic: loop {loops.index(None)} has no operand that is indexed by it alone"
+        )
     return tuple(int(n) for n in loops if n is not None)
 
 
 def indices_of(affine_map: ir.AffineMap) -> tuple[Affine, ...]:
-    """The results of a map as functions of its dimensions; ValueError for floordiv, mod or a symbol."""
+    """The results of a map as functions of its dimensions; ValueError for floordiv, mod or a
+    symbol."""
     return tuple(_expression(e, affine_map.n_dims) for e in affine_map.results)
 
 
@@ -68,4 +76,6 @@ def _expression(expr: ir.AffineExpr, rank: int) -> Affine:
             return right.scaled(left.const)
         if right.is_constant:
             return left.scaled(right.const)
-    raise ValueError(f"indexing map with {expr}: only sums of constant multiples of loops are allowed at this stage")
+    raise ValueError(
+        f"indexing map with {expr}: only sums of constant multiples of loops are allowed at this stage"
+    )

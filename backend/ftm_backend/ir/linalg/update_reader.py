@@ -1,4 +1,5 @@
-"""Reads the operations that put a tensor into another: ``ftm.update``, ``tensor.insert_slice``, ``tensor.pad``, ``ftm.border``."""
+"""Reads the operations that put a tensor into another: ``ftm.update``, ``tensor.insert_slice``,
+``tensor.pad``, ``ftm.border``."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ __all__ = ["border", "insert_slice", "pad", "update"]
 
 
 def update(reader: FunctionReader, op: Operation) -> None:
-    """``ftm.update``; one that says that it is ``joined`` becomes another part of the update before it."""
+    """``ftm.update``; one that says that it is ``joined`` becomes another part of the update before
+    it."""
     base, part = reader.tensors[op.operands[0]], reader.tensors[op.operands[1]]
     place = Strided(part.view.sizes, tuple(op.attributes["strides"]), op.attributes["offset"].value)
     before = base.value.producer
@@ -37,14 +39,19 @@ def insert_slice(reader: FunctionReader, op: Operation) -> None:
 
 
 def pad(reader: FunctionReader, op: Operation) -> None:
-    """``tensor.pad``: an update of a tensor of one number.  Raises ValueError where number or extents are computed."""
+    """``tensor.pad``: an update of a tensor of one number. Raises ValueError where number or
+    extents are computed."""
     part, (dtype, shape) = reader.tensors[op.operands[0]], tensor_type(op.results[0].type)
     fill = list(op.regions[0].blocks[0].operations)[-1]
     if fill.operation.name != "tensor.yield" or fill.operands[0] not in reader.scalars:
-        raise ValueError("tensor.pad with a computed padding value; only a value from outside can be lowered")
+        raise ValueError(
+            "tensor.pad with a computed padding value; only a value from outside can be lowered"
+        )
     low, high = tuple(op.attributes["static_low"]), tuple(op.attributes["static_high"])
     if min((*low, *high), default=0) < 0:
-        raise ValueError("tensor.pad with dynamic or negative padding cannot be lowered: slice instead")
+        raise ValueError(
+            "tensor.pad with dynamic or negative padding cannot be lowered: slice instead"
+        )
     strides = row_major(shape)
     base = Tensor.whole(Value(dtype, shape, splat=reader.scalars[fill.operands[0]]))
     offset = sum(p * s for p, s in zip(low, strides, strict=True))
@@ -54,10 +61,14 @@ def pad(reader: FunctionReader, op: Operation) -> None:
 def border(reader: FunctionReader, op: Operation) -> None:
     """``ftm.border``, which is nowhere in memory."""
     inside = reader.tensors[op.operands[0]]
-    reader.bind(op.results[0]).border = Border(inside.value, inside.view.sizes, tuple(op.attributes["low"]))
+    reader.bind(op.results[0]).border = Border(
+        inside.value, inside.view.sizes, tuple(op.attributes["low"])
+    )
 
 
-def _place(reader: FunctionReader, op: Operation, base: Tensor, part: Tensor, place: Strided) -> None:
+def _place(
+    reader: FunctionReader, op: Operation, base: Tensor, part: Tensor, place: Strided
+) -> None:
     """The result is ``base`` with ``part`` at ``place`` of its flattening."""
     if not (base.view.is_dense and base.view.numel == volume(base.value.shape)):
         base = reader.copied(base)

@@ -1,4 +1,5 @@
-"""Arithmetic of a kernel's indices: on Python integers as far as they are known, on expressions of loop counters otherwise."""
+"""Arithmetic of a kernel's indices: on Python integers as far as they are known, on expressions of
+loop counters otherwise."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ Index = int | Expr
 
 
 class IndexArithmetic:
-    """Takes a Python integer or an ``Expr`` wherever an index is wanted, folds what it can, and gives the same kind back."""
+    """Takes a Python integer or an ``Expr`` wherever an index is wanted, folds what it can, and
+    gives the same kind back."""
 
     def __init__(self, indices: IndexFactory) -> None:
         self._indices = indices

@@ -1,9 +1,10 @@
 """Index expressions as plain data: folded, compared and bounded without touching the IR.
 
-An ``Expr`` is a constant plus a sum of integer multiples of *atoms*; an atom is a variable (a loop's counter,
-the core's number, an integer loaded from memory) or a non-linear operation on expressions.  Expressions are
-interned, so equal ones are the same object: common subexpressions, invariance and aliasing of slots become
-comparisons.  All division rounds down; ranges are inclusive and may be infinite.
+An ``Expr`` is a constant plus a sum of integer multiples of *atoms*; an atom is a variable (a
+loop's counter, the core's number, an integer loaded from memory) or a non-linear operation on
+expressions. Expressions are interned, so equal ones are the same object: common subexpressions,
+invariance and aliasing of slots become comparisons. All division rounds down; ranges are inclusive
+and may be infinite.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class Atom:
 
     __slots__ = ("args", "high", "key", "level", "low", "name", "operation")
 
-    def __init__(self, operation: str, args: tuple[Expr, ...], level: int, low: float, high: float, name: str) -> None:
+    def __init__(
+        self, operation: str, args: tuple[Expr, ...], level: int, low: float, high: float, name: str
+    ) -> None:
         self.operation, self.args, self.level = operation, args, level
         self.low, self.high, self.name = low, high, name
         self.key = level, name  # the order of the terms of a sum, which a text must give again
@@ -74,7 +77,9 @@ class Expr:
 
     def __repr__(self) -> str:
         words = [f"{c}*{a!r}" if not always_equal(c, 1) else repr(a) for a, c in self.terms]
-        return " + ".join(words if words and always_equal(self.const, 0) else [*words, str(self.const)])
+        return " + ".join(
+            words if words and always_equal(self.const, 0) else [*words, str(self.const)]
+        )
 
 
 class IndexFactory:
@@ -86,7 +91,8 @@ class IndexFactory:
         self.core = self.variable("core", 0, 0, inf)
         self.cores = self.variable("cores", 0, 1, inf)
 
-    # --- leaves -----------------------------------------------------------------------------------------
+    # --- leaves
+    # -----------------------------------------------------------------------------------------
 
     def variable(self, name: str, level: int, low: float, high: float) -> Atom:
         """A new variable."""
@@ -107,15 +113,20 @@ class IndexFactory:
             expr = self._exprs[key] = Expr(const, terms)
         return expr
 
-    def _atom(self, operation: str, args: tuple[Expr, ...], low: float = -inf, high: float = inf) -> Expr:
+    def _atom(
+        self, operation: str, args: tuple[Expr, ...], low: float = -inf, high: float = inf
+    ) -> Expr:
         key = operation, args
         atom = self._atoms.get(key)
         if atom is None:
             level = max(e.level for e in args)
-            atom = self._atoms[key] = Atom(operation, args, level, low, high, f"{operation}({', '.join(map(repr, args))})")
+            atom = self._atoms[key] = Atom(
+                operation, args, level, low, high, f"{operation}({', '.join(map(repr, args))})"
+            )
         return self.of(atom)
 
-    # --- arithmetic -------------------------------------------------------------------------------------
+    # --- arithmetic
+    # -------------------------------------------------------------------------------------
 
     def linear(self, const: int, terms: dict[Atom, int]) -> Expr:
         """``const + sum(coefficient * atom)``"""
@@ -147,7 +158,9 @@ class IndexFactory:
             return self.scale(a, b.const)
         if not a.terms:
             return self.scale(b, a.const)
-        corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high) if not (x == 0 or y == 0)] or [0]
+        corners = [
+            x * y for x in (a.low, a.high) for y in (b.low, b.high) if not (x == 0 or y == 0)
+        ] or [0]
         if any(x == 0 for x in (a.low, a.high, b.low, b.high)):
             corners.append(0)
         return self._atom("mul", (a, b), min(corners), max(corners))
@@ -162,7 +175,11 @@ class IndexFactory:
         whole, rest = self._split(a, d)
         if _within(rest, d):
             return whole
-        low, high = (x if abs(x) == inf else x // d for x in (rest.low, rest.high)) if never_negative(d - 1) else (-inf, inf)
+        low, high = (
+            (x if abs(x) == inf else x // d for x in (rest.low, rest.high))
+            if never_negative(d - 1)
+            else (-inf, inf)
+        )
         return self.add(whole, self._atom("div", (rest, b), low, high))
 
     def rem(self, a: Expr, b: Expr) -> Expr:
@@ -178,17 +195,26 @@ class IndexFactory:
         return self._atom("rem", (rest, b), *((0, d - 1) if d > 0 else (d + 1, 0)))
 
     def _split(self, a: Expr, d: int) -> tuple[Expr, Expr]:
-        """``(whole, rest)`` with ``a == whole * d + rest`` and as little as possible left in ``rest``."""
+        """``(whole, rest)`` with ``a == whole * d + rest`` and as little as possible left in
+        ``rest``."""
         exact = not isinstance(d, SymInt) or divides(d, a.const)
         whole = {atom: c // d for atom, c in a.terms if divides(d, c)}
         rest = {atom: c for atom, c in a.terms if not divides(d, c)}
-        return self.linear(a.const // d if exact else 0, whole), self.linear(a.const % d if exact else a.const, rest)
+        return self.linear(a.const // d if exact else 0, whole), self.linear(
+            a.const % d if exact else a.const, rest
+        )
 
     def _quotient(self, a: Expr, b: Expr) -> tuple[float, float]:
-        """Bounds of ``floor(a / b)``; exact for shares ``(n * core + k) / cores``, as core < cores."""
+        """Bounds of ``floor(a / b)``; exact for shares ``(n * core + k) / cores``, as core <
+        cores."""
         if a.low < 0 or b.low < 1:
             return -inf, inf
-        if b.terms == ((self.cores, 1),) and b.const == 0 and len(a.terms) == 1 and a.terms[0][0] is self.core:
+        if (
+            b.terms == ((self.cores, 1),)
+            and b.const == 0
+            and len(a.terms) == 1
+            and a.terms[0][0] is self.core
+        ):
             n, k = a.terms[0][1], a.const
             return 0, n - 1 if k < n else k
         return 0, a.high
@@ -220,7 +246,13 @@ class IndexFactory:
             certain = True if never_negative(-1 - high) else False if never_negative(low) else None
         else:
             differ = never_negative(low - 1) or never_negative(-high - 1)
-            equal = True if always_equal(low, 0) and always_equal(high, 0) else False if differ else None
+            equal = (
+                True
+                if always_equal(low, 0) and always_equal(high, 0)
+                else False
+                if differ
+                else None
+            )
             certain = equal if operation == "eq" or equal is None else not equal
         if certain is not None:
             return self.constant(int(certain))
@@ -248,7 +280,9 @@ class IndexFactory:
             if a is atom:
                 part = value
             elif a.args and any(e.depends_on(atom) for e in a.args):
-                part = self.apply(a.operation, tuple(self.substitute(e, atom, value) for e in a.args))
+                part = self.apply(
+                    a.operation, tuple(self.substitute(e, atom, value) for e in a.args)
+                )
             else:
                 part = self.of(a)
             result = self.add(result, self.scale(part, c))

@@ -11,7 +11,15 @@ from typing import Any
 from ftm_backend.ir.tile.builder import BufferAddress, PaddedAddress, TileBuilder
 from ftm_backend.ir.tile.index_expr import Atom, Expr
 from ftm_backend.ir.tile.index_parser import read_expression, split
-from ftm_backend.ir.tile.kernel_tree import Parts, Slot, SlotUse, TileBranch, TileDecl, TileInstruction, TileLoop
+from ftm_backend.ir.tile.kernel_tree import (
+    Parts,
+    Slot,
+    SlotUse,
+    TileBranch,
+    TileDecl,
+    TileInstruction,
+    TileLoop,
+)
 
 __all__ = ["InstructionReader", "LineReader", "TileTextError"]
 
@@ -28,7 +36,9 @@ class LineReader:
     """The lines of a text, without comments and blank lines, and where it was read last."""
 
     def __init__(self, text: str) -> None:
-        stripped = ((number, raw.split("//")[0].strip()) for number, raw in enumerate(text.splitlines(), 1))
+        stripped = (
+            (number, raw.split("//")[0].strip()) for number, raw in enumerate(text.splitlines(), 1)
+        )
         self._rest: Iterator[tuple[int, str]] = iter([entry for entry in stripped if entry[1]])
         self.number, self.line = 0, ""
 
@@ -52,11 +62,14 @@ class LineReader:
         except TileTextError:
             raise
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise TileTextError(f"line {self.number}: {self.line!r} cannot be read: {error}") from error
+            raise TileTextError(
+                f"line {self.number}: {self.line!r} cannot be read: {error}"
+            ) from error
 
 
 class InstructionReader:
-    """Reads operands in the scope of a function: its tiles, and the loop counters and loaded integers that have a name so far."""
+    """Reads operands in the scope of a function: its tiles, and the loop counters and loaded
+    integers that have a name so far."""
 
     def __init__(self, name: str, lines: LineReader) -> None:
         self._lines = lines
@@ -67,7 +80,8 @@ class InstructionReader:
         self._names: dict[str, Atom] = {"core": self._indices.core, "cores": self._indices.cores}
         self._level = 0
 
-    # --- operands ------------------------------------------------------------------------------------------
+    # --- operands
+    # ------------------------------------------------------------------------------------------
 
     def _expr(self, text: str) -> Expr:
         return read_expression(text.strip().strip("{}"), self._indices, self._names)
@@ -98,10 +112,12 @@ class InstructionReader:
         stride, columns = text.split(" | ")
         return int(stride), self._expr(columns.rsplit("@", 1)[0])
 
-    # --- instructions --------------------------------------------------------------------------------------
+    # --- instructions
+    # --------------------------------------------------------------------------------------
 
     def instruction(self, line: str) -> TileInstruction:
-        """An instruction of one line; raises ValueError where its name, suffixes or operands are none."""
+        """An instruction of one line; raises ValueError where its name, suffixes or operands are
+        none."""
         name, _, rest = line.partition(" ")
         word, *suffixes = name.split(".")
         entry = _INSTRUCTIONS.get(word)
@@ -129,20 +145,36 @@ class InstructionReader:
 
     def _load(self, operands: list[str], suffixes: list[str]) -> None:
         extents, strides, rows = self._dims(operands[1])
-        self._builder.load(*self._address(operands[0]), *self._slot(operands[2]), extents, strides, rows)
+        self._builder.load(
+            *self._address(operands[0]), *self._slot(operands[2]), extents, strides, rows
+        )
 
     def _load_bordered(self, operands: list[str], suffixes: list[str]) -> None:
-        inside, whole = ([word.split("@") for word in words.split()] for words in operands[2].split(" | "))
-        border = [PaddedAddress(int(extent), int(before), int(total)) for (extent, before), (total, _) in zip(inside, whole, strict=True)]
+        inside, whole = (
+            [word.split("@") for word in words.split()] for words in operands[2].split(" | ")
+        )
+        border = [
+            PaddedAddress(int(extent), int(before), int(total))
+            for (extent, before), (total, _) in zip(inside, whole, strict=True)
+        ]
         extents, strides, rows = self._dims(operands[1])
-        self._builder.load(*self._address(operands[0]), *self._slot(operands[3]), extents, strides, rows, border)
+        self._builder.load(
+            *self._address(operands[0]), *self._slot(operands[3]), extents, strides, rows, border
+        )
 
     def _store(self, operands: list[str], suffixes: list[str]) -> None:
         extents, strides, rows = self._dims(operands[2])
-        self._builder.store(*self._slot(operands[0]), *self._address(operands[1]), extents, strides, rows)
+        self._builder.store(
+            *self._slot(operands[0]), *self._address(operands[1]), extents, strides, rows
+        )
 
     def _gather(self, operands: list[str], suffixes: list[str]) -> None:
-        self._builder.load_rows(*self._address(operands[0]), *self._slot(operands[1]), *self._slot(operands[3]), *self._rows(operands[2]))
+        self._builder.load_rows(
+            *self._address(operands[0]),
+            *self._slot(operands[1]),
+            *self._slot(operands[3]),
+            *self._rows(operands[2]),
+        )
 
     def _scatter(self, operands: list[str], suffixes: list[str]) -> None:
         self._builder.store_rows(
@@ -157,22 +189,37 @@ class InstructionReader:
         return [part for text in operands for part in self._slot(text)]
 
     def _product(self, operands: list[str], suffixes: list[str]) -> None:
-        self._builder.mm(*self._slots(operands), acc="ACC" in suffixes, trans_a="TA" in suffixes, trans_b="TB" in suffixes)
+        self._builder.mm(
+            *self._slots(operands),
+            acc="ACC" in suffixes,
+            trans_a="TA" in suffixes,
+            trans_b="TB" in suffixes,
+        )
 
     def _windows(self, operands: list[str], suffixes: list[str]) -> None:
         extents, strides, rows = self._in_place(operands[1])
-        self._builder.windows(*self._slot(operands[0]), extents, strides, rows, *self._slots(operands[2:]), acc="ACC" in suffixes)
+        self._builder.windows(
+            *self._slot(operands[0]),
+            extents,
+            strides,
+            rows,
+            *self._slots(operands[2:]),
+            acc="ACC" in suffixes,
+        )
 
     def _window_copy(self, operands: list[str], suffixes: list[str]) -> None:
         extents, strides, rows = self._in_place(operands[1])
-        self._builder.copy_windows(*self._slot(operands[0]), extents, strides, rows, *self._slot(operands[2]))
+        self._builder.copy_windows(
+            *self._slot(operands[0]), extents, strides, rows, *self._slot(operands[2])
+        )
 
     def _fold(self, operands: list[str], suffixes: list[str]) -> None:
         extents, strides, _ = self._in_place(operands[1])
         self._builder.fold(*self._slot(operands[0]), extents, strides, *self._slot(operands[2]))
 
     def _in_place(self, text: str) -> tuple[list[Expr], list[Expr], int]:
-        """Extents, strides and the number of row dimensions of what is read in place from a slot."""
+        """Extents, strides and the number of row dimensions of what is read in place from a
+        slot."""
         extents, strides, rows = [], [], 0
         for side, words in enumerate(text.split(" | ")):
             for word in split(words, " "):
@@ -244,13 +291,23 @@ _INSTRUCTIONS: dict[str, tuple[int, tuple[str, ...], Build]] = {
     "MMW": (4, ("ACC",), InstructionReader._windows),
     "DCP": (2, (), lambda f, operands, _: f._builder.copy(*f._slots(operands))),
     "DCW": (3, (), InstructionReader._window_copy),
-    "TRANS": (2, ("ZIP",), lambda f, operands, suffixes: f._builder.transpose(*f._slots(operands), zipped="ZIP" in suffixes)),
+    "TRANS": (
+        2,
+        ("ZIP",),
+        lambda f, operands, suffixes: f._builder.transpose(
+            *f._slots(operands), zipped="ZIP" in suffixes
+        ),
+    ),
     "FOLD": (3, (), InstructionReader._fold),
     "SCAN": (3, ("ADD", "MUL", "MIN", "MAX", "LSE", "DOWN"), InstructionReader._scan),
     "SORT": (2, (), lambda f, operands, _: f._builder.sort(*f._slots(operands))),
     "MERGE": (3, (), lambda f, operands, _: f._builder.merge(*f._slots(operands))),
     "@call": (-1, (), InstructionReader._call),
     "BARRIER": (0, (), lambda f, operands, _: f._builder.barrier()),
-    "DWAIT": (1, (), lambda f, operands, _: TileInstruction("wait", ["DWAIT ", f._slot(operands[0])])),
+    "DWAIT": (
+        1,
+        (),
+        lambda f, operands, _: TileInstruction("wait", ["DWAIT ", f._slot(operands[0])]),
+    ),
     "DWAITALL": (0, (), lambda f, operands, _: TileInstruction("waitall", ["DWAITALL"])),
 }

@@ -1,7 +1,7 @@
 """A kernel as a tree of loops and instructions: what the last passes before the text rewrite.
 
-Lowerings write it (``builder.py``); codegen overlaps its transfers, lays its tiles out, inserts waits and allocates
-registers.
+Lowerings write it (``builder.py``); codegen overlaps its transfers, lays its tiles out, inserts
+waits and allocates registers.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Slot(NamedTuple):
 class SlotUse(NamedTuple):
     """An index expression in the text of an instruction.
 
-    ``address``: written as register plus number, as addresses and slots allow; else as one register or number.
+    ``address``: written as register plus number, as addresses and slots allow; else as one register
+        or number.
     """
 
     expr: Expr
@@ -93,7 +94,11 @@ class Transfer:
     @property
     def span(self) -> float:
         """Elements from the first to the last that it touches; infinite when not known."""
-        reach = [(e.high - 1) * s if s > 0 else inf for e, s in zip(self.extents, self.strides, strict=True) if s]
+        reach = [
+            (e.high - 1) * s if s > 0 else inf
+            for e, s in zip(self.extents, self.strides, strict=True)
+            if s
+        ]
         return sum(reach) + 1
 
 
@@ -101,11 +106,11 @@ class Transfer:
 class TileInstruction:
     """One instruction, or one ``@map`` block.
 
-    kind: ``load``, ``store``, ``gather``, ``scatter``, ``copy`` (DMA), ``compute``, ``index`` (defines ``result``),
-    ``barrier``, ``call``, ``wait`` or ``waitall``.
-    parts: the text, in which index expressions are left open.
-    reads, writes: the slots that it reads and those that it sets; one that is combined with is in both.
-    from_memory: buffers that it reads other than by DMA; to_memory: the block that a DMA instruction touches.
+    kind: ``load``, ``store``, ``gather``, ``scatter``, ``copy`` (DMA), ``compute``, ``index``
+    (defines ``result``), ``barrier``, ``call``, ``wait`` or ``waitall``. parts: the text, in which
+    index expressions are left open. reads, writes: the slots that it reads and those that it sets;
+    one that is combined with is in both. from_memory: buffers that it reads other than by DMA;
+    to_memory: the block that a DMA instruction touches.
     """
 
     kind: str
@@ -128,7 +133,8 @@ class TileInstruction:
 
 @dataclass(eq=False)
 class TileLoop:
-    """``for variable in range(lower, upper)``: counters count iterations, so that their bounds are exact."""
+    """``for variable in range(lower, upper)``: counters count iterations, so that their bounds are
+    exact."""
 
     variable: Atom
     lower: Expr
@@ -150,7 +156,8 @@ Block = list["TileInstruction | TileLoop | TileBranch"]
 
 @dataclass(frozen=True, slots=True)
 class KernelParameter:
-    """A buffer that every call binds: ``out`` where the function writes it, ``alias`` another one that may be the same memory."""
+    """A buffer that every call binds: ``out`` where the function writes it, ``alias`` another one
+    that may be the same memory."""
 
     name: str
     dtype: str
@@ -160,7 +167,8 @@ class KernelParameter:
 
 @dataclass
 class TileKernel:
-    """One function: its name, tiles in order of declaration, and body; what calls bind: buffers, then (name, type) of scalars."""
+    """One function: its name, tiles in order of declaration, and body; what calls bind: buffers,
+    then (name, type) of scalars."""
 
     name: str
     indices: IndexFactory
@@ -183,7 +191,8 @@ def instructions(block: Block) -> Iterator[TileInstruction]:
 
 
 def called(call: TileInstruction) -> tuple[str, ...]:
-    """The function that an instruction of kind ``call`` runs, and the buffers and scalars that it binds."""
+    """The function that an instruction of kind ``call`` runs, and the buffers and scalars that it
+    binds."""
     text = "".join(part for part in call.parts if isinstance(part, str))
     name, *arguments = text.removeprefix("@call ").split(", ")
     return (name, *(argument.partition("[")[0] for argument in arguments))
@@ -191,4 +200,6 @@ def called(call: TileInstruction) -> tuple[str, ...]:
 
 def gsm_bytes(kernel: TileKernel) -> int:
     """Where the last of a kernel's tiles in GSM ends, once they are placed."""
-    return max((tile.offset + tile.bytes for tile in kernel.tiles if tile.space == "gsm"), default=0)
+    return max(
+        (tile.offset + tile.bytes for tile in kernel.tiles if tile.space == "gsm"), default=0
+    )

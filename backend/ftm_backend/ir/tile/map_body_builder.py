@@ -1,7 +1,8 @@
 """Writes the body of a map as map operations on virtual vector registers.
 
-Registers are numbered in order of definition, each written once; equal operations are written once; what no
-result needs is left out.  Runtime scalars, positions and constants become operands (``s0``, ``r3``, immediates).
+Registers are numbered in order of definition, each written once; equal operations are written once;
+what no result needs is left out. Runtime scalars, positions and constants become operands (``s0``,
+``r3``, immediates).
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def suffix(kind: str) -> str:
     """The type suffix of a map operation for a builtin dtype token."""
     found = _SUFFIXES.get(kind)
     if found is None:
-        raise ElementError(f"map bodies have no elements of type {kind}: use {', '.join(_SUFFIXES)}")
+        raise ElementError(
+            f"map bodies have no elements of type {kind}: use {', '.join(_SUFFIXES)}"
+        )
     return found
 
 
@@ -55,9 +58,12 @@ def _shortest(value: float, kind: str) -> str:
 
 
 class BodyWriter:
-    """Collects the lines of one map body; ``rules`` say how an operation is written, ``scalars`` how a runtime scalar is called."""
+    """Collects the lines of one map body; ``rules`` say how an operation is written, ``scalars``
+    how a runtime scalar is called."""
 
-    def __init__(self, rules: Mapping[str, Callable[..., MapOperand]], scalars: Mapping[str, str]) -> None:
+    def __init__(
+        self, rules: Mapping[str, Callable[..., MapOperand]], scalars: Mapping[str, str]
+    ) -> None:
         self._rules = rules
         self.scalars = scalars
         self._values: dict[int, MapOperand] = {}
@@ -68,12 +74,15 @@ class BodyWriter:
         self.gathers: list[str] = []
         """Symbols of the buffers that the body reads element by element."""
 
-    # --- building ---------------------------------------------------------------------------------------
+    # --- building
+    # ---------------------------------------------------------------------------------------
 
     def register(self) -> MapOperand:
         """A new vector register."""
         if self._registers == VECTOR_REGISTERS:
-            raise ElementError(f"a map body needs more than {VECTOR_REGISTERS} values: split the kernel")
+            raise ElementError(
+                f"a map body needs more than {VECTOR_REGISTERS} values: split the kernel"
+            )
         self._registers += 1
         return MapOperand(f"v{self._registers - 1}", "v")
 
@@ -101,7 +110,10 @@ class BodyWriter:
         if key is None or key[0] != mnemonic:
             return None
         del self._lines[key], self._keys[result]
-        return [source if isinstance(source, MapOperand) else MapOperand(source, "immediate") for source in key[1:]]
+        return [
+            source if isinstance(source, MapOperand) else MapOperand(source, "immediate")
+            for source in key[1:]
+        ]
 
     def immediate(self, value: float | int, kind: str) -> MapOperand:
         """A constant of type suffix ``kind``."""
@@ -114,7 +126,8 @@ class BodyWriter:
         """Where the value of ``node``, which has been written, is."""
         return self._values[id(node)]
 
-    # --- a whole body -----------------------------------------------------------------------------------
+    # --- a whole body
+    # -----------------------------------------------------------------------------------
 
     def run(self, results: list[Node]) -> tuple[list[Node], list[MapOperand]]:
         """Writes what ``results`` need; gives them and their registers."""

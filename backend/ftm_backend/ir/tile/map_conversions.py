@@ -1,4 +1,5 @@
-"""How conversions of elements are written as map operations.  The machine's integers are signed, and its booleans 0 and 1."""
+"""How conversions of elements are written as map operations. The machine's integers are signed, and
+its booleans 0 and 1."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def extend_unsigned(w: BodyWriter, operand: MapOperand, source: str, target: str
         return convert(w, operand, source, target)
     if source == "I8":
         return convert(w, w.emit("VBITC.U8.I8", operand), "U8", target)
-    return w.emit(f"VAND.{target}", convert(w, operand, source, target), str(2 ** BY_SUFFIX[source].bits - 1))
+    return w.emit(
+        f"VAND.{target}", convert(w, operand, source, target), str(2 ** BY_SUFFIX[source].bits - 1)
+    )
 
 
 def _types(node: Node) -> tuple[str, str]:
@@ -30,7 +33,8 @@ def _types(node: Node) -> tuple[str, str]:
 
 
 def _scalar_converts_itself(operand: MapOperand, source: str, target: str) -> bool:
-    """Whether a program scalar needs no instruction: as an operand of F32 it is rounded, of integers cut."""
+    """Whether a program scalar needs no instruction: as an operand of F32 it is rounded, of
+    integers cut."""
     return operand.kind == "s" and (source, target) in (
         ("F64", "F32"),
         ("I64", "F32"),
@@ -78,7 +82,12 @@ def _uitofp(w: BodyWriter, node: Node) -> MapOperand:
     # 2^63 and above: convert half of it, with the lost bit kept for rounding, and double.
     half = w.emit("VOR.I64", w.emit("VSHRU.I64", operand, "1"), w.emit("VAND.I64", operand, "1"))
     twice = w.emit(f"VMUL.{target}", w.emit(f"VCVT.{target}.I64", half), "2.0")
-    return w.emit(f"VSEL.{target}", w.emit("VCMPLT.I64", operand, "0"), twice, w.emit(f"VCVT.{target}.I64", operand))
+    return w.emit(
+        f"VSEL.{target}",
+        w.emit("VCMPLT.I64", operand, "0"),
+        twice,
+        w.emit(f"VCVT.{target}.I64", operand),
+    )
 
 
 def _fptoui(w: BodyWriter, node: Node) -> MapOperand:

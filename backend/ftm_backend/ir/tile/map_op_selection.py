@@ -1,8 +1,9 @@
 """How each element operation of ``arith``, ``math`` and ``ftm`` is written as map operations.
 
 Decisions:
-- A float product with one use, added to something that is no product itself, becomes one ``VFMA`` (F64 and
-  F32).  It rounds once instead of twice, well within the tolerance of a float sum; ``a*b - a*b`` stays exactly 0.
+- A float product with one use, added to something that is no product itself, becomes one ``VFMA``
+  (F64 and F32). It rounds once instead of twice, well within the tolerance of a float sum; ``a*b -
+  a*b`` stays exactly 0.
 - Unsigned operations on types other than u8 are expanded: the machine's integers are signed.
 - ``math.round`` rounds halves away from zero; the machine rounds them to even.
 """
@@ -23,7 +24,8 @@ __all__ = ["RULES"]
 Rule = Callable[[BodyWriter, Node], MapOperand]
 
 _NAMES = {element: row.name for row in STRIPS for element in row.elements}
-"""Element operation -> the map operation that it is, by the instruction table; the others have rules below."""
+"""Element operation -> the map operation that it is, by the instruction table; the others have
+rules below."""
 _BOOLEAN = {
     "arith.addi": "VXOR",
     "arith.subi": "VXOR",
@@ -66,11 +68,13 @@ def _named(w: BodyWriter, node: Node) -> MapOperand:
     return w.emit(f"{name}.{kind}", *_operands(w, node))
 
 
-# --- float sums: fused with a product where that is safe ------------------------------------------------
+# --- float sums: fused with a product where that is safe
+# ------------------------------------------------
 
 
 def _product(w: BodyWriter, value: Node, kind: str) -> list[MapOperand] | None:
-    """The factors of ``value`` if it is a product that nothing else needs; its line is taken back."""
+    """The factors of ``value`` if it is a product that nothing else needs; its line is taken
+    back."""
     if kind not in ("F64", "F32") or w.uses.get(id(value), 0) != 1:
         return None
     return w.take(w.operand(value), f"VMUL.{kind}")
@@ -141,7 +145,8 @@ def _classify(w: BodyWriter, node: Node) -> MapOperand:
     return w.emit(f"VCMP{relation}.{kind}", w.emit(f"VABS.{kind}", x), "inf")
 
 
-# --- comparison and selection ---------------------------------------------------------------------------
+# --- comparison and selection
+# ---------------------------------------------------------------------------
 
 
 def _cmpf(w: BodyWriter, node: Node) -> MapOperand:
@@ -158,7 +163,9 @@ def _cmpf(w: BodyWriter, node: Node) -> MapOperand:
         result = w.emit("VOR.B1", w.emit(f"VCMPLT.{kind}", a, b), w.emit(f"VCMPGT.{kind}", a, b))
         return w.emit("VNOT.B1", result) if predicate == 8 else result
     relation, join = ("EQ", "VAND.B1") if predicate == 7 else ("NE", "VOR.B1")  # ord, uno
-    return w.emit(join, w.emit(f"VCMP{relation}.{kind}", a, a), w.emit(f"VCMP{relation}.{kind}", b, b))
+    return w.emit(
+        join, w.emit(f"VCMP{relation}.{kind}", a, a), w.emit(f"VCMP{relation}.{kind}", b, b)
+    )
 
 
 def _unsigned(w: BodyWriter, operand: MapOperand, kind: str) -> tuple[str, MapOperand]:
@@ -191,11 +198,13 @@ def _min_max_unsigned(w: BodyWriter, node: Node) -> MapOperand:
     return w.emit(f"VSEL.{kind}", w.emit(f"VCMP{relation}.{compared}", x, y), a, b)
 
 
-# --- integer division -----------------------------------------------------------------------------------
+# --- integer division
+# -----------------------------------------------------------------------------------
 
 
 def _rounded_division(w: BodyWriter, node: Node) -> MapOperand:
-    """``arith.floordivsi`` and ``arith.ceildivsi``: the truncated quotient, corrected by one where it is off."""
+    """``arith.floordivsi`` and ``arith.ceildivsi``: the truncated quotient, corrected by one where
+    it is off."""
     kind = _type(node)
     a, b = _operands(w, node)
     quotient = w.emit(f"VDIV.{kind}", a, b)
@@ -204,7 +213,9 @@ def _rounded_division(w: BodyWriter, node: Node) -> MapOperand:
     signs = w.emit(f"VCMPLT.{kind}", w.emit(f"VXOR.{kind}", a, b), "0")
     down = node.op == "arith.floordivsi"
     off = w.emit("VAND.B1", inexact, signs if down else w.emit("VNOT.B1", signs))
-    return w.emit(f"VSEL.{kind}", off, w.emit(f"V{'SUB' if down else 'ADD'}.{kind}", quotient, "1"), quotient)
+    return w.emit(
+        f"VSEL.{kind}", off, w.emit(f"V{'SUB' if down else 'ADD'}.{kind}", quotient, "1"), quotient
+    )
 
 
 def _divide_unsigned(w: BodyWriter, node: Node) -> MapOperand:
@@ -216,8 +227,8 @@ def _divide_unsigned(w: BodyWriter, node: Node) -> MapOperand:
         wide = "U8" if kind == "I8" else "I64"
         x, y = (extend_unsigned(w, operand, kind, wide) for operand in (a, b))
         return convert(w, w.emit(f"{name}.{wide}", x, y), wide, kind)
-    # Half of a is a positive number: divide it, double, and correct by at most one.  A divisor of 2^63 or more
-    # (negative as a signed number) goes in at most once.
+    # Half of a is a positive number: divide it, double, and correct by at most one. A divisor of
+    # 2^63 or more (negative as a signed number) goes in at most once.
     half = w.emit("VDIV.I64", w.emit("VSHRU.I64", a, "1"), b)
     estimate = w.emit("VSHL.I64", half, "1")
     rest = w.emit("VSUB.I64", a, w.emit("VMUL.I64", estimate, b))
@@ -230,7 +241,8 @@ def _divide_unsigned(w: BodyWriter, node: Node) -> MapOperand:
     return w.emit("VSEL.I64", once_more, w.emit("VSUB.I64", rest, b), rest)
 
 
-# --- leaves ---------------------------------------------------------------------------------------------
+# --- leaves
+# ---------------------------------------------------------------------------------------------
 
 
 def _constant(w: BodyWriter, node: Node) -> MapOperand:

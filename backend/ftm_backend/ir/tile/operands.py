@@ -1,4 +1,5 @@
-"""Operands of tile instructions: slots of tiles, addresses in buffers, and the extents and strides of what is moved."""
+"""Operands of tile instructions: slots of tiles, addresses in buffers, and the extents and strides
+of what is moved."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class BufferAddress(NamedTuple):
 
 
 class PaddedAddress(NamedTuple):
-    """A dimension of a buffer that is read with a border of zeros: its own extent, how much is before it, the extent with both."""
+    """A dimension of a buffer that is read with a border of zeros: its own extent, how much is
+    before it, the extent with both."""
 
     inside: int
     before: int
@@ -39,10 +41,19 @@ class OperandWriter(IndexArithmetic):
         return Slot(tile, self.expr(0 if tile.depth == 1 else index))
 
     def _address(self, buffer: BufferAddress, offset: Index) -> Parts:
-        return [f"{buffer.symbol}[", SlotUse(self.expr(self.sub(offset, buffer.start)), address=True), "]"]
+        return [
+            f"{buffer.symbol}[",
+            SlotUse(self.expr(self.sub(offset, buffer.start)), address=True),
+            "]",
+        ]
 
     def _dims(
-        self, buffer: BufferAddress, offset: Index, extents: Sequence[Index], strides: Sequence[int], row_dims: int
+        self,
+        buffer: BufferAddress,
+        offset: Index,
+        extents: Sequence[Index],
+        strides: Sequence[int],
+        row_dims: int,
     ) -> tuple[Parts, Transfer]:
         if len(extents) != len(strides) or not 0 < row_dims < len(extents):
             raise ValueError(
@@ -52,8 +63,14 @@ class OperandWriter(IndexArithmetic):
         sizes = tuple(map(self.expr, extents))
         parts: Parts = []
         for position, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-            parts += [" | " if position == row_dims else " " if position else "", SlotUse(size), f"@{stride}"]
-        return parts, Transfer(buffer.symbol, self.expr(self.sub(offset, buffer.start)), sizes, tuple(strides))
+            parts += [
+                " | " if position == row_dims else " " if position else "",
+                SlotUse(size),
+                f"@{stride}",
+            ]
+        return parts, Transfer(
+            buffer.symbol, self.expr(self.sub(offset, buffer.start)), sizes, tuple(strides)
+        )
 
     def _anywhere(self, buffer: BufferAddress) -> Transfer:
         """A transfer whose addresses depend on data."""

@@ -1,4 +1,5 @@
-"""Text of the tile level: assembly in which loops are loops and operands may be index expressions, in braces.
+"""Text of the tile level: assembly in which loops are loops and operands may be index expressions,
+in braces.
 
     @stage ftm
     @program main, host
@@ -13,14 +14,24 @@
         }
     @ret
 
-A tile has a sixth operand, its offset, once that is planned.  ``@func name, in_bounds`` marks a kernel that cannot fault.
+A tile has a sixth operand, its offset, once that is planned. ``@func name, in_bounds`` marks a
+kernel that cannot fault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ftm_backend.ir.tile.kernel_tree import Block, Slot, SlotUse, TileBranch, TileDecl, TileInstruction, TileKernel, TileLoop
+from ftm_backend.ir.tile.kernel_tree import (
+    Block,
+    Slot,
+    SlotUse,
+    TileBranch,
+    TileDecl,
+    TileInstruction,
+    TileKernel,
+    TileLoop,
+)
 from ftm_backend.ir.tile.program import TileProgram
 
 __all__ = ["header", "parameters", "print_tiles", "shape_text"]
@@ -31,7 +42,12 @@ def print_tiles(program: TileProgram, stage: str) -> str:
     lines = [f"@stage {stage}", *header(program, program.machine)]
     for kernel in program.kernels:
         mark = ", in_bounds" if kernel.name in program.in_bounds else ""
-        lines += ["", f"@func {kernel.name}{mark}", *parameters(kernel), *(_declaration(t) for t in kernel.tiles)]
+        lines += [
+            "",
+            f"@func {kernel.name}{mark}",
+            *parameters(kernel),
+            *(_declaration(t) for t in kernel.tiles),
+        ]
         lines += [*_block(kernel.body, "    "), "@ret"]
     return "\n".join(lines) + "\n"
 
@@ -39,14 +55,26 @@ def print_tiles(program: TileProgram, stage: str) -> str:
 def header(program: TileProgram, machine: str) -> list[str]:
     """The declarations of a program's memory, as in assembly."""
     lines = [f"@program main, {machine}"]
-    lines += [f"@in {symbol}, {dtype}, {shape_text(shape)}" for symbol, dtype, shape in program.inputs]
+    lines += [
+        f"@in {symbol}, {dtype}, {shape_text(shape)}" for symbol, dtype, shape in program.inputs
+    ]
     lines += [f"@scalar {symbol}, {dtype}" for symbol, dtype in program.scalars]
     lines += [
-        f"@out {symbol}, {dtype}, {shape_text(shape)}" + (f", {alias}" if alias else "") for symbol, dtype, shape, alias in program.outputs
+        f"@out {symbol}, {dtype}, {shape_text(shape)}" + (f", {alias}" if alias else "")
+        for symbol, dtype, shape, alias in program.outputs
     ]
-    lines += [f"@const {symbol}, {dtype}, {shape_text(shape)}, {data}" for symbol, dtype, shape, data in program.consts]
-    lines += [f"@arena {symbol}, {offset}, {dtype}, {shape_text(shape)}" for symbol, offset, dtype, shape in program.arena]
-    lines += [f"@gsm {symbol}, {offset}, {dtype}, {shape_text(shape)}" for symbol, offset, dtype, shape in program.gsm]
+    lines += [
+        f"@const {symbol}, {dtype}, {shape_text(shape)}, {data}"
+        for symbol, dtype, shape, data in program.consts
+    ]
+    lines += [
+        f"@arena {symbol}, {offset}, {dtype}, {shape_text(shape)}"
+        for symbol, offset, dtype, shape in program.arena
+    ]
+    lines += [
+        f"@gsm {symbol}, {offset}, {dtype}, {shape_text(shape)}"
+        for symbol, offset, dtype, shape in program.gsm
+    ]
     return lines
 
 
@@ -54,7 +82,12 @@ def parameters(kernel: TileKernel) -> list[str]:
     """The declarations of what calls of a function bind."""
     lines = []
     for parameter in kernel.parameters:
-        words = [parameter.name, parameter.dtype, *(["out"] if parameter.out else []), *([parameter.alias] if parameter.alias else [])]
+        words = [
+            parameter.name,
+            parameter.dtype,
+            *(["out"] if parameter.out else []),
+            *([parameter.alias] if parameter.alias else []),
+        ]
         lines.append(f"  @param {', '.join(words)}")
     return lines + [f"  @scalar {name}, {dtype}" for name, dtype in kernel.scalars]
 

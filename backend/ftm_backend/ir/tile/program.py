@@ -1,4 +1,5 @@
-"""A program at the tile level: kernels, the function that calls them, and the memory that they name."""
+"""A program at the tile level: kernels, the function that calls them, and the memory that they
+name."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ __all__ = ["TileProgram", "WrittenFunction"]
 class WrittenFunction:
     """A function that was compiled before, as its assembly from below ``@func`` to above ``@ret``.
 
-    can_fault: whether it addresses memory by data that nothing bounds.  gsm_bytes: where the last of its tiles in GSM ends.
+    can_fault: whether it addresses memory by data that nothing bounds. gsm_bytes: where the last of
+        its tiles in GSM ends.
     """
 
     name: str
@@ -37,11 +39,10 @@ _WORD = 32
 class TileProgram:
     """The functions of a program as loops over tiles, and the buffers between them.
 
-    machine: name of the preset that it is tiled for.
-    functions: ``main``, where execution starts, is the last one.
-    in_bounds: names of functions that cannot fault.
-    inputs, scalars, outputs, consts, arena: as in the header of the assembly; see ``midend.kernel_ir.program``.  gsm: as arena.
-    known: functions of earlier programs, by their ``keys``, which names give.
+    machine: name of the preset that it is tiled for. functions: ``main``, where execution starts,
+    is the last one. in_bounds: names of functions that cannot fault. inputs, scalars, outputs,
+    consts, arena: as in the header of the assembly; see ``midend.kernel_ir.program``. gsm: as
+    arena. known: functions of earlier programs, by their ``keys``, which names give.
     """
 
     machine: str

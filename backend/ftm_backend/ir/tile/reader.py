@@ -47,9 +47,13 @@ def _declare(program: TileProgram, line: str) -> None:
     elif word == "@scalar":
         program.scalars.append([fields[0], fields[1]])
     elif word == "@out":
-        program.outputs.append([fields[0], fields[1], _shape(fields[2]), fields[3] if len(fields) > 3 else ""])
+        program.outputs.append(
+            [fields[0], fields[1], _shape(fields[2]), fields[3] if len(fields) > 3 else ""]
+        )
     elif word == "@const":
-        program.consts.append([fields[0], fields[1], _shape(fields[2]), fields[3] if len(fields) > 3 else ""])
+        program.consts.append(
+            [fields[0], fields[1], _shape(fields[2]), fields[3] if len(fields) > 3 else ""]
+        )
     elif word in ("@arena", "@gsm"):
         regions = program.arena if word == "@arena" else program.gsm
         regions.append([fields[0], int(fields[1]), fields[2], _shape(fields[3])])
@@ -90,7 +94,8 @@ class _Function(InstructionReader):
                 block.append(self.instruction(line))
         raise TileTextError(f"line {self._lines.number}: {missing}")
 
-    # --- declarations and control --------------------------------------------------------------------------
+    # --- declarations and control
+    # --------------------------------------------------------------------------
 
     def _parameter(self, line: str) -> None:
         word, _, rest = line.partition(" ")
@@ -98,10 +103,14 @@ class _Function(InstructionReader):
         if word == "@scalar":
             self._kernel.scalars.append((name, dtype))
         else:
-            self._kernel.parameters.append(KernelParameter(name, dtype, bool(more), more[1] if len(more) > 1 else ""))
+            self._kernel.parameters.append(
+                KernelParameter(name, dtype, bool(more), more[1] if len(more) > 1 else "")
+            )
 
     def _tile(self, line: str) -> None:
-        name, space, dtype, extents, depth, *offset = [w.strip() for w in line.removeprefix("@tile ").split(",")]
+        name, space, dtype, extents, depth, *offset = [
+            w.strip() for w in line.removeprefix("@tile ").split(",")
+        ]
         rows, columns = map(int, extents.split("x"))
         if name in self._tiles:
             raise ValueError(f"tile {name} is declared twice")
@@ -118,10 +127,14 @@ class _Function(InstructionReader):
             raise ValueError("a loop reads `for i1 = 0, 8 {`")
         lower, upper = (self._expr(part) for part in split(match[2]))
         self._level += 1
-        counter = self._indices.variable(match[1], self._level, lower.low, max(lower.low, upper.high - 1))
+        counter = self._indices.variable(
+            match[1], self._level, lower.low, max(lower.low, upper.high - 1)
+        )
         outside, self._names = self._names, {**self._names, match[1]: counter}
         loop = TileLoop(counter, lower, upper, [])
-        self._block(loop.body, ("}",), f"the loop over {match[1]} has no }}, or the function no @ret")
+        self._block(
+            loop.body, ("}",), f"the loop over {match[1]} has no }}, or the function no @ret"
+        )
         self._names = outside
         self._level -= 1
         return loop
@@ -129,7 +142,10 @@ class _Function(InstructionReader):
     def _branch(self, line: str) -> TileBranch:
         branch = TileBranch(self._expr(line.removeprefix("if ").removesuffix("{")), [], [])
         self._level += 1
-        if self._block(branch.body, ("}", "} else {"), "an if has no }, or the function no @ret") == "} else {":
+        if (
+            self._block(branch.body, ("}", "} else {"), "an if has no }, or the function no @ret")
+            == "} else {"
+        ):
             self._block(branch.otherwise, ("}",), "an else has no }, or the function no @ret")
         self._level -= 1
         return branch

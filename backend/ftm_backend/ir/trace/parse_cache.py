@@ -1,4 +1,5 @@
-"""Lines of a trace that are alike but for the numbers of values and scalars are parsed once: layers repeat, and so do programs."""
+"""Lines of a trace that are alike but for the numbers of values and scalars are parsed once: layers
+repeat, and so do programs."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _NODES: LRUCache[Node] = LRUCache(_MOST, kept_programs=KEPT_PROGRAMS)
 
 
 def _shape(line: str) -> str | None:
-    """A node's line without numbers; None where ``%`` and ``$`` may stand for something else: in sizes and strings."""
+    """A node's line without numbers; None where ``%`` and ``$`` may stand for something else: in
+    sizes and strings."""
     return None if "{" in line or '"' in line else _NUMBER.sub("", line)
 
 
@@ -29,7 +31,8 @@ def keep(line: str, node: Node) -> None:
 
 
 def find(line: str, number: int) -> Node | None:
-    """The node of a line that is like one that was read before, and gives its values the next numbers."""
+    """The node of a line that is like one that was read before, and gives its values the next
+    numbers."""
     shape = _shape(line)
     node = None if shape is None else _NODES.get(shape)
     if node is None:
@@ -39,12 +42,16 @@ def find(line: str, number: int) -> Node | None:
     if numbers[:count] != list(range(number, number + count)):
         return None
     left = iter(numbers[count:])
-    return Node(node.op, tuple((name, _renumbered(value, left)) for name, value in node.args), node.results)
+    return Node(
+        node.op, tuple((name, _renumbered(value, left)) for name, value in node.args), node.results
+    )
 
 
 def _renumbered(value: object, numbers: Iterator[int]) -> Any:
     if isinstance(value, (Ref, ScalarRef)):
         return type(value)(next(numbers))
-    if isinstance(value, tuple) and any(isinstance(item, (Ref, ScalarRef, tuple)) for item in value):
+    if isinstance(value, tuple) and any(
+        isinstance(item, (Ref, ScalarRef, tuple)) for item in value
+    ):
         return tuple(_renumbered(item, numbers) for item in value)
     return value

@@ -19,7 +19,16 @@ from typing import Any, NoReturn
 from ftm_backend import symbolic
 from ftm_backend.dtypes import DTYPES
 from ftm_backend.ir.trace import parse_cache
-from ftm_backend.ir.trace.trace import Complex, DType, Node, Ref, ScalarRef, TensorType, Trace, TraceError
+from ftm_backend.ir.trace.trace import (
+    Complex,
+    DType,
+    Node,
+    Ref,
+    ScalarRef,
+    TensorType,
+    Trace,
+    TraceError,
+)
 
 __all__ = ["parse"]
 
@@ -112,7 +121,9 @@ class _Line:
         if match is None:
             start = self._match.end() if self._match else 0
             rest = self.line[start:]
-            self.fail(f"unexpected {rest.lstrip()[:1]!r}", start + len(rest) - len(rest.lstrip()) + 1)
+            self.fail(
+                f"unexpected {rest.lstrip()[:1]!r}", start + len(rest) - len(rest.lstrip()) + 1
+            )
         self._match = match
         kind = self.kind = match.lastgroup
         self.text = match[kind]
@@ -124,7 +135,9 @@ class _Line:
 
     def fail(self, message: str, column: int = 0) -> NoReturn:
         column = column or self.column
-        raise TraceError(f"line {self.number}, column {column}: {message}\n  {self.line}\n  {' ' * (column - 1)}^")
+        raise TraceError(
+            f"line {self.number}, column {column}: {message}\n  {self.line}\n  {' ' * (column - 1)}^"
+        )
 
     def accept(self, mark: str) -> bool:
         if self.text == mark and self.kind in ("mark", "bracket"):
@@ -134,7 +147,11 @@ class _Line:
 
     def expect(self, mark: str) -> None:
         if not self.accept(mark):
-            self.fail(f"expected {mark!r}, found {self.text!r}" if self.text else f"expected {mark!r}, the line ends")
+            self.fail(
+                f"expected {mark!r}, found {self.text!r}"
+                if self.text
+                else f"expected {mark!r}, the line ends"
+            )
 
     def word(self, word: str) -> None:
         if self.kind != "name" or self.text != word:
@@ -192,7 +209,9 @@ def _value(cursor: _Line, trace: Trace, number: int) -> int:
     while cursor.accept(","):
         results.append(_type(cursor))
     if len(results) != count:
-        cursor.fail(f"{op} has {count} values on the left and {len(results)} types on the right", op_column)
+        cursor.fail(
+            f"{op} has {count} values on the left and {len(results)} types on the right", op_column
+        )
     trace.nodes.append(Node(op, args, tuple(results)))
     return number + count
 
@@ -241,7 +260,9 @@ def _argument(cursor: _Line) -> Any:
         imaginary = _argument(cursor)
         cursor.expect(")")
         if not isinstance(real, float) or not isinstance(imaginary, float):
-            cursor.fail("the parts of a complex number are floating-point numbers: complex(0.0,1.0)")
+            cursor.fail(
+                "the parts of a complex number are floating-point numbers: complex(0.0,1.0)"
+            )
         return Complex(real, imaginary)
     value: Any
     if kind == "ref":
@@ -262,7 +283,9 @@ def _argument(cursor: _Line) -> Any:
     elif kind == "name" and text in DTYPES:
         value = DType(text)
     else:
-        cursor.fail(f"expected a value, found {text!r}; values are %N, $N, numbers, strings, dtypes and lists")
+        cursor.fail(
+            f"expected a value, found {text!r}; values are %N, $N, numbers, strings, dtypes and lists"
+        )
     cursor.advance()
     return value
 
@@ -284,7 +307,9 @@ def _type(cursor: _Line) -> TensorType | None:
         dtype, _, extents = cursor.text[:-1].partition("[")
         if cursor.kind != "type" or dtype not in DTYPES:
             cursor.fail(f"expected a type such as f32[2,3], found {cursor.text!r}")
-        found = TensorType(dtype, tuple(map(symbolic.read, extents.split(","))) if extents.strip() else ())
+        found = TensorType(
+            dtype, tuple(map(symbolic.read, extents.split(","))) if extents.strip() else ()
+        )
         if "{" not in extents:  # a size belongs to its program
             if len(_TYPES) >= _MOST_TYPES:
                 _TYPES.clear()

@@ -1,9 +1,9 @@
 """The trace: what the recorder hands to the compiler, as plain data with one canonical text.
 
-A trace has parameters (tensors), scalars (runtime numbers), nodes in the order of recording, and results.
-Values are numbered densely: parameters first, then each node's results in order.  The text is canonical:
-two traces are the same program exactly when their texts are equal, so the hash is taken of the text.
-`trace_parser.py` reads the text back.
+A trace has parameters (tensors), scalars (runtime numbers), nodes in the order of recording, and
+results. Values are numbered densely: parameters first, then each node's results in order. The text
+is canonical: two traces are the same program exactly when their texts are equal, so the hash is
+taken of the text. `trace_parser.py` reads the text back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,18 @@ from typing import Any, NamedTuple, TypeAlias
 from ftm_backend import dtypes
 from ftm_backend.symbolic import SymInt
 
-__all__ = ["Argument", "Complex", "DType", "Node", "Ref", "ScalarRef", "TensorType", "Trace", "TraceError", "argument_refs"]
+__all__ = [
+    "Argument",
+    "Complex",
+    "DType",
+    "Node",
+    "Ref",
+    "ScalarRef",
+    "TensorType",
+    "Trace",
+    "TraceError",
+    "argument_refs",
+]
 
 
 class TraceError(ValueError):
@@ -72,22 +83,27 @@ class DType:
 
 
 class Complex(NamedTuple):
-    """A complex number as an argument, where its parts are no runtime scalars; prints as ``complex(0.0,1.0)``."""
+    """A complex number as an argument, where its parts are no runtime scalars; prints as
+    ``complex(0.0,1.0)``."""
 
     real: float
     imaginary: float
 
 
-Argument: TypeAlias = "Ref | ScalarRef | DType | Complex | str | float | tuple[Argument, ...] | None"
-"""The value of an argument; two ScalarRefs are a complex number.  bool and int are floats to the type checker."""
+Argument: TypeAlias = (
+    "Ref | ScalarRef | DType | Complex | str | float | tuple[Argument, ...] | None"
+)
+"""The value of an argument; two ScalarRefs are a complex number. bool and int are floats to the
+type checker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """One functional op: arguments in schema order, and the types of its results.
 
-    A result of type None is an undefined tensor; it still takes a number.  Argument values are Ref,
-    ScalarRef, DType, None, bool, int, float, Complex, str, or tuples of these; two ScalarRefs are a complex number.
+    A result of type None is an undefined tensor; it still takes a number. Argument values are Ref,
+    ScalarRef, DType, None, bool, int, float, Complex, str, or tuples of these; two ScalarRefs are a
+    complex number.
     """
 
     op: str
@@ -99,12 +115,15 @@ class Node:
         for key, value in self.args:
             if key == name:
                 return value
-        raise TraceError(f"{self.op} has no argument {name!r}; it has {', '.join(k for k, _ in self.args)}")
+        raise TraceError(
+            f"{self.op} has no argument {name!r}; it has {', '.join(k for k, _ in self.args)}"
+        )
 
 
 @dataclass(slots=True)
 class Trace:  # noqa: PLW1641 (it can change, so it has no hash)
-    """A recorded program.  Compare traces by ``==``: equal exactly when their canonical texts are."""
+    """A recorded program. Compare traces by ``==``: equal exactly when their canonical texts
+    are."""
 
     params: list[TensorType] = field(default_factory=list)
     scalars: list[str] = field(default_factory=list)
@@ -140,12 +159,21 @@ class Trace:  # noqa: PLW1641 (it can change, so it has no hash)
         return hashlib.blake2b(str(self).encode(), digest_size=16).hexdigest()
 
     def with_scalars(self, values: Sequence[float | int | None]) -> Trace:
-        """The trace for these values of its scalars, as numbers in their places; None leaves one a runtime value."""
+        """The trace for these values of its scalars, as numbers in their places; None leaves one a
+        runtime value."""
         if len(values) != len(self.scalars):
-            raise TraceError(f"the trace has {len(self.scalars)} scalars, {len(values)} values were given")
+            raise TraceError(
+                f"the trace has {len(self.scalars)} scalars, {len(values)} values were given"
+            )
         kept = [i for i, value in enumerate(values) if value is None]
-        spelled = {i: ScalarRef(kept.index(i)) if value is None else value for i, value in enumerate(values)}
-        nodes = [Node(n.op, tuple((k, _replaced(v, spelled)) for k, v in n.args), n.results) for n in self.nodes]
+        spelled = {
+            i: ScalarRef(kept.index(i)) if value is None else value
+            for i, value in enumerate(values)
+        }
+        nodes = [
+            Node(n.op, tuple((k, _replaced(v, spelled)) for k, v in n.args), n.results)
+            for n in self.nodes
+        ]
         return Trace(list(self.params), [self.scalars[i] for i in kept], nodes, list(self.results))
 
     def types(self) -> list[TensorType | None]:
@@ -156,7 +184,8 @@ class Trace:  # noqa: PLW1641 (it can change, so it has no hash)
         return types
 
     def verify(self) -> None:
-        """Checks that the trace is well formed and canonical; TraceError names the node at fault."""
+        """Checks that the trace is well formed and canonical; TraceError names the node at
+        fault."""
         from ftm_backend.ir.trace.verifier import verify
 
         verify(self)
@@ -186,7 +215,11 @@ def _replaced(value: object, spelled: dict[int, Any]) -> Any:
     if isinstance(value, tuple):
         items = tuple(_replaced(item, spelled) for item in value)
         is_number = len(value) == 2 and all(isinstance(item, ScalarRef) for item in value)
-        return Complex(*items) if is_number and not any(isinstance(item, ScalarRef) for item in items) else items
+        return (
+            Complex(*items)
+            if is_number and not any(isinstance(item, ScalarRef) for item in items)
+            else items
+        )
     return spelled[value.index] if isinstance(value, ScalarRef) else value
 
 

@@ -1,8 +1,17 @@
-"""Checks a trace: every value defined before its use, numbering canonical, views inside their base."""
+"""Checks a trace: every value defined before its use, numbering canonical, views inside their
+base."""
 
 from __future__ import annotations
 
-from ftm_backend.ir.trace.trace import Node, Ref, TensorType, Trace, TraceError, argument_refs, check_type
+from ftm_backend.ir.trace.trace import (
+    Node,
+    Ref,
+    TensorType,
+    Trace,
+    TraceError,
+    argument_refs,
+    check_type,
+)
 
 __all__ = ["verify"]
 
@@ -10,8 +19,9 @@ __all__ = ["verify"]
 def verify(trace: Trace) -> None:
     """Raises TraceError where ``trace`` is not well formed or not canonical.
 
-    Canonical: parameters and scalars are numbered in the order of their first use (results count as used
-    after all nodes), every scalar is used exactly once, and nothing is recorded that the results do not need.
+    Canonical: parameters and scalars are numbered in the order of their first use (results count as
+    used after all nodes), every scalar is used exactly once, and nothing is recorded that the
+    results do not need.
     """
     for type_ in trace.params:
         check_type(type_)
@@ -61,7 +71,9 @@ def _check_defined(index: int, types: list[TensorType | None]) -> None:
 def _in_order(index: int, seen: int, params: int) -> int:
     if index < params:
         if index > seen:
-            raise TraceError(f"%{index} is used before %{seen}: parameters are numbered in the order of first use")
+            raise TraceError(
+                f"%{index} is used before %{seen}: parameters are numbered in the order of first use"
+            )
         if index == seen:
             return seen + 1
     return seen
@@ -74,7 +86,9 @@ def _check_needed(trace: Trace) -> None:
         node = trace.nodes[position]
         first = last - len(node.results)
         if not any(index in needed for index in range(first, last)):
-            raise TraceError(f"node {position} ({node.op}): no result of the trace needs %{first}; leave the node out")
+            raise TraceError(
+                f"node {position} ({node.op}): no result of the trace needs %{first}; leave the node out"
+            )
         for _, value in node.args:
             needed.update(ref.index for ref in argument_refs(value) if isinstance(ref, Ref))
         last = first
@@ -88,7 +102,11 @@ def _check_view(node: Node, types: list[TensorType | None]) -> None:
     result = node.results[0]
     if base is None or result is None:
         raise TraceError("base and result are defined tensors")
-    sizes, strides, offset = node.argument("sizes"), node.argument("strides"), node.argument("offset")
+    sizes, strides, offset = (
+        node.argument("sizes"),
+        node.argument("strides"),
+        node.argument("offset"),
+    )
     if len(sizes) != len(strides):
         raise TraceError(f"sizes has {len(sizes)} entries and strides {len(strides)}")
     viewed, expected = result, TensorType(base.dtype, tuple(sizes))

@@ -1,11 +1,11 @@
 /* The interface between a program that uses an FTM machine and the machine itself.
  *
- * A machine is a shared library that exports these functions.  The one in this repository emulates the
- * matrix assembly on the host; another machine replaces it by exporting the same names.
+ * A machine is a shared library that exports these functions.  The one in this repository emulates
+ * the matrix assembly on the host; another machine replaces it by exporting the same names.
  *
- * Plain C, no Python.  Every function may be called from any thread.  A function that can fail takes
- * `char *err, size_t err_size` and leaves a message there (NUL-terminated, cut to fit; err may be NULL).
- * Integers are little-endian two's complement, floats IEEE 754, as on the host.
+ * Plain C, no Python.  Every function may be called from any thread.  A function that can fail
+ * takes `char *err, size_t err_size` and leaves a message there (NUL-terminated, cut to fit; err
+ * may be NULL). Integers are little-endian two's complement, floats IEEE 754, as on the host.
  */
 #ifndef FTM_MACHINE_H
 #define FTM_MACHINE_H
@@ -23,7 +23,8 @@
 extern "C" {
 #endif
 
-/* Grows with every incompatible change of this file.  Compare with ftm_abi_version() after loading. */
+/* Grows with every incompatible change of this file.  Compare with ftm_abi_version() after loading.
+ */
 #define FTM_ABI_VERSION 3
 
 typedef struct ftm_machine ftm_machine; /* cores, scratchpads, a queue of jobs                    */
@@ -58,7 +59,8 @@ typedef struct {
   uint64_t am_bytes; /* scratchpad limits; a program that needs more is refused at ftm_load. */
   uint64_t sm_bytes; /*   0: no limit of the machine's own                                   */
   uint64_t gsm_bytes;
-  uint64_t instructions; /* that one core may execute in one run, after which the run is a fault; 0: no limit */
+  uint64_t instructions; /* that one core may execute in one run, after which the run is a fault; 0:
+                            no limit */
 } ftm_config;
 
 /* NULL on failure.  The cores are threads that sleep while there is no job. */
@@ -70,7 +72,8 @@ FTM_API void ftm_close(ftm_machine* machine);
 FTM_API int32_t ftm_cores(const ftm_machine* machine);
 
 /* Checks an image and prepares it to run; copies what it needs.  NULL on failure. */
-FTM_API ftm_program* ftm_load(ftm_machine* machine, const void* image, size_t size, char* err, size_t err_size);
+FTM_API ftm_program* ftm_load(
+    ftm_machine* machine, const void* image, size_t size, char* err, size_t err_size);
 
 /* The program may have jobs in flight: it is freed when the last has finished. */
 FTM_API void ftm_unload(ftm_machine* machine, ftm_program* program);
@@ -93,34 +96,35 @@ FTM_API int ftm_scalar_info(const ftm_program* program, int32_t index, ftm_tenso
 FTM_API int ftm_output_info(const ftm_program* program, int32_t index, ftm_tensor_info* info);
 FTM_API uint64_t ftm_arena_bytes(const ftm_program* program);
 
-/* Called once when a job has ended, on a thread of the machine, before ftm_wait returns: status as of
- * ftm_wait, message empty or the fault.  It must not block nor call ftm_wait, ftm_close. */
+/* Called once when a job has ended, on a thread of the machine, before ftm_wait returns: status as
+ * of ftm_wait, message empty or the fault.  It must not block nor call ftm_wait, ftm_close. */
 typedef void (*ftm_done)(void* user, int status, const char* message);
 
 /* Queues one run and returns at once; jobs run one after another in the order of submission.
  *
- * inputs, outputs: one address for each tensor; the buffers must stay alive until the job has ended and
- * need no alignment beyond that of their elements.  An output may have the address of the input that it
- * aliases (see ftm_tensor_info) and of no other input or output.  scalars: 8 bytes each (double or int64_t).
- * arena: ftm_arena_bytes() bytes, 64-byte aligned, or NULL: then the machine brings its own.
- * The arrays themselves (inputs, outputs, scalars) are copied.  done may be NULL.
+ * inputs, outputs: one address for each tensor; the buffers must stay alive until the job has ended
+ * and need no alignment beyond that of their elements.  An output may have the address of the input
+ * that it aliases (see ftm_tensor_info) and of no other input or output.  scalars: 8 bytes each
+ * (double or int64_t). arena: ftm_arena_bytes() bytes, 64-byte aligned, or NULL: then the machine
+ * brings its own. The arrays themselves (inputs, outputs, scalars) are copied.  done may be NULL.
  * NULL on failure (a closed machine, a missing address). */
 FTM_API ftm_job* ftm_submit(
-    ftm_machine* machine, ftm_program* program, void* const* inputs, void* const* outputs, const void* scalars,
-    void* arena, ftm_done done, void* user, char* err, size_t err_size);
+    ftm_machine* machine, ftm_program* program, void* const* inputs, void* const* outputs,
+    const void* scalars, void* arena, ftm_done done, void* user, char* err, size_t err_size);
 
 /* Waits for the job's end and frees the handle: call exactly once, or ftm_release instead.
- * 0: it ran.  1 or 2: fault of the program; err has the message with the line of assembly.  2: it had not yet
- * written any output that has an input's address, so all inputs are whole.  3: ftm_interrupt stopped it, and all
- * inputs are whole; err has the message. */
+ * 0: it ran.  1 or 2: fault of the program; err has the message with the line of assembly.  2: it
+ * had not yet written any output that has an input's address, so all inputs are whole.  3:
+ * ftm_interrupt stopped it, and all inputs are whole; err has the message. */
 FTM_API int ftm_wait(ftm_job* job, char* err, size_t err_size);
 
-/* Waits for at most so many milliseconds; 1 when the job has ended, else 0.  The handle stays valid. */
+/* Waits for at most so many milliseconds; 1 when the job has ended, else 0.  The handle stays
+ * valid. */
 FTM_API int ftm_poll(const ftm_job* job, uint32_t milliseconds);
 
-/* Asks a job to stop where it next begins a kernel, repeats a loop or meets a barrier, and returns at once; the
- * handle stays valid.  A job that has written over an input goes on to its end, since stopping would lose that
- * input; so does one that has no such place left. */
+/* Asks a job to stop where it next begins a kernel, repeats a loop or meets a barrier, and returns
+ * at once; the handle stays valid.  A job that has written over an input goes on to its end, since
+ * stopping would lose that input; so does one that has no such place left. */
 FTM_API void ftm_interrupt(ftm_job* job);
 
 /* Gives the handle up without waiting; the job runs all the same. */

@@ -17,7 +17,11 @@ inline Accumulator identity(Reduction reduction, Type type) {
     acc.f = start[int(reduction)];
     return acc;
   }
-  const int bits = type == Type::I64 ? 63 : type == Type::I32 ? 31 : type == Type::I16 ? 15 : type == Type::I8 ? 7 : 8;
+  const int bits = type == Type::I64   ? 63
+                   : type == Type::I32 ? 31
+                   : type == Type::I16 ? 15
+                   : type == Type::I8  ? 7
+                                       : 8;
   const bool is_signed = type != Type::U8 && type != Type::B1;
   const int64_t most = type == Type::B1 ? 1 : bits == 63 ? INT64_MAX : (int64_t(1) << bits) - 1;
   const int64_t start[] = {0, 1, most, is_signed ? -most - 1 : 0, -1, 0};

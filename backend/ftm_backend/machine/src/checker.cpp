@@ -12,7 +12,8 @@ constexpr uint8_t kOutput = 1, kArena = 3, kInGsm = 4; // isa::BufferKind
 } // namespace
 
 Shadow::Shadow(const Program& program, uint8_t* const* buffers)
-    : regions(1, std::vector<uint32_t>(size_t(program.space_bytes[3]))), gsm_owner(size_t(program.space_bytes[3])) {
+    : regions(1, std::vector<uint32_t>(size_t(program.space_bytes[3]))),
+      gsm_owner(size_t(program.space_bytes[3])) {
   int32_t arena = -1;
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     const BufferDecl& b = program.buffers[i];
@@ -40,7 +41,8 @@ Shadow::Shadow(const Program& program, uint8_t* const* buffers)
 }
 
 Checker::Checker(Core& core, Shadow& shadow) : core_(core), shadow_(shadow) {
-  for (int space = 1; space <= 2; ++space) owner_[space].assign(size_t(core.program->space_bytes[space]), 0);
+  for (int space = 1; space <= 2; ++space)
+    owner_[space].assign(size_t(core.program->space_bytes[space]), 0);
 }
 
 // No transfer in flight forbids reading (or writing) the slot.
@@ -68,8 +70,8 @@ void Checker::within(int32_t tile, int32_t number, int64_t rows, int64_t columns
   const Slot& slot = core_.slot(tile, number);
   if (rows > slot.rows || columns > slot.columns)
     throw Fault(
-        "takes " + extents(rows, columns) + " of " + name(tile, number) + ", whose current extents are " +
-        extents(slot.rows, slot.columns));
+        "takes " + extents(rows, columns) + " of " + name(tile, number) +
+        ", whose current extents are " + extents(slot.rows, slot.columns));
 }
 
 void Checker::read_tile(int32_t tile, int32_t number, int64_t rows, int64_t columns) {
@@ -81,17 +83,20 @@ void Checker::read_tile(int32_t tile, int32_t number, int64_t rows, int64_t colu
 // Elements first .. end - 1 of one row.
 void Checker::read_row(int32_t tile, int32_t number, int64_t row, int64_t first, int64_t end) {
   const TileDecl& t = core_.tile(tile);
-  const int64_t bytes = type_bytes(t.type), start_of_row = start(tile, number) + row * t.columns * bytes;
+  const int64_t bytes = type_bytes(t.type),
+                start_of_row = start(tile, number) + row * t.columns * bytes;
   const std::vector<uint32_t>& owner = t.space == 3 ? shadow_.gsm_owner : owner_[t.space];
   for (int64_t b = start_of_row + first * bytes; b < start_of_row + end * bytes; ++b) {
     const uint32_t by = read_shared(owner[b]);
     if (by == uint32_t(number) + 1) {
       if (t.space == 3 && foreign(read_shared(shadow_.gsm()[b])))
-        throw Fault("reads " + name(tile, number) + ", which another core wrote since the last BARRIER");
+        throw Fault(
+            "reads " + name(tile, number) + ", which another core wrote since the last BARRIER");
       continue;
     }
-    const std::string where = "element (" + std::to_string(row) + ", " + std::to_string((b - start_of_row) / bytes) +
-                              ") of " + name(tile, number);
+    const std::string where = "element (" + std::to_string(row) + ", " +
+                              std::to_string((b - start_of_row) / bytes) + ") of " +
+                              name(tile, number);
     if (by == 0) throw Fault("reads " + where + ", which was never written");
     throw Fault("reads " + where + ", where " + owner_name(by) + " has been written since");
   }
@@ -118,7 +123,8 @@ void Checker::write_tile(int32_t tile, int32_t number, int64_t rows, int64_t col
       // Of two cores that write at the same time, one finds the other's tag.
       const uint32_t before = __atomic_exchange_n(&shadow_.gsm()[b], tag(), __ATOMIC_RELAXED);
       if (foreign(before))
-        throw Fault("writes " + name(tile, number) + ", where another core wrote since the last BARRIER");
+        throw Fault(
+            "writes " + name(tile, number) + ", where another core wrote since the last BARRIER");
       write_shared(shadow_.gsm_owner[b], uint32_t(number) + 1);
     }
   }
@@ -134,7 +140,9 @@ void Checker::read_element(int32_t buffer, int64_t at) {
   const uint32_t* tags = &shadow_.regions[home.region][home.offset + at * bytes];
   for (int64_t k = 0; k < bytes; ++k) {
     const uint32_t tag = read_shared(tags[k]);
-    if (tag == 0) throw Fault("reads element " + std::to_string(at) + " of " + b.name + ", which was never written");
+    if (tag == 0)
+      throw Fault(
+          "reads element " + std::to_string(at) + " of " + b.name + ", which was never written");
     if (home.region == Shadow::kGsm) {
       const uint32_t by = read_shared(shadow_.gsm_owner[size_t(home.offset + at * bytes + k)]);
       if (by != gsm_owner(view.buffer))
@@ -144,8 +152,8 @@ void Checker::read_element(int32_t buffer, int64_t at) {
     }
     if (foreign(tag))
       throw Fault(
-          "reads element " + std::to_string(at) + " of " + b.name + ", which core " + std::to_string(tag & 255) +
-          " wrote since the last BARRIER");
+          "reads element " + std::to_string(at) + " of " + b.name + ", which core " +
+          std::to_string(tag & 255) + " wrote since the last BARRIER");
   }
 }
 
@@ -159,11 +167,12 @@ void Checker::write_element(int32_t buffer, int64_t at) {
   uint32_t* tags = &shadow_.regions[home.region][home.offset + at * bytes];
   for (int64_t k = 0; k < bytes; ++k) {
     // Of two cores that write at the same time, one finds the other's tag at the first byte.
-    const uint32_t before = k == 0 ? __atomic_exchange_n(tags, tag(), __ATOMIC_RELAXED) : read_shared(tags[k]);
+    const uint32_t before =
+        k == 0 ? __atomic_exchange_n(tags, tag(), __ATOMIC_RELAXED) : read_shared(tags[k]);
     if (foreign(before))
       throw Fault(
-          "writes element " + std::to_string(at) + " of " + b.name + ", which core " + std::to_string(before & 255) +
-          " wrote since the last BARRIER");
+          "writes element " + std::to_string(at) + " of " + b.name + ", which core " +
+          std::to_string(before & 255) + " wrote since the last BARRIER");
     write_shared(tags[k], tag());
     if (home.region == Shadow::kGsm)
       write_shared(shadow_.gsm_owner[size_t(home.offset + at * bytes + k)], gsm_owner(view.buffer));
@@ -186,7 +195,8 @@ void Checker::read_buffer(int32_t buffer, const CopyDim* dims, int count, int64_
   each(dims, count, at, false, [&](int64_t e) { read_element(buffer, e); });
 }
 
-void Checker::write_buffer(int32_t buffer, const CopyDim* dims, int count, int64_t at, bool combine) {
+void Checker::write_buffer(
+    int32_t buffer, const CopyDim* dims, int count, int64_t at, bool combine) {
   each(dims, count, at, true, [&](int64_t e) {
     if (combine) read_element(buffer, e);
     write_element(buffer, e);
@@ -198,7 +208,8 @@ void Checker::gather_elements(int32_t buffer, const uint64_t* places, int64_t n)
 }
 
 void Checker::load(
-    const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at) {
+    const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count,
+    int64_t at) {
   each(dims, count, at, false, [&](int64_t e) {
     const int64_t found = dma.border < 0 ? e : core_.program->borders[size_t(dma.border)].place(e);
     if (found >= 0) read_element(dma.buffer, found);
@@ -208,7 +219,8 @@ void Checker::load(
 }
 
 void Checker::store(
-    const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at) {
+    const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count,
+    int64_t at) {
   read_tile(dma.data.tile, number, rows, columns);
   each(dims, count, at, false, [&](int64_t e) { write_element(dma.buffer, e); });
   fly(dma.data.tile, number, false);
@@ -221,7 +233,8 @@ void Checker::gather(const Dma& dma, int32_t index, int32_t number, int64_t rows
   fly(dma.data.tile, number, true);
 }
 
-void Checker::scatter(const Dma& dma, int32_t index, int32_t number, int64_t rows, int64_t columns) {
+void Checker::scatter(
+    const Dma& dma, int32_t index, int32_t number, int64_t rows, int64_t columns) {
   const Slot& slot = core_.slot(dma.index.tile, index);
   read_tile(dma.index.tile, index, slot.rows, slot.columns);
   read_tile(dma.data.tile, number, rows, columns);
@@ -236,7 +249,8 @@ void Checker::tile_copy(const Matrix& operands, int32_t from, int32_t to) {
   fly(operands.b.tile, to, true);
 }
 
-void Checker::matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, int64_t m, int64_t n, bool acc) {
+void Checker::matrix(
+    const Matrix& operands, int32_t a, int32_t b, int32_t c, int64_t m, int64_t n, bool acc) {
   const Slot& sa = core_.slot(operands.a.tile, a);
   const Slot& sb = core_.slot(operands.b.tile, b);
   read_tile(operands.a.tile, a, sa.rows, sa.columns);
@@ -245,7 +259,8 @@ void Checker::matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, in
   write_tile(operands.c.tile, c, m, n);
 }
 
-void Checker::read_in_place(int32_t tile, int32_t number, const CopyDim* dims, int count, int64_t at) {
+void Checker::read_in_place(
+    int32_t tile, int32_t number, const CopyDim* dims, int count, int64_t at) {
   const Slot& slot = core_.slot(tile, number);
   const int64_t pitch = core_.tile(tile).columns;
   idle(tile, number, false);
@@ -253,15 +268,15 @@ void Checker::read_in_place(int32_t tile, int32_t number, const CopyDim* dims, i
     const int64_t row = e / pitch, column = e % pitch;
     if (row >= slot.rows || column >= slot.columns)
       throw Fault(
-          "takes element (" + std::to_string(row) + ", " + std::to_string(column) + ") of " + name(tile, number) +
-          ", whose current extents are " + extents(slot.rows, slot.columns));
+          "takes element (" + std::to_string(row) + ", " + std::to_string(column) + ") of " +
+          name(tile, number) + ", whose current extents are " + extents(slot.rows, slot.columns));
     read_row(tile, number, row, column, column + 1);
   });
 }
 
 void Checker::window_copy(
-    const Matrix& operands, int32_t from, int32_t to, const CopyDim* dims, int count, int64_t at, int64_t rows,
-    int64_t columns) {
+    const Matrix& operands, int32_t from, int32_t to, const CopyDim* dims, int count, int64_t at,
+    int64_t rows, int64_t columns) {
   read_in_place(operands.a.tile, from, dims, count, at);
   write_tile(operands.b.tile, to, rows, columns);
   fly(operands.a.tile, from, false);
@@ -269,8 +284,8 @@ void Checker::window_copy(
 }
 
 void Checker::windows(
-    const Matrix& operands, int32_t a, int32_t b, int32_t c, const CopyDim* dims, int count, int64_t at, int64_t m,
-    int64_t n, bool acc) {
+    const Matrix& operands, int32_t a, int32_t b, int32_t c, const CopyDim* dims, int count,
+    int64_t at, int64_t m, int64_t n, bool acc) {
   const Slot& sb = core_.slot(operands.b.tile, b);
   read_in_place(operands.a.tile, a, dims, count, at);
   read_tile(operands.b.tile, b, sb.rows, sb.columns);
@@ -278,7 +293,8 @@ void Checker::windows(
   write_tile(operands.c.tile, c, m, n);
 }
 
-void Checker::rearrange(const Matrix& operands, int32_t from, int32_t to, int64_t rows, int64_t columns) {
+void Checker::rearrange(
+    const Matrix& operands, int32_t from, int32_t to, int64_t rows, int64_t columns) {
   const Slot& slot = core_.slot(operands.a.tile, from);
   read_tile(operands.a.tile, from, slot.rows, slot.columns);
   write_tile(operands.b.tile, to, rows, columns);
@@ -312,10 +328,12 @@ void Checker::map_input(int32_t tile, int32_t number, int64_t rows, int64_t colu
 }
 
 void Checker::map_output(
-    const MapPlan& plan, int32_t tile, int32_t number, int64_t rows, int64_t columns, bool accumulate) {
+    const MapPlan& plan, int32_t tile, int32_t number, int64_t rows, int64_t columns,
+    bool accumulate) {
   if (accumulate) read_tile(tile, number, rows, columns);
   for (const MapInput& in : plan.inputs) {
-    const int32_t other = core_.slot_number(in.tile, core_.value({in.slot_immediate, in.slot_register}));
+    const int32_t other =
+        core_.slot_number(in.tile, core_.value({in.slot_immediate, in.slot_register}));
     if ((in.tile != tile || other != number) && core_.touch(tile, number, in.tile, other))
       throw Fault("output " + name(tile, number) + " overlaps input " + name(in.tile, other));
   }

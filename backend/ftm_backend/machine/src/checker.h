@@ -1,7 +1,8 @@
 // Checked mode: what a correct program never does, found while it runs.
 //
-// Every byte of scratchpad remembers which slot wrote it, every writable byte of DDR and GSM which core wrote it
-// since which barrier.  What all cores note in common is read and written whole.  Transfers stay "in flight" until the program waits for them.
+// Every byte of scratchpad remembers which slot wrote it, every writable byte of DDR and GSM which
+// core wrote it since which barrier.  What all cores note in common is read and written whole.
+// Transfers stay "in flight" until the program waits for them.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,15 @@ namespace ftm {
 // Shared by the cores of one job.
 struct Shadow {
   static constexpr int32_t kGsm = 0;
-  std::vector<std::vector<uint32_t>> regions; // tags by byte, see Checker::tag: of GSM, then of regions of DDR
+  std::vector<std::vector<uint32_t>>
+      regions; // tags by byte, see Checker::tag: of GSM, then of regions of DDR
   struct Home {
     int32_t region; // -1: never written, always initialised
     int64_t offset;
   };
   std::vector<Home> homes; // of each buffer
-  std::vector<uint32_t>
-      gsm_owner; // by byte: the slot that wrote it, plus 1; of a buffer, its number behind those of all slots
+  std::vector<uint32_t> gsm_owner; // by byte: the slot that wrote it, plus 1; of a buffer, its
+                                   // number behind those of all slots
 
   std::vector<uint32_t>& gsm() { return regions[kGsm]; }
 
@@ -39,8 +41,12 @@ class Checker {
   void wait_all() { flights_.clear(); }
   void next_epoch() { ++epoch_; }
   // dims: not yet simplified; to: in the tile, from: in the buffer.
-  void load(const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at);
-  void store(const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count, int64_t at);
+  void load(
+      const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count,
+      int64_t at);
+  void store(
+      const Dma& dma, int32_t number, int64_t rows, int64_t columns, const CopyDim* dims, int count,
+      int64_t at);
   void gather(const Dma& dma, int32_t index, int32_t number, int64_t rows, int64_t columns);
   void scatter(const Dma& dma, int32_t index, int32_t number, int64_t rows, int64_t columns);
   // One row of a row transfer; dims: `from` steps in the buffer for a read, `to` for a write.
@@ -50,19 +56,22 @@ class Checker {
   void tile_copy(const Matrix& operands, int32_t from, int32_t to);
   // dims: from: in the slot of X, from element `at` on.
   void window_copy(
-      const Matrix& operands, int32_t from, int32_t to, const CopyDim* dims, int count, int64_t at, int64_t rows,
-      int64_t columns);
-  void matrix(const Matrix& operands, int32_t a, int32_t b, int32_t c, int64_t m, int64_t n, bool acc);
+      const Matrix& operands, int32_t from, int32_t to, const CopyDim* dims, int count, int64_t at,
+      int64_t rows, int64_t columns);
+  void matrix(
+      const Matrix& operands, int32_t a, int32_t b, int32_t c, int64_t m, int64_t n, bool acc);
   // dims: from: in the slot of A, from element `at` on.
   void windows(
-      const Matrix& operands, int32_t a, int32_t b, int32_t c, const CopyDim* dims, int count, int64_t at, int64_t m,
-      int64_t n, bool acc);
+      const Matrix& operands, int32_t a, int32_t b, int32_t c, const CopyDim* dims, int count,
+      int64_t at, int64_t m, int64_t n, bool acc);
   void rearrange(const Matrix& operands, int32_t from, int32_t to, int64_t rows, int64_t columns);
   void scan(const Matrix& operands, int32_t x, int32_t carry, int32_t y);
   void sort(const Matrix& operands, int32_t from, int32_t to, int32_t kept);
   void merge(const Matrix& operands, int32_t a, int32_t b, int32_t y);
   void map_input(int32_t tile, int32_t number, int64_t rows, int64_t columns);
-  void map_output(const MapPlan& plan, int32_t tile, int32_t number, int64_t rows, int64_t columns, bool accumulate);
+  void map_output(
+      const MapPlan& plan, int32_t tile, int32_t number, int64_t rows, int64_t columns,
+      bool accumulate);
 
  private:
   struct Flight {
@@ -88,7 +97,9 @@ class Checker {
   template <class F>
   void each(const CopyDim* dims, int count, int64_t at, bool to, F f);
   uint32_t tag() const { return epoch_ << 8 | uint32_t(core_.id); }
-  bool foreign(uint32_t tag) const { return tag >> 8 == epoch_ && (tag & 255) != uint32_t(core_.id); }
+  bool foreign(uint32_t tag) const {
+    return tag >> 8 == epoch_ && (tag & 255) != uint32_t(core_.id);
+  }
 
   Core& core_;
   Shadow& shadow_;

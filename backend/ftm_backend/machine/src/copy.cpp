@@ -1,5 +1,5 @@
-// Copies between two n-dimensional strided places, with a loop for each shape that programs use: long runs,
-// short runs, repeated elements, transposes, and the rest.
+// Copies between two n-dimensional strided places, with a loop for each shape that programs use:
+// long runs, short runs, repeated elements, transposes, and the rest.
 #include "copy.h"
 
 #include <cstring>
@@ -33,7 +33,8 @@ void repeat(T* to, const T* from, int64_t n) {
 
 // Runs of a fixed, small number of bytes: a few moves instead of a call.
 template <int Bytes>
-void short_runs(uint8_t* to, const uint8_t* from, int64_t count, int64_t to_step, int64_t from_step) {
+void short_runs(
+    uint8_t* to, const uint8_t* from, int64_t count, int64_t to_step, int64_t from_step) {
   for (int64_t i = 0; i < count; ++i, to += to_step, from += from_step) {
     uint8_t t[Bytes];
     std::memcpy(t, from, Bytes);
@@ -42,7 +43,9 @@ void short_runs(uint8_t* to, const uint8_t* from, int64_t count, int64_t to_step
 }
 
 // Any number of bytes from 16 to 128: whole pieces, then one that ends with the run.
-void middle_runs(uint8_t* to, const uint8_t* from, int64_t bytes, int64_t count, int64_t to_step, int64_t from_step) {
+void middle_runs(
+    uint8_t* to, const uint8_t* from, int64_t bytes, int64_t count, int64_t to_step,
+    int64_t from_step) {
   for (int64_t i = 0; i < count; ++i, to += to_step, from += from_step) {
     uint8_t t[16];
     for (int64_t b = 0; b + 16 <= bytes; b += 16) {
@@ -54,7 +57,9 @@ void middle_runs(uint8_t* to, const uint8_t* from, int64_t bytes, int64_t count,
   }
 }
 
-void runs(uint8_t* to, const uint8_t* from, int64_t bytes, int64_t count, int64_t to_step, int64_t from_step) {
+void runs(
+    uint8_t* to, const uint8_t* from, int64_t bytes, int64_t count, int64_t to_step,
+    int64_t from_step) {
   switch (bytes) {
     case 4: return short_runs<4>(to, from, count, to_step, from_step);
     case 8: return short_runs<8>(to, from, count, to_step, from_step);
@@ -66,7 +71,8 @@ void runs(uint8_t* to, const uint8_t* from, int64_t bytes, int64_t count, int64_
     default: break;
   }
   if (bytes >= 16 && bytes <= 128) return middle_runs(to, from, bytes, count, to_step, from_step);
-  for (int64_t i = 0; i < count; ++i, to += to_step, from += from_step) std::memcpy(to, from, size_t(bytes));
+  for (int64_t i = 0; i < count; ++i, to += to_step, from += from_step)
+    std::memcpy(to, from, size_t(bytes));
 }
 
 template <class T>
@@ -99,7 +105,8 @@ int simplify(CopyDim* dims, int count) {
     if (d.extent == 0) return -1;
     if (d.extent == 1) continue;
     CopyDim* outer = kept ? &dims[kept - 1] : nullptr;
-    // Modulo 2^64: strides that are as large as that lead outside of the buffer, which is found elsewhere.
+    // Modulo 2^64: strides that are as large as that lead outside of the buffer, which is found
+    // elsewhere.
     const auto spans = [&](int64_t step) { return int64_t(uint64_t(step) * uint64_t(d.extent)); };
     if (outer && outer->to == spans(d.to) && outer->from == spans(d.from)) {
       *outer = {outer->extent * d.extent, d.to, d.from};
@@ -110,21 +117,25 @@ int simplify(CopyDim* dims, int count) {
   return kept;
 }
 
-void copy_elements(uint8_t* to, const uint8_t* from, const CopyDim* dims, int count, int64_t bytes, bool ordered) {
+void copy_elements(
+    uint8_t* to, const uint8_t* from, const CopyDim* dims, int count, int64_t bytes, bool ordered) {
   if (count == 0) {
     std::memcpy(to, from, size_t(bytes));
     return;
   }
   const CopyDim& last = dims[count - 1];
   const bool run = last.to == 1 && last.from == 1;
-  // Inner loops taken by one call: a run and the loop around it, or a transpose, or one strided loop.
+  // Inner loops taken by one call: a run and the loop around it, or a transpose, or one strided
+  // loop.
   int across = -1;
   if (!run && !ordered)
     for (int k = count - 2; k >= 0 && across < 0; --k)
       if ((last.to == 1 && dims[k].from == 1) || (last.from == 1 && dims[k].to == 1)) across = k;
   if (across >= 0 && (last.extent < 4 || dims[across].extent < 4)) across = -1;
   const bool pair = run && count >= 2;
-  const int skip = across >= 0 ? across : pair ? count - 2 : count - 1; // the call covers this loop and the last
+  const int skip = across >= 0 ? across
+                   : pair      ? count - 2
+                               : count - 1; // the call covers this loop and the last
 
   CopyDim loops[32];
   int depth = 0;

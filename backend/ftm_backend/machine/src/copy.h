@@ -14,9 +14,10 @@ struct CopyDim { int64_t extent, to, from; };
 // Returns how many loops are left, or -1 when an extent is 0.
 int simplify(CopyDim* dims, int count);
 
-// to[sum i_k to_k] = from[sum i_k from_k].  dims as left by simplify.  `ordered`: destinations may coincide, so
-// that the loops must run in the order given (the last write wins).
+// to[sum i_k to_k] = from[sum i_k from_k].  dims as left by simplify.  `ordered`: destinations may
+// coincide, so that the loops must run in the order given (the last write wins).
 void copy_elements(
-    uint8_t* to, const uint8_t* from, const CopyDim* dims, int count, int64_t element_bytes, bool ordered);
+    uint8_t* to, const uint8_t* from, const CopyDim* dims, int count, int64_t element_bytes,
+    bool ordered);
 
 } // namespace ftm

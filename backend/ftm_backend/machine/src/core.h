@@ -24,12 +24,12 @@ struct Interrupted : Fault {
   Interrupted() : Fault("was interrupted") {}
 };
 
-// How far a run has gone.  It leaves `whole` once, whoever is first: the program, by writing over an input, or the
-// user, by an interrupt.
+// How far a run has gone.  It leaves `whole` once, whoever is first: the program, by writing over
+// an input, or the user, by an interrupt.
 enum class Phase : uint8_t { whole, overwritten, stopping };
 
-// What the machine notes where a program that lacks a BARRIER lets cores write at the same time: each read finds something
-// that was written.
+// What the machine notes where a program that lacks a BARRIER lets cores write at the same time:
+// each read finds something that was written.
 template <class T>
 T read_shared(const T& at) {
   return __atomic_load_n(&at, __ATOMIC_RELAXED);
@@ -135,7 +135,9 @@ struct Core {
   Slot& slot(int32_t tile_index, int32_t number) const {
     return (program->tiles[tile_index].space == 3 ? shared_slots : slots)[number];
   }
-  Slot& slot(const TileRef& ref) const { return slot(ref.tile, slot_number(ref.tile, value(ref.slot))); }
+  Slot& slot(const TileRef& ref) const {
+    return slot(ref.tile, slot_number(ref.tile, value(ref.slot)));
+  }
   int32_t number(const TileRef& ref) const { return slot_number(ref.tile, value(ref.slot)); }
   // Of an instruction X to Y.
   Pair pair(const Matrix& operands) const {
@@ -160,7 +162,8 @@ struct Core {
   std::string buffer_name(int32_t buffer) const;
   void bind(const Call& call);
   // Throws Fault where `what`, a slot that is written, shares bytes with another operand.
-  void refuse_overlap(const char* what, int32_t written_tile, int32_t written, int32_t tile, int32_t number) const;
+  void refuse_overlap(
+      const char* what, int32_t written_tile, int32_t written, int32_t tile, int32_t number) const;
 };
 
 // Runs the program from main to its end.  Throws Fault.
@@ -183,7 +186,8 @@ void run_map(Core& core, const MapPlan& plan, int64_t rows, int64_t columns);
 // Elements `index` of the operation's buffer, in strip form.
 void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* index, int64_t n);
 
-// Waits for all cores.  Throws Fault when another core has failed, or has ended and will never come.
+// Waits for all cores.  Throws Fault when another core has failed, or has ended and will never
+// come.
 void wait_for_team(Core& core);
 
 std::string extents(int64_t rows, int64_t columns);

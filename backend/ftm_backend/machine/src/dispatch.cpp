@@ -25,9 +25,10 @@ const KernelTable& choose() {
   const char* wish = std::getenv("FTM_MACHINE_KERNELS");
   const bool any = !wish || !*wish;
   __builtin_cpu_init();
-  const bool has_avx2 =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                        __builtin_cpu_supports("f16c");
+  const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
+                          __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (has_avx512 && (any || std::strcmp(wish, "avx512") == 0)) return avx512::table();
   if (has_avx2 && (any || std::strcmp(wish, "portable") != 0)) return avx2::table();

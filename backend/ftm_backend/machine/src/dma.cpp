@@ -1,5 +1,5 @@
-// DMA instructions.  A transfer is carried out when it is issued: a program that waits as it must cannot tell.
-// Every transfer is checked against its buffer and its tile, in fast mode too.
+// DMA instructions.  A transfer is carried out when it is issued: a program that waits as it must
+// cannot tell. Every transfer is checked against its buffer and its tile, in fast mode too.
 #include <algorithm>
 #include <cstring>
 
@@ -29,8 +29,11 @@ int64_t extent_of(const Core& core, const Source& s, int64_t most) {
   return n;
 }
 
-// The loops over dims[first..end) which are one side of the bar; `unit`: distance of neighbours in the tile.
-int64_t add_side(const Core& core, const Dma& dma, int first, int end, int64_t unit, int64_t most, Shape& shape) {
+// The loops over dims[first..end) which are one side of the bar; `unit`: distance of neighbours in
+// the tile.
+int64_t add_side(
+    const Core& core, const Dma& dma, int first, int end, int64_t unit, int64_t most,
+    Shape& shape) {
   int64_t product = 1;
   for (int k = end - 1; k >= first; --k) {
     CopyDim& d = shape.dims[k];
@@ -62,23 +65,28 @@ Shape shape_of(const Core& core, const Dma& dma) {
 
 [[noreturn]] void outside(const Core& core, const Dma& dma, Wide least, Wide most) {
   throw Fault(
-      "reaches elements " + std::to_string(int64_t(least)) + " to " + std::to_string(int64_t(most)) + " of " +
-      core.buffer_name(dma.buffer));
+      "reaches elements " + std::to_string(int64_t(least)) + " to " +
+      std::to_string(int64_t(most)) + " of " + core.buffer_name(dma.buffer));
 }
 
 void check_inside(const Core& core, const Dma& dma, Wide offset, const Shape& shape) {
   const int64_t own = core.views[dma.buffer].elements;
-  const Wide elements = dma.border < 0 ? Wide(own) : core.program->borders[size_t(dma.border)].elements(own);
+  const Wide elements =
+      dma.border < 0 ? Wide(own) : core.program->borders[size_t(dma.border)].elements(own);
   if (offset + shape.least < 0 || offset + shape.most >= elements)
     outside(core, dma, offset + shape.least, offset + shape.most);
 }
 
-// As copy_elements from element `at` of a buffer with a border; dims: from counts elements as if that were in memory.
+// As copy_elements from element `at` of a buffer with a border; dims: from counts elements as if
+// that were in memory.
 void copy_bordered(
-    uint8_t* to, const uint8_t* from, const CopyDim* dims, int count, int64_t bytes, const Border& border, int64_t at) {
+    uint8_t* to, const uint8_t* from, const CopyDim* dims, int count, int64_t bytes,
+    const Border& border, int64_t at) {
   if (count > 1) {
     for (int64_t i = 0; i < dims[0].extent; ++i)
-      copy_bordered(to + i * dims[0].to * bytes, from, dims + 1, count - 1, bytes, border, at + i * dims[0].from);
+      copy_bordered(
+          to + i * dims[0].to * bytes, from, dims + 1, count - 1, bytes, border,
+          at + i * dims[0].from);
     return;
   }
   const CopyDim d = count == 1 ? dims[0] : CopyDim{1, 1, 1};
@@ -113,13 +121,15 @@ void combine(Op op, Type type, uint8_t* to, const uint8_t* from, int64_t n) {
 }
 
 // As copy_elements, but combining; in the order of the loops.  dims: to is the buffer.
-void combine_elements(Op op, Type type, uint8_t* to, const uint8_t* from, const CopyDim* dims, int count) {
+void combine_elements(
+    Op op, Type type, uint8_t* to, const uint8_t* from, const CopyDim* dims, int count) {
   const int64_t bytes = type_bytes(type);
   if (count == 0) return combine(op, type, to, from, 1);
   const CopyDim& d = dims[0];
   if (count > 1) {
     for (int64_t i = 0; i < d.extent; ++i)
-      combine_elements(op, type, to + i * d.to * bytes, from + i * d.from * bytes, dims + 1, count - 1);
+      combine_elements(
+          op, type, to + i * d.to * bytes, from + i * d.from * bytes, dims + 1, count - 1);
   } else if (d.to == 1 && d.from == 1) {
     combine(op, type, to, from, d.extent);
   } else if (d.to == 0) {
@@ -142,7 +152,8 @@ void reverse(CopyDim* dims, int count) {
   for (int k = 0; k < count; ++k) std::swap(dims[k].to, dims[k].from);
 }
 
-// Index i of a tile, read once: it may lie where another core writes, and what is used must be what was checked.
+// Index i of a tile, read once: it may lie where another core writes, and what is used must be what
+// was checked.
 int64_t index_at(const Slot& slot, const TileDecl& tile, int64_t i) {
   const int64_t at = i / slot.columns * tile.columns + i % slot.columns;
   int64_t x;
@@ -159,7 +170,9 @@ int64_t index_at(const Slot& slot, const TileDecl& tile, int64_t i) {
 
 // Called before a transfer writes to a buffer.
 void note_write(const Core& core, const Dma& dma) {
-  if (!core.views[dma.buffer].donated || core.phase->load(std::memory_order_relaxed) == Phase::overwritten) return;
+  if (!core.views[dma.buffer].donated ||
+      core.phase->load(std::memory_order_relaxed) == Phase::overwritten)
+    return;
   Phase found = Phase::whole;
   if (!core.phase->compare_exchange_strong(found, Phase::overwritten, std::memory_order_relaxed) &&
       found == Phase::stopping)
@@ -188,7 +201,8 @@ void run_load(Core& core, const Dma& dma) {
   const int64_t offset = core.value(dma.offset);
   const bool empty = shape.rows == 0 || shape.columns == 0;
   if (!empty) check_inside(core, dma, offset, shape);
-  if (core.checker) core.checker->load(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset);
+  if (core.checker)
+    core.checker->load(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset);
   slot.rows = int32_t(shape.rows);
   slot.columns = int32_t(shape.columns);
   if (empty) return;
@@ -196,7 +210,9 @@ void run_load(Core& core, const Dma& dma) {
   const int count = simplify(shape.dims, shape.count);
   const uint8_t* from = core.views[dma.buffer].base;
   if (dma.border >= 0)
-    copy_bordered(slot.base, from, shape.dims, count, bytes, core.program->borders[size_t(dma.border)], offset);
+    copy_bordered(
+        slot.base, from, shape.dims, count, bytes, core.program->borders[size_t(dma.border)],
+        offset);
   else copy_elements(slot.base, from + offset * bytes, shape.dims, count, bytes, false);
 }
 
@@ -209,7 +225,8 @@ void run_store(Core& core, const Dma& dma) {
   const int64_t offset = core.value(dma.offset);
   const bool empty = shape.rows == 0 || shape.columns == 0;
   if (!empty) check_inside(core, dma, offset, shape);
-  if (core.checker) core.checker->store(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset);
+  if (core.checker)
+    core.checker->store(dma, number, shape.rows, shape.columns, shape.dims, shape.count, offset);
   if (empty) return;
   core.counters.dma_bytes += uint64_t(shape.rows * shape.columns * bytes);
   const int count = simplify(shape.dims, shape.count);
@@ -238,7 +255,8 @@ void run_gather(Core& core, const Dma& dma) {
     const int64_t at = row_offset(core, dma, i, index_at(index, index_tile, i), shape);
     if (core.checker) core.checker->read_buffer(dma.buffer, shape.dims, count, at);
     copy_elements(
-        slot.base + i * t.columns * bytes, core.views[dma.buffer].base + at * bytes, shape.dims, count, bytes, false);
+        slot.base + i * t.columns * bytes, core.views[dma.buffer].base + at * bytes, shape.dims,
+        count, bytes, false);
   }
 }
 
@@ -277,7 +295,8 @@ void run_tile_copy(Core& core, const Matrix& operands) {
   const auto [s, d, from_number, to_number, from, to] = core.pair(operands);
   if (from.rows > d.rows || from.columns > d.columns)
     throw Fault(
-        extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
+        extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " +
+        extents(d.rows, d.columns));
   core.refuse_overlap("Y", operands.b.tile, to_number, operands.a.tile, from_number);
   if (core.checker) core.checker->tile_copy(operands, from_number, to_number);
   to.rows = from.rows;
@@ -302,18 +321,22 @@ void run_window_copy(Core& core, const Windows& operands) {
     const int64_t extent = extent_of(core, operands.dims[k].extent, most);
     const int64_t stride = core.value(operands.dims[k].stride);
     dims[k] = {extent, side * (row ? d.columns : 1), stride};
-    if (extent > 1) (stride < 0 ? start : last) += Wide(stride < 0 ? -Wide(stride) : stride) * (extent - 1);
+    if (extent > 1)
+      (stride < 0 ? start : last) += Wide(stride < 0 ? -Wide(stride) : stride) * (extent - 1);
     side *= extent;
-    if (side > most) throw Fault("the extents exceed tile " + d.name + ", which is " + extents(d.rows, d.columns));
+    if (side > most)
+      throw Fault("the extents exceed tile " + d.name + ", which is " + extents(d.rows, d.columns));
   }
   last += start;
   const bool empty = rows == 0 || columns == 0;
   if (!empty && last >= Wide(s.rows) * s.columns)
     throw Fault(
-        "the windows reach element " + std::to_string(int64_t(last)) + " of " + s.name + ", which has " +
-        std::to_string(int64_t(s.rows) * s.columns));
+        "the windows reach element " + std::to_string(int64_t(last)) + " of " + s.name +
+        ", which has " + std::to_string(int64_t(s.rows) * s.columns));
   core.refuse_overlap("Y", tiles.b.tile, to_number, tiles.a.tile, from_number);
-  if (core.checker) core.checker->window_copy(tiles, from_number, to_number, dims, all, int64_t(start), rows, columns);
+  if (core.checker)
+    core.checker->window_copy(
+        tiles, from_number, to_number, dims, all, int64_t(start), rows, columns);
   to.rows = int32_t(rows);
   to.columns = int32_t(columns);
   if (empty) return;

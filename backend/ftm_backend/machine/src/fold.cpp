@@ -11,7 +11,8 @@ namespace {
 
 using Wide = __int128;
 
-// One dimension of the image: its element that tap k of window o sees is places[k * windows + o], or -1.
+// One dimension of the image: its element that tap k of window o sees is places[k * windows + o],
+// or -1.
 struct Side {
   int64_t taps, windows, size;
   std::vector<int64_t> places;
@@ -20,7 +21,9 @@ struct Side {
 int64_t positive(Core& core, const Source& value, int64_t most, const char* what) {
   const int64_t n = core.value(value);
   if (n < 1 || n > most)
-    throw Fault(std::string(what) + " " + std::to_string(n) + " is not between 1 and " + std::to_string(most));
+    throw Fault(
+        std::string(what) + " " + std::to_string(n) + " is not between 1 and " +
+        std::to_string(most));
   return n;
 }
 
@@ -42,7 +45,9 @@ void see(const std::vector<Side>& sides, int64_t tap, std::vector<int64_t>& seen
 }
 
 template <class T>
-void sum(uint8_t* to, const uint8_t* from, const std::vector<int64_t>& seen, int64_t images, int64_t size) {
+void sum(
+    uint8_t* to, const uint8_t* from, const std::vector<int64_t>& seen, int64_t images,
+    int64_t size) {
   T* y = reinterpret_cast<T*>(to);
   const T* x = reinterpret_cast<const T*>(from);
   const int64_t windows = int64_t(seen.size());
@@ -60,7 +65,8 @@ void run_fold(Core& core, const Windows& operands) {
   std::vector<Side> sides(count);
   int64_t taps = 1, windows = 1, size = 1;
   for (int k = 0; k < count; ++k) {
-    const DmaDim &tap = operands.dims[k], &window = operands.dims[count + k], &image = operands.dims[2 * count + k];
+    const DmaDim &tap = operands.dims[k], &window = operands.dims[count + k],
+                 &image = operands.dims[2 * count + k];
     Side& side = sides[k];
     side.taps = positive(core, tap.extent, s.rows / taps, "the number of taps");
     side.windows = positive(core, window.extent, s.columns / windows, "the number of windows");
@@ -79,19 +85,21 @@ void run_fold(Core& core, const Windows& operands) {
   }
   if (from.rows % taps || from.columns % windows)
     throw Fault(
-        s.name + ", which holds " + extents(from.rows, from.columns) + ", has no whole channels of " +
-        std::to_string(taps) + " taps, or images of " + std::to_string(windows) + " windows");
+        s.name + ", which holds " + extents(from.rows, from.columns) +
+        ", has no whole channels of " + std::to_string(taps) + " taps, or images of " +
+        std::to_string(windows) + " windows");
   const int64_t channels = from.rows / taps, images = from.columns / windows;
   if (channels > d.rows || images * size > d.columns)
     throw Fault(
-        "the images " + extents(channels, images * size) + " exceed tile " + d.name + ", which is " +
-        extents(d.rows, d.columns));
+        "the images " + extents(channels, images * size) + " exceed tile " + d.name +
+        ", which is " + extents(d.rows, d.columns));
   core.refuse_overlap("Y", tiles.b.tile, to_number, tiles.a.tile, from_number);
   if (core.checker) core.checker->rearrange(tiles, from_number, to_number, channels, images * size);
   to.rows = int32_t(channels);
   to.columns = int32_t(images * size);
   const int64_t bytes = type_bytes(s.type);
-  for (int64_t c = 0; c < channels; ++c) std::memset(to.base + c * d.columns * bytes, 0, images * size * bytes);
+  for (int64_t c = 0; c < channels; ++c)
+    std::memset(to.base + c * d.columns * bytes, 0, images * size * bytes);
   std::vector<int64_t> seen;
   for (int64_t t = 0; t < taps; ++t) {
     see(sides, t, seen);

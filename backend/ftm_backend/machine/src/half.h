@@ -30,7 +30,8 @@ static inline uint16_t float_to_bf16(float x) {
 static inline float f16_to_float(uint16_t h) {
   uint32_t sign = uint32_t(h & 0x8000) << 16;
   uint32_t rest = h & 0x7fff;
-  if (rest >= 0x7c00) return bits_float(sign | 0x7f800000 | (rest & 0x3ff) << 13 | (rest > 0x7c00 ? 0x400000 : 0));
+  if (rest >= 0x7c00)
+    return bits_float(sign | 0x7f800000 | (rest & 0x3ff) << 13 | (rest > 0x7c00 ? 0x400000 : 0));
   if (rest < 0x400) return bits_float(sign | float_bits(float(rest) * 0x1p-24f));
   return bits_float(sign | ((rest << 13) + 0x38000000));
 }

@@ -1,5 +1,5 @@
-// Reads a program image (isa_gen.h) into a Program.  Trusts nothing: every index is checked here, so that the
-// cores need not.
+// Reads a program image (isa_gen.h) into a Program.  Trusts nothing: every index is checked here,
+// so that the cores need not.
 #include <sstream>
 
 #include "image_declarations.h"
@@ -34,7 +34,8 @@ class Loader : Declarations {
     for (uint64_t f = 0; f < functions_.count; ++f) {
       const Function& function = program_->functions[f];
       require(function.first == program_->steps.size(), "functions out of order");
-      for (uint32_t i = 0; i < function.count; ++i) read_step(instructions_[function.first + i], function);
+      for (uint32_t i = 0; i < function.count; ++i)
+        read_step(instructions_[function.first + i], function);
     }
     require(program_->steps.size() == instructions_.count, "instructions outside of functions");
   }
@@ -69,7 +70,9 @@ class Loader : Declarations {
         break;
       case isa::FTM_OP_SBR:
         require(
-            in.target >= int64_t(function.first) && in.target < int64_t(function.first) + function.count, "a branch");
+            in.target >= int64_t(function.first) &&
+                in.target < int64_t(function.first) + function.count,
+            "a branch");
         s.target = in.target;
         break;
       case isa::FTM_OP_CALL:
@@ -106,7 +109,8 @@ class Loader : Declarations {
         s.target = int32_t(p.windows.size());
         p.windows.push_back({matrix(in), in.row_dims, dims(in)});
         require(
-            in.opcode != isa::FTM_OP_FOLD || p.windows.back().dims.size() == size_t(3) * in.row_dims,
+            in.opcode != isa::FTM_OP_FOLD ||
+                p.windows.back().dims.size() == size_t(3) * in.row_dims,
             "dimensions of a fold");
         break;
       default: s.a = source(in.v[0]); s.b = source(in.v[1]);
@@ -120,8 +124,8 @@ class Loader : Declarations {
 
   bool writable(int32_t index) const {
     const BufferDecl& b = program_->buffers[size_t(index)];
-    return b.kind == isa::FTM_BUFFER_OUTPUT || b.kind == isa::FTM_BUFFER_ARENA || b.kind == isa::FTM_BUFFER_GSM ||
-           (b.kind == isa::FTM_BUFFER_PARAMETER && b.offset);
+    return b.kind == isa::FTM_BUFFER_OUTPUT || b.kind == isa::FTM_BUFFER_ARENA ||
+           b.kind == isa::FTM_BUFFER_GSM || (b.kind == isa::FTM_BUFFER_PARAMETER && b.offset);
   }
 
   Call call(const isa::Instruction& in) const {
@@ -129,13 +133,17 @@ class Loader : Declarations {
     const isa::Function& callee = functions_[in.target];
     Call c{int32_t(callee.first), {}, {}};
     const uint64_t count = uint64_t(callee.buffers) + callee.scalars;
-    require(in.first_dim <= arguments_.count && count <= arguments_.count - in.first_dim, "arguments of a call");
+    require(
+        in.first_dim <= arguments_.count && count <= arguments_.count - in.first_dim,
+        "arguments of a call");
     for (uint32_t k = 0; k < callee.buffers; ++k) {
       const isa::Argument& argument = arguments_[in.first_dim + k];
       require_buffer(argument.buffer);
       const int32_t parameter = int32_t(callee.first_buffer + k);
       require(
-          same_elements(program_->buffers[size_t(argument.buffer)].type, program_->buffers[size_t(parameter)].type) &&
+          same_elements(
+              program_->buffers[size_t(argument.buffer)].type,
+              program_->buffers[size_t(parameter)].type) &&
               (!writable(parameter) || writable(argument.buffer)),
           "an argument of a call");
       c.buffers.push_back({parameter, argument.buffer, source(argument.value)});
@@ -145,7 +153,8 @@ class Loader : Declarations {
       const uint32_t parameter = callee.first_scalar + k;
       require(argument.buffer == -1, "an argument of a call");
       const bool number = program_->scalar_types[parameter] == Type::I64;
-      c.scalars.push_back({64 + int32_t(parameter), number ? source(argument.value) : real(argument.value)});
+      c.scalars.push_back(
+          {64 + int32_t(parameter), number ? source(argument.value) : real(argument.value)});
     }
     return c;
   }
@@ -203,8 +212,12 @@ class Loader : Declarations {
       found.inside[k] = own.extent.immediate;
       found.before[k] = own.stride.immediate;
       found.whole[k] = all.extent.immediate;
-      require(found.whole[k] < kMostBytes && found.inside[k] >= 1 && found.before[k] < kMostBytes, "a border");
-      require(found.before[k] + found.inside[k] <= found.whole[k] && all.stride.immediate == stride, "a border");
+      require(
+          found.whole[k] < kMostBytes && found.inside[k] >= 1 && found.before[k] < kMostBytes,
+          "a border");
+      require(
+          found.before[k] + found.inside[k] <= found.whole[k] && all.stride.immediate == stride,
+          "a border");
       require(stride <= kMostBytes / found.whole[k], "a border");
       stride *= found.whole[k];
     }
@@ -214,7 +227,9 @@ class Loader : Declarations {
   std::vector<DmaDim> dims(const isa::Instruction& in) const {
     std::vector<DmaDim> found;
     const uint32_t count = uint32_t(in.row_dims) + in.column_dims;
-    require(count <= kMostDims && in.first_dim <= dims_.count && count <= dims_.count - in.first_dim, "dimensions");
+    require(
+        count <= kMostDims && in.first_dim <= dims_.count && count <= dims_.count - in.first_dim,
+        "dimensions");
     found.reserve(count);
     for (uint32_t k = 0; k < count; ++k) {
       const isa::Dim& dim = dims_[in.first_dim + k];
@@ -239,11 +254,14 @@ class Loader : Declarations {
     const bool ordered = in.opcode == isa::FTM_OP_SORT || in.opcode == isa::FTM_OP_MERGE;
     require(!ordered || a == Type::I64, "the type of a sort");
     require(
-        in.opcode == isa::FTM_OP_SCAN ? b == (is_float(a) ? Type::F64 : Type::I64) : a == b, "operands of two types");
+        in.opcode == isa::FTM_OP_SCAN ? b == (is_float(a) ? Type::F64 : Type::I64) : a == b,
+        "operands of two types");
     if (in.opcode == isa::FTM_OP_DCP || in.opcode == isa::FTM_OP_DCW) return m;
     if (in.opcode == isa::FTM_OP_TRANS || in.opcode == isa::FTM_OP_SORT) return m;
     if (in.opcode == isa::FTM_OP_FOLD) {
-      require(a == Type::F32 || a == Type::F64 || a == Type::I32 || a == Type::I64, "the type of a fold");
+      require(
+          a == Type::F32 || a == Type::F64 || a == Type::I32 || a == Type::I64,
+          "the type of a fold");
       return m;
     }
     m.c = tile(in.tile[2], in.v[2]);

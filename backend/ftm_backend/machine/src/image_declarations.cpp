@@ -26,7 +26,9 @@ void Declarations::read_signature() {
   p.inputs = int32_t(header_.inputs);
   p.outputs = int32_t(header_.outputs);
   p.arena_bytes = int64_t(header_.arena_bytes);
-  require(header_.inputs <= buffers_.count && header_.outputs <= buffers_.count - header_.inputs, "signature");
+  require(
+      header_.inputs <= buffers_.count && header_.outputs <= buffers_.count - header_.inputs,
+      "signature");
   require(p.arena_bytes >= 0 && p.arena_bytes < kMostBytes, "arena");
   p.constants.assign(constants_.begin(), constants_.end());
   p.buffers.reserve(buffers_.count);
@@ -43,7 +45,8 @@ void Declarations::read_signature() {
     d.bytes = int64_t(b.bytes);
     d.offset = int64_t(b.offset);
     require(d.elements * type_bytes(d.type) == d.bytes, "a buffer's size");
-    require(b.first_dim <= shapes_.count && b.ndim <= shapes_.count - b.first_dim, "a buffer's shape");
+    require(
+        b.first_dim <= shapes_.count && b.ndim <= shapes_.count - b.first_dim, "a buffer's shape");
     int64_t product = 1;
     d.shape.reserve(b.ndim);
     for (uint32_t k = 0; k < b.ndim; ++k) {
@@ -69,16 +72,21 @@ void Declarations::read_signature() {
               (b.kind == isa::FTM_BUFFER_PARAMETER || d.offset % type_bytes(d.type) == 0),
           "a buffer's place");
       require(b.kind != isa::FTM_BUFFER_PARAMETER || b.elements == 0, "a parameter's size");
-      if (b.kind == isa::FTM_BUFFER_GSM) p.space_bytes[3] = std::max(p.space_bytes[3], d.offset + d.bytes);
+      if (b.kind == isa::FTM_BUFFER_GSM)
+        p.space_bytes[3] = std::max(p.space_bytes[3], d.offset + d.bytes);
     }
     if (b.kind == isa::FTM_BUFFER_OUTPUT && b.alias != -1)
-      require(b.alias >= 0 && b.alias < p.inputs && p.buffers[size_t(b.alias)].bytes == d.bytes, "an alias");
+      require(
+          b.alias >= 0 && b.alias < p.inputs && p.buffers[size_t(b.alias)].bytes == d.bytes,
+          "an alias");
     p.buffers.push_back(std::move(d));
   }
   require(header_.scalars <= scalars_.count, "signature");
   p.scalars = int32_t(header_.scalars);
   for (const isa::Scalar& s : scalars_) {
-    require(s.type < kTypes && (Type(s.type) == Type::F64 || Type(s.type) == Type::I64), "a scalar's type");
+    require(
+        s.type < kTypes && (Type(s.type) == Type::F64 || Type(s.type) == Type::I64),
+        "a scalar's type");
     p.scalar_names.push_back(string(s.name));
     p.scalar_types.push_back(Type(s.type));
   }
@@ -87,11 +95,13 @@ void Declarations::read_signature() {
 void Declarations::read_tiles() {
   program_->tiles.reserve(tiles_.count);
   for (const isa::Tile& t : tiles_) {
-    require(t.type < kTypes && t.space >= 1 && t.space <= 3 && t.depth >= 1 && t.slot_bytes > 0, "a tile");
+    require(
+        t.type < kTypes && t.space >= 1 && t.space <= 3 && t.depth >= 1 && t.slot_bytes > 0,
+        "a tile");
     require(
         t.offset < uint64_t(kMostBytes) && t.slot_bytes < uint64_t(kMostBytes) / 65536 &&
-            t.offset % isa::kSlotAlignment == 0 && t.slot_bytes % isa::kSlotAlignment == 0 && t.rows < (1u << 31) &&
-            t.columns < (1u << 31),
+            t.offset % isa::kSlotAlignment == 0 && t.slot_bytes % isa::kSlotAlignment == 0 &&
+            t.rows < (1u << 31) && t.columns < (1u << 31),
         "a tile's place");
     TileDecl d{};
     d.name = string(t.name);
@@ -117,7 +127,9 @@ void Declarations::read_tiles() {
 
 void Declarations::read_functions() {
   for (const isa::Function& f : functions_) {
-    require(f.count > 0 && f.first <= instructions_.count && f.count <= instructions_.count - f.first, "a function");
+    require(
+        f.count > 0 && f.first <= instructions_.count && f.count <= instructions_.count - f.first,
+        "a function");
     const isa::Instruction& last = instructions_[f.first + f.count - 1];
     require(last.opcode == isa::FTM_OP_RET && last.predicate < 0, "a function's end");
     require(
@@ -125,7 +137,9 @@ void Declarations::read_functions() {
             f.first_scalar <= scalars_.count && f.scalars <= scalars_.count - f.first_scalar,
         "a function's parameters");
     for (uint32_t k = 0; k < f.buffers; ++k)
-      require(buffers_[f.first_buffer + k].kind == isa::FTM_BUFFER_PARAMETER, "a function's parameters");
+      require(
+          buffers_[f.first_buffer + k].kind == isa::FTM_BUFFER_PARAMETER,
+          "a function's parameters");
     require(f.scalars == 0 || f.first_scalar >= header_.scalars, "a function's parameters");
     program_->functions.push_back({string(f.name), f.first, f.count});
   }
@@ -149,7 +163,8 @@ Source Declarations::source(const isa::Value& v) const {
   Source s{v.immediate, program_->zero_register()};
   if (v.scalar >= 0) {
     require(
-        v.reg < 0 && uint64_t(v.scalar) < scalars_.count && program_->scalar_types[v.scalar] == Type::I64,
+        v.reg < 0 && uint64_t(v.scalar) < scalars_.count &&
+            program_->scalar_types[v.scalar] == Type::I64,
         "a scalar operand");
     s.reg = 64 + v.scalar;
   } else if (v.reg >= 0) {

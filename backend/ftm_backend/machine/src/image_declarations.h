@@ -1,4 +1,5 @@
-// What a program image declares: texts, buffers, tiles, functions and maps, each index checked.  The instructions come after (image.cpp).
+// What a program image declares: texts, buffers, tiles, functions and maps, each index checked. The
+// instructions come after (image.cpp).
 #pragma once
 #include <memory>
 

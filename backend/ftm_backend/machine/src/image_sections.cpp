@@ -12,7 +12,9 @@ void refuse(const char* what) {
 
 template <class T> Records<T> Sections::section(int index) const {
   const isa::Section& s = directory_[index];
-  require(s.offset % 8 == 0 && s.offset <= size_ && s.count <= (size_ - s.offset) / sizeof(T), "a section is cut off");
+  require(
+      s.offset % 8 == 0 && s.offset <= size_ && s.count <= (size_ - s.offset) / sizeof(T),
+      "a section is cut off");
   return {reinterpret_cast<const T*>(base() + s.offset), s.count};
 }
 
@@ -28,7 +30,8 @@ Sections::Sections(const void* data, size_t size) : bytes_(size / 8 + 1), size_(
     throw Error("not a program image: it does not start with FTMIMAGE");
   std::memcpy(&header_, base(), sizeof header_);
   if (header_.version != isa::kVersion || header_.fingerprint != isa::kFingerprint)
-    throw Error("the program image is of another version of the instruction set: assemble it again");
+    throw Error(
+        "the program image is of another version of the instruction set: assemble it again");
   require(header_.bytes == size_, "its size is not what the header says");
   require(header_.sections == isa::FTM_SECTIONS, "number of sections");
   require(size_ >= sizeof header_ + sizeof directory_, "no section directory");

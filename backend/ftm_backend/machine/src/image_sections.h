@@ -1,4 +1,5 @@
-// A program image (isa_gen.h) as the records of its sections; what they say of each other is not yet checked.
+// A program image (isa_gen.h) as the records of its sections; what they say of each other is not
+// yet checked.
 #pragma once
 #include <cstddef>
 #include <cstdint>

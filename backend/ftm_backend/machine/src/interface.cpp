@@ -44,10 +44,13 @@ int32_t usable_processors() {
   return count < 1 ? 1 : count > 256 ? 256 : count;
 }
 
-int tensor_info(const ftm_program* program, int32_t first, int32_t count, int32_t index, ftm_tensor_info* info) {
+int tensor_info(
+    const ftm_program* program, int32_t first, int32_t count, int32_t index,
+    ftm_tensor_info* info) {
   if (index < 0 || index >= count) return -1;
   const ftm::BufferDecl& b = program->loaded->program->buffers[size_t(first) + size_t(index)];
-  *info = {b.name.c_str(), int32_t(b.type), int32_t(b.shape.size()), b.shape.data(), uint64_t(b.bytes), b.alias};
+  *info = {b.name.c_str(), int32_t(b.type),   int32_t(b.shape.size()),
+           b.shape.data(), uint64_t(b.bytes), b.alias};
   return 0;
 }
 
@@ -69,7 +72,8 @@ ftm_machine* ftm_open(const ftm_config* config, char* err, size_t err_size) {
     if (config->cores < 0 || config->cores > 256)
       throw Error("cores must be 1 to 256, or 0 for all: " + std::to_string(config->cores));
     const int32_t cores = config->cores ? config->cores : usable_processors();
-    const int64_t limits[4] = {0, int64_t(config->am_bytes), int64_t(config->sm_bytes), int64_t(config->gsm_bytes)};
+    const int64_t limits[4] = {
+        0, int64_t(config->am_bytes), int64_t(config->sm_bytes), int64_t(config->gsm_bytes)};
     return new ftm_machine(cores, config->checked != 0, limits, config->instructions);
   });
 }
@@ -82,7 +86,8 @@ int32_t ftm_cores(const ftm_machine* machine) {
   return machine->machine.cores();
 }
 
-ftm_program* ftm_load(ftm_machine* machine, const void* image, size_t size, char* err, size_t err_size) {
+ftm_program* ftm_load(
+    ftm_machine* machine, const void* image, size_t size, char* err, size_t err_size) {
   return guarded<ftm_program*>(
       err, err_size, nullptr, [&] { return new ftm_program{machine->machine.load(image, size)}; });
 }
@@ -110,7 +115,12 @@ int ftm_output_info(const ftm_program* program, int32_t index, ftm_tensor_info* 
 int ftm_scalar_info(const ftm_program* program, int32_t index, ftm_tensor_info* info) {
   if (index < 0 || index >= ftm_scalar_count(program)) return -1;
   const ftm::Program& p = *program->loaded->program;
-  *info = {p.scalar_names[size_t(index)].c_str(), int32_t(p.scalar_types[size_t(index)]), 0, nullptr, 8, -1};
+  *info = {p.scalar_names[size_t(index)].c_str(),
+           int32_t(p.scalar_types[size_t(index)]),
+           0,
+           nullptr,
+           8,
+           -1};
   return 0;
 }
 
@@ -119,8 +129,8 @@ uint64_t ftm_arena_bytes(const ftm_program* program) {
 }
 
 ftm_job* ftm_submit(
-    ftm_machine* machine, ftm_program* program, void* const* inputs, void* const* outputs, const void* scalars,
-    void* arena, ftm_done done, void* user, char* err, size_t err_size) {
+    ftm_machine* machine, ftm_program* program, void* const* inputs, void* const* outputs,
+    const void* scalars, void* arena, ftm_done done, void* user, char* err, size_t err_size) {
   return guarded<ftm_job*>(err, err_size, nullptr, [&] {
     ftm::Program& p = *program->loaded->program;
     auto job = std::make_shared<ftm::Job>();
@@ -140,7 +150,8 @@ ftm_job* ftm_submit(
     job->donated.resize(p.buffers.size());
     for (int32_t i = p.inputs; i < p.inputs + p.outputs; ++i) {
       const int32_t input = p.buffers[size_t(i)].alias;
-      job->donated[size_t(i)] = input >= 0 && job->buffers[size_t(i)] == job->buffers[size_t(input)];
+      job->donated[size_t(i)] =
+          input >= 0 && job->buffers[size_t(i)] == job->buffers[size_t(input)];
     }
     job->scalars.resize(size_t(p.scalars));
     if (!job->scalars.empty()) std::memcpy(job->scalars.data(), scalars, job->scalars.size() * 8);
@@ -156,18 +167,22 @@ int ftm_wait(ftm_job* handle, char* err, size_t err_size) {
   job->changed.wait(lock, [&] { return job->ended; });
   tell(err, err_size, job->fault.c_str());
   if (job->fault.empty()) return 0;
-  return job->interrupted ? 3 : job->phase.load(std::memory_order_relaxed) == ftm::Phase::overwritten ? 1 : 2;
+  return job->interrupted                                                        ? 3
+         : job->phase.load(std::memory_order_relaxed) == ftm::Phase::overwritten ? 1
+                                                                                 : 2;
 }
 
 int ftm_poll(const ftm_job* handle, uint32_t milliseconds) {
   ftm::Job& job = *handle->job;
   std::unique_lock<std::mutex> lock(job.mutex);
-  return job.changed.wait_for(lock, std::chrono::milliseconds(milliseconds), [&] { return job.ended; });
+  return job.changed.wait_for(
+      lock, std::chrono::milliseconds(milliseconds), [&] { return job.ended; });
 }
 
 void ftm_interrupt(ftm_job* handle) {
   ftm::Phase found = ftm::Phase::whole;
-  handle->job->phase.compare_exchange_strong(found, ftm::Phase::stopping, std::memory_order_relaxed);
+  handle->job->phase.compare_exchange_strong(
+      found, ftm::Phase::stopping, std::memory_order_relaxed);
 }
 
 void ftm_release(ftm_job* handle) {

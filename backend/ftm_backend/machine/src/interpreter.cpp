@@ -1,4 +1,5 @@
-// The core's loop: fetches decoded instructions, runs scalar ones in place and calls out for the others.
+// The core's loop: fetches decoded instructions, runs scalar ones in place and calls out for the
+// others.
 #include "checker.h"
 #include "core.h"
 #include "isa_gen.h"
@@ -53,7 +54,8 @@ int64_t load_integer(Core& core, int32_t index, int64_t at) {
   return integer_at(core.views[index].base + at * type_bytes(b.type), b.type);
 }
 
-// Called where a run may end early: at calls, barriers and branches backward, without which none is endless.
+// Called where a run may end early: at calls, barriers and branches backward, without which none is
+// endless.
 void may_stop(Core& core, uint32_t at, uint64_t executed) {
   core.step = at;
   if (core.phase->load(std::memory_order_relaxed) == Phase::stopping) throw Interrupted();
@@ -98,7 +100,8 @@ void run_core(Core& core) {
         continue;
       case isa::FTM_OP_CALL:
         may_stop(core, at, executed);
-        if (returns.size() > program.functions.size()) throw Fault("recursion: a function calls itself");
+        if (returns.size() > program.functions.size())
+          throw Fault("recursion: a function calls itself");
         returns.push_back(at);
         core.bind(program.calls[size_t(s.target)]);
         at = uint32_t(program.calls[size_t(s.target)].target) - 1;
@@ -131,7 +134,8 @@ void run_core(Core& core) {
       case isa::FTM_OP_DCP: run_tile_copy(core, program.matrices[s.target]); break;
       case isa::FTM_OP_DCW: run_window_copy(core, program.windows[s.target]); break;
       case isa::FTM_OP_DWAIT:
-        // Transfers are complete when they have been issued; the checker alone keeps them in flight.
+        // Transfers are complete when they have been issued; the checker alone keeps them in
+        // flight.
         if (core.checker) core.checker->wait(core.number(program.matrices[s.target].a));
         break;
       case isa::FTM_OP_DWAITALL:
@@ -154,10 +158,11 @@ void Core::bind(const Call& call) {
     const int64_t at = value(b.offset);
     if (at < 0 || at > from.elements)
       throw Fault(
-          "binds " + program->buffers[size_t(b.parameter)].name + " to element " + std::to_string(at) + " of " +
-          buffer_name(b.buffer));
+          "binds " + program->buffers[size_t(b.parameter)].name + " to element " +
+          std::to_string(at) + " of " + buffer_name(b.buffer));
     const int64_t bytes = at * type_bytes(program->buffers[size_t(b.buffer)].type);
-    views[b.parameter] = {from.base + bytes, from.elements - at, from.buffer, from.donated, from.start + at};
+    views[b.parameter] = {
+        from.base + bytes, from.elements - at, from.buffer, from.donated, from.start + at};
   }
   for (const ScalarBinding& b : call.scalars) r[b.reg] = value(b.value);
 }
@@ -166,7 +171,8 @@ std::string Core::buffer_name(int32_t index) const {
   const View& view = views[index];
   std::string text = program->buffers[size_t(index)].name;
   if (view.buffer != index)
-    text += " (" + program->buffers[size_t(view.buffer)].name + " from element " + std::to_string(view.start) + ")";
+    text += " (" + program->buffers[size_t(view.buffer)].name + " from element " +
+            std::to_string(view.start) + ")";
   return text + ", which has " + std::to_string(view.elements) + " elements";
 }
 
@@ -176,9 +182,12 @@ std::string Core::name(int32_t tile_index, int32_t number) const {
 }
 
 void Core::refuse_overlap(
-    const char* what, int32_t written_tile, int32_t written, int32_t other_tile, int32_t other) const {
+    const char* what, int32_t written_tile, int32_t written, int32_t other_tile,
+    int32_t other) const {
   if (touch(written_tile, written, other_tile, other))
-    throw Fault(std::string(what) + ", " + name(written_tile, written) + ", overlaps " + name(other_tile, other));
+    throw Fault(
+        std::string(what) + ", " + name(written_tile, written) + ", overlaps " +
+        name(other_tile, other));
 }
 
 std::string extents(int64_t rows, int64_t columns) {

@@ -12,7 +12,8 @@ namespace ftm {
 void wait_for_team(Core& core) {
   switch (core.team->meet()) {
     case Team::Met::all: break;
-    case Team::Met::deserted: throw Fault("waits at a BARRIER that another core never reaches: that one has ended");
+    case Team::Met::deserted:
+      throw Fault("waits at a BARRIER that another core never reaches: that one has ended");
     case Team::Met::given_up: throw Fault(""); // the core that failed has said why
   }
   if (core.checker) core.checker->next_epoch();
@@ -60,8 +61,8 @@ std::shared_ptr<Loaded> Machine::load(const void* image, size_t size) {
     const int64_t need = loaded->program->space_bytes[space];
     if (limits_[space] > 0 && need > limits_[space])
       throw Error(
-          "the program needs " + std::to_string(need) + " bytes of " + names[space] + ", the machine has " +
-          std::to_string(limits_[space]));
+          "the program needs " + std::to_string(need) + " bytes of " + names[space] +
+          ", the machine has " + std::to_string(limits_[space]));
   }
   return loaded;
 }
@@ -156,7 +157,8 @@ void Machine::seat(Seat& seat, int32_t id) {
   core.team = &team_;
   seat.views.resize(program.buffers.size());
   for (size_t i = 0; i < seat.views.size(); ++i)
-    seat.views[i] = {job.buffers[i], program.buffers[i].elements, int32_t(i), job.donated[i] != 0, 0};
+    seat.views[i] = {
+        job.buffers[i], program.buffers[i].elements, int32_t(i), job.donated[i] != 0, 0};
   core.views = seat.views.data();
   core.phase = &job.phase;
   core.most_instructions = most_instructions_;
@@ -167,7 +169,8 @@ void Machine::seat(Seat& seat, int32_t id) {
   core.r = seat.registers.data();
 
   const uint8_t* bases[4] = {
-      nullptr, seat.am.ensure(program.space_bytes[1] + 1), seat.sm.ensure(program.space_bytes[2] + 1), gsm_.data()};
+      nullptr, seat.am.ensure(program.space_bytes[1] + 1),
+      seat.sm.ensure(program.space_bytes[2] + 1), gsm_.data()};
   Loaded::PerCore& mine = job.loaded->cores[size_t(id)];
   if (checked_ || mine.slots.empty() || !std::equal(bases, bases + 4, mine.bases)) {
     mine.slots.assign(size_t(program.slots), Slot{});

@@ -27,7 +27,8 @@ struct Loaded {
 
 struct Job {
   std::shared_ptr<Loaded> loaded;
-  std::vector<uint8_t*> buffers; // of every buffer of the program; regions of arena and GSM are filled in at the start
+  std::vector<uint8_t*> buffers; // of every buffer of the program; regions of arena and GSM are
+                                 // filled in at the start
   std::vector<uint8_t> donated; // for each buffer: an output that has the address of an input
   std::atomic<Phase> phase{Phase::whole};
   std::vector<int64_t> scalars;
@@ -44,7 +45,8 @@ struct Job {
 
 class Machine {
  public:
-  // limits: bytes of each scratchpad; 0: none.  instructions: most that a core executes in one run; 0: any number.
+  // limits: bytes of each scratchpad; 0: none.  instructions: most that a core executes in one run;
+  // 0: any number.
   Machine(int32_t cores, bool checked, const int64_t (&limits)[4], uint64_t instructions);
   ~Machine();
 

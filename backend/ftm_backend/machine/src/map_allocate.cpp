@@ -1,5 +1,5 @@
-// Places the values of a map body: in the tiles themselves where that is safe, else in strip registers that are
-// shared by values whose lives do not overlap.
+// Places the values of a map body: in the tiles themselves where that is safe, else in strip
+// registers that are shared by values whose lives do not overlap.
 #include <algorithm>
 
 #include "isa_gen.h"
@@ -32,19 +32,23 @@ class Allocator {
       const bool full = plan_.outputs[i].scope == isa::FTM_SCOPE_FULL;
       const MapValue& v = code_.values[code_.results[i]];
       // A cell fills a tile by itself, a half has to be converted first.
-      out.stores[i].from = full && !is_half(v.type) ? v.spot : operand(code_.results[i], false, out);
+      out.stores[i].from =
+          full && !is_half(v.type) ? v.spot : operand(code_.results[i], false, out);
     }
   }
 
   const std::vector<int64_t>& widths() const { return widths_; }
 
  private:
-  // A full result is written straight into its tile, unless the tile may hold an input that is still read.
+  // A full result is written straight into its tile, unless the tile may hold an input that is
+  // still read.
   void choose_outputs(StripCode& out) {
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
       out.stores.push_back({});
       MapValue& v = code_.values[code_.results[i]];
-      if (plan_.outputs[i].scope != isa::FTM_SCOPE_FULL || v.spot.place != Place::Strip || is_half(v.type)) continue;
+      if (plan_.outputs[i].scope != isa::FTM_SCOPE_FULL || v.spot.place != Place::Strip ||
+          is_half(v.type))
+        continue;
       bool safe = true;
       for (const MapValue& other : code_.values)
         if (other.spot.place == Place::Input && other.last > v.first)
@@ -63,7 +67,8 @@ class Allocator {
       MapValue& v = code_.values[code_.ops[at].dst];
       if (v.spot.place != Place::Strip) continue;
       const int64_t width = type_bytes(strip_type(v.type));
-      // A register may be taken over by the operation that reads it last: all work element by element.
+      // A register may be taken over by the operation that reads it last: all work element by
+      // element.
       size_t r = 0;
       while (r < owner.size() && (owner[r] > int(at) || widths_[r] != width)) ++r;
       if (r == owner.size()) {

@@ -1,4 +1,5 @@
-// The cells of a map while it runs: operands of its body that are one number for a strip or for all of it.
+// The cells of a map while it runs: operands of its body that are one number for a strip or for all
+// of it.
 #pragma once
 
 #include <cstring>
@@ -43,7 +44,9 @@ class MapCells {
       switch (c.from) {
         case Cell::From::Bits: values_[k] = c.bits; break;
         case Cell::From::One: load(uint16_t(k), inputs_[c.index].base); break;
-        case Cell::From::Scalar: convert(k, core_.program->scalar_types[c.index], core_.r[64 + c.index]); break;
+        case Cell::From::Scalar:
+          convert(k, core_.program->scalar_types[c.index], core_.r[64 + c.index]);
+          break;
         case Cell::From::Register: convert(k, Type::I64, core_.r[c.index]); break;
         case Cell::From::Column: break;
       }
@@ -52,7 +55,8 @@ class MapCells {
 
   void load(uint16_t index, const uint8_t* at) {
     const Cell& c = plan_.cells[index];
-    if (is_half(c.round)) table_.load_half[int(c.round) - int(Type::F16)](&values_[index], at, nullptr, nullptr, 1);
+    if (is_half(c.round))
+      table_.load_half[int(c.round) - int(Type::F16)](&values_[index], at, nullptr, nullptr, 1);
     else std::memcpy(&values_[index], at, size_t(type_bytes(c.type)));
   }
 
@@ -62,7 +66,8 @@ class MapCells {
     alignas(64) int64_t source[9] = {bits};
     if (from == c.type) values_[k] = uint64_t(bits);
     else table_.convert[int(from)][int(c.type)](&values_[k], source, nullptr, nullptr, 1);
-    if (is_half(c.round)) table_.convert[int(Type::F32)][int(c.round)](&values_[k], &values_[k], nullptr, nullptr, 1);
+    if (is_half(c.round))
+      table_.convert[int(Type::F32)][int(c.round)](&values_[k], &values_[k], nullptr, nullptr, 1);
   }
 
   Core& core_;

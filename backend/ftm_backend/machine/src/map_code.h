@@ -1,5 +1,5 @@
-// The two halves of compiling a map body: from the image's operations to operations on values (map_compile.cpp),
-// and from values to strip registers (map_allocate.cpp).
+// The two halves of compiling a map body: from the image's operations to operations on values
+// (map_compile.cpp), and from values to strip registers (map_allocate.cpp).
 #pragma once
 
 #include <vector>

@@ -15,7 +15,9 @@ namespace {
 
 class BodyCompiler {
  public:
-  BodyCompiler(const Program& program, const ImageMaps& image, const isa::Map& map, MapPlan& plan, bool along)
+  BodyCompiler(
+      const Program& program, const ImageMaps& image, const isa::Map& map, MapPlan& plan,
+      bool along)
       : program_(program),
         image_(image),
         map_(map),
@@ -29,7 +31,9 @@ class BodyCompiler {
     for (uint32_t i = 0; i < map_.ops; ++i) {
       const isa::MapOp& in = image_.ops[map_.first_op + i];
       const int v = compile_op(in);
-      require(in.result < kTypes && code_.values[v].type == Type(in.result), "a result of another type");
+      require(
+          in.result < kTypes && code_.values[v].type == Type(in.result),
+          "a result of another type");
       results_[i] = v;
     }
     for (uint32_t i = 0; i < map_.outputs; ++i) {
@@ -55,7 +59,8 @@ class BodyCompiler {
     if (!added) return at->second;
     Cell c{from, strip_type(type), type, index, bits};
     if (from == Cell::From::Bits && is_half(type)) {
-      const float f = type == Type::F16 ? f16_to_float(uint16_t(bits)) : bf16_to_float(uint16_t(bits));
+      const float f =
+          type == Type::F16 ? f16_to_float(uint16_t(bits)) : bf16_to_float(uint16_t(bits));
       c.bits = float_bits(f);
     }
     plan_.cells.push_back(c);
@@ -68,7 +73,8 @@ class BodyCompiler {
     if (v >= 0) return v;
     const MapInput& in = plan_.inputs[index];
     if (in.access == isa::FTM_ACCESS_ONE) return v = cell(Cell::From::One, in.type, index, 0);
-    if (in.access == isa::FTM_ACCESS_COL && along_) return v = cell(Cell::From::Column, in.type, index, 0);
+    if (in.access == isa::FTM_ACCESS_COL && along_)
+      return v = cell(Cell::From::Column, in.type, index, 0);
     v = value(in.type, {Place::Input, index});
     if (!is_half(in.type)) return v;
     StripOp op{};
@@ -104,7 +110,8 @@ class BodyCompiler {
     return v;
   }
 
-  // Whether storing another result may overwrite an input before result `self` has been taken from it.
+  // Whether storing another result may overwrite an input before result `self` has been taken from
+  // it.
   bool lost(uint16_t input, uint32_t self) const {
     for (uint32_t k = 0; k < map_.outputs; ++k)
       if (k != self && plan_.outputs[k].scope == isa::FTM_SCOPE_FULL &&
@@ -143,7 +150,9 @@ class BodyCompiler {
     // The variant that takes most of the cells as they are.
     uint8_t best = 0;
     for (uint8_t mask = 1; mask < 8; ++mask)
-      if ((mask & ~cells) == 0 && variants[mask] && __builtin_popcount(mask) > __builtin_popcount(best)) best = mask;
+      if ((mask & ~cells) == 0 && variants[mask] &&
+          __builtin_popcount(mask) > __builtin_popcount(best))
+        best = mask;
     StripOp s{};
     s.kind = Kind::Strip;
     s.fn = variants[best];
@@ -207,7 +216,8 @@ class BodyCompiler {
       }
       const Type result = facts.mask ? Type::B1 : type;
       int v = emit(op, strip_type(type), result, src);
-      if (is_half(type) && !facts.exact) v = emit_convert(table_.convert[int(Type::F32)][int(type)], type, v);
+      if (is_half(type) && !facts.exact)
+        v = emit_convert(table_.convert[int(Type::F32)][int(type)], type, v);
       return v;
     }
     StripOp s{};
@@ -223,7 +233,8 @@ class BodyCompiler {
       case isa::FTM_OP_VIDX: {
         s.kind = Kind::Index;
         const std::array<int, 3> src{read(in.src[0]), read(in.src[1]), read(in.src[2])};
-        for (int v : src) require(is_cell(v) && code_.values[v].type == Type::I64, "an operand of VIDX");
+        for (int v : src)
+          require(is_cell(v) && code_.values[v].type == Type::I64, "an operand of VIDX");
         plan_.positions = true;
         return emit(s, Type::I64, src, 7);
       }
@@ -264,7 +275,8 @@ class BodyCompiler {
   uint32_t line_ = 0;
 };
 
-void read_operands(const Program& program, const ImageMaps& image, const isa::Map& map, MapPlan& plan) {
+void read_operands(
+    const Program& program, const ImageMaps& image, const isa::Map& map, MapPlan& plan) {
   const auto slot = [&](const isa::Value& v, int64_t& immediate, int32_t& reg) {
     require(v.scalar < 0 && v.reg < isa::kScalarRegisters, "a slot");
     immediate = v.immediate;
@@ -291,7 +303,9 @@ void read_operands(const Program& program, const ImageMaps& image, const isa::Ma
   }
   for (uint32_t i = 0; i < map.inputs; ++i) {
     const isa::MapInput& in = image.inputs[map.first_input + i];
-    require(in.tile >= 0 && size_t(in.tile) < program.tiles.size() && in.access <= isa::FTM_ACCESS_ONE, "a map's tile");
+    require(
+        in.tile >= 0 && size_t(in.tile) < program.tiles.size() && in.access <= isa::FTM_ACCESS_ONE,
+        "a map's tile");
     MapInput m{};
     m.tile = in.tile;
     m.access = in.access;
@@ -299,19 +313,24 @@ void read_operands(const Program& program, const ImageMaps& image, const isa::Ma
     require(m.type == Type(in.type), "a map input's type");
     slot(in.slot, m.slot_immediate, m.slot_register);
     if (m.access == isa::FTM_ACCESS_ROW)
-      for (const MapOutput& o : plan.outputs) m.snapshot |= overlap(program.tiles[m.tile], program.tiles[o.tile]);
+      for (const MapOutput& o : plan.outputs)
+        m.snapshot |= overlap(program.tiles[m.tile], program.tiles[o.tile]);
     plan.inputs.push_back(m);
   }
 }
 
 } // namespace
 
-std::unique_ptr<MapPlan> compile_map(const Program& program, const ImageMaps& image, const isa::Map& map) {
-  const auto inside = [](uint32_t first, uint32_t count, uint64_t all) { return first <= all && count <= all - first; };
+std::unique_ptr<MapPlan> compile_map(
+    const Program& program, const ImageMaps& image, const isa::Map& map) {
+  const auto inside = [](uint32_t first, uint32_t count, uint64_t all) {
+    return first <= all && count <= all - first;
+  };
   require(
       inside(map.first_input, map.inputs, image.input_count) &&
-          inside(map.first_output, map.outputs, image.output_count) && inside(map.first_op, map.ops, image.op_count) &&
-          map.ops <= 65536 && map.inputs < 4096 && map.outputs < 4096,
+          inside(map.first_output, map.outputs, image.output_count) &&
+          inside(map.first_op, map.ops, image.op_count) && map.ops <= 65536 && map.inputs < 4096 &&
+          map.outputs < 4096,
       "a map");
   auto plan = std::make_unique<MapPlan>();
   plan->line = map.line;

@@ -23,6 +23,7 @@ struct ImageMaps {
 };
 
 // program: its signature and tiles are complete.  Throws Error when the image is inconsistent.
-std::unique_ptr<MapPlan> compile_map(const Program& program, const ImageMaps& image, const isa::Map& map);
+std::unique_ptr<MapPlan> compile_map(
+    const Program& program, const ImageMaps& image, const isa::Map& map);
 
 } // namespace ftm

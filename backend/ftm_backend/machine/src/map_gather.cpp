@@ -18,12 +18,14 @@ void gather_as(uint8_t* to, const uint8_t* from, const uint64_t* places, int64_t
   for (int64_t i = 0; i < n; ++i) out[i] = in[places[i]];
 }
 
-void gather_block(const StripOp& op, uint8_t* to, const uint8_t* from, const uint64_t* places, int64_t n) {
+void gather_block(
+    const StripOp& op, uint8_t* to, const uint8_t* from, const uint64_t* places, int64_t n) {
   if (is_half(op.type)) {
     float* values = reinterpret_cast<float*>(to);
     const uint16_t* halves = reinterpret_cast<const uint16_t*>(from);
     for (int64_t i = 0; i < n; ++i)
-      values[i] = op.type == Type::F16 ? f16_to_float(halves[places[i]]) : bf16_to_float(halves[places[i]]);
+      values[i] =
+          op.type == Type::F16 ? f16_to_float(halves[places[i]]) : bf16_to_float(halves[places[i]]);
     return;
   }
   switch (type_bytes(op.type)) {
@@ -42,8 +44,8 @@ void take_places(uint64_t* places, const int64_t* index, int64_t n) {
 
 } // namespace
 
-// Each index is read once, into memory of this function: it may lie where another core writes, or where the results
-// go, and what is used must be what was checked.
+// Each index is read once, into memory of this function: it may lie where another core writes, or
+// where the results go, and what is used must be what was checked.
 void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* index, int64_t n) {
   const uint64_t first = uint64_t(core.value({op.address, op.address_register})),
                  size = uint64_t(core.views[op.buffer].elements);
@@ -60,8 +62,8 @@ void gather_elements(Core& core, const StripOp& op, uint8_t* to, const int64_t* 
     for (int64_t k = 0; outside && k < count; ++k)
       if (places[k] >= size)
         throw Fault(
-            "gathers element " + std::to_string(int64_t(places[k])) + " of " + core.buffer_name(op.buffer) +
-            " (index out of range)");
+            "gathers element " + std::to_string(int64_t(places[k])) + " of " +
+            core.buffer_name(op.buffer) + " (index out of range)");
     if (core.checker) core.checker->gather_elements(op.buffer, places, count);
     gather_block(op, to + i * bytes, core.views[op.buffer].base, places, count);
   }

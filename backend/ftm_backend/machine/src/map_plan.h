@@ -1,8 +1,8 @@
 // A map body, compiled to operations on strips.
 //
-// A strip is a run of elements that every operation of the body handles in one call.  There are two ways to
-// cut a tile: along a row (a `.col` input is then one element), or across whole rows (a `.col` input is then
-// expanded).  A body has one list of operations for each way.
+// A strip is a run of elements that every operation of the body handles in one call.  There are two
+// ways to cut a tile: along a row (a `.col` input is then one element), or across whole rows (a
+// `.col` input is then expanded).  A body has one list of operations for each way.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct Program;
 
 enum class Place : uint8_t { None, Strip, Input, Output, Cell, Splat };
 
-// Where an operation finds or leaves a value.  Cell: one element, the same for the whole strip.  Splat: a strip
-// filled with a cell.
+// Where an operation finds or leaves a value.  Cell: one element, the same for the whole strip.
+// Splat: a strip filled with a cell.
 struct Spot {
   Place place = Place::None;
   uint16_t index = 0;
@@ -67,7 +67,8 @@ struct MapOutput {
 
 struct Store {
   Spot from; // where the value is when the strip's operations are done
-  bool written; // full outputs: the operations have written the tile (or its staging strip) themselves
+  bool written; // full outputs: the operations have written the tile (or its staging strip)
+                // themselves
 };
 
 struct StripCode {

@@ -30,7 +30,8 @@ class MapRun {
   }
 
   void run() {
-    if (rows_ < 0 || columns_ < 0) throw Fault("extents " + extents(rows_, columns_) + " are negative");
+    if (rows_ < 0 || columns_ < 0)
+      throw Fault("extents " + extents(rows_, columns_) + " are negative");
     resolve();
     core_.counters.map_elements += uint64_t(rows_ * columns_);
     sums_.start(all_columns_);
@@ -51,30 +52,38 @@ class MapRun {
  private:
   void fits(const TileDecl& t, int64_t rows, int64_t columns) const {
     if (rows > t.rows || columns > t.columns)
-      throw Fault(extents(rows, columns) + " exceeds tile " + t.name + ", which is " + extents(t.rows, t.columns));
+      throw Fault(
+          extents(rows, columns) + " exceeds tile " + t.name + ", which is " +
+          extents(t.rows, t.columns));
   }
 
   void resolve() {
     all_rows_ = rows_;
     all_columns_ = columns_;
     for (const MapInput& in : plan_.inputs) {
-      const int64_t rows = in.access == isa::FTM_ACCESS_FULL || in.access == isa::FTM_ACCESS_COL ? rows_ : 1;
-      const int64_t columns = in.access == isa::FTM_ACCESS_FULL || in.access == isa::FTM_ACCESS_ROW ? columns_ : 1;
-      const int32_t number = core_.slot_number(in.tile, core_.value({in.slot_immediate, in.slot_register}));
+      const int64_t rows =
+          in.access == isa::FTM_ACCESS_FULL || in.access == isa::FTM_ACCESS_COL ? rows_ : 1;
+      const int64_t columns =
+          in.access == isa::FTM_ACCESS_FULL || in.access == isa::FTM_ACCESS_ROW ? columns_ : 1;
+      const int32_t number =
+          core_.slot_number(in.tile, core_.value({in.slot_immediate, in.slot_register}));
       add(inputs_, in.tile, number, rows, columns);
       if (core_.checker) core_.checker->map_input(in.tile, number, rows, columns);
     }
     for (const MapOutput& out : plan_.outputs) {
       const bool tall = out.scope == isa::FTM_SCOPE_FULL || out.scope == isa::FTM_SCOPE_R;
       const bool wide = out.scope == isa::FTM_SCOPE_FULL || out.scope == isa::FTM_SCOPE_C;
-      const int32_t number = core_.slot_number(out.tile, core_.value({out.slot_immediate, out.slot_register}));
+      const int32_t number =
+          core_.slot_number(out.tile, core_.value({out.slot_immediate, out.slot_register}));
       const int64_t rows = tall ? rows_ : 1, columns = wide ? columns_ : 1;
       add(outputs_, out.tile, number, rows, columns);
-      if (core_.checker) core_.checker->map_output(plan_, out.tile, number, rows, columns, out.accumulate);
+      if (core_.checker)
+        core_.checker->map_output(plan_, out.tile, number, rows, columns, out.accumulate);
     }
   }
 
-  void add(std::vector<MapOperand>& to, int32_t tile, int32_t number, int64_t rows, int64_t columns) {
+  void add(
+      std::vector<MapOperand>& to, int32_t tile, int32_t number, int64_t rows, int64_t columns) {
     const TileDecl& t = core_.tile(tile);
     fits(t, rows, columns);
     Slot& slot = core_.slot(tile, number);
@@ -85,8 +94,10 @@ class MapRun {
   void set_extents() {
     for (size_t k = 0; k < outputs_.size(); ++k) {
       const uint8_t scope = plan_.outputs[k].scope;
-      outputs_[k].slot->rows = int32_t(scope == isa::FTM_SCOPE_FULL || scope == isa::FTM_SCOPE_R ? all_rows_ : 1);
-      outputs_[k].slot->columns = int32_t(scope == isa::FTM_SCOPE_FULL || scope == isa::FTM_SCOPE_C ? all_columns_ : 1);
+      outputs_[k].slot->rows =
+          int32_t(scope == isa::FTM_SCOPE_FULL || scope == isa::FTM_SCOPE_R ? all_rows_ : 1);
+      outputs_[k].slot->columns =
+          int32_t(scope == isa::FTM_SCOPE_FULL || scope == isa::FTM_SCOPE_C ? all_columns_ : 1);
     }
   }
 
@@ -95,7 +106,8 @@ class MapRun {
   void choose() {
     dense_ = true;
     for (size_t k = 0; k < inputs_.size(); ++k)
-      if (plan_.inputs[k].access == isa::FTM_ACCESS_FULL) dense_ &= inputs_[k].row_bytes == columns_ * inputs_[k].bytes;
+      if (plan_.inputs[k].access == isa::FTM_ACCESS_FULL)
+        dense_ &= inputs_[k].row_bytes == columns_ * inputs_[k].bytes;
     for (size_t k = 0; k < outputs_.size(); ++k)
       if (plan_.outputs[k].scope == isa::FTM_SCOPE_FULL)
         dense_ &= outputs_[k].row_bytes == columns_ * outputs_[k].bytes;
@@ -113,7 +125,8 @@ class MapRun {
   bool positions_are_even() const {
     for (const StripOp& op : plan_.along.ops)
       if (op.kind == Kind::Index &&
-          uint64_t(cells_.constant(op.src[1].index)) != uint64_t(cells_.constant(op.src[2].index)) * uint64_t(columns_))
+          uint64_t(cells_.constant(op.src[1].index)) !=
+              uint64_t(cells_.constant(op.src[2].index)) * uint64_t(columns_))
         return false;
     return true;
   }
@@ -182,7 +195,8 @@ class MapRun {
       const uint64_t start = cell(0) + uint64_t(row) * cell(1) + uint64_t(column) * cell(2);
       const int64_t width = across_ ? columns_ : n;
       for (int64_t i = 0; i < n; i += width)
-        table_.ramp(out + i, int64_t(start + uint64_t(i / width) * cell(1)), int64_t(cell(2)), width);
+        table_.ramp(
+            out + i, int64_t(start + uint64_t(i / width) * cell(1)), int64_t(cell(2)), width);
     } else if (op.kind == Kind::Philox) {
       int32_t* out = reinterpret_cast<int32_t*>(at(op.dst));
       const auto words = [&](int k) { return reinterpret_cast<const uint64_t*>(at(op.src[k])); };
@@ -196,7 +210,8 @@ class MapRun {
   }
 
   void each_philox(
-      int32_t* out, const int64_t* index, const uint64_t* seeds, const uint64_t* offsets, int64_t n) const {
+      int32_t* out, const int64_t* index, const uint64_t* seeds, const uint64_t* offsets,
+      int64_t n) const {
     for (int64_t i = 0; i < n; ++i) table_.philox(out + i, index + i, seeds[i], offsets[i], 1);
   }
 
@@ -206,8 +221,10 @@ class MapRun {
       const Store& store = code_->stores[k];
       const MapOutput& out = plan_.outputs[k];
       if (out.scope != isa::FTM_SCOPE_FULL || store.written) continue;
-      const StripFn fn = is_half(out.type) ? table_.store_half[int(out.type) - int(Type::F16)]
-                                           : table_.strip[int(Op::Mov)][int(out.type)][store.from.place == Place::Cell];
+      const StripFn fn =
+          is_half(out.type)
+              ? table_.store_half[int(out.type) - int(Type::F16)]
+              : table_.strip[int(Op::Mov)][int(out.type)][store.from.place == Place::Cell];
       fn(output_pointers_[k], at(store.from), nullptr, nullptr, n);
     }
   }
@@ -222,7 +239,8 @@ class MapRun {
           cells_.load(uint16_t(k), in.base + row * in.row_bytes);
         }
       for (size_t k = 0; k < code_->splats.size(); ++k)
-        if (plan_.cells[code_->splats[k]].from == Cell::From::Column) expand(k, std::min(plan_.strip, columns_));
+        if (plan_.cells[code_->splats[k]].from == Cell::From::Column)
+          expand(k, std::min(plan_.strip, columns_));
       for (size_t k = 0; k < outputs_.size(); ++k)
         if (plan_.outputs[k].scope == isa::FTM_SCOPE_R) sums_.row(k) = sums_.row_start(k, row);
       for (int64_t column = 0; column < columns_; column += plan_.strip)
@@ -235,10 +253,12 @@ class MapRun {
   void strip_along(int64_t row, int64_t column, int64_t n) {
     for (size_t k = 0; k < inputs_.size(); ++k) {
       const bool repeated = plan_.inputs[k].access == isa::FTM_ACCESS_ROW;
-      input_pointers_[k] = inputs_[k].base + (repeated ? 0 : row * inputs_[k].row_bytes) + column * inputs_[k].bytes;
+      input_pointers_[k] =
+          inputs_[k].base + (repeated ? 0 : row * inputs_[k].row_bytes) + column * inputs_[k].bytes;
     }
     for (size_t k = 0; k < outputs_.size(); ++k)
-      output_pointers_[k] = outputs_[k].base + row * outputs_[k].row_bytes + column * outputs_[k].bytes;
+      output_pointers_[k] =
+          outputs_[k].base + row * outputs_[k].row_bytes + column * outputs_[k].bytes;
     run_ops(row, column, n);
     store_results(n);
     for (size_t k = 0; k < outputs_.size(); ++k) {
@@ -253,7 +273,9 @@ class MapRun {
 
   // --- across rows ---
 
-  uint8_t* stage(size_t number) const { return core_.strips + code_->stage_offset + int64_t(number) * code_->stride; }
+  uint8_t* stage(size_t number) const {
+    return core_.strips + code_->stage_offset + int64_t(number) * code_->stride;
+  }
 
   void run_across() {
     const int64_t height = std::max<int64_t>(1, plan_.strip / columns_);
@@ -263,7 +285,8 @@ class MapRun {
         const int64_t bytes = columns_ * inputs_[k].bytes;
         copy_rows(stage(k), bytes, inputs_[k].base, 0, std::min(height, rows_), bytes);
       }
-    for (int64_t row = 0; row < rows_; row += height) strip_across(row, std::min(height, rows_ - row));
+    for (int64_t row = 0; row < rows_; row += height)
+      strip_across(row, std::min(height, rows_ - row));
   }
 
   void strip_across(int64_t row, int64_t height) {
@@ -298,12 +321,15 @@ class MapRun {
     if (out.scope == isa::FTM_SCOPE_FULL) {
       const int64_t bytes = columns_ * to.bytes;
       if (to.row_bytes != bytes)
-        copy_rows(to.base + row * to.row_bytes, to.row_bytes, output_pointers_[k], bytes, height, bytes);
+        copy_rows(
+            to.base + row * to.row_bytes, to.row_bytes, output_pointers_[k], bytes, height, bytes);
       return;
     }
     const uint8_t* from = at(code_->stores[k].from);
-    if (out.scope == isa::FTM_SCOPE_A) return table_.reduce[op][type](sums_.all(k), from, height * columns_);
-    if (out.scope == isa::FTM_SCOPE_C) return table_.columns[op][type](sums_.all(k), from, height, columns_);
+    if (out.scope == isa::FTM_SCOPE_A)
+      return table_.reduce[op][type](sums_.all(k), from, height * columns_);
+    if (out.scope == isa::FTM_SCOPE_C)
+      return table_.columns[op][type](sums_.all(k), from, height, columns_);
     const int64_t bytes = columns_ * type_bytes(Type(type));
     for (int64_t i = 0; i < height; ++i) {
       Accumulator acc = sums_.row_start(k, row + i);
@@ -313,8 +339,10 @@ class MapRun {
   }
 
   static void copy_rows(
-      uint8_t* to, int64_t to_step, const uint8_t* from, int64_t from_step, int64_t count, int64_t bytes) {
-    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, from + i * from_step, size_t(bytes));
+      uint8_t* to, int64_t to_step, const uint8_t* from, int64_t from_step, int64_t count,
+      int64_t bytes) {
+    for (int64_t i = 0; i < count; ++i)
+      std::memcpy(to + i * to_step, from + i * from_step, size_t(bytes));
   }
 
   // Repeats each element of a column over the columns of its row.
@@ -322,7 +350,8 @@ class MapRun {
     constexpr Type by_size[] = {Type::U8, Type::I16, Type::I32, Type::I64};
     const Type type = by_size[bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3];
     const StripFn fill = table_.strip[int(Op::Mov)][int(type)][1];
-    for (int64_t i = 0; i < count; ++i) fill(to + i * columns_ * bytes, from + i * step, nullptr, nullptr, columns_);
+    for (int64_t i = 0; i < count; ++i)
+      fill(to + i * columns_ * bytes, from + i * step, nullptr, nullptr, columns_);
   }
 
   Core& core_;

@@ -1,4 +1,5 @@
-// The reductions of a map while it runs: their states, from the tiles' elements or identities to the results.
+// The reductions of a map while it runs: their states, from the tiles' elements or identities to
+// the results.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,8 @@ class MapSums {
         rows_(core.map_scratch->row_sums),
         sums_(core.map_scratch->sums) {}
 
-  // The state of output k: of the row being run (scope R), of all (A), or the first of one for each column (C).
+  // The state of output k: of the row being run (scope R), of all (A), or the first of one for each
+  // column (C).
   Accumulator& row(size_t k) { return rows_[k]; }
   Accumulator* all(size_t k) { return sums_[k]; }
 
@@ -43,14 +45,16 @@ class MapSums {
     }
   }
 
-  // One row's part of a column reduction.  Sums of floats go through a float32 row for kPartialRows rows, as they
-  // do in KernelTable::columns: adding to float64 costs several times as much.
-  void add_to_columns(size_t k, int64_t row, int64_t rows, int64_t column, const uint8_t* from, int64_t n) {
+  // One row's part of a column reduction.  Sums of floats go through a float32 row for kPartialRows
+  // rows, as they do in KernelTable::columns: adding to float64 costs several times as much.
+  void add_to_columns(
+      size_t k, int64_t row, int64_t rows, int64_t column, const uint8_t* from, int64_t n) {
     const MapOutput& out = plan_.outputs[k];
     const int type = int(strip_type(out.type)), op = int(out.reduction);
     if (!has_partial(k)) return table_.columns[op][type](sums_[k] + column, from, 1, n);
     float* partial = reinterpret_cast<float*>(sums_[k] + columns_);
-    const bool first = row % kPartialRows == 0, last = row % kPartialRows == kPartialRows - 1 || row + 1 == rows;
+    const bool first = row % kPartialRows == 0,
+               last = row % kPartialRows == kPartialRows - 1 || row + 1 == rows;
     if (first) table_.strip[int(Op::Mov)][type][0](partial + column, from, nullptr, nullptr, n);
     else table_.strip[int(Op::Add)][type][0](partial + column, partial + column, from, nullptr, n);
     if (last) table_.columns[op][type](sums_[k] + column, partial + column, 1, n);
@@ -77,11 +81,14 @@ class MapSums {
     const MapOutput& out = plan_.outputs[k];
     return out.accumulate ? resume(out.type, place) : identity(out.reduction, out.type);
   }
-  uint8_t* row_place(size_t k, int64_t row) const { return outputs_[k].base + row * outputs_[k].row_bytes; }
+  uint8_t* row_place(size_t k, int64_t row) const {
+    return outputs_[k].base + row * outputs_[k].row_bytes;
+  }
 
   bool has_partial(size_t k) const {
     const MapOutput& out = plan_.outputs[k];
-    return out.scope == isa::FTM_SCOPE_C && out.reduction == Reduction::Sum && strip_type(out.type) == Type::F32;
+    return out.scope == isa::FTM_SCOPE_C && out.reduction == Reduction::Sum &&
+           strip_type(out.type) == Type::F32;
   }
 
   int64_t sums_of(size_t k) const {

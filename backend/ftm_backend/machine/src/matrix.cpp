@@ -1,5 +1,5 @@
-// Matrix instructions: operands are brought into the form that the inner loops take (B by rows of K, element
-// types float32, float64, int32 and int64), then multiplied.
+// Matrix instructions: operands are brought into the form that the inner loops take (B by rows of
+// K, element types float32, float64, int32 and int64), then multiplied.
 #include "checker.h"
 #include "copy.h"
 #include "core.h"
@@ -12,7 +12,8 @@ int log2_of(int64_t bytes) {
   return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
 }
 
-// A tile's rows x columns elements in the product's own type; `stride` becomes the distance of its rows.
+// A tile's rows x columns elements in the product's own type; `stride` becomes the distance of its
+// rows.
 struct Operand {
   const uint8_t* data;
   int64_t rows, columns, stride;
@@ -30,8 +31,8 @@ void widen(Operand& x, uint8_t*& free) {
   if (!is_half(x.type) && x.type != Type::I8) return;
   const KernelTable& table = kernels();
   const bool half = is_half(x.type);
-  const StripFn fn =
-      half ? table.load_half[int(x.type) - int(Type::F16)] : table.convert[int(Type::I8)][int(Type::I32)];
+  const StripFn fn = half ? table.load_half[int(x.type) - int(Type::F16)]
+                          : table.convert[int(Type::I8)][int(Type::I32)];
   uint8_t* wide = take(free, x.rows * x.columns * 4);
   const int64_t bytes = type_bytes(x.type);
   for (int64_t i = 0; i < x.rows; ++i)
@@ -50,8 +51,8 @@ void transpose(Operand& x, uint8_t*& free) {
 
 template <class T>
 void multiply(
-    MatrixFn<T> fn, int64_t m, int64_t n, int64_t k, const Operand& a, bool turned, const Operand& b, uint8_t* c,
-    int64_t ldc, bool acc) {
+    MatrixFn<T> fn, int64_t m, int64_t n, int64_t k, const Operand& a, bool turned,
+    const Operand& b, uint8_t* c, int64_t ldc, bool acc) {
   fn(m, n, k, reinterpret_cast<const T*>(a.data), turned ? 1 : a.stride, turned ? a.stride : 1,
      reinterpret_cast<const T*>(b.data), b.stride, reinterpret_cast<T*>(c), ldc, acc);
 }
@@ -69,18 +70,20 @@ void begin(Core& core, const Matrix& operands, const Product& p) {
   const Slot& sc = core.slot(operands.c.tile, p.c_number);
   if (p.m > tc.rows || p.n > tc.columns)
     throw Fault(
-        "the product " + extents(p.m, p.n) + " exceeds tile " + tc.name + ", which is " + extents(tc.rows, tc.columns));
+        "the product " + extents(p.m, p.n) + " exceeds tile " + tc.name + ", which is " +
+        extents(tc.rows, tc.columns));
   if (p.acc && (sc.rows != p.m || sc.columns != p.n))
     throw Fault(
-        "accumulates " + extents(p.m, p.n) + " onto " + tc.name + ", which holds " + extents(sc.rows, sc.columns));
+        "accumulates " + extents(p.m, p.n) + " onto " + tc.name + ", which holds " +
+        extents(sc.rows, sc.columns));
   core.refuse_overlap("C", operands.c.tile, p.c_number, operands.a.tile, p.a_number);
   core.refuse_overlap("C", operands.c.tile, p.c_number, operands.b.tile, p.b_number);
 }
 
 // Multiplies a, and b as it lies or turned; `free`: work memory.
 void finish(
-    Core& core, const Matrix& operands, const Product& p, Operand a, bool trans_a, Operand b, bool trans_b,
-    uint8_t* free) {
+    Core& core, const Matrix& operands, const Product& p, Operand a, bool trans_a, Operand b,
+    bool trans_b, uint8_t* free) {
   const TileDecl& tc = core.tile(operands.c.tile);
   Slot& sc = core.slot(operands.c.tile, p.c_number);
   sc.rows = int32_t(p.m);
@@ -91,10 +94,14 @@ void finish(
   if (trans_b) transpose(b, free);
   const KernelTable& table = kernels();
   switch (tc.type) {
-    case Type::F32: return multiply(table.matrix_f32, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
-    case Type::F64: return multiply(table.matrix_f64, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
-    case Type::I32: return multiply(table.matrix_i32, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
-    default: return multiply(table.matrix_i64, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
+    case Type::F32:
+      return multiply(table.matrix_f32, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
+    case Type::F64:
+      return multiply(table.matrix_f64, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
+    case Type::I32:
+      return multiply(table.matrix_i32, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
+    default:
+      return multiply(table.matrix_i64, p.m, p.n, p.k, a, trans_a, b, sc.base, tc.columns, p.acc);
   }
 }
 
@@ -107,18 +114,23 @@ int64_t room(int64_t a_elements, const Slot& b) {
 
 void run_matrix(Core& core, const Matrix& operands, uint16_t flags) {
   const bool trans_a = flags & isa::FTM_FLAG_TA, trans_b = flags & isa::FTM_FLAG_TB;
-  Product p{core.number(operands.a),        core.number(operands.b), core.number(operands.c), 0, 0, 0,
-            bool(flags & isa::FTM_FLAG_ACC)};
-  const Slot sa = core.slot(operands.a.tile, p.a_number), sb = core.slot(operands.b.tile, p.b_number);
+  Product p{
+      core.number(operands.a),        core.number(operands.b), core.number(operands.c), 0, 0, 0,
+      bool(flags & isa::FTM_FLAG_ACC)};
+  const Slot sa = core.slot(operands.a.tile, p.a_number),
+             sb = core.slot(operands.b.tile, p.b_number);
   const TileDecl& ta = core.tile(operands.a.tile);
   const TileDecl& tb = core.tile(operands.b.tile);
   p.m = trans_a ? sa.columns : sa.rows;
   p.k = trans_a ? sa.rows : sa.columns;
   p.n = trans_b ? sb.rows : sb.columns;
   if (p.k != (trans_b ? sb.columns : sb.rows))
-    throw Fault("A " + extents(sa.rows, sa.columns) + " and B " + extents(sb.rows, sb.columns) + " do not multiply");
+    throw Fault(
+        "A " + extents(sa.rows, sa.columns) + " and B " + extents(sb.rows, sb.columns) +
+        " do not multiply");
   begin(core, operands, p);
-  if (core.checker) core.checker->matrix(operands, p.a_number, p.b_number, p.c_number, p.m, p.n, p.acc);
+  if (core.checker)
+    core.checker->matrix(operands, p.a_number, p.b_number, p.c_number, p.m, p.n, p.acc);
   finish(
       core, operands, p, {sa.base, sa.rows, sa.columns, ta.columns, ta.type}, trans_a,
       {sb.base, sb.rows, sb.columns, tb.columns, tb.type}, trans_b,
@@ -127,53 +139,62 @@ void run_matrix(Core& core, const Matrix& operands, uint16_t flags) {
 
 void run_windows(Core& core, const Windows& operands, uint16_t flags) {
   const Matrix& tiles = operands.tiles;
-  Product p{core.number(tiles.a), core.number(tiles.b), core.number(tiles.c), 1, 0, 1, bool(flags & isa::FTM_FLAG_ACC)};
+  Product p{core.number(tiles.a),           core.number(tiles.b), core.number(tiles.c), 1, 0, 1,
+            bool(flags & isa::FTM_FLAG_ACC)};
   const Slot sa = core.slot(tiles.a.tile, p.a_number), sb = core.slot(tiles.b.tile, p.b_number);
   const TileDecl& ta = core.tile(tiles.a.tile);
   const TileDecl& tb = core.tile(tiles.b.tile);
   const TileDecl& tc = core.tile(tiles.c.tile);
   CopyDim dims[kMostDims];
   const int count = int(operands.dims.size());
-  __int128 last = 0, start = 0; // elements of the slot: the farthest one, and where all indices are 0
+  __int128 last = 0,
+           start = 0; // elements of the slot: the farthest one, and where all indices are 0
   for (int d = count - 1; d >= 0; --d) {
     const bool row = d < operands.row_dims;
     int64_t& side = row ? p.m : p.k;
-    const int64_t extent = core.value(operands.dims[d].extent), stride = core.value(operands.dims[d].stride);
+    const int64_t extent = core.value(operands.dims[d].extent),
+                  stride = core.value(operands.dims[d].stride);
     if (extent < 0) throw Fault("extent " + std::to_string(extent) + " is negative");
     dims[d] = {extent, side, stride}; // the destination's rows are set apart below, once K is known
-    if (extent > 1) (stride < 0 ? start : last) += __int128(stride < 0 ? -__int128(stride) : stride) * (extent - 1);
+    if (extent > 1)
+      (stride < 0 ? start : last) +=
+          __int128(stride < 0 ? -__int128(stride) : stride) * (extent - 1);
     const int64_t most = row ? int64_t(tc.rows) : int64_t(sb.rows);
     if (extent > most || side * extent > most)
       throw Fault(
-          row ? "the windows exceed tile " + tc.name + ", which has " + std::to_string(most) + " rows"
+          row ? "the windows exceed tile " + tc.name + ", which has " + std::to_string(most) +
+                    " rows"
               : "the windows have more columns than B has rows, " + std::to_string(most));
     side *= extent;
   }
   for (int d = 0; d < operands.row_dims; ++d) dims[d].to *= p.k;
   p.n = sb.columns;
   if (p.k != sb.rows)
-    throw Fault("A " + extents(p.m, p.k) + " and B " + extents(sb.rows, sb.columns) + " do not multiply");
+    throw Fault(
+        "A " + extents(p.m, p.k) + " and B " + extents(sb.rows, sb.columns) + " do not multiply");
   last += start;
   if (p.m > 0 && p.k > 0 && last >= __int128(ta.rows) * ta.columns)
     throw Fault(
-        "the windows reach element " + std::to_string(int64_t(last)) + " of " + ta.name + ", which has " +
-        std::to_string(int64_t(ta.rows) * ta.columns));
+        "the windows reach element " + std::to_string(int64_t(last)) + " of " + ta.name +
+        ", which has " + std::to_string(int64_t(ta.rows) * ta.columns));
   begin(core, tiles, p);
   if (core.checker)
-    core.checker->windows(tiles, p.a_number, p.b_number, p.c_number, dims, count, int64_t(start), p.m, p.n, p.acc);
+    core.checker->windows(
+        tiles, p.a_number, p.b_number, p.c_number, dims, count, int64_t(start), p.m, p.n, p.acc);
   uint8_t* free = core.work.ensure(room(p.m * p.k, sb));
   const int64_t bytes = type_bytes(ta.type);
   uint8_t* copied = take(free, p.m * p.k * bytes);
   const int left = simplify(dims, count);
   if (left >= 0) copy_elements(copied, sa.base + int64_t(start) * bytes, dims, left, bytes, false);
   finish(
-      core, tiles, p, {copied, p.m, p.k, p.k, ta.type}, false, {sb.base, sb.rows, sb.columns, tb.columns, tb.type},
-      false, free);
+      core, tiles, p, {copied, p.m, p.k, p.k, ta.type}, false,
+      {sb.base, sb.rows, sb.columns, tb.columns, tb.type}, false, free);
 }
 
 // d[j][2i + r] = s[i][r * columns + j], of two halves of so many columns.
 template <typename T>
-static void zip(uint8_t* to, int64_t ldd, const uint8_t* from, int64_t lds, int64_t rows, int64_t columns) {
+static void zip(
+    uint8_t* to, int64_t ldd, const uint8_t* from, int64_t lds, int64_t rows, int64_t columns) {
   T* d = reinterpret_cast<T*>(to);
   const T* s = reinterpret_cast<const T*>(from);
   for (int64_t j = 0; j < columns; j++)
@@ -185,12 +206,13 @@ void run_transpose(Core& core, const Matrix& operands, uint16_t flags) {
   const auto [s, d, from_number, to_number, from, to] = core.pair(operands);
   const int64_t pieces = flags & isa::FTM_FLAG_ZIP ? 2 : 1;
   if (from.columns % pieces)
-    throw Fault("TRANS.ZIP takes an even number of columns, and X has " + std::to_string(from.columns));
+    throw Fault(
+        "TRANS.ZIP takes an even number of columns, and X has " + std::to_string(from.columns));
   const int64_t rows = from.columns / pieces, columns = from.rows * pieces;
   if (rows > d.rows || columns > d.columns)
     throw Fault(
-        "the transpose of " + extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " +
-        extents(d.rows, d.columns));
+        "the transpose of " + extents(from.rows, from.columns) + " exceeds tile " + d.name +
+        ", which is " + extents(d.rows, d.columns));
   core.refuse_overlap("Y", operands.b.tile, to_number, operands.a.tile, from_number);
   if (core.checker) core.checker->rearrange(operands, from_number, to_number, rows, columns);
   to.rows = rows;

@@ -1,4 +1,5 @@
-// A program as the cores run it: the image decoded once into flat records that need no further look-ups.
+// A program as the cores run it: the image decoded once into flat records that need no further
+// look-ups.
 #pragma once
 
 #include <array>
@@ -17,8 +18,8 @@ namespace ftm {
 // A rejected image or program; the message is for the user.
 struct Error : std::runtime_error { using std::runtime_error::runtime_error; };
 
-// An integer operand: r[reg] + immediate.  The register file of a core is r0..r63, then the program's
-// scalars, then a zero, then a one.
+// An integer operand: r[reg] + immediate.  The register file of a core is r0..r63, then the
+// program's scalars, then a zero, then a one.
 struct Source {
   int64_t immediate;
   int32_t reg;
@@ -32,8 +33,8 @@ struct BufferDecl {
   int32_t alias; // of an output: the input, or -1
   int64_t elements;
   int64_t bytes;
-  int64_t
-      offset; // arena, GSM, const: in bytes; input, output: the argument's position; parameter: whether it is written
+  int64_t offset; // arena, GSM, const: in bytes; input, output: the argument's position; parameter:
+                  // whether it is written
 };
 
 // What a call binds: a buffer parameter to an address, a scalar parameter's register to a value.
@@ -59,7 +60,9 @@ struct TileDecl {
   int32_t rows, columns; // maximal; columns is the leading dimension
   int64_t offset, slot_bytes;
   int32_t first_slot; // number of its slot 0 among all slots of the program
-  int64_t bytes() const { return slot_bytes * (depth - 1) + int64_t(rows) * columns * type_bytes(type); }
+  int64_t bytes() const {
+    return slot_bytes * (depth - 1) + int64_t(rows) * columns * type_bytes(type);
+  }
 };
 
 // Whether any of their slots share bytes.
@@ -142,7 +145,8 @@ struct Function {
 
 struct Program {
   std::string name;
-  std::vector<BufferDecl> buffers; // inputs, outputs, constants, regions of arena and GSM, parameters of functions
+  std::vector<BufferDecl>
+      buffers; // inputs, outputs, constants, regions of arena and GSM, parameters of functions
   std::vector<std::string> scalar_names;
   std::vector<Type> scalar_types; // arguments, parameters of functions
   int32_t inputs = 0, outputs = 0, scalars = 0;

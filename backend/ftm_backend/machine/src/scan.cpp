@@ -1,6 +1,7 @@
 // SCAN: running combinations along rows or down columns, with a carry from tile to tile.
 //
-// Sums and products are kept in float64 or int64, as reductions are, and rounded where they are stored.
+// Sums and products are kept in float64 or int64, as reductions are, and rounded where they are
+// stored.
 #include <cmath>
 #include <limits>
 
@@ -76,8 +77,8 @@ struct Lse {
 // R rows side by side, so that one row's chain of operations does not wait alone.
 template <int R, class E, class F, class A>
 void along(
-    const typename E::Stored* x, int64_t x_row, typename E::Stored* y, int64_t y_row, A* carry, int64_t carry_row,
-    int64_t n) {
+    const typename E::Stored* x, int64_t x_row, typename E::Stored* y, int64_t y_row, A* carry,
+    int64_t carry_row, int64_t n) {
   A a[R];
   for (int r = 0; r < R; ++r) a[r] = carry[r * carry_row];
   for (int64_t j = 0; j < n; ++j)
@@ -153,13 +154,17 @@ void run_scan(Core& core, const Matrix& operands, uint16_t flags) {
   const Slot x = core.slot(operands.a.tile, x_number), carry = core.slot(operands.b.tile, c_number);
   Slot& y = core.slot(operands.c.tile, y_number);
   const bool down = flags & isa::FTM_FLAG_DOWN;
-  const int32_t wanted_rows = down ? 1 : int32_t(x.rows), wanted_columns = down ? int32_t(x.columns) : 1;
+  const int32_t wanted_rows = down ? 1 : int32_t(x.rows),
+                wanted_columns = down ? int32_t(x.columns) : 1;
   if (carry.rows != wanted_rows || carry.columns != wanted_columns)
     throw Fault(
-        "the carry of " + extents(x.rows, x.columns) + " is " + extents(wanted_rows, wanted_columns) + ", but " +
-        tc.name + " holds " + extents(carry.rows, carry.columns));
+        "the carry of " + extents(x.rows, x.columns) + " is " +
+        extents(wanted_rows, wanted_columns) + ", but " + tc.name + " holds " +
+        extents(carry.rows, carry.columns));
   if (x.rows > ty.rows || x.columns > ty.columns)
-    throw Fault(extents(x.rows, x.columns) + " exceeds tile " + ty.name + ", which is " + extents(ty.rows, ty.columns));
+    throw Fault(
+        extents(x.rows, x.columns) + " exceeds tile " + ty.name + ", which is " +
+        extents(ty.rows, ty.columns));
   // Y may be X itself, as every element is read before it is written.
   if (operands.a.tile != operands.c.tile || x_number != y_number)
     core.refuse_overlap("Y", operands.c.tile, y_number, operands.a.tile, x_number);
@@ -169,8 +174,8 @@ void run_scan(Core& core, const Matrix& operands, uint16_t flags) {
   y.rows = x.rows;
   y.columns = x.columns;
   scan_tile(
-      {x.base, y.base, carry.base, tx.columns, ty.columns, tc.columns, x.rows, x.columns, down}, tx.type,
-      uint16_t(flags & ~isa::FTM_FLAG_DOWN));
+      {x.base, y.base, carry.base, tx.columns, ty.columns, tc.columns, x.rows, x.columns, down},
+      tx.type, uint16_t(flags & ~isa::FTM_FLAG_DOWN));
 }
 
 } // namespace ftm

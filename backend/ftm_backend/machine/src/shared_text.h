@@ -1,5 +1,5 @@
-// The assembly of loaded programs, which messages quote.  Programs that differ in numbers alone, as the instances of a general
-// one do, have the same.
+// The assembly of loaded programs, which messages quote.  Programs that differ in numbers alone, as
+// the instances of a general one do, have the same.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,8 +1,8 @@
 // SORT and MERGE: rows of int64 in ascending order.
 //
-// The unit that they model is a bitonic network; here short rows are sorted by insertion and long ones by
-// their bytes, least significant first.  Bytes by which a row is in order already are passed over: the lower
-// halves of keys usually hold positions, which ascend.
+// The unit that they model is a bitonic network; here short rows are sorted by insertion and long
+// ones by their bytes, least significant first.  Bytes by which a row is in order already are
+// passed over: the lower halves of keys usually hold positions, which ascend.
 #include <algorithm>
 #include <cstring>
 
@@ -58,7 +58,8 @@ void sort_row(const int64_t* from, int64_t* to, int64_t* spare, int64_t n) {
   int passes[kBytes], count = 0;
   for (int k = first; k < kBytes; ++k) // a byte that all have in common orders nothing
     if (counts[k][uint8_t(ordered(from[0]) >> 8 * k)] != uint32_t(n)) passes[count++] = k;
-  // Passes alternate between the two places and end in `to`; the first must not read where it writes.
+  // Passes alternate between the two places and end in `to`; the first must not read where it
+  // writes.
   const int64_t* source = from;
   int64_t* target = count % 2 ? to : spare;
   if (target == from) {
@@ -80,8 +81,8 @@ void sort_row(const int64_t* from, int64_t* to, int64_t* spare, int64_t n) {
   }
 }
 
-// The `kept` least elements of a row, in order.  What is not less than the greatest of `kept` elements seen is
-// passed over; `spare` has room for twice as many and for a row.
+// The `kept` least elements of a row, in order.  What is not less than the greatest of `kept`
+// elements seen is passed over; `spare` has room for twice as many and for a row.
 void least_of_row(const int64_t* from, int64_t* to, int64_t* spare, int64_t n, int64_t kept) {
   const int64_t room = 2 * kept;
   int64_t limit = INT64_MAX, held = 0;
@@ -109,7 +110,8 @@ void merge_row(const int64_t* a, int64_t na, const int64_t* b, int64_t nb, int64
   const int64_t *a_low = a, *b_low = b, *a_high = a + na - 1, *b_high = b + nb - 1;
   int64_t *low = to, *high = to + na + nb - 1;
   // Each half takes fewer than min(na, nb) from one side before that side could run out.
-  for (int64_t safe = std::min(na, nb) / 2; safe > 0; safe = std::min(a_high - a_low + 1, b_high - b_low + 1) / 2)
+  for (int64_t safe = std::min(na, nb) / 2; safe > 0;
+       safe = std::min(a_high - a_low + 1, b_high - b_low + 1) / 2)
     for (int64_t k = 0; k < safe; ++k) {
       const bool from_b = *b_low < *a_low;
       *low++ = from_b ? *b_low : *a_low;
@@ -129,7 +131,8 @@ void run_sort(Core& core, const Matrix& operands) {
   const auto [s, d, from_number, to_number, from, to] = core.pair(operands);
   if (from.rows > d.rows)
     throw Fault(
-        extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " + extents(d.rows, d.columns));
+        extents(from.rows, from.columns) + " exceeds tile " + d.name + ", which is " +
+        extents(d.rows, d.columns));
   const int32_t kept = std::min<int32_t>(from.columns, d.columns);
   if (operands.a.tile != operands.b.tile || from_number != to_number)
     core.refuse_overlap("Y", operands.b.tile, to_number, operands.a.tile, from_number);
@@ -137,10 +140,12 @@ void run_sort(Core& core, const Matrix& operands) {
   to.rows = from.rows;
   to.columns = kept;
   if (kept == 0) return;
-  // Rows are counted, then moved by the counts: what another core may change meanwhile is taken over first.
+  // Rows are counted, then moved by the counts: what another core may change meanwhile is taken
+  // over first.
   const bool shared = s.space == 3 || d.space == 3;
   const int64_t columns = from.columns, wide = shared ? columns + kept : 0;
-  int64_t* const own = reinterpret_cast<int64_t*>(core.work.ensure((columns + 3 * int64_t(kept) + wide) * 8));
+  int64_t* const own =
+      reinterpret_cast<int64_t*>(core.work.ensure((columns + 3 * int64_t(kept) + wide) * 8));
   int64_t* const spare = own + wide;
   for (int64_t i = 0; i < from.rows; ++i) {
     const int64_t* row = reinterpret_cast<const int64_t*>(from.base) + i * s.columns;
@@ -165,7 +170,8 @@ void run_merge(Core& core, const Matrix& operands) {
                 y_number = core.number(operands.c);
   const Slot a = core.slot(operands.a.tile, a_number), b = core.slot(operands.b.tile, b_number);
   Slot& y = core.slot(operands.c.tile, y_number);
-  if (a.rows != b.rows) throw Fault("merges " + std::to_string(a.rows) + " rows with " + std::to_string(b.rows));
+  if (a.rows != b.rows)
+    throw Fault("merges " + std::to_string(a.rows) + " rows with " + std::to_string(b.rows));
   if (a.rows > ty.rows || a.columns + b.columns > ty.columns)
     throw Fault(
         extents(a.rows, a.columns + b.columns) + " exceeds tile " + ty.name + ", which is " +

@@ -10,12 +10,13 @@
 namespace ftm {
 namespace {
 
-// How long a core waits at a barrier before it sleeps: as long as the kernels take that a single core runs between those of
-// both. Of 8, 50, 100, 200 and 500 microseconds none served recurrent and attention networks better. It is time and not a count,
-// because processors differ tenfold in what `pause` takes.
+// How long a core waits at a barrier before it sleeps: as long as the kernels take that a single
+// core runs between those of both. Of 8, 50, 100, 200 and 500 microseconds none served recurrent
+// and attention networks better. It is time and not a count, because processors differ tenfold in
+// what `pause` takes.
 constexpr std::chrono::microseconds kSpin(50);
-// How long after a wait that sleep was right for: on a machine that others use, too, the core that is waited for may need the
-// very processor.
+// How long after a wait that sleep was right for: on a machine that others use, too, the core that
+// is waited for may need the very processor.
 constexpr std::chrono::microseconds kGlance(5);
 // What waking takes beyond a spin: a wait of more than both was long.
 constexpr std::chrono::microseconds kWaking(15);
@@ -53,7 +54,9 @@ void wait_while(const std::atomic<uint32_t>& word, uint32_t seen) {
   } while (Clock::now() - start < spin);
   sleepers.fetch_add(1, std::memory_order_seq_cst);
   while (word.load(std::memory_order_seq_cst) == seen)
-    syscall(SYS_futex, reinterpret_cast<const uint32_t*>(&word), FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+    syscall(
+        SYS_futex, reinterpret_cast<const uint32_t*>(&word), FUTEX_WAIT_PRIVATE, seen, nullptr,
+        nullptr, 0);
   sleepers.fetch_sub(1, std::memory_order_relaxed);
   last_was_long = Clock::now() - start >= kSpin + kWaking;
 }
@@ -61,7 +64,9 @@ void wait_while(const std::atomic<uint32_t>& word, uint32_t seen) {
 void wake_all(const std::atomic<uint32_t>& word) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (sleepers.load(std::memory_order_seq_cst) == 0) return;
-  syscall(SYS_futex, reinterpret_cast<const uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  syscall(
+      SYS_futex, reinterpret_cast<const uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr,
+      nullptr, 0);
 }
 
 } // namespace ftm

@@ -1,7 +1,7 @@
 // The cores of a machine meeting at a barrier.
 //
-// A core that waits spins for some microseconds, then sleeps: the program that uses the machine has threads of its
-// own on the same processors.
+// A core that waits spins for some microseconds, then sleeps: the program that uses the machine has
+// threads of its own on the same processors.
 #pragma once
 
 #include <atomic>

@@ -1,1 +1,2 @@
-"""Analyses: facts about a program that transforms and lowerings ask for. Nothing here changes a program."""
+"""Analyses: facts about a program that transforms and lowerings ask for. Nothing here changes a
+program."""

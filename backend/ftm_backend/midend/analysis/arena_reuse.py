@@ -1,6 +1,7 @@
 """Who held which bytes of the arena before: the buffers that a new one has to wait for.
 
-Offsets of programs for many sizes are polynomials, which have no order but a partial one (`ftm_backend.symbolic.Order`).
+Offsets of programs for many sizes are polynomials, which have no order but a partial one
+(`ftm_backend.symbolic.Order`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class ArenaReuse(Generic[Owner]):
         self._general: _General[Owner] | None = None
 
     def take(self, start: int, end: int, owner: Owner) -> list[Owner]:
-        """Notes the owner of the bytes from start to end; gives those who held parts of them before."""
+        """Notes the owner of the bytes from start to end; gives those who held parts of them
+        before."""
         if self._general is None and not isinstance(start, SymInt) and not isinstance(end, SymInt):
             return self._take(start, end, owner)
         if self._general is None:
@@ -94,4 +96,6 @@ class _General(Generic[Owner]):
         """Whether nothing of an old region is left."""
         if old.first < new.first or old.last > new.last:
             return False
-        return self._order.never_less(old.begin, new.begin) and self._order.never_less(new.end, old.end)
+        return self._order.never_less(old.begin, new.begin) and self._order.never_less(
+            new.end, old.end
+        )

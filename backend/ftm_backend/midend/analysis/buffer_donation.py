@@ -1,7 +1,8 @@
 """When a kernel may write a result over memory that it reads, and which input a result replaces.
 
-Tiles are read before they are written, core by core, and each element is handled by one core only; so a kernel may
-overwrite an input when every read of it is at the very element that the same point of the iteration writes.
+Tiles are read before they are written, core by core, and each element is handled by one core only;
+so a kernel may overwrite an input when every read of it is at the very element that the same point
+of the iteration writes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from ftm_backend.midend.schedule.loop_nest.iteration_domain import domain_of
 
 
 def may_overwrite(view: Kernel, output: int, inputs: Sequence[int]) -> bool:
-    """Whether output number ``output`` may lie where the inputs with these numbers (one buffer) lie."""
+    """Whether output number ``output`` may lie where the inputs with these numbers (one buffer)
+    lie."""
     result = view.made[output]
     if result is None or result.combine is not None or len(result.stores) != 1:
         return False
@@ -49,26 +51,35 @@ def may_overwrite(view: Kernel, output: int, inputs: Sequence[int]) -> bool:
 
 
 def _epilogue_may_overwrite(view: Kernel, result: FunctionResult, overwritten: set[Value]) -> bool:
-    """The same for what follows a contraction: it runs once for each tile of the product, when that is complete.
+    """The same for what follows a contraction: it runs once for each tile of the product, when that
+    is complete.
 
-    Where the other gradient reads the weights, too, it does so in the tile that was fetched for that.
+    Where the other gradient reads the weights, too, it does so in the tile that was fetched for
+    that.
     """
     product, *others = view.aligned
     contraction = match(product)
     if contraction is None or result.value is product.results[0].value:
         return False
     start = getattr(product.results[0].init, "value", None)
-    if overwritten.intersection((contraction.a.value.in_memory, contraction.b.value.in_memory, start)):
+    if overwritten.intersection(
+        (contraction.a.value.in_memory, contraction.b.value.in_memory, start)
+    ):
         return False
     epilogue = read_epilogue(contraction, others)
     stored = [r.value for s in view.aligned for r in s.results if r.stores]
     (store,) = epilogue.outputs[stored.index(result.value)].stores
-    return all(operand.index.seen_equal(store.index) for operand in epilogue.operands if operand.value in overwritten)
+    return all(
+        operand.index.seen_equal(store.index)
+        for operand in epilogue.operands
+        if operand.value in overwritten
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class ProducedValue:
-    """A tensor as a kernel makes it: output number ``output`` of ``view``, whose inputs are ``buffers``."""
+    """A tensor as a kernel makes it: output number ``output`` of ``view``, whose inputs are
+    ``buffers``."""
 
     view: Kernel
     output: int
@@ -82,12 +93,13 @@ def donated_input(
     may_overwrite: Callable[[Kernel, int, Sequence[int]], bool],
     kernels: int,
 ) -> Any:
-    """The input that an output updates: the leftmost of its expression that will do, as ``p`` in ``p - lr * g``.
+    """The input that an output updates: the leftmost of its expression that will do, as ``p`` in
+    ``p - lr * g``.
 
     Args:
-        made: the output, by the kernel that writes it first.
-        maker: for the buffer of a tensor between kernels how that is made, if one kernel makes it whole.
-        eligible: whether a buffer is an input of the right type and size that is still free and that no later
+        made: the output, by the kernel that writes it first. maker: for the buffer of a tensor
+        between kernels how that is made, if one kernel makes it whole. eligible: whether a buffer
+        is an input of the right type and size that is still free and that no later
             kernel reads.
         may_overwrite: the function of this name, or one that knows its answers.
         kernels: how many kernels to look through.
@@ -109,14 +121,17 @@ def donated_input(
             if not eligible(buffer):
                 before = maker(buffer)
                 further += [] if before is None else [before]
-            elif buffer not in made.buffers or may_overwrite(made.view, made.output, [made.buffers.index(buffer)]):
+            elif buffer not in made.buffers or may_overwrite(
+                made.view, made.output, [made.buffers.index(buffer)]
+            ):
                 return buffer
         stack += reversed(further)
     return None
 
 
 def _leaves(root: Node, view: Kernel) -> Iterator[Value]:
-    """The tensors that an expression reads, leftmost first, through values computed in the kernel."""
+    """The tensors that an expression reads, leftmost first, through values computed in the
+    kernel."""
     members = set(view.statements)
     seen: set[int] = set()
     stack = [root]
@@ -130,5 +145,7 @@ def _leaves(root: Node, view: Kernel) -> Iterator[Value]:
             if not isinstance(producer, Statement) or producer not in members:
                 yield node.payload.value
             else:
-                stack.append(next(r for r in producer.results if r.value is node.payload.value).yields)
+                stack.append(
+                    next(r for r in producer.results if r.value is node.payload.value).yields
+                )
         stack.extend(reversed(node.operands))

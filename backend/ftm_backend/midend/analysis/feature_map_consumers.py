@@ -1,4 +1,5 @@
-"""Kernels that read an image, as they are if they compute it themselves: as a factor of their product, or in what follows that."""
+"""Kernels that read an image, as they are if they compute it themselves: as a factor of their
+product, or in what follows that."""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
 from ftm_backend.midend.schedule.gemm.operand_roles import computed_schedule, schedule
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.transforms.tensor.align_loops import align_all
-from ftm_backend.midend.transforms.tensor.producer_inlining import ReadPosition, cuts_of, element_around, ones, read_instead, rebuilt
+from ftm_backend.midend.transforms.tensor.producer_inlining import (
+    ReadPosition,
+    cuts_of,
+    element_around,
+    ones,
+    read_instead,
+    rebuilt,
+)
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["FeatureMapConsumer", "FeatureMapProducers", "Inside", "can_read", "reader_of"]
@@ -25,9 +33,11 @@ Inside = dict[tuple[object, ...], tuple[Operand, Statement]]
 
 
 class FeatureMapProducers:
-    """Statements that make an image of what it is computed of, with and without zeros around it; each is made once.
+    """Statements that make an image of what it is computed of, with and without zeros around it;
+    each is made once.
 
-    element: of the image, over its dimensions; made: the tensor of its size that it is computed of; inside: is added to.
+    element: of the image, over its dimensions; made: the tensor of its size that it is computed of;
+        inside: is added to.
     """
 
     def __init__(self, image: Value, element: Node, made: Value, inside: Inside) -> None:
@@ -40,13 +50,20 @@ class FeatureMapProducers:
         return list(self._made.values())
 
     def of(self, read: Value) -> Statement | None:
-        """What makes ``read``, the image or that with a border; None if it has another shape, or parameters along the border."""
+        """What makes ``read``, the image or that with a border; None if it has another shape, or
+        parameters along the border."""
         shape, border = self.image.shape, read.border
         place = ReadPosition(shape, (0,) * len(shape), shape, None)
         if border is not None:
             place = ReadPosition(read.shape, border.low, border.sizes, constant(0, read.dtype))
-        others = [node.payload for node in walk([self.element]) if node.op == "in" and node.payload.value is not self.made]
-        if place.sizes != shape or any(operand.index.coeffs[k] for operand in others for k in place.padded):
+        others = [
+            node.payload
+            for node in walk([self.element])
+            if node.op == "in" and node.payload.value is not self.made
+        ]
+        if place.sizes != shape or any(
+            operand.index.coeffs[k] for operand in others for k in place.padded
+        ):
             return None
         key = place.shape, place.low
         if key not in self._made:
@@ -64,16 +81,22 @@ class FeatureMapProducers:
             inside = self.inside[key][0]
         element = element_around(self.element, [self.made], place, inside)
         result = FunctionResult(
-            Value(dtype, place.shape), Affine(0, row_major(place.shape)), tuple(Affine.loop(k, rank) for k in range(rank)), element
+            Value(dtype, place.shape),
+            Affine(0, row_major(place.shape)),
+            tuple(Affine.loop(k, rank) for k in range(rank)),
+            element,
         )
         operands = list(dict.fromkeys(node.payload for node in walk([element]) if node.op == "in"))
-        result.value.producer = Statement("linalg.generic", place.shape, (False,) * rank, operands, [result])
+        result.value.producer = Statement(
+            "linalg.generic", place.shape, (False,) * rank, operands, [result]
+        )
         return result.value.producer
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureMapConsumer:
-    """A kernel that computes an image: its kind and statements, which of them stand in place of others, and cycles that it takes longer."""
+    """A kernel that computes an image: its kind and statements, which of them stand in place of
+    others, and cycles that it takes longer."""
 
     kernel: Kernel
     kind: str
@@ -87,8 +110,11 @@ def can_read(kernel: Kernel) -> bool:
     return kernel.repeat is None and not kernel.one_core and kernel.kind in ("contraction", "fold")
 
 
-def reader_of(kernel: Kernel, makers: FeatureMapProducers, machine: MachineParameters) -> FeatureMapConsumer | None:
-    """The kernel, which reads an image and is of such a kind, as one that computes it; None if it cannot."""
+def reader_of(
+    kernel: Kernel, makers: FeatureMapProducers, machine: MachineParameters
+) -> FeatureMapConsumer | None:
+    """The kernel, which reads an image and is of such a kind, as one that computes it; None if it
+    cannot."""
     first, *others = kernel.statements
     instead: dict[Statement, Statement] = {}
     before: list[Statement] = []
@@ -107,28 +133,51 @@ def reader_of(kernel: Kernel, makers: FeatureMapProducers, machine: MachineParam
         chain.append(instead.get(statement, statement))
         if not _can_follow(kernel.kind)(chain[:-1], chain[-1], machine):
             return None
-    apart, together = _cycles(kernel.kind, kernel.statements, [], machine), _cycles(kernel.kind, chain, before, machine)
+    apart, together = (
+        _cycles(kernel.kind, kernel.statements, [], machine),
+        _cycles(kernel.kind, chain, before, machine),
+    )
     if apart is None or together is None:
         return None
-    return FeatureMapConsumer(kernel, "computed" if before else kernel.kind, [*before, *chain], instead, together - apart)
+    return FeatureMapConsumer(
+        kernel, "computed" if before else kernel.kind, [*before, *chain], instead, together - apart
+    )
 
 
 def _can_follow(kind: str) -> Callable[[Sequence[Statement], Statement, MachineParameters], bool]:
-    return col2im.can_follow if kind == "fold" else lambda chain, statement, machine: can_fuse_epilogue(chain, statement)
+    return (
+        col2im.can_follow
+        if kind == "fold"
+        else lambda chain, statement, machine: can_fuse_epilogue(chain, statement)
+    )
 
 
-def _cycles(kind: str, statements: list[Statement], makers: list[Statement], machine: MachineParameters) -> float | None:
+def _cycles(
+    kind: str, statements: list[Statement], makers: list[Statement], machine: MachineParameters
+) -> float | None:
     """What a kernel takes, if it is made of panels."""
     if kind == "fold":
         plan = col2im.planned(statements, machine)
         return None if plan is None else plan.cycles
-    chosen = computed_schedule(align_all(statements), makers, machine) if makers else schedule(align_all(statements), machine)
-    return chosen.plan.cycles if chosen is not None and isinstance(chosen.plan, PanelSchedule) else None
+    chosen = (
+        computed_schedule(align_all(statements), makers, machine)
+        if makers
+        else schedule(align_all(statements), machine)
+    )
+    return (
+        chosen.plan.cycles
+        if chosen is not None and isinstance(chosen.plan, PanelSchedule)
+        else None
+    )
 
 
-def _multiplied(product: Statement, makers: FeatureMapProducers) -> tuple[Statement, Statement] | None:
+def _multiplied(
+    product: Statement, makers: FeatureMapProducers
+) -> tuple[Statement, Statement] | None:
     """What makes the image as a product reads it, and the product of that."""
-    read = {operand.value for operand in product.operands if operand.value.in_memory is makers.image}
+    read = {
+        operand.value for operand in product.operands if operand.value.in_memory is makers.image
+    }
     maker = makers.of(next(iter(read))) if len(read) == 1 else None
     if maker is None:
         return None
@@ -137,9 +186,15 @@ def _multiplied(product: Statement, makers: FeatureMapProducers) -> tuple[Statem
     (result,) = product.results
     done: dict[Node, Node] = {}
     for node in walk([result.yields]):
-        done[node] = Node("in", node.dtype, payload=operands[node.payload]) if node.op == "in" else rebuilt(node, done)
+        done[node] = (
+            Node("in", node.dtype, payload=operands[node.payload])
+            if node.op == "in"
+            else rebuilt(node, done)
+        )
     results = [replace(result, yields=done[result.yields], stores=list(result.stores))]
-    return maker, Statement("linalg.generic", product.loops, product.reduced, list(operands.values()), results)
+    return maker, Statement(
+        "linalg.generic", product.loops, product.reduced, list(operands.values()), results
+    )
 
 
 def _inlined(statement: Statement, makers: FeatureMapProducers) -> Statement | None:
@@ -147,7 +202,12 @@ def _inlined(statement: Statement, makers: FeatureMapProducers) -> Statement | N
     results = [replace(result, stores=list(result.stores)) for result in statement.results]
     made = replace(statement, op="linalg.generic", results=results, tensors=(), attributes={})
     cuts = cuts_of(made, makers.image, makers.image.shape)
-    if cuts is None or any(len(pieces) > 1 for pieces in cuts) or statement.is_reduction or statement.gathers:
+    if (
+        cuts is None
+        or any(len(pieces) > 1 for pieces in cuts)
+        or statement.is_reduction
+        or statement.gathers
+    ):
         return None
     read_instead(made, makers.image, makers.element, makers.image.shape, cuts)
     return made

@@ -1,8 +1,10 @@
-"""Bounds of the integers that kernels compute, and what a gather that did not fault says about its indices.
+"""Bounds of the integers that kernels compute, and what a gather that did not fault says about its
+indices.
 
-Indices of gathers and scatters are small expressions: positions, constants, elements of integer tensors, selections
-under comparisons.  `Ranges.of` bounds such an expression from below and above.  `Ranges.demand` goes the other way:
-when an expression is known to lie in bounds, it bounds the elements that went into it.
+Indices of gathers and scatters are small expressions: positions, constants, elements of integer
+tensors, selections under comparisons. `Ranges.of` bounds such an expression from below and above.
+`Ranges.demand` goes the other way: when an expression is known to lie in bounds, it bounds the
+elements that went into it.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def whole(dtype: str) -> Range:
 def span(index: Affine, loops: Sequence[int]) -> Range:
     """The least and the greatest value of an affine expression over non-empty loops."""
     ends = [c * (n - 1) for c, n in zip(index.coeffs, loops, strict=True)]
-    return index.const + sum(-greater(-end, 0) for end in ends), index.const + sum(greater(end, 0) for end in ends)
+    return index.const + sum(-greater(-end, 0) for end in ends), index.const + sum(
+        greater(end, 0) for end in ends
+    )
 
 
 class _TooLarge(Exception):
@@ -77,7 +81,8 @@ class Ranges:
             return {}
         return {key: bound for key, bound in found.items() if bound[0].op == "in"}
 
-    # --- upwards ---------------------------------------------------------------------------------------
+    # --- upwards
+    # ---------------------------------------------------------------------------------------
 
     def _of(self, node: Node, known: Bounds) -> Range:
         self._left -= 1
@@ -104,7 +109,9 @@ class Ranges:
         if node.op == "gather":
             return self._element(Operand(node.payload, Affine(0, ())))
         rule = _RULES.get(node.op)
-        if rule is None or (any(n.dtype == "i1" for n in node.operands) and node.op not in _ON_BOOLEANS):
+        if rule is None or (
+            any(n.dtype == "i1" for n in node.operands) and node.op not in _ON_BOOLEANS
+        ):
             return anything
         if node.op == "arith.extui" and self._of(node.operands[0], known)[0] < 0:
             return 0, (1 << _WIDTHS[node.operands[0].dtype]) - 1
@@ -129,7 +136,8 @@ class Ranges:
             return 1, 1
         return (0, 0) if _always(_NEGATED[kind], a, b) else (0, 1)
 
-    # --- downwards -------------------------------------------------------------------------------------
+    # --- downwards
+    # -------------------------------------------------------------------------------------
 
     def _assume(self, condition: Node, holds: bool, known: Bounds) -> Bounds:
         """``known`` and what a condition says, where it holds (or does not)."""
@@ -137,7 +145,11 @@ class Ranges:
         if condition.op == ("arith.andi" if holds else "arith.ori"):
             for operand in condition.operands:
                 made = self._assume(operand, holds, made)
-        elif condition.op == "arith.cmpi" and _predicate(condition) in _NEGATED and condition.operands[0].dtype != "i1":
+        elif (
+            condition.op == "arith.cmpi"
+            and _predicate(condition) in _NEGATED
+            and condition.operands[0].dtype != "i1"
+        ):
             kind = _predicate(condition) if holds else _NEGATED[_predicate(condition)]
             left, right = condition.operands
             a, b = self._of(left, known), self._of(right, known)
@@ -157,7 +169,11 @@ class Ranges:
                 return found  # it may wrap around
             found = self._demand(left, (need[0] - b[1], need[1] - b[0]), found)
             return self._demand(right, (need[0] - a[1], need[1] - a[0]), found)
-        if node.op == "arith.muli" and node.operands[1].op == "constant" and node.operands[1].payload > 0:
+        if (
+            node.op == "arith.muli"
+            and node.operands[1].op == "constant"
+            and node.operands[1].payload > 0
+        ):
             factor, inner = node.operands[1].payload, self._of(node.operands[0], known)
             if inner[0] * factor < whole(node.dtype)[0] or inner[1] * factor > whole(node.dtype)[1]:
                 return found
@@ -181,7 +197,13 @@ class Ranges:
             return known
         both = sides[0].keys() & sides[1].keys()
         return {
-            key: (sides[0][key][0], (min(sides[0][key][1][0], sides[1][key][1][0]), max(sides[0][key][1][1], sides[1][key][1][1])))
+            key: (
+                sides[0][key][0],
+                (
+                    min(sides[0][key][1][0], sides[1][key][1][0]),
+                    max(sides[0][key][1][1], sides[1][key][1][1]),
+                ),
+            )
             for key in both
         }
 
@@ -199,13 +221,17 @@ def _narrow(known: Bounds, node: Node, now: Range, allowed: Range) -> None:
     known[id(node)] = (node, _meet(now, allowed))
     while node.op in ("arith.extsi", "arith.index_cast"):
         node = node.operands[0]
-        known[id(node)] = (node, _meet(known[id(node)][1] if id(node) in known else whole(node.dtype), allowed))
+        known[id(node)] = (
+            node,
+            _meet(known[id(node)][1] if id(node) in known else whole(node.dtype), allowed),
+        )
 
 
 def _meet(a: Range, b: Range) -> Range:
     """What both say; where they contradict each other (code that does not run) the first.
 
-    Of two ends that hold either may be taken, so that which of them is nearer at hand needs no guard.
+    Of two ends that hold either may be taken, so that which of them is nearer at hand needs no
+    guard.
     """
     low, high = max(a[0], b[0], key=at_hand), min(a[1], b[1], key=at_hand)
     return (low, high) if at_hand(low) <= at_hand(high) else a
@@ -220,11 +246,19 @@ def _within(made: Range, type_range: Range) -> Range:
 def _allowed(kind: int, other: Range) -> Range:
     """Values that can stand in the relation ``kind`` to some value of ``other``."""
     low, high = whole("i64")
-    return {0: other, 1: (low, high), 2: (low, other[1] - 1), 3: (low, other[1]), 4: (other[0] + 1, high), 5: (other[0], high)}[kind]
+    return {
+        0: other,
+        1: (low, high),
+        2: (low, other[1] - 1),
+        3: (low, other[1]),
+        4: (other[0] + 1, high),
+        5: (other[0], high),
+    }[kind]
 
 
 def _always(kind: int, a: Range, b: Range) -> bool:
-    """Whether a comparison holds for all values; where sizes are such that it may or may not, it is computed."""
+    """Whether a comparison holds for all values; where sizes are such that it may or may not, it is
+    computed."""
     if kind == 0:
         return seen_equal(a[0], a[1]) and seen_equal(a[1], b[0]) and seen_equal(b[0], b[1])
     if kind == 1:
@@ -235,7 +269,8 @@ def _always(kind: int, a: Range, b: Range) -> bool:
 
 
 def _less(left: int, right: int) -> bool:
-    """Whether one is less than another: a guard bounds sizes from above alone, as steps of a search, say, are for small sizes, too."""
+    """Whether one is less than another: a guard bounds sizes from above alone, as steps of a
+    search, say, are for small sizes, too."""
     return seen_less(left, right) if isinstance(left, SymInt) else never_less(right, left + 1)
 
 
@@ -245,9 +280,12 @@ def _product(a: Range, b: Range) -> Range:
 
 
 def _minimum(a: Range, b: Range) -> Range:
-    """Of the upper ends either one holds, so that of sizes none is asked for its value: the one that is a size says more of indices."""
+    """Of the upper ends either one holds, so that of sizes none is asked for its value: the one
+    that is a size says more of indices."""
     (low, high), (other_low, other_high) = a, b
-    if never_less(high, other_high) or (isinstance(other_high, SymInt) and not never_less(other_high, high)):
+    if never_less(high, other_high) or (
+        isinstance(other_high, SymInt) and not never_less(other_high, high)
+    ):
         high = other_high
     if never_less(low, other_low):
         low = other_low
@@ -258,7 +296,11 @@ def _minimum(a: Range, b: Range) -> Range:
 
 def _floor(number: int) -> int:
     """What a number is at least, whatever the sizes."""
-    return max(whole("i64")[0], int(number.bounds[0])) if isinstance(number, SymInt) and number.bounds[0] > -inf else number
+    return (
+        max(whole("i64")[0], int(number.bounds[0]))
+        if isinstance(number, SymInt) and number.bounds[0] > -inf
+        else number
+    )
 
 
 def _and(a: Range, b: Range) -> Range:

@@ -1,7 +1,8 @@
-"""Which kernels can still fault: those that read or write at a place that the data says, unless it is proved inside.
+"""Which kernels can still fault: those that read or write at a place that the data says, unless it
+is proved inside.
 
-A kernel that ran without a fault has checked its indices.  A later one that uses the same indices within the same
-bounds (an embedding's gradient after the embedding) cannot fault any more.
+A kernel that ran without a fault has checked its indices. A later one that uses the same indices
+within the same bounds (an embedding's gradient after the embedding) cannot fault any more.
 """
 
 from __future__ import annotations
@@ -76,16 +77,21 @@ class FaultAnalysis:
 
     def _learn(self, place: _Place, inputs: Inputs) -> None:
         loops = place.statement.loops
-        for node, bounds in self._ranges(place.statement, inputs).demand(place.node, 0, place.size - 1).values():
+        for node, bounds in (
+            self._ranges(place.statement, inputs).demand(place.node, 0, place.size - 1).values()
+        ):
             operand: Operand = node.payload
             if operand.value in inputs:
                 first, dims = _elements(operand.index, loops)
                 self._checked.setdefault(operand.value, []).append(_Checked(first, dims, bounds))
 
-    # --- bounds ----------------------------------------------------------------------------------------
+    # --- bounds
+    # ----------------------------------------------------------------------------------------
 
     def _ranges(self, statement: Statement, inputs: Inputs, depth: int = 0) -> Ranges:
-        return Ranges(statement.loops, lambda operand: self._element(operand, statement.loops, inputs, depth))
+        return Ranges(
+            statement.loops, lambda operand: self._element(operand, statement.loops, inputs, depth)
+        )
 
     def _element(self, operand: Operand, loops: Sequence[int], inputs: Inputs, depth: int) -> Range:
         """Bounds of the elements that an operand reads."""
@@ -94,11 +100,19 @@ class FaultAnalysis:
         if depth == _DEEPEST:
             return made
         if value not in inputs:
-            return _meet(made, self._result(_result_of(value), inputs, depth)) if isinstance(value.producer, Statement) else made
+            return (
+                _meet(made, self._result(_result_of(value), inputs, depth))
+                if isinstance(value.producer, Statement)
+                else made
+            )
         if value in self._made:
             result, outer = self._made[value]
             made = _meet(made, self._result(result, outer, depth))
-        first, dims = _elements(operand.index, loops) if operand.index.coeffs else (0, ((1, volume(value.shape)),))
+        first, dims = (
+            _elements(operand.index, loops)
+            if operand.index.coeffs
+            else (0, ((1, volume(value.shape)),))
+        )
         for checked in self._checked.get(value, ()):
             if checked.covers(first, dims):
                 made = _meet(made, checked.bounds)
@@ -128,11 +142,19 @@ def _places(statement: Statement) -> list[_Place]:
         if not volume(dest) or not volume(indices):
             return []
         over = Statement(statement.op, indices, (False,), [], [])
-        return [_Place(over, Node("in", statement.operands[1].value.dtype, payload=statement.operands[1]), dest[0])]
+        return [
+            _Place(
+                over,
+                Node("in", statement.operands[1].value.dtype, payload=statement.operands[1]),
+                dest[0],
+            )
+        ]
     if not statement.gathers or 0 in statement.loops:
         return []
     return [
-        _Place(statement, n.operands[0], volume(n.payload.shape)) for n in walk(r.yields for r in statement.results) if n.op == "gather"
+        _Place(statement, n.operands[0], volume(n.payload.shape))
+        for n in walk(r.yields for r in statement.results)
+        if n.op == "gather"
     ]
 
 
@@ -145,7 +167,9 @@ def _elements(index: Affine, loops: Sequence[int]) -> tuple[int, Dims]:
     """Which elements an access touches, whatever the order of its loops."""
     first = index.const
     dims: list[tuple[int, int]] = []
-    for stride, extent in sorted(zip(index.coeffs, loops, strict=True), key=lambda pair: abs(at_hand(pair[0]))):
+    for stride, extent in sorted(
+        zip(index.coeffs, loops, strict=True), key=lambda pair: abs(at_hand(pair[0]))
+    ):
         if not stride or not (is_walked(extent) or extent == 0):
             continue
         if stride < 0:

@@ -1,7 +1,9 @@
-"""What a kernel is, apart from the program that it is in: two kernels of one signature have one function.
+"""What a kernel is, apart from the program that it is in: two kernels of one signature have one
+function.
 
-A signature says everything that lowering looks at, in terms of the kernel's own parameters: buffers by number, addresses
-relative to the lowest element that the kernel touches of each, runtime scalars by number.
+A signature says everything that lowering looks at, in terms of the kernel's own parameters: buffers
+by number, addresses relative to the lowest element that the kernel touches of each, runtime scalars
+by number.
 """
 
 from __future__ import annotations
@@ -12,7 +14,15 @@ from math import prod
 from typing import Any
 
 from ftm_backend.ir.linalg.affine import Affine
-from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value, nodes_of, walk
+from ftm_backend.ir.linalg.function import (
+    FunctionResult,
+    Node,
+    Operand,
+    Statement,
+    Value,
+    nodes_of,
+    walk,
+)
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm.im2col_operand import behind
 from ftm_backend.midend.schedule.gemm.contraction import product_in
@@ -20,13 +30,23 @@ from ftm_backend.target.presets import ELEMENT_BYTES
 
 __all__ = ["KernelArguments", "arguments_of", "signature", "words_of"]
 
-_SHIFTED = ("nest", "contraction", "attention", "attention-backward", "strips", "summed-strips", "turn")
-"""Kinds of kernels that reach memory through the affine accesses of their statements alone, gathers apart."""
+_SHIFTED = (
+    "nest",
+    "contraction",
+    "attention",
+    "attention-backward",
+    "strips",
+    "summed-strips",
+    "turn",
+)
+"""Kinds of kernels that reach memory through the affine accesses of their statements alone, gathers
+apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelArguments:
-    """What a kernel passes to its function: ``symbol -> (number, element that the parameter starts at)``, and scalars.
+    """What a kernel passes to its function: ``symbol -> (number, element that the parameter starts
+    at)``, and scalars.
 
     bodies: the nodes of each statement, operands first.
     """
@@ -37,12 +57,17 @@ class KernelArguments:
 
 
 def arguments_of(kernel: Kernel) -> KernelArguments:
-    """The kernel's buffers in the order inputs, outputs, workspaces, and its scalars in the order of their uses."""
-    symbols = dict.fromkeys(str(v.symbol) for v in (*kernel.inputs, *kernel.outputs, *kernel.workspaces))
+    """The kernel's buffers in the order inputs, outputs, workspaces, and its scalars in the order
+    of their uses."""
+    symbols = dict.fromkeys(
+        str(v.symbol) for v in (*kernel.inputs, *kernel.outputs, *kernel.workspaces)
+    )
     lowest = _lowest(kernel) if kernel.kind in _SHIFTED else {}
     bodies = tuple(nodes_of(statement.results) for statement in kernel.statements)
     starts = [r.init for s in kernel.statements for r in s.results if isinstance(r.init, Node)]
-    scalars = dict.fromkeys(n.payload for body in (*bodies, walk(starts)) for n in body if n.op == "scalar")
+    scalars = dict.fromkeys(
+        n.payload for body in (*bodies, walk(starts)) for n in body if n.op == "scalar"
+    )
     return KernelArguments(
         {symbol: (number, lowest.get(symbol, 0)) for number, symbol in enumerate(symbols)},
         {symbol: number for number, symbol in enumerate(scalars)},
@@ -51,19 +76,24 @@ def arguments_of(kernel: Kernel) -> KernelArguments:
 
 
 def _lowest(kernel: Kernel) -> dict[str, int]:
-    """The first element that the kernel touches of each buffer; buffers that it addresses by data start at 0."""
+    """The first element that the kernel touches of each buffer; buffers that it addresses by data
+    start at 0."""
     found: dict[str, int] = {}
 
     def touch(value: Value, index: Affine, loops: tuple[int, ...]) -> None:
         if value.symbol is not None:
-            first = index.const + sum(c * (n - 1) for c, n in zip(index.coeffs, loops, strict=True) if c < 0)
+            first = index.const + sum(
+                c * (n - 1) for c, n in zip(index.coeffs, loops, strict=True) if c < 0
+            )
             found[value.symbol] = min(found.get(value.symbol, first), first)
 
     whole: set[str | None] = {value.symbol for value in kernel.workspaces}
     for statement in kernel.statements:
         whole.update(v.symbol for v in statement.gathers)
         whole.update(t.value.symbol for t in statement.tensors if statement.op.startswith("ftm."))
-        whole.update(o.value.in_memory.symbol for o in statement.operands if o.value.border is not None)
+        whole.update(
+            o.value.in_memory.symbol for o in statement.operands if o.value.border is not None
+        )
         for operand in statement.operands:
             touch(operand.value, operand.index, statement.loops)
         for result in statement.results:
@@ -74,8 +104,11 @@ def _lowest(kernel: Kernel) -> dict[str, int]:
     return {symbol: 0 if symbol in whole else max(first, 0) for symbol, first in found.items()}
 
 
-def signature(kernel: Kernel, arguments: KernelArguments, shared: Iterable[tuple[int, int]]) -> tuple[Any, ...]:
-    """The kernel in terms of its parameters, as one flat tuple that compares equal where the kernels are equal.
+def signature(
+    kernel: Kernel, arguments: KernelArguments, shared: Iterable[tuple[int, int]]
+) -> tuple[Any, ...]:
+    """The kernel in terms of its parameters, as one flat tuple that compares equal where the
+    kernels are equal.
 
     shared: pairs of parameters that are one memory.
     """
@@ -98,17 +131,22 @@ def signature(kernel: Kernel, arguments: KernelArguments, shared: Iterable[tuple
         product = kernel.statements[product_in(kernel.statements)]
         for operand in product.operands:
             granule = kernel.machine.dma_granule // ELEMENT_BYTES[operand.value.dtype]
-            writer.words.append(behind(product.loops, operand.index, prod(operand.value.shape), granule))
+            writer.words.append(
+                behind(product.loops, operand.index, prod(operand.value.shape), granule)
+            )
     return tuple(writer.words)
 
 
 def words_of(statement: Statement) -> tuple[tuple[Any, ...], list[Value]]:
-    """A statement of a program whose values have no buffers yet, as a tuple that compares equal where statements are equal but for which
-    values and runtime scalars they are about; and these values, in order."""
+    """A statement of a program whose values have no buffers yet, as a tuple that compares equal
+    where statements are equal but for which values and runtime scalars they are about; and these
+    values, in order."""
     body = nodes_of(statement.results)
     starts = walk(r.init for r in statement.results if isinstance(r.init, Node))
     scalars = dict.fromkeys(n.payload for n in (*body, *starts) if n.op == "scalar")
-    writer = _Writer(KernelArguments({}, {symbol: number for number, symbol in enumerate(scalars)}, ()))
+    writer = _Writer(
+        KernelArguments({}, {symbol: number for number, symbol in enumerate(scalars)}, ())
+    )
     writer.statement(statement, body)
     return tuple(writer.words), writer.values
 
@@ -165,7 +203,11 @@ class _Writer:
             self.value(table)
         for tensor in statement.tensors:
             self.value(tensor.value)
-            start = 0 if tensor.value.symbol is None else self._arguments.buffers[tensor.value.symbol][1]
+            start = (
+                0
+                if tensor.value.symbol is None
+                else self._arguments.buffers[tensor.value.symbol][1]
+            )
             words += (tensor.view.sizes, tensor.view.strides, tensor.view.offset - start)
         self.nodes(body)
         for result in statement.results:

@@ -1,4 +1,5 @@
-"""Arithmetic on runtime scalars alone: done once per kernel in a map of one element, not for each element."""
+"""Arithmetic on runtime scalars alone: done once per kernel in a map of one element, not for each
+element."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from ftm_backend.midend.lowering.map_bodies import mapped
 
 
 class UniformValues:
-    """The uniform nodes of some statements: ``tiles`` has, for each that is computed ahead, its 1x1 tile."""
+    """The uniform nodes of some statements: ``tiles`` has, for each that is computed ahead, its 1x1
+    tile."""
 
     def __init__(self, statements: Sequence[Statement], b: TileBuilder):
         self._b = b
@@ -22,14 +24,20 @@ class UniformValues:
         uniform: set[int] = set()
         for node in order:
             leaf = node.op in ("constant", "scalar")
-            computed = bool(node.operands) and node.op != "gather" and all(id(n) in uniform for n in node.operands)
+            computed = (
+                bool(node.operands)
+                and node.op != "gather"
+                and all(id(n) in uniform for n in node.operands)
+            )
             if leaf or computed:
                 uniform.add(id(node))
         wanted = {id(n): n for n in roots}
         for node in order:
             if id(node) not in uniform:
                 wanted.update((id(n), n) for n in node.operands)
-        self._nodes = [n for n in order if id(n) in wanted and id(n) in uniform and not _is_operand(n)]
+        self._nodes = [
+            n for n in order if id(n) in wanted and id(n) in uniform and not _is_operand(n)
+        ]
 
     def compute(self) -> None:
         """Builds the map at the insertion point."""
@@ -37,7 +45,13 @@ class UniformValues:
             return
         b = self._b
         made = [(node, b.tile(node.dtype, 1, 1)) for node in self._nodes]
-        b.map(1, 1, [], [(tile, 0, "full") for _, tile in made], lambda _: mapped(b, self._nodes, lambda _: None))
+        b.map(
+            1,
+            1,
+            [],
+            [(tile, 0, "full") for _, tile in made],
+            lambda _: mapped(b, self._nodes, lambda _: None),
+        )
         self.tiles = {id(node): (node, tile) for node, tile in made}
 
 

@@ -6,7 +6,13 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ftm_backend.ir.linalg.function import FunctionResult, LinalgFunction, SequentialLoop, Statement, Value
+from ftm_backend.ir.linalg.function import (
+    FunctionResult,
+    LinalgFunction,
+    SequentialLoop,
+    Statement,
+    Value,
+)
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.ir.tile.index_arithmetic import Index
 from ftm_backend.symbolic import never_negative
@@ -19,15 +25,17 @@ __all__ = ["Kernel", "KernelModule", "core_share", "runs"]
 class Kernel:
     """Statements in order, what they read and write, and where they run.
 
-    kind: names the lowering that takes it (``lowerings.py``).  one_core: it is small and runs on core 0 alone.
-    inputs: values in memory that it reads.  outputs: values in memory that it writes; ``made`` has for each the result that
-    it is (None for one that updates put together), ``ties`` the number of the input over which it is written (updates and
-    scatters), or None for memory of its own.  faults: it can address memory that is not there.  barrier: all cores meet
-    before it.  workspaces: buffers of its own.  aligned: the statements of a contraction over loops that are cut alike.
-    domain: where a lowering keeps its analysis.  repeat: what it runs in each iteration of, with the kernels beside it.
-    words: what it is but for its kind and ``one_core``, with nothing of the program in it; None where nobody has said so.
-    share: its tiles are planned for 1/share of the scratchpads.
-    numbers: of its statements, as ``fuse-ops`` counts them.  formed_by: the pass that last changed its statements or kind.
+    kind: names the lowering that takes it (``lowerings.py``). one_core: it is small and runs on
+    core 0 alone. inputs: values in memory that it reads. outputs: values in memory that it writes;
+    ``made`` has for each the result that it is (None for one that updates put together), ``ties``
+    the number of the input over which it is written (updates and scatters), or None for memory of
+    its own. faults: it can address memory that is not there. barrier: all cores meet before it.
+    workspaces: buffers of its own. aligned: the statements of a contraction over loops that are cut
+    alike. domain: where a lowering keeps its analysis. repeat: what it runs in each iteration of,
+    with the kernels beside it. words: what it is but for its kind and ``one_core``, with nothing of
+    the program in it; None where nobody has said so. share: its tiles are planned for 1/share of
+    the scratchpads. numbers: of its statements, as ``fuse-ops`` counts them. formed_by: the pass
+    that last changed its statements or kind.
     """
 
     name: str
@@ -52,12 +60,16 @@ class Kernel:
 
     def shrink(self, share: int) -> None:
         """Has its tiles planned for 1/share of the scratchpads."""
-        sizes = {name: getattr(self.machine, name) * self.share // share for name in ("am_bytes", "sm_bytes", "gsm_bytes")}
+        sizes = {
+            name: getattr(self.machine, name) * self.share // share
+            for name in ("am_bytes", "sm_bytes", "gsm_bytes")
+        }
         self.machine, self.share = replace(self.machine, **sizes), share
         self.domain = self.words = None
 
     def core(self, b: TileBuilder) -> tuple[Index, Index]:
-        """This core's number and the number of cores that run the kernel, as builder index values."""
+        """This core's number and the number of cores that run the kernel, as builder index
+        values."""
         return (0, 1) if self.one_core else (b.core_id(), b.num_cores())
 
 

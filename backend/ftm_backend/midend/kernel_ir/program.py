@@ -18,13 +18,16 @@ __all__ = ["KernelProgram"]
 
 @dataclass(eq=False)
 class KernelProgram:
-    """``kernels`` of ``function``, whose values in memory have symbols.  Each entry of the other lists is a list.
+    """``kernels`` of ``function``, whose values in memory have symbols. Each entry of the other
+    lists is a list.
 
-    inputs: [symbol, dtype, shape]; scalars: [symbol, dtype]; outputs: [symbol, dtype, shape, symbol of the
-    input whose storage it may share or ""]; consts: [symbol, dtype, shape, little-endian bytes in hex];
-    arena: [symbol, byte offset, dtype, shape]; windows: [symbol, symbol of the buffer, element that it starts at in the first
-    iteration, elements that it moves on by]; arena_bytes: size of the arena.  functions, calls: what the kernels have
-    become, a call for each, once ``outline-kernels`` has been there.  known: functions that were compiled for earlier programs.
+    inputs: [symbol, dtype, shape]; scalars: [symbol, dtype]; outputs: [symbol, dtype, shape, symbol
+    of the input whose storage it may share or ""]; consts: [symbol, dtype, shape, little-endian
+    bytes in hex]; arena: [symbol, byte offset, dtype, shape]; windows: [symbol, symbol of the
+    buffer, element that it starts at in the first iteration, elements that it moves on by];
+    arena_bytes: size of the arena. functions, calls: what the kernels have become, a call for each,
+    once ``outline-kernels`` has been there. known: functions that were compiled for earlier
+    programs.
     """
 
     function: ir.LinalgFunction

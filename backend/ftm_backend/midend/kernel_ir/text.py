@@ -1,7 +1,8 @@
 """Text of kernels: MLIR in which each kernel is an ``ftm.kernel`` around its operations.
 
-Attributes of a kernel: ``kind``, and as far as passes have decided them ``one_core``, ``faults``, ``barrier``, ``share``, and the
-symbols of the buffers that it reads, writes and works in (``inputs``, ``outputs``, ``workspaces``), and the ``call`` that it is.
+Attributes of a kernel: ``kind``, and as far as passes have decided them ``one_core``, ``faults``,
+``barrier``, ``share``, and the symbols of the buffers that it reads, writes and works in
+(``inputs``, ``outputs``, ``workspaces``), and the ``call`` that it is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ import json
 from collections.abc import Sequence
 
 from ftm_backend import mlir
-from ftm_backend.ir.linalg.function import LinalgFunction, SequentialLoop, Statement, Tensor, Update, Value
+from ftm_backend.ir.linalg.function import (
+    LinalgFunction,
+    SequentialLoop,
+    Statement,
+    Tensor,
+    Update,
+    Value,
+)
 from ftm_backend.ir.linalg.printer import FunctionPrinter, tensor_type
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
 from ftm_backend.midend.kernel_ir.program import KernelProgram
@@ -28,7 +36,11 @@ class _Printer(FunctionPrinter):
     """Prints kernels in their order; updates follow the kernels that make their parts."""
 
     def __init__(
-        self, function: LinalgFunction, kernels: list[Kernel], attributes: dict[str, str], calls: Sequence[KernelCall] = ()
+        self,
+        function: LinalgFunction,
+        kernels: list[Kernel],
+        attributes: dict[str, str],
+        calls: Sequence[KernelCall] = (),
     ) -> None:
         super().__init__(function, attributes)
         self._kernels, self._calls = kernels, dict(zip(kernels, calls, strict=bool(calls)))
@@ -75,14 +87,18 @@ class _Printer(FunctionPrinter):
     def _updates(self, waiting: list[Update], done: set[Value]) -> None:
         for update in list(waiting):
             base = update.base.value
-            if all(p.value.value in done for p in update.parts) and (base.producer is None or base in done):
+            if all(p.value.value in done for p in update.parts) and (
+                base.producer is None or base in done
+            ):
                 self.operation(update)
                 done.add(update.result)
                 waiting.remove(update)
 
     def _outside(self, user: Statement | Update | SequentialLoop | None, value: Value) -> bool:
         """Whether a user reads a value in some kernel that does not make it."""
-        return not isinstance(user, Statement) or any(value.producer not in held for held in self._holders[user])
+        return not isinstance(user, Statement) or any(
+            value.producer not in held for held in self._holders[user]
+        )
 
     def _kernel(self, kernel: Kernel) -> None:
         members = set(kernel.statements)
@@ -93,9 +109,20 @@ class _Printer(FunctionPrinter):
             for operand in statement.operands:
                 if operand.value.border is not None:
                     self.value(operand.value)
-        first = [s for s in kernel.statements if self._holders[s][0] == members]  # what several kernels compute, the first one stores
-        known = {r.value: self._names[r.value] for s in kernel.statements if s not in first for r in s.results}
-        yielded = [r.value for s in first for r in s.results if any(self._outside(user, r.value) for user in self._users.get(r.value, ()))]
+        # what several kernels compute, the first one stores
+        first = [s for s in kernel.statements if self._holders[s][0] == members]
+        known = {
+            r.value: self._names[r.value]
+            for s in kernel.statements
+            if s not in first
+            for r in s.results
+        }
+        yielded = [
+            r.value
+            for s in first
+            for r in s.results
+            if any(self._outside(user, r.value) for user in self._users.get(r.value, ()))
+        ]
         lines, self.lines = self.lines, []
         self.indent += "  "
         shared = dict(self._once), dict(self._uniform)
@@ -138,7 +165,10 @@ def print_grouped(grouped: KernelModule, stage: str) -> str:
 
 def print_program(program: KernelProgram, stage: str) -> str:
     """The text of a planned program: with the symbols of all buffers."""
-    facts = {name: getattr(program, name) for name in ("inputs", "scalars", "outputs", "consts", "arena", "windows", "arena_bytes")}
+    facts = {
+        name: getattr(program, name)
+        for name in ("inputs", "scalars", "outputs", "consts", "arena", "windows", "arena_bytes")
+    }
     attributes = {"ftm.stage": f'"{stage}"', "ftm.program": json.dumps(json.dumps(facts))}
     return _Printer(program.function, program.kernels, attributes, program.calls).text()
 
@@ -158,7 +188,9 @@ def read_program(text: str, machine: MachineParameters) -> KernelProgram:
     with mlir.context(), mlir.ir.Location.unknown():
         module = mlir.ir.Module.parse(text)
         if "ftm.program" not in module.operation.attributes:
-            raise ValueError("the module has no attribute ftm.program: it has not been through assign-buffers")
+            raise ValueError(
+                "the module has no attribute ftm.program: it has not been through assign-buffers"
+            )
         facts = json.loads(module.operation.attributes["ftm.program"].value)
         grouped, operations = _read(module, machine)
         program = KernelProgram(grouped.function, grouped.kernels, **facts)
@@ -186,10 +218,14 @@ def _read(module: Module, machine: MachineParameters) -> tuple[KernelModule, lis
         made = reader.function.body[before:]
         if any(isinstance(item, Update) for item in made):
             raise ValueError("updates lie outside of kernels")
-        groups.append((op.operation, [s for s in made if isinstance(s, Statement)], reader.function))
+        groups.append(
+            (op.operation, [s for s in made if isinstance(s, Statement)], reader.function)
+        )
         for outer, ssa in zip(op.results, operations[-1].operands, strict=True):
             tensor = reader.tensors[ssa]
-            reader.tensors[outer] = tensor if tensor.value.producer is not None else Tensor.whole(tensor.value)
+            reader.tensors[outer] = (
+                tensor if tensor.value.producer is not None else Tensor.whole(tensor.value)
+            )
 
     reader = FunctionReader(module, {"ftm.kernel": kernel})
     function = reader.function
@@ -200,11 +236,16 @@ def _read(module: Module, machine: MachineParameters) -> tuple[KernelModule, lis
             formers[id(item.body)] = KernelFormer(item.body, machine, repeat=item)
     kernels: list[Kernel] = []
     for op, statements, inside in groups:
-        cluster = FusionGroup(op.attributes["kind"].value, statements, one_core="one_core" in op.attributes)
+        cluster = FusionGroup(
+            op.attributes["kind"].value, statements, one_core="one_core" in op.attributes
+        )
         former = formers[id(inside)]
         former.count = len(kernels)
         kernels.append(former.kernel(cluster))
-        kernels[-1].faults, kernels[-1].barrier = "faults" in op.attributes, "barrier" in op.attributes
+        kernels[-1].faults, kernels[-1].barrier = (
+            "faults" in op.attributes,
+            "barrier" in op.attributes,
+        )
         if "share" in op.attributes:
             kernels[-1].shrink(op.attributes["share"].value)
     return KernelModule(function, kernels), [op for op, *_ in groups]

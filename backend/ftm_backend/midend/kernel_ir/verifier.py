@@ -1,7 +1,7 @@
 """Verifier of kernels on tensors: runs after every pass that forms or changes kernels.
 
-A pass that moves statements between kernels can lose one, run it twice, or put a reader before what it reads. Code generation
-would then address a value that has no memory, far from the fault.
+A pass that moves statements between kernels can lose one, run it twice, or put a reader before what
+it reads. Code generation would then address a value that has no memory, far from the fault.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ __all__ = ["verify_kernels"]
 
 
 def verify_kernels(grouped: KernelModule) -> None:
-    """Checks that kernels hold the function's statements, and that each value is stored by one kernel before it is read.
+    """Checks that kernels hold the function's statements, and that each value is stored by one
+    kernel before it is read.
 
     Raises:
         VerifyError: names the kernel and the value.
@@ -28,7 +29,9 @@ def verify_kernels(grouped: KernelModule) -> None:
     for kernel in grouped.kernels:
         for statement in kernel.statements:
             if statement not in body:
-                raise VerifyError(f"{kernel.name} computes {_told(statement)}, which the program does not have")
+                raise VerifyError(
+                    f"{kernel.name} computes {_told(statement)}, which the program does not have"
+                )
     stored: dict[Value, Kernel] = {}
     computed: set[Statement] = set()
     for kernel in grouped.kernels:
@@ -45,7 +48,9 @@ def verify_kernels(grouped: KernelModule) -> None:
             raise VerifyError(f"no kernel stores the result {home}")
 
 
-def _check_read(kernel: Kernel, value: Value, stored: dict[Value, Kernel], computed: set[Statement]) -> None:
+def _check_read(
+    kernel: Kernel, value: Value, stored: dict[Value, Kernel], computed: set[Statement]
+) -> None:
     """Checks that earlier kernels have put a value into memory."""
     home = home_of(value)
     if isinstance(home.producer, Statement | Update) and home not in stored:

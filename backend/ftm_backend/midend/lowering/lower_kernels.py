@@ -20,7 +20,12 @@ __all__ = ["lower_kernels"]
 def lower_kernels(program: KernelProgram, machine: MachineParameters) -> TileProgram:
     """The tile level of a planned program."""
     made = TileProgram(
-        machine.name, inputs=program.inputs, scalars=program.scalars, outputs=program.outputs, consts=program.consts, arena=program.arena
+        machine.name,
+        inputs=program.inputs,
+        scalars=program.scalars,
+        outputs=program.outputs,
+        consts=program.consts,
+        arena=program.arena,
     )
     made.known = program.known
     for function in program.functions:
@@ -34,7 +39,11 @@ def lower_kernels(program: KernelProgram, machine: MachineParameters) -> TilePro
             made.in_bounds.add(function.name)
     b = TileBuilder("main")
     for first, end in runs(program.kernels):
-        kernels, calls, repeat = program.kernels[first:end], program.calls[first:end], program.kernels[first].repeat
+        kernels, calls, repeat = (
+            program.kernels[first:end],
+            program.calls[first:end],
+            program.kernels[first].repeat,
+        )
         if repeat is None:
             _call(kernels, calls, b, 0)
             continue
@@ -71,7 +80,10 @@ def _call(kernels: list[Kernel], calls: list[KernelCall], b: TileBuilder, iterat
     """Calls kernels in order; those of one core that follow each other share one test."""
 
     def call(number: int) -> None:
-        places = [(symbol, b.add(at, b.mul(iteration, step)) if step else at) for symbol, at, step in calls[number].buffers]
+        places = [
+            (symbol, b.add(at, b.mul(iteration, step)) if step else at)
+            for symbol, at, step in calls[number].buffers
+        ]
         b.call(calls[number].function.name, [*places, *calls[number].scalars])
 
     position = 0

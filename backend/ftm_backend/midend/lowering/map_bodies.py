@@ -1,4 +1,5 @@
-"""Bodies of statements as bodies of maps: their leaves become elements of tiles, positions and runtime scalars."""
+"""Bodies of statements as bodies of maps: their leaves become elements of tiles, positions and
+runtime scalars."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ Leaf = Callable[[Node], Node | None]
 def mapped(b: TileBuilder, nodes: Sequence[Node], leaf: Leaf) -> list[Node]:
     """``nodes`` in terms of what a map knows.
 
-    leaf: must know ``in``, ``carry`` and ``index`` nodes; constants, runtime scalars and gathers are known here.
+    leaf: must know ``in``, ``carry`` and ``index`` nodes; constants, runtime scalars and gathers
+        are known here.
     """
     made: dict[int, Node] = {}
     stack = [(n, False) for n in reversed(nodes)]

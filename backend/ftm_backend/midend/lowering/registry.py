@@ -28,8 +28,8 @@ def no_workspace(kernel: Kernel) -> list[tuple[str, int]]:
 class KernelLowering:
     """``lower(kernel, builder)`` builds the body of the kernel's function at the insertion point.
 
-    ``workspace(kernel)`` lists the (dtype, elements) of DDR buffers that it needs besides its operands; their
-    symbols come back as ``kernel.workspaces``.
+    ``workspace(kernel)`` lists the (dtype, elements) of DDR buffers that it needs besides its
+    operands; their symbols come back as ``kernel.workspaces``.
     """
 
     lower: Callable[[Kernel, TileBuilder], None]

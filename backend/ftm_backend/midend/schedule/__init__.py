@@ -1,1 +1,2 @@
-"""Schedules: how a kernel is tiled and ordered for a machine, chosen by the cost model before it is lowered."""
+"""Schedules: how a kernel is tiled and ordered for a machine, chosen by the cost model before it is
+lowered."""

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from ftm_backend.target.instruction import ARGUMENTS, FUNCTION, LABEL, MAP_HEADER, Cost, InstructionDef, InstructionExample, OperandDef
+from ftm_backend.target.instruction import (
+    ARGUMENTS,
+    FUNCTION,
+    LABEL,
+    MAP_HEADER,
+    Cost,
+    InstructionDef,
+    InstructionExample,
+    OperandDef,
+)
 from ftm_backend.target.instructions.scalar import store_register
 
 _BRANCH = Cost((("SBR", 1),), 7, "branch")

@@ -1,4 +1,5 @@
-"""DMA instructions: asynchronous transfers between DDR buffers and tiles; the slot carries the completion."""
+"""DMA instructions: asynchronous transfers between DDR buffers and tiles; the slot carries the
+completion."""
 
 from __future__ import annotations
 

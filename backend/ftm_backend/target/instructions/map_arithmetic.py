@@ -6,11 +6,20 @@ from math import inf, nan
 
 from ftm_backend.target.element_types import ALL, FLOATS, NUMBERS
 from ftm_backend.target.instruction import MacroDef
-from ftm_backend.target.instructions.map_rows import EXPANDED, FMA, MOVE, MUL, VIEU1, example, operation
+from ftm_backend.target.instructions.map_rows import (
+    EXPANDED,
+    FMA,
+    MOVE,
+    MUL,
+    VIEU1,
+    example,
+    operation,
+)
 
 _FAMILY = "map arithmetic"
 _COMPARED = (*FLOATS, "I64")
-"""Types whose smaller and larger numbers no instruction gives: a compare and a predicated move do."""
+"""Types whose smaller and larger numbers no instruction gives: a compare and a predicated move
+do."""
 
 INSTRUCTIONS = (
     operation("VMOV", _FAMILY, "a", "Copies.", "d = a", ALL, MOVE, example("VMOV.F32 v0, v9", ("F32", [1, -2]), ("F32", [1, -2]))),

@@ -1,7 +1,8 @@
 """Map operations: mathematical functions of floats, all of them macros.
 
-Domains and special values follow IEEE 754 and C: logarithms of 0 are -inf, of negative numbers NaN, and so on.
-Results are within a few units in the last place of the type; F16 and BF16 compute in F32 and round once.
+Domains and special values follow IEEE 754 and C: logarithms of 0 are -inf, of negative numbers NaN,
+and so on. Results are within a few units in the last place of the type; F16 and BF16 compute in F32
+and round once.
 """
 
 from __future__ import annotations

@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ftm_backend.target.element_types import BY_SUFFIX, FLOATS
-from ftm_backend.target.instruction import SAME, Cost, InstructionDef, InstructionExample, MacroDef, OperandDef
+from ftm_backend.target.instruction import (
+    SAME,
+    Cost,
+    InstructionDef,
+    InstructionExample,
+    MacroDef,
+    OperandDef,
+)
 
 MOVE = Cost((("VMAC", 1),), 1)
 VIEU1 = Cost((("VIEU", 1),), 1)
@@ -21,7 +28,8 @@ EXPANDED = Cost((), 0)
 def example(
     line: str, result: tuple[str, Sequence[Any]], *inputs: tuple[str, Sequence[Any]], **scalars: tuple[str, Any]
 ) -> InstructionExample:
-    """One row through one map operation: inputs are v0, v1, ...; ``line`` writes v9; types are suffixes."""
+    """One row through one map operation: inputs are v0, v1, ...; ``line`` writes v9; types are
+    suffixes."""
 
     def row(value: tuple[str, Sequence[Any]]) -> tuple[str, tuple[int, ...], list[Any]]:
         suffix, values = value
@@ -48,8 +56,9 @@ def operation(
     exact: bool = False,
     mirrors: str = "",
 ) -> InstructionDef:
-    """A map operation; ``sources`` names its source operands, one letter each, ``kinds`` their type rules; ``elements``, names separated by
-    blanks, and what follows are those of `InstructionDef`."""
+    """A map operation; ``sources`` names its source operands, one letter each, ``kinds`` their type
+    rules; ``elements``, names separated by blanks, and what follows are those of
+    `InstructionDef`."""
     rules = kinds or [SAME] * len(sources)
     operands = tuple(OperandDef(n, k) for n, k in zip(sources, rules, strict=True)) + (OperandDef("d", result),)
     return InstructionDef(
@@ -81,8 +90,8 @@ def unary_math(
     elements: str | None = None,
     exact: bool = False,
 ) -> InstructionDef:
-    """A floating-point function of one operand, which bodies call ``math.`` and the name, or ``elements``; the example's results are
-    ``function`` of its inputs."""
+    """A floating-point function of one operand, which bodies call ``math.`` and the name, or
+    ``elements``; the example's results are ``function`` of its inputs."""
     shown = example(f"{name}.F64 v0, v9", ("F64", [function(x) for x in values]), ("F64", values))
     return operation(
         name,

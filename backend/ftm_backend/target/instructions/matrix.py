@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from ftm_backend.target.element_types import ACCUMULATORS
-from ftm_backend.target.instruction import DIMS, SLOT, Cost, InstructionDef, InstructionExample, MacroDef, OperandDef
+from ftm_backend.target.instruction import (
+    DIMS,
+    SLOT,
+    Cost,
+    InstructionDef,
+    InstructionExample,
+    MacroDef,
+    OperandDef,
+)
 
 _LOADS = "    DLD b0[0], 2@2 | 2@1, A\n    DLD b1[0], 2@2 | 2@1, B\n    DWAITALL\n"
 

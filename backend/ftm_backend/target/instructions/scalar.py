@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from ftm_backend.target.instruction import ADDRESS, REGISTER, SCALAR, Cost, InstructionDef, InstructionExample, OperandDef
+from ftm_backend.target.instruction import (
+    ADDRESS,
+    REGISTER,
+    SCALAR,
+    Cost,
+    InstructionDef,
+    InstructionExample,
+    OperandDef,
+)
 
 _ALU = Cost((("SMAC", 1),), 1)
 _LOAD = Cost((("SLDST", 1),), 7)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ftm_backend.target.instruction import SLOT, Cost, InstructionDef, InstructionExample, MacroDef, OperandDef
+from ftm_backend.target.instruction import (
+    SLOT,
+    Cost,
+    InstructionDef,
+    InstructionExample,
+    MacroDef,
+    OperandDef,
+)
 
 _CARRY = "    @map 2 x 1 -> C:v0\n      VMOV.F64 100.0, v0\n    @endmap\n"
 

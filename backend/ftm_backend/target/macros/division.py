@@ -12,7 +12,8 @@ _STEPS = {"F32": 2, "F64": 3}
 
 
 def inverse(b: MacroBuilder, x: MacroValue) -> MacroValue:
-    """1 / x for normal x whose reciprocal is normal, rounded to nearest but for x just below a power of two (an ulp less)."""
+    """1 / x for normal x whose reciprocal is normal, rounded to nearest but for x just below a
+    power of two (an ulp less)."""
     y = b.seed("VFRCP", x)
     opposite = _opposite(b, x)
     for _ in range(_STEPS[x.type]):
@@ -26,7 +27,8 @@ def _opposite(b: MacroBuilder, x: MacroValue) -> MacroValue:
 
 
 def quotient(b: MacroBuilder, n: MacroValue, d: MacroValue) -> MacroValue:
-    """n / d, rounded as ``inverse``, where neither the quotient nor 1 / d leaves the normal numbers."""
+    """n / d, rounded as ``inverse``, where neither the quotient nor 1 / d leaves the normal
+    numbers."""
     y = inverse(b, d)
     q = b.mul(n, y)
     return b.fma(b.fma(_opposite(b, d), q, n), y, q)
@@ -38,8 +40,9 @@ def divide(b: MacroBuilder, n: MacroValue, d: MacroValue) -> MacroValue:
 
 
 def _divide_floats(b: MacroBuilder, n: MacroValue, d: MacroValue) -> MacroValue:
-    """Both operands are scaled by the power of two that brings d near 1, so that nothing overflows early; where that yields
-    no number, an operand or the quotient is 0, infinite or NaN, and a product says which."""
+    """Both operands are scaled by the power of two that brings d near 1, so that nothing overflows
+    early; where that yields no number, an operand or the quotient is 0, infinite or NaN, and a
+    product says which."""
     scale = _scale(b, d)
     n_scaled, d_scaled = b.mul(n, scale), b.mul(d, scale)
     y = inverse(b, d_scaled)
@@ -51,7 +54,8 @@ def _divide_floats(b: MacroBuilder, n: MacroValue, d: MacroValue) -> MacroValue:
 
 
 def _scale(b: MacroBuilder, d: MacroValue) -> MacroValue:
-    """The power of two that brings d to [1/2, 1); the least normal number where d is so large that it would be none."""
+    """The power of two that brings d to [1/2, 1); the least normal number where d is so large that
+    it would be none."""
     form = FORMATS[d.type]
     exponent = b.both(b.bits(d, form.integer), form.exponent_mask)
     field = b.sub((2 * form.bias - 1) << form.stored, exponent)
@@ -107,8 +111,8 @@ def remainder(b: MacroBuilder, n: MacroValue, d: MacroValue) -> MacroValue:
 
 
 def _remainder_floats(b: MacroBuilder, n: MacroValue, d: MacroValue) -> MacroValue:
-    """Long division of the magnitudes, in F64: a step takes off the multiple of d, shifted, that has the upper ``step`` digits
-    of the quotient; one is enough where it has no more."""
+    """Long division of the magnitudes, in F64: a step takes off the multiple of d, shifted, that
+    has the upper ``step`` digits of the quotient; one is enough where it has no more."""
     form = FORMATS["F64"]
     step = form.digits - 3
     a, c = (b.magnitude(b.convert(v, "F64")) for v in (n, d))
@@ -143,7 +147,8 @@ def _shifted(b: MacroBuilder, x: MacroValue, count: MacroValue) -> MacroValue:
 
 
 def _divide_integers(b: MacroBuilder, n: MacroValue, d: MacroValue) -> MacroValue:
-    """Through F64: exact at once up to 32 bits; of 64 bits the quotient of what is left is added until less than d is left."""
+    """Through F64: exact at once up to 32 bits; of 64 bits the quotient of what is left is added
+    until less than d is left."""
     narrow = BY_SUFFIX[n.type].bytes < 8
     divisor = b.convert(d, "F64")
     y = inverse(b, b.select(b.equal(divisor, 0.0), 1.0, divisor))
@@ -163,9 +168,11 @@ def _divide_integers(b: MacroBuilder, n: MacroValue, d: MacroValue) -> MacroValu
     return _settled(b, n, d, total, left)
 
 
-def _settled(b: MacroBuilder, n: MacroValue, d: MacroValue, q: MacroValue, left: MacroValue) -> MacroValue:
-    """The quotient that rounds towards zero, of one that may be off by one: what is left must have the sign of n and be
-    smaller than d."""
+def _settled(
+    b: MacroBuilder, n: MacroValue, d: MacroValue, q: MacroValue, left: MacroValue
+) -> MacroValue:
+    """The quotient that rounds towards zero, of one that may be off by one: what is left must have
+    the sign of n and be smaller than d."""
     towards = b.choose(b.less(b.one_of(n, d), 0), -1, 1, n.type)
     opposite = b.both(b.less(b.one_of(left, n), 0), b.differ(left, 0))
     q = b.select(opposite, b.sub(q, towards), q)

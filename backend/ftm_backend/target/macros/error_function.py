@@ -17,7 +17,8 @@ def _near_zero(b: MacroBuilder, a: MacroValue) -> MacroValue:
 
 
 def _complement(b: MacroBuilder, a: MacroValue) -> MacroValue:
-    """erfc(a) for a >= 1/2: e^(-a^2) times a polynomial in (a - 3.75) / (a + 3.75), over 1 + 2 a."""
+    """erfc(a) for a >= 1/2: e^(-a^2) times a polynomial in (a - 3.75) / (a + 3.75), over 1 + 2
+    a."""
     a = b.within(a, None, 28.0 if a.type == "F64" else 11.0)
     t = quotient(b, b.sub(a, 3.75), b.add(a, 3.75))
     shape = b.polynomial(t, polynomial_coefficients.ERFC[a.type])

@@ -1,6 +1,7 @@
 """Exponentials and the hyperbolic functions that are made of them.
 
-e^x = 2^n e^r with n the integer nearest to x / ln 2, so that |r| <= ln(2) / 2 and a polynomial gives e^r.
+e^x = 2^n e^r with n the integer nearest to x / ln 2, so that |r| <= ln(2) / 2 and a polynomial
+gives e^r.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from ftm_backend.target.macros import polynomial_coefficients
 from ftm_backend.target.macros.division import quotient
 from ftm_backend.target.macros.macro_builder import FORMATS, MacroBuilder, MacroValue, Source
 
-LN2 = {"F32": (0.693145751953125, 1.42860682030941723e-06), "F64": (0.6931471803691238, 1.9082149292705877e-10)}
+LN2 = {
+    "F32": (0.693145751953125, 1.42860682030941723e-06),
+    "F64": (0.6931471803691238, 1.9082149292705877e-10),
+}
 """ln 2 as a sum whose first part has so few digits that products with exponents are exact."""
 
 _LOG2_E = 1.4426950408889634
@@ -72,8 +76,11 @@ def exponential_less_one(b: MacroBuilder, x: MacroValue) -> MacroValue:
     return b.select(b.equal(x, 0.0), x, result)
 
 
-def _halves(b: MacroBuilder, x: MacroValue) -> tuple[MacroValue, MacroValue, MacroValue, MacroValue]:
-    """Sum and difference of 2^n and 2^-n, an eighth of them so that none overflows, and sinh(r) and cosh(r) - 1."""
+def _halves(
+    b: MacroBuilder, x: MacroValue
+) -> tuple[MacroValue, MacroValue, MacroValue, MacroValue]:
+    """Sum and difference of 2^n and 2^-n, an eighth of them so that none overflows, and sinh(r) and
+    cosh(r) - 1."""
     clamped = b.within(b.magnitude(x), None, _TOP[x.type] + 1)
     count, r = reduced(b, clamped)
     # From here on 2^-n adds nothing.

@@ -110,7 +110,9 @@ def area_cosine(b: MacroBuilder, x: MacroValue) -> MacroValue:
     return b.select(b.less(x, 1.0), nan, result)
 
 
-def _of_small_or_large(b: MacroBuilder, a: MacroValue, large: MacroValue, small: MacroValue) -> MacroValue:
+def _of_small_or_large(
+    b: MacroBuilder, a: MacroValue, large: MacroValue, small: MacroValue
+) -> MacroValue:
     """log1p(small), or log(2 a) where a is large: one logarithm of what is chosen."""
     y = logarithm_1p(b, b.select(large, b.sub(a, 1.0), small))
     return b.select(large, b.add(y, log(2)), y)
@@ -139,7 +141,8 @@ def cube_root(b: MacroBuilder, x: MacroValue) -> MacroValue:
 
 
 def power(b: MacroBuilder, x: MacroValue, y: MacroValue) -> MacroValue:
-    """VPOW: e^(y log |x|) with twice the digits in the logarithm, then the cases that IEEE 754 lists.
+    """VPOW: e^(y log |x|) with twice the digits in the logarithm, then the cases that IEEE 754
+    lists.
 
     F32 is computed in F64.
     """

@@ -1,7 +1,7 @@
 """Records what a macro does to one element: a straight list of map operations that are no macros.
 
-A macro's function gets a ``MacroBuilder`` and its operands and builds the result by calling the body's methods; constants are
-Python numbers, since they lie in registers before a map begins.
+A macro's function gets a ``MacroBuilder`` and its operands and builds the result by calling the
+body's methods; constants are Python numbers, since they lie in registers before a map begins.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class MacroOperation:
 
 @dataclass(frozen=True)
 class FloatFormat:
-    """How a float is laid out: its suffix, the integers of its size, digits with the hidden one, exponent bias."""
+    """How a float is laid out: its suffix, the integers of its size, digits with the hidden one,
+    exponent bias."""
 
     type: str
     integer: str
@@ -83,7 +84,8 @@ class FloatFormat:
 
     @property
     def rounder(self) -> float:
-        """A number whose unit in the last place is 1: added, it rounds what is small to integers in its low bits."""
+        """A number whose unit in the last place is 1: added, it rounds what is small to integers in
+        its low bits."""
         return 1.5 * 2.0**self.stored
 
     @property
@@ -114,10 +116,13 @@ class MacroBuilder:
         self._next = len(types)
 
     def steps(self, count: int) -> Iterator[int]:
-        """Steps of a loop that goes on until no lane needs more: ``count`` at most, and one for nearly all data."""
+        """Steps of a loop that goes on until no lane needs more: ``count`` at most, and one for
+        nearly all data."""
         yield from range(count if self.whole else 1)
 
-    def _do(self, name: str, suffix: str, *sources: Source, result: str = "", source_type: str = "") -> MacroValue:
+    def _do(
+        self, name: str, suffix: str, *sources: Source, result: str = "", source_type: str = ""
+    ) -> MacroValue:
         value = MacroValue(self._next, result or suffix)
         self._next += 1
         self.operations.append(MacroOperation(name, suffix, sources, value, source_type))
@@ -209,7 +214,8 @@ class MacroBuilder:
         """An approximation (see ``SEEDS``) with ``SEED_BITS`` good bits."""
         return self._typed(name, a)
 
-    # --- what several macros do -------------------------------------------------------------------------
+    # --- what several macros do
+    # -------------------------------------------------------------------------
 
     def polynomial(self, x: MacroValue, coefficients: Sequence[float]) -> Source:
         """The sum of coefficients[i] x^i, by Horner's rule; at least one coefficient."""
@@ -242,7 +248,8 @@ class MacroBuilder:
 
 
 def listing(body: MacroBuilder) -> tuple[list[str], int]:
-    """The operations as lines of assembly, seeds by names of their own, and the register of the result.
+    """The operations as lines of assembly, seeds by names of their own, and the register of the
+    result.
 
     A register is used again as soon as nothing reads it any more.
     """
@@ -258,13 +265,20 @@ def runnable(body: MacroBuilder) -> tuple[list[str], int]:
 
 
 def _written(body: MacroBuilder, seeds: bool) -> tuple[list[str], int]:
-    last = {source.number: at for at, operation in enumerate(body.operations) for source in _read(operation)}
+    last = {
+        source.number: at
+        for at, operation in enumerate(body.operations)
+        for source in _read(operation)
+    }
     names = {value.number: value.number for value in body.inputs}
     free: list[int] = []
     lines: list[str] = []
     most = len(names)
     for at, operation in enumerate(body.operations):
-        words = [f"v{names[source.number]}" if isinstance(source, MacroValue) else repr(source) for source in operation.sources]
+        words = [
+            f"v{names[source.number]}" if isinstance(source, MacroValue) else repr(source)
+            for source in operation.sources
+        ]
         free += {names[source.number] for source in _read(operation) if last[source.number] == at}
         if free:
             name = free.pop()
@@ -274,7 +288,9 @@ def _written(body: MacroBuilder, seeds: bool) -> tuple[list[str], int]:
         if operation.name in SEEDS and not seeds:
             lines += _truncated(operation, words[0], f"v{name}")
         else:
-            suffixes = ".".join(word for word in (operation.name, operation.type, operation.source_type) if word)
+            suffixes = ".".join(
+                word for word in (operation.name, operation.type, operation.source_type) if word
+            )
             lines.append(f"{suffixes} {', '.join([*words, f'v{name}'])}")
     return lines, names[body.operations[-1].result.number]
 

@@ -9,13 +9,15 @@ import numpy as np
 from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
 
 DOT_COLUMNS = 8
-"""Columns of C in the micro-kernel of dot products: with 6 rows it keeps 48 sums, each a vector along K."""
+"""Columns of C in the micro-kernel of dot products: with 6 rows it keeps 48 sums, each a vector
+along K."""
 
 
 def product(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray, transposed: bool) -> None:
     """MM.ACC, of A as M x K, and of B as K x N or, transposed, as N x K.
 
-    ``.TA`` changes where elements of A are read, and without ``.ACC`` C is 0 at first: neither takes time.
+    ``.TA`` changes where elements of A are read, and without ``.ACC`` C is 0 at first: neither
+    takes time.
     """
     (dot_products if transposed else outer_products)(u, a, b, c)
 
@@ -26,18 +28,37 @@ def outer_products(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -
     _outer(u, a.shape[0], lambda i, k: u.load_scalar(_row(a, i), k, share), 1, b, c)
 
 
-def windows(u: VectorUnit, a: np.ndarray, offsets: np.ndarray, runs: int, b: np.ndarray, c: np.ndarray) -> None:
-    """MMW.ACC: as ``outer_products``, with element (i, k) of A at ``a[offsets[i, k]]``; k goes through ``runs`` stretches in
-    which addresses step evenly, each a loop of its own.  Neighbouring windows share elements, which are loaded once."""
+def windows(
+    u: VectorUnit, a: np.ndarray, offsets: np.ndarray, runs: int, b: np.ndarray, c: np.ndarray
+) -> None:
+    """MMW.ACC: as ``outer_products``, with element (i, k) of A at ``a[offsets[i, k]]``; k goes
+    through ``runs`` stretches in which addresses step evenly, each a loop of its own. Neighbouring
+    windows share elements, which are loaded once."""
     share, last = u.machine.mm_broadcast_cycles(u.dtype), offsets.shape[1] - 1
-    _outer(u, offsets.shape[0], lambda i, k: u.load_scalar(a, int(_row(offsets, i)[min(k, last)]), share), runs, b, c)
+    _outer(
+        u,
+        offsets.shape[0],
+        lambda i, k: u.load_scalar(a, int(_row(offsets, i)[min(k, last)]), share),
+        runs,
+        b,
+        c,
+    )
 
 
-def _outer(u: VectorUnit, m: int, element_of_a: Callable[[int, int], UnitVector], runs: int, b: np.ndarray, c: np.ndarray) -> None:
-    """A block of C stays in registers; for each k a row of B is loaded and elements of A are broadcast.
+def _outer(
+    u: VectorUnit,
+    m: int,
+    element_of_a: Callable[[int, int], UnitVector],
+    runs: int,
+    b: np.ndarray,
+    c: np.ndarray,
+) -> None:
+    """A block of C stays in registers; for each k a row of B is loaded and elements of A are
+    broadcast.
 
-    Blocks of two widths cover the columns, the narrow ones first, and a thin one last.  A thin one's sums would be needed before
-    they are ready, so it takes two steps of k at once, into sums of their own.
+    Blocks of two widths cover the columns, the narrow ones first, and a thin one last. A thin one's
+    sums would be needed before they are ready, so it takes two steps of k at once, into sums of
+    their own.
     """
     rows, first, share = u.machine.mm_rows, 0, u.machine.mm_broadcast_cycles(u.dtype)
     k, n = b.shape
@@ -47,15 +68,22 @@ def _outer(u: VectorUnit, m: int, element_of_a: Callable[[int, int], UnitVector]
         turns += [[]] * (runs * -(-each // at_once) - len(turns))  # runs that end within a turn
         for block in u.loop(-(-m // rows) * count):
             top, left = (block // count) * rows, first + (block % count) * vectors * u.lanes
-            places = [(i, left + j * u.lanes) for i in range(top, top + rows) for j in range(vectors)]
+            places = [
+                (i, left + j * u.lanes) for i in range(top, top + rows) for j in range(vectors)
+            ]
             sums = [[_load(u, c, i, j) for i, j in places]]
             sums += [[u.constant(c.dtype.type(0)) for _ in places] for _ in range(at_once - 1)]
             for turn in u.loop(len(turns)):
                 for number in range(at_once):
                     step = turns[turn][number] if number < len(turns[turn]) else k
                     parts = [u.load(_row(b, step), left + j * u.lanes) for j in range(vectors)]
-                    wide = [u.broadcast(element_of_a(i, step), share) for i in range(top, top + rows)]
-                    sums[number] = [u.fma(wide[at // vectors], parts[at % vectors], total) for at, total in enumerate(sums[number])]
+                    wide = [
+                        u.broadcast(element_of_a(i, step), share) for i in range(top, top + rows)
+                    ]
+                    sums[number] = [
+                        u.fma(wide[at // vectors], parts[at % vectors], total)
+                        for at, total in enumerate(sums[number])
+                    ]
             u.branches(runs - 1)
             totals = sums[0]
             for _ in u.loop(at_once - 1):
@@ -66,7 +94,8 @@ def _outer(u: VectorUnit, m: int, element_of_a: Callable[[int, int], UnitVector]
 
 
 def _widths(u: VectorUnit, n: int) -> list[tuple[int, int, int]]:
-    """Vectors of each row that a block has, how many such blocks cover n columns, and how many steps of k they take at once."""
+    """Vectors of each row that a block has, how many such blocks cover n columns, and how many
+    steps of k they take at once."""
     vectors, narrow = -(-n // u.lanes), u.machine.mm_vectors
     wide = narrow + bool(u.machine.mm_wide_overhead)
     calls = -(-vectors // wide)
@@ -83,12 +112,18 @@ def dot_products(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> 
     (m, k), n = a.shape, b.shape[0]
     rows = machine.mm_rows
     for block in u.loop(-(-m // rows) * -(-n // DOT_COLUMNS)):
-        top, left = (block // -(-n // DOT_COLUMNS)) * rows, (block % -(-n // DOT_COLUMNS)) * DOT_COLUMNS
+        top, left = (
+            (block // -(-n // DOT_COLUMNS)) * rows,
+            (block % -(-n // DOT_COLUMNS)) * DOT_COLUMNS,
+        )
         sums = [u.constant(c.dtype.type(0)) for _ in range(rows * DOT_COLUMNS)]
         for step in u.loop(-(-k // u.lanes)):
             of_a = [_load(u, a, i, step * u.lanes) for i in range(top, top + rows)]
             of_b = [_load(u, b, j, step * u.lanes) for j in range(left, left + DOT_COLUMNS)]
-            sums = [u.fma(of_a[number // DOT_COLUMNS], of_b[number % DOT_COLUMNS], total) for number, total in enumerate(sums)]
+            sums = [
+                u.fma(of_a[number // DOT_COLUMNS], of_b[number % DOT_COLUMNS], total)
+                for number, total in enumerate(sums)
+            ]
         for _ in u.loop(1):
             results = across(u, sums)
             for number, total in enumerate(np.concatenate([v.value for v in results])[: len(sums)]):
@@ -100,7 +135,8 @@ def dot_products(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> 
 
 
 def across(u: VectorUnit, vectors: list[UnitVector]) -> list[UnitVector]:
-    """Sums across the lanes, one in each lane of the results: halves of two vectors are added into one, and so on."""
+    """Sums across the lanes, one in each lane of the results: halves of two vectors are added into
+    one, and so on."""
     results = []
     for first in range(0, len(vectors), u.lanes):
         group = vectors[first : first + u.lanes]

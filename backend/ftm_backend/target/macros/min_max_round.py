@@ -8,7 +8,9 @@ from ftm_backend.target.element_types import FLOATS
 from ftm_backend.target.macros.macro_builder import FORMATS, MacroBuilder, MacroValue
 
 
-def _extreme(b: MacroBuilder, first: MacroValue, second: MacroValue, beyond: MacroValue) -> MacroValue:
+def _extreme(
+    b: MacroBuilder, first: MacroValue, second: MacroValue, beyond: MacroValue
+) -> MacroValue:
     """The second operand where it is beyond the first or NaN, else the first."""
     result = b.select(beyond, second, first)
     return b.select(b.differ(second, second), second, result) if first.type in FLOATS else result
@@ -39,8 +41,13 @@ def copy_sign(b: MacroBuilder, x: MacroValue, signed: MacroValue) -> MacroValue:
     return b.with_sign(b.magnitude(x), signed)
 
 
-def _rounded(b: MacroBuilder, x: MacroValue, settle: Callable[[MacroBuilder, MacroValue, MacroValue], MacroValue]) -> MacroValue:
-    """|x| rounded and settled, with x's sign; numbers of full length are integers already, and NaN stays."""
+def _rounded(
+    b: MacroBuilder,
+    x: MacroValue,
+    settle: Callable[[MacroBuilder, MacroValue, MacroValue], MacroValue],
+) -> MacroValue:
+    """|x| rounded and settled, with x's sign; numbers of full length are integers already, and NaN
+    stays."""
     form = FORMATS[x.type]
     a = b.magnitude(x)
     nearest = b.sub(b.add(a, 2.0**form.stored), 2.0**form.stored)
@@ -53,7 +60,9 @@ def nearest(b: MacroBuilder, x: MacroValue) -> MacroValue:
     return _rounded(b, x, lambda b, x, r: r)
 
 
-def _step(b: MacroBuilder, x: MacroValue, r: MacroValue, wrong: MacroValue, step: float) -> MacroValue:
+def _step(
+    b: MacroBuilder, x: MacroValue, r: MacroValue, wrong: MacroValue, step: float
+) -> MacroValue:
     return b.with_sign(b.magnitude(b.select(wrong, b.add(r, step), r)), x)
 
 

@@ -1,4 +1,5 @@
-"""SCAN: every vector is combined with itself shifted by 1, 2, 4, ... lanes, then with what came before it."""
+"""SCAN: every vector is combined with itself shifted by 1, 2, 4, ... lanes, then with what came
+before it."""
 
 from __future__ import annotations
 
@@ -9,12 +10,15 @@ import numpy as np
 from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
 
 INTERLEAVED = 4
-"""Rows, or vectors of columns, that are in flight together, so that one's chain does not wait alone."""
+"""Rows, or vectors of columns, that are in flight together, so that one's chain does not wait
+alone."""
 
 
 def neutral(operation: str, dtype: np.dtype) -> float | int:
     """What changes nothing when it is combined with."""
-    least, most = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    least, most = (
+        (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    )
     return {"ADD": 0, "MUL": 1, "MIN": most, "MAX": least, "LSE": least}[operation]
 
 
@@ -42,12 +46,17 @@ def _log_of_sum(u: VectorUnit, a: UnitVector, x: UnitVector) -> UnitVector:
     return u.add(high, more)
 
 
-def scan(u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray, down: bool) -> None:
-    """Rows of ``x`` (R x C) into ``y``, with and into ``carry`` (R, or C with ``down``), whose type is f64 or i64."""
+def scan(
+    u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray, down: bool
+) -> None:
+    """Rows of ``x`` (R x C) into ``y``, with and into ``carry`` (R, or C with ``down``), whose type
+    is f64 or i64."""
     (_scan_down if down else _scan_along)(u, operation, x, carry, y)
 
 
-def _scan_along(u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray) -> None:
+def _scan_along(
+    u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray
+) -> None:
     rows, columns = x.shape
     last = np.full(u.lanes, u.lanes - 1)
     for row in u.loop(rows):
@@ -69,7 +78,9 @@ def _scan_along(u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray,
         u.store(before, carry[row : row + 1], 0)
 
 
-def _scan_down(u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray) -> None:
+def _scan_down(
+    u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray
+) -> None:
     rows, columns = x.shape
     vectors = -(-columns // u.lanes)
     for number in u.loop(vectors):
@@ -84,7 +95,11 @@ def _scan_down(u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, 
 def _chain(u: VectorUnit, operation: str, dtype: np.dtype, side_by_side: int) -> float:
     """Cycles from a combination to the next one, over those that are in flight together."""
     if operation == "LSE":
-        latency = sum(u.costs(name, "F64").latency for name in ("VEXP", "VLOG1P")) + 2 * u.machine.fma_latency + 4
+        latency = (
+            sum(u.costs(name, "F64").latency for name in ("VEXP", "VLOG1P"))
+            + 2 * u.machine.fma_latency
+            + 4
+        )
     elif operation == "ADD":
         latency = u.machine.fma_latency if dtype.kind == "f" else 1
     else:

@@ -1,4 +1,5 @@
-"""SORT and MERGE: bitonic networks of compares and predicated moves, with shuffles inside of vectors."""
+"""SORT and MERGE: bitonic networks of compares and predicated moves, with shuffles inside of
+vectors."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ def padded(count: int, lanes: int) -> int:
 
 
 def sort(u: VectorUnit, x: np.ndarray, y: np.ndarray) -> None:
-    """The least elements of each row of x (R x n, int64) ascending into y (R x k): all of them if k = n.
+    """The least elements of each row of x (R x n, int64) ascending into y (R x k): all of them if k
+    = n.
 
-    Fewer are found by sorting blocks of that size, up and down in turn: of two neighbours the lesser elements, one by one, make
-    a block that one merge sorts, until a single block is left.
+    Fewer are found by sorting blocks of that size, up and down in turn: of two neighbours the
+    lesser elements, one by one, make a block that one merge sorts, until a single block is left.
     """
     rows, columns = x.shape
     kept = y.shape[1]
@@ -41,7 +43,8 @@ def sort(u: VectorUnit, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def merge(u: VectorUnit, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> None:
-    """Rows of a and b, sorted, into rows of y: b is turned round behind a, and the last stages of the network follow."""
+    """Rows of a and b, sorted, into rows of y: b is turned round behind a, and the last stages of
+    the network follow."""
     rows, size = a.shape[0], padded(y.shape[1], u.lanes)
     if rows == 0 or y.shape[1] == 0:
         return
@@ -56,7 +59,8 @@ def merge(u: VectorUnit, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> None:
 
 
 def _merge_stages(u: VectorUnit, work: np.ndarray, width: int, block: int) -> None:
-    """Sorts bitonic runs of ``width``; up and down in turn, the last run of a block up or down as blocks are in turn."""
+    """Sorts bitonic runs of ``width``; up and down in turn, the last run of a block up or down as
+    blocks are in turn."""
     rows, size = work.shape
     distance = width // 2
     while distance >= u.lanes:
@@ -103,5 +107,7 @@ def _lesser(u: VectorUnit, work: np.ndarray, block: int) -> np.ndarray:
         pair, part = divmod(rest, vectors)
         low = pair * 2 * block + part * u.lanes
         a, b = u.load(work[row], low), u.load(work[row], low + block)
-        u.store(u.select(u.compare(operator.lt, b, a), b, a), result[row], pair * block + part * u.lanes)
+        u.store(
+            u.select(u.compare(operator.lt, b, a), b, a), result[row], pair * block + part * u.lanes
+        )
     return result

@@ -1,4 +1,5 @@
-"""TRANS; loads with a border; and what DMA engines that only copy need the core for: scatters with arithmetic, gathers in maps."""
+"""TRANS; loads with a border; and what DMA engines that only copy need the core for: scatters with
+arithmetic, gathers in maps."""
 
 from __future__ import annotations
 
@@ -14,10 +15,12 @@ HELD = 5
 
 
 def transpose(u: VectorUnit, x: np.ndarray, y: np.ndarray, zipped: bool = False) -> None:
-    """Blocks of as many rows as a vector has lanes: neighbours at distance 1, 2, 4, ... swap halves of their lanes.
+    """Blocks of as many rows as a vector has lanes: neighbours at distance 1, 2, 4, ... swap halves
+    of their lanes.
 
-    Blocks of more rows than registers hold go through the scratchpad once more: first rows far apart exchange theirs.  zipped: the
-    halves of x are transposed, and then vectors of both interleaved.
+    Blocks of more rows than registers hold go through the scratchpad once more: first rows far
+    apart exchange theirs. zipped: the halves of x are transposed, and then vectors of both
+    interleaved.
     """
     if zipped:
         halves = np.split(x, 2, axis=1)
@@ -31,7 +34,9 @@ def transpose(u: VectorUnit, x: np.ndarray, y: np.ndarray, zipped: bool = False)
     near = min(u.lanes, 1 << HELD)
     for block in u.loop(down * right):
         top, left = block // right * u.lanes, block % right * u.lanes
-        rows_of_x, rows_of_y = ([_line(m, first + i) for i in range(u.lanes)] for m, first in ((x, top), (y, left)))
+        rows_of_x, rows_of_y = (
+            [_line(m, first + i) for i in range(u.lanes)] for m, first in ((x, top), (y, left))
+        )
         if near == u.lanes:
             _exchange(u, rows_of_x, left, rows_of_y, top, 1)
             continue
@@ -51,11 +56,23 @@ def _interleave(u: VectorUnit, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> N
         row, at = block // pieces, block % pieces * u.lanes
         left, right = u.load(a[row], at), u.load(b[row], at)
         for number in (0, 1):
-            u.store(u.shuffle(places + number * (u.lanes // 2), left, right), y[row], 2 * at + number * u.lanes)
+            u.store(
+                u.shuffle(places + number * (u.lanes // 2), left, right),
+                y[row],
+                2 * at + number * u.lanes,
+            )
 
 
-def _exchange(u: VectorUnit, sources: Sequence[np.ndarray], at: int, targets: Sequence[np.ndarray], to: int, spacing: int) -> None:
-    """All rounds between rows that lie ``spacing`` apart: from element ``at`` of the sources to element ``to`` of the targets."""
+def _exchange(
+    u: VectorUnit,
+    sources: Sequence[np.ndarray],
+    at: int,
+    targets: Sequence[np.ndarray],
+    to: int,
+    spacing: int,
+) -> None:
+    """All rounds between rows that lie ``spacing`` apart: from element ``at`` of the sources to
+    element ``to`` of the targets."""
     group = [u.load(row, at) for row in sources]
     half = len(group) // 2
     while half:
@@ -65,14 +82,18 @@ def _exchange(u: VectorUnit, sources: Sequence[np.ndarray], at: int, targets: Se
         u.store(v, row, to)
 
 
-def _swapped(u: VectorUnit, group: Sequence[UnitVector], half: int, distance: int) -> list[UnitVector]:
+def _swapped(
+    u: VectorUnit, group: Sequence[UnitVector], half: int, distance: int
+) -> list[UnitVector]:
     result = list(group)
     low = (u.numbers & distance) == 0
     for i in range(len(group)):
         if not i & half:
             a, b = group[i], group[i + half]
             result[i] = u.shuffle(np.where(low, u.numbers, u.lanes + u.numbers - distance), a, b)
-            result[i + half] = u.shuffle(np.where(low, u.numbers + distance, u.lanes + u.numbers), a, b)
+            result[i + half] = u.shuffle(
+                np.where(low, u.numbers + distance, u.lanes + u.numbers), a, b
+            )
     return result
 
 
@@ -89,14 +110,17 @@ def load_bordered(
     whole: Sequence[int],
     y: np.ndarray,
 ) -> None:
-    """DLB, of the elements that ``places`` number in a buffer seen with its border: of the last dimensions ``inside`` are in memory,
-    ``before`` lie ahead of them and ``whole`` are all.
+    """DLB, of the elements that ``places`` number in a buffer seen with its border: of the last
+    dimensions ``inside`` are in memory, ``before`` lie ahead of them and ``whole`` are all.
 
-    DMA alone does it, from two sources: what lies inside it takes from the buffer, the rest from one zero, by steps of 0.  Pieces of two
-    dimensions each are a chain of transfers, in which the next is fetched while one moves; so all elements take the same time.
+    DMA alone does it, from two sources: what lies inside it takes from the buffer, the rest from
+    one zero, by steps of 0. Pieces of two dimensions each are a chain of transfers, in which the
+    next is fetched while one moves; so all elements take the same time.
     """
     source, within, rest, stride = np.zeros_like(places), np.full(places.shape, True), places, 1
-    for count, first, extent in zip(reversed(inside), reversed(before), reversed(whole), strict=True):
+    for count, first, extent in zip(
+        reversed(inside), reversed(before), reversed(whole), strict=True
+    ):
         x, rest = rest % extent - first, rest // extent
         within &= (x >= 0) & (x < count)
         source += x * stride
@@ -106,9 +130,11 @@ def load_bordered(
     y[~within] = 0
 
 
-def store_combined(u: VectorUnit, operation: str, x: np.ndarray, a: np.ndarray, places: np.ndarray) -> None:
-    """DSC with arithmetic, of rows ``x`` to elements ``places`` of ``a`` (both R x C): a row is fetched, combined and
-    stored before the next one, which may be the same."""
+def store_combined(
+    u: VectorUnit, operation: str, x: np.ndarray, a: np.ndarray, places: np.ndarray
+) -> None:
+    """DSC with arithmetic, of rows ``x`` to elements ``places`` of ``a`` (both R x C): a row is
+    fetched, combined and stored before the next one, which may be the same."""
     rows, columns = x.shape
     for row in u.loop(rows):
         old = a[places[row]]
@@ -119,8 +145,9 @@ def store_combined(u: VectorUnit, operation: str, x: np.ndarray, a: np.ndarray, 
 
 
 def gather(u: VectorUnit, a: np.ndarray, index: np.ndarray, d: np.ndarray) -> None:
-    """VGA, of an element in each of R x C places: the part of the map before it stores their indices in a tile, DMA gathers single
-    elements by them (``DGA``), and the part after it loads what came.  What the core does is two vector memory operations."""
+    """VGA, of an element in each of R x C places: the part of the map before it stores their
+    indices in a tile, DMA gathers single elements by them (``DGA``), and the part after it loads
+    what came. What the core does is two vector memory operations."""
     wanted = np.empty_like(index)
     for row in u.loop(index.shape[0]):
         for number in u.loop(-(-index.shape[1] // u.lanes)):

@@ -15,8 +15,8 @@ HALF_PI = {
 """pi/2 as a sum of numbers of the type."""
 
 LARGEST = {"F32": 2.0**14, "F64": 2.0**30}
-"""Up to here the parts of pi/2 are enough.  A lane beyond needs more digits of pi, chosen by its exponent; the vector unit
-leaves it to the scalar one, which is not charged."""
+"""Up to here the parts of pi/2 are enough. A lane beyond needs more digits of pi, chosen by its
+exponent; the vector unit leaves it to the scalar one, which is not charged."""
 
 
 def _taken_apart(b: MacroBuilder, x: MacroValue) -> tuple[MacroValue, MacroValue, MacroValue]:
@@ -51,7 +51,9 @@ def sine(b: MacroBuilder, x: MacroValue) -> MacroValue:
 def cosine(b: MacroBuilder, x: MacroValue) -> MacroValue:
     """VCOS."""
     quadrant, s, c = _taken_apart(b, x)
-    return _signed(b, b.select(b.equal(b.both(quadrant, 1), 0), c, s), b.add(quadrant, b.both(quadrant, 1)))
+    return _signed(
+        b, b.select(b.equal(b.both(quadrant, 1), 0), c, s), b.add(quadrant, b.both(quadrant, 1))
+    )
 
 
 def tangent(b: MacroBuilder, x: MacroValue) -> MacroValue:
@@ -69,7 +71,11 @@ def _half_of_arc(b: MacroBuilder, x: MacroValue) -> tuple[MacroValue, MacroValue
     rest = b.fma(a, -0.5, 0.5)
     s = b.select(upper, square_root(b, rest), a)
     square = b.select(upper, rest, b.mul(a, a))
-    return upper, s, b.fma(b.mul(square, b.polynomial(square, polynomial_coefficients.ASIN[x.type])), s, s)
+    return (
+        upper,
+        s,
+        b.fma(b.mul(square, b.polynomial(square, polynomial_coefficients.ASIN[x.type])), s, s),
+    )
 
 
 def arc_sine(b: MacroBuilder, x: MacroValue) -> MacroValue:
@@ -93,7 +99,8 @@ _EIGHTH = 0.4142135623730951
 
 
 def _arc_tangent(b: MacroBuilder, n: MacroValue, d: MacroValue) -> MacroValue:
-    """atan(n / d) for 0 <= n, 0 < d, neither so large that their sum is infinite, and a quotient that is a normal number or 0."""
+    """atan(n / d) for 0 <= n, 0 < d, neither so large that their sum is infinite, and a quotient
+    that is a normal number or 0."""
     high, low, _ = HALF_PI[n.type]
     above = b.less(b.mul(d, 1 / _EIGHTH), n)
     middle = b.less(b.mul(d, _EIGHTH), n)
@@ -119,7 +126,9 @@ def arc_tangent_2(b: MacroBuilder, y: MacroValue, x: MacroValue) -> MacroValue:
     steep = b.less(c, a)
     n, d = b.select(steep, c, a), b.select(steep, a, c)
     ratio = divide(b, n, d)
-    ratio = b.select(b.equal(a, c), b.select(b.equal(a, 0.0), a, b.choose(steep, 1.0, 1.0, y.type)), ratio)
+    ratio = b.select(
+        b.equal(a, c), b.select(b.equal(a, 0.0), a, b.choose(steep, 1.0, 1.0, y.type)), ratio
+    )
     t = _arc_tangent(b, ratio, b.fma(ratio, 0.0, 1.0))
     t = b.select(steep, b.add(b.sub(low, t), high), t)
     form = FORMATS[y.type]

@@ -1,11 +1,12 @@
-"""Executes and counts what a macro outside of maps does: vectors in memory, in loops whose bodies are pipelined.
+"""Executes and counts what a macro outside of maps does: vectors in memory, in loops whose bodies
+are pipelined.
 
-An expansion is written once and used twice.  On numbers it computes what its macro does, for the tests; *dry* it goes
-through each loop once and counts, for the cycle model.
+An expansion is written once and used twice. On numbers it computes what its macro does, for the
+tests; *dry* it goes through each loop once and counts, for the cycle model.
 
-Time: a loop takes its critical path once, to fill, and for each turn its initiation interval, which is what its operations
-need of the busiest unit, or the latency of what one turn hands to the next.  What stands before a loop is issued while it
-fills; what stands after it takes its own interval.
+Time: a loop takes its critical path once, to fill, and for each turn its initiation interval, which
+is what its operations need of the busiest unit, or the latency of what one turn hands to the next.
+What stands before a loop is issued while it fills; what stands after it takes its own interval.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ MULTIPLY_LATENCY = 4
 
 @dataclass
 class UnitVector:
-    """A vector register, or a scalar one: its elements, and when they are ready in the loop that computed them."""
+    """A vector register, or a scalar one: its elements, and when they are ready in the loop that
+    computed them."""
 
     value: Any
     block: _Block
@@ -43,9 +45,16 @@ class _Block:
 
 
 class VectorUnit:
-    """The units of a core, on vectors of ``dtype`` (a token); ``costs`` knows the map table's macros, by name and suffix."""
+    """The units of a core, on vectors of ``dtype`` (a token); ``costs`` knows the map table's
+    macros, by name and suffix."""
 
-    def __init__(self, machine: MachineParameters, dtype: str, costs: Callable[[str, str], Cost], dry: bool = False) -> None:
+    def __init__(
+        self,
+        machine: MachineParameters,
+        dtype: str,
+        costs: Callable[[str, str], Cost],
+        dry: bool = False,
+    ) -> None:
         self.machine, self.dtype, self.costs, self.dry = machine, dtype, costs, dry
         self.lanes = machine.lanes(dtype)
         self.numbers = np.arange(self.lanes)
@@ -67,7 +76,8 @@ class VectorUnit:
         )
 
     def loop(self, turns: int, chain: float = 0.0) -> Iterator[int]:
-        """``turns`` times the same; ``chain``: cycles from a turn to the next that needs its result."""
+        """``turns`` times the same; ``chain``: cycles from a turn to the next that needs its
+        result."""
         outer, inner = self._blocks[-1], _Block()
         if turns == 0:
             return
@@ -86,7 +96,9 @@ class VectorUnit:
         outer.taken.clear()
         outer.nested = True
 
-    def _do(self, unit: str, latency: int, value: Any, *sources: UnitVector, count: float = 1) -> UnitVector:
+    def _do(
+        self, unit: str, latency: int, value: Any, *sources: UnitVector, count: float = 1
+    ) -> UnitVector:
         block = self._blocks[-1]
         start = max((source.ready for source in sources if source.block is block), default=0)
         if self._counting:
@@ -99,7 +111,8 @@ class VectorUnit:
         if self._counting:
             self._blocks[-1].cycles += count * self.machine.branch_latency
 
-    # --- the operations that the machine has ------------------------------------------------------------
+    # --- the operations that the machine has
+    # ------------------------------------------------------------
 
     def load(self, row: np.ndarray, first: int, fill: Any = 0) -> UnitVector:
         """A vector from memory; lanes beyond the row's end hold ``fill``."""
@@ -116,11 +129,22 @@ class VectorUnit:
 
     def load_scalar(self, row: np.ndarray, at: int, count: float = 1) -> UnitVector:
         """A scalar from memory, by so much of a load: one may bring neighbours, too."""
-        return self._do("SLDST", self.machine.scalar_load_latency, row[at] if at < row.size else row.dtype.type(0), count=count)
+        return self._do(
+            "SLDST",
+            self.machine.scalar_load_latency,
+            row[at] if at < row.size else row.dtype.type(0),
+            count=count,
+        )
 
     def broadcast(self, scalar: UnitVector, count: float = 1) -> UnitVector:
         """A scalar in all lanes, by so much of a cycle."""
-        return self._do("SVB", self.machine.broadcast_latency, np.full(self.lanes, scalar.value), scalar, count=count)
+        return self._do(
+            "SVB",
+            self.machine.broadcast_latency,
+            np.full(self.lanes, scalar.value),
+            scalar,
+            count=count,
+        )
 
     def constant(self, value: Any) -> UnitVector:
         """The same number in all lanes, prepared once."""
@@ -159,7 +183,9 @@ class VectorUnit:
         with np.errstate(all="ignore"):
             return self._do("VMAC", MULTIPLY_LATENCY, a.value * b.value, a, b)
 
-    def compare(self, function: Callable[[Any, Any], Any], a: UnitVector, b: UnitVector) -> UnitVector:
+    def compare(
+        self, function: Callable[[Any, Any], Any], a: UnitVector, b: UnitVector
+    ) -> UnitVector:
         """A predicate for each lane, by a comparison."""
         return self._do("VMAC", 1, function(a.value, b.value), a, b)
 

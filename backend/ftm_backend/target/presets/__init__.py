@@ -13,7 +13,12 @@ from ftm_backend.target.presets.machine_parameters import ELEMENT_BYTES, Machine
 __all__ = ["DEFAULT", "ELEMENT_BYTES", "NAMES", "MachineParameters", "UnknownPreset", "load"]
 
 DEFAULT = "host"
-NAMES = (DEFAULT, *sorted({found.name for found in pkgutil.iter_modules(__path__)} - {DEFAULT, "machine_parameters"}))
+NAMES = (
+    DEFAULT,
+    *sorted(
+        {found.name for found in pkgutil.iter_modules(__path__)} - {DEFAULT, "machine_parameters"}
+    ),
+)
 """All presets: the default one, then the others by their names."""
 
 

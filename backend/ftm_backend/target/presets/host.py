@@ -1,8 +1,8 @@
 """The host: an x86 core seen as a tile machine; what training runs on by default.
 
-Scratchpads are regions that the caches of a current x86 core hold: AM within the L2 cache, SM for the packed
-operand of matrix products, GSM within a core's share of the last-level cache.  Costs are rough figures of
-such cores [I], or measured with the emulator on one of them; they steer tiling.
+Scratchpads are regions that the caches of a current x86 core hold: AM within the L2 cache, SM for
+the packed operand of matrix products, GSM within a core's share of the last-level cache. Costs are
+rough figures of such cores [I], or measured with the emulator on one of them; they steer tiling.
 """
 
 from ftm_backend.target.presets.machine_parameters import MachineParameters

@@ -1,7 +1,8 @@
 """FT-m7032: one cluster of 8 DSP cores at 1.8 GHz.
 
-[S] rows are from Yu, Qi, Zhang, Fang, Dong et al., "Optimizing GEMM on Modern Multi-core DSPs", and from the
-public FT-Matrix instruction tables; the two DDR bandwidths were fitted on that paper's 8-core and fp32 rows.
+[S] rows are from Yu, Qi, Zhang, Fang, Dong et al., "Optimizing GEMM on Modern Multi-core DSPs", and
+from the public FT-Matrix instruction tables; the two DDR bandwidths were fitted on that paper's
+8-core and fp32 rows.
 """
 
 from ftm_backend.target.presets.machine_parameters import MachineParameters
@@ -21,10 +22,17 @@ PARAMETERS = MachineParameters(
     mm_rows=6,  # [S] 6x48 fp64 micro-kernel
     mm_vectors=3,  # [S] 48 fp64 = 3 vectors
     mm_overhead=26,  # [S] 14 + 6K + 12 cycles
-    mm_wide_overhead=29,  # [S] 6x64 fp64 and 6x128 fp32: 8K, and 28 around them, counted in VVinstonSmith/BLAS-for-multi-core-DSP
-    mm_thin_overhead=33,  # [I] its expansion: two sets of 6x2 sums, since one's would be used again before they are ready
-    mm_broadcast_bytes=8,  # [I] SVBCAST brings 64 bits; for two of f32, VBALE2 and its scalar twin SBALE2 fill a vector with one each
-    mm_transpose_cycles=0,  # [I] the expansion of TRANS: no table names shuffles across lanes; they are taken to be VIEU's, one a cycle
+    # [S] 6x64 fp64 and 6x128 fp32: 8K, and 28 around them, counted in
+    # VVinstonSmith/BLAS-for-multi-core-DSP
+    mm_wide_overhead=29,
+    # [I] its expansion: two sets of 6x2 sums, since one's would be used again before they are ready
+    mm_thin_overhead=33,
+    # [I] SVBCAST brings 64 bits; for two of f32, VBALE2 and its scalar twin SBALE2 fill a vector
+    # with one each
+    mm_broadcast_bytes=8,
+    # [I] the expansion of TRANS: no table names shuffles across lanes; they are taken to be VIEU's,
+    # one a cycle
+    mm_transpose_cycles=0,
     ddr_bandwidth=34e9,  # [I] fitted; 42.6 GB/s peak [M]
     core_bandwidth=14e9,  # [I] fitted
     gsm_bytes_per_cycle=256.0,  # [M] a guess: no source

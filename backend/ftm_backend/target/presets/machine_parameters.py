@@ -1,8 +1,8 @@
 """What the compiler and the cycle model know about a machine: one frozen record of numbers.
 
-The midend's tiling cost model and ``perf_model.cycle_model`` read the same record, so a machine of your own is one
-more file beside ``m7032.py``.  Every number in a preset carries a note on where it comes from: [S] sourced,
-[I] inferred or computed, [M] from memory and unconfirmed.
+The midend's tiling cost model and ``perf_model.cycle_model`` read the same record, so a machine of
+your own is one more file beside ``m7032.py``. Every number in a preset carries a note on where it
+comes from: [S] sourced, [I] inferred or computed, [M] from memory and unconfirmed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ ELEMENT_BYTES = {facts.token: facts.bytes for facts in MACHINE}
 class MachineParameters:
     """One machine: ``cores`` cores of one cluster, their scratchpads, and what everything costs.
 
-    Bytes are bytes, times are core clock cycles, bandwidths are bytes per second unless said otherwise.
+    Bytes are bytes, times are core clock cycles, bandwidths are bytes per second unless said
+    otherwise.
     """
 
     name: str
@@ -32,7 +33,8 @@ class MachineParameters:
     am_bytes: int
     """Vector scratchpad of each core (space ``am``)."""
     sm_bytes: int
-    """Scalar scratchpad of each core (space ``sm``): the A operand of matrix products lives here."""
+    """Scalar scratchpad of each core (space ``sm``): the A operand of matrix products lives
+    here."""
     gsm_bytes: int
     """Scratchpad shared by the cores of the cluster (space ``gsm``)."""
 
@@ -52,15 +54,18 @@ class MachineParameters:
     mm_overhead: int
     """Cycles of a micro-kernel call that do not depend on K (fill, drain, write back)."""
     mm_wide_overhead: int
-    """As ``mm_overhead``, of a second micro-kernel that holds one vector more of each row; 0: there is none."""
+    """As ``mm_overhead``, of a second micro-kernel that holds one vector more of each row; 0: there
+    is none."""
     mm_thin_overhead: int
-    """As ``mm_overhead``, of micro-kernels that hold fewer vectors of each row, for columns that leave most of the others' empty;
-    0: there are none."""
+    """As ``mm_overhead``, of micro-kernels that hold fewer vectors of each row, for columns that
+    leave most of the others' empty; 0: there are none."""
     mm_broadcast_bytes: int
-    """Bytes of elements of A that can be broadcast to the vector unit in a cycle, each element to a vector of its own."""
+    """Bytes of elements of A that can be broadcast to the vector unit in a cycle, each element to a
+    vector of its own."""
     mm_transpose_cycles: float
-    """Cycles for each element that TRANS moves, where that was measured; 0: what its expansion takes, by the type (``rules``).  Tiling also
-    takes it for each element of B that MM.TB reads, which the cycle model knows better."""
+    """Cycles for each element that TRANS moves, where that was measured; 0: what its expansion
+    takes, by the type (``rules``). Tiling also takes it for each element of B that MM.TB reads,
+    which the cycle model knows better."""
 
     ddr_bandwidth: float
     """Sustained DDR bandwidth of the cluster."""
@@ -96,17 +101,27 @@ class MachineParameters:
         return self.vector_bytes // ELEMENT_BYTES[dtype]
 
     def mm_columns(self, dtype: str) -> int:
-        """Columns of C that the matrix micro-kernel, the narrower one, computes at once, accumulating in ``dtype``."""
+        """Columns of C that the matrix micro-kernel, the narrower one, computes at once,
+        accumulating in ``dtype``."""
         return self.mm_vectors * self.lanes(dtype)
 
     def mm_widths(self, dtype: str) -> tuple[int, ...]:
-        """Columns of each of the micro-kernels, the widest first; of thin ones those of the one that keeps the pipes busy."""
+        """Columns of each of the micro-kernels, the widest first; of thin ones those of the one
+        that keeps the pipes busy."""
         narrow, lanes = self.mm_columns(dtype), self.lanes(dtype)
-        return (*((narrow + lanes,) if self.mm_wide_overhead else ()), narrow, *((narrow - lanes,) if self.mm_thin(dtype) else ()))
+        return (
+            *((narrow + lanes,) if self.mm_wide_overhead else ()),
+            narrow,
+            *((narrow - lanes,) if self.mm_thin(dtype) else ()),
+        )
 
     def mm_thin(self, dtype: str) -> bool:
-        """Whether there are thin micro-kernels for sums of ``dtype``: one with a vector less must get its elements of A in less time."""
-        return bool(self.mm_thin_overhead) and self.mm_broadcast_cycles(dtype) < self.mm_vectors / self.fma_units
+        """Whether there are thin micro-kernels for sums of ``dtype``: one with a vector less must
+        get its elements of A in less time."""
+        return (
+            bool(self.mm_thin_overhead)
+            and self.mm_broadcast_cycles(dtype) < self.mm_vectors / self.fma_units
+        )
 
     def mm_broadcast_cycles(self, dtype: str) -> float:
         """Cycles between two elements of A that are broadcast."""

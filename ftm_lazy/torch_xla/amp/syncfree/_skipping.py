@@ -13,13 +13,17 @@ __all__ = ["Skipping"]
 
 
 class Skipping(torch.optim.Optimizer):
-    """Mixed into an optimizer of PyTorch's: `step` with `found_inf` changes nothing where that is not 0.
+    """Mixed into an optimizer of PyTorch's: `step` with `found_inf` changes nothing where that is
+    not 0.
 
-    The step is computed, and what it changed is chosen between before and after, all in one program.
+    The step is computed, and what it changed is chosen between before and after, all in one
+    program.
     """
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None, found_inf: torch.Tensor | None = None) -> Any:
+    def step(
+        self, closure: Callable[[], Any] | None = None, found_inf: torch.Tensor | None = None
+    ) -> Any:
         """One step.
 
         Args:
@@ -36,12 +40,17 @@ class Skipping(torch.optim.Optimizer):
         try:
             for group in self.param_groups:
                 if "capturable" in group:
-                    group["capturable"] = True  # the count of steps lies on the device, where it can be kept back
+                    # the count of steps lies on the device, where it can be kept back
+                    group["capturable"] = True
             before = {id(tensor): tensor.clone() for tensor in self._tensors()}
             loss = super().step(closure)
             for tensor in self._tensors():
                 old = before.get(id(tensor))
-                tensor.copy_(torch.where(found_inf > 0, torch.zeros_like(tensor) if old is None else old, tensor))
+                tensor.copy_(
+                    torch.where(
+                        found_inf > 0, torch.zeros_like(tensor) if old is None else old, tensor
+                    )
+                )
         finally:
             registration.hold_steps(-1)
         registration.end_step(self)
@@ -49,6 +58,13 @@ class Skipping(torch.optim.Optimizer):
 
     def _tensors(self) -> list[torch.Tensor]:
         """What a step changes: the parameters that have gradients, and the state."""
-        parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
-        states = [value for p in parameters for value in self.state[p].values() if isinstance(value, torch.Tensor)]
+        parameters = [
+            p for group in self.param_groups for p in group["params"] if p.grad is not None
+        ]
+        states = [
+            value
+            for p in parameters
+            for value in self.state[p].values()
+            if isinstance(value, torch.Tensor)
+        ]
         return parameters + states

@@ -1,4 +1,5 @@
-"""torch_xla.distributed.fsdp.state_dict_utils: the checkpoints of all processes to one of the whole model."""
+"""torch_xla.distributed.fsdp.state_dict_utils: the checkpoints of all processes to one of the whole
+model."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def consolidate_sharded_state_dicts(
     Raises ValueError if their number is not that of the processes.
     """
     if len(state_dict_list) != shard_metadata["world_size"]:
-        raise ValueError(f"{len(state_dict_list)} checkpoints of {shard_metadata['world_size']} processes")
+        raise ValueError(
+            f"{len(state_dict_list)} checkpoints of {shard_metadata['world_size']} processes"
+        )
     whole = {}
     for name, first in state_dict_list[0].items():
         if name in shard_metadata["shard_info"]:
@@ -37,7 +40,11 @@ def _load(path: str) -> dict[str, Any]:
     """The checkpoint in a file; ValueError where it is none."""
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
-        found["shard_metadata"]["rank"], found["shard_metadata"]["world_size"], found["model"].items()
+        (
+            found["shard_metadata"]["rank"],
+            found["shard_metadata"]["world_size"],
+            found["model"].items(),
+        )
     except OSError:
         raise
     except Exception as error:  # torch.load raises many kinds for what is no file of its own
@@ -66,8 +73,12 @@ def consolidate_sharded_model_checkpoints(
     loaded.sort(key=lambda each: each["shard_metadata"]["rank"])
     ranks = [each["shard_metadata"]["rank"] for each in loaded]
     if not loaded or ranks != list(range(loaded[0]["shard_metadata"]["world_size"])):
-        raise ValueError(f"{ckpt_prefix + ckpt_suffix}: found the checkpoints of ranks {ranks}, not of all processes")
-    whole = consolidate_sharded_state_dicts([each["model"] for each in loaded], loaded[0]["shard_metadata"])
+        raise ValueError(
+            f"{ckpt_prefix + ckpt_suffix}: found the checkpoints of ranks {ranks}, not of all processes"
+        )
+    whole = consolidate_sharded_state_dicts(
+        [each["model"] for each in loaded], loaded[0]["shard_metadata"]
+    )
     save_path = save_path or ckpt_prefix + "_consolidated.pth"
     if save_model:
         torch.save({"model": whole}, save_path)

@@ -21,7 +21,8 @@ def checkpoint_module(module: torch.nn.Module) -> torch.nn.Module:
 
     @functools.wraps(forward)
     def again(*args: object, **kwargs: object) -> Any:
-        # PyTorch stops where nothing that is needed follows, but what follows may count calls or gather statistics.
+        # PyTorch stops where nothing that is needed follows, but what follows may count calls or
+        # gather statistics.
         with torch.utils.checkpoint.set_checkpoint_early_stop(False):
             return torch.utils.checkpoint.checkpoint(forward, *args, use_reentrant=False, **kwargs)
 
@@ -29,7 +30,9 @@ def checkpoint_module(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
-def apply_xla_patch_to_nn_linear(module: torch.nn.Module, patched_function: object = None) -> torch.nn.Module:
+def apply_xla_patch_to_nn_linear(
+    module: torch.nn.Module, patched_function: object = None
+) -> torch.nn.Module:
     """`module`: linear layers need no patch."""
     return module
 

@@ -16,7 +16,8 @@ __all__ = [
 ]
 
 Policy = Callable[..., bool]
-"""Of a module, whether it is about the module's children (`recurse`), and the parameters that are not wrapped yet."""
+"""Of a module, whether it is about the module's children (`recurse`), and the parameters that are
+not wrapped yet."""
 
 
 def always_wrap_policy(*args: object, **kwargs: object) -> bool:
@@ -24,13 +25,18 @@ def always_wrap_policy(*args: object, **kwargs: object) -> bool:
     return True
 
 
-def lambda_auto_wrap_policy(module: nn.Module, recurse: bool, unwrapped_params: int, lambda_fn: Callable[[nn.Module], bool]) -> bool:
+def lambda_auto_wrap_policy(
+    module: nn.Module, recurse: bool, unwrapped_params: int, lambda_fn: Callable[[nn.Module], bool]
+) -> bool:
     """Wraps the modules that `lambda_fn` picks."""
     return recurse or lambda_fn(module)
 
 
 def transformer_auto_wrap_policy(
-    module: nn.Module, recurse: bool, unwrapped_params: int, transformer_layer_cls: set[type[nn.Module]]
+    module: nn.Module,
+    recurse: bool,
+    unwrapped_params: int,
+    transformer_layer_cls: set[type[nn.Module]],
 ) -> bool:
     """Wraps the modules of the given classes."""
     return recurse or isinstance(module, tuple(transformer_layer_cls))
@@ -57,10 +63,14 @@ def size_based_auto_wrap_policy(
     policy: Any = size_based_auto_wrap_policy
     leaves = policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules
     excluded = policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules
-    return unwrapped_params >= min_num_params and not isinstance(module, tuple(leaves if recurse else excluded))
+    return unwrapped_params >= min_num_params and not isinstance(
+        module, tuple(leaves if recurse else excluded)
+    )
 
 
-vars(size_based_auto_wrap_policy).update(EXCLUDE_WRAP_MODULES={nn.ModuleList, nn.ModuleDict}, FORCE_LEAF_MODULES={nn.MultiheadAttention})
+vars(size_based_auto_wrap_policy).update(
+    EXCLUDE_WRAP_MODULES={nn.ModuleList, nn.ModuleDict}, FORCE_LEAF_MODULES={nn.MultiheadAttention}
+)
 
 
 def recursive_wrap(
@@ -85,15 +95,21 @@ def recursive_wrap(
     Returns:
         the module, wrapped or not, and the number of parameters that are wrapped in it.
     """
-    count = sum(parameter.numel() for parameter in module.parameters() if parameter not in ignored_params)
+    count = sum(
+        parameter.numel() for parameter in module.parameters() if parameter not in ignored_params
+    )
     if not auto_wrap_policy(module=module, recurse=True, unwrapped_params=count):
         return module, 0
     wrapped = 0
     for name, child in list(module.named_children()):
         if child not in ignored_modules:
-            replaced, inside = recursive_wrap(child, auto_wrap_policy, wrapper_cls, ignored_modules, ignored_params, **kwargs)
+            replaced, inside = recursive_wrap(
+                child, auto_wrap_policy, wrapper_cls, ignored_modules, ignored_params, **kwargs
+            )
             setattr(module, name, replaced)
             wrapped += inside
-    if only_wrap_children or not auto_wrap_policy(module=module, recurse=False, unwrapped_params=count - wrapped):
+    if only_wrap_children or not auto_wrap_policy(
+        module=module, recurse=False, unwrapped_params=count - wrapped
+    ):
         return module, wrapped
     return wrapper_cls(module, **kwargs), count

@@ -1,4 +1,5 @@
-"""torch_xla.distributed.fsdp.xla_fully_sharded_data_parallel: torch_xla's wrapper around PyTorch's FSDP2."""
+"""torch_xla.distributed.fsdp.xla_fully_sharded_data_parallel: torch_xla's wrapper around PyTorch's
+FSDP2."""
 
 from __future__ import annotations
 
@@ -21,7 +22,13 @@ from ftm_lazy.torch_xla.core import _collectives as collectives
 from ftm_lazy.torch_xla.distributed import xla_backend
 from ftm_lazy.torch_xla.distributed.fsdp.wrap import recursive_wrap
 
-__all__ = ["FLOAT_DTYPES", "TrainingState", "XlaFullyShardedDataParallel", "apply_to_tensors", "collect_tensors"]
+__all__ = [
+    "FLOAT_DTYPES",
+    "TrainingState",
+    "XlaFullyShardedDataParallel",
+    "apply_to_tensors",
+    "collect_tensors",
+]
 
 __getattr__ = _refusals.getter(__name__)
 
@@ -48,21 +55,22 @@ def collect_tensors(container: object) -> list[torch.Tensor]:
 
 
 class XlaFullyShardedDataParallel(nn.Module):
-    """A module whose parameters are divided among the processes, along dim 0, and together while it computes.
+    """A module whose parameters are divided among the processes, along dim 0, and together while it
+    computes.
 
-    Use ``optimizer.step()`` with it, not `optimizer_step`: gradients are reduced in the backward pass.
+    Use ``optimizer.step()`` with it, not `optimizer_step`: gradients are reduced in the backward
+    pass.
 
     Args:
         module: on any device, or on meta with `param_init_fn` or methods ``reset_parameters``.
-        reshard_after_forward: parameters are divided again after the forward pass, which saves memory.
-        disable_reshard_on_root: but not those of the outermost module.
-        compute_dtype: of parameters and inputs in the computation; that of the parameters if None.
-        buffer_dtype: of buffers.
-        fp32_reduce_scatter: reduce gradients in float32 whatever `compute_dtype` is.
+        reshard_after_forward: parameters are divided again after the forward pass, which saves
+        memory. disable_reshard_on_root: but not those of the outermost module. compute_dtype: of
+        parameters and inputs in the computation; that of the parameters if None. buffer_dtype: of
+        buffers. fp32_reduce_scatter: reduce gradients in float32 whatever `compute_dtype` is.
         sharding_groups: lists of ordinals, each with a whole model; None: all together.
         auto_wrap_policy: picks submodules that are wrapped for themselves; see `wrap`.
-        auto_wrapper_callable: wraps them; this class if None.
-        param_init_fn: initializes a module that was on meta.
+        auto_wrapper_callable: wraps them; this class if None. param_init_fn: initializes a module
+        that was on meta.
 
     The other arguments are about torch_xla's own implementation and mean nothing here.
     """
@@ -116,17 +124,23 @@ class XlaFullyShardedDataParallel(nn.Module):
                 "disable_reshard_on_root": False,
             }
             wrapper = auto_wrapper_callable or XlaFullyShardedDataParallel
-            recursive_wrap(module, auto_wrap_policy, wrapper, set(), set(), only_wrap_children=True, **inner)
+            recursive_wrap(
+                module, auto_wrap_policy, wrapper, set(), set(), only_wrap_children=True, **inner
+            )
         self._groups = sharding_groups
         self._module = _on_device(module, param_init_fn)
         for buffer in self._module.buffers():
             if buffer.is_floating_point() and (buffer_dtype or compute_dtype):
                 buffer.data = buffer.data.to(buffer_dtype or compute_dtype)
-        policy = MixedPrecisionPolicy(param_dtype=compute_dtype, reduce_dtype=torch.float32 if fp32_reduce_scatter else None)
+        policy = MixedPrecisionPolicy(
+            param_dtype=compute_dtype, reduce_dtype=torch.float32 if fp32_reduce_scatter else None
+        )
         fully_shard(
             self._module,
             mesh=_mesh(sharding_groups),
-            reshard_after_forward=None if reshard_after_forward and disable_reshard_on_root else reshard_after_forward,
+            reshard_after_forward=None
+            if reshard_after_forward and disable_reshard_on_root
+            else reshard_after_forward,
             mp_policy=policy,
         )
         if execute_sharding_on_init:
@@ -150,7 +164,8 @@ class XlaFullyShardedDataParallel(nn.Module):
 
     assert_state._inert = "FSDP2 keeps its state itself"  # type: ignore[attr-defined]
 
-    # --- gradients -----------------------------------------------------------------------------------------
+    # --- gradients
+    # -----------------------------------------------------------------------------------------
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -174,34 +189,42 @@ class XlaFullyShardedDataParallel(nn.Module):
         return [parameter for parameter in self.parameters() if parameter.grad is not None]
 
     @torch.no_grad()
-    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0, groups: list[list[int]] | None = None) -> torch.Tensor:
-        """Scales all gradients together so that their norm is at most `max_norm`; returns what it was.
+    def clip_grad_norm_(
+        self, max_norm: float, norm_type: float = 2.0, groups: list[list[int]] | None = None
+    ) -> torch.Tensor:
+        """Scales all gradients together so that their norm is at most `max_norm`; returns what it
+        was.
 
         Args:
-            max_norm: the greatest.
-            norm_type: 2, another number, or infinity.
-            groups: lists of ordinals that have a whole model each; those of the constructor if None.
+            max_norm: the greatest. norm_type: 2, another number, or infinity. groups: lists of
+            ordinals that have a whole model each; those of the constructor if None.
         """
         gradients = [_local(parameter.grad) for parameter in self.params_with_grad]
         device = torch.device(NAME, 0)
-        norms = [torch.linalg.vector_norm(each.float(), norm_type) for each in gradients if each.numel()]
+        norms = [
+            torch.linalg.vector_norm(each.float(), norm_type) for each in gradients if each.numel()
+        ]
         own = torch.stack(norms) if norms else torch.zeros(1, device=device)
         groups = groups or self._groups
         total: torch.Tensor
         if norm_type == float("inf"):
             total = collectives.all_reduce(collectives.REDUCE_MAX, own.max(), groups=groups)
         else:
-            total = collectives.all_reduce(collectives.REDUCE_SUM, own.pow(norm_type).sum(), groups=groups)
+            total = collectives.all_reduce(
+                collectives.REDUCE_SUM, own.pow(norm_type).sum(), groups=groups
+            )
             total = total.pow(1.0 / norm_type)
         factor = torch.clamp(max_norm / (total + 1e-6), max=1.0)
         for each in gradients:
             each.mul_(factor.to(each.dtype))
         return total
 
-    # --- checkpoints ---------------------------------------------------------------------------------------
+    # --- checkpoints
+    # ---------------------------------------------------------------------------------------
 
     def state_dict(self, *args: object, **kwargs: object) -> dict[str, Any]:
-        """This process's parts of the parameters, and the buffers, by the names that they have in the module."""
+        """This process's parts of the parameters, and the buffers, by the names that they have in
+        the module."""
         inner = self._module.state_dict(*args, **kwargs)
         if _divided:
             return inner
@@ -209,8 +232,11 @@ class XlaFullyShardedDataParallel(nn.Module):
             inner[name] = _local(value)
         return inner
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Takes what `state_dict` of the same process gave; raises RuntimeError where names or shapes differ."""
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Takes what `state_dict` of the same process gave; raises RuntimeError where names or
+        shapes differ."""
         own = self._divided_state()
         if strict and own.keys() != state_dict.keys():
             raise RuntimeError(f"the names differ: {sorted(own.keys() ^ state_dict.keys())}")
@@ -218,11 +244,14 @@ class XlaFullyShardedDataParallel(nn.Module):
             for name in own.keys() & state_dict.keys():
                 target = _local(own[name])
                 if target.shape != state_dict[name].shape:
-                    raise RuntimeError(f"{name}: {tuple(state_dict[name].shape)}, but the part here has {tuple(target.shape)}")
+                    raise RuntimeError(
+                        f"{name}: {tuple(state_dict[name].shape)}, but the part here has {tuple(target.shape)}"
+                    )
                 target.copy_(state_dict[name])
 
     def _divided_state(self) -> dict[str, Any]:
-        """The state with the parameters as FSDP2 has them, which know what they are parts of; of wrapped children too."""
+        """The state with the parameters as FSDP2 has them, which know what they are parts of; of
+        wrapped children too."""
         global _divided
         _divided = True
         try:
@@ -237,8 +266,15 @@ class XlaFullyShardedDataParallel(nn.Module):
             for name, value in self._divided_state().items()
             if isinstance(value, DTensor)
         }
-        buffers = {name: {"_orig_dtype": buffer.dtype} for name, buffer in self._module.named_buffers()}
-        return {"rank": _world.ordinal(), "world_size": _world.size(), "shard_info": sharded, "buffer_info": buffers}
+        buffers = {
+            name: {"_orig_dtype": buffer.dtype} for name, buffer in self._module.named_buffers()
+        }
+        return {
+            "rank": _world.ordinal(),
+            "world_size": _world.size(),
+            "shard_info": sharded,
+            "buffer_info": buffers,
+        }
 
     def get_original_names_and_sharded_parameters(self) -> list[tuple[str, nn.Parameter]]:
         """The parameters by the names that they have in the module."""
@@ -268,15 +304,24 @@ def _mesh(groups: list[list[int]] | None) -> DeviceMesh:
 
 
 def _take_parts() -> None:
-    """Makes optimizers take the parts of their state that a process saved: the state of torch_xla's parameters is local."""
+    """Makes optimizers take the parts of their state that a process saved: the state of torch_xla's
+    parameters is local."""
     fit = torch.optim.Optimizer._process_value_according_to_param_policy
 
-    def fit_part(param: torch.Tensor, value: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
+    def fit_part(
+        param: torch.Tensor, value: torch.Tensor, *args: object, **kwargs: object
+    ) -> torch.Tensor:
         fitted = fit(param, value, *args, **kwargs)
-        if not isinstance(param, DTensor) or isinstance(fitted, DTensor) or fitted.shape != param.to_local().shape:
+        if (
+            not isinstance(param, DTensor)
+            or isinstance(fitted, DTensor)
+            or fitted.shape != param.to_local().shape
+        ):
             return fitted
         shape = {"shape": param.shape, "stride": param.stride()}
-        return DTensor.from_local(fitted, param.device_mesh, param.placements, run_check=False, **shape)
+        return DTensor.from_local(
+            fitted, param.device_mesh, param.placements, run_check=False, **shape
+        )
 
     torch.optim.Optimizer._process_value_according_to_param_policy = staticmethod(fit_part)
 

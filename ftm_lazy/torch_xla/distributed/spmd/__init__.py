@@ -1,7 +1,12 @@
-"""torch_xla.distributed.spmd: meshes and sharding marks; a process has one device, so meshes have the size one."""
+"""torch_xla.distributed.spmd: meshes and sharding marks; a process has one device, so meshes have
+the size one."""
 
 from ftm_lazy.torch_xla import _refusals
-from ftm_lazy.torch_xla.distributed.spmd.api import auto_policy, xla_distribute_module, xla_distribute_tensor
+from ftm_lazy.torch_xla.distributed.spmd.api import (
+    auto_policy,
+    xla_distribute_module,
+    xla_distribute_tensor,
+)
 from ftm_lazy.torch_xla.distributed.spmd.xla_sharded_tensor import XLAShard, XLAShardedTensor
 from ftm_lazy.torch_xla.distributed.spmd.xla_sharding import (
     HybridMesh,

@@ -39,7 +39,9 @@ def convert_to_xla_mesh(dt_mesh: Any) -> Mesh:
     return Mesh(ids, tuple(dt_mesh.mesh.shape), dt_mesh.mesh_dim_names)
 
 
-def convert_to_xla_partition_spec(tensor: torch.Tensor, placements: Sequence[Any]) -> tuple[int | None, ...]:
+def convert_to_xla_partition_spec(
+    tensor: torch.Tensor, placements: Sequence[Any]
+) -> tuple[int | None, ...]:
     """Placements as the axis, or None, for each dimension of `tensor`."""
     spec: list[int | None] = [None] * tensor.dim()
     for axis, placement in enumerate(placements):
@@ -48,7 +50,9 @@ def convert_to_xla_partition_spec(tensor: torch.Tensor, placements: Sequence[Any
     return tuple(spec)
 
 
-def xla_distribute_tensor(tensor: torch.Tensor, device_mesh: object, placements: Sequence[Any] | None = None) -> torch.Tensor:
+def xla_distribute_tensor(
+    tensor: torch.Tensor, device_mesh: object, placements: Sequence[Any] | None = None
+) -> torch.Tensor:
     """`tensor` on the device, with its mark."""
     from ftm_lazy.torch_xla import _devices
 
@@ -64,7 +68,8 @@ def xla_distribute_module(
     input_fn: Callable[..., Any] | None = None,
     output_fn: Callable[..., Any] | None = None,
 ) -> torch.nn.Module:
-    """`module` on the device; `partition_fn` sees each submodule, as in `torch.distributed.tensor.distribute_module`."""
+    """`module` on the device; `partition_fn` sees each submodule, as in
+    `torch.distributed.tensor.distribute_module`."""
     from ftm_lazy.torch_xla import _devices
 
     if partition_fn is not None and partition_fn is not auto_policy:

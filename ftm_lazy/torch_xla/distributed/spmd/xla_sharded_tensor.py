@@ -35,10 +35,16 @@ class XLAShardedTensor(torch.Tensor):
     global_tensor: torch.Tensor
 
     @classmethod
-    def _of(cls, tensor: torch.Tensor, mesh_shape: object, partition_spec: object) -> XLAShardedTensor:
+    def _of(
+        cls, tensor: torch.Tensor, mesh_shape: object, partition_spec: object
+    ) -> XLAShardedTensor:
         plain = tensor.global_tensor if isinstance(tensor, cls) else tensor
         marked = plain.as_subclass(cls)
-        marked.global_tensor, marked.mesh_shape, marked.partition_spec = plain, mesh_shape, partition_spec
+        marked.global_tensor, marked.mesh_shape, marked.partition_spec = (
+            plain,
+            mesh_shape,
+            partition_spec,
+        )
         return marked
 
     __torch_function__ = torch._C._disabled_torch_function_impl
@@ -49,7 +55,8 @@ class XLAShardedTensor(torch.Tensor):
         return [XLAShard(self.global_tensor, ..., "FTM:0", 0)]
 
     def load_local_shards_(self, shards: list[XLAShard]) -> None:
-        """Takes the values of `shards`, which is one, on the CPU; raises ValueError for another number."""
+        """Takes the values of `shards`, which is one, on the CPU; raises ValueError for another
+        number."""
         if len(shards) != 1:
             raise ValueError(f"expected 1 shard, got {len(shards)}")
         with torch.no_grad():
@@ -74,7 +81,9 @@ class XLAShardedTensor(torch.Tensor):
 
         return tuple(Replicate() for _ in self.mesh_shape or (1,))
 
-    def redistribute(self, device_mesh: object, placements: object, *, async_op: bool = False) -> XLAShardedTensor:
+    def redistribute(
+        self, device_mesh: object, placements: object, *, async_op: bool = False
+    ) -> XLAShardedTensor:
         """The tensor: it lies whole whatever the placements."""
         return self
 

@@ -1,4 +1,5 @@
-"""torch_xla.distributed.spmd.xla_sharding: meshes of size one, and marks that say how a tensor would be divided."""
+"""torch_xla.distributed.spmd.xla_sharding: meshes of size one, and marks that say how a tensor
+would be divided."""
 
 from __future__ import annotations
 
@@ -80,9 +81,15 @@ class Mesh:
                 " Instead: run several processes (torch_xla.launch) with DistributedDataParallel or FSDP."
             )
         if ids.size != int(np.prod(mesh_shape)):
-            raise ValueError(f"Number of device IDs ({ids.size}) must match mesh size ({int(np.prod(mesh_shape))})")
-        if axis_names is not None and (len(axis_names) != len(mesh_shape) or len(set(axis_names)) != len(axis_names)):
-            raise ValueError(f"axis names {axis_names} do not name the {len(mesh_shape)} dimensions")
+            raise ValueError(
+                f"Number of device IDs ({ids.size}) must match mesh size ({int(np.prod(mesh_shape))})"
+            )
+        if axis_names is not None and (
+            len(axis_names) != len(mesh_shape) or len(set(axis_names)) != len(axis_names)
+        ):
+            raise ValueError(
+                f"axis names {axis_names} do not name the {len(mesh_shape)} dimensions"
+            )
         self.device_ids, self.mesh_shape, self.axis_names = ids, tuple(mesh_shape), axis_names
 
     def size(self) -> int:
@@ -109,7 +116,9 @@ class Mesh:
 
     def get_jax_mesh(self) -> Any:
         """Refused: there is no JAX below ftm."""
-        raise NotImplementedError("torch_xla.distributed.spmd.Mesh.get_jax_mesh is not served on ftm: there is no JAX below it")
+        raise NotImplementedError(
+            "torch_xla.distributed.spmd.Mesh.get_jax_mesh is not served on ftm: there is no JAX below it"
+        )
 
     @staticmethod
     def from_str(mesh_str: str) -> Mesh | None:
@@ -121,7 +130,11 @@ class Mesh:
             return None
 
     def __str__(self) -> str:
-        shown = {"device_ids": self.device_ids.tolist(), "mesh_shape": self.mesh_shape, "axis_names": self.axis_names}
+        shown = {
+            "device_ids": self.device_ids.tolist(),
+            "mesh_shape": self.mesh_shape,
+            "axis_names": self.axis_names,
+        }
         return str(shown)
 
 
@@ -141,7 +154,9 @@ class HybridMesh(Mesh):
         dcn_mesh_shape: tuple[int, ...] | None = None,
         axis_names: tuple[str, ...] | None = None,
     ) -> None:
-        shape = tuple(np.multiply(ici_mesh_shape, dcn_mesh_shape or (1,) * len(ici_mesh_shape)).tolist())
+        shape = tuple(
+            np.multiply(ici_mesh_shape, dcn_mesh_shape or (1,) * len(ici_mesh_shape)).tolist()
+        )
         super().__init__(np.arange(int(np.prod(shape))), shape, axis_names)
 
 
@@ -167,13 +182,26 @@ def get_1d_mesh(axis_name: str | None = None) -> Mesh:
 def _check(mesh: Mesh, spec: PartitionSpec, dims: int | None = None) -> None:
     """Raises ValueError if `spec` does not fit the mesh, or a tensor of `dims` dimensions."""
     if dims is not None and len(spec) != dims:
-        raise ValueError(f"Partition spec length ({len(spec)}) should be equal to the tensor's dimensions ({dims})")
-    axes = [axis for each in spec if each is not None for axis in (each if isinstance(each, tuple) else (each,))]
-    numbers = [mesh.get_axis_name_idx(axis) if isinstance(axis, str) else axis for axis in axes if axis is not None]
+        raise ValueError(
+            f"Partition spec length ({len(spec)}) should be equal to the tensor's dimensions ({dims})"
+        )
+    axes = [
+        axis
+        for each in spec
+        if each is not None
+        for axis in (each if isinstance(each, tuple) else (each,))
+    ]
+    numbers = [
+        mesh.get_axis_name_idx(axis) if isinstance(axis, str) else axis
+        for axis in axes
+        if axis is not None
+    ]
     if any(number is None or not 0 <= number < len(mesh.mesh_shape) for number in numbers):
         raise ValueError(f"partition_spec {spec} names axes that the mesh {mesh} does not have")
     if len(set(numbers)) != len(numbers):
-        raise ValueError(f"Each device mesh dimension should appear at most once in partition_spec {spec}.")
+        raise ValueError(
+            f"Each device mesh dimension should appear at most once in partition_spec {spec}."
+        )
 
 
 @dataclass
@@ -205,14 +233,18 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) ->
 
 
 @inert(_ONE)
-def mark_sharding_with_gradients(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> torch.Tensor:
+def mark_sharding_with_gradients(
+    t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec
+) -> torch.Tensor:
     """`t`, whose gradient would be divided as well."""
     _check(mesh, partition_spec, t.dim())
     return t
 
 
 @inert(_ONE)
-def annotate_custom_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> XLAShardedTensor:
+def annotate_custom_sharding(
+    t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec
+) -> XLAShardedTensor:
     """`mark_sharding`."""
     return mark_sharding(t, mesh, partition_spec)
 
@@ -235,7 +267,9 @@ def apply_backward_optimization_barrier(m: torch.nn.Module) -> None:
 
 
 def wrap_as_sharded_tensor(
-    t: torch.Tensor, mesh_shape: tuple[int, ...] | None = None, partition_spec: PartitionSpec | None = None
+    t: torch.Tensor,
+    mesh_shape: tuple[int, ...] | None = None,
+    partition_spec: PartitionSpec | None = None,
 ) -> XLAShardedTensor:
     """`t` as a tensor that knows its mark; they share their storage."""
     return XLAShardedTensor._of(t, mesh_shape, partition_spec)

@@ -16,13 +16,27 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 
 recorded("aten::_unsafe_index", may_fail=True)
 recorded("aten::gather", indices=IndexArguments(2, "dim"), forbids_overlap=True)
-recorded("aten::index", indices=IndexArguments(1, "each", wraps=True), cpu_indices=True, forbids_overlap=True)
-recorded("aten::index_select", indices=IndexArguments(2, "dim"), forbids_overlap=True, tried=("always",))
-recorded("aten::take", indices=IndexArguments(1, "all", wraps=True), forbids_overlap=True, tried=("always",))
+recorded(
+    "aten::index",
+    indices=IndexArguments(1, "each", wraps=True),
+    cpu_indices=True,
+    forbids_overlap=True,
+)
+recorded(
+    "aten::index_select", indices=IndexArguments(2, "dim"), forbids_overlap=True, tried=("always",)
+)
+recorded(
+    "aten::take",
+    indices=IndexArguments(1, "all", wraps=True),
+    forbids_overlap=True,
+    tried=("always",),
+)
 
 
 @lowering("aten::index_select", ALL, "index_select", EXACT)
-def _index_select(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue) -> StridedValue:
+def _index_select(
+    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue
+) -> StridedValue:
     self = self if self.rank else b.reshape(self, (1,))
     shape = [1] * self.rank
     dim %= self.rank
@@ -32,7 +46,9 @@ def _index_select(b: LinalgBuilder, self: StridedValue, dim: int, index: Strided
 
 
 @lowering("aten::gather", ALL, "gather", EXACT)
-def _gather(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, sparse_grad: bool = False) -> StridedValue:
+def _gather(
+    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, sparse_grad: bool = False
+) -> StridedValue:
     self = self if self.rank else b.reshape(self, (1,))
     index = index if index.rank else b.reshape(index, (1,))
     return b.reshape(_along(b, self, dim % self.rank, index), b.result.shape)
@@ -45,7 +61,10 @@ def _along(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue) 
     source = self
 
     def body(place: ScalarExpr) -> ScalarExpr:
-        return b.extract(source, [inside(place, self.shape[k]) if k == dim else b.index(k) for k in range(self.rank)])
+        return b.extract(
+            source,
+            [inside(place, self.shape[k]) if k == dim else b.index(k) for k in range(self.rank)],
+        )
 
     return b.pointwise(body, [index], typed(self.dtype, index.shape))
 
@@ -57,8 +76,11 @@ def _take(b: LinalgBuilder, self: StridedValue, index: StridedValue) -> StridedV
     return b.pointwise(lambda place: b.extract(flat, [wrapped(place, count)]), [index], b.result)
 
 
-def indexed(x: StridedValue, indices: Sequence[StridedValue | None]) -> tuple[list[int], list[int], int]:
-    """(indexed dimensions, the others, where the index dimensions stand in the result of x[indices])."""
+def indexed(
+    x: StridedValue, indices: Sequence[StridedValue | None]
+) -> tuple[list[int], list[int], int]:
+    """(indexed dimensions, the others, where the index dimensions stand in the result of
+    x[indices])."""
     indices = [*indices, *[None] * (x.rank - len(indices))]
     dims = [k for k, i in enumerate(indices) if i is not None]
     rest = [k for k in range(x.rank) if k not in dims]
@@ -70,7 +92,9 @@ def check_integers(indices: Sequence[StridedValue | None]) -> None:
     """TypeError unless every index is one of integers."""
     for index in indices:
         if index is not None and index.dtype not in INTS:
-            raise TypeError(f"an index of {index.dtype} selects a number of elements that only the data knows")
+            raise TypeError(
+                f"an index of {index.dtype} selects a number of elements that only the data knows"
+            )
 
 
 def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
@@ -95,7 +119,9 @@ def _index(b: LinalgBuilder, self: StridedValue, indices: list[StridedValue]) ->
     places = [b.reshape(i, (*i.shape, *[1] * (len(rest) - front))) for i in chosen]
 
     def body(*values: ScalarExpr) -> ScalarExpr:
-        coordinates: dict[int, ScalarExpr] = {d: wrapped(v, self.shape[d]) for d, v in zip(dims, values, strict=True)}
+        coordinates: dict[int, ScalarExpr] = {
+            d: wrapped(v, self.shape[d]) for d, v in zip(dims, values, strict=True)
+        }
         for position, k in enumerate(rest):
             coordinates[k] = b.index(position if position < front else position + width)
         return b.extract(source, [coordinates[k] for k in range(self.rank)])

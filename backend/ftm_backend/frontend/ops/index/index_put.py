@@ -7,7 +7,14 @@ import math
 from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import NOWHERE, combining, inside, scatter_rows, typed, wrapped
+from ftm_backend.frontend.oplib.index_scatter import (
+    NOWHERE,
+    combining,
+    inside,
+    scatter_rows,
+    typed,
+    wrapped,
+)
 from ftm_backend.frontend.oplib.op_record import SUMS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
 from ftm_backend.frontend.ops.index.gather import check_integers, common_shape, indexed
@@ -15,10 +22,20 @@ from ftm_backend.frontend.ops.index.masks import flat_source, ranks_of
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 
-recorded("aten::index_put", indices=IndexArguments(1, "each", wraps=True), cpu_indices=True, forbids_overlap=True)
+recorded(
+    "aten::index_put",
+    indices=IndexArguments(1, "each", wraps=True),
+    cpu_indices=True,
+    forbids_overlap=True,
+)
 recorded("aten::index_put_", composite="unfit")
 recorded("aten::_unsafe_index_put", may_fail=True)
-recorded("aten::put", indices=IndexArguments(1, "all", wraps=True), forbids_overlap=True, tried=("always",))
+recorded(
+    "aten::put",
+    indices=IndexArguments(1, "all", wraps=True),
+    forbids_overlap=True,
+    tried=("always",),
+)
 
 
 @lowering(
@@ -29,7 +46,11 @@ recorded("aten::put", indices=IndexArguments(1, "all", wraps=True), forbids_over
     gap="a mask beside other indices selects a number of elements that only the data knows",
 )
 def _index_put(
-    b: LinalgBuilder, self: StridedValue, indices: list[StridedValue], values: StridedValue, accumulate: bool = False
+    b: LinalgBuilder,
+    self: StridedValue,
+    indices: list[StridedValue],
+    values: StridedValue,
+    accumulate: bool = False,
 ) -> StridedValue:
     chosen = [i for i in indices if i is not None]
     if len(chosen) == 1 and chosen[0].dtype == "i1":
@@ -43,14 +64,21 @@ def _index_put(
     row_strides = row_major([self.shape[k] for k in dims])
 
     def flat(*coordinates: ScalarExpr) -> ScalarExpr:
-        terms = [wrapped(c, self.shape[d]) * s for c, d, s in zip(coordinates, dims, row_strides, strict=True)]
+        terms = [
+            wrapped(c, self.shape[d]) * s
+            for c, d, s in zip(coordinates, dims, row_strides, strict=True)
+        ]
         return sum(terms[1:], terms[0])
 
     rows = b.reshape(b.pointwise(flat, chosen, typed("i64", places)), (count,))
     # values broadcast to the shape of x[indices], in which the index dimensions may stand inside.
     selected = (*inner[:front], *places, *inner[front:])
     spread = b.cast(values, dtype).expand(selected)
-    order = [*range(front, front + len(places)), *range(front), *range(front + len(places), len(selected))]
+    order = [
+        *range(front, front + len(places)),
+        *range(front),
+        *range(front + len(places), len(selected)),
+    ]
     updates = b.reshape(spread.permute(order), (count, width))
     moved = b.cast(self, dtype).permute([*dims, *rest])
     dest = b.reshape(moved, (math.prod(self.shape[k] for k in dims), width))
@@ -59,8 +87,15 @@ def _index_put(
     return b.cast(made.permute([back.index(k) for k in range(self.rank)]), self.dtype)
 
 
-def _put_where(b: LinalgBuilder, self: StridedValue, indices: list[StridedValue], values: StridedValue, accumulate: bool) -> StridedValue:
-    """x[.., mask, ..] = values: element k of the selection is where the k-th True of the mask is."""
+def _put_where(
+    b: LinalgBuilder,
+    self: StridedValue,
+    indices: list[StridedValue],
+    values: StridedValue,
+    accumulate: bool,
+) -> StridedValue:
+    """x[.., mask, ..] = values: element k of the selection is where the k-th True of the mask
+    is."""
     front = next(k for k, i in enumerate(indices) if i is not None)
     mask = indices[front]
     if not self.type.numel:
@@ -72,19 +107,34 @@ def _put_where(b: LinalgBuilder, self: StridedValue, indices: list[StridedValue]
     counted = count_dim >= 0 and values.shape[count_dim] != 1
 
     def combined(x: ScalarExpr, v: ScalarExpr) -> ScalarExpr:
-        return (x.to(b.compute(self.dtype)) + v.to(b.compute(self.dtype))).to(self.dtype) if accumulate else v
+        return (
+            (x.to(b.compute(self.dtype)) + v.to(b.compute(self.dtype))).to(self.dtype)
+            if accumulate
+            else v
+        )
 
     if not counted:  # the same values for all places
         head = [1] * mask.rank if count_dim >= 0 else []
         shape = (*values.shape[: max(0, count_dim)], *head, *values.shape[max(0, count_dim + 1) :])
-        one = b.reshape(values, shape if len(shape) <= self.rank else shape[len(shape) - self.rank :])
-        return b.pointwise(lambda x, m, v: e.where(m, combined(x, v), x), [self, spread, one], self.type)
+        one = b.reshape(
+            values, shape if len(shape) <= self.rank else shape[len(shape) - self.rank :]
+        )
+        return b.pointwise(
+            lambda x, m, v: e.where(m, combined(x, v), x), [self, spread, one], self.type
+        )
     ranks, total = ranks_of(b, mask)
-    wanted, source, strides = values.shape[count_dim], flat_source(b, values), row_major(values.shape)
+    wanted, source, strides = (
+        values.shape[count_dim],
+        flat_source(b, values),
+        row_major(values.shape),
+    )
 
     def body(x: ScalarExpr, m: ScalarExpr, rank: ScalarExpr, ones: ScalarExpr) -> ScalarExpr:
         # Another count of values than the mask's is an error, also where there are too many.
-        place = e.where(ones.eq(wanted), e.where(m, inside(rank, wanted), 0), NOWHERE) * strides[count_dim]
+        place = (
+            e.where(ones.eq(wanted), e.where(m, inside(rank, wanted), 0), NOWHERE)
+            * strides[count_dim]
+        )
         for k, size in enumerate(values.shape):
             if k != count_dim and size != 1:
                 loop = k + self.rank - values.rank + (0 if k > count_dim else 1 - mask.rank)
@@ -96,10 +146,18 @@ def _put_where(b: LinalgBuilder, self: StridedValue, indices: list[StridedValue]
 
 
 @lowering("aten::put", ALL, "put", SUMS)
-def _put(b: LinalgBuilder, self: StridedValue, index: StridedValue, source: StridedValue, accumulate: bool = False) -> StridedValue:
+def _put(
+    b: LinalgBuilder,
+    self: StridedValue,
+    index: StridedValue,
+    source: StridedValue,
+    accumulate: bool = False,
+) -> StridedValue:
     kind, dtype, _ = combining("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
     size, count = self.type.numel, index.type.numel
-    rows = b.pointwise(lambda place: wrapped(place, size), [b.reshape(index, (count,))], typed("i64", (count,)))
+    rows = b.pointwise(
+        lambda place: wrapped(place, size), [b.reshape(index, (count,))], typed("i64", (count,))
+    )
     updates = b.cast(b.reshape(source, (count, 1)), dtype)
     made = scatter_rows(b, b.cast(b.reshape(self, (size, 1)), dtype), rows, updates, kind)
     return b.cast(b.reshape(made, self.shape), self.dtype)

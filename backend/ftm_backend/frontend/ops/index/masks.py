@@ -20,8 +20,8 @@ __all__ = ["flat_source", "ranks_of"]
 
 
 def flat_source(b: LinalgBuilder, x: StridedValue) -> StridedValue:
-    """``x`` flat, to be read at places that are checked; one element in place of none, so that there is a buffer
-    in which to be outside."""
+    """``x`` flat, to be read at places that are checked; one element in place of none, so that
+    there is a buffer in which to be outside."""
     return b.reshape(x, (x.type.numel,)) if x.type.numel else b.full(0, x.dtype, (1,))
 
 
@@ -34,7 +34,9 @@ def ranks_of(b: LinalgBuilder, mask: StridedValue) -> tuple[StridedValue, Stride
 
 
 @lowering("aten::masked_scatter", ALL, "masked_scatter", EXACT)
-def _masked_scatter(b: LinalgBuilder, self: StridedValue, mask: StridedValue, source: StridedValue) -> StridedValue:
+def _masked_scatter(
+    b: LinalgBuilder, self: StridedValue, mask: StridedValue, source: StridedValue
+) -> StridedValue:
     shape, flat = b.result.shape, flat_source(b, source)
     mask = mask.expand(shape)
     if not b.result.numel:
@@ -48,15 +50,22 @@ def _masked_scatter(b: LinalgBuilder, self: StridedValue, mask: StridedValue, so
 
 
 @lowering("aten::masked_scatter_backward", ALL, "masked_scatter_backward", EXACT)
-def _masked_scatter_backward(b: LinalgBuilder, grad_output: StridedValue, mask: StridedValue, sizes: list[int]) -> StridedValue:
-    """The gradient where the mask is True, one after the other; zeros for elements that were not needed."""
+def _masked_scatter_backward(
+    b: LinalgBuilder, grad_output: StridedValue, mask: StridedValue, sizes: list[int]
+) -> StridedValue:
+    """The gradient where the mask is True, one after the other; zeros for elements that were not
+    needed."""
     count, size = grad_output.type.numel, b.result.numel
     if not count or not size:
         return b.full(0, grad_output.dtype, sizes)
     mask = mask.expand(grad_output.shape)
     ranks, _ = ranks_of(b, mask)
     # What is not selected goes to an element of its own behind the others, which is cut off.
-    rows = b.pointwise(lambda m, r: e.where(m, inside(r, size), size).to("i64"), [b.reshape(mask, (count,)), ranks], typed("i64", (count,)))
+    rows = b.pointwise(
+        lambda m, r: e.where(m, inside(r, size), size).to("i64"),
+        [b.reshape(mask, (count,)), ranks],
+        typed("i64", (count,)),
+    )
     zeros = b.full(0, grad_output.dtype, (size + 1, 1))
     made = scatter_rows(b, zeros, rows, b.reshape(grad_output, (count, 1)), "set")
     return b.reshape(made.slice(0, 0, size), sizes)
@@ -66,7 +75,9 @@ recorded("aten::nonzero_static", layout="cpu")
 
 
 @lowering("aten::nonzero_static", ALL, "nonzero_static", EXACT)
-def _nonzero_static(b: LinalgBuilder, self: StridedValue, size: int, fill_value: int = -1) -> StridedValue:
+def _nonzero_static(
+    b: LinalgBuilder, self: StridedValue, size: int, fill_value: int = -1
+) -> StridedValue:
     """The coordinates of the first ``size`` elements that are not zero, a row for each."""
     count, rank = self.type.numel, self.rank
     if not count or not size or not rank:
@@ -74,7 +85,11 @@ def _nonzero_static(b: LinalgBuilder, self: StridedValue, size: int, fill_value:
     mask = b.pointwise(lambda x: x.ne(0), [self], typed("i1", self.shape))
     ranks, _ = ranks_of(b, mask)
     # What is not listed goes to a row of its own behind the others, which is cut off.
-    rows = b.pointwise(lambda m, r: e.where(m & (r < size), r, size).to("i64"), [b.reshape(mask, (count,)), ranks], typed("i64", (count,)))
+    rows = b.pointwise(
+        lambda m, r: e.where(m & (r < size), r, size).to("i64"),
+        [b.reshape(mask, (count,)), ranks],
+        typed("i64", (count,)),
+    )
 
     def coordinate() -> ScalarExpr:
         found = b.index(0)
@@ -84,5 +99,11 @@ def _nonzero_static(b: LinalgBuilder, self: StridedValue, size: int, fill_value:
 
     shape = (*self.shape, rank)
     (places,) = b.generic(shape, [], [LoopOutput("i64", shape, range(rank + 1))], coordinate)
-    listed = scatter_rows(b, b.full(fill_value, "i64", (size + 1, rank)), rows, b.reshape(places, (count, rank)), "set")
+    listed = scatter_rows(
+        b,
+        b.full(fill_value, "i64", (size + 1, rank)),
+        rows,
+        b.reshape(places, (count, rank)),
+        "set",
+    )
     return listed.slice(0, 0, size)

@@ -1,4 +1,5 @@
-"""Ops that write or combine along one dimension: scatter, scatter_reduce, index_add, index_copy, index_reduce."""
+"""Ops that write or combine along one dimension: scatter, scatter_reduce, index_add, index_copy,
+index_reduce."""
 
 from __future__ import annotations
 
@@ -6,21 +7,49 @@ from collections.abc import Callable
 
 from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import averaged, combining, from_rows, inside, scatter_rows, to_rows, typed, wrapped
+from ftm_backend.frontend.oplib.index_scatter import (
+    averaged,
+    combining,
+    from_rows,
+    inside,
+    scatter_rows,
+    to_rows,
+    typed,
+    wrapped,
+)
 from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 
-recorded("aten::index_add aten::index_copy aten::index_reduce", indices=IndexArguments(2, "dim"), forbids_overlap=True, tried=("always",))
-recorded("aten::index_fill", indices=IndexArguments(2, "dim", wraps=True), forbids_overlap=True, value_is_number=True, tried=("always",))
-recorded("aten::scatter aten::scatter_add aten::scatter_reduce", indices=IndexArguments(2, "dim"), forbids_overlap=True)
+recorded(
+    "aten::index_add aten::index_copy aten::index_reduce",
+    indices=IndexArguments(2, "dim"),
+    forbids_overlap=True,
+    tried=("always",),
+)
+recorded(
+    "aten::index_fill",
+    indices=IndexArguments(2, "dim", wraps=True),
+    forbids_overlap=True,
+    value_is_number=True,
+    tried=("always",),
+)
+recorded(
+    "aten::scatter aten::scatter_add aten::scatter_reduce",
+    indices=IndexArguments(2, "dim"),
+    forbids_overlap=True,
+)
 
-# --- along a dimension, place by place -----------------------------------------------------------------------
+# --- along a dimension, place by place
+# -----------------------------------------------------------------------
 
 
-def element_rows(b: LinalgBuilder, shape: tuple[int, ...], dim: int, index: StridedValue) -> StridedValue:
-    """For ``index`` along ``dim`` the place of each element in the flattening of ``shape``, as i64 [count]."""
+def element_rows(
+    b: LinalgBuilder, shape: tuple[int, ...], dim: int, index: StridedValue
+) -> StridedValue:
+    """For ``index`` along ``dim`` the place of each element in the flattening of ``shape``, as i64
+    [count]."""
     strides = row_major(shape)
 
     def body(place: ScalarExpr) -> ScalarExpr:
@@ -34,8 +63,11 @@ def element_rows(b: LinalgBuilder, shape: tuple[int, ...], dim: int, index: Stri
     return b.reshape(made, (index.type.numel,))
 
 
-def _column(b: LinalgBuilder, source: StridedValue | Number, index: StridedValue, dtype: str) -> StridedValue:
-    """What is scattered, as [count, 1] of ``dtype``; ``source`` is a number or covers at least ``index``."""
+def _column(
+    b: LinalgBuilder, source: StridedValue | Number, index: StridedValue, dtype: str
+) -> StridedValue:
+    """What is scattered, as [count, 1] of ``dtype``; ``source`` is a number or covers at least
+    ``index``."""
     if not isinstance(source, StridedValue):
         return b.full(source, dtype, (index.type.numel, 1))
     source = source if source.rank else b.reshape(source, (1,))
@@ -54,13 +86,27 @@ def _scatter(
     include_self: bool = True,
 ) -> StridedValue:
     """self with ``source`` set, or combined as ``reduce`` says, at ``index`` along ``dim``."""
-    kind, dtype, identity = combining(reduce, self.dtype) if reduce is not None else ("set", self.dtype, 0)
+    kind, dtype, identity = (
+        combining(reduce, self.dtype) if reduce is not None else ("set", self.dtype, 0)
+    )
     shape = self.shape or (1,)
     index = index if index.rank else b.reshape(index, (1,))
     if not index.type.numel:
         return self
-    rows, dest = element_rows(b, shape, dim % len(shape), index), b.reshape(b.cast(self, dtype), (self.type.numel, 1))
-    total = _combined(b, dest, rows, _column(b, source, index, dtype), kind, identity, include_self, reduce == "mean")
+    rows, dest = (
+        element_rows(b, shape, dim % len(shape), index),
+        b.reshape(b.cast(self, dtype), (self.type.numel, 1)),
+    )
+    total = _combined(
+        b,
+        dest,
+        rows,
+        _column(b, source, index, dtype),
+        kind,
+        identity,
+        include_self,
+        reduce == "mean",
+    )
     return b.cast(b.reshape(total, self.shape), self.dtype)
 
 
@@ -74,7 +120,8 @@ def _combined(
     include_self: bool,
     mean: bool,
 ) -> StridedValue:
-    """Rows of ``updates`` combined into those of ``dest``; without ``include_self`` those begin from the identity."""
+    """Rows of ``updates`` combined into those of ``dest``; without ``include_self`` those begin
+    from the identity."""
     start = dest
     if not include_self:
         start = scatter_rows(b, dest, rows, b.full(identity, dest.dtype, updates.shape), "set")
@@ -82,52 +129,83 @@ def _combined(
     if not mean:
         return total
     ones = b.full(1, dest.dtype, (rows.type.numel, 1))
-    counts = scatter_rows(b, b.full(int(include_self), dest.dtype, (dest.shape[0], 1)), rows, ones, "add")
+    counts = scatter_rows(
+        b, b.full(int(include_self), dest.dtype, (dest.shape[0], 1)), rows, ones, "add"
+    )
     return averaged(b, total, counts)
 
 
 @lowering("aten::scatter_add", ALL, "scatter_add", SUMS)
-def _scatter_add(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, src: StridedValue) -> StridedValue:
+def _scatter_add(
+    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, src: StridedValue
+) -> StridedValue:
     return _scatter(b, self, dim, index, src, "sum")
 
 
 @lowering("aten::scatter.src", ALL, "scatter", EXACT)
-def _scatter_source(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, src: StridedValue) -> StridedValue:
+def _scatter_source(
+    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, src: StridedValue
+) -> StridedValue:
     return _scatter(b, self, dim, index, src)
 
 
 @lowering("aten::scatter.value", ALL, "scatter", EXACT)
-def _scatter_value(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, value: Number) -> StridedValue:
+def _scatter_value(
+    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, value: Number
+) -> StridedValue:
     return _scatter(b, self, dim, index, value)
 
 
 @lowering("aten::scatter.reduce", ALL, "scatter_reduce", SUMS)
-def _combine_source(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, src: StridedValue, reduce: str) -> StridedValue:
+def _combine_source(
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: int,
+    index: StridedValue,
+    src: StridedValue,
+    reduce: str,
+) -> StridedValue:
     return _scatter(b, self, dim, index, src, reduce)
 
 
 @lowering("aten::scatter.value_reduce", ALL, "scatter_reduce", SUMS)
-def _combine_value(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, value: Number, reduce: str) -> StridedValue:
+def _combine_value(
+    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, value: Number, reduce: str
+) -> StridedValue:
     return _scatter(b, self, dim, index, value, reduce)
 
 
 @lowering("aten::scatter_reduce.two", ALL, "scatter_reduce", SUMS)
 def _scatter_reduce(
-    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, src: StridedValue, reduce: str, include_self: bool = True
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: int,
+    index: StridedValue,
+    src: StridedValue,
+    reduce: str,
+    include_self: bool = True,
 ) -> StridedValue:
     return _scatter(b, self, dim, index, src, reduce, include_self)
 
 
-# --- whole slices of a dimension ------------------------------------------------------------------------------
+# --- whole slices of a dimension
+# ------------------------------------------------------------------------------
 
 
-def _slices(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue) -> tuple[StridedValue, int, StridedValue]:
+def _slices(
+    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue
+) -> tuple[StridedValue, int, StridedValue]:
     """(self with a dimension at least, dim counted from the front, the indices as i64 [count])."""
     self = self if self.rank else b.reshape(self, (1,))
     return self, dim % self.rank, b.reshape(index, (index.type.numel,))
 
 
-def _checked(b: LinalgBuilder, index: StridedValue, size: int, check: Callable[[ScalarExpr, int], ScalarExpr] = inside) -> StridedValue:
+def _checked(
+    b: LinalgBuilder,
+    index: StridedValue,
+    size: int,
+    check: Callable[[ScalarExpr, int], ScalarExpr] = inside,
+) -> StridedValue:
     return b.pointwise(lambda place: check(place, size), [index], typed("i64", index.shape))
 
 
@@ -144,7 +222,9 @@ def _put_slices(
     dest = to_rows(b, x, dim)
     rows = _checked(b, index, x.shape[dim], check)
     if isinstance(source, StridedValue):
-        updates = to_rows(b, b.cast(source if source.rank else b.reshape(source, (1,)), x.dtype), dim)
+        updates = to_rows(
+            b, b.cast(source if source.rank else b.reshape(source, (1,)), x.dtype), dim
+        )
     else:
         updates = b.full(source, x.dtype, (index.type.numel, dest.shape[1]))
     made = scatter_rows(b, dest, rows, updates, "set")
@@ -152,12 +232,20 @@ def _put_slices(
 
 
 @lowering("aten::index_copy", ALL, "index_copy", EXACT)
-def _index_copy(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, source: StridedValue) -> StridedValue:
+def _index_copy(
+    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, source: StridedValue
+) -> StridedValue:
     return _put_slices(b, self, dim, index, source, inside)
 
 
 @lowering("aten::index_fill.int_Scalar aten::index_fill.int_Tensor", ALL, "index_fill", EXACT)
-def _index_fill(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, value: StridedValue | Number) -> StridedValue:
+def _index_fill(
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: int,
+    index: StridedValue,
+    value: StridedValue | Number,
+) -> StridedValue:
     if isinstance(value, StridedValue):
         x, dim, _ = _slices(b, self, dim, index)
         shape = [n if k != dim else index.type.numel for k, n in enumerate(x.shape)]
@@ -167,7 +255,12 @@ def _index_fill(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedVa
 
 @lowering("aten::index_add", ALL, "index_add", SUMS)
 def _index_add(
-    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, source: StridedValue, alpha: Number = 1
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: int,
+    index: StridedValue,
+    source: StridedValue,
+    alpha: Number = 1,
 ) -> StridedValue:
     x, dim, index = _slices(b, self, dim, index)
     source = source if source.rank else b.reshape(source, (1,))
@@ -181,7 +274,13 @@ def _index_add(
 
 @lowering("aten::index_reduce", NUMBERS, "index_reduce", SUMS)
 def _index_reduce(
-    b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, source: StridedValue, reduce: str, include_self: bool = True
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: int,
+    index: StridedValue,
+    source: StridedValue,
+    reduce: str,
+    include_self: bool = True,
 ) -> StridedValue:
     x, dim, index = _slices(b, self, dim, index)
     source = source if source.rank else b.reshape(source, (1,))
@@ -195,7 +294,9 @@ def _index_reduce(
 
 
 @lowering("aten::unfold_backward", FLOATS, "unfold_backward", SUMS)
-def _unfold_backward(b: LinalgBuilder, grad_in: StridedValue, input_sizes: list[int], dim: int, size: int, step: int) -> StridedValue:
+def _unfold_backward(
+    b: LinalgBuilder, grad_in: StridedValue, input_sizes: list[int], dim: int, size: int, step: int
+) -> StridedValue:
     """Adds each window of the gradient, [.., windows at dim, .., size], where it came from."""
     if not input_sizes:
         return b.reshape(grad_in, ())

@@ -29,6 +29,10 @@ def _searchsorted(
 
 @lowering("aten::bucketize.Tensor aten::bucketize.Scalar", NUMBERS, "search", EXACT)
 def _bucketize(
-    b: LinalgBuilder, self: StridedValue | Number, boundaries: StridedValue, out_int32: bool = False, right: bool = False
+    b: LinalgBuilder,
+    self: StridedValue | Number,
+    boundaries: StridedValue,
+    out_int32: bool = False,
+    right: bool = False,
 ) -> StridedValue:
     return search_sorted(b, boundaries, self, right, b.result.dtype)

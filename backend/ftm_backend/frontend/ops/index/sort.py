@@ -24,22 +24,35 @@ recorded("aten::isin", tried=("always",))
 
 @lowering("aten::sort aten::sort.stable", ALL, "sort", EXACT)
 def _sort(
-    b: LinalgBuilder, self: StridedValue, dim: int = -1, descending: bool = False, stable: bool | None = None
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: int = -1,
+    descending: bool = False,
+    stable: bool | None = None,
 ) -> tuple[StridedValue, StridedValue]:
     return sort(b, self, dim, descending)
 
 
 @lowering("aten::topk", NUMBERS, "topk", EXACT)
 def _topk(
-    b: LinalgBuilder, self: StridedValue, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+    b: LinalgBuilder,
+    self: StridedValue,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
 ) -> tuple[StridedValue, StridedValue]:
     if not self.rank or not b.result.numel:
-        return b.full(0, self.dtype, b.result.shape) if self.rank else self, b.full(0, "i64", b.result.shape)
+        return b.full(0, self.dtype, b.result.shape) if self.rank else self, b.full(
+            0, "i64", b.result.shape
+        )
     return order(b, self, dim, largest, k).both(b)
 
 
 @lowering("aten::kthvalue", NUMBERS, "kthvalue", EXACT)
-def _kthvalue(b: LinalgBuilder, self: StridedValue, k: int, dim: int = -1, keepdim: bool = False) -> tuple[StridedValue, StridedValue]:
+def _kthvalue(
+    b: LinalgBuilder, self: StridedValue, k: int, dim: int = -1, keepdim: bool = False
+) -> tuple[StridedValue, StridedValue]:
     if not self.rank or not b.result.numel:
         return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
     return _finished(b, order(b, self, dim, most=k).part(k - 1, 1))
@@ -52,11 +65,13 @@ def _finished(b: LinalgBuilder, ordered: SortedRows) -> tuple[StridedValue, Stri
 
 
 def _middle(b: LinalgBuilder, x: StridedValue, dim: int, skip: bool) -> SortedRows:
-    """The lower median along ``dim`` as one sorted element; ``skip``: of what is not NaN, else NaN wins."""
+    """The lower median along ``dim`` as one sorted element; ``skip``: of what is not NaN, else NaN
+    wins."""
     ordered, count = order(b, x, dim), x.shape[dim]
     if info(x.dtype).kind != "float":
         return ordered.part((count - 1) // 2, 1)
-    missing = reduce(b, "sum", [x], [dim], "i64", lambda v: e.isnan(v).to("i64"))  # those are last in order
+    # those are last in order
+    missing = reduce(b, "sum", [x], [dim], "i64", lambda v: e.isnan(v).to("i64"))
 
     def rank(gone: ScalarExpr) -> ScalarExpr:
         if skip:
@@ -78,11 +93,13 @@ def _median(skip: bool) -> Lower:
 
 
 def _median_dim(skip: bool) -> Lower:
-    def lower(b: LinalgBuilder, self: StridedValue, dim: int, keepdim: bool = False) -> tuple[StridedValue, StridedValue]:
+    def lower(
+        b: LinalgBuilder, self: StridedValue, dim: int, keepdim: bool = False
+    ) -> tuple[StridedValue, StridedValue]:
         if not self.rank or not b.result.numel:
-            return b.reshape(self, b.result.shape) if not self.rank else b.full(0, self.dtype, b.result.shape), b.full(
-                0, "i64", b.result.shape
-            )
+            return b.reshape(self, b.result.shape) if not self.rank else b.full(
+                0, self.dtype, b.result.shape
+            ), b.full(0, "i64", b.result.shape)
         return _finished(b, _middle(b, self, dim % self.rank, skip))
 
     return lower
@@ -95,8 +112,11 @@ lowering("aten::nanmedian.dim", NUMBERS, "median_dim", EXACT)(_median_dim(True))
 
 
 @lowering("aten::mode", ALL, "median_dim", EXACT)
-def _mode(b: LinalgBuilder, self: StridedValue, dim: int = -1, keepdim: bool = False) -> tuple[StridedValue, StridedValue]:
-    """The least of the most frequent values: the first longest run of equals in a sorted row; NaN equals nothing."""
+def _mode(
+    b: LinalgBuilder, self: StridedValue, dim: int = -1, keepdim: bool = False
+) -> tuple[StridedValue, StridedValue]:
+    """The least of the most frequent values: the first longest run of equals in a sorted row; NaN
+    equals nothing."""
     if not self.rank or not b.result.numel:
         return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
     dim %= self.rank
@@ -106,7 +126,9 @@ def _mode(b: LinalgBuilder, self: StridedValue, dim: int = -1, keepdim: bool = F
 
     def start(value: ScalarExpr) -> ScalarExpr:
         here = b.index(dim)
-        before = b.extract(values, [e.maximum(here - 1, 0) if k == dim else b.index(k) for k in range(self.rank)])
+        before = b.extract(
+            values, [e.maximum(here - 1, 0) if k == dim else b.index(k) for k in range(self.rank)]
+        )
         return e.where(here.eq(0) | value.ne(before), here, b.constant(0, "i64"))
 
     starts = scan(b, "max", b.pointwise(start, [values], counts), dim)
@@ -118,7 +140,9 @@ def _mode(b: LinalgBuilder, self: StridedValue, dim: int = -1, keepdim: bool = F
         [lengths, longest],
         [dim],
         "i64",
-        lambda length, most: e.where(length.eq(most), b.index(dim), b.constant(self.shape[dim], "i64")),
+        lambda length, most: e.where(
+            length.eq(most), b.index(dim), b.constant(self.shape[dim], "i64")
+        ),
     )
     return _finished(b, ordered.at(b, rank))
 
@@ -127,7 +151,9 @@ _FEW = 24
 """Elements to test against up to which comparing with each beats sorting them."""
 
 
-def _is_in(b: LinalgBuilder, elements: StridedValue, tests: StridedValue, invert: bool) -> StridedValue:
+def _is_in(
+    b: LinalgBuilder, elements: StridedValue, tests: StridedValue, invert: bool
+) -> StridedValue:
     """For each of ``elements`` whether it is among ``tests``, a Value of one dimension."""
     common, count = b.promoted([elements, tests]), tests.shape[0]
     if not count:
@@ -150,7 +176,9 @@ def _is_in(b: LinalgBuilder, elements: StridedValue, tests: StridedValue, invert
             for hit in hits[1:]:
                 found = found | hit
         else:
-            found = value.eq(test(e.minimum(count_before(b, count, ranked, value, False), count - 1)))
+            found = value.eq(
+                test(e.minimum(count_before(b, count, ranked, value, False), count - 1))
+            )
         return ~found if invert else found
 
     return b.pointwise(body, [elements], TensorType("i1", elements.shape))
@@ -158,14 +186,22 @@ def _is_in(b: LinalgBuilder, elements: StridedValue, tests: StridedValue, invert
 
 @lowering("aten::isin.Tensor_Tensor", NUMBERS, "isin", EXACT)
 def _isin(
-    b: LinalgBuilder, elements: StridedValue, test_elements: StridedValue, assume_unique: bool = False, invert: bool = False
+    b: LinalgBuilder,
+    elements: StridedValue,
+    test_elements: StridedValue,
+    assume_unique: bool = False,
+    invert: bool = False,
 ) -> StridedValue:
     return _is_in(b, elements, b.reshape(test_elements, (test_elements.type.numel,)), invert)
 
 
 @lowering("aten::isin.Tensor_Scalar", NUMBERS, "isin", EXACT)
 def _isin_scalar(
-    b: LinalgBuilder, elements: StridedValue, test_element: Number, assume_unique: bool = False, invert: bool = False
+    b: LinalgBuilder,
+    elements: StridedValue,
+    test_element: Number,
+    assume_unique: bool = False,
+    invert: bool = False,
 ) -> StridedValue:
     common = b.promoted([elements, test_element])
     test = b.inline(test_element, common)
@@ -179,10 +215,16 @@ def _isin_scalar(
 
 @lowering("aten::isin.Scalar_Tensor", NUMBERS, "isin", EXACT)
 def _isin_of_scalar(
-    b: LinalgBuilder, element: Number, test_elements: StridedValue, assume_unique: bool = False, invert: bool = False
+    b: LinalgBuilder,
+    element: Number,
+    test_elements: StridedValue,
+    assume_unique: bool = False,
+    invert: bool = False,
 ) -> StridedValue:
     common = b.promoted([element, test_elements])
     wanted = b.inline(element, common)
-    found = reduce(b, "or", [test_elements], range(test_elements.rank), "i1", lambda v: v.to(common).eq(wanted))
+    found = reduce(
+        b, "or", [test_elements], range(test_elements.rank), "i1", lambda v: v.to(common).eq(wanted)
+    )
     found = b.reshape(found, ())
     return b.pointwise(lambda f: ~f, [found], b.result) if invert else found

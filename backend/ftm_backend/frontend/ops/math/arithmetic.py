@@ -15,16 +15,24 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.symbolic import rounded
 
 recorded("aten::div", refuses="zero_divisors_if_rounded", converts_to_out=True)
-recorded("aten::floor_divide aten::fmod aten::remainder", refuses="zero_divisors", converts_to_out=True)
+recorded(
+    "aten::floor_divide aten::fmod aten::remainder", refuses="zero_divisors", converts_to_out=True
+)
 recorded("aten::add", checks_alpha=True)
 recorded("aten::sub aten::rsub", checks_alpha=True, tried=("bools",))
 recorded("aten::masked_fill", value_is_number=True)
 
-_INTEGER_ZERO = "division of an integer by zero gives 0 instead of an error: a compiled program cannot raise"
+_INTEGER_ZERO = (
+    "division of an integer by zero gives 0 instead of an error: a compiled program cannot raise"
+)
 
 
-def _binary(names: str, function: Callable[..., ScalarExpr], dtypes: tuple[str, ...] = ALL, **options: Any) -> None:
-    pointwise(" ".join(f"aten::{name}" for name in names.split()), function, dtypes, "binary", **options)
+def _binary(
+    names: str, function: Callable[..., ScalarExpr], dtypes: tuple[str, ...] = ALL, **options: Any
+) -> None:
+    pointwise(
+        " ".join(f"aten::{name}" for name in names.split()), function, dtypes, "binary", **options
+    )
 
 
 _binary("add.Tensor add.Scalar", lambda self, other, alpha: self + other * alpha)
@@ -38,14 +46,26 @@ _binary("maximum", lambda self, other: e.maximum(self, other), tolerance=EXACT)
 _binary("minimum", lambda self, other: e.minimum(self, other), tolerance=EXACT)
 _binary("fmax", lambda self, other: self.maxnum(other), tolerance=EXACT)
 _binary("fmin", lambda self, other: self.minnum(other), tolerance=EXACT)
-_binary("xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self", lambda self, other: _xlogy(self, other))
-_binary("heaviside", lambda self, values: e.where(self.eq(0), values, (self > 0).to(self.dtype)), tolerance=EXACT)
+_binary(
+    "xlogy.Tensor xlogy.Scalar_Other xlogy.Scalar_Self", lambda self, other: _xlogy(self, other)
+)
+_binary(
+    "heaviside",
+    lambda self, values: e.where(self.eq(0), values, (self > 0).to(self.dtype)),
+    tolerance=EXACT,
+)
 
 _binary("logaddexp", lambda self, other: _log_add(self, other, e.exp, 1.0), FLOATS)
-_binary("logaddexp2", lambda self, other: _log_add(self, other, lambda x: e.apply("math.exp2", x), 1 / math.log(2)), FLOATS)
+_binary(
+    "logaddexp2",
+    lambda self, other: _log_add(self, other, lambda x: e.apply("math.exp2", x), 1 / math.log(2)),
+    FLOATS,
+)
 
 
-def _log_add(x: ScalarExpr, y: ScalarExpr, power: Callable[[ScalarExpr], ScalarExpr], unit: float) -> ScalarExpr:
+def _log_add(
+    x: ScalarExpr, y: ScalarExpr, power: Callable[[ScalarExpr], ScalarExpr], unit: float
+) -> ScalarExpr:
     """The logarithm of a sum of powers, without overflow; equal infinities stay."""
     large = e.maximum(x, y)
     value = large + e.log1p(power(-abs(x - y))) * unit
@@ -93,7 +113,9 @@ def remainder(a: ScalarExpr, b: ScalarExpr) -> ScalarExpr:
     return e.where(rest.ne(0) & ((b < 0) ^ (rest < 0)), rest + b, rest)
 
 
-def divide(self: ScalarExpr, other: ScalarExpr, rounding_mode: str | None, result_dtype: str) -> ScalarExpr:
+def divide(
+    self: ScalarExpr, other: ScalarExpr, rounding_mode: str | None, result_dtype: str
+) -> ScalarExpr:
     """aten::div in its three rounding modes; truncation is of the rounded quotient."""
     if rounding_mode == "floor":
         return floor_divide(self, other)
@@ -103,8 +125,18 @@ def divide(self: ScalarExpr, other: ScalarExpr, rounding_mode: str | None, resul
 
 _binary("div.Tensor div.Scalar true_divide.Tensor", lambda self, other: self / other)
 _binary("div.Tensor_mode div.Scalar_mode", divide, NUMBERS, gap=_INTEGER_ZERO)
-_binary("floor_divide floor_divide.Scalar", lambda self, other: floor_divide(self, other), NUMBERS, gap=_INTEGER_ZERO)
-_binary("remainder.Tensor remainder.Scalar remainder.Scalar_Tensor", lambda self, other: remainder(self, other), NUMBERS, gap=_INTEGER_ZERO)
+_binary(
+    "floor_divide floor_divide.Scalar",
+    lambda self, other: floor_divide(self, other),
+    NUMBERS,
+    gap=_INTEGER_ZERO,
+)
+_binary(
+    "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor",
+    lambda self, other: remainder(self, other),
+    NUMBERS,
+    gap=_INTEGER_ZERO,
+)
 _binary("fmod.Tensor fmod.Scalar", lambda self, other: self % other, NUMBERS, gap=_INTEGER_ZERO)
 
 
@@ -171,20 +203,42 @@ def _variable_integer_power(base: ScalarExpr, exponent: ScalarExpr) -> ScalarExp
 
 
 _binary(
-    "pow.Tensor_Scalar", power, ALL, tolerance={"f64": (1e-11, 1e-12), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
+    "pow.Tensor_Scalar",
+    power,
+    ALL,
+    tolerance={
+        "f64": (1e-11, 1e-12),
+        "f32": (1e-5, 1e-6),
+        "f16": (2e-3, 1e-4),
+        "bf16": (1.6e-2, 1e-3),
+    },
 )
 _binary("pow.Tensor_Tensor", power, NUMBERS)
 _binary("pow.Scalar", power, ALL)
 
 
-def _clamp(self: ScalarExpr, min: ScalarExpr | None = None, max: ScalarExpr | None = None) -> ScalarExpr:
+def _clamp(
+    self: ScalarExpr, min: ScalarExpr | None = None, max: ScalarExpr | None = None
+) -> ScalarExpr:
     x = self if min is None else e.maximum(self, min)
     return x if max is None else e.minimum(x, max)
 
 
 pointwise("aten::clamp aten::clamp.Tensor", _clamp, ALL, "clamp", tolerance=EXACT)
-pointwise("aten::clamp_min aten::clamp_min.Tensor", lambda self, min: _clamp(self, min), ALL, "clamp", tolerance=EXACT)
-pointwise("aten::clamp_max aten::clamp_max.Tensor", lambda self, max: _clamp(self, None, max), ALL, "clamp", tolerance=EXACT)
+pointwise(
+    "aten::clamp_min aten::clamp_min.Tensor",
+    lambda self, min: _clamp(self, min),
+    ALL,
+    "clamp",
+    tolerance=EXACT,
+)
+pointwise(
+    "aten::clamp_max aten::clamp_max.Tensor",
+    lambda self, max: _clamp(self, None, max),
+    ALL,
+    "clamp",
+    tolerance=EXACT,
+)
 
 
 def _where(condition: ScalarExpr, self: ScalarExpr, other: ScalarExpr) -> ScalarExpr:
@@ -209,20 +263,34 @@ pointwise(
     keep=("mask",),
     tolerance=EXACT,
 )
-pointwise("aten::addcmul", lambda self, tensor1, tensor2, value: self + tensor1 * tensor2 * value, NUMBERS, "ternary")
-pointwise("aten::addcdiv", lambda self, tensor1, tensor2, value: self + tensor1 / tensor2 * value, FLOATS, "ternary")
+pointwise(
+    "aten::addcmul",
+    lambda self, tensor1, tensor2, value: self + tensor1 * tensor2 * value,
+    NUMBERS,
+    "ternary",
+)
+pointwise(
+    "aten::addcdiv",
+    lambda self, tensor1, tensor2, value: self + tensor1 / tensor2 * value,
+    FLOATS,
+    "ternary",
+)
 
 
 def _lerp(self: ScalarExpr, end: ScalarExpr, weight: ScalarExpr) -> ScalarExpr:
     weight = weight if isinstance(weight, e.ScalarExpr) else self.const(weight)
     far = abs(weight) >= 0.5
-    return e.where(far, end - (end - self) * (weight.const(1) - weight), self + weight * (end - self))
+    return e.where(
+        far, end - (end - self) * (weight.const(1) - weight), self + weight * (end - self)
+    )
 
 
 pointwise("aten::lerp.Scalar aten::lerp.Tensor", _lerp, FLOATS, "ternary")
 
 
-def _nan_to_num(self: ScalarExpr, nan: ScalarExpr, posinf: ScalarExpr, neginf: ScalarExpr, result_dtype: str) -> ScalarExpr:
+def _nan_to_num(
+    self: ScalarExpr, nan: ScalarExpr, posinf: ScalarExpr, neginf: ScalarExpr, result_dtype: str
+) -> ScalarExpr:
     if not self.is_float:
         return self
     largest = _LARGEST[result_dtype]
@@ -231,6 +299,11 @@ def _nan_to_num(self: ScalarExpr, nan: ScalarExpr, posinf: ScalarExpr, neginf: S
     return e.where(x.eq(-math.inf), -largest if neginf is None else neginf, x)
 
 
-_LARGEST = {"f64": 1.7976931348623157e308, "f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
+_LARGEST = {
+    "f64": 1.7976931348623157e308,
+    "f32": 3.4028234663852886e38,
+    "f16": 65504.0,
+    "bf16": 3.3895313892515355e38,
+}
 
 pointwise("aten::nan_to_num", _nan_to_num, ALL, "nan_to_num", tolerance=EXACT)

@@ -1,7 +1,7 @@
 """Bessel functions of the orders 0 and 1.
 
-Near the origin a series, far away an integral over the decaying part alone, give each function to double precision;
-what runs are Chebyshev fits of the two (`frontend/chebyshev_fit.py`).
+Near the origin a series, far away an integral over the decaying part alone, give each function to
+double precision; what runs are Chebyshev fits of the two (`frontend/chebyshev_fit.py`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
 _TOLERANCE = {"f64": (1e-8, 1e-8), "f32": (2e-5, 5e-5), "f16": (4e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
-"""In f64 PyTorch's own J and Y are off by up to 5e-9 at 8; the phase of a large f32 is what its last bit leaves."""
+"""In f64 PyTorch's own J and Y are off by up to 5e-9 at 8; the phase of a large f32 is what its
+last bit leaves."""
 _FAR = 8.0  # where the far form takes over; for K: 2
-_EULER_OF_HALF = 0.5772156649015329 - math.log(2)  # log(x / 2) + gamma less log(x): half of the smallest x is 0
+# log(x / 2) + gamma less log(x): half of the smallest x is 0
+_EULER_OF_HALF = 0.5772156649015329 - math.log(2)
 
 
 def _series(order: int, square: float, sign: int, harmonic: bool = False) -> float:
-    """Sum over k of (sign * square / 4)**k / (k! (k + order)!), exact; with ``harmonic``, each term times
-    H(k) + H(k + order), the digamma function's rational part."""
+    """Sum over k of (sign * square / 4)**k / (k! (k + order)!), exact; with ``harmonic``, each term
+    times H(k) + H(k + order), the digamma function's rational part."""
     ratio = Fraction(square) * sign / 4
     term, total = Fraction(1), Fraction(0)
     low, high = Fraction(0), Fraction(order)  # H(0) = 0, H(1) = 1
@@ -40,7 +42,8 @@ def _series(order: int, square: float, sign: int, harmonic: bool = False) -> flo
 
 
 def _far(order: int, x: float, turn: complex) -> complex:
-    """Integral of exp(-s**2) * s**(2 order) * (1 + turn s**2 / (2 x))**(order - 1/2), scaled to 1 at infinite x.
+    """Integral of exp(-s**2) * s**(2 order) * (1 + turn s**2 / (2 x))**(order - 1/2), scaled to 1
+    at infinite x.
 
     With turn 1 that is K(x) over sqrt(pi / (2 x)) * exp(-x); with turn i the Hankel function over
     sqrt(2 / (pi x)) * exp(i (x - order * pi / 2 - pi / 4)), P + iQ.
@@ -64,7 +67,9 @@ def _growth(order: int, x: float) -> float:
     return total / math.sqrt(2 * math.pi)
 
 
-def _orders(function: Callable[[int, float], float], low: float, high: float, terms: int) -> list[ChebyshevFit]:
+def _orders(
+    function: Callable[[int, float], float], low: float, high: float, terms: int
+) -> list[ChebyshevFit]:
     """The fits of a function of (order, variable) for orders 0 and 1."""
     return [ChebyshevFit(partial(function, order), low, high, terms) for order in (0, 1)]
 
@@ -105,8 +110,11 @@ def second_kind(order: int, x: ScalarExpr) -> ScalarExpr:
     square = near * near
     scale = near * 0.5 if order else near.const(1)
     j = _J_NEAR[order](square) * scale
-    # (2 log(x / 2) + 2 gamma) J less the series with harmonic numbers, over pi; order 1 has a pole as well.
-    small = (j * (e.log(near) + _EULER_OF_HALF) * 2 - _Y_NEAR[order](square) * scale) * (1 / math.pi)
+    # (2 log(x / 2) + 2 gamma) J less the series with harmonic numbers, over pi; order 1 has a pole
+    # as well.
+    small = (j * (e.log(near) + _EULER_OF_HALF) * 2 - _Y_NEAR[order](square) * scale) * (
+        1 / math.pi
+    )
     small = small - near.const(2 / math.pi) / near if order else small
     value = e.where(x <= _FAR, small, _wave(order, far, -math.pi / 2))
     return e.where(x < 0, math.nan, e.where(x.eq(0), -math.inf, value))

@@ -1,7 +1,8 @@
-"""Chebyshev polynomials of the four kinds, in closed form: trigonometric inside [-1, 1], hyperbolic outside.
+"""Chebyshev polynomials of the four kinds, in closed form: trigonometric inside [-1, 1], hyperbolic
+outside.
 
-The order is a tensor too, so no recurrence of a fixed length would do.  They are computed in f64: near the ends
-of the interval the closed forms lose digits that a recurrence keeps.
+The order is a tensor too, so no recurrence of a fixed length would do. They are computed in f64:
+near the ends of the interval the closed forms lose digits that a recurrence keeps.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def _hyperbolic(x: ScalarExpr, sign: float) -> ScalarExpr:
 
 
 def _ratio(x: ScalarExpr, factor: ScalarExpr, divisor: float, kind: str) -> ScalarExpr:
-    """f(factor * angle) / f(divisor * angle) for x >= 0, f sine or cosine; its limit where the angle is 0."""
+    """f(factor * angle) / f(divisor * angle) for x >= 0, f sine or cosine; its limit where the
+    angle is 0."""
     inside, outside = _angles(x)
     if kind == "cos":
         near, far = e.cos(inside * factor), _hyperbolic(outside * factor, 1)
@@ -60,7 +62,9 @@ def _fourth(size: ScalarExpr, n: ScalarExpr, left: ScalarExpr) -> ScalarExpr:
     return e.where(left, _ratio(size, n + 0.5, 0.5, "cos"), _ratio(size, n + 0.5, 0.5, "sin"))
 
 
-def _register(kind: str, function: Callable[[ScalarExpr, ScalarExpr, ScalarExpr], ScalarExpr]) -> None:
+def _register(
+    kind: str, function: Callable[[ScalarExpr, ScalarExpr, ScalarExpr], ScalarExpr]
+) -> None:
     def polynomial(x: ScalarExpr, n: ScalarExpr, shifted: bool) -> ScalarExpr:
         x, n = x.to("f64"), e.trunc(n.to("f64"))
         if shifted:
@@ -71,9 +75,19 @@ def _register(kind: str, function: Callable[[ScalarExpr, ScalarExpr, ScalarExpr]
         value = e.where(left & odd, -value, value)
         return e.where(n < 0, 0, e.where(n.eq(0), 1, e.where(e.isnan(x), math.nan, value)))
 
-    pointwise(f"aten::special_chebyshev_polynomial_{kind}", lambda x, n: polynomial(x, n, False), ALL, "chebyshev", tolerance=_TOLERANCE)
     pointwise(
-        f"aten::special_shifted_chebyshev_polynomial_{kind}", lambda x, n: polynomial(x, n, True), ALL, "chebyshev", tolerance=_TOLERANCE
+        f"aten::special_chebyshev_polynomial_{kind}",
+        lambda x, n: polynomial(x, n, False),
+        ALL,
+        "chebyshev",
+        tolerance=_TOLERANCE,
+    )
+    pointwise(
+        f"aten::special_shifted_chebyshev_polynomial_{kind}",
+        lambda x, n: polynomial(x, n, True),
+        ALL,
+        "chebyshev",
+        tolerance=_TOLERANCE,
     )
 
 

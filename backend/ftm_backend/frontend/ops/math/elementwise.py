@@ -18,7 +18,9 @@ recorded("aten::heaviside", tried=("mixed",))
 recorded("aten::pow aten::pow_", constants=("exponent",), tried=("negative_exponent",))
 
 
-def _unary(name: str, function: Callable[..., ScalarExpr], dtypes: tuple[str, ...] = ALL, **options: Any) -> None:
+def _unary(
+    name: str, function: Callable[..., ScalarExpr], dtypes: tuple[str, ...] = ALL, **options: Any
+) -> None:
     pointwise(f"aten::{name}", function, dtypes, "unary", **options)
 
 
@@ -42,9 +44,35 @@ def _logit(self: ScalarExpr, eps: float | None) -> ScalarExpr:
 
 
 # Float functions; integers and bools are promoted by PyTorch, so the result is floating.
-for _name in ("exp", "expm1", "log", "log1p", "log2", "sin", "cos", "tanh", "erf", "sqrt", "rsqrt", "sigmoid"):
+for _name in (
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "sin",
+    "cos",
+    "tanh",
+    "erf",
+    "sqrt",
+    "rsqrt",
+    "sigmoid",
+):
     _unary(_name, lambda self, f=getattr(e, _name): f(self))  # noqa: B008 (of this round)
-for _name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan", "exp2", "log10", "erfc"):
+for _name in (
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cosh",
+    "sinh",
+    "tan",
+    "exp2",
+    "log10",
+    "erfc",
+):
     _unary(_name, lambda self, f=_name: e.apply(f"math.{f}", self))
 _unary("reciprocal", _reciprocal)
 # PyTorch rounds the odds to the half type before the logarithm, which matters near 1.
@@ -59,11 +87,28 @@ _unary("sign", _sign, ALL, tolerance=EXACT)
 _unary("sgn", _sign, ALL, tolerance=EXACT)
 _unary("square", lambda self: self * self, NUMBERS)
 _unary("frac", lambda self: self - e.trunc(self), FLOATS)
-for _name, _f in (("floor", e.floor), ("ceil", e.ceil), ("trunc", e.trunc), ("round", e.round_even)):
+for _name, _f in (
+    ("floor", e.floor),
+    ("ceil", e.ceil),
+    ("trunc", e.trunc),
+    ("round", e.round_even),
+):
     _unary(_name, _integral(_f), NUMBERS, tolerance=EXACT)
 _unary("bitwise_not", lambda self: ~self, INTS + BOOL, tolerance=EXACT)
-_unary("logical_not", lambda self: ~self.ne(0) if not self.is_bool else ~self, ALL, compute=OWN, tolerance=EXACT)
-_unary("isnan", lambda self: e.isnan(self) if self.is_float else self.emitter.constant(0, "i1"), ALL, compute=OWN, tolerance=EXACT)
+_unary(
+    "logical_not",
+    lambda self: ~self.ne(0) if not self.is_bool else ~self,
+    ALL,
+    compute=OWN,
+    tolerance=EXACT,
+)
+_unary(
+    "isnan",
+    lambda self: e.isnan(self) if self.is_float else self.emitter.constant(0, "i1"),
+    ALL,
+    compute=OWN,
+    tolerance=EXACT,
+)
 _unary(
     "isinf",
     lambda self: abs(self).eq(math.inf) if self.is_float else self.emitter.constant(0, "i1"),
@@ -72,10 +117,18 @@ _unary(
     tolerance=EXACT,
 )
 _unary(
-    "isposinf", lambda self: self.eq(math.inf) if self.is_float else self.emitter.constant(0, "i1"), ALL, compute=PROMOTED, tolerance=EXACT
+    "isposinf",
+    lambda self: self.eq(math.inf) if self.is_float else self.emitter.constant(0, "i1"),
+    ALL,
+    compute=PROMOTED,
+    tolerance=EXACT,
 )
 _unary(
-    "isneginf", lambda self: self.eq(-math.inf) if self.is_float else self.emitter.constant(0, "i1"), ALL, compute=PROMOTED, tolerance=EXACT
+    "isneginf",
+    lambda self: self.eq(-math.inf) if self.is_float else self.emitter.constant(0, "i1"),
+    ALL,
+    compute=PROMOTED,
+    tolerance=EXACT,
 )
 _unary(
     "isfinite",
@@ -86,7 +139,13 @@ _unary(
 )
 _unary(
     "signbit",
-    lambda self: e.copysign(self.const(1), self) < 0 if self.is_float else self < 0 if not self.is_bool else self.const(0),
+    lambda self: (
+        e.copysign(self.const(1), self) < 0
+        if self.is_float
+        else self < 0
+        if not self.is_bool
+        else self.const(0)
+    ),
     ALL,
     compute=PROMOTED,
     tolerance=EXACT,
@@ -98,7 +157,9 @@ _COPIES = (
 )
 
 
-def _copy(b: LinalgBuilder, self: StridedValue, src: StridedValue | None = None, **_: object) -> StridedValue:
+def _copy(
+    b: LinalgBuilder, self: StridedValue, src: StridedValue | None = None, **_: object
+) -> StridedValue:
     """A copy is the value itself: values never change."""
     if src is not None:  # aten::copy(self, src): src in self's shape and dtype
         return b.cast(src.expand(b.result.shape), b.result.dtype)
@@ -123,7 +184,14 @@ _COMPARISONS: dict[str, Callable[[ScalarExpr, ScalarExpr], ScalarExpr]] = {
     "ge": lambda self, other: self >= other,
 }
 for _name, _compare in _COMPARISONS.items():
-    pointwise(f"aten::{_name}.Tensor aten::{_name}.Scalar", _compare, ALL, "binary", compute=PROMOTED, tolerance=EXACT)
+    pointwise(
+        f"aten::{_name}.Tensor aten::{_name}.Scalar",
+        _compare,
+        ALL,
+        "binary",
+        compute=PROMOTED,
+        tolerance=EXACT,
+    )
 
 _LOGIC: dict[str, Callable[[ScalarExpr, ScalarExpr], ScalarExpr]] = {
     "logical_and": lambda self, other: self.to("i1") & other.to("i1"),

@@ -1,7 +1,7 @@
 """The gamma function's family: lgamma, digamma, polygamma, the Hurwitz zeta function.
 
-All follow one plan: to the left of 1/2 the reflection formula, then a step to the right by recurrence, far enough for
-the asymptotic series with Bernoulli numbers.
+All follow one plan: to the left of 1/2 the reflection formula, then a step to the right by
+recurrence, far enough for the asymptotic series with Bernoulli numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from ftm_backend.frontend.chebyshev_fit import polynomial
 from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
-_TOLERANCE = {"f64": (1e-9, 1e-10), "f32": (2e-5, 1e-5), "f16": (2e-3, 1e-3), "bf16": (1.6e-2, 1e-3)}
+_TOLERANCE = {
+    "f64": (1e-9, 1e-10),
+    "f32": (2e-5, 1e-5),
+    "f16": (2e-3, 1e-3),
+    "bf16": (1.6e-2, 1e-3),
+}
 """The functions pass through zero; beside it only the absolute error is small."""
 
 
@@ -23,7 +28,9 @@ def _bernoulli(count: int) -> list[Fraction]:
     """B0 .. B(count - 1)."""
     numbers = [Fraction(1)]
     for n in range(1, count):
-        numbers.append(-sum((math.comb(n + 1, k) * numbers[k] for k in range(n)), Fraction(0)) / (n + 1))
+        numbers.append(
+            -sum((math.comb(n + 1, k) * numbers[k] for k in range(n)), Fraction(0)) / (n + 1)
+        )
     return numbers
 
 
@@ -49,7 +56,9 @@ def _lgamma_right(x: ScalarExpr) -> ScalarExpr:
         product = product * (x + k)
     y = e.where(low, x + steps, x)
     over = y.const(1) / y
-    series = over * polynomial(over * over, *(float(_B[2 * k] / (2 * k * (2 * k - 1))) for k in range(1, terms)))
+    series = over * polynomial(
+        over * over, *(float(_B[2 * k] / (2 * k * (2 * k - 1))) for k in range(1, terms))
+    )
     log = e.log(y)
     stirling = y * (log - 1) - log * 0.5 + 0.5 * math.log(2 * math.pi) + series
     value = stirling - e.where(low, e.log(e.where(low, product, 1)), 0)
@@ -61,7 +70,8 @@ def lgamma(x: ScalarExpr) -> ScalarExpr:
     left = x < 0.5
     right = _lgamma_right(e.where(left, x.const(1) - x, x))
     size = abs(_centred(x))
-    sine = e.where(size < 2.0**-30, size, e.sin(size * math.pi) * (1 / math.pi))  # a denormal product has few digits
+    # a denormal product has few digits
+    sine = e.where(size < 2.0**-30, size, e.sin(size * math.pi) * (1 / math.pi))
     mirrored = -e.log(e.where(left, sine, 1)) - right
     value = e.where(left, mirrored, right)
     return e.where(x.eq(-math.inf) | (left & _centred(x).eq(0)), math.inf, value)
@@ -84,7 +94,11 @@ def digamma(x: ScalarExpr) -> ScalarExpr:
         shift = shift + right.const(1) / (right + k)
     y = e.where(low, right + (steps + 2), right)
     over = y.const(1) / y
-    series = over * over * polynomial(over * over, *(float(_B[2 * k] / (2 * k)) for k in range(1, terms)))
+    series = (
+        over
+        * over
+        * polynomial(over * over, *(float(_B[2 * k] / (2 * k)) for k in range(1, terms)))
+    )
     value = e.log(y) - over * 0.5 - series - e.where(low, shift, 0)
     value = e.where(left, value - _cotangent(x) * math.pi, value)
     value = e.where(left & _centred(x).eq(0), math.nan, value)
@@ -121,15 +135,21 @@ def polygamma(n: int, self: ScalarExpr) -> ScalarExpr:
         shift = shift + inverse_power(right + k, n + 1)
     y = e.where(right < steps, right + steps, right)
     over = y.const(1) / y
-    # (n - 1)! / y**n + n! / (2 y**(n + 1)) + the sum over even k of (k + n - 1)! / k! B(k) / y**(k + n)
+    # (n - 1)! / y**n + n! / (2 y**(n + 1)) + the sum over even k of (k + n - 1)! / k! B(k) / y**(k
+    # + n)
     rest = polynomial(
         over * over,
         math.factorial(n - 1),
-        *(float(_B[2 * k] * math.factorial(2 * k + n - 1) / math.factorial(2 * k)) for k in range(1, terms)),
+        *(
+            float(_B[2 * k] * math.factorial(2 * k + n - 1) / math.factorial(2 * k))
+            for k in range(1, terms)
+        ),
     )
     tail = inverse_power(y, n) * (rest + over * (math.factorial(n) / 2))
     value = (tail + e.where(right < steps, shift * math.factorial(n), 0)) * sign
-    mirrored = value * (-1) ** n - polynomial(_cotangent(x), *_cotangent_derivative(n)) * math.pi ** (n + 1)
+    mirrored = value * (-1) ** n - polynomial(
+        _cotangent(x), *_cotangent_derivative(n)
+    ) * math.pi ** (n + 1)
     value = e.where(left, mirrored, value)
     return e.where((x <= 0) & _centred(x).eq(0), sign * math.inf, value)
 
@@ -154,14 +174,16 @@ def _zeta_right(s: ScalarExpr, q: ScalarExpr) -> ScalarExpr:
 def zeta(self: ScalarExpr, other: ScalarExpr) -> ScalarExpr:
     """Hurwitz zeta: the sum over k >= 0 of (other + k)**-self.
 
-    Of a negative ``other`` only integral powers are real: its terms left of 0 are those of a sum to the right,
-    mirrored, and of that sum all but the first.
+    Of a negative ``other`` only integral powers are real: its terms left of 0 are those of a sum to
+    the right, mirrored, and of that sum all but the first.
     """
     s, q = self, other
     first = q - e.floor(q)
     left = q < 0
     right = _zeta_right(s, e.where(left, first, q))
-    mirrored = _zeta_right(s, first.const(1) - first) - _zeta_right(s, e.where(left, q.const(1) - q, 1))
+    mirrored = _zeta_right(s, first.const(1) - first) - _zeta_right(
+        s, e.where(left, q.const(1) - q, 1)
+    )
     even = e.floor(s * 0.5).eq(s * 0.5)
     value = e.where(left, right + e.where(even, mirrored, -mirrored), right)
     value = e.where((q <= 0) & (~e.floor(s).eq(s)), math.nan, value)

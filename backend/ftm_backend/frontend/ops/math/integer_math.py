@@ -1,4 +1,5 @@
-"""Ops on the digits of numbers: greatest common divisors, neighbours, mantissa and exponent, rounding to decimals."""
+"""Ops on the digits of numbers: greatest common divisors, neighbours, mantissa and exponent,
+rounding to decimals."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ def _gcd(a: ScalarExpr, b: ScalarExpr) -> ScalarExpr:
     a, b = abs(a), abs(b)
     for _ in range(steps):
         done = a.eq(0)
-        trap = done | a.eq(-1) if info(a.dtype).signed else done  # the smallest integer % -1 overflows
+        # the smallest integer % -1 overflows
+        trap = done | a.eq(-1) if info(a.dtype).signed else done
         a, b = b % e.where(trap, 1, a), e.where(done, b, a)
     return b
 
@@ -53,12 +55,18 @@ def _round_decimals(self: ScalarExpr, decimals: int) -> ScalarExpr:
     if decimals == 0:
         return e.round_even(self)
     power = self.const(10.0 ** abs(decimals))
-    return e.round_even(self * power) / power if decimals > 0 else e.round_even(self / power) * power
+    return (
+        e.round_even(self * power) / power if decimals > 0 else e.round_even(self / power) * power
+    )
 
 
 def _angle(self: ScalarExpr) -> ScalarExpr:
     if not self.is_float:
-        return self.const(0) if self.is_bool or not info(self.dtype).signed else (self < 0).to("f32") * math.pi
+        return (
+            self.const(0)
+            if self.is_bool or not info(self.dtype).signed
+            else (self < 0).to("f32") * math.pi
+        )
     return e.where(e.isnan(self), self, e.where(self < 0, math.pi, self.const(0)))
 
 

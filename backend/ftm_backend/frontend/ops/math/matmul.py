@@ -1,4 +1,5 @@
-"""Matrix products.  Half types accumulate in f32; transposed operands are views, for the midend to fold."""
+"""Matrix products. Half types accumulate in f32; transposed operands are views, for the midend to
+fold."""
 
 from __future__ import annotations
 
@@ -27,19 +28,29 @@ def _mm(b: LinalgBuilder, self: StridedValue, mat2: StridedValue) -> StridedValu
 
 
 _SKIPPING = ("f32", "f64")
-"""Dtypes of which the CPU's BLAS skips the product if alpha is 0, so that its NaN and infinities do not count."""
+"""Dtypes of which the CPU's BLAS skips the product if alpha is 0, so that its NaN and infinities do
+not count."""
 
 _SMALL_BATCH_PRODUCT = 400
-"""Multiplications of one matrix below which the CPU's baddbmm does not call BLAS, and computes the product whatever alpha is."""
+"""Multiplications of one matrix below which the CPU's baddbmm does not call BLAS, and computes the
+product whatever alpha is."""
 
 
 def _scaled_sum(
-    b: LinalgBuilder, bias: StridedValue, left: StridedValue, right: StridedValue, beta: Number, alpha: Number, skips_from: int = 0
+    b: LinalgBuilder,
+    bias: StridedValue,
+    left: StridedValue,
+    right: StridedValue,
+    beta: Number,
+    alpha: Number,
+    skips_from: int = 0,
 ) -> StridedValue:
-    """beta * bias + alpha * (left @ right); a factor of 0 leaves its term out, NaN and infinities included.
+    """beta * bias + alpha * (left @ right); a factor of 0 leaves its term out, NaN and infinities
+    included.
 
     Args:
-        skips_from: Multiplications of one matrix from which on an alpha of 0 leaves the product out.
+        skips_from: Multiplications of one matrix from which on an alpha of 0 leaves the product
+            out.
     """
     made = b.reshape(product(b, left, right), b.result.shape)
     rows, inner, columns = left.shape[-2], left.shape[-1], right.shape[-1]
@@ -58,12 +69,26 @@ def _scaled_sum(
 
 
 @lowering("aten::addmm", _DTYPES, "addmm", PRODUCTS)
-def _addmm(b: LinalgBuilder, self: StridedValue, mat1: StridedValue, mat2: StridedValue, beta: Number, alpha: Number) -> StridedValue:
+def _addmm(
+    b: LinalgBuilder,
+    self: StridedValue,
+    mat1: StridedValue,
+    mat2: StridedValue,
+    beta: Number,
+    alpha: Number,
+) -> StridedValue:
     return _scaled_sum(b, self, mat1, mat2, beta, alpha)
 
 
 @lowering("aten::baddbmm", _DTYPES, "addmm", PRODUCTS)
-def _baddbmm(b: LinalgBuilder, self: StridedValue, batch1: StridedValue, batch2: StridedValue, beta: Number, alpha: Number) -> StridedValue:
+def _baddbmm(
+    b: LinalgBuilder,
+    self: StridedValue,
+    batch1: StridedValue,
+    batch2: StridedValue,
+    beta: Number,
+    alpha: Number,
+) -> StridedValue:
     return _scaled_sum(b, self, batch1, batch2, beta, alpha, _SMALL_BATCH_PRODUCT)
 
 
@@ -73,12 +98,24 @@ def _mv(b: LinalgBuilder, self: StridedValue, vec: StridedValue) -> StridedValue
 
 
 @lowering("aten::addmv", _DTYPES, "addmm", PRODUCTS)
-def _addmv(b: LinalgBuilder, self: StridedValue, mat: StridedValue, vec: StridedValue, beta: Number, alpha: Number) -> StridedValue:
+def _addmv(
+    b: LinalgBuilder,
+    self: StridedValue,
+    mat: StridedValue,
+    vec: StridedValue,
+    beta: Number,
+    alpha: Number,
+) -> StridedValue:
     return _scaled_sum(b, self, mat, vec.unsqueeze(1), beta, alpha)
 
 
 @lowering("aten::dot aten::vdot", _DTYPES, "matmul", PRODUCTS)
-def _dot(b: LinalgBuilder, self: StridedValue, tensor: StridedValue | None = None, other: StridedValue | None = None) -> StridedValue:
+def _dot(
+    b: LinalgBuilder,
+    self: StridedValue,
+    tensor: StridedValue | None = None,
+    other: StridedValue | None = None,
+) -> StridedValue:
     from ftm_backend.frontend.oplib.reductions import reduce
 
     y = given(tensor, other)
@@ -88,7 +125,14 @@ def _dot(b: LinalgBuilder, self: StridedValue, tensor: StridedValue | None = Non
 
 
 @lowering("aten::addbmm", _DTYPES, "addmm", PRODUCTS)
-def _addbmm(b: LinalgBuilder, self: StridedValue, batch1: StridedValue, batch2: StridedValue, beta: Number, alpha: Number) -> StridedValue:
+def _addbmm(
+    b: LinalgBuilder,
+    self: StridedValue,
+    batch1: StridedValue,
+    batch2: StridedValue,
+    beta: Number,
+    alpha: Number,
+) -> StridedValue:
     """The sum over the batch is one product along batch and inner dimension together."""
     count, rows, inner = batch1.shape
     left = b.reshape(batch1.permute([1, 0, 2]), (rows, count * inner))
@@ -107,7 +151,9 @@ def _cross(b: LinalgBuilder, self: StridedValue, other: StridedValue, dim: int) 
     for k in range(3):
         sides = [v.slice(dim, (k + step) % 3, 1) for v in (x, y) for step in (1, 2)]
         part = b.pointwise(
-            lambda x1, x2, y1, y2: (x1.to(dtype) * y2.to(dtype) - x2.to(dtype) * y1.to(dtype)).to(b.result.dtype),
+            lambda x1, x2, y1, y2: (x1.to(dtype) * y2.to(dtype) - x2.to(dtype) * y1.to(dtype)).to(
+                b.result.dtype
+            ),
             sides,
             TensorType(b.result.dtype, sides[0].shape),
         )
@@ -122,4 +168,6 @@ def _trace(b: LinalgBuilder, self: StridedValue) -> StridedValue:
 
     length, (down, right) = min(self.shape), self.access.strides
     diagonal = self.at(Strided((length,), (down + right,), self.access.offset))
-    return b.cast(b.reshape(sum_of(b, diagonal, [0], compute_dtype(b.result.dtype)), ()), b.result.dtype)
+    return b.cast(
+        b.reshape(sum_of(b, diagonal, [0], compute_dtype(b.result.dtype)), ()), b.result.dtype
+    )

@@ -1,4 +1,5 @@
-"""The normal distribution's functions: inverse error function, quantiles, logarithms of tails; entropies."""
+"""The normal distribution's functions: inverse error function, quantiles, logarithms of tails;
+entropies."""
 
 from __future__ import annotations
 
@@ -10,7 +11,12 @@ from ftm_backend.frontend.chebyshev_fit import ChebyshevFit, polynomial
 from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
-_TOLERANCE = {"f64": (1e-10, 1e-12), "f32": (2e-5, 1e-6), "f16": (2e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
+_TOLERANCE = {
+    "f64": (1e-10, 1e-12),
+    "f32": (2e-5, 1e-6),
+    "f16": (2e-3, 1e-4),
+    "bf16": (1.6e-2, 1e-3),
+}
 
 
 _FAR_TAIL = {"f32": 1e-36, "f64": 1e-304}
@@ -18,12 +24,17 @@ _FAR_TAIL = {"f32": 1e-36, "f64": 1e-304}
 
 
 def _inverse(x: ScalarExpr, rest: ScalarExpr) -> ScalarExpr:
-    """y >= 0 with erf(y) = x and erfc(y) = rest, for x in [0, 1] and rest = 1 - x, which is exact near 1."""
+    """y >= 0 with erf(y) = x and erfc(y) = rest, for x in [0, 1] and rest = 1 - x, which is exact
+    near 1."""
     centre = x < 0.5
     a = 0.147
     log = e.log(rest * (rest.const(2) - rest))
     half = log * 0.5 + 2 / (math.pi * a)
-    y = e.where(centre, x * polynomial(x * x, 0.88622693, 0.23201367, 0.12755618), e.sqrt(e.sqrt(half * half - log / a) - half))
+    y = e.where(
+        centre,
+        x * polynomial(x * x, 0.88622693, 0.23201367, 0.12755618),
+        e.sqrt(e.sqrt(half * half - log / a) - half),
+    )
     for _ in range(2):  # Halley's method: each step triples the digits
         error = e.where(centre, e.erf(y) - x, rest - e.apply("math.erfc", y))
         step = error * e.exp(y * y) * (math.sqrt(math.pi) / 2)
@@ -32,7 +43,8 @@ def _inverse(x: ScalarExpr, rest: ScalarExpr) -> ScalarExpr:
 
 
 def _far_inverse(rest: ScalarExpr) -> ScalarExpr:
-    """y with erfc(y) = rest, where exp(y * y) would overflow: Newton's method on the logarithm of erfc's asymptotic series."""
+    """y with erfc(y) = rest, where exp(y * y) would overflow: Newton's method on the logarithm of
+    erfc's asymptotic series."""
     log = e.log(rest)
     y = e.sqrt(-log - e.log(-log * math.pi) * 0.5)
     for _ in range(2):
@@ -55,7 +67,11 @@ def ndtri(self: ScalarExpr) -> ScalarExpr:
     lower = self < 0.5
     tail = e.where(lower, self, self.const(1) - self)
     far = (self > 0) & (self < _FAR_TAIL[self.dtype])
-    inverse = e.where(far, _far_inverse(e.where(far, self * 2, _FAR_TAIL[self.dtype])), _inverse(tail.const(1) - tail * 2, tail * 2))
+    inverse = e.where(
+        far,
+        _far_inverse(e.where(far, self * 2, _FAR_TAIL[self.dtype])),
+        _inverse(tail.const(1) - tail * 2, tail * 2),
+    )
     value = inverse * math.sqrt(2)
     return e.where((self >= 0) & (self <= 1), e.where(lower, -value, value), math.nan)
 
@@ -71,7 +87,9 @@ def _scaled_tail(x: float) -> float:
 
 
 # In t = 4 / (4 + x); the factor 1 + x keeps it away from 0.
-_ERFCX = ChebyshevFit(lambda t: _scaled_tail(4 / t - 4) * (4 / t - 3) if t else 1 / math.sqrt(math.pi), 0, 1, 40)
+_ERFCX = ChebyshevFit(
+    lambda t: _scaled_tail(4 / t - 4) * (4 / t - 3) if t else 1 / math.sqrt(math.pi), 0, 1, 40
+)
 
 
 def erfcx(self: ScalarExpr) -> ScalarExpr:
@@ -90,7 +108,9 @@ def log_ndtr(self: ScalarExpr) -> ScalarExpr:
 
 
 def _entropy(self: ScalarExpr) -> ScalarExpr:
-    value = e.where(self > 0, -self * e.log(self), e.where(self.eq(0), 0, -math.inf * self.const(1)))
+    value = e.where(
+        self > 0, -self * e.log(self), e.where(self.eq(0), 0, -math.inf * self.const(1))
+    )
     return e.where(e.isnan(self), self, value)
 
 

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.gaussian_elimination import DTYPES, SOLUTIONS, as_batch, column, row, steps, substitute
+from ftm_backend.frontend.oplib.gaussian_elimination import (
+    DTYPES,
+    SOLUTIONS,
+    as_batch,
+    column,
+    row,
+    steps,
+    substitute,
+)
 from ftm_backend.frontend.oplib.op_record import lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.frontend.sequential_loop import LoopIteration
@@ -14,8 +22,11 @@ from ftm_backend.ir.trace.trace import TensorType
 
 
 @lowering("aten::linalg_cholesky_ex", DTYPES, "cholesky", SOLUTIONS)
-def _cholesky_ex(b: LinalgBuilder, self: StridedValue, upper: bool, check_errors: bool) -> tuple[StridedValue, StridedValue]:
-    """(the factor; for each matrix 0, or the order of the first leading minor that is not positive).
+def _cholesky_ex(
+    b: LinalgBuilder, self: StridedValue, upper: bool, check_errors: bool
+) -> tuple[StridedValue, StridedValue]:
+    """(the factor; for each matrix 0, or the order of the first leading minor that is not
+    positive).
 
     The recorder checks errors (csrc/kernels/linear_algebra.cpp).
     """
@@ -23,7 +34,9 @@ def _cholesky_ex(b: LinalgBuilder, self: StridedValue, upper: bool, check_errors
     batch, n, _ = matrices.shape
     shape = (batch, n, n)
 
-    def step(at: LoopIteration, k: StridedValue, states: Sequence[StridedValue]) -> list[StridedValue]:
+    def step(
+        at: LoopIteration, k: StridedValue, states: Sequence[StridedValue]
+    ) -> list[StridedValue]:
         lower, failed = states
         own = column(b, lower, k)
         pivot = row(b, own.unsqueeze(2), k)
@@ -33,11 +46,21 @@ def _cholesky_ex(b: LinalgBuilder, self: StridedValue, upper: bool, check_errors
             return e.where(seen.eq(0) & ~(value > 0), (number + 1).to("i32"), seen)
 
         failed = b.pointwise(failure, [failed, pivot, at_k], TensorType("i32", (batch, 1)))
-        factors = b.pointwise(lambda value, square: value / e.sqrt(square), [own, pivot], TensorType(lower.dtype, (batch, n)))
+        factors = b.pointwise(
+            lambda value, square: value / e.sqrt(square),
+            [own, pivot],
+            TensorType(lower.dtype, (batch, n)),
+        )
 
-        def updated(value: ScalarExpr, left: ScalarExpr, right: ScalarExpr, number: ScalarExpr) -> ScalarExpr:
+        def updated(
+            value: ScalarExpr, left: ScalarExpr, right: ScalarExpr, number: ScalarExpr
+        ) -> ScalarExpr:
             i, j = b.index(1), b.index(2)
-            return e.where(j.eq(number), left, e.where((i > number) & (j > number), value - left * right, value))
+            return e.where(
+                j.eq(number),
+                left,
+                e.where((i > number) & (j > number), value - left * right, value),
+            )
 
         inputs = [lower, factors.unsqueeze(2), factors.unsqueeze(1), k]
         return [b.pointwise(updated, inputs, TensorType(lower.dtype, shape)), failed]
@@ -52,7 +75,9 @@ def _cholesky_ex(b: LinalgBuilder, self: StridedValue, upper: bool, check_errors
 
 
 @lowering("aten::_cholesky_solve_helper", DTYPES, "cholesky_solve", SOLUTIONS)
-def _cholesky_solve(b: LinalgBuilder, self: StridedValue, A: StridedValue, upper: bool) -> StridedValue:  # noqa: N803  (the schema's name)
+def _cholesky_solve(
+    b: LinalgBuilder, self: StridedValue, A: StridedValue, upper: bool
+) -> StridedValue:  # noqa: N803  (the schema's name)
     """X with ``L @ L.mT @ X = self``."""
     lower = as_batch(b, A.transpose() if upper else A)
     half = substitute(b, lower, as_batch(b, self), upper=False)
@@ -65,7 +90,9 @@ def _cholesky_inverse(b: LinalgBuilder, self: StridedValue, upper: bool) -> Stri
     lower = as_batch(b, self.transpose() if upper else self)
     batch, n, _ = lower.shape
     unit = b.pointwise(
-        lambda: e.where(b.index(1).eq(b.index(2)), b.constant(1, self.dtype), b.constant(0, self.dtype)),
+        lambda: e.where(
+            b.index(1).eq(b.index(2)), b.constant(1, self.dtype), b.constant(0, self.dtype)
+        ),
         [],
         TensorType(self.dtype, (batch, n, n)),
     )

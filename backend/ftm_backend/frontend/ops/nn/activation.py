@@ -14,9 +14,12 @@ from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.oplib.schema_annotations import ValueDomain, recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
-# An in-place call's gradient is computed from the result, which does not tell the input where the slope is negative.
+# An in-place call's gradient is computed from the result, which does not tell the input where the
+# slope is negative.
 recorded("aten::elu_backward", domain=ValueDomain(0, "alpha", where="is_result"))
-recorded("aten::leaky_relu_backward", domain=ValueDomain(0, "negative_slope", where="self_is_result"))
+recorded(
+    "aten::leaky_relu_backward", domain=ValueDomain(0, "negative_slope", where="self_is_result")
+)
 recorded("aten::softshrink", domain=ValueDomain(0, "lambd"))
 recorded("aten::silu_backward aten::mish_backward", composite="whole")
 
@@ -26,23 +29,44 @@ _CUBIC = 0.044715
 _SIXTH = 0.1666666716337204  # 1 / 6 in f32, which PyTorch uses for every dtype
 
 
-def _activation(name: str, function: Body, dtypes: tuple[str, ...] = FLOATS, **options: Any) -> None:
-    pointwise(" ".join(f"aten::{n}" for n in name.split()), function, dtypes, "activation", **options)
+def _activation(
+    name: str, function: Body, dtypes: tuple[str, ...] = FLOATS, **options: Any
+) -> None:
+    pointwise(
+        " ".join(f"aten::{n}" for n in name.split()), function, dtypes, "activation", **options
+    )
 
 
 _activation("relu", lambda self: e.maximum(self, 0), NUMBERS, tolerance=EXACT)
 _activation("relu6", lambda self: e.minimum(e.maximum(self, 0), 6), NUMBERS, tolerance=EXACT)
-_activation("threshold", lambda self, threshold, value: e.where(self <= threshold, value, self), NUMBERS, tolerance=EXACT)
-_activation("threshold_backward", lambda grad_output, self, threshold: e.where(self <= threshold, 0, grad_output), NUMBERS, tolerance=EXACT)
-_activation("leaky_relu", lambda self, negative_slope: e.where(self > 0, self, self * negative_slope))
+_activation(
+    "threshold",
+    lambda self, threshold, value: e.where(self <= threshold, value, self),
+    NUMBERS,
+    tolerance=EXACT,
+)
+_activation(
+    "threshold_backward",
+    lambda grad_output, self, threshold: e.where(self <= threshold, 0, grad_output),
+    NUMBERS,
+    tolerance=EXACT,
+)
+_activation(
+    "leaky_relu", lambda self, negative_slope: e.where(self > 0, self, self * negative_slope)
+)
 _activation(
     "leaky_relu_backward",
-    lambda grad_output, self, negative_slope, self_is_result: e.where(self > 0, grad_output, grad_output * negative_slope),
+    lambda grad_output, self, negative_slope, self_is_result: e.where(
+        self > 0, grad_output, grad_output * negative_slope
+    ),
 )
 _activation("_prelu_kernel", lambda self, weight: e.where(self > 0, self, weight * self))
 _activation(
     "_prelu_kernel_backward",
-    lambda grad_output, self, weight: (e.where(self > 0, grad_output, weight * grad_output), e.where(self > 0, 0, self * grad_output)),
+    lambda grad_output, self, weight: (
+        e.where(self > 0, grad_output, weight * grad_output),
+        e.where(self > 0, 0, self * grad_output),
+    ),
 )
 _activation("silu", lambda self: self * e.sigmoid(self))
 
@@ -53,8 +77,13 @@ def _silu_backward(grad_output: ScalarExpr, self: ScalarExpr) -> ScalarExpr:
 
 
 _activation("silu_backward", _silu_backward)
-_activation("sigmoid_backward", lambda grad_output, output: grad_output * ((output.const(1) - output) * output))
-_activation("tanh_backward", lambda grad_output, output: grad_output * (output.const(1) - output * output))
+_activation(
+    "sigmoid_backward",
+    lambda grad_output, output: grad_output * ((output.const(1) - output) * output),
+)
+_activation(
+    "tanh_backward", lambda grad_output, output: grad_output * (output.const(1) - output * output)
+)
 
 
 def _gelu(self: ScalarExpr, approximate: str) -> ScalarExpr:
@@ -84,11 +113,20 @@ def _elu(self: ScalarExpr, alpha: ScalarExpr, scale: Number, input_scale: Scalar
 
 
 def _elu_backward(
-    grad_output: ScalarExpr, alpha: ScalarExpr, scale: ScalarExpr, input_scale: ScalarExpr, is_result: bool, self_or_result: ScalarExpr
+    grad_output: ScalarExpr,
+    alpha: ScalarExpr,
+    scale: ScalarExpr,
+    input_scale: ScalarExpr,
+    is_result: bool,
+    self_or_result: ScalarExpr,
 ) -> ScalarExpr:
     x = self_or_result
     negative = x.const(1) * alpha * scale
-    inside = (x + negative) * input_scale if is_result else e.exp(x * input_scale) * input_scale * negative
+    inside = (
+        (x + negative) * input_scale
+        if is_result
+        else e.exp(x * input_scale) * input_scale * negative
+    )
     return e.where(x <= 0, grad_output * inside, grad_output * scale)
 
 
@@ -103,20 +141,43 @@ _activation(
 )
 _activation(
     "hardtanh_backward",
-    lambda grad_output, self, min_val, max_val: e.where((self <= min_val) | (self >= max_val), 0, grad_output),
+    lambda grad_output, self, min_val, max_val: e.where(
+        (self <= min_val) | (self >= max_val), 0, grad_output
+    ),
     tolerance=EXACT,
 )
 _activation("hardsigmoid", lambda self: e.minimum(e.maximum(self + 3, 0), 6) / 6)
-_activation("hardsigmoid_backward", lambda grad_output, self: e.where((self > -3) & (self < 3), grad_output * _SIXTH, 0))
+_activation(
+    "hardsigmoid_backward",
+    lambda grad_output, self: e.where((self > -3) & (self < 3), grad_output * _SIXTH, 0),
+)
 _activation("hardswish", lambda self: self * e.minimum(e.maximum(self + 3, 0), 6) / 6)
 _activation(
-    "hardswish_backward", lambda grad_output, self: e.where(self <= -3, 0, e.where(self < 3, grad_output * (self / 3 + 0.5), grad_output))
+    "hardswish_backward",
+    lambda grad_output, self: e.where(
+        self <= -3, 0, e.where(self < 3, grad_output * (self / 3 + 0.5), grad_output)
+    ),
 )
-_activation("hardshrink", lambda self, lambd: e.where((self >= -lambd) & (self <= lambd), 0, self), tolerance=EXACT)
-_activation("hardshrink_backward", lambda grad_out, self, lambd: e.where((self >= -lambd) & (self <= lambd), 0, grad_out), tolerance=EXACT)
-_activation("softshrink", lambda self, lambd: e.where(self > lambd, self - lambd, e.where(self < -lambd, self + lambd, self * 0)))
 _activation(
-    "softshrink_backward", lambda grad_output, self, lambd: e.where((self >= -lambd) & (self <= lambd), 0, grad_output), tolerance=EXACT
+    "hardshrink",
+    lambda self, lambd: e.where((self >= -lambd) & (self <= lambd), 0, self),
+    tolerance=EXACT,
+)
+_activation(
+    "hardshrink_backward",
+    lambda grad_out, self, lambd: e.where((self >= -lambd) & (self <= lambd), 0, grad_out),
+    tolerance=EXACT,
+)
+_activation(
+    "softshrink",
+    lambda self, lambd: e.where(
+        self > lambd, self - lambd, e.where(self < -lambd, self + lambd, self * 0)
+    ),
+)
+_activation(
+    "softshrink_backward",
+    lambda grad_output, self, lambd: e.where((self >= -lambd) & (self <= lambd), 0, grad_output),
+    tolerance=EXACT,
 )
 
 
@@ -125,7 +186,9 @@ def _softplus(self: ScalarExpr, beta: ScalarExpr, threshold: ScalarExpr) -> Scal
     return e.where(scaled > threshold, self, e.log1p(e.exp(scaled)) / beta)
 
 
-def _softplus_backward(grad_output: ScalarExpr, self: ScalarExpr, beta: ScalarExpr, threshold: ScalarExpr) -> ScalarExpr:
+def _softplus_backward(
+    grad_output: ScalarExpr, self: ScalarExpr, beta: ScalarExpr, threshold: ScalarExpr
+) -> ScalarExpr:
     z = e.exp(self * beta)
     return e.where(self * beta > threshold, grad_output, grad_output * z / (z + 1))
 
@@ -140,7 +203,8 @@ def _log_sigmoid(x: ScalarExpr) -> ScalarExpr:
 
 @lowering("aten::log_sigmoid_forward", FLOATS, "log_sigmoid")
 def _log_sigmoid_forward(b: LinalgBuilder, self: StridedValue) -> tuple[StridedValue, StridedValue]:
-    """(log(sigmoid(x)), a buffer for the backward op, which may be empty and is not read by ours)."""
+    """(log(sigmoid(x)), a buffer for the backward op, which may be empty and is not read by
+    ours)."""
     dtype = compute_dtype(self.dtype)
     out = b.pointwise(lambda x: _log_sigmoid(x.to(dtype)).to(self.dtype), [self], self.type)
     buffer = b.results[1]
@@ -150,7 +214,9 @@ def _log_sigmoid_forward(b: LinalgBuilder, self: StridedValue) -> tuple[StridedV
 
 
 @lowering("aten::log_sigmoid_backward", FLOATS, "log_sigmoid")
-def _log_sigmoid_backward(b: LinalgBuilder, grad_output: StridedValue, self: StridedValue, buffer: StridedValue) -> StridedValue:
+def _log_sigmoid_backward(
+    b: LinalgBuilder, grad_output: StridedValue, self: StridedValue, buffer: StridedValue
+) -> StridedValue:
     dtype = compute_dtype(self.dtype)
 
     def body(g: ScalarExpr, x: ScalarExpr) -> ScalarExpr:
@@ -183,7 +249,8 @@ def _logit_backward(grad_output: ScalarExpr, self: ScalarExpr, eps: float | None
 pointwise("aten::logit_backward", _logit_backward, FLOATS, "logit_backward")
 
 
-# --- gated linear unit ------------------------------------------------------------------------------------
+# --- gated linear unit
+# ------------------------------------------------------------------------------------
 
 
 _GATED = {**TOLERANCE, "f16": (2e-2, 5e-3), "bf16": (1e-1, 5e-2)}
@@ -201,11 +268,17 @@ def _halves(x: StridedValue, dim: int) -> tuple[int, StridedValue, StridedValue]
 def _glu(b: LinalgBuilder, self: StridedValue, dim: int) -> StridedValue:
     dtype = compute_dtype(self.dtype)
     _, values, gates = _halves(self, dim)
-    return b.pointwise(lambda v, g: (v.to(dtype) * e.sigmoid(g.to(dtype))).to(self.dtype), [values, gates], b.result)
+    return b.pointwise(
+        lambda v, g: (v.to(dtype) * e.sigmoid(g.to(dtype))).to(self.dtype),
+        [values, gates],
+        b.result,
+    )
 
 
 @lowering("aten::glu_backward", FLOATS, "glu", _GATED)
-def _glu_backward(b: LinalgBuilder, grad_output: StridedValue, self: StridedValue, dim: int) -> StridedValue:
+def _glu_backward(
+    b: LinalgBuilder, grad_output: StridedValue, self: StridedValue, dim: int
+) -> StridedValue:
     dtype = compute_dtype(self.dtype)
     dim, values, gates = _halves(self, dim)
 
@@ -213,11 +286,15 @@ def _glu_backward(b: LinalgBuilder, grad_output: StridedValue, self: StridedValu
         y, s = y.to(dtype), e.sigmoid(g.to(dtype))
         return (y * s).to(self.dtype), (y * v.to(dtype) * s * (s.const(1) - s)).to(self.dtype)
 
-    return joined(b, list(b.pointwise_all(body, [grad_output, values, gates], [grad_output.type] * 2)), dim)
+    return joined(
+        b, list(b.pointwise_all(body, [grad_output, values, gates], [grad_output.type] * 2)), dim
+    )
 
 
 @lowering("aten::glu_jvp", FLOATS, "glu", _GATED)
-def _glu_jvp(b: LinalgBuilder, glu: StridedValue, x: StridedValue, dx: StridedValue, dim: int) -> StridedValue:
+def _glu_jvp(
+    b: LinalgBuilder, glu: StridedValue, x: StridedValue, dx: StridedValue, dim: int
+) -> StridedValue:
     dtype = compute_dtype(x.dtype)
     _, _, gates = _halves(x, dim)
     _, d_values, d_gates = _halves(dx, dim)

@@ -1,4 +1,5 @@
-"""Pooling whose windows differ in place and size: adaptive and fractional; and what undoes pooling."""
+"""Pooling whose windows differ in place and size: adaptive and fractional; and what undoes
+pooling."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, Lower, lowering
 from ftm_backend.frontend.oplib.resampling import Taps, resample_dims, transposed
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.oplib.sliding_windows import SlidingWindow
-from ftm_backend.frontend.ops.nn.pooling import average, average_backward, first_place, maximum_of_windows, place_found
+from ftm_backend.frontend.ops.nn.pooling import (
+    average,
+    average_backward,
+    first_place,
+    maximum_of_windows,
+    place_found,
+)
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.trace.trace import TensorType
@@ -38,16 +45,23 @@ def _even(dims: int, shape: Sequence[int], out: Sequence[int]) -> SlidingWindow 
 
 
 def _averages(size: int, out: int) -> Taps:
-    return [[(place, 1.0 / len(_range(o, size, out))) for place in _range(o, size, out)] for o in range(out)]
+    return [
+        [(place, 1.0 / len(_range(o, size, out))) for place in _range(o, size, out)]
+        for o in range(out)
+    ]
 
 
-def _in_planes(b: LinalgBuilder, x: StridedValue, indices: StridedValue, planes: int, count: int, dtype: str) -> StridedValue:
+def _in_planes(
+    b: LinalgBuilder, x: StridedValue, indices: StridedValue, planes: int, count: int, dtype: str
+) -> StridedValue:
     """[planes, count]: zeros, with ``x`` added at ``indices`` of each plane."""
     shape = (planes, x.type.numel // max(1, planes))
     flat = b.reshape(indices, shape)
     rows = b.pointwise(lambda i: inside(i, count) + b.index(0) * count, [flat], flat.type)
     updates = b.reshape(b.cast(x, dtype), (x.type.numel, 1))
-    return scatter_rows(b, b.full(0, dtype, (planes * count, 1)), b.reshape(rows, (x.type.numel,)), updates, "add")
+    return scatter_rows(
+        b, b.full(0, dtype, (planes * count, 1)), b.reshape(rows, (x.type.numel,)), updates, "add"
+    )
 
 
 def _places_backward(dims: int) -> Lower:
@@ -62,7 +76,14 @@ def _places_backward(dims: int) -> Lower:
         output_size: list[int] | None = None,
     ) -> StridedValue:
         count = math.prod(self.shape[-dims:])
-        made = _in_planes(b, grad_output, indices, self.type.numel // max(1, count), count, compute_dtype(self.dtype))
+        made = _in_planes(
+            b,
+            grad_output,
+            indices,
+            self.type.numel // max(1, count),
+            count,
+            compute_dtype(self.dtype),
+        )
         return b.cast(b.reshape(made, self.shape), self.dtype)
 
     return lower
@@ -76,7 +97,8 @@ def _maximum(
     tables: Sequence[tuple[StridedValue, list[int]]],
     place: Callable[[Sequence[ScalarExpr], Sequence[ScalarExpr]], list[ScalarExpr]],
 ) -> tuple[StridedValue, StridedValue]:
-    """(maxima, places) of windows that ``place(table Elems, kernel coordinates)`` addresses; planes [P, size...].
+    """(maxima, places) of windows that ``place(table Elems, kernel coordinates)`` addresses; planes
+    [P, size...].
 
     tables: (Value, its index over the loops plane, window, kernel place).
     """
@@ -100,15 +122,23 @@ def _maximum(
         at = where(args)
         terms = [i * s for i, s in zip(at, strides, strict=True)]
         number = sum(terms[1:], terms[0])
-        return e.minimum(args[-1], place_found(b.extract(source, [b.index(0), *at]), args[-2], number))
+        return e.minimum(
+            args[-1], place_found(b.extract(source, [b.index(0), *at]), args[-2], number)
+        )
 
     (found,) = b.generic(
-        loops, [*reading, LoopInput(values, kept)], [LoopOutput("i64", shape, kept, e.highest("i64"))], find, reduced=inner
+        loops,
+        [*reading, LoopInput(values, kept)],
+        [LoopOutput("i64", shape, kept, e.highest("i64"))],
+        find,
+        reduced=inner,
     )
     return values, first_place(b, found)
 
 
-def _adaptive_max(b: LinalgBuilder, x: StridedValue, dims: int) -> tuple[StridedValue, StridedValue]:
+def _adaptive_max(
+    b: LinalgBuilder, x: StridedValue, dims: int
+) -> tuple[StridedValue, StridedValue]:
     out = b.result.shape
     even = _even(dims, x.shape, out)
     if even is not None:
@@ -117,10 +147,14 @@ def _adaptive_max(b: LinalgBuilder, x: StridedValue, dims: int) -> tuple[Strided
     size = x.shape[-dims:]
     ranges = [[_range(o, n, m) for o in range(m)] for n, m in zip(size, out[-dims:], strict=True)]
     kernel = [max(map(len, row), default=0) for row in ranges]
-    # A window smaller than the largest sees its last place again, which changes neither maximum nor place.
+    # A window smaller than the largest sees its last place again, which changes neither maximum nor
+    # place.
     tables = [
         (
-            b.reshape(b.numbers([r[min(k, len(r) - 1)] for r in row for k in range(extent)], "i64"), (len(row), extent)),
+            b.reshape(
+                b.numbers([r[min(k, len(r) - 1)] for r in row for k in range(extent)], "i64"),
+                (len(row), extent),
+            ),
             [1 + k, 1 + dims + k],
         )
         for k, (row, extent) in enumerate(zip(ranges, kernel, strict=True))
@@ -130,7 +164,12 @@ def _adaptive_max(b: LinalgBuilder, x: StridedValue, dims: int) -> tuple[Strided
 
 
 def _fractional(
-    b: LinalgBuilder, x: StridedValue, dims: int, kernel: list[int], output_size: list[int], samples: StridedValue
+    b: LinalgBuilder,
+    x: StridedValue,
+    dims: int,
+    kernel: list[int],
+    output_size: list[int],
+    samples: StridedValue,
 ) -> tuple[StridedValue, StridedValue]:
     """Windows that start where the random samples [N, C, dims] say, one set for each plane."""
     size = x.shape[-dims:]
@@ -148,15 +187,26 @@ def _fractional(
             if m == 1:
                 return sample.to("i64") * 0 + (n - extent)
             alpha = sample.to(dtype).const(n - extent) / (m - 1)
-            place = ((b.index(1).to(dtype) + sample.to(dtype)) * alpha).to("i64") - (sample.to(dtype) * alpha).to("i64")
+            place = ((b.index(1).to(dtype) + sample.to(dtype)) * alpha).to("i64") - (
+                sample.to(dtype) * alpha
+            ).to("i64")
             return e.where(b.index(1).eq(m - 1), n - extent, place)
 
         tables.append((b.pointwise(start, [column], TensorType("i64", (count, m))), [0, 1 + k]))
     planes = b.reshape(x, (count, *size))
-    return _maximum(b, planes, output_size, kernel, tables, lambda starts, inner: [s + k for s, k in zip(starts, inner, strict=True)])
+    return _maximum(
+        b,
+        planes,
+        output_size,
+        kernel,
+        tables,
+        lambda starts, inner: [s + k for s, k in zip(starts, inner, strict=True)],
+    )
 
 
-def _shaped(b: LinalgBuilder, made: tuple[StridedValue, StridedValue]) -> tuple[StridedValue, StridedValue]:
+def _shaped(
+    b: LinalgBuilder, made: tuple[StridedValue, StridedValue]
+) -> tuple[StridedValue, StridedValue]:
     return b.reshape(made[0], b.result.shape), b.reshape(made[1], b.result.shape)
 
 
@@ -166,29 +216,49 @@ def _records(dims: int) -> None:
         even = _even(dims, self.shape, b.result.shape)
         if even is not None:
             return average(b, self, even, True, None)
-        tables = [_averages(n, m) for n, m in zip(self.shape[-dims:], b.result.shape[-dims:], strict=True)]
+        tables = [
+            _averages(n, m) for n, m in zip(self.shape[-dims:], b.result.shape[-dims:], strict=True)
+        ]
         return b.cast(resample_dims(b, self, tables, compute_dtype(self.dtype)), self.dtype)
 
     @lowering(f"aten::_adaptive_avg_pool{dims}d_backward", FLOATS, "adaptive_pool_backward", SUMS)
-    def avg_backward(b: LinalgBuilder, grad_output: StridedValue, self: StridedValue) -> StridedValue:
+    def avg_backward(
+        b: LinalgBuilder, grad_output: StridedValue, self: StridedValue
+    ) -> StridedValue:
         even = _even(dims, self.shape, grad_output.shape)
         if even is not None:
             return average_backward(b, grad_output, self, even, True, None)
-        tables = [transposed(_averages(n, m), n) for n, m in zip(self.shape[-dims:], grad_output.shape[-dims:], strict=True)]
+        tables = [
+            transposed(_averages(n, m), n)
+            for n, m in zip(self.shape[-dims:], grad_output.shape[-dims:], strict=True)
+        ]
         return b.cast(resample_dims(b, grad_output, tables, compute_dtype(self.dtype)), self.dtype)
 
     @lowering(f"aten::adaptive_max_pool{dims}d", FLOATS, "adaptive_pool", EXACT)
-    def maximum(b: LinalgBuilder, self: StridedValue, output_size: list[int]) -> tuple[StridedValue, StridedValue]:
+    def maximum(
+        b: LinalgBuilder, self: StridedValue, output_size: list[int]
+    ) -> tuple[StridedValue, StridedValue]:
         return _shaped(b, _adaptive_max(b, self, dims))
 
     @lowering(f"aten::fractional_max_pool{dims}d", FLOATS, "fractional_pool", EXACT)
     def fractional(
-        b: LinalgBuilder, self: StridedValue, kernel_size: list[int], output_size: list[int], random_samples: StridedValue
+        b: LinalgBuilder,
+        self: StridedValue,
+        kernel_size: list[int],
+        output_size: list[int],
+        random_samples: StridedValue,
     ) -> tuple[StridedValue, StridedValue]:
         return _shaped(b, _fractional(b, self, dims, kernel_size, output_size, random_samples))
 
-    lowering(f"aten::adaptive_max_pool{dims}d_backward", (*FLOATS, "i64"), "adaptive_pool_backward", SUMS)(_places_backward(dims))
-    lowering(f"aten::fractional_max_pool{dims}d_backward", (*FLOATS, "i64"), "fractional_pool_backward", SUMS)(_places_backward(dims))
+    lowering(
+        f"aten::adaptive_max_pool{dims}d_backward", (*FLOATS, "i64"), "adaptive_pool_backward", SUMS
+    )(_places_backward(dims))
+    lowering(
+        f"aten::fractional_max_pool{dims}d_backward",
+        (*FLOATS, "i64"),
+        "fractional_pool_backward",
+        SUMS,
+    )(_places_backward(dims))
 
     @lowering(f"aten::max_unpool{dims}d", NUMBERS, "max_unpool", EXACT)
     def unpool(
@@ -204,7 +274,11 @@ def _records(dims: int) -> None:
         flat = b.reshape(indices, (planes, self.type.numel // max(1, planes)))
         rows = b.pointwise(lambda i: inside(i, count) + b.index(0) * count, [flat], flat.type)
         made = scatter_rows(
-            b, b.full(0, self.dtype, (planes * count, 1)), b.reshape(rows, (self.type.numel,)), b.reshape(self, (self.type.numel, 1)), "set"
+            b,
+            b.full(0, self.dtype, (planes * count, 1)),
+            b.reshape(rows, (self.type.numel,)),
+            b.reshape(self, (self.type.numel, 1)),
+            "set",
         )
         return b.reshape(made, b.result.shape)
 

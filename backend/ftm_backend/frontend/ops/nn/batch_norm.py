@@ -11,7 +11,13 @@ from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
-recorded("aten::_native_batch_norm_legit_functional", tried=("mixed",), like=0, asks_cpu="halves", composite="unfit")
+recorded(
+    "aten::_native_batch_norm_legit_functional",
+    tried=("mixed",),
+    like=0,
+    asks_cpu="halves",
+    composite="unfit",
+)
 recorded("aten::_native_batch_norm_legit", tried=("mixed",), like=0, asks_cpu="halves")
 recorded("aten::_native_batch_norm_legit_no_training", tried=("mixed",), like=0)
 recorded("aten::native_batch_norm_backward", like=1, masks_results=True)
@@ -34,7 +40,8 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[StridedValue, StridedValue, StridedValue, StridedValue | None, StridedValue | None]:
-    """(output, mean, 1 / deviation, new running mean, new running variance); running values None if absent."""
+    """(output, mean, 1 / deviation, new running mean, new running variance); running values None if
+    absent."""
     rank, dtype = input.rank, compute_dtype(input.dtype)
     dims = [k for k in range(rank) if k != 1]
     if training:
@@ -48,7 +55,10 @@ def _batch_norm(
     out = b.pointwise(body, [input, mean, deviation, *affine], input.type)
     updated = [
         _updated(b, running, new, training, momentum, factor)
-        for running, new, factor in ((running_mean, mean, 1.0), (running_var, variance, _unbiased(input)))
+        for running, new, factor in (
+            (running_mean, mean, 1.0),
+            (running_var, variance, _unbiased(input)),
+        )
     ]
     return out, mean, deviation, updated[0], updated[1]
 
@@ -60,7 +70,12 @@ def _unbiased(x: StridedValue) -> float:
 
 
 def _updated(
-    b: LinalgBuilder, running: StridedValue | None, new: StridedValue, training: bool, momentum: float, factor: float
+    b: LinalgBuilder,
+    running: StridedValue | None,
+    new: StridedValue,
+    training: bool,
+    momentum: float,
+    factor: float,
 ) -> StridedValue | None:
     """A running statistic after a batch, in the dtype that the op returns it in."""
     if running is None or len(b.results) < 5:
@@ -109,7 +124,9 @@ def _native_batch_norm(
     running_var: StridedValue | None = None,
     training: bool = False,
 ) -> tuple[StridedValue | None, ...]:
-    out, mean, deviation, new_mean, new_var = _batch_norm(b, input, weight, bias, running_mean, running_var, training, momentum, eps)
+    out, mean, deviation, new_mean, new_var = _batch_norm(
+        b, input, weight, bias, running_mean, running_var, training, momentum, eps
+    )
     made = (out, *_statistics(b, mean, deviation, training))
     return (*made, new_mean, new_var) if len(b.results) == 5 else made
 
@@ -136,11 +153,19 @@ def _batch_norm_backward(
         mean = _channel(b, running_mean, rank)
         deviation = reciprocal_deviation(b, b.cast(_channel(b, running_var, rank), dtype), eps)
     total = reduce(b, "sum", [grad_out], dims, dtype)
-    along = reduce(b, "sum", [grad_out, input, mean], dims, dtype, lambda g, x, m: g.to(dtype) * (x.to(dtype) - m.to(dtype)))
+    along = reduce(
+        b,
+        "sum",
+        [grad_out, input, mean],
+        dims,
+        dtype,
+        lambda g, x, m: g.to(dtype) * (x.to(dtype) - m.to(dtype)),
+    )
     scale = [] if weight is None else [_channel(b, weight, rank)]
     share = 1 / max(1, input.type.numel // max(input.shape[1], 1))
 
-    batch = [input, mean, total, along] if train else []  # in evaluation the statistics are constants
+    # in evaluation the statistics are constants
+    batch = [input, mean, total, along] if train else []
 
     def body(g: ScalarExpr, r: ScalarExpr, *rest: ScalarExpr) -> ScalarExpr:
         g, r = g.to(dtype), r.to(dtype)
@@ -156,7 +181,9 @@ def _batch_norm_backward(
     if b.results[1] is not None:
         type_ = b.results[1]
         grads[1] = b.pointwise(
-            lambda a, r: (a * r.to(dtype)).to(type_.dtype), [b.reshape(along, type_.shape), b.reshape(deviation, type_.shape)], type_
+            lambda a, r: (a * r.to(dtype)).to(type_.dtype),
+            [b.reshape(along, type_.shape), b.reshape(deviation, type_.shape)],
+            type_,
         )
     if b.results[2] is not None:
         grads[2] = b.cast(b.reshape(total, b.wanted(2).shape), b.wanted(2).dtype)

@@ -1,7 +1,9 @@
-"""Convolutions of one to three dimensions, forward and backward, grouped, strided, dilated, transposed.
+"""Convolutions of one to three dimensions, forward and backward, grouped, strided, dilated,
+transposed.
 
-Forward in two dimensions is linalg's named operation after a ``tensor.pad``; everything else is a generic
-whose maps walk windows (``o * stride + k * dilation``).  One-dimensional ones gain a dimension of extent 1.
+Forward in two dimensions is linalg's named operation after a ``tensor.pad``; everything else is a
+generic whose maps walk windows (``o * stride + k * dilation``). One-dimensional ones gain a
+dimension of extent 1.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ from ftm_backend.frontend.oplib.subpixel_convolution import interleaved_phases
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.strided_layout import Strided
 
-recorded("aten::convolution", tried=("mixed", "negatives", "transposed_integers"), composite="unfit", layout="convolution")
+recorded(
+    "aten::convolution",
+    tried=("mixed", "negatives", "transposed_integers"),
+    composite="unfit",
+    layout="convolution",
+)
 recorded("aten::convolution_backward", composite="unfit", layout="convolution_backward")
 
 _CONV = {"f64": (1e-10, 1e-11), "f32": (1e-4, 2e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 2e-2)}
@@ -28,10 +35,17 @@ def _spread(values: Sequence[int], dims: int) -> list[int]:
 
 
 class _Geometry:
-    """Padding, strides and dilation per spatial dimension, with a leading unit dimension for 1-D input."""
+    """Padding, strides and dilation per spatial dimension, with a leading unit dimension for 1-D
+    input."""
 
     def __init__(
-        self, dims: int, stride: list[int], padding: list[int], dilation: list[int], output_padding: list[int], groups: int
+        self,
+        dims: int,
+        stride: list[int],
+        padding: list[int],
+        dilation: list[int],
+        output_padding: list[int],
+        groups: int,
     ) -> None:
         widened = dims == 1
         self.widened, self.dims, self.groups = widened, max(dims, 2), groups
@@ -50,23 +64,45 @@ def _flip(b: LinalgBuilder, weight: StridedValue, dims: int) -> StridedValue:
     if all(n == 1 for n in weight.shape[-dims:]):
         return weight
     rank = weight.rank
-    index = [b.dim(k) if k < rank - dims else b.dim(k) * -1 + (weight.shape[k] - 1) for k in range(rank)]
-    (flipped,) = b.generic(weight.shape, [LoopInput(weight, index)], [LoopOutput(weight.dtype, weight.shape, range(rank))], lambda v: v)
+    index = [
+        b.dim(k) if k < rank - dims else b.dim(k) * -1 + (weight.shape[k] - 1) for k in range(rank)
+    ]
+    (flipped,) = b.generic(
+        weight.shape,
+        [LoopInput(weight, index)],
+        [LoopOutput(weight.dtype, weight.shape, range(rank))],
+        lambda v: v,
+    )
     return flipped
 
 
 def correlate(
-    b: LinalgBuilder, x: StridedValue, weight: StridedValue, stride: Sequence[int], dilation: Sequence[int], groups: int
+    b: LinalgBuilder,
+    x: StridedValue,
+    weight: StridedValue,
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
 ) -> StridedValue:
-    """Valid correlation of x[N,C,...] with weight[F,C/groups,...]; gives [N,F,...] in the compute dtype."""
+    """Valid correlation of x[N,C,...] with weight[F,C/groups,...]; gives [N,F,...] in the compute
+    dtype."""
     dims = x.rank - 2
-    out = tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], weight.shape[2:], stride, dilation, strict=True))
+    out = tuple(
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, s, d in zip(x.shape[2:], weight.shape[2:], stride, dilation, strict=True)
+    )
     if dims == 2 and groups == 1:
         from ftm_backend.frontend.named_op_builder import contraction
 
         attributes = {"strides": tuple(stride), "dilations": tuple(dilation)}
         return contraction(
-            b, "linalg.conv_2d_nchw_fchw", x, weight, (x.shape[0], weight.shape[0], *out), compute_dtype(x.dtype), attributes
+            b,
+            "linalg.conv_2d_nchw_fchw",
+            x,
+            weight,
+            (x.shape[0], weight.shape[0], *out),
+            compute_dtype(x.dtype),
+            attributes,
         )
     return _window_correlation(b, x, weight, stride, dilation, groups, out)
 
@@ -81,7 +117,12 @@ def _window_correlation(
     out: tuple[int, ...],
 ) -> StridedValue:
     """The same as a generic over (n, g, f, out..., c, kernel...)."""
-    batch, channels, filters, kernel = x.shape[0], x.shape[1] // groups, weight.shape[0] // groups, weight.shape[2:]
+    batch, channels, filters, kernel = (
+        x.shape[0],
+        x.shape[1] // groups,
+        weight.shape[0] // groups,
+        weight.shape[2:],
+    )
     dims, dtype = len(out), compute_dtype(x.dtype)
     data = b.reshape(x, (batch, groups, channels, *x.shape[2:]))
     parameters = b.reshape(weight, (groups, filters, channels, *kernel))
@@ -90,7 +131,10 @@ def _window_correlation(
     loops = (batch, groups, filters, *out, channels, *kernel)
     (made,) = b.generic(
         loops,
-        [LoopInput(data, [0, 1, c, *windows]), LoopInput(parameters, [1, 2, c, *range(c + 1, c + 1 + dims)])],
+        [
+            LoopInput(data, [0, 1, c, *windows]),
+            LoopInput(parameters, [1, 2, c, *range(c + 1, c + 1 + dims)]),
+        ],
         [LoopOutput(dtype, (batch, groups, filters, *out), range(3 + dims), 0)],
         lambda v, w, carried: carried + v.to(dtype) * w.to(dtype),
         reduced=range(c, c + 1 + dims),
@@ -109,20 +153,31 @@ def _transposed_weight(b: LinalgBuilder, weight: StridedValue, groups: int) -> S
 def _tap_by_tap(b: LinalgBuilder, weight: StridedValue) -> StridedValue:
     """The weight in memory such that one tap of all filters and channels lies together."""
     last = weight.rank - 2
-    return b.copy(weight.permute((*range(2, weight.rank), 0, 1))).permute((last, last + 1, *range(last)))
+    return b.copy(weight.permute((*range(2, weight.rank), 0, 1))).permute(
+        (last, last + 1, *range(last))
+    )
 
 
-def _interior_padded(b: LinalgBuilder, x: StridedValue, g: _Geometry, size: Sequence[int]) -> StridedValue:
-    """Element o of each spatial dimension at ``o * stride - padding`` of ``size`` places, zeros elsewhere.
+def _interior_padded(
+    b: LinalgBuilder, x: StridedValue, g: _Geometry, size: Sequence[int]
+) -> StridedValue:
+    """Element o of each spatial dimension at ``o * stride - padding`` of ``size`` places, zeros
+    elsewhere.
 
-    Windows of one tap are multiplied before that: there is nothing to multiply between the elements.
+    Windows of one tap are multiplied before that: there is nothing to multiply between the
+    elements.
     """
-    if all(s == 1 and p == 0 and n == m for s, p, n, m in zip(g.stride, g.padding, x.shape[2:], size, strict=True)):
+    if all(
+        s == 1 and p == 0 and n == m
+        for s, p, n, m in zip(g.stride, g.padding, x.shape[2:], size, strict=True)
+    ):
         return x
     shape = (*x.shape[:2], *size)
     strides = row_major(shape)
     steps, offset = list(strides[:2]), 0
-    for dim, (s, p, n, step) in enumerate(zip(g.stride, g.padding, size, strides[2:], strict=True), start=2):
+    for dim, (s, p, n, step) in enumerate(
+        zip(g.stride, g.padding, size, strides[2:], strict=True), start=2
+    ):
         first = (p + s - 1) // s
         start = first * s - p
         x = x.slice(dim, first, min(x.shape[dim] - first, (n - start + s - 1) // s))
@@ -131,11 +186,19 @@ def _interior_padded(b: LinalgBuilder, x: StridedValue, g: _Geometry, size: Sequ
     return b.update(b.full(0, x.dtype, shape), x, Strided(x.shape, tuple(steps), offset))
 
 
-def _scatter_windows(b: LinalgBuilder, x: StridedValue, weight: StridedValue, g: _Geometry, size: Sequence[int]) -> StridedValue:
-    """The transpose of ``correlate``: x[N,F,...] back to spatial extents ``size`` (a transposed convolution)."""
+def _scatter_windows(
+    b: LinalgBuilder, x: StridedValue, weight: StridedValue, g: _Geometry, size: Sequence[int]
+) -> StridedValue:
+    """The transpose of ``correlate``: x[N,F,...] back to spatial extents ``size`` (a transposed
+    convolution)."""
     ones = [1] * g.dims
     if all(n == 1 for n in weight.shape[2:]):
-        return _interior_padded(b, correlate(b, x, _transposed_weight(b, weight, g.groups), ones, ones, g.groups), g, size)
+        return _interior_padded(
+            b,
+            correlate(b, x, _transposed_weight(b, weight, g.groups), ones, ones, g.groups),
+            g,
+            size,
+        )
     if any(s != 1 for s in g.stride):
         return interleaved_phases(
             b,
@@ -148,7 +211,9 @@ def _scatter_windows(b: LinalgBuilder, x: StridedValue, weight: StridedValue, g:
             lambda part, taps, spacing: correlate(b, part, taps, ones, spacing, g.groups),
         )
     low, high = [0, 0], [0, 0]
-    for n, k, d, p, s in zip(x.shape[2:], weight.shape[2:], g.dilation, g.padding, size, strict=True):
+    for n, k, d, p, s in zip(
+        x.shape[2:], weight.shape[2:], g.dilation, g.padding, size, strict=True
+    ):
         low.append(d * (k - 1) - p)
         high.append(s + p - n)
     padded = b.pad(x, low, high, 0)
@@ -156,14 +221,23 @@ def _scatter_windows(b: LinalgBuilder, x: StridedValue, weight: StridedValue, g:
     return correlate(b, padded, flipped, ones, g.dilation, g.groups)
 
 
-def _forward(b: LinalgBuilder, x: StridedValue, weight: StridedValue, g: _Geometry, transposed: bool, size: Sequence[int]) -> StridedValue:
+def _forward(
+    b: LinalgBuilder,
+    x: StridedValue,
+    weight: StridedValue,
+    g: _Geometry,
+    transposed: bool,
+    size: Sequence[int],
+) -> StridedValue:
     if transposed:
         return _scatter_windows(b, x, weight, g, size)
-    # Exactly what the windows of ``size`` see: a transposed convolution's gradient may have places that no
-    # window of its input reaches.
+    # Exactly what the windows of ``size`` see: a transposed convolution's gradient may have places
+    # that no window of its input reaches.
     high = [
         (o - 1) * s + d * (k - 1) + 1 - n - p
-        for o, s, d, k, n, p in zip(size, g.stride, g.dilation, weight.shape[2:], x.shape[2:], g.padding, strict=True)
+        for o, s, d, k, n, p in zip(
+            size, g.stride, g.dilation, weight.shape[2:], x.shape[2:], g.padding, strict=True
+        )
     ]
     padded = b.pad(x, [0, 0, *g.padding], [0, 0, *high], 0)
     return correlate(b, padded, weight, g.stride, g.dilation, g.groups)
@@ -184,11 +258,15 @@ def _convolution(
 ) -> StridedValue:
     g = _Geometry(len(b.result.shape) - 2, stride, padding, dilation, output_padding, groups)
     size = [1] * g.widened + list(b.result.shape[2:])
-    made = b.reshape(_forward(b, g.lift(input), g.lift(weight), g, transposed, size), b.result.shape)
+    made = b.reshape(
+        _forward(b, g.lift(input), g.lift(weight), g, transposed, size), b.result.shape
+    )
     if bias is None:
         return b.cast(made, b.result.dtype)
     channel = b.reshape(bias, (1, bias.type.numel, *[1] * (made.rank - 2)))
-    return b.pointwise(lambda v, c: (v + c.to(v.dtype)).to(b.result.dtype), [made, channel], b.result)
+    return b.pointwise(
+        lambda v, c: (v + c.to(v.dtype)).to(b.result.dtype), [made, channel], b.result
+    )
 
 
 @lowering("aten::convolution_backward", FLOATS, "convolution_backward", _CONV)
@@ -218,9 +296,12 @@ def _convolution_backward(
             made = _scatter_windows(b, grad, w, g, x.shape[2:])
         grads[0] = b.cast(b.reshape(made, input.shape), input.dtype)
     if b.results[1] is not None:
-        # The weight's gradient of a transposed convolution is that of the convolution it transposes.
+        # The weight's gradient of a transposed convolution is that of the convolution it
+        # transposes.
         source, gradient = (grad, x) if transposed else (x, grad)
-        grads[1] = b.cast(b.reshape(_weight_gradient(b, source, gradient, w, g), weight.shape), weight.dtype)
+        grads[1] = b.cast(
+            b.reshape(_weight_gradient(b, source, gradient, w, g), weight.shape), weight.dtype
+        )
     if b.results[2] is not None:
         dims = [k for k in range(grad_output.rank) if k != 1]
         total = reduce(b, "sum", [grad_output], dims, compute_dtype(grad_output.dtype))
@@ -228,7 +309,9 @@ def _convolution_backward(
     return tuple(grads)
 
 
-def _weight_gradient(b: LinalgBuilder, x: StridedValue, grad: StridedValue, weight: StridedValue, g: _Geometry) -> StridedValue:
+def _weight_gradient(
+    b: LinalgBuilder, x: StridedValue, grad: StridedValue, weight: StridedValue, g: _Geometry
+) -> StridedValue:
     """[F, C/g, kernel...]: sum over batch and output positions of grad times the window of x."""
     dtype, dims, groups = compute_dtype(x.dtype), g.dims, g.groups
     border = [0, 0, *g.padding]
@@ -241,7 +324,10 @@ def _weight_gradient(b: LinalgBuilder, x: StridedValue, grad: StridedValue, weig
     windows = [b.dim(n + 1 + k) * g.stride[k] + b.dim(3 + k) * g.dilation[k] for k in range(dims)]
     (made,) = b.generic(
         (groups, filters, channels, *kernel, batch, *out),
-        [LoopInput(gradient, [n, 0, 1, *range(n + 1, n + 1 + dims)]), LoopInput(data, [n, 0, 2, *windows])],
+        [
+            LoopInput(gradient, [n, 0, 1, *range(n + 1, n + 1 + dims)]),
+            LoopInput(data, [n, 0, 2, *windows]),
+        ],
         [LoopOutput(dtype, (groups, filters, channels, *kernel), range(3 + dims), 0)],
         lambda d, v, carried: carried + d.to(dtype) * v.to(dtype),
         reduced=range(n, n + 1 + dims),

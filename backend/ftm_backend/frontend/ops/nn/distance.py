@@ -1,4 +1,5 @@
-"""Distances between the rows of two matrices, or of one, with gradients; products of three tensors."""
+"""Distances between the rows of two matrices, or of one, with gradients; products of three
+tensors."""
 
 from __future__ import annotations
 
@@ -19,8 +20,11 @@ recorded("aten::_cdist_forward", constants=("p",), tried=("mixed",))
 _DISTANCES = {"f64": (1e-9, 1e-10), "f32": (1e-4, 1e-4), "f16": (1e-2, 1e-2), "bf16": (5e-2, 5e-2)}
 
 
-def _norm(b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float, dtype: str) -> StridedValue:
-    """p-norm of x1 - x2 over their last dimension, which stays with extent 1; the shapes broadcast."""
+def _norm(
+    b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float, dtype: str
+) -> StridedValue:
+    """p-norm of x1 - x2 over their last dimension, which stays with extent 1; the shapes
+    broadcast."""
     shape = _broadcast(x1.shape, x2.shape)
     pair = [x1.expand(shape), x2.expand(shape)]
     dims = [len(shape) - 1]
@@ -28,7 +32,9 @@ def _norm(b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float, dtype:
         return b.full(0, dtype, (*shape[:-1], 1))
 
     def of(element: Callable[[ScalarExpr], ScalarExpr], kind: str = "sum") -> StridedValue:
-        return reduce(b, kind, pair, dims, dtype, lambda x, y: element(abs(x.to(dtype) - y.to(dtype))))
+        return reduce(
+            b, kind, pair, dims, dtype, lambda x, y: element(abs(x.to(dtype) - y.to(dtype)))
+        )
 
     if p == 0:
         return of(lambda d: d.ne(0).to(dtype))
@@ -67,7 +73,14 @@ def _broadcast(a: tuple[int, ...], c: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _gradient(
-    b: LinalgBuilder, x1: StridedValue, x2: StridedValue, grad: StridedValue, distance: StridedValue, p: float, dims: list[int], dtype: str
+    b: LinalgBuilder,
+    x1: StridedValue,
+    x2: StridedValue,
+    grad: StridedValue,
+    distance: StridedValue,
+    p: float,
+    dims: list[int],
+    dtype: str,
 ) -> StridedValue:
     """Sum over ``dims`` of grad * d distance / d x1; the operands broadcast."""
     shape = _broadcast(_broadcast(x1.shape, x2.shape), grad.shape)
@@ -75,11 +88,15 @@ def _gradient(
     def element(x: ScalarExpr, y: ScalarExpr, g: ScalarExpr, d: ScalarExpr) -> ScalarExpr:
         return g.to(dtype) * _slope(x.to(dtype) - y.to(dtype), d.to(dtype), p)
 
-    return reduce(b, "sum", [v.expand(shape) for v in (x1, x2, grad, distance)], dims, dtype, element)
+    return reduce(
+        b, "sum", [v.expand(shape) for v in (x1, x2, grad, distance)], dims, dtype, element
+    )
 
 
 @lowering("aten::_cdist_forward", ("f32", "f64"), "cdist", _DISTANCES)
-def _cdist(b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float, compute_mode: int | None) -> StridedValue:
+def _cdist(
+    b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float, compute_mode: int | None
+) -> StridedValue:
     dtype = x1.dtype
     made = _norm(b, x1.unsqueeze(x1.rank - 1), x2.unsqueeze(x2.rank - 2), p, dtype)
     return b.reshape(made, b.result.shape)
@@ -87,13 +104,25 @@ def _cdist(b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float, compu
 
 @lowering("aten::_cdist_backward", ("f32", "f64"), "cdist_backward", _DISTANCES)
 def _cdist_backward(
-    b: LinalgBuilder, grad: StridedValue, x1: StridedValue, x2: StridedValue, p: float, cdist: StridedValue
+    b: LinalgBuilder,
+    grad: StridedValue,
+    x1: StridedValue,
+    x2: StridedValue,
+    p: float,
+    cdist: StridedValue,
 ) -> StridedValue:
     if not b.result.numel or not grad.type.numel:
         return b.full(0, x1.dtype, b.result.shape)
     rank = grad.rank
     made = _gradient(
-        b, x1.unsqueeze(x1.rank - 1), x2.unsqueeze(x2.rank - 2), grad.unsqueeze(rank), cdist.unsqueeze(rank), p, [rank - 1], x1.dtype
+        b,
+        x1.unsqueeze(x1.rank - 1),
+        x2.unsqueeze(x2.rank - 2),
+        grad.unsqueeze(rank),
+        cdist.unsqueeze(rank),
+        p,
+        [rank - 1],
+        x1.dtype,
     )
     return b.reshape(made, b.result.shape)
 
@@ -115,23 +144,38 @@ def _pdist(b: LinalgBuilder, self: StridedValue, p: float = 2.0) -> StridedValue
 
 
 @lowering("aten::_pdist_backward", ("f32", "f64"), "pdist_backward", _DISTANCES)
-def _pdist_backward(b: LinalgBuilder, grad: StridedValue, self: StridedValue, p: float, pdist: StridedValue) -> StridedValue:
+def _pdist_backward(
+    b: LinalgBuilder, grad: StridedValue, self: StridedValue, p: float, pdist: StridedValue
+) -> StridedValue:
     rows = self.shape[0]
     if not grad.type.numel or not self.type.numel:
         return b.full(0, self.dtype, self.shape)
     # Pair (i, j) stands at the same place as (j, i); a row beside itself has slope 0.
     number = {pair: k for k, pair in enumerate(zip(*_pairs(rows), strict=True))}
-    places = b.numbers([number.get((min(i, j), max(i, j)), 0) for i in range(rows) for j in range(rows)], "i64")
+    places = b.numbers(
+        [number.get((min(i, j), max(i, j)), 0) for i in range(rows) for j in range(rows)], "i64"
+    )
     square = b.reshape(places, (rows, rows))
 
     def spread(x: StridedValue, diagonal: float) -> StridedValue:
         flat = b.reshape(x, (x.type.numel,))
         made = b.pointwise(
-            lambda k: e.where(b.index(0).eq(b.index(1)), diagonal, b.extract(flat, [k])), [square], TensorType(self.dtype, (rows, rows))
+            lambda k: e.where(b.index(0).eq(b.index(1)), diagonal, b.extract(flat, [k])),
+            [square],
+            TensorType(self.dtype, (rows, rows)),
         )
         return b.reshape(made, (rows, rows, 1))
 
-    made = _gradient(b, self.unsqueeze(1), self.unsqueeze(0), spread(grad, 0), spread(pdist, 1), p, [1], self.dtype)
+    made = _gradient(
+        b,
+        self.unsqueeze(1),
+        self.unsqueeze(0),
+        spread(grad, 0),
+        spread(pdist, 1),
+        p,
+        [1],
+        self.dtype,
+    )
     return b.reshape(made, self.shape)
 
 
@@ -155,6 +199,11 @@ def _trilinear(
         factors.append(x)
     shape = _broadcast(_broadcast(factors[0].shape, factors[1].shape), factors[2].shape)
     made = reduce(
-        b, "sum", [x.expand(shape) for x in factors], sorted(sumdim), dtype, lambda x, y, z: x.to(dtype) * y.to(dtype) * z.to(dtype)
+        b,
+        "sum",
+        [x.expand(shape) for x in factors],
+        sorted(sumdim),
+        dtype,
+        lambda x, y, z: x.to(dtype) * y.to(dtype) * z.to(dtype),
     )
     return b.cast(b.reshape(made, b.result.shape), b.result.dtype)

@@ -36,7 +36,12 @@ def _embedding(
 
 @lowering("aten::embedding_dense_backward", FLOATS + ("i64", "i32"), "embedding_backward", SUMS)
 def _embedding_backward(
-    b: LinalgBuilder, grad_output: StridedValue, indices: StridedValue, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+    b: LinalgBuilder,
+    grad_output: StridedValue,
+    indices: StridedValue,
+    num_weights: int,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
 ) -> StridedValue:
     dtype, width, count = compute_dtype(b.result.dtype), b.result.shape[-1], indices.type.numel
     rows = b.cast(b.reshape(indices, (count,)), "i64")
@@ -47,11 +52,14 @@ def _embedding_backward(
 
         def divided(g: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
             count = b.extract(often, [inside(row, num_weights), b.index(1) * 0])
-            return g / count.to(dtype) if g.is_float else e.where(count.eq(1), g, 0)  # 1 / count is an integer there
+            # 1 / count is an integer there
+            return g / count.to(dtype) if g.is_float else e.where(count.eq(1), g, 0)
 
         updates = b.pointwise(divided, [updates, column], updates.type)
     if 0 <= padding_idx:
-        updates = b.pointwise(lambda g, row: e.where(row.eq(padding_idx), 0, g), [updates, column], updates.type)
+        updates = b.pointwise(
+            lambda g, row: e.where(row.eq(padding_idx), 0, g), [updates, column], updates.type
+        )
     made = scatter_rows(b, b.full(0, dtype, (num_weights, width)), rows, updates, "add")
     return b.cast(made, b.result.dtype)
 
@@ -63,8 +71,11 @@ def frequencies(b: LinalgBuilder, rows: StridedValue, size: int) -> StridedValue
 
 
 @lowering("aten::embedding_renorm", FLOATS + ("i64", "i32"), "embedding_renorm", SUMS)
-def _embedding_renorm(b: LinalgBuilder, self: StridedValue, indices: StridedValue, max_norm: float, norm_type: float) -> StridedValue:
-    """Scales the rows that are indexed down to the norm; a row once, however often it is indexed."""
+def _embedding_renorm(
+    b: LinalgBuilder, self: StridedValue, indices: StridedValue, max_norm: float, norm_type: float
+) -> StridedValue:
+    """Scales the rows that are indexed down to the norm; a row once, however often it is
+    indexed."""
     dtype, entries = compute_dtype(self.dtype), self.shape[0]
     often = frequencies(b, b.cast(b.reshape(indices, (indices.type.numel,)), "i64"), entries)
     norm = vector_norm(b, self, norm_type, [1], dtype)

@@ -13,15 +13,25 @@ from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.ops.nn.embedding import frequencies
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
-recorded("aten::_embedding_bag aten::_embedding_bag_forward_only", may_fail=True, ranks=(2, 1, 1), asks_cpu="always", counts_bags=True)
-recorded("aten::_embedding_bag_dense_backward aten::_embedding_bag_per_sample_weights_backward", may_fail=True)
+recorded(
+    "aten::_embedding_bag aten::_embedding_bag_forward_only",
+    may_fail=True,
+    ranks=(2, 1, 1),
+    asks_cpu="always",
+    counts_bags=True,
+)
+recorded(
+    "aten::_embedding_bag_dense_backward aten::_embedding_bag_per_sample_weights_backward",
+    may_fail=True,
+)
 
 _BAGS = ("f32", "f64", "f16", "bf16", "i64", "i32")
 _SUM, _MEAN, _MAX = 0, 1, 2
 
 
 def _bag_of(b: LinalgBuilder, count: int, offsets: StridedValue, bags: int) -> StridedValue:
-    """The bag of each of ``count`` indices, as i64 [count]: the last one that begins before or at it."""
+    """The bag of each of ``count`` indices, as i64 [count]: the last one that begins before or at
+    it."""
     begins = offsets
 
     def body() -> ScalarExpr:
@@ -39,12 +49,18 @@ def _bag_of(b: LinalgBuilder, count: int, offsets: StridedValue, bags: int) -> S
     return b.generic((count,), [], [LoopOutput("i64", (count,), [0])], body)[0]
 
 
-def _bag_sizes(b: LinalgBuilder, bag: StridedValue, indices: StridedValue, bags: int, padding_idx: int) -> StridedValue:
+def _bag_sizes(
+    b: LinalgBuilder, bag: StridedValue, indices: StridedValue, bags: int, padding_idx: int
+) -> StridedValue:
     """How many indices each bag has beside the padding: i64 [bags, 1]."""
     count = indices.type.numel
     ones = b.full(1, "i64", (count, 1))
     if padding_idx >= 0:
-        ones = b.pointwise(lambda i: i.ne(padding_idx).to("i64"), [b.reshape(indices, (count, 1))], typed("i64", (count, 1)))
+        ones = b.pointwise(
+            lambda i: i.ne(padding_idx).to("i64"),
+            [b.reshape(indices, (count, 1))],
+            typed("i64", (count, 1)),
+        )
     return scatter_rows(b, b.full(0, "i64", (bags, 1)), bag, ones, "add")
 
 
@@ -75,14 +91,17 @@ def _embedding_bag(
 
     scales = [] if per_sample_weights is None else [b.reshape(per_sample_weights, (count, 1))]
     rows = b.pointwise(row, [column.expand((count, width)), *scales], typed(dtype, (count, width)))
-    total = scatter_rows(b, b.full(nothing, dtype, (bags, width)), bag, rows, "max" if mode == _MAX else "add")
+    total = scatter_rows(
+        b, b.full(nothing, dtype, (bags, width)), bag, rows, "max" if mode == _MAX else "add"
+    )
     sizes = _bag_sizes(b, bag, indices, bags, padding_idx)
     result = total
     if mode == _MEAN:
         result = b.pointwise(lambda t, n: t / e.maximum(n, 1).to(dtype), [total, sizes], total.type)
     elif mode == _MAX:
         result = b.pointwise(lambda t, n: e.where(n.eq(0), 0, t), [total, sizes], total.type)
-    told = b.reshape(sizes, (bags,)) if mode != _SUM else b.full(0, "i64", (bags,))  # sums have no use for them
+    # sums have no use for them
+    told = b.reshape(sizes, (bags,)) if mode != _SUM else b.full(0, "i64", (bags,))
     return (
         b.cast(result, weight.dtype),
         _like(b, b.reshape(bag, (count,)), 1),
@@ -92,7 +111,8 @@ def _embedding_bag(
 
 
 def _like(b: LinalgBuilder, x: StridedValue, number: int) -> StridedValue:
-    """``x`` as result ``number``, in whose place kernels give what they have use for: it may be longer or empty."""
+    """``x`` as result ``number``, in whose place kernels give what they have use for: it may be
+    longer or empty."""
     wanted = b.wanted(number)
     x = b.cast(x, wanted.dtype)
     if x.shape == wanted.shape:
@@ -103,13 +123,22 @@ def _like(b: LinalgBuilder, x: StridedValue, number: int) -> StridedValue:
     return b.pad(x, [0], [wanted.shape[0] - x.shape[0]], 0)
 
 
-def _max_rows(b: LinalgBuilder, rows: StridedValue, total: StridedValue, bag: StridedValue, column: StridedValue) -> StridedValue:
-    """The row of the table that each maximum is from: that of the first index that has it; 0 for an empty bag."""
+def _max_rows(
+    b: LinalgBuilder,
+    rows: StridedValue,
+    total: StridedValue,
+    bag: StridedValue,
+    column: StridedValue,
+) -> StridedValue:
+    """The row of the table that each maximum is from: that of the first index that has it; 0 for an
+    empty bag."""
     count, best = rows.shape[0], total
 
     def place(value: ScalarExpr, home: ScalarExpr) -> ScalarExpr:
         most = b.extract(best, [inside(home, total.shape[0]), b.index(1)])
-        return e.where(value.eq(most) | e.isnan(value) if value.is_float else value.eq(most), b.index(0), count)
+        return e.where(
+            value.eq(most) | e.isnan(value) if value.is_float else value.eq(most), b.index(0), count
+        )
 
     places = b.pointwise(place, [rows, b.reshape(bag, (count, 1))], typed("i64", rows.shape))
     first = scatter_rows(b, b.full(count, "i64", total.shape), bag, places, "min")
@@ -120,7 +149,11 @@ def _max_rows(b: LinalgBuilder, rows: StridedValue, total: StridedValue, bag: St
 
     found = b.pointwise(index, [first], first.type)
     wanted = b.wanted(3)
-    return b.cast(found, wanted.dtype) if wanted.shape == found.shape else b.full(0, wanted.dtype, wanted.shape)
+    return (
+        b.cast(found, wanted.dtype)
+        if wanted.shape == found.shape
+        else b.full(0, wanted.dtype, wanted.shape)
+    )
 
 
 @lowering("aten::_embedding_bag_dense_backward", _BAGS, "embedding_bag_backward", SUMS)
@@ -140,7 +173,9 @@ def _dense_backward(
     dtype, count, (bags, width) = compute_dtype(grad.dtype), indices.type.numel, grad.shape
     zeros = b.full(0, dtype, (num_weights, width))
     if mode == _MAX:
-        return b.cast(_max_backward(b, zeros, b.cast(grad, dtype), maximum_indices, bag_size), grad.dtype)
+        return b.cast(
+            _max_backward(b, zeros, b.cast(grad, dtype), maximum_indices, bag_size), grad.dtype
+        )
     if not count or not bags:
         return b.cast(zeros, grad.dtype)
     source, sizes = grad, bag_size
@@ -159,27 +194,46 @@ def _dense_backward(
         value = value * scale[0].to(dtype) if scale else value
         return e.where(index.eq(padding_idx), 0, value) if padding_idx >= 0 else value
 
-    updates = b.pointwise(update, [column.expand((count, width)), homes, *scales], typed(dtype, (count, width)))
+    updates = b.pointwise(
+        update, [column.expand((count, width)), homes, *scales], typed(dtype, (count, width))
+    )
     return b.cast(scatter_rows(b, zeros, rows, updates, "add"), grad.dtype)
 
 
 def _max_backward(
-    b: LinalgBuilder, zeros: StridedValue, grad: StridedValue, maximum_indices: StridedValue, bag_size: StridedValue
+    b: LinalgBuilder,
+    zeros: StridedValue,
+    grad: StridedValue,
+    maximum_indices: StridedValue,
+    bag_size: StridedValue,
 ) -> StridedValue:
     """Each element of the gradient belongs to the row that its maximum is from."""
     (bags, width), entries = grad.shape, zeros.shape[0]
     if not bags or not width:
         return zeros
     sizes = b.reshape(bag_size.slice(0, 0, bags), (bags, 1))
-    places = b.pointwise(lambda i: inside(i, entries) * width + b.index(1), [maximum_indices], typed("i64", grad.shape))
+    places = b.pointwise(
+        lambda i: inside(i, entries) * width + b.index(1),
+        [maximum_indices],
+        typed("i64", grad.shape),
+    )
     updates = b.pointwise(lambda g, n: e.where(n > 0, g, 0), [grad, sizes], grad.type)
     made = scatter_rows(
-        b, b.reshape(zeros, (entries * width, 1)), b.reshape(places, (bags * width,)), b.reshape(updates, (bags * width, 1)), "add"
+        b,
+        b.reshape(zeros, (entries * width, 1)),
+        b.reshape(places, (bags * width,)),
+        b.reshape(updates, (bags * width, 1)),
+        "add",
     )
     return b.reshape(made, zeros.shape)
 
 
-@lowering("aten::_embedding_bag_per_sample_weights_backward", FLOATS + ("i64", "i32"), "embedding_bag_weights", SUMS)
+@lowering(
+    "aten::_embedding_bag_per_sample_weights_backward",
+    FLOATS + ("i64", "i32"),
+    "embedding_bag_weights",
+    SUMS,
+)
 def _weights_backward(
     b: LinalgBuilder,
     grad: StridedValue,
@@ -200,7 +254,11 @@ def _weights_backward(
     products = b.pointwise(
         lambda index, home: (
             b.extract(source, [inside(home, bags), b.index(1)]).to(dtype)
-            * e.where(index.eq(padding_idx), 0, b.extract(table, [inside(index, weight.shape[0]), b.index(1)]).to(dtype))
+            * e.where(
+                index.eq(padding_idx),
+                0,
+                b.extract(table, [inside(index, weight.shape[0]), b.index(1)]).to(dtype),
+            )
         ),
         [b.reshape(indices, (count, 1)).expand((count, width)), homes],
         typed(dtype, (count, width)),

@@ -3,29 +3,53 @@
 from __future__ import annotations
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
-from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, OperandDim, StridedValue
+from ftm_backend.frontend.linalg_builder import (
+    LinalgBuilder,
+    LoopInput,
+    LoopOutput,
+    OperandDim,
+    StridedValue,
+)
 from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
 from ftm_backend.frontend.oplib.sliding_windows import SlidingWindow, windows
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.strided_layout import Strided
 
 
-def _places(size: list[int], kernel: list[int], dilation: list[int], padding: list[int], stride: list[int]) -> list[int]:
+def _places(
+    size: list[int], kernel: list[int], dilation: list[int], padding: list[int], stride: list[int]
+) -> list[int]:
     """Number of windows in each dimension."""
-    return [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True)]
+    return [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True)
+    ]
 
 
 @lowering("aten::im2col", (*FLOATS, "i1"), "fold", EXACT)
 def _im2col(
-    b: LinalgBuilder, self: StridedValue, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
+    b: LinalgBuilder,
+    self: StridedValue,
+    kernel_size: list[int],
+    dilation: list[int],
+    padding: list[int],
+    stride: list[int],
 ) -> StridedValue:
     size = list(self.shape[-2:])
     out = _places(size, kernel_size, dilation, padding, stride)
     w = SlidingWindow(2, self.shape, out, kernel_size, stride, padding, dilation)
     # Loops as in the result: plane, kernel place, window.
-    index: list[int | OperandDim] = [0, *(b.dim(3 + k) * stride[k] + b.dim(1 + k) * dilation[k] for k in range(2))]
+    index: list[int | OperandDim] = [
+        0,
+        *(b.dim(3 + k) * stride[k] + b.dim(1 + k) * dilation[k] for k in range(2)),
+    ]
     loops = (w.planes, *kernel_size, *out)
-    (made,) = b.generic(loops, [LoopInput(windows(b, self, w, 0), index)], [LoopOutput(self.dtype, loops, range(5))], lambda v: v)
+    (made,) = b.generic(
+        loops,
+        [LoopInput(windows(b, self, w, 0), index)],
+        [LoopOutput(self.dtype, loops, range(5))],
+        lambda v: v,
+    )
     return b.reshape(made, b.result.shape)
 
 
@@ -43,8 +67,8 @@ def _col2im(
     batch = self.shape[0] if self.rank == 3 else 1
     planes = batch * (self.shape[-2] // (kernel_size[0] * kernel_size[1]))
     columns = b.reshape(self, (planes, *kernel_size, *out))
-    # The windows spread `stride` apart; then place i of the result is seen by kernel place k of the window at
-    # i + padding - k * dilation, which lies outside or between windows for some.
+    # The windows spread `stride` apart; then place i of the result is seen by kernel place k of the
+    # window at i + padding - k * dilation, which lies outside or between windows for some.
     shape = (planes, *kernel_size, *((n - 1) * s + 1 for n, s in zip(out, stride, strict=True)))
     strides = row_major(shape)
     steps = (*strides[:3], *(t * s for t, s in zip(strides[3:], stride, strict=True)))
@@ -57,7 +81,10 @@ def _col2im(
         0,
         3,
         4,
-        *(b.dim(1 + k) + b.dim(3 + k) * -dilation[k] + dilation[k] * (kernel_size[k] - 1) for k in range(2)),
+        *(
+            b.dim(1 + k) + b.dim(3 + k) * -dilation[k] + dilation[k] * (kernel_size[k] - 1)
+            for k in range(2)
+        ),
     ]
     (made,) = b.generic(
         (planes, *output_size, *kernel_size),

@@ -1,8 +1,9 @@
 """Sampling at the places of a grid, in two and three dimensions, with gradients.
 
-A place of the grid reads a few neighbours of the input ("corners"): one, two or four in each dimension.  One
-table says for each grid place and corner where that is and with which weight (one more for each coordinate:
-how fast the weight changes with it), and everything else is a sum over corners.
+A place of the grid reads a few neighbours of the input ("corners"): one, two or four in each
+dimension. One table says for each grid place and corner where that is and with which weight (one
+more for each coordinate: how fast the weight changes with it), and everything else is a sum over
+corners.
 """
 
 from __future__ import annotations
@@ -27,9 +28,18 @@ _ZEROS, _BORDER, _REFLECTION = 0, 1, 2
 
 
 class _Grid:
-    """Shapes and modes of one call; coordinates are in the order width, height, depth, dimensions reversed."""
+    """Shapes and modes of one call; coordinates are in the order width, height, depth, dimensions
+    reversed."""
 
-    def __init__(self, b: LinalgBuilder, x: StridedValue, grid: StridedValue, mode: int, padding: int, align: bool) -> None:
+    def __init__(
+        self,
+        b: LinalgBuilder,
+        x: StridedValue,
+        grid: StridedValue,
+        mode: int,
+        padding: int,
+        align: bool,
+    ) -> None:
         self.b, self.x, self.mode, self.padding, self.align = b, x, mode, padding, align
         self.dims = x.rank - 2
         self.dtype = compute_dtype(x.dtype)
@@ -49,7 +59,8 @@ class _Grid:
         return [(n - 1) / 2 if self.align else n / 2 for n in reversed(self.size)]
 
     def bounded(self, place: ScalarExpr, size: int) -> tuple[ScalarExpr, ScalarExpr]:
-        """(place moved inside by the padding mode, its slope); as they are for padding with zeros."""
+        """(place moved inside by the padding mode, its slope); as they are for padding with
+        zeros."""
         one = place.const(1)
         if self.padding == _ZEROS:
             return place, one
@@ -71,8 +82,11 @@ class _Grid:
         slope = e.where(inside, slope, 0)
         return e.minimum(e.where(place > 0, place, 0), limit), slope  # NaN goes to 0
 
-    def corner(self, place: ScalarExpr, number: ScalarExpr, size: int) -> tuple[ScalarExpr, ScalarExpr, ScalarExpr]:
-        """In one dimension, for corner ``number`` (i64 Elem): (place as a float, weight, slope of the weight)."""
+    def corner(
+        self, place: ScalarExpr, number: ScalarExpr, size: int
+    ) -> tuple[ScalarExpr, ScalarExpr, ScalarExpr]:
+        """In one dimension, for corner ``number`` (i64 Elem): (place as a float, weight, slope of
+        the weight)."""
         coordinate = self.unnormalized(place, size)
         step = number.to(self.dtype)
         if self.mode == _CUBIC:
@@ -85,13 +99,21 @@ class _Grid:
             return e.round_even(coordinate), coordinate.const(1), coordinate * 0
         base = e.floor(coordinate)
         upper = coordinate - base
-        return base + step, e.where(number.eq(0), base + 1 - coordinate, upper), e.where(number.eq(0), -slope, slope)
+        return (
+            base + step,
+            e.where(number.eq(0), base + 1 - coordinate, upper),
+            e.where(number.eq(0), -slope, slope),
+        )
 
     def table(self, slopes: bool) -> list[StridedValue]:
-        """[places [N, P, K] of i64, -1 outside; weights [N, P, K]; with ``slopes`` the weight's for each coordinate]."""
+        """[places [N, P, K] of i64, -1 outside; weights [N, P, K]; with ``slopes`` the weight's for
+        each coordinate]."""
         b, dims = self.b, self.dims
         shape = (self.batch, self.places, self.corners)
-        coordinates = [b.reshape(self.grid.slice(2, k, 1), (self.batch, self.places, 1)).expand(shape) for k in range(dims)]
+        coordinates = [
+            b.reshape(self.grid.slice(2, k, 1), (self.batch, self.places, 1)).expand(shape)
+            for k in range(dims)
+        ]
         strides = row_major(self.size)
 
         def body(*values: ScalarExpr) -> tuple[ScalarExpr, ...]:
@@ -111,7 +133,10 @@ class _Grid:
                 rates.append(slope)
             made = [e.where(inside[-1], flat[-1], -1), _product(weights)]
             if slopes:
-                made += [_product([rates[j] if j == k else w for j, w in enumerate(weights)]) for k in range(dims)]
+                made += [
+                    _product([rates[j] if j == k else w for j, w in enumerate(weights)])
+                    for k in range(dims)
+                ]
             return tuple(made)
 
         types = [TensorType("i64", shape)] + [TensorType(self.dtype, shape)] * (1 + dims * slopes)
@@ -119,7 +144,9 @@ class _Grid:
 
     def read(self, source: StridedValue, place: ScalarExpr, channel: ScalarExpr) -> ScalarExpr:
         """In a body over (batch, ...): the input at ``place``, 0 outside."""
-        value = self.b.extract(source, [self.b.index(0), channel, e.maximum(place, 0)]).to(self.dtype)
+        value = self.b.extract(source, [self.b.index(0), channel, e.maximum(place, 0)]).to(
+            self.dtype
+        )
         return e.where(place < 0, 0, value)
 
     @property
@@ -132,7 +159,11 @@ class _Grid:
 
 
 def _digit(number: ScalarExpr, divisor: int, base: int, last: bool) -> ScalarExpr:
-    number = number if divisor == 1 else number.emitter.emit("arith.divsi", "i64", number, number.const(divisor))
+    number = (
+        number
+        if divisor == 1
+        else number.emitter.emit("arith.divsi", "i64", number, number.const(divisor))
+    )
     return number if last else number % base
 
 
@@ -144,7 +175,8 @@ def _product(factors: Sequence[ScalarExpr]) -> ScalarExpr:
 
 
 def _cubic(share: ScalarExpr, number: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
-    """(weight, its slope) of the neighbour ``number`` of four around ``share`` beyond the second."""
+    """(weight, its slope) of the neighbour ``number`` of four around ``share`` beyond the
+    second."""
     a = -0.75
 
     def inner(x: ScalarExpr) -> ScalarExpr:
@@ -169,7 +201,12 @@ def _cubic(share: ScalarExpr, number: ScalarExpr) -> tuple[ScalarExpr, ScalarExp
 
 @lowering("aten::grid_sampler_2d aten::grid_sampler_3d", FLOATS, "grid_sampler", _SAMPLED)
 def _grid_sampler(
-    b: LinalgBuilder, input: StridedValue, grid: StridedValue, interpolation_mode: int, padding_mode: int, align_corners: bool
+    b: LinalgBuilder,
+    input: StridedValue,
+    grid: StridedValue,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
 ) -> StridedValue:
     if not b.result.numel:
         return b.full(0, input.dtype, b.result.shape)
@@ -180,13 +217,20 @@ def _grid_sampler(
         (*shape, g.corners),
         [LoopInput(places, [0, 2, 3]), LoopInput(weights, [0, 2, 3])],
         [LoopOutput(g.dtype, shape, range(3), 0)],
-        lambda place, w, carried: carried + e.where(place < 0, 0, g.read(source, place, b.index(1)) * w),
+        lambda place, w, carried: (
+            carried + e.where(place < 0, 0, g.read(source, place, b.index(1)) * w)
+        ),
         reduced=(3,),
     )
     return b.cast(b.reshape(made, b.result.shape), input.dtype)
 
 
-@lowering("aten::grid_sampler_2d_backward aten::grid_sampler_3d_backward", FLOATS, "grid_sampler_backward", _SAMPLED)
+@lowering(
+    "aten::grid_sampler_2d_backward aten::grid_sampler_3d_backward",
+    FLOATS,
+    "grid_sampler_backward",
+    _SAMPLED,
+)
 def _grid_sampler_backward(
     b: LinalgBuilder,
     grad_output: StridedValue,
@@ -213,7 +257,9 @@ def _grid_sampler_backward(
     return tuple(results)
 
 
-def _input_gradient(b: LinalgBuilder, g: _Grid, grad: StridedValue, places: StridedValue, weights: StridedValue) -> StridedValue:
+def _input_gradient(
+    b: LinalgBuilder, g: _Grid, grad: StridedValue, places: StridedValue, weights: StridedValue
+) -> StridedValue:
     """Adds grad * weight at each corner; a row of the sum has all channels of an input place."""
     count = g.flat.shape[2]
     shape = (g.batch, g.places, g.corners, g.channels)
@@ -225,21 +271,37 @@ def _input_gradient(b: LinalgBuilder, g: _Grid, grad: StridedValue, places: Stri
     wide = b.reshape(grad.permute((0, 2, 1)), (g.batch, g.places, 1, g.channels))
     updates = b.pointwise(
         update,
-        [b.reshape(places, spread).expand(shape), b.reshape(weights, spread).expand(shape), wide.expand(shape)],
+        [
+            b.reshape(places, spread).expand(shape),
+            b.reshape(weights, spread).expand(shape),
+            wide.expand(shape),
+        ],
         TensorType(g.dtype, shape),
     )
-    rows = b.pointwise(lambda place: e.maximum(place, 0) + b.index(0) * count, [places], places.type)
+    rows = b.pointwise(
+        lambda place: e.maximum(place, 0) + b.index(0) * count, [places], places.type
+    )
     zeros = b.full(0, g.dtype, (g.batch * count, g.channels))
-    made = scatter_rows(b, zeros, b.reshape(rows, (rows.type.numel,)), b.reshape(updates, (rows.type.numel, g.channels)), "add")
+    made = scatter_rows(
+        b,
+        zeros,
+        b.reshape(rows, (rows.type.numel,)),
+        b.reshape(updates, (rows.type.numel, g.channels)),
+        "add",
+    )
     return b.reshape(b.reshape(made, (g.batch, count, g.channels)).permute((0, 2, 1)), g.x.shape)
 
 
-def _grid_gradient(b: LinalgBuilder, g: _Grid, grad: StridedValue, places: StridedValue, slope: StridedValue) -> StridedValue:
+def _grid_gradient(
+    b: LinalgBuilder, g: _Grid, grad: StridedValue, places: StridedValue, slope: StridedValue
+) -> StridedValue:
     """[N, P]: sum over channels and corners of grad * input * slope."""
     source, shape = g.flat, (g.batch, g.places)
 
     def body(v: ScalarExpr, place: ScalarExpr, s: ScalarExpr, carried: ScalarExpr) -> ScalarExpr:
-        return carried + e.where(place < 0, 0, g.read(source, place, b.index(2)) * v.to(g.dtype) * s)
+        return carried + e.where(
+            place < 0, 0, g.read(source, place, b.index(2)) * v.to(g.dtype) * s
+        )
 
     (made,) = b.generic(
         (*shape, g.channels, g.corners),

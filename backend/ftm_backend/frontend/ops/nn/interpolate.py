@@ -1,7 +1,8 @@
-"""Interpolation of one to three dimensions: nearest, linear, cubic, smoothed (antialias), with gradients.
+"""Interpolation of one to three dimensions: nearest, linear, cubic, smoothed (antialias), with
+gradients.
 
-The places that an output place reads, and their weights, depend on shapes and scales alone: they are
-computed here, in the precision that PyTorch computes them in, and become a table (`taps`).
+The places that an output place reads, and their weights, depend on shapes and scales alone: they
+are computed here, in the precision that PyTorch computes them in, and become a table (`taps`).
 """
 
 from __future__ import annotations
@@ -121,7 +122,12 @@ def _smoothed(width: int, filter_: Callable[[float], float]) -> Callable[..., Ta
             high = min(high, low + 2 * math.ceil(support) + 1)
             weights = [filter_(r(r(place - center + 0.5) * inverse)) for place in range(low, high)]
             total = sum(weights)
-            made.append([(place, w / total if total else w) for place, w in zip(range(low, high), weights, strict=True)])
+            made.append(
+                [
+                    (place, w / total if total else w)
+                    for place, w in zip(range(low, high), weights, strict=True)
+                ]
+            )
         return made
 
     return taps
@@ -129,11 +135,15 @@ def _smoothed(width: int, filter_: Callable[[float], float]) -> Callable[..., Ta
 
 def _scales(dims: int, given: dict[str, float | None]) -> list[float | None]:
     """The scale arguments in the order of dimensions; absent ones are None."""
-    names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}[dims]
+    names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}[
+        dims
+    ]
     return [given.get(name) for name in names]
 
 
-def _whole_multiples(size: Sequence[int], out: Sequence[int], scales: Sequence[float | None], exact: bool) -> bool:
+def _whole_multiples(
+    size: Sequence[int], out: Sequence[int], scales: Sequence[float | None], exact: bool
+) -> bool:
     """Whether each place is just repeated."""
     return all(
         n and nearest_places(n, m, s, exact) == [o * n // m for o in range(m)] and m % n == 0
@@ -149,17 +159,28 @@ def _nearest(dims: int, exact: bool) -> None:
     name = f"aten::{'_upsample_nearest_exact' if exact else 'upsample_nearest'}{dims}d"
 
     @lowering(name, (*FLOATS, "u8"), "interpolate", EXACT)
-    def forward(b: LinalgBuilder, self: StridedValue, output_size: list[int], **given: float | None) -> StridedValue:
+    def forward(
+        b: LinalgBuilder, self: StridedValue, output_size: list[int], **given: float | None
+    ) -> StridedValue:
         outer, size, scales = self.shape[:-dims], self.shape[-dims:], _scales(dims, given)
         if _whole_multiples(size, output_size, scales, exact):
-            split = b.reshape(self, _split(outer, size, size)).expand(_split(outer, size, output_size))
+            split = b.reshape(self, _split(outer, size, size)).expand(
+                _split(outer, size, output_size)
+            )
             return b.reshape(split, b.result.shape)
-        places = [nearest_places(n, m, s, exact) for n, m, s in zip(size, output_size, scales, strict=True)]
+        places = [
+            nearest_places(n, m, s, exact)
+            for n, m, s in zip(size, output_size, scales, strict=True)
+        ]
         return pick(b, self, [None, None, *places])
 
     @lowering(f"{name}_backward", (*FLOATS, "u8"), "interpolate_backward", SUMS)
     def backward(
-        b: LinalgBuilder, grad_output: StridedValue, output_size: list[int], input_size: list[int], **given: float | None
+        b: LinalgBuilder,
+        grad_output: StridedValue,
+        output_size: list[int],
+        input_size: list[int],
+        **given: float | None,
     ) -> StridedValue:
         from ftm_backend.frontend.oplib.reductions import reduce
 
@@ -170,17 +191,33 @@ def _nearest(dims: int, exact: bool) -> None:
             total = reduce(b, "sum", [split], [len(outer) + 2 * k + 1 for k in range(dims)], dtype)
             return b.cast(b.reshape(total, b.result.shape), b.result.dtype)
         tables = [
-            transposed([[(p, 1.0)] for p in nearest_places(n, m, s, exact)], n) for n, m, s in zip(size, output_size, scales, strict=True)
+            transposed([[(p, 1.0)] for p in nearest_places(n, m, s, exact)], n)
+            for n, m, s in zip(size, output_size, scales, strict=True)
         ]
         return b.cast(resample_dims(b, grad_output, tables, dtype), b.result.dtype)
 
 
 def _weighted(name: str, dims: int, table: Callable[..., Taps]) -> None:
-    def tables(size: Sequence[int], out: Sequence[int], align: bool, given: dict[str, float | None], dtype: str) -> list[Taps]:
-        return [table(n, m, align, s, _rounding(dtype)) for n, m, s in zip(size, out, _scales(dims, given), strict=True)]
+    def tables(
+        size: Sequence[int],
+        out: Sequence[int],
+        align: bool,
+        given: dict[str, float | None],
+        dtype: str,
+    ) -> list[Taps]:
+        return [
+            table(n, m, align, s, _rounding(dtype))
+            for n, m, s in zip(size, out, _scales(dims, given), strict=True)
+        ]
 
     @lowering(f"aten::{name}", FLOATS, "interpolate", _LINEAR)
-    def forward(b: LinalgBuilder, self: StridedValue, output_size: list[int], align_corners: bool, **given: float | None) -> StridedValue:
+    def forward(
+        b: LinalgBuilder,
+        self: StridedValue,
+        output_size: list[int],
+        align_corners: bool,
+        **given: float | None,
+    ) -> StridedValue:
         made = tables(self.shape[-dims:], output_size, align_corners, given, self.dtype)
         return b.cast(resample_dims(b, self, made, compute_dtype(self.dtype)), self.dtype)
 

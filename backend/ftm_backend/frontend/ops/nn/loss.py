@@ -16,14 +16,21 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
 recorded("aten::binary_cross_entropy", may_fail=True, tried=("mixed",))
-recorded("aten::nll_loss_forward aten::nll_loss2d_forward", indices=IndexArguments(1, "classes"), tried=("mixed_reals", "integers"))
+recorded(
+    "aten::nll_loss_forward aten::nll_loss2d_forward",
+    indices=IndexArguments(1, "classes"),
+    tried=("mixed_reals", "integers"),
+)
 
 NONE, MEAN, SUM = 0, 1, 2
 """PyTorch's numbers of the reductions of a loss."""
 
 
-def _rows(b: LinalgBuilder, x: StridedValue, target: StridedValue) -> tuple[StridedValue, StridedValue, int]:
-    """Class scores as [N, C, P], targets as [N, 1, P], and C; P counts the places of a spatial loss."""
+def _rows(
+    b: LinalgBuilder, x: StridedValue, target: StridedValue
+) -> tuple[StridedValue, StridedValue, int]:
+    """Class scores as [N, C, P], targets as [N, 1, P], and C; P counts the places of a spatial
+    loss."""
     batch = 1 if x.rank == 1 else x.shape[0]
     classes = x.shape[0 if x.rank == 1 else 1]
     places = x.type.numel // max(1, batch * classes) if x.type.numel else 0
@@ -36,9 +43,15 @@ def _weights(b: LinalgBuilder, weight: StridedValue | None, classes: int) -> lis
 
 @lowering("aten::nll_loss_forward aten::nll_loss2d_forward", FLOATS + ("i64",), "nll_loss", SUMS)
 def _nll_loss(
-    b: LinalgBuilder, self: StridedValue, target: StridedValue, weight: StridedValue | None, reduction: int, ignore_index: int
+    b: LinalgBuilder,
+    self: StridedValue,
+    target: StridedValue,
+    weight: StridedValue | None,
+    reduction: int,
+    ignore_index: int,
 ) -> tuple[StridedValue, StridedValue]:
-    """Gathers the target's scores, so that a target that is no class is a fault, as it is an error on the CPU."""
+    """Gathers the target's scores, so that a target that is no class is a fault, as it is an error
+    on the CPU."""
     x, t, classes = _rows(b, self, target)
     dtype = compute_dtype(self.dtype)
     scores, per_row = x, TensorType(dtype, t.shape)
@@ -51,7 +64,11 @@ def _nll_loss(
         return inside(counted(label, label), classes)
 
     def share(label: ScalarExpr) -> ScalarExpr:
-        return b.constant(1, dtype) if weights is None else b.extract(weights, [place(label)]).to(dtype)
+        return (
+            b.constant(1, dtype)
+            if weights is None
+            else b.extract(weights, [place(label)]).to(dtype)
+        )
 
     def score(label: ScalarExpr) -> ScalarExpr:
         value = -b.extract(scores, [b.index(0), place(label), b.index(2)]).to(dtype)
@@ -67,10 +84,18 @@ def _nll_loss(
     weight_sum = reduce(b, "sum", [shares], [0, 1, 2], dtype)
     if reduction == MEAN:
         total = b.pointwise(lambda s, n: s / n, [total, weight_sum], total.type)
-    return (b.cast(b.reshape(total, b.result.shape), b.result.dtype), b.cast(b.reshape(weight_sum, b.wanted(1).shape), b.wanted(1).dtype))
+    return (
+        b.cast(b.reshape(total, b.result.shape), b.result.dtype),
+        b.cast(b.reshape(weight_sum, b.wanted(1).shape), b.wanted(1).dtype),
+    )
 
 
-@lowering("aten::nll_loss_backward aten::nll_loss2d_backward", FLOATS + ("i64",), "nll_loss_backward", SUMS)
+@lowering(
+    "aten::nll_loss_backward aten::nll_loss2d_backward",
+    FLOATS + ("i64",),
+    "nll_loss_backward",
+    SUMS,
+)
 def _nll_loss_backward(
     b: LinalgBuilder,
     grad_output: StridedValue,
@@ -96,21 +121,40 @@ def _nll_loss_backward(
         hit = label.eq(b.index(1)) & label.ne(ignore_index)
         return e.where(hit, value, 0).to(self.dtype)
 
-    made = b.pointwise(body, [t.expand(x.shape), grad, *total, *scale], TensorType(self.dtype, x.shape))
+    made = b.pointwise(
+        body, [t.expand(x.shape), grad, *total, *scale], TensorType(self.dtype, x.shape)
+    )
     return b.reshape(made, self.shape)
 
 
-def _loss(names: str, family: str, element: Callable[..., ScalarExpr], demand: Callable[[ScalarExpr], ScalarExpr] | None = None) -> None:
-    """A loss that is ``element(input, target, extra arguments)`` and then its reduction; ``demand``: of elements of both."""
+def _loss(
+    names: str,
+    family: str,
+    element: Callable[..., ScalarExpr],
+    demand: Callable[[ScalarExpr], ScalarExpr] | None = None,
+) -> None:
+    """A loss that is ``element(input, target, extra arguments)`` and then its reduction;
+    ``demand``: of elements of both."""
 
     @lowering(names, FLOATS, family, SUMS)
     def lower(
-        b: LinalgBuilder, self: StridedValue, target: StridedValue, reduction: int, weight: StridedValue | None = None, **extra: object
+        b: LinalgBuilder,
+        self: StridedValue,
+        target: StridedValue,
+        reduction: int,
+        weight: StridedValue | None = None,
+        **extra: object,
     ) -> StridedValue:
         dtype = compute_dtype(self.dtype)
         shape = b.result.shape if reduction == NONE else _broadcast(self.shape, target.shape)
-        values = [self.expand(shape), target.expand(shape), *([] if weight is None else [weight.expand(shape)])]
-        checks = [checked(b, value, demand) for value in (self, target)] if demand is not None else []
+        values = [
+            self.expand(shape),
+            target.expand(shape),
+            *([] if weight is None else [weight.expand(shape)]),
+        ]
+        checks = (
+            [checked(b, value, demand) for value in (self, target)] if demand is not None else []
+        )
 
         def loss(x: ScalarExpr, t: ScalarExpr, *w: ScalarExpr) -> ScalarExpr:
             value = element(x.to(dtype), t.to(dtype), **extra)
@@ -121,13 +165,23 @@ def _loss(names: str, family: str, element: Callable[..., ScalarExpr], demand: C
 
         if reduction == NONE:
             operands = [*values, *(check.expand(shape) for check in checks)]
-            return b.pointwise(lambda *v: with_checks(loss(*v[: len(values)]), v[len(values) :]).to(b.result.dtype), operands, b.result)
+            return b.pointwise(
+                lambda *v: with_checks(loss(*v[: len(values)]), v[len(values) :]).to(
+                    b.result.dtype
+                ),
+                operands,
+                b.result,
+            )
         total = b.reshape(reduce(b, "sum", values, range(len(shape)), dtype, loss), ())
         count = self.type.numel if shape == self.shape else TensorType(dtype, shape).numel
         if reduction == SUM and not checks:
             return b.cast(total, b.result.dtype)
         divisor = count if reduction == MEAN else 1
-        return b.pointwise(lambda s, *zeros: (with_checks(s, zeros) / divisor).to(b.result.dtype), [total, *checks], b.result)
+        return b.pointwise(
+            lambda s, *zeros: (with_checks(s, zeros) / divisor).to(b.result.dtype),
+            [total, *checks],
+            b.result,
+        )
 
 
 def _loss_backward(names: str, family: str, element: Callable[..., ScalarExpr]) -> None:
@@ -166,7 +220,11 @@ def _broadcast(a: tuple[int, ...], c: tuple[int, ...]) -> tuple[int, ...]:
 
 def _smooth_l1(x: ScalarExpr, t: ScalarExpr, beta: float) -> ScalarExpr:
     distance = abs(x - t)
-    return distance if beta == 0 else e.where(distance < beta, distance * distance * 0.5 / beta, distance - 0.5 * beta)
+    return (
+        distance
+        if beta == 0
+        else e.where(distance < beta, distance * distance * 0.5 / beta, distance - 0.5 * beta)
+    )
 
 
 def _smooth_l1_backward(x: ScalarExpr, t: ScalarExpr, beta: float) -> ScalarExpr:
@@ -207,7 +265,12 @@ _loss_backward("aten::binary_cross_entropy_backward", "probability_loss_backward
 
 @lowering("aten::binary_cross_entropy_with_logits", FLOATS, "logits_loss", SUMS)
 def _bce_with_logits(
-    b: LinalgBuilder, self: StridedValue, target: StridedValue, weight: StridedValue | None, pos_weight: StridedValue | None, reduction: int
+    b: LinalgBuilder,
+    self: StridedValue,
+    target: StridedValue,
+    weight: StridedValue | None,
+    pos_weight: StridedValue | None,
+    reduction: int,
 ) -> StridedValue:
     dtype = compute_dtype(self.dtype)
     values = [self, target, *(v.expand(self.shape) for v in (weight, pos_weight) if v is not None)]

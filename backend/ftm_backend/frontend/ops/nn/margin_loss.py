@@ -1,4 +1,5 @@
-"""Losses that compare scores of classes with those of the right classes: one right class, or several."""
+"""Losses that compare scores of classes with those of the right classes: one right class, or
+several."""
 
 from __future__ import annotations
 
@@ -15,7 +16,11 @@ from ftm_backend.frontend.ops.nn.loss import MEAN, NONE
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
-recorded("aten::multi_margin_loss aten::multilabel_margin_loss_forward", may_fail=True, asks_cpu="one_sample")
+recorded(
+    "aten::multi_margin_loss aten::multilabel_margin_loss_forward",
+    may_fail=True,
+    asks_cpu="one_sample",
+)
 recorded("aten::multi_margin_loss_backward aten::multilabel_margin_loss_backward", may_fail=True)
 
 
@@ -39,13 +44,20 @@ def _incoming(b: LinalgBuilder, grad: StridedValue, rows: int, reduction: int) -
     return b.reshape(grad, (rows, 1) if reduction == NONE else (1, 1))
 
 
-# --- one right class --------------------------------------------------------------------------------------
+# --- one right class
+# --------------------------------------------------------------------------------------
 
 
 def _margins(
-    b: LinalgBuilder, x: StridedValue, target: StridedValue, weight: StridedValue | None, margin: Number, dtype: str
+    b: LinalgBuilder,
+    x: StridedValue,
+    target: StridedValue,
+    weight: StridedValue | None,
+    margin: Number,
+    dtype: str,
 ) -> tuple[list[StridedValue], Callable[..., tuple[ScalarExpr, ScalarExpr | None, ScalarExpr]]]:
-    """(operands, from their Elems to (distance to the margin, row's weight, whether this is the right class))."""
+    """(operands, from their Elems to (distance to the margin, row's weight, whether this is the
+    right class))."""
     scores = x
     labels = b.reshape(target, (x.shape[0], 1))
     limit = b.inline(margin, dtype)
@@ -53,12 +65,20 @@ def _margins(
     def place(label: ScalarExpr) -> ScalarExpr:
         return inside(label, x.shape[1])
 
-    right = b.pointwise(lambda t: b.extract(scores, [b.index(0), place(t)]).to(dtype), [labels], TensorType(dtype, labels.shape))
+    right = b.pointwise(
+        lambda t: b.extract(scores, [b.index(0), place(t)]).to(dtype),
+        [labels],
+        TensorType(dtype, labels.shape),
+    )
     operands = [x, labels, right]
     if weight is not None:
-        operands.append(b.pointwise(lambda t: b.extract(weight, [place(t)]).to(dtype), [labels], right.type))
+        operands.append(
+            b.pointwise(lambda t: b.extract(weight, [place(t)]).to(dtype), [labels], right.type)
+        )
 
-    def split(v: ScalarExpr, label: ScalarExpr, best: ScalarExpr, *scale: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr | None, ScalarExpr]:
+    def split(
+        v: ScalarExpr, label: ScalarExpr, best: ScalarExpr, *scale: ScalarExpr
+    ) -> tuple[ScalarExpr, ScalarExpr | None, ScalarExpr]:
         distance = limit - best + v.to(dtype)
         factor = scale[0] if scale else None
         return distance, factor, label.to("i64").eq(b.index(1))
@@ -121,25 +141,42 @@ def _multi_margin_backward(
         return (e.where(label.to("i64").eq(b.index(1)), -t, s) * g.to(dtype)).to(self.dtype)
 
     made = b.pointwise(
-        body, [slopes, total, b.reshape(target, (rows, 1)), _incoming(b, grad_output, rows, reduction)], TensorType(self.dtype, x.shape)
+        body,
+        [slopes, total, b.reshape(target, (rows, 1)), _incoming(b, grad_output, rows, reduction)],
+        TensorType(self.dtype, x.shape),
     )
     return b.reshape(made, self.shape)
 
 
-# --- several right classes --------------------------------------------------------------------------------
+# --- several right classes
+# --------------------------------------------------------------------------------
 
 
 def _right_classes(b: LinalgBuilder, target: StridedValue) -> tuple[StridedValue, StridedValue]:
-    """(targets [N, T] with those behind the first negative one as -1, [N, C] of bool: whether a class is named)."""
+    """(targets [N, T] with those behind the first negative one as -1, [N, C] of bool: whether a
+    class is named)."""
     rows, count = target.shape
     negative = reduce(b, "min", [target], [1], "i64", lambda t: e.where(t < 0, b.index(1), count))
-    named = b.pointwise(lambda t, end: e.where(b.index(1) < end, inside(e.where(t < 0, 0, t), count), -1), [target, negative], target.type)
-    is_right = reduce(b, "or", [b.reshape(named, (rows, 1, count)).expand((rows, count, count))], [2], "i1", lambda t: t.eq(b.index(1)))
+    named = b.pointwise(
+        lambda t, end: e.where(b.index(1) < end, inside(e.where(t < 0, 0, t), count), -1),
+        [target, negative],
+        target.type,
+    )
+    is_right = reduce(
+        b,
+        "or",
+        [b.reshape(named, (rows, 1, count)).expand((rows, count, count))],
+        [2],
+        "i1",
+        lambda t: t.eq(b.index(1)),
+    )
     return named, b.reshape(is_right, (rows, count))
 
 
 @lowering("aten::multilabel_margin_loss_forward", FLOATS + ("i64",), "multilabel_margin_loss", SUMS)
-def _multilabel_margin(b: LinalgBuilder, self: StridedValue, target: StridedValue, reduction: int) -> tuple[StridedValue, StridedValue]:
+def _multilabel_margin(
+    b: LinalgBuilder, self: StridedValue, target: StridedValue, reduction: int
+) -> tuple[StridedValue, StridedValue]:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
     rows, classes = x.shape
     if not x.type.numel:
@@ -154,17 +191,33 @@ def _multilabel_margin(b: LinalgBuilder, self: StridedValue, target: StridedValu
         distance = v.to(dtype) - best + 1
         return e.where((t >= 0) & ~right & (distance > 0), distance, 0)
 
-    operands = [b.reshape(named, (rows, classes, 1)), b.reshape(x, (rows, 1, classes)), b.reshape(is_right, (rows, 1, classes))]
+    operands = [
+        b.reshape(named, (rows, classes, 1)),
+        b.reshape(x, (rows, 1, classes)),
+        b.reshape(is_right, (rows, 1, classes)),
+    ]
     total = reduce(b, "sum", [v.expand(cube) for v in operands], [1, 2], dtype, loss)
-    losses = b.pointwise(lambda s: s / classes, [b.reshape(total, (rows, 1))], TensorType(dtype, (rows, 1)))
+    losses = b.pointwise(
+        lambda s: s / classes, [b.reshape(total, (rows, 1))], TensorType(dtype, (rows, 1))
+    )
     mask = b.results[1]
     assert mask is not None
     return _finished(b, losses, reduction), b.cast(b.reshape(is_right, mask.shape), mask.dtype)
 
 
-@lowering("aten::multilabel_margin_loss_backward", FLOATS + ("i64",), "multilabel_margin_loss_backward", SUMS)
+@lowering(
+    "aten::multilabel_margin_loss_backward",
+    FLOATS + ("i64",),
+    "multilabel_margin_loss_backward",
+    SUMS,
+)
 def _multilabel_margin_backward(
-    b: LinalgBuilder, grad_output: StridedValue, self: StridedValue, target: StridedValue, reduction: int, is_target: StridedValue
+    b: LinalgBuilder,
+    grad_output: StridedValue,
+    self: StridedValue,
+    target: StridedValue,
+    reduction: int,
+    is_target: StridedValue,
 ) -> StridedValue:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
     rows, classes = x.shape
@@ -179,10 +232,15 @@ def _multilabel_margin_backward(
         return e.where((t >= 0) & ~right & (v.to(dtype) - best + 1 > 0), best.const(1), 0)
 
     cube = (rows, classes, classes)  # row, named class, other class
-    wide = [b.reshape(named, (rows, classes, 1)), b.reshape(x, (rows, 1, classes)), b.reshape(is_right, (rows, 1, classes))]
+    wide = [
+        b.reshape(named, (rows, classes, 1)),
+        b.reshape(x, (rows, 1, classes)),
+        b.reshape(is_right, (rows, 1, classes)),
+    ]
     hits = b.pointwise(active, [v.expand(cube) for v in wide], TensorType(dtype, cube))
     above = b.reshape(reduce(b, "sum", [hits], [1], dtype), (rows, classes))  # by the other class
-    below = b.reshape(reduce(b, "sum", [hits], [2], dtype), (rows, 1, classes))  # by the place of the named class
+    # by the place of the named class
+    below = b.reshape(reduce(b, "sum", [hits], [2], dtype), (rows, 1, classes))
     lost = reduce(
         b,
         "sum",
@@ -196,6 +254,8 @@ def _multilabel_margin_backward(
         return ((up - down) * (g.to(dtype) / count)).to(self.dtype)
 
     made = b.pointwise(
-        body, [above, b.reshape(lost, (rows, classes)), _incoming(b, grad_output, rows, reduction)], TensorType(self.dtype, x.shape)
+        body,
+        [above, b.reshape(lost, (rows, classes)), _incoming(b, grad_output, rows, reduction)],
+        TensorType(self.dtype, x.shape),
     )
     return b.reshape(made, self.shape)

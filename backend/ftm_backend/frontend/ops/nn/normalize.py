@@ -1,4 +1,5 @@
-"""Layer norm and group norm, forward and backward: a mean and a deviation for each group of elements."""
+"""Layer norm and group norm, forward and backward: a mean and a deviation for each group of
+elements."""
 
 from __future__ import annotations
 
@@ -14,12 +15,22 @@ from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
-recorded("aten::native_layer_norm aten::native_group_norm", tried=("mixed",), asks_cpu="halves", composite="whole")
+recorded(
+    "aten::native_layer_norm aten::native_group_norm",
+    tried=("mixed",),
+    asks_cpu="halves",
+    composite="whole",
+)
 recorded("aten::native_group_norm_backward", like=1)
 
 
 def _normalized(
-    b: LinalgBuilder, x: StridedValue, dims: list[int], weight: StridedValue | None, bias: StridedValue | None, eps: float
+    b: LinalgBuilder,
+    x: StridedValue,
+    dims: list[int],
+    weight: StridedValue | None,
+    bias: StridedValue | None,
+    eps: float,
 ) -> tuple[StridedValue, ...]:
     """x normalized over ``dims``, in its own type, with the mean and 1 / deviation of each group.
 
@@ -32,7 +43,10 @@ def _normalized(
     body = normalized(dtype, x.dtype, weight is not None, bias is not None)
     affine = [p for p in (weight, bias) if p is not None]
     out = b.pointwise(body, [x, mean, deviation, *affine], TensorType(x.dtype, x.shape))
-    statistics = (b.cast(b.reshape(s, t.shape), t.dtype) for s, t in zip((mean, deviation), (b.wanted(1), b.wanted(2)), strict=True))
+    statistics = (
+        b.cast(b.reshape(s, t.shape), t.dtype)
+        for s, t in zip((mean, deviation), (b.wanted(1), b.wanted(2)), strict=True)
+    )
     return (b.reshape(out, b.wanted(0).shape), *statistics)
 
 
@@ -48,7 +62,8 @@ def _normalized_backward(
 ) -> tuple[StridedValue | None, ...]:
     """The gradients of x, weight and bias of `_normalized`; those that are not asked for are None.
 
-    All operands broadcast against x.  ``shared`` are the dimensions along which an element of weight is used.
+    All operands broadcast against x. ``shared`` are the dimensions along which an element of weight
+    is used.
     """
     dtype = compute_dtype(x.dtype)
     scale = [] if weight is None else [weight]
@@ -63,16 +78,40 @@ def _normalized_backward(
 
     if b.results[0] is not None:
         total = reduce(b, "sum", [grad, *scale], dims, dtype, lambda g, *w: scaled(g, w))
-        along = reduce(b, "sum", [grad, x, mean, rstd, *scale], dims, dtype, lambda g, v, m, r, *w: scaled(g, w) * normal(v, m, r))
+        along = reduce(
+            b,
+            "sum",
+            [grad, x, mean, rstd, *scale],
+            dims,
+            dtype,
+            lambda g, v, m, r, *w: scaled(g, w) * normal(v, m, r),
+        )
 
-        def body(g: ScalarExpr, v: ScalarExpr, m: ScalarExpr, r: ScalarExpr, s: ScalarExpr, a: ScalarExpr, *w: ScalarExpr) -> ScalarExpr:
+        def body(
+            g: ScalarExpr,
+            v: ScalarExpr,
+            m: ScalarExpr,
+            r: ScalarExpr,
+            s: ScalarExpr,
+            a: ScalarExpr,
+            *w: ScalarExpr,
+        ) -> ScalarExpr:
             inner = scaled(g, w) - s * share - normal(v, m, r) * a * share
             return (inner * r.to(dtype)).to(x.dtype)
 
-        made = b.pointwise(body, [grad, x, mean, rstd, total, along, *scale], TensorType(x.dtype, x.shape))
+        made = b.pointwise(
+            body, [grad, x, mean, rstd, total, along, *scale], TensorType(x.dtype, x.shape)
+        )
         grads[0] = b.reshape(made, b.wanted(0).shape)
     if b.results[1] is not None:
-        made = reduce(b, "sum", [grad, x, mean, rstd], shared, dtype, lambda g, v, m, r: g.to(dtype) * normal(v, m, r))
+        made = reduce(
+            b,
+            "sum",
+            [grad, x, mean, rstd],
+            shared,
+            dtype,
+            lambda g, v, m, r: g.to(dtype) * normal(v, m, r),
+        )
         grads[1] = b.cast(b.reshape(made, b.wanted(1).shape), b.wanted(1).dtype)
     if b.results[2] is not None:
         made = reduce(b, "sum", [grad], shared, dtype)
@@ -80,7 +119,9 @@ def _normalized_backward(
     return tuple(grads)
 
 
-def _reshaped(b: LinalgBuilder, parameter: StridedValue | None, shape: tuple[int, ...]) -> StridedValue | None:
+def _reshaped(
+    b: LinalgBuilder, parameter: StridedValue | None, shape: tuple[int, ...]
+) -> StridedValue | None:
     return None if parameter is None else b.reshape(parameter, shape)
 
 
@@ -91,7 +132,12 @@ def _rows(x: StridedValue, normalized_shape: list[int]) -> tuple[int, int]:
 
 @lowering("aten::native_layer_norm", FLOATS, "layer_norm", ROWS)
 def _layer_norm(
-    b: LinalgBuilder, input: StridedValue, normalized_shape: list[int], weight: StridedValue | None, bias: StridedValue | None, eps: float
+    b: LinalgBuilder,
+    input: StridedValue,
+    normalized_shape: list[int],
+    weight: StridedValue | None,
+    bias: StridedValue | None,
+    eps: float,
 ) -> tuple[StridedValue, ...]:
     rows, columns = _rows(input, normalized_shape)
     weight, bias = _reshaped(b, weight, (1, columns)), _reshaped(b, bias, (1, columns))
@@ -113,7 +159,9 @@ def _layer_norm_backward(
     rows, columns = _rows(input, normalized_shape)
     grad, x = (b.reshape(value, (rows, columns)) for value in (grad_out, input))
     mean, rstd = (b.reshape(value, (rows, 1)) for value in (mean, rstd))
-    return _normalized_backward(b, grad, x, mean, rstd, _reshaped(b, weight, (1, columns)), [1], [0])
+    return _normalized_backward(
+        b, grad, x, mean, rstd, _reshaped(b, weight, (1, columns)), [1], [0]
+    )
 
 
 @lowering("aten::native_group_norm", FLOATS, "group_norm", ROWS)
@@ -128,7 +176,10 @@ def _group_norm(
     group: int,
     eps: float,
 ) -> tuple[StridedValue, ...]:
-    weight, bias = _reshaped(b, weight, (1, group, C // group, 1)), _reshaped(b, bias, (1, group, C // group, 1))
+    weight, bias = (
+        _reshaped(b, weight, (1, group, C // group, 1)),
+        _reshaped(b, bias, (1, group, C // group, 1)),
+    )
     return _normalized(b, b.reshape(input, (N, group, C // group, HxW)), [2, 3], weight, bias, eps)
 
 
@@ -148,4 +199,6 @@ def _group_norm_backward(
 ) -> tuple[StridedValue | None, ...]:
     grad, x = (b.reshape(value, (N, group, C // group, HxW)) for value in (grad_out, input))
     mean, rstd = (b.reshape(value, (N, group, 1, 1)) for value in (mean, rstd))
-    return _normalized_backward(b, grad, x, mean, rstd, _reshaped(b, weight, (1, group, C // group, 1)), [2, 3], [0, 3])
+    return _normalized_backward(
+        b, grad, x, mean, rstd, _reshaped(b, weight, (1, group, C // group, 1)), [2, 3], [0, 3]
+    )

@@ -1,7 +1,7 @@
 """Borders made of the data: reflection and replication of one to three dimensions, with gradients.
 
-A padded dimension is what stands before the tensor, the tensor, and what stands behind it.  Each is a window or the mirror
-image of one, so sizes are data.  A negative padding crops.
+A padded dimension is what stands before the tensor, the tensor, and what stands behind it. Each is
+a window or the mirror image of one, so sizes are data. A negative padding crops.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from ftm_backend.frontend.oplib.reductions import sum_of
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.symbolic import greater, never_negative
 
-recorded("aten::reflection_pad2d aten::reflection_pad3d aten::replication_pad2d aten::replication_pad3d", like=0)
+recorded(
+    "aten::reflection_pad2d aten::reflection_pad3d aten::replication_pad2d aten::replication_pad3d",
+    like=0,
+)
 recorded(
     "aten::reflection_pad2d_backward aten::reflection_pad3d_backward aten::replication_pad2d_backward aten::replication_pad3d_backward",
     like=1,
@@ -30,8 +33,8 @@ _CORNERS = {"f64": (1e-11, 1e-11), "f32": (2e-5, 1e-5), "f16": (4e-2, 1e-2), "bf
 class _Part(NamedTuple):
     """Places of the result along one dimension, and the window that they come from.
 
-    start, length: of the window.  places: of the result: as many, or all from the window's one element.
-    mirrored: the window is read from its end.
+    start, length: of the window. places: of the result: as many, or all from the window's one
+    element. mirrored: the window is read from its end.
     """
 
     start: int
@@ -41,7 +44,8 @@ class _Part(NamedTuple):
 
 
 Border = Callable[[int, int, int], _Part]
-"""The part that has the places [begin, end), all before the ``size`` elements of a dimension or all behind them."""
+"""The part that has the places [begin, end), all before the ``size`` elements of a dimension or all
+behind them."""
 
 
 def _reflected(begin: int, end: int, size: int) -> _Part:
@@ -56,7 +60,8 @@ def _replicated(begin: int, end: int, size: int) -> _Part:
 def _parts(size: int, before: int, behind: int, border: Border) -> list[_Part]:
     """What a dimension with a padding is put together of."""
     begin, end = -before, size + behind
-    first, last = -greater(-end, 0), greater(begin, size)  # where the border before ends, where that behind begins
+    # where the border before ends, where that behind begins
+    first, last = -greater(-end, 0), greater(begin, size)
     inside = greater(begin, 0), -greater(-end, -size)
     parts = []
     if first > begin:
@@ -77,7 +82,9 @@ def _padded(b: LinalgBuilder, x: StridedValue, dim: int, parts: Sequence[_Part])
     return joined(b, made, dim)
 
 
-def _gathered(b: LinalgBuilder, grad: StridedValue, dim: int, size: int, parts: Sequence[_Part]) -> StridedValue:
+def _gathered(
+    b: LinalgBuilder, grad: StridedValue, dim: int, size: int, parts: Sequence[_Part]
+) -> StridedValue:
     """The gradient of what was padded: each part is added to the window that it came from."""
     total, begin = None, 0
     for part in parts:
@@ -89,7 +96,11 @@ def _gathered(b: LinalgBuilder, grad: StridedValue, dim: int, size: int, parts: 
         low, high = [0] * grad.rank, [0] * grad.rank
         low[dim], high[dim] = part.start, size - part.start - part.length
         placed = b.pad(own, low, high, 0)
-        total = placed if total is None else b.pointwise(lambda x, y: x + y, [total, placed], placed.type)
+        total = (
+            placed
+            if total is None
+            else b.pointwise(lambda x, y: x + y, [total, placed], placed.type)
+        )
         begin += part.places
     assert total is not None  # a result without elements has no gradient
     return total
@@ -97,9 +108,13 @@ def _gathered(b: LinalgBuilder, grad: StridedValue, dim: int, size: int, parts: 
 
 def _border(kind: str, border: Border, dims: int) -> None:
     def each(shape: tuple[int, ...], padding: list[int]) -> list[tuple[int, list[_Part]]]:
-        """The padded dimensions and what they are put together of; ``padding`` starts at the last."""
+        """The padded dimensions and what they are put together of; ``padding`` starts at the
+        last."""
         rank = len(shape)
-        return [(rank - 1 - k, _parts(shape[rank - 1 - k], padding[2 * k], padding[2 * k + 1], border)) for k in range(dims)]
+        return [
+            (rank - 1 - k, _parts(shape[rank - 1 - k], padding[2 * k], padding[2 * k + 1], border))
+            for k in range(dims)
+        ]
 
     @lowering(f"aten::{kind}_pad{dims}d", (*NUMBERS, "i1"), "border", EXACT)
     def forward(b: LinalgBuilder, self: StridedValue, padding: list[int]) -> StridedValue:
@@ -111,7 +126,9 @@ def _border(kind: str, border: Border, dims: int) -> None:
         return made
 
     @lowering(f"aten::{kind}_pad{dims}d_backward", FLOATS, "border_backward", _CORNERS)
-    def backward(b: LinalgBuilder, grad_output: StridedValue, self: StridedValue, padding: list[int]) -> StridedValue:
+    def backward(
+        b: LinalgBuilder, grad_output: StridedValue, self: StridedValue, padding: list[int]
+    ) -> StridedValue:
         if not grad_output.type.numel or not self.type.numel:
             return b.full(0, self.dtype, self.shape)
         made = b.cast(grad_output, compute_dtype(self.dtype))

@@ -1,5 +1,6 @@
-"""Numbers as small integers: products of them, products with weights that are stored as them, and rounding to what they
-can hold in training (fake quantization), as `torchao` and quantization-aware training write them."""
+"""Numbers as small integers: products of them, products with weights that are stored as them, and
+rounding to what they can hold in training (fake quantization), as `torchao` and quantization-aware
+training write them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def _int_mm(b: LinalgBuilder, self: StridedValue, mat2: StridedValue) -> Strided
 
 
 @lowering("aten::_weight_int8pack_mm", (*FLOATS, "i8"), "weight_int8", PRODUCTS)
-def _weight_int8pack_mm(b: LinalgBuilder, self: StridedValue, mat2: StridedValue, scales: StridedValue) -> StridedValue:
+def _weight_int8pack_mm(
+    b: LinalgBuilder, self: StridedValue, mat2: StridedValue, scales: StridedValue
+) -> StridedValue:
     """self[M, K] . mat2[N, K] transposed, each column scaled."""
     dtype = compute_dtype(self.dtype)
     made = product(b, b.cast(self, dtype), b.cast(mat2, dtype).transpose(0, 1))
@@ -38,10 +41,19 @@ def _rounded(
     quant_max: int,
     enabled: StridedValue | None = None,
 ) -> tuple[StridedValue, StridedValue]:
-    """(x rounded to the numbers that the integers in range stand for, whether it was in their range)"""
-    parameters = {k: v for k, v in (("scale", scale), ("zero", zero_point), ("on", enabled)) if isinstance(v, StridedValue)}
+    """(x rounded to the numbers that the integers in range stand for, whether it was in their
+    range)"""
+    parameters = {
+        k: v
+        for k, v in (("scale", scale), ("zero", zero_point), ("on", enabled))
+        if isinstance(v, StridedValue)
+    }
 
-    numbers = {k: b.inline(v, "f32") for k, v in (("scale", scale), ("zero", zero_point)) if not isinstance(v, StridedValue)}
+    numbers = {
+        k: b.inline(v, "f32")
+        for k, v in (("scale", scale), ("zero", zero_point))
+        if not isinstance(v, StridedValue)
+    }
 
     def body(value: ScalarExpr, *given: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
         found = dict(zip(parameters, given, strict=True))
@@ -55,19 +67,34 @@ def _rounded(
             made, inside = e.where(on, made, wide), inside | ~on
         return made.to(value.dtype), inside
 
-    tensors = [v if v.shape == x.shape or v.type.numel != 1 else b.reshape(v, ()) for v in parameters.values()]
-    made, inside = b.pointwise_all(body, [x, *tensors], [TensorType(x.dtype, x.shape), TensorType("i1", x.shape)])
+    tensors = [
+        v if v.shape == x.shape or v.type.numel != 1 else b.reshape(v, ())
+        for v in parameters.values()
+    ]
+    made, inside = b.pointwise_all(
+        body, [x, *tensors], [TensorType(x.dtype, x.shape), TensorType("i1", x.shape)]
+    )
     return made, inside
 
 
 @lowering("aten::fake_quantize_per_tensor_affine_cachemask", _TENSORS, "fake_quantize", EXACT)
 def _per_tensor(
-    b: LinalgBuilder, self: StridedValue, scale: float, zero_point: int, quant_min: int, quant_max: int
+    b: LinalgBuilder,
+    self: StridedValue,
+    scale: float,
+    zero_point: int,
+    quant_min: int,
+    quant_max: int,
 ) -> tuple[StridedValue, StridedValue]:
     return _rounded(b, self, scale, zero_point, quant_min, quant_max)
 
 
-@lowering("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", _TENSORS, "fake_quantize", EXACT)
+@lowering(
+    "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+    _TENSORS,
+    "fake_quantize",
+    EXACT,
+)
 def _by_tensors(
     b: LinalgBuilder,
     self: StridedValue,
@@ -82,25 +109,39 @@ def _by_tensors(
 
 @lowering("aten::fake_quantize_per_channel_affine_cachemask", _TENSORS, "fake_quantize", EXACT)
 def _per_channel(
-    b: LinalgBuilder, self: StridedValue, scale: StridedValue, zero_point: StridedValue, axis: int, quant_min: int, quant_max: int
+    b: LinalgBuilder,
+    self: StridedValue,
+    scale: StridedValue,
+    zero_point: StridedValue,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
 ) -> tuple[StridedValue, StridedValue]:
     shape = [1] * self.rank
     shape[axis % self.rank] = self.shape[axis % self.rank]
-    return _rounded(b, self, b.reshape(scale, shape), b.reshape(zero_point, shape), quant_min, quant_max)
+    return _rounded(
+        b, self, b.reshape(scale, shape), b.reshape(zero_point, shape), quant_min, quant_max
+    )
 
 
 _LEAST_SCALE = 6.1e-5
 """Of those that an observer chooses: above what f16 stores with fewer bits."""
 
 
-def _chosen(low: ScalarExpr, high: ScalarExpr, quant_min: int, quant_max: int, symmetric: bool) -> tuple[ScalarExpr, ScalarExpr]:
-    """(scale f32, zero point i32) of the integers in range for values between two f32: in f64 where PyTorch's CPU does."""
+def _chosen(
+    low: ScalarExpr, high: ScalarExpr, quant_min: int, quant_max: int, symmetric: bool
+) -> tuple[ScalarExpr, ScalarExpr]:
+    """(scale f32, zero point i32) of the integers in range for values between two f32: in f64 where
+    PyTorch's CPU does."""
     steps = quant_max - quant_min
     if symmetric:
         most, least = steps // 2, -(steps // 2 + 1)
         wide = e.maximum(abs(low / low.const(least)), abs(high / high.const(most))).to("f64")
         both = (low < 0) & (high > 0)
-        low, high = (e.where(both, (wide * wide.const(bound)).to("f32"), x) for bound, x in ((least, low), (most, high)))
+        low, high = (
+            e.where(both, (wide * wide.const(bound)).to("f32"), x)
+            for bound, x in ((least, low), (most, high))
+        )
     low, high = e.minimum(low, 0), e.maximum(high, 0)  # 0 is one of the values
     scale = ((high.to("f64") - low.to("f64")) / steps).to("f32")
     scale = e.where(scale.eq(0) | (scale.const(1) / scale).eq(float("inf")), 0.1, scale)
@@ -120,7 +161,12 @@ def _chosen(low: ScalarExpr, high: ScalarExpr, quant_min: int, quant_max: int, s
     return scale, e.round_even(e.minimum(e.maximum(zero, quant_min), quant_max)).to("i32")
 
 
-@lowering("aten::_fused_moving_avg_obs_fq_helper_functional", ("f32", "i32", "i64", "u8", "i1"), "observed", EXACT)
+@lowering(
+    "aten::_fused_moving_avg_obs_fq_helper_functional",
+    ("f32", "i32", "i64", "u8", "i1"),
+    "observed",
+    EXACT,
+)
 def _observed(
     b: LinalgBuilder,
     self: StridedValue,
@@ -137,17 +183,23 @@ def _observed(
     per_row_fake_quant: bool = False,
     symmetric_quant: bool = False,
 ) -> tuple[StridedValue, ...]:
-    """(rounded, whether in range, least and greatest value as they move, scale, zero point), of all or of each row."""
+    """(rounded, whether in range, least and greatest value as they move, scale, zero point), of all
+    or of each row."""
     axis = ch_axis % self.rank
     dims = [k for k in range(self.rank) if not (per_row_fake_quant and k == axis)]
-    kept, shape = [self.shape[k] if k not in dims else 1 for k in range(self.rank)], running_min.shape
+    kept, shape = (
+        [self.shape[k] if k not in dims else 1 for k in range(self.rank)],
+        running_min.shape,
+    )
     low, high = (b.reshape(reduce(b, kind, [self], dims, "f32"), shape) for kind in ("min", "max"))
     on, rounds = (b.reshape(x, ()) for x in (observer_on, fake_quant_on))
     share = b.inline(averaging_const, "f32")
 
     def moved(current: ScalarExpr, running: ScalarExpr, observed: ScalarExpr) -> ScalarExpr:
         first = abs(running).eq(float("inf"))
-        return e.where(observed.ne(0), e.where(first, current, running + share * (current - running)), running)
+        return e.where(
+            observed.ne(0), e.where(first, current, running + share * (current - running)), running
+        )
 
     def body(
         low: ScalarExpr,
@@ -166,9 +218,33 @@ def _observed(
 
     least, greatest, scale, zero_point = b.pointwise_all(
         body,
-        [low, high, running_min, running_max, b.reshape(scale, shape), b.reshape(zero_point, shape), on, rounds],
+        [
+            low,
+            high,
+            running_min,
+            running_max,
+            b.reshape(scale, shape),
+            b.reshape(zero_point, shape),
+            on,
+            rounds,
+        ],
         [TensorType(dtype, shape) for dtype in ("f32", "f32", "f32", "i32")],
     )
     by_row = kept if per_row_fake_quant else ()
-    made, inside = _rounded(b, self, b.reshape(scale, by_row), b.reshape(zero_point, by_row), quant_min, quant_max, rounds)
-    return made, inside, least, greatest, b.reshape(scale, b.wanted(4).shape), b.reshape(zero_point, b.wanted(5).shape)
+    made, inside = _rounded(
+        b,
+        self,
+        b.reshape(scale, by_row),
+        b.reshape(zero_point, by_row),
+        quant_min,
+        quant_max,
+        rounds,
+    )
+    return (
+        made,
+        inside,
+        least,
+        greatest,
+        b.reshape(scale, b.wanted(4).shape),
+        b.reshape(zero_point, b.wanted(5).shape),
+    )

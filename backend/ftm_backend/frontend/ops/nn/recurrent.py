@@ -1,7 +1,9 @@
-"""Recurrent layers over time: what one direction of LSTM, GRU and plain recurrent layers computes, and its gradient.
+"""Recurrent layers over time: what one direction of LSTM, GRU and plain recurrent layers computes,
+and its gradient.
 
-``gates`` has what the inputs contribute, for all steps; what depends on the step before is a loop (`frontend/sequential_loop.py`).  States
-are kept for each step and the one before the first: of T steps there are T + 1 rows, in the order of the steps' inputs.
+``gates`` has what the inputs contribute, for all steps; what depends on the step before is a loop
+(`frontend/sequential_loop.py`). States are kept for each step and the one before the first: of T
+steps there are T + 1 rows, in the order of the steps' inputs.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _TOLERANCE = {"f64": (1e-9, 1e-9), "f32": (1e-4, 1e-5), "f16": (2e-2, 8e-3), "bf
 
 
 class _Steps:
-    """Rows of the steps in the order in which they run: ``x`` of inputs, ``before`` and ``after`` of states."""
+    """Rows of the steps in the order in which they run: ``x`` of inputs, ``before`` and ``after``
+    of states."""
 
     def __init__(self, count: int, backwards: bool) -> None:
         self.count = count
@@ -54,10 +57,14 @@ def _joined(b: LinalgBuilder, parts: list[StridedValue]) -> StridedValue:
     rows, width = parts[0].shape
     made = b.empty(parts[0].dtype, (rows, len(parts) * width))
     strides = row_major(made.shape)
-    return b.placed(made, [(part, Strided(part.shape, strides, k * width)) for k, part in enumerate(parts)])
+    return b.placed(
+        made, [(part, Strided(part.shape, strides, k * width)) for k, part in enumerate(parts)]
+    )
 
 
-def _cell(b: LinalgBuilder, inputs: list[StridedValue], count: int, body: Body) -> list[StridedValue]:
+def _cell(
+    b: LinalgBuilder, inputs: list[StridedValue], count: int, body: Body
+) -> list[StridedValue]:
     """``count`` results of an elementwise function, of the shape and type of the first input."""
     type_ = TensorType(inputs[0].dtype, inputs[0].shape)
     compute = b.compute(type_.dtype)
@@ -69,14 +76,21 @@ def _cell(b: LinalgBuilder, inputs: list[StridedValue], count: int, body: Body) 
     return list(b.pointwise_all(computed, inputs, [type_] * count))
 
 
-# --- LSTM -------------------------------------------------------------------------------------------------
+# --- LSTM
+# -------------------------------------------------------------------------------------------------
 
 
 @lowering("ftm::lstm_forward", FLOATS, "recurrent", _TOLERANCE)
 def _lstm_forward(
-    b: LinalgBuilder, gates: StridedValue, hidden: StridedValue, cell: StridedValue, weight: StridedValue, backwards: bool
+    b: LinalgBuilder,
+    gates: StridedValue,
+    hidden: StridedValue,
+    cell: StridedValue,
+    weight: StridedValue,
+    backwards: bool,
 ) -> tuple[StridedValue, ...]:
-    """(hidden states, cell states, gates after their activations: input, forget, candidate, output)"""
+    """(hidden states, cell states, gates after their activations: input, forget, candidate,
+    output)"""
     steps = _Steps(gates.shape[0], backwards)
 
     def step(at: LoopIteration) -> None:
@@ -109,13 +123,17 @@ def _lstm_backward(
     weight: StridedValue,
     backwards: bool,
 ) -> tuple[StridedValue, ...]:
-    """Gradients of (gates, first hidden state, first cell state); ``grad`` of the hidden states of all steps."""
+    """Gradients of (gates, first hidden state, first cell state); ``grad`` of the hidden states of
+    all steps."""
     forward = _Steps(grad.shape[0], backwards)
     steps = _Steps(grad.shape[0], not backwards)
 
     def step(at: LoopIteration) -> None:
         activated = _parts(at.row(kept, *steps.x), 4)
-        c, before = at.row(cells, *_row(forward.after, steps)), at.row(cells, *_row(forward.before, steps))
+        c, before = (
+            at.row(cells, *_row(forward.after, steps)),
+            at.row(cells, *_row(forward.before, steps)),
+        )
 
         def body(
             dy: ScalarExpr,
@@ -131,16 +149,32 @@ def _lstm_backward(
             dh = dy + dh
             squashed = e.tanh(c)
             dc = dc + dh * o * (1 - squashed * squashed)
-            return (dc * g * i * (1 - i), dc * before * f * (1 - f), dc * i * (1 - g * g), dh * squashed * o * (1 - o), dc * f)
+            return (
+                dc * g * i * (1 - i),
+                dc * before * f * (1 - f),
+                dc * i * (1 - g * g),
+                dh * squashed * o * (1 - o),
+                dc * f,
+            )
 
-        states = [at.row(grad, *steps.x), at.made(1, *steps.before), at.made(2, *steps.before), c, before]
+        states = [
+            at.row(grad, *steps.x),
+            at.made(1, *steps.before),
+            at.made(2, *steps.before),
+            c,
+            before,
+        ]
         *parts, dc = _cell(b, [*states, *activated], 5, body)
         joined = _joined(b, parts)
         at.store(0, *steps.x, joined)
         at.store(1, *steps.after, b.cast(product(b, joined, weight), grad.dtype))
         at.store(2, *steps.after, dc)
 
-    bases = [b.empty(kept.dtype, kept.shape), _states(b, grad_hidden, steps), _states(b, grad_cell, steps)]
+    bases = [
+        b.empty(kept.dtype, kept.shape),
+        _states(b, grad_hidden, steps),
+        _states(b, grad_cell, steps),
+    ]
     return _first(b, repeat(b, steps.count, bases, step), steps)
 
 
@@ -150,27 +184,39 @@ def _row(rows: tuple[int, int], steps: _Steps) -> tuple[int, int]:
     return first + (steps.count - 1) * step, -step
 
 
-def _first(b: LinalgBuilder, made: Sequence[StridedValue], steps: _Steps) -> tuple[StridedValue, ...]:
+def _first(
+    b: LinalgBuilder, made: Sequence[StridedValue], steps: _Steps
+) -> tuple[StridedValue, ...]:
     """Gradients of all steps as they are, those of states before the first step."""
     last = steps.after[0] + (steps.count - 1) * steps.after[1]
     gradients, *states = made
     return gradients, *(b.reshape(rows.slice(0, last, 1), rows.shape[1:]) for rows in states)
 
 
-# --- GRU --------------------------------------------------------------------------------------------------
+# --- GRU
+# --------------------------------------------------------------------------------------------------
 
 
 @lowering("ftm::gru_forward", FLOATS, "recurrent", _TOLERANCE)
 def _gru_forward(
-    b: LinalgBuilder, gates: StridedValue, hidden: StridedValue, weight: StridedValue, bias: StridedValue | None, backwards: bool
+    b: LinalgBuilder,
+    gates: StridedValue,
+    hidden: StridedValue,
+    weight: StridedValue,
+    bias: StridedValue | None,
+    backwards: bool,
 ) -> tuple[StridedValue, ...]:
-    """(hidden states, what the gradient needs: reset, update, candidate, and the recurrent part of the candidate)"""
+    """(hidden states, what the gradient needs: reset, update, candidate, and the recurrent part of
+    the candidate)"""
     steps = _Steps(gates.shape[0], backwards)
     width = hidden.shape[1]
 
     def step(at: LoopIteration) -> None:
         before = at.made(0, *steps.before)
-        own, recurrent = _parts(at.row(gates, *steps.x), 3), _parts(product(b, before, weight.transpose()), 3)
+        own, recurrent = (
+            _parts(at.row(gates, *steps.x), 3),
+            _parts(product(b, before, weight.transpose()), 3),
+        )
         biases = [] if bias is None else [bias.slice(0, k * width, width) for k in range(3)]
 
         def body(h: ScalarExpr, *x: ScalarExpr) -> tuple[ScalarExpr, ...]:
@@ -205,14 +251,25 @@ def _gru_backward(
         before = at.row(states, *_row(forward.before, steps))
 
         def body(
-            dy: ScalarExpr, dh: ScalarExpr, h: ScalarExpr, r: ScalarExpr, z: ScalarExpr, n: ScalarExpr, hn: ScalarExpr
+            dy: ScalarExpr,
+            dh: ScalarExpr,
+            h: ScalarExpr,
+            r: ScalarExpr,
+            z: ScalarExpr,
+            n: ScalarExpr,
+            hn: ScalarExpr,
         ) -> tuple[ScalarExpr, ...]:
             dh = dy + dh
             dn = dh * (1 - z) * (1 - n * n)
             dr = dn * hn * r * (1 - r)
             return dr, dh * (h - n) * z * (1 - z), dn, dn * r, dh * z
 
-        inputs = [at.row(grad, *steps.x), at.made(2, *steps.before), before, *_parts(at.row(kept, *steps.x), 4)]
+        inputs = [
+            at.row(grad, *steps.x),
+            at.made(2, *steps.before),
+            before,
+            *_parts(at.row(kept, *steps.x), 4),
+        ]
         dr, dz, dn, dhn, rest = _cell(b, inputs, 5, body)
         recurrent = _joined(b, [dr, dz, dhn])
         at.store(0, *steps.x, _joined(b, [dr, dz, dn]))
@@ -221,24 +278,37 @@ def _gru_backward(
         at.store(2, *steps.after, dh)
 
     shape = (*grad.shape[:2], 3 * grad.shape[2])
-    made = repeat(b, steps.count, [b.empty(grad.dtype, shape), b.empty(grad.dtype, shape), _states(b, grad_hidden, steps)], step)
+    made = repeat(
+        b,
+        steps.count,
+        [b.empty(grad.dtype, shape), b.empty(grad.dtype, shape), _states(b, grad_hidden, steps)],
+        step,
+    )
     gates, *others = made
     return gates, *_first(b, others, steps)
 
 
-# --- plain ------------------------------------------------------------------------------------------------
+# --- plain
+# ------------------------------------------------------------------------------------------------
 
 
 @lowering("ftm::rnn_forward", FLOATS, "recurrent", _TOLERANCE)
 def _rnn_forward(
-    b: LinalgBuilder, gates: StridedValue, hidden: StridedValue, weight: StridedValue, relu: bool, backwards: bool
+    b: LinalgBuilder,
+    gates: StridedValue,
+    hidden: StridedValue,
+    weight: StridedValue,
+    relu: bool,
+    backwards: bool,
 ) -> StridedValue:
     """Hidden states."""
     steps = _Steps(gates.shape[0], backwards)
 
     def step(at: LoopIteration) -> None:
         recurrent = product(b, at.made(0, *steps.before), weight.transpose())
-        made = _cell(b, [at.row(gates, *steps.x), recurrent], 1, lambda x, y: _activated(x + y, relu))
+        made = _cell(
+            b, [at.row(gates, *steps.x), recurrent], 1, lambda x, y: _activated(x + y, relu)
+        )
         at.store(0, *steps.after, made[0])
 
     return repeat(b, steps.count, [_states(b, hidden, steps)], step)[0]
@@ -246,7 +316,13 @@ def _rnn_forward(
 
 @lowering("ftm::rnn_backward", FLOATS, "recurrent", _TOLERANCE)
 def _rnn_backward(
-    b: LinalgBuilder, grad: StridedValue, grad_hidden: StridedValue, states: StridedValue, weight: StridedValue, relu: bool, backwards: bool
+    b: LinalgBuilder,
+    grad: StridedValue,
+    grad_hidden: StridedValue,
+    states: StridedValue,
+    weight: StridedValue,
+    relu: bool,
+    backwards: bool,
 ) -> tuple[StridedValue, ...]:
     """Gradients of (gates, first hidden state)."""
     forward = _Steps(grad.shape[0], backwards)
@@ -256,11 +332,26 @@ def _rnn_backward(
         def body(dy: ScalarExpr, dh: ScalarExpr, h: ScalarExpr) -> ScalarExpr:
             return e.where(h <= 0, 0, dy + dh) if relu else (dy + dh) * (1 - h * h)
 
-        (made,) = _cell(b, [at.row(grad, *steps.x), at.made(1, *steps.before), at.row(states, *_row(forward.after, steps))], 1, body)
+        (made,) = _cell(
+            b,
+            [
+                at.row(grad, *steps.x),
+                at.made(1, *steps.before),
+                at.row(states, *_row(forward.after, steps)),
+            ],
+            1,
+            body,
+        )
         at.store(0, *steps.x, made)
         at.store(1, *steps.after, b.cast(product(b, made, weight), grad.dtype))
 
-    return _first(b, repeat(b, steps.count, [b.empty(grad.dtype, grad.shape), _states(b, grad_hidden, steps)], step), steps)
+    return _first(
+        b,
+        repeat(
+            b, steps.count, [b.empty(grad.dtype, grad.shape), _states(b, grad_hidden, steps)], step
+        ),
+        steps,
+    )
 
 
 def _activated(x: ScalarExpr, relu: bool) -> ScalarExpr:

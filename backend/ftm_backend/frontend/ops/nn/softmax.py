@@ -25,11 +25,17 @@ def _softmax(b: LinalgBuilder, self: StridedValue, dim: int, half_to_float: bool
     if not self.rank:
         return b.pointwise(lambda x: x - x + 1, [self], b.result)
     largest, total, dtype = _shifted(b, self, dim % self.rank)
-    return b.pointwise(lambda x, m, s: (e.exp(x.to(dtype) - m) / s).to(b.result.dtype), [self, largest, total], b.result)
+    return b.pointwise(
+        lambda x, m, s: (e.exp(x.to(dtype) - m) / s).to(b.result.dtype),
+        [self, largest, total],
+        b.result,
+    )
 
 
 @lowering("aten::_safe_softmax", FLOATS, "safe_softmax", ROWS)
-def _safe_softmax(b: LinalgBuilder, self: StridedValue, dim: int, dtype: str | None = None) -> StridedValue:
+def _safe_softmax(
+    b: LinalgBuilder, self: StridedValue, dim: int, dtype: str | None = None
+) -> StridedValue:
     """Softmax in which a row of -inf gives zeros."""
     largest, total, compute = _shifted(b, self, dim % self.rank)
 
@@ -40,28 +46,48 @@ def _safe_softmax(b: LinalgBuilder, self: StridedValue, dim: int, dtype: str | N
 
 
 @lowering("aten::_log_softmax", FLOATS, "softmax", ROWS)
-def _log_softmax(b: LinalgBuilder, self: StridedValue, dim: int, half_to_float: bool) -> StridedValue:
+def _log_softmax(
+    b: LinalgBuilder, self: StridedValue, dim: int, half_to_float: bool
+) -> StridedValue:
     if not self.rank:
         return b.pointwise(lambda x: x - x, [self], b.result)
     largest, total, dtype = _shifted(b, self, dim % self.rank)
     logarithm = b.pointwise(e.log, [total], total.type)
-    return b.pointwise(lambda x, m, s: (x.to(dtype) - m - s).to(b.result.dtype), [self, largest, logarithm], b.result)
+    return b.pointwise(
+        lambda x, m, s: (x.to(dtype) - m - s).to(b.result.dtype),
+        [self, largest, logarithm],
+        b.result,
+    )
 
 
 @lowering("aten::_softmax_backward_data", FLOATS, "softmax_backward", ROWS)
-def _softmax_backward(b: LinalgBuilder, grad_output: StridedValue, output: StridedValue, dim: int, input_dtype: str) -> StridedValue:
+def _softmax_backward(
+    b: LinalgBuilder, grad_output: StridedValue, output: StridedValue, dim: int, input_dtype: str
+) -> StridedValue:
     dtype = compute_dtype(output.dtype)
     if not output.rank:
         return b.pointwise(lambda g: (g - g).to(b.result.dtype), [grad_output], b.result)
     dims = [dim % output.rank]
-    total = reduce(b, "sum", [grad_output, output], dims, dtype, lambda g, y: g.to(dtype) * y.to(dtype))
-    return b.pointwise(lambda g, y, s: (y.to(dtype) * (g.to(dtype) - s)).to(b.result.dtype), [grad_output, output, total], b.result)
+    total = reduce(
+        b, "sum", [grad_output, output], dims, dtype, lambda g, y: g.to(dtype) * y.to(dtype)
+    )
+    return b.pointwise(
+        lambda g, y, s: (y.to(dtype) * (g.to(dtype) - s)).to(b.result.dtype),
+        [grad_output, output, total],
+        b.result,
+    )
 
 
 @lowering("aten::_log_softmax_backward_data", FLOATS, "softmax_backward", ROWS)
-def _log_softmax_backward(b: LinalgBuilder, grad_output: StridedValue, output: StridedValue, dim: int, input_dtype: str) -> StridedValue:
+def _log_softmax_backward(
+    b: LinalgBuilder, grad_output: StridedValue, output: StridedValue, dim: int, input_dtype: str
+) -> StridedValue:
     dtype = compute_dtype(output.dtype)
     if not output.rank:
         return b.pointwise(lambda g: (g - g).to(b.result.dtype), [grad_output], b.result)
     total = reduce(b, "sum", [grad_output], [dim % output.rank], dtype)
-    return b.pointwise(lambda g, y, s: (g.to(dtype) - e.exp(y.to(dtype)) * s).to(b.result.dtype), [grad_output, output, total], b.result)
+    return b.pointwise(
+        lambda g, y, s: (g.to(dtype) - e.exp(y.to(dtype)) * s).to(b.result.dtype),
+        [grad_output, output, total],
+        b.result,
+    )

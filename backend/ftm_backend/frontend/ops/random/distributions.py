@@ -16,9 +16,20 @@ from ftm_backend.frontend.oplib.value_preconditions import checked
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
 # The device may compute what they are drawn with.
-recorded("aten::bernoulli", domain=ValueDomain(0, "p", 1), may_fail=True, converts_to_out=True, draws="bernoulli")
+recorded(
+    "aten::bernoulli",
+    domain=ValueDomain(0, "p", 1),
+    may_fail=True,
+    converts_to_out=True,
+    draws="bernoulli",
+)
 recorded("aten::normal", tried=("out",), may_fail=True, converts_to_out=True, draws="normal")
-recorded("aten::native_dropout", runtime=("p",), domain=ValueDomain(0, "p", 1, where="train"), draws="dropout")
+recorded(
+    "aten::native_dropout",
+    runtime=("p",),
+    domain=ValueDomain(0, "p", 1, where="train"),
+    draws="dropout",
+)
 recorded("aten::uniform", draws="uniform")
 recorded("aten::normal_functional", draws="normal")
 recorded("aten::log_normal", draws="log_normal")
@@ -46,26 +57,42 @@ def _random(
     """
 
     @lowering(names, dtypes, family, tolerance)
-    def lower(b: LinalgBuilder, seed: ScalarExpr, offset: ScalarExpr, **arguments: object) -> StridedValue:
+    def lower(
+        b: LinalgBuilder, seed: ScalarExpr, offset: ScalarExpr, **arguments: object
+    ) -> StridedValue:
         result = b.result
         values = {k: v for k, v in arguments.items() if k in inputs and isinstance(v, StridedValue)}
         rest = {k: v for k, v in arguments.items() if k not in values}
         rank = len(result.shape)
-        checks = [checked(b, values[name], demand) for name, demand in (demands or {}).items() if name in values]
+        checks = [
+            checked(b, values[name], demand)
+            for name, demand in (demands or {}).items()
+            if name in values
+        ]
 
         def body(*elems: ScalarExpr) -> ScalarExpr:
             number = element_number(b, result.shape)
             for check in elems[len(values) :]:
                 number = number + check
-            made = element(b, number, seed, offset, **dict(zip(values, elems, strict=False)), **rest)
+            made = element(
+                b, number, seed, offset, **dict(zip(values, elems, strict=False)), **rest
+            )
             return made.to(result.dtype)
 
         reading = [LoopInput(v, range(rank - v.rank, rank)) for v in [*values.values(), *checks]]
-        return b.generic(result.shape, reading, [LoopOutput(result.dtype, result.shape, range(rank))], body)[0]
+        return b.generic(
+            result.shape, reading, [LoopOutput(result.dtype, result.shape, range(rank))], body
+        )[0]
 
 
 def _uniform(
-    b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, from_: Number = 0.0, to: Number = 1.0, **_: object
+    b: LinalgBuilder,
+    number: ScalarExpr,
+    seed: ScalarExpr,
+    offset: ScalarExpr,
+    from_: Number = 0.0,
+    to: Number = 1.0,
+    **_: object,
 ) -> ScalarExpr:
     """Uniform in [from, to): rounding to nearest could reach ``to``, so draws are rounded down."""
     token = b.result.dtype
@@ -73,11 +100,19 @@ def _uniform(
     low, high = b.inline(from_, token), b.inline(to, token)
     first, end = low.to(dtype), high.to(dtype)
     last = e.maximum(next_after(high, -math.inf).to(dtype), first)
-    return round_down(e.minimum(first + unit(b, number, seed, offset, dtype) * (end - first), last), token)
+    return round_down(
+        e.minimum(first + unit(b, number, seed, offset, dtype) * (end - first), last), token
+    )
 
 
 def _normal(
-    b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, mean: Number = 0.0, std: Number = 1.0, **_: object
+    b: LinalgBuilder,
+    number: ScalarExpr,
+    seed: ScalarExpr,
+    offset: ScalarExpr,
+    mean: Number = 0.0,
+    std: Number = 1.0,
+    **_: object,
 ) -> ScalarExpr:
     """Box-Muller, from the element's own two numbers."""
     dtype = compute_dtype(b.result.dtype)
@@ -87,13 +122,25 @@ def _normal(
 
 
 def _log_normal(
-    b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, mean: Number = 1.0, std: Number = 2.0, **_: object
+    b: LinalgBuilder,
+    number: ScalarExpr,
+    seed: ScalarExpr,
+    offset: ScalarExpr,
+    mean: Number = 1.0,
+    std: Number = 2.0,
+    **_: object,
 ) -> ScalarExpr:
     return e.exp(_normal(b, number, seed, offset, mean, std))
 
 
 def _cauchy(
-    b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, median: Number = 0.0, sigma: Number = 1.0, **_: object
+    b: LinalgBuilder,
+    number: ScalarExpr,
+    seed: ScalarExpr,
+    offset: ScalarExpr,
+    median: Number = 0.0,
+    sigma: Number = 1.0,
+    **_: object,
 ) -> ScalarExpr:
     """tan(pi (u - 1/2)), as the cotangent of an angle that is exact where the tangent is steep."""
     dtype = compute_dtype(b.result.dtype)
@@ -103,8 +150,16 @@ def _cauchy(
     return tangent * _parameter(b, sigma, dtype) + _parameter(b, median, dtype)
 
 
-def _geometric(b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, p: Number, **_: object) -> ScalarExpr:
-    """The number of trials until the first success; whole numbers are made from f64, as they may be large."""
+def _geometric(
+    b: LinalgBuilder,
+    number: ScalarExpr,
+    seed: ScalarExpr,
+    offset: ScalarExpr,
+    p: Number,
+    **_: object,
+) -> ScalarExpr:
+    """The number of trials until the first success; whole numbers are made from f64, as they may be
+    large."""
     dtype = compute_dtype(b.result.dtype) if info(b.result.dtype).kind == "float" else "f64"
     trials = e.log(open_unit(b, number, seed, offset, dtype)) / e.log1p(-_parameter(b, p, dtype))
     return e.maximum(e.ceil(trials), 1)  # a p that rounds to 1 makes the quotient 0
@@ -134,9 +189,15 @@ def _bernoulli(
 
 
 def _exponential(
-    b: LinalgBuilder, number: ScalarExpr, seed: ScalarExpr, offset: ScalarExpr, lambd: Number = 1.0, **_: object
+    b: LinalgBuilder,
+    number: ScalarExpr,
+    seed: ScalarExpr,
+    offset: ScalarExpr,
+    lambd: Number = 1.0,
+    **_: object,
 ) -> ScalarExpr:
-    """In (0, inf): PyTorch documents that 0 is not drawn, so what underflows becomes the smallest number."""
+    """In (0, inf): PyTorch documents that 0 is not drawn, so what underflows becomes the smallest
+    number."""
     token = b.result.dtype
     dtype = compute_dtype(token)
     rate = _parameter(b, lambd, dtype)
@@ -156,7 +217,8 @@ def _integers(
     to: Number | None = None,
     **_: object,
 ) -> ScalarExpr:
-    """Uniform integers in [low, high), rounded down to what a floating dtype holds, so that ``high`` is not reached."""
+    """Uniform integers in [low, high), rounded down to what a floating dtype holds, so that
+    ``high`` is not reached."""
     low = low if from_ is None else from_
     high = high if to is None else to
     token = b.result.dtype
@@ -166,7 +228,9 @@ def _integers(
     span = b.inline(high, "i64") - first
     low_word = word(b, number * 2, seed, offset)
     high_word = word(b, number * 2 + 1, seed, offset)
-    bits = b.emitter.emit("arith.extui", "i64", low_word) | (b.emitter.emit("arith.extsi", "i64", high_word) << 32)
+    bits = b.emitter.emit("arith.extui", "i64", low_word) | (
+        b.emitter.emit("arith.extsi", "i64", high_word) << 32
+    )
     whole = span.eq(0)
     drawn = e.where(whole, bits, e.apply("arith.remui", bits, e.where(whole, 1, span))) + first
     if info(token).kind != "float" or (_is_exact(low, token) and _is_exact(high, token)):
@@ -189,7 +253,11 @@ def _is_exact(bound: Number, token: str) -> bool:
 
 
 _random("aten::uniform aten::rand aten::rand_like", "random_uniform", _uniform)
-_random("aten::normal_functional aten::randn aten::randn_like aten::normal.float_float", "random_normal", _normal)
+_random(
+    "aten::normal_functional aten::randn aten::randn_like aten::normal.float_float",
+    "random_normal",
+    _normal,
+)
 _random(
     "aten::normal.Tensor_float aten::normal.float_Tensor aten::normal.Tensor_Tensor",
     "random_normal_tensor",
@@ -198,7 +266,15 @@ _random(
     demands={"std": lambda std: std >= 0},
 )
 _random("aten::bernoulli.p", "random_bernoulli_p", _bernoulli, ALL, tolerance=EXACT)
-_random("aten::bernoulli", "random_bernoulli", _bernoulli, FLOATS, inputs=("self",), tolerance=EXACT, demands={"self": _is_probability})
+_random(
+    "aten::bernoulli",
+    "random_bernoulli",
+    _bernoulli,
+    FLOATS,
+    inputs=("self",),
+    tolerance=EXACT,
+    demands={"self": _is_probability},
+)
 _random(
     "aten::bernoulli.Tensor",
     "random_bernoulli_tensor",
@@ -223,7 +299,12 @@ _random(
 
 @lowering("aten::native_dropout", FLOATS, "random_dropout", EXACT)
 def _native_dropout(
-    b: LinalgBuilder, input: StridedValue, p: Number, train: bool | None, seed: ScalarExpr, offset: ScalarExpr
+    b: LinalgBuilder,
+    input: StridedValue,
+    p: Number,
+    train: bool | None,
+    seed: ScalarExpr,
+    offset: ScalarExpr,
 ) -> tuple[StridedValue, StridedValue]:
     """(input scaled where kept, mask of what is kept)."""
     mask_type = b.wanted(1)
@@ -243,7 +324,9 @@ def _native_dropout(
 
 
 @lowering("aten::native_dropout_backward", FLOATS + BOOL, "dropout_backward")
-def _native_dropout_backward(b: LinalgBuilder, grad_output: StridedValue, mask: StridedValue, scale: Number) -> StridedValue:
+def _native_dropout_backward(
+    b: LinalgBuilder, grad_output: StridedValue, mask: StridedValue, scale: Number
+) -> StridedValue:
     dtype = compute_dtype(b.result.dtype)
 
     def body(g: ScalarExpr, m: ScalarExpr) -> ScalarExpr:

@@ -16,7 +16,9 @@ from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.oplib.sorting import order, sort_indices
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
-recorded("aten::multinomial", tried=("always",), refuses="no_distribution", may_fail=True, draws="choice")
+recorded(
+    "aten::multinomial", tried=("always",), refuses="no_distribution", may_fail=True, draws="choice"
+)
 recorded("aten::randperm", tried=("out",), converts_to_out=True, draws="permutation")
 
 _FEW = 2**12
@@ -24,7 +26,9 @@ _FEW = 2**12
 
 
 @lowering("aten::randperm aten::randperm.generator", FLOATS + INTS, "random_permutation", EXACT)
-def _randperm(b: LinalgBuilder, n: int, seed: ScalarExpr, offset: ScalarExpr, **_: object) -> StridedValue:
+def _randperm(
+    b: LinalgBuilder, n: int, seed: ScalarExpr, offset: ScalarExpr, **_: object
+) -> StridedValue:
     """The places of random keys in sorted order."""
 
     def short() -> ScalarExpr:
@@ -32,7 +36,9 @@ def _randperm(b: LinalgBuilder, n: int, seed: ScalarExpr, offset: ScalarExpr, **
 
     def long() -> ScalarExpr:
         low, high = (word(b, b.index(0) * 2 + k, seed, offset) for k in (0, 1))
-        return b.emitter.emit("arith.extui", "i64", low) | (b.emitter.emit("arith.extsi", "i64", high) << 32)
+        return b.emitter.emit("arith.extui", "i64", low) | (
+            b.emitter.emit("arith.extsi", "i64", high) << 32
+        )
 
     body, dtype = (short, "i32") if n <= _FEW else (long, "i64")
     return b.cast(sort_indices(b, b.pointwise(body, [], typed(dtype, (n,))), 0), b.result.dtype)
@@ -40,9 +46,15 @@ def _randperm(b: LinalgBuilder, n: int, seed: ScalarExpr, offset: ScalarExpr, **
 
 @lowering("aten::multinomial", FLOATS, "random_multinomial", EXACT)
 def _multinomial(
-    b: LinalgBuilder, self: StridedValue, num_samples: int, seed: ScalarExpr, offset: ScalarExpr, replacement: bool = False
+    b: LinalgBuilder,
+    self: StridedValue,
+    num_samples: int,
+    seed: ScalarExpr,
+    offset: ScalarExpr,
+    replacement: bool = False,
 ) -> StridedValue:
-    """Places in rows of weights; a row that is no distribution is a fault, as it is an error on the CPU."""
+    """Places in rows of weights; a row that is no distribution is a fault, as it is an error on the
+    CPU."""
     rows = math.prod(self.shape[:-1])
     weights = b.reshape(self, (rows, self.shape[-1]))
     choose = _with_replacement if replacement else _without_replacement
@@ -54,11 +66,17 @@ def _multinomial(
     def checked(place: ScalarExpr, numeric: ScalarExpr, positive: ScalarExpr) -> ScalarExpr:
         return b.extract(numbers, [inside(e.where(numeric & positive, place, -1), self.shape[-1])])
 
-    return b.reshape(b.pointwise(checked, [places, valid, some], typed("i64", (rows, num_samples))), b.result.shape)
+    return b.reshape(
+        b.pointwise(checked, [places, valid, some], typed("i64", (rows, num_samples))),
+        b.result.shape,
+    )
 
 
-def _with_replacement(b: LinalgBuilder, weights: StridedValue, count: int, seed: ScalarExpr, offset: ScalarExpr) -> StridedValue:
-    """Inverts the cumulative distribution, in f64: a place is the number of sums that a draw reaches."""
+def _with_replacement(
+    b: LinalgBuilder, weights: StridedValue, count: int, seed: ScalarExpr, offset: ScalarExpr
+) -> StridedValue:
+    """Inverts the cumulative distribution, in f64: a place is the number of sums that a draw
+    reaches."""
     rows, columns = weights.shape
     sums = scan(b, "sum", b.cast(weights, "f64"), 1)
 
@@ -69,16 +87,24 @@ def _with_replacement(b: LinalgBuilder, weights: StridedValue, count: int, seed:
     reading = [LoopInput(sums, (0, 2)), LoopInput(draws, (0, 1))]
     output = LoopOutput("i64", (rows, count), (0, 1), 0)
     return b.generic(
-        (rows, count, columns), reading, [output], lambda reached, drawn, places: places + (reached <= drawn).to("i64"), reduced=[2]
+        (rows, count, columns),
+        reading,
+        [output],
+        lambda reached, drawn, places: places + (reached <= drawn).to("i64"),
+        reduced=[2],
     )[0]
 
 
-def _without_replacement(b: LinalgBuilder, weights: StridedValue, count: int, seed: ScalarExpr, offset: ScalarExpr) -> StridedValue:
+def _without_replacement(
+    b: LinalgBuilder, weights: StridedValue, count: int, seed: ScalarExpr, offset: ScalarExpr
+) -> StridedValue:
     """The first of a race: the greatest of the weights' logarithms with Gumbel noise."""
     dtype = "f64" if weights.dtype == "f64" else "f32"
 
     def race(weight: ScalarExpr) -> ScalarExpr:
-        noise = e.log(-e.log(open_unit(b, element_number(b, weights.shape), seed, offset, "f32"))).to(dtype)
+        noise = e.log(
+            -e.log(open_unit(b, element_number(b, weights.shape), seed, offset, "f32"))
+        ).to(dtype)
         return (e.log(weight.to(dtype)) - noise).to("f32")
 
     finish = b.pointwise(race, [weights], typed("f32", weights.shape))

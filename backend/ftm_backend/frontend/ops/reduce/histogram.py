@@ -19,11 +19,16 @@ from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 
 recorded("aten::histc", constants=("min", "max"), domain=ValueDomain("min", "max"), may_fail=True)
-recorded("aten::histogram aten::_histogramdd_from_bin_cts aten::_histogramdd_from_bin_tensors", may_fail=True)
+recorded(
+    "aten::histogram aten::_histogramdd_from_bin_cts aten::_histogramdd_from_bin_tensors",
+    may_fail=True,
+)
 
 
 @lowering("aten::histc", FLOATS + INTS, "histc", EXACT)
-def _histc(b: LinalgBuilder, self: StridedValue, bins: int = 100, min: Number = 0, max: Number = 0) -> StridedValue:
+def _histc(
+    b: LinalgBuilder, self: StridedValue, bins: int = 100, min: Number = 0, max: Number = 0
+) -> StridedValue:
     dtype, count = compute_dtype(self.dtype), self.type.numel
     wide = dtype if e.info(dtype).kind == "float" else "f64"
     flat = b.cast(b.reshape(self, (count,)), wide)
@@ -42,8 +47,10 @@ def _histc(b: LinalgBuilder, self: StridedValue, bins: int = 100, min: Number = 
         left, right = edges(least, most)
         hit = (x >= left) & (x <= right)
         spot = (e.where(hit, x, left) - left) * bins / (right - left)
-        bin_ = e.where(hit, e.minimum(spot.to("i64"), bins - 1), bins)  # the others go behind the last bin
-        return e.where((left - left).eq(0) & (right - right).eq(0), bin_, NOWHERE)  # bounds must be finite
+        # the others go behind the last bin
+        bin_ = e.where(hit, e.minimum(spot.to("i64"), bins - 1), bins)
+        # bounds must be finite
+        return e.where((left - left).eq(0) & (right - right).eq(0), bin_, NOWHERE)
 
     rows = b.pointwise(place, [flat, *bounds], typed("i64", (count,)))
     ones = b.full(1, dtype, (count, 1))
@@ -51,13 +58,17 @@ def _histc(b: LinalgBuilder, self: StridedValue, bins: int = 100, min: Number = 
     return b.cast(b.reshape(made.slice(0, 0, bins), (bins,)), self.dtype)
 
 
-# --- with edges -----------------------------------------------------------------------------------------------
+# --- with edges
+# -----------------------------------------------------------------------------------------------
 
 
 class _Edges:
-    """The edges of the bins of one dimension: ``at`` gives one in a body, from its number and the bounds."""
+    """The edges of the bins of one dimension: ``at`` gives one in a body, from its number and the
+    bounds."""
 
-    def __init__(self, count: int, at: Callable[..., ScalarExpr], bounds: Sequence[StridedValue] = ()) -> None:
+    def __init__(
+        self, count: int, at: Callable[..., ScalarExpr], bounds: Sequence[StridedValue] = ()
+    ) -> None:
         self.count, self.at, self.bounds = count, at, bounds
 
 
@@ -66,11 +77,15 @@ def _given(b: LinalgBuilder, edges: StridedValue) -> _Edges:
     return _Edges(edges.shape[0], lambda place: b.extract(table, [place]))
 
 
-def _spaced(b: LinalgBuilder, column: StridedValue, count: int, bounds: tuple[float, float] | None) -> _Edges:
+def _spaced(
+    b: LinalgBuilder, column: StridedValue, count: int, bounds: tuple[float, float] | None
+) -> _Edges:
     """``count`` edges evenly between ``bounds``, or between the extremes of ``column``."""
     dtype = column.dtype
     if bounds is None and column.type.numel:
-        extremes = [b.reshape(reduce(b, kind, [column], (0,), dtype), (1, 1)) for kind in ("min", "max")]
+        extremes = [
+            b.reshape(reduce(b, kind, [column], (0,), dtype), (1, 1)) for kind in ("min", "max")
+        ]
     else:
         extremes = [b.full(x, dtype, (1, 1)) for x in bounds or (0.0, 1.0)]
 
@@ -88,11 +103,23 @@ def _spaced(b: LinalgBuilder, column: StridedValue, count: int, bounds: tuple[fl
 def _tensor_of(b: LinalgBuilder, edges: _Edges, dtype: str) -> StridedValue:
     """The edges as a tensor."""
     reading = [LoopInput(x, (None, None)) for x in edges.bounds]
-    return b.generic((edges.count,), reading, [LoopOutput(dtype, (edges.count,), [0])], lambda *ends: edges.at(b.index(0), *ends))[0]
+    return b.generic(
+        (edges.count,),
+        reading,
+        [LoopOutput(dtype, (edges.count,), [0])],
+        lambda *ends: edges.at(b.index(0), *ends),
+    )[0]
 
 
-def _histogram(b: LinalgBuilder, x: StridedValue, dims: Sequence[_Edges], weight: StridedValue | None, density: bool) -> StridedValue:
-    """How many rows of ``x`` [n, d] (or how much of ``weight``) are in each bin; the last edge is inside."""
+def _histogram(
+    b: LinalgBuilder,
+    x: StridedValue,
+    dims: Sequence[_Edges],
+    weight: StridedValue | None,
+    density: bool,
+) -> StridedValue:
+    """How many rows of ``x`` [n, d] (or how much of ``weight``) are in each bin; the last edge is
+    inside."""
     dtype, count = x.dtype, x.shape[0]
     shape = [edges.count - 1 for edges in dims]
     bins, strides = math.prod(shape), row_major(shape)
@@ -118,8 +145,16 @@ def _histogram(b: LinalgBuilder, x: StridedValue, dims: Sequence[_Edges], weight
 
     hist = b.full(0, dtype, (bins + 1, 1))
     if count:
-        rows = b.pointwise(place, [*(x.slice(1, d, 1) for d in range(len(dims))), *bounds], typed("i64", (count, 1)))
-        updates = b.full(1, dtype, (count, 1)) if weight is None else b.reshape(b.cast(weight, dtype), (count, 1))
+        rows = b.pointwise(
+            place,
+            [*(x.slice(1, d, 1) for d in range(len(dims))), *bounds],
+            typed("i64", (count, 1)),
+        )
+        updates = (
+            b.full(1, dtype, (count, 1))
+            if weight is None
+            else b.reshape(b.cast(weight, dtype), (count, 1))
+        )
         hist = scatter_rows(b, hist, b.reshape(rows, (count,)), updates, "add")
     hist = b.reshape(hist.slice(0, 0, bins), shape)
     if not density:
@@ -133,11 +168,17 @@ def _histogram(b: LinalgBuilder, x: StridedValue, dims: Sequence[_Edges], weight
             h = h / (edges.at(b.index(d) + 1, *own) - edges.at(b.index(d), *own))
         return h
 
-    return b.pointwise(share, [hist, total, *(b.reshape(x, (1,) * len(shape)) for x in bounds)], hist.type)
+    return b.pointwise(
+        share, [hist, total, *(b.reshape(x, (1,) * len(shape)) for x in bounds)], hist.type
+    )
 
 
 def _ranges(range: list[float] | None, dims: int) -> list[tuple[float, float] | None]:
-    return [None] * dims if range is None else [(range[2 * d], range[2 * d + 1]) for d in builtins.range(dims)]
+    return (
+        [None] * dims
+        if range is None
+        else [(range[2 * d], range[2 * d + 1]) for d in builtins.range(dims)]
+    )
 
 
 @lowering("aten::histogram.bin_ct aten::histogram.bins_tensor", ("f32", "f64"), "histogram", SUMS)
@@ -171,10 +212,18 @@ def _bin_edges(
 ) -> tuple[StridedValue, ...]:
     x = _rows_of(b, self)
     bounds = _ranges(range, len(bins))
-    return tuple(_tensor_of(b, _spaced(b, x.slice(1, d, 1), n + 1, bounds[d]), self.dtype) for d, n in enumerate(bins))
+    return tuple(
+        _tensor_of(b, _spaced(b, x.slice(1, d, 1), n + 1, bounds[d]), self.dtype)
+        for d, n in enumerate(bins)
+    )
 
 
-@lowering("aten::_histogramdd_from_bin_cts aten::_histogramdd_from_bin_tensors", ("f32", "f64"), "histogramdd", SUMS)
+@lowering(
+    "aten::_histogramdd_from_bin_cts aten::_histogramdd_from_bin_tensors",
+    ("f32", "f64"),
+    "histogramdd",
+    SUMS,
+)
 def _many_histogram(
     b: LinalgBuilder,
     self: StridedValue,
@@ -185,5 +234,8 @@ def _many_histogram(
 ) -> StridedValue:
     x = _rows_of(b, self)
     bounds = _ranges(range, len(bins))
-    dims = [_spaced(b, x.slice(1, d, 1), n + 1, bounds[d]) if isinstance(n, int) else _given(b, n) for d, n in enumerate(bins)]
+    dims = [
+        _spaced(b, x.slice(1, d, 1), n + 1, bounds[d]) if isinstance(n, int) else _given(b, n)
+        for d, n in enumerate(bins)
+    ]
     return _histogram(b, x, dims, weight, density)

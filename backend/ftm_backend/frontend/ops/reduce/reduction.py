@@ -9,7 +9,13 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.moments import moments, vector_norm
 from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, Lower, lowering
-from ftm_backend.frontend.oplib.reductions import extreme_index, mean_of, normal_dims, reduce, sum_of
+from ftm_backend.frontend.oplib.reductions import (
+    extreme_index,
+    mean_of,
+    normal_dims,
+    reduce,
+    sum_of,
+)
 from ftm_backend.frontend.oplib.schema_annotations import ValueDomain, recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
@@ -28,14 +34,22 @@ def _finish(b: LinalgBuilder, x: StridedValue) -> StridedValue:
 
 @lowering("aten::sum aten::sum.dim_IntList", ALL, "reduction", SUMS)
 def _sum(
-    b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: list[int] | None = None,
+    keepdim: bool = False,
+    dtype: str | None = None,
 ) -> StridedValue:
     return _finish(b, sum_of(b, self, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
 
 
 @lowering("aten::nansum", ALL, "reduction", SUMS)
 def _nansum(
-    b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: list[int] | None = None,
+    keepdim: bool = False,
+    dtype: str | None = None,
 ) -> StridedValue:
     dims = normal_dims(dim, self.rank)
     number = (lambda x: e.where(e.isnan(x), 0, x)) if e.info(self.dtype).kind == "float" else None
@@ -43,31 +57,52 @@ def _nansum(
 
 
 @lowering("aten::count_nonzero.dim_IntList", ALL, "reduction", EXACT)
-def _count_nonzero(b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None) -> StridedValue:
+def _count_nonzero(
+    b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None
+) -> StridedValue:
     return _finish(b, sum_of(b, self, normal_dims(dim, self.rank), "i64", lambda x: x.ne(0)))
 
 
 @lowering("aten::mean aten::mean.dim", ALL, "reduction", SUMS)
 def _mean(
-    b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: list[int] | None = None,
+    keepdim: bool = False,
+    dtype: str | None = None,
 ) -> StridedValue:
     return _finish(b, mean_of(b, self, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
 
 
 @lowering("aten::prod aten::prod.dim_int", ALL, "reduction", SUMS)
-def _prod(b: LinalgBuilder, self: StridedValue, dim: int | None = None, keepdim: bool = False, dtype: str | None = None) -> StridedValue:
-    return _finish(b, reduce(b, "prod", [self], normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
+def _prod(
+    b: LinalgBuilder,
+    self: StridedValue,
+    dim: int | None = None,
+    keepdim: bool = False,
+    dtype: str | None = None,
+) -> StridedValue:
+    return _finish(
+        b, reduce(b, "prod", [self], normal_dims(dim, self.rank), compute_dtype(b.result.dtype))
+    )
 
 
 def _extreme(kind: str) -> Lower:
-    def lower(b: LinalgBuilder, self: StridedValue, dim: int | list[int] | None = None, keepdim: bool = False) -> StridedValue:
+    def lower(
+        b: LinalgBuilder,
+        self: StridedValue,
+        dim: int | list[int] | None = None,
+        keepdim: bool = False,
+    ) -> StridedValue:
         return _finish(b, reduce(b, kind, [self], normal_dims(dim, self.rank), self.dtype))
 
     return lower
 
 
 def _extreme_dim(kind: str) -> Lower:
-    def lower(b: LinalgBuilder, self: StridedValue, dim: int, keepdim: bool = False) -> tuple[StridedValue, StridedValue]:
+    def lower(
+        b: LinalgBuilder, self: StridedValue, dim: int, keepdim: bool = False
+    ) -> tuple[StridedValue, StridedValue]:
         if not self.rank:
             return self, b.full(0, "i64", ())
         values, indices = extreme_index(b, kind, self, dim % self.rank)
@@ -78,7 +113,9 @@ def _extreme_dim(kind: str) -> Lower:
 
 
 def _extreme_place(kind: str) -> Lower:
-    def lower(b: LinalgBuilder, self: StridedValue, dim: int | None = None, keepdim: bool = False) -> StridedValue:
+    def lower(
+        b: LinalgBuilder, self: StridedValue, dim: int | None = None, keepdim: bool = False
+    ) -> StridedValue:
         if not self.rank:
             return b.full(0, "i64", b.result.shape)
         x = self if dim is not None else b.reshape(self, (self.type.numel,))
@@ -95,14 +132,21 @@ for _name, _kind in (("max", "max"), ("min", "min")):
 
 
 @lowering("aten::aminmax", ALL, "aminmax", EXACT)
-def _aminmax(b: LinalgBuilder, self: StridedValue, dim: int | None = None, keepdim: bool = False) -> tuple[StridedValue, StridedValue]:
+def _aminmax(
+    b: LinalgBuilder, self: StridedValue, dim: int | None = None, keepdim: bool = False
+) -> tuple[StridedValue, StridedValue]:
     dims = normal_dims(dim, self.rank)
     low, high = (reduce(b, kind, [self], dims, self.dtype) for kind in ("min", "max"))
     return b.reshape(low, b.result.shape), b.reshape(high, b.result.shape)
 
 
 def _test(kind: str) -> Lower:
-    def lower(b: LinalgBuilder, self: StridedValue, dim: int | list[int] | None = None, keepdim: bool = False) -> StridedValue:
+    def lower(
+        b: LinalgBuilder,
+        self: StridedValue,
+        dim: int | list[int] | None = None,
+        keepdim: bool = False,
+    ) -> StridedValue:
         return _finish(b, reduce(b, kind, [self], normal_dims(dim, self.rank), "i1"))
 
     return lower
@@ -114,9 +158,15 @@ lowering("aten::all aten::all.dim aten::all.dims", ALL, "reduction", EXACT)(_tes
 
 def _variance(root: bool, with_mean: bool) -> Lower:
     def lower(
-        b: LinalgBuilder, self: StridedValue, dim: int | list[int] | None = None, correction: Number | None = None, keepdim: bool = False
+        b: LinalgBuilder,
+        self: StridedValue,
+        dim: int | list[int] | None = None,
+        correction: Number | None = None,
+        keepdim: bool = False,
     ) -> StridedValue | tuple[StridedValue, StridedValue]:
-        variance, mean = moments(b, self, normal_dims(dim, self.rank), 1 if correction is None else correction)
+        variance, mean = moments(
+            b, self, normal_dims(dim, self.rank), 1 if correction is None else correction
+        )
         if root:
             variance = b.pointwise(e.sqrt, [variance], variance.type)
         first = _finish(b, variance)
@@ -133,20 +183,39 @@ lowering("aten::std_mean.correction", FLOATS, "variance", SUMS)(_variance(True, 
 
 @lowering("aten::linalg_vector_norm", FLOATS, "norm", SUMS)
 def _vector_norm(
-    b: LinalgBuilder, self: StridedValue, ord: Number, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None
+    b: LinalgBuilder,
+    self: StridedValue,
+    ord: Number,
+    dim: list[int] | None = None,
+    keepdim: bool = False,
+    dtype: str | None = None,
 ) -> StridedValue:
-    return _finish(b, vector_norm(b, self, ord, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
+    return _finish(
+        b, vector_norm(b, self, ord, normal_dims(dim, self.rank), compute_dtype(b.result.dtype))
+    )
 
 
-@lowering("aten::norm.Scalar aten::norm.ScalarOpt_dim aten::norm.ScalarOpt_dtype aten::norm.ScalarOpt_dim_dtype", FLOATS, "norm", SUMS)
+@lowering(
+    "aten::norm.Scalar aten::norm.ScalarOpt_dim aten::norm.ScalarOpt_dtype aten::norm.ScalarOpt_dim_dtype",
+    FLOATS,
+    "norm",
+    SUMS,
+)
 def _norm(
-    b: LinalgBuilder, self: StridedValue, p: Number | None, dim: list[int] | None = None, keepdim: bool = False, dtype: str | None = None
+    b: LinalgBuilder,
+    self: StridedValue,
+    p: Number | None,
+    dim: list[int] | None = None,
+    keepdim: bool = False,
+    dtype: str | None = None,
 ) -> StridedValue:
     return _vector_norm(b, self, 2 if p is None else p, dim)
 
 
 @lowering("aten::renorm", FLOATS, "renorm", SUMS)
-def _renorm(b: LinalgBuilder, self: StridedValue, p: float, dim: int, maxnorm: Number) -> StridedValue:
+def _renorm(
+    b: LinalgBuilder, self: StridedValue, p: float, dim: int, maxnorm: Number
+) -> StridedValue:
     """Slices along ``dim`` whose p-norm is over ``maxnorm``, scaled down to it."""
     dims = [k for k in range(self.rank) if k != dim % self.rank]
     dtype = compute_dtype(self.dtype)
@@ -155,7 +224,9 @@ def _renorm(b: LinalgBuilder, self: StridedValue, p: float, dim: int, maxnorm: N
     elif math.isinf(p):
         total = reduce(b, "max", [self], dims, dtype, lambda x: abs(x.to(dtype)))
     else:
-        total = reduce(b, "sum", [self], dims, dtype, lambda x: e.pow_(abs(x.to(dtype)), b.constant(p, dtype)))
+        total = reduce(
+            b, "sum", [self], dims, dtype, lambda x: e.pow_(abs(x.to(dtype)), b.constant(p, dtype))
+        )
     most = b.inline(maxnorm, dtype)
 
     def scaled(x: ScalarExpr, s: ScalarExpr) -> ScalarExpr:
@@ -166,7 +237,9 @@ def _renorm(b: LinalgBuilder, self: StridedValue, p: float, dim: int, maxnorm: N
 
 
 @lowering("aten::logsumexp", ALL, "reduction", SUMS)
-def _logsumexp(b: LinalgBuilder, self: StridedValue, dim: list[int], keepdim: bool = False) -> StridedValue:
+def _logsumexp(
+    b: LinalgBuilder, self: StridedValue, dim: list[int], keepdim: bool = False
+) -> StridedValue:
     dims = normal_dims(dim, self.rank)
     dtype = compute_dtype(b.result.dtype)
     largest = reduce(b, "max", [self], dims, dtype)

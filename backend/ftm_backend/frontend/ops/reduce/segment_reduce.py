@@ -1,4 +1,5 @@
-"""segment_reduce: reductions over runs of a dimension, given by their lengths or by where they begin."""
+"""segment_reduce: reductions over runs of a dimension, given by their lengths or by where they
+begin."""
 
 from __future__ import annotations
 
@@ -23,14 +24,24 @@ _SEGMENTS = (*FLOATS, "i64", "i32")
 
 
 class _Segments:
-    """The geometry of one call: data as [batch * n, inner], results as [batch * count, inner] and one row more,
-    for what belongs to no segment."""
+    """The geometry of one call: data as [batch * n, inner], results as [batch * count, inner] and
+    one row more, for what belongs to no segment."""
 
     def __init__(
-        self, b: LinalgBuilder, data: StridedValue, lengths: StridedValue | None, offsets: StridedValue | None, axis: int, whole: bool
+        self,
+        b: LinalgBuilder,
+        data: StridedValue,
+        lengths: StridedValue | None,
+        offsets: StridedValue | None,
+        axis: int,
+        whole: bool,
     ) -> None:
         self.b = b
-        self.batch, self.n, self.inner = math.prod(data.shape[:axis]), data.shape[axis], math.prod(data.shape[axis + 1 :])
+        self.batch, self.n, self.inner = (
+            math.prod(data.shape[:axis]),
+            data.shape[axis],
+            math.prod(data.shape[axis + 1 :]),
+        )
         self.count = given(lengths, offsets).shape[axis] - (lengths is None)
         if lengths is None:
             limits = b.cast(b.reshape(given(offsets, lengths), (self.batch, self.count + 1)), "i64")
@@ -40,7 +51,9 @@ class _Segments:
             ends = scan(b, "sum", runs, 1)
             begins = b.pointwise(lambda end, run: end - run, [ends, runs], ends.type)
         self.shape = (self.batch * self.count + 1, self.inner)
-        self.lengths = self._with_rest(b.pointwise(lambda end, begin: end - begin, [ends, begins], ends.type))
+        self.lengths = self._with_rest(
+            b.pointwise(lambda end, begin: end - begin, [ends, begins], ends.type)
+        )
         self.rows = self._rows(ends, begins, whole and lengths is not None)
 
     def _with_rest(self, x: StridedValue) -> StridedValue:
@@ -55,28 +68,37 @@ class _Segments:
 
         def body() -> ScalarExpr:
             batch, place = b.index(0), b.index(1)
-            segment = count_before(b, count, lambda k: b.extract(ends, [batch, k]), place, right=True)
+            segment = count_before(
+                b, count, lambda k: b.extract(ends, [batch, k]), place, right=True
+            )
             begin = b.extract(begins, [batch, e.minimum(segment, count - 1)])
             own = (segment < count) & (begin <= place)
             row = e.where(own, batch * count + segment, self.shape[0] - 1)
             if whole:  # PyTorch refuses lengths that do not cover the dimension
-                row = e.where(b.extract(ends, [batch, b.constant(count - 1, "i64")]).eq(n), row, NOWHERE)
+                row = e.where(
+                    b.extract(ends, [batch, b.constant(count - 1, "i64")]).eq(n), row, NOWHERE
+                )
             return row
 
         made = b.generic((self.batch, n), [], [LoopOutput("i64", (self.batch, n), (0, 1))], body)[0]
         return b.reshape(made, (self.batch * n,))
 
     def combine(self, start: Number, updates: StridedValue, kind: str) -> StridedValue:
-        """``updates`` [batch * n, inner] into their segments, which hold the number or Elem ``start``."""
+        """``updates`` [batch * n, inner] into their segments, which hold the number or Elem
+        ``start``."""
         dest = self.b.full(start, updates.dtype, self.shape)
         return scatter_rows(self.b, dest, self.rows, updates, kind)
 
     def spread(self, x: StridedValue) -> Callable[[ScalarExpr], ScalarExpr]:
-        """In a body over [batch * n, inner]: what reads ``x`` [segments, inner or 1] at the element's segment."""
+        """In a body over [batch * n, inner]: what reads ``x`` [segments, inner or 1] at the
+        element's segment."""
         b, table = self.b, x
 
         def read(row: ScalarExpr) -> ScalarExpr:
-            return b.extract(table, [inside(row, self.shape[0]), b.index(1) if x.shape[1] != 1 else b.index(1) * 0])
+            return b.extract(
+                table,
+                [inside(row, self.shape[0]), b.index(1) if x.shape[1] != 1 else b.index(1) * 0],
+            )
 
         return read
 
@@ -101,7 +123,11 @@ def _segment_reduce(
     total = segments.combine(start, flat, _KINDS[reduce])
     if reduce == "mean":
         empty = start if initial is not None else b.constant(math.nan, dtype)
-        total = b.pointwise(lambda t, n: e.where(n > 0, t / n.to(dtype), empty), [total, segments.lengths], total.type)
+        total = b.pointwise(
+            lambda t, n: e.where(n > 0, t / n.to(dtype), empty),
+            [total, segments.lengths],
+            total.type,
+        )
     return b.cast(b.reshape(total.slice(0, 0, segments.shape[0] - 1), b.result.shape), data.dtype)
 
 
@@ -133,11 +159,13 @@ def _segment_reduce_backward(
         def element(x: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
             return upper(row) / length(row).to(dtype) if reduce == "mean" else upper(row)
     elif reduce == "prod":
-
-        def scaled(row: ScalarExpr) -> ScalarExpr:  # rounded to the halves' range before the division, as PyTorch's is
+        # rounded to the halves' range before the division, as PyTorch's is
+        def scaled(row: ScalarExpr) -> ScalarExpr:
             return (upper(row) * value(row)).to(data.dtype).to(dtype)
 
-        gradient = _prod_element(b, s, flat, upper, scaled, b.inline(1 if initial is None else initial, dtype))
+        gradient = _prod_element(
+            b, s, flat, upper, scaled, b.inline(1 if initial is None else initial, dtype)
+        )
 
         def element(x: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
             return gradient(x, row)
@@ -164,9 +192,11 @@ def _prod_element(
     scaled: Callable[[ScalarExpr], ScalarExpr],
     start: ScalarExpr,
 ) -> Callable[[ScalarExpr, ScalarExpr], ScalarExpr]:
-    """The gradient of a product is that of the others: product over element, but where that is zero or NaN.
+    """The gradient of a product is that of the others: product over element, but where that is zero
+    or NaN.
 
-    upper: reads the gradient of an element's segment.  scaled: its product with the segment's result.
+    upper: reads the gradient of an element's segment. scaled: its product with the segment's
+        result.
     """
     dtype = flat.dtype
 
@@ -175,8 +205,12 @@ def _prod_element(
 
     others = b.pointwise(lambda x: e.where(plain(x), x, 1), [flat], flat.type)
     product = s.spread(s.combine(start, others, "mul"))
-    zeros = s.spread(s.combine(0, b.pointwise(lambda x: x.eq(0).to(dtype), [flat], flat.type), "add"))
-    nans = s.spread(s.combine(0, b.pointwise(lambda x: e.isnan(x).to(dtype), [flat], flat.type), "add"))
+    zeros = s.spread(
+        s.combine(0, b.pointwise(lambda x: x.eq(0).to(dtype), [flat], flat.type), "add")
+    )
+    nans = s.spread(
+        s.combine(0, b.pointwise(lambda x: e.isnan(x).to(dtype), [flat], flat.type), "add")
+    )
 
     def element(x: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
         no_nan = nans(row) <= e.isnan(x).to(dtype)

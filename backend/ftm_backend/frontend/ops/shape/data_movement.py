@@ -23,7 +23,11 @@ recorded("aten::select_scatter aten::slice_scatter", tried=("always",))
 def _cat(b: LinalgBuilder, tensors: list[StridedValue], dim: int) -> StridedValue:
     """Writes each part into its place of the result."""
     shape, dtype = b.result.shape, b.result.dtype
-    parts = [b.cast(t, dtype) for t in tensors if not (t.shape == (0,) and len(shape) != 1) and t.type.numel]
+    parts = [
+        b.cast(t, dtype)
+        for t in tensors
+        if not (t.shape == (0,) and len(shape) != 1) and t.type.numel
+    ]
     if not parts:
         return b.full(0, dtype, shape)
     if len(parts) == 1:
@@ -77,9 +81,11 @@ _triangle("triu", lambda distance, diagonal: distance >= diagonal)
 
 def _triangle_indices(name: str, lower_part: bool) -> None:
     @lowering(f"aten::{name}", ("i64", "i32"), "triangle_indices", EXACT)
-    def lower(b: LinalgBuilder, row: int, col: int, offset: int = 0, dtype: str | None = None) -> StridedValue:
-        """Coordinates of the triangle's elements, row by row: the row is found by bisection, for how many elements
-        come before it is a formula."""
+    def lower(
+        b: LinalgBuilder, row: int, col: int, offset: int = 0, dtype: str | None = None
+    ) -> StridedValue:
+        """Coordinates of the triangle's elements, row by row: the row is found by bisection, for
+        how many elements come before it is a formula."""
 
         def clamped(last: ScalarExpr) -> ScalarExpr:
             """The sum of min(k, col) over 0 < k <= last."""
@@ -99,8 +105,12 @@ def _triangle_indices(name: str, lower_part: bool) -> None:
                 further = line + step
                 line = e.where((further < row) & (before(further) <= element), further, line)
                 step >>= 1
-            first = b.constant(0, "i64") if lower_part else e.minimum(e.maximum(line + offset, 0), col)
-            return e.where(b.index(0).eq(0), line, element - before(line) + first).to(b.result.dtype)
+            first = (
+                b.constant(0, "i64") if lower_part else e.minimum(e.maximum(line + offset, 0), col)
+            )
+            return e.where(b.index(0).eq(0), line, element - before(line) + first).to(
+                b.result.dtype
+            )
 
         shape = b.result.shape
         return b.generic(shape, [], [LoopOutput(b.result.dtype, shape, (0, 1))], body)[0]

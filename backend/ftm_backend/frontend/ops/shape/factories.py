@@ -11,7 +11,11 @@ from ftm_backend.frontend.oplib.op_record import EXACT, lowering
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
-recorded("aten::arange aten::range aten::linspace aten::logspace", constants=("start", "end", "step"), takes_no_bools=True)
+recorded(
+    "aten::arange aten::range aten::linspace aten::logspace",
+    constants=("start", "end", "step"),
+    takes_no_bools=True,
+)
 recorded("aten::complex", tried=("out",))  # which complex/arithmetic.py rewrites
 recorded("aten::polar", tried=("mixed",))
 recorded("aten::kaiser_window", composite="unfit")
@@ -23,7 +27,10 @@ def _constant(names: str, fill: int) -> None:
         return b.full(fill, b.result.dtype, b.result.shape)
 
 
-_constant("zeros zeros_like new_zeros empty.memory_format empty_like new_empty empty_strided new_empty_strided empty_permuted zero", 0)
+_constant(
+    "zeros zeros_like new_zeros empty.memory_format empty_like new_empty empty_strided new_empty_strided empty_permuted zero",
+    0,
+)
 _constant("ones ones_like new_ones", 1)
 
 
@@ -50,7 +57,9 @@ def _scalar_tensor(b: LinalgBuilder, s: Number, dtype: str | None = None) -> Str
 
 
 @lowering("aten::arange aten::arange.start aten::arange.start_step", NUMBERS, "arange")
-def _arange(b: LinalgBuilder, end: Number, start: Number = 0, step: Number = 1, dtype: str | None = None) -> StridedValue:
+def _arange(
+    b: LinalgBuilder, end: Number, start: Number = 0, step: Number = 1, dtype: str | None = None
+) -> StridedValue:
     # PyTorch computes start + i * step in f64 for floats and in i64 for integers.
     wide = "f64" if e.info(b.result.dtype).kind == "float" else "i64"
     first, stride = b.inline(start, wide), b.inline(step, wide)
@@ -62,22 +71,36 @@ def _arange(b: LinalgBuilder, end: Number, start: Number = 0, step: Number = 1, 
 
 
 @lowering("aten::linspace", NUMBERS, "linspace")
-def _linspace(b: LinalgBuilder, start: Number, end: Number, steps: int, dtype: str | None = None) -> StridedValue:
+def _linspace(
+    b: LinalgBuilder, start: Number, end: Number, steps: int, dtype: str | None = None
+) -> StridedValue:
     return _spaced(b, start, end, steps, lambda x: x)
 
 
 # A power of the base magnifies what its exponent is off by.
-@lowering("aten::logspace", NUMBERS, "linspace", {"f64": (1e-11, 1e-12), "f32": (5e-5, 1e-6), "f16": (2e-3, 1e-3), "bf16": (1.6e-2, 1e-2)})
-def _logspace(b: LinalgBuilder, start: Number, end: Number, steps: int, base: float, dtype: str | None = None) -> StridedValue:
+@lowering(
+    "aten::logspace",
+    NUMBERS,
+    "linspace",
+    {"f64": (1e-11, 1e-12), "f32": (5e-5, 1e-6), "f16": (2e-3, 1e-3), "bf16": (1.6e-2, 1e-2)},
+)
+def _logspace(
+    b: LinalgBuilder, start: Number, end: Number, steps: int, base: float, dtype: str | None = None
+) -> StridedValue:
     return _spaced(b, start, end, steps, lambda x: e.pow_(x.const(base), x))
 
 
-def _spaced(b: LinalgBuilder, start: Number, end: Number, steps: int, function: Callable[..., ScalarExpr]) -> StridedValue:
+def _spaced(
+    b: LinalgBuilder, start: Number, end: Number, steps: int, function: Callable[..., ScalarExpr]
+) -> StridedValue:
     """``function`` at evenly spaced places, each reckoned from the nearer end."""
     compute = compute_dtype(b.result.dtype)
     compute = compute if e.info(compute).kind == "float" else "f64"
     # Of integers the ends are cut off first.
-    first, last = (b.inline(x, b.result.dtype if e.info(b.result.dtype).kind == "int" else compute).to(compute) for x in (start, end))
+    first, last = (
+        b.inline(x, b.result.dtype if e.info(b.result.dtype).kind == "int" else compute).to(compute)
+        for x in (start, end)
+    )
 
     def body() -> ScalarExpr:
         place = b.index(0)
@@ -96,4 +119,6 @@ def _eye(b: LinalgBuilder, **_: object) -> StridedValue:
     def body() -> ScalarExpr:
         return b.index(0).eq(b.index(1)).to(b.result.dtype)
 
-    return b.generic(b.result.shape, [], [LoopOutput(b.result.dtype, b.result.shape, [0, 1])], body)[0]
+    return b.generic(
+        b.result.shape, [], [LoopOutput(b.result.dtype, b.result.shape, [0, 1])], body
+    )[0]

@@ -1,6 +1,7 @@
 """Views: PyTorch's words for them, and the recorder's ``ftm.view`` and ``ftm.update``.
 
-A view lowers to another access of the same buffer, so it costs nothing; see `frontend/linalg_builder.py`.
+A view lowers to another access of the same buffer, so it costs nothing; see
+`frontend/linalg_builder.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def _reshape(b: LinalgBuilder, self: StridedValue, **_: object) -> StridedValue:
 
 
 @lowering("aten::expand aten::broadcast_to aten::expand_copy", STORED, "view", EXACT)
-def _expand(b: LinalgBuilder, self: StridedValue, size: list[int], implicit: bool = False) -> StridedValue:
+def _expand(
+    b: LinalgBuilder, self: StridedValue, size: list[int], implicit: bool = False
+) -> StridedValue:
     return self.expand(b.result.shape)
 
 
@@ -47,7 +50,9 @@ def _permute(b: LinalgBuilder, self: StridedValue, dims: list[int]) -> StridedVa
 
 
 @lowering("aten::slice.Tensor aten::slice_copy.Tensor", STORED, "view", EXACT)
-def _slice(b: LinalgBuilder, self: StridedValue, dim: int, start: int | None, end: int | None, step: int) -> StridedValue:
+def _slice(
+    b: LinalgBuilder, self: StridedValue, dim: int, start: int | None, end: int | None, step: int
+) -> StridedValue:
     dim %= self.rank
     size = self.shape[dim]
     start = 0 if start is None else max(0, min(size, start + size if start < 0 else start))
@@ -55,7 +60,9 @@ def _slice(b: LinalgBuilder, self: StridedValue, dim: int, start: int | None, en
 
 
 @lowering("aten::narrow", STORED, "view", EXACT)
-def _narrow(b: LinalgBuilder, self: StridedValue, dim: int, start: int, length: int) -> StridedValue:
+def _narrow(
+    b: LinalgBuilder, self: StridedValue, dim: int, start: int, length: int
+) -> StridedValue:
     dim %= self.rank
     return self.slice(dim, start % self.shape[dim] if self.shape[dim] else 0, length)
 
@@ -67,11 +74,15 @@ def _select(b: LinalgBuilder, self: StridedValue, dim: int, index: int) -> Strid
 
 
 @lowering("aten::diagonal aten::diagonal_copy", STORED, "view", EXACT)
-def _diagonal(b: LinalgBuilder, self: StridedValue, offset: int, dim1: int, dim2: int) -> StridedValue:
+def _diagonal(
+    b: LinalgBuilder, self: StridedValue, offset: int, dim1: int, dim2: int
+) -> StridedValue:
     dim1, dim2 = dim1 % self.rank, dim2 % self.rank
     rest = [k for k in range(self.rank) if k not in (dim1, dim2)]
     strides = self.access.strides
-    start = self.access.offset + (offset * strides[dim2] if offset >= 0 else -offset * strides[dim1])
+    start = self.access.offset + (
+        offset * strides[dim2] if offset >= 0 else -offset * strides[dim1]
+    )
     length = b.result.shape[-1]
     return self.at(
         Strided(
@@ -83,7 +94,9 @@ def _diagonal(b: LinalgBuilder, self: StridedValue, offset: int, dim1: int, dim2
 
 
 @lowering("aten::unfold", STORED, "view", EXACT)
-def _unfold(b: LinalgBuilder, self: StridedValue, dimension: int, size: int, step: int) -> StridedValue:
+def _unfold(
+    b: LinalgBuilder, self: StridedValue, dimension: int, size: int, step: int
+) -> StridedValue:
     a = self.access
     if not self.rank:
         return b.reshape(self, b.result.shape)
@@ -93,7 +106,9 @@ def _unfold(b: LinalgBuilder, self: StridedValue, dimension: int, size: int, ste
     return self.at(Strided(b.result.shape, (*strides, a.strides[dimension]), a.offset))
 
 
-@lowering("aten::split.Tensor aten::split_with_sizes aten::chunk aten::unbind.int", STORED, "split", EXACT)
+@lowering(
+    "aten::split.Tensor aten::split_with_sizes aten::chunk aten::unbind.int", STORED, "split", EXACT
+)
 def _split(b: LinalgBuilder, self: StridedValue, dim: int, **_: object) -> tuple[StridedValue, ...]:
     dim %= self.rank
     start, parts = 0, []
@@ -108,23 +123,43 @@ def _split(b: LinalgBuilder, self: StridedValue, dim: int, **_: object) -> tuple
 
 
 @lowering("aten::as_strided aten::as_strided_copy", STORED, "as_strided", EXACT)
-def _as_strided(b: LinalgBuilder, self: StridedValue, size: list[int], stride: list[int], storage_offset: int | None) -> StridedValue:
+def _as_strided(
+    b: LinalgBuilder,
+    self: StridedValue,
+    size: list[int],
+    stride: list[int],
+    storage_offset: int | None,
+) -> StridedValue:
     return b.strided(self, Strided(tuple(size), tuple(stride), storage_offset or 0))
 
 
 @lowering("ftm.view", STORED, "view", EXACT)
-def _view(b: LinalgBuilder, base: StridedValue, sizes: list[int], strides: list[int], offset: int) -> StridedValue:
+def _view(
+    b: LinalgBuilder, base: StridedValue, sizes: list[int], strides: list[int], offset: int
+) -> StridedValue:
     return b.strided(base, Strided(tuple(sizes), tuple(strides), offset))
 
 
 @lowering("ftm.update", STORED, "view", EXACT)
-def _update(b: LinalgBuilder, base: StridedValue, value: StridedValue, sizes: list[int], strides: list[int], offset: int) -> StridedValue:
+def _update(
+    b: LinalgBuilder,
+    base: StridedValue,
+    value: StridedValue,
+    sizes: list[int],
+    strides: list[int],
+    offset: int,
+) -> StridedValue:
     access = Strided(tuple(sizes), tuple(strides), offset)
     order = sorted(range(len(sizes)), key=lambda k: -strides[k])
     sorted_access = access.permute(order)
-    whole = seen_equal(sorted_access.numel, len_flat(base)) and seen_equal(offset, 0) and sorted_access.is_contiguous()
+    whole = (
+        seen_equal(sorted_access.numel, len_flat(base))
+        and seen_equal(offset, 0)
+        and sorted_access.is_contiguous()
+    )
     if whole and sorted_access.strides == row_major(sorted_access.sizes):
-        return b.reshape(value.permute(order), base.shape)  # every element is written: base does not matter
+        # every element is written: base does not matter
+        return b.reshape(value.permute(order), base.shape)
     return b.update(base, value, access)
 
 
@@ -152,7 +187,8 @@ def _width(token: str) -> int:
 
 
 def _reread(b: LinalgBuilder, x: StridedValue, dtype: str) -> StridedValue:
-    """``x``'s bits as a dtype of the same width; a byte that is no bool's counts as true unless it is 0."""
+    """``x``'s bits as a dtype of the same width; a byte that is no bool's counts as true unless it
+    is 0."""
     if x.dtype == dtype or "i1" in (x.dtype, dtype):
         return b.cast(x, dtype)
     if info(x.dtype).builtin == info(dtype).builtin:
@@ -180,4 +216,10 @@ def _join_words(b: LinalgBuilder, x: StridedValue, width: int) -> StridedValue:
     def body(piece: ScalarExpr, sum_: ScalarExpr) -> ScalarExpr:
         return sum_ + (piece.to(f"i{width}") << (b.index(1) * _width(x.dtype)).to(f"i{width}"))
 
-    return b.generic((count, pieces), [LoopInput(x, [0, 1])], [LoopOutput(f"i{width}", (count,), [0], 0)], body, reduced=[1])[0]
+    return b.generic(
+        (count, pieces),
+        [LoopInput(x, [0, 1])],
+        [LoopOutput(f"i{width}", (count,), [0], 0)],
+        body,
+        reduced=[1],
+    )[0]

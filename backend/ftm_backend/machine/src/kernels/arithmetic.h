@@ -1,4 +1,5 @@
-// Strip loops of arithmetic, logic, compares and selection; plain loops that the compiler vectorizes.
+// Strip loops of arithmetic, logic, compares and selection; plain loops that the compiler
+// vectorizes.
 #pragma once
 
 #include <initializer_list>
@@ -54,7 +55,8 @@ struct Div {
   template <class T> FTM_INLINE_MEMBER T of(T a, T b) {
     if constexpr (floating<T>) return a / b;
     else if (b == 0) return 0;
-    else if (T(-1) < T(0) && b == T(-1)) return Sub::of(T(0), a); // the least integer has no opposite
+    else if (T(-1) < T(0) && b == T(-1))
+      return Sub::of(T(0), a); // the least integer has no opposite
     else return T(a / b);
   }
 };
@@ -66,7 +68,8 @@ struct Rem {
     else return T(a % b);
   }
 };
-// A NaN on either side comes through. Of equals, which zeros of either sign are, the first is taken.
+// A NaN on either side comes through. Of equals, which zeros of either sign are, the first is
+// taken.
 struct Min {
   template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return (b < a) | (b != b) ? b : a; }
 };
@@ -89,8 +92,8 @@ struct Or {
 struct Xor {
   template <class T> FTM_INLINE_MEMBER T of(T a, T b) { return T(a ^ b); }
 };
-// A shift by the width or more, or by a negative number, gives what shifting bit by bit would: 0, or -1 for
-// an arithmetic shift of a negative number.
+// A shift by the width or more, or by a negative number, gives what shifting bit by bit would: 0,
+// or -1 for an arithmetic shift of a negative number.
 struct Shl {
   template <class T> FTM_INLINE_MEMBER T of(T a, T b) {
     using U = typename Unsigned<T>::type;
@@ -282,9 +285,11 @@ static void put_arithmetic(KernelTable& table) {
   put_integer<int16_t>(table, Type::I16);
   put_integer<int8_t>(table, Type::I8);
   put_integer<uint8_t>(table, Type::U8);
-  // Truth values are bytes 0 and 1: and, or and the order are the bytes' own; a sum is "or", a product "and".
+  // Truth values are bytes 0 and 1: and, or and the order are the bytes' own; a sum is "or", a
+  // product "and".
   for (int op = 0; op < kOps; ++op)
-    for (int v = 0; v < 8; ++v) table.strip[op][int(Type::B1)][v] = table.strip[op][int(Type::U8)][v];
+    for (int v = 0; v < 8; ++v)
+      table.strip[op][int(Type::B1)][v] = table.strip[op][int(Type::U8)][v];
   for (Op op : {Op::Sub, Op::Neg, Op::Fma, Op::Shl, Op::Shr, Op::Shru})
     for (int v = 0; v < 8; ++v) table.strip[int(op)][int(Type::B1)][v] = nullptr;
   put_binary<uint8_t, uint8_t, Or>(table, Op::Add, Type::B1, false);

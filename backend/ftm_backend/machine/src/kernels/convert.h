@@ -9,8 +9,8 @@ namespace FTM_ISA {
 
 template <class D, class S>
 FTM_INLINE D converted(S x) {
-  // A float out of an integer's range is the machine's choice; narrow integers go through 32 bits, so
-  // that -1.0 becomes 255 in u8 on every host.
+  // A float out of an integer's range is the machine's choice; narrow integers go through 32 bits,
+  // so that -1.0 becomes 255 in u8 on every host.
   if constexpr (floating<S> && !floating<D> && sizeof(D) < 4) return D(int32_t(x));
   else return D(x);
 }
@@ -29,7 +29,8 @@ void convert_to_truth(void* d, const void* a, const void*, const void*, int64_t 
   for (int64_t i = 0; i < n; ++i) out[i] = in[i] != S(0);
 }
 
-// --- halves -------------------------------------------------------------------------------------------
+// --- halves
+// -------------------------------------------------------------------------------------------
 
 template <bool Brain>
 void half_load(void* d, const void* a, const void*, const void*, int64_t n) {
@@ -42,7 +43,8 @@ void half_load(void* d, const void* a, const void*, const void*, int64_t n) {
       _mm512_storeu_ps(out + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(in + i))));
 #elif defined(__F16C__)
   if (!Brain)
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(in + i))));
+    for (; i + 8 <= n; i += 8)
+      _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(in + i))));
 #endif
   for (; i < n; ++i) out[i] = Brain ? bf16_to_float(in[i]) : f16_to_float(in[i]);
 }
@@ -54,11 +56,13 @@ void half_store(void* d, const void* a, const void*, const void*, int64_t n) {
 #if defined(__AVX512F__)
   if (!Brain)
     for (; i + 16 <= n; i += 16)
-      _mm256_storeu_si256((__m256i*)(out + i), _mm512_cvtps_ph(_mm512_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
+      _mm256_storeu_si256(
+          (__m256i*)(out + i), _mm512_cvtps_ph(_mm512_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__F16C__)
   if (!Brain)
     for (; i + 8 <= n; i += 8)
-      _mm_storeu_si128((__m128i*)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
+      _mm_storeu_si128(
+          (__m128i*)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
   for (; i < n; ++i) out[i] = Brain ? float_to_bf16(in[i]) : float_to_f16(in[i]);
 }
@@ -71,14 +75,19 @@ void half_round(void* d, const void* a, const void*, const void*, int64_t n) {
 #if defined(__AVX512F__)
   if (!Brain)
     for (; i + 16 <= n; i += 16)
-      _mm512_storeu_ps(out + i, _mm512_cvtph_ps(_mm512_cvtps_ph(_mm512_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT)));
+      _mm512_storeu_ps(
+          out + i,
+          _mm512_cvtph_ps(_mm512_cvtps_ph(_mm512_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT)));
 #elif defined(__F16C__)
   if (!Brain)
     for (; i + 8 <= n; i += 8)
-      _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT)));
+      _mm256_storeu_ps(
+          out + i,
+          _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT)));
 #endif
 #pragma GCC ivdep
-  for (; i < n; ++i) out[i] = Brain ? bf16_to_float(float_to_bf16(in[i])) : f16_to_float(float_to_f16(in[i]));
+  for (; i < n; ++i)
+    out[i] = Brain ? bf16_to_float(float_to_bf16(in[i])) : f16_to_float(float_to_f16(in[i]));
 }
 
 template <Type S>

@@ -53,7 +53,8 @@ FTM_INLINE void transpose_square(T* d, int64_t ldd, const T* s, int64_t lds) {
 }
 
 #if defined(__AVX512F__)
-// As above of 16 x 16, in whole registers: pairs and fours of elements within quarters of a register, then the quarters.
+// As above of 16 x 16, in whole registers: pairs and fours of elements within quarters of a
+// register, then the quarters.
 template <>
 inline __attribute__((always_inline)) void transpose_square<uint32_t, 16>(
     uint32_t* d, int64_t ldd, const uint32_t* s, int64_t lds) {
@@ -96,7 +97,8 @@ FTM_INLINE void transpose_columns(T* d, int64_t ldd, const T* s, int64_t lds, in
   for (; i + N <= rows; i += N) transpose_square<T, N>(d + i, ldd, s + i * lds, lds);
   if constexpr (N == 16)
     for (; i + 8 <= rows; i += 8)
-      for (int c = 0; c < 16; c += 8) transpose_square<T, 8>(d + c * ldd + i, ldd, s + i * lds + c, lds);
+      for (int c = 0; c < 16; c += 8)
+        transpose_square<T, 8>(d + c * ldd + i, ldd, s + i * lds + c, lds);
   for (; i < rows; ++i)
     for (int c = 0; c < N; ++c) d[c * ldd + i] = s[i * lds + c];
 }
@@ -119,7 +121,8 @@ static void ramp(int64_t* d, int64_t base, int64_t step, int64_t n) {
   for (int64_t i = 0; i < n; ++i) d[i] = int64_t(uint64_t(base) + uint64_t(i) * uint64_t(step));
 }
 
-// --- Philox4x32-10 (Salmon et al., SC 2011) -----------------------------------------------------------
+// --- Philox4x32-10 (Salmon et al., SC 2011)
+// -----------------------------------------------------------
 
 struct PhiloxWords { uint32_t w[4]; };
 
@@ -141,7 +144,8 @@ FTM_INLINE void philox_rounds(U& x0, U& x1, U& x2, U& x3, uint64_t seed) {
 }
 
 // Words of the counters first .. first + blocks - 1, one after the other.
-static void philox_blocks(int32_t* d, uint64_t first, uint64_t seed, uint64_t offset, int64_t blocks) {
+static void philox_blocks(
+    int32_t* d, uint64_t first, uint64_t seed, uint64_t offset, int64_t blocks) {
   using V = Vec<uint64_t>;
   constexpr int L = VectorOf<uint64_t>::lanes;
   V lanes;
@@ -171,7 +175,8 @@ static void philox(int32_t* d, const int64_t* index, uint64_t seed, uint64_t off
   uint64_t strange = 0;
   for (int64_t i = 0; i < n; ++i) strange |= uint64_t(index[i]) ^ (first + uint64_t(i));
   const auto word = [&](uint64_t at) {
-    uint64_t x0 = (at >> 2) & 0xffffffff, x1 = at >> 34, x2 = offset & 0xffffffff, x3 = offset >> 32;
+    uint64_t x0 = (at >> 2) & 0xffffffff, x1 = at >> 34, x2 = offset & 0xffffffff,
+             x3 = offset >> 32;
     philox_rounds(x0, x1, x2, x3, seed);
     const uint64_t words[4] = {x0, x1, x2, x3};
     return int32_t(words[at & 3]);

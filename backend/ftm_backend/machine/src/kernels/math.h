@@ -1,4 +1,5 @@
-// Strip loops of the elementary functions: vectors where there is a vector version, else libm by element.
+// Strip loops of the elementary functions: vectors where there is a vector version, else libm by
+// element.
 #pragma once
 
 #include <utility>
@@ -51,13 +52,15 @@ void sine_f32(void* d, const void* a, const void*, const void*, int64_t n) {
     vf y = sine_of<Quarter>(x);
     const int64_t count = n - i < kFloats ? n - i : kFloats;
     for (int64_t j = 0; j < count; ++j) // far out the quadrant needs more digits than a double has
-      if (__builtin_fabsf(x[j]) > kTrigonometricLimit) y[j] = Quarter ? __builtin_cosf(x[j]) : __builtin_sinf(x[j]);
+      if (__builtin_fabsf(x[j]) > kTrigonometricLimit)
+        y[j] = Quarter ? __builtin_cosf(x[j]) : __builtin_sinf(x[j]);
     if (count == kFloats) store(out + i, y);
     else store_part(out + i, y, count);
   }
 }
 
-// A kernel by element, for F32 and F64. What is specialized here is in the table; nothing else has to be told of it.
+// A kernel by element, for F32 and F64. What is specialized here is in the table; nothing else has
+// to be told of it.
 template <Op> struct Function { static constexpr bool absent = true; };
 struct Present { static constexpr bool absent = false; };
 

@@ -1,8 +1,8 @@
 // Elementary functions on vectors of floats.
 //
-// Coefficients are weighted minimax fits made for this file.  Errors are about 1 unit in the last place
-// (tests/machine/test_math.py measures them); functions that would lose more in float32 work on two vectors
-// of doubles.
+// Coefficients are weighted minimax fits made for this file.  Errors are about 1 unit in the last
+// place (tests/machine/test_math.py measures them); functions that would lose more in float32 work
+// on two vectors of doubles.
 #pragma once
 
 #include "kernels/arithmetic.h"
@@ -26,8 +26,8 @@ FTM_INLINE vf exp_core(vf r, vf n) {
   vf y = fma(p, r * r, r) + 1.0f;
   return scale(y, __builtin_convertvector(n, vi));
 }
-// What rounds to zero is not computed: a product below the normal numbers takes processors a hundred times as long, and of
-// scores that a mask has made -inf there are many.
+// What rounds to zero is not computed: a product below the normal numbers takes processors a
+// hundred times as long, and of scores that a mask has made -inf there are many.
 FTM_INLINE vf exp_of(vf x) {
   vi vanishes = x < -104.0f;
   vf y = x > 89.0f ? splat(89.0f) : x; // a NaN stays
@@ -79,8 +79,9 @@ FTM_INLINE vf with_sign_of(vf x, vf y) {
 }
 
 FTM_INLINE vf tanh_of(vf x) {
-  static const float c[] = {-0.333333296135353183f, 0.133331578925945197f,    -0.0539405627697813432f,
-                            0.0216663450443961658f, -0.00809196438239783517f, 0.0020646620344559996f};
+  static const float c[] = {-0.333333296135353183f,   0.133331578925945197f,
+                            -0.0539405627697813432f,  0.0216663450443961658f,
+                            -0.00809196438239783517f, 0.0020646620344559996f};
   vf a = (vf)(bits(x) & 0x7fffffff);
   vf z = a * a;
   vf small = fma(polynomial(z, c) * z, a, a);
@@ -89,13 +90,15 @@ FTM_INLINE vf tanh_of(vf x) {
 }
 
 FTM_INLINE vf erf_of(vf x) {
-  static const float c[] = {0.128379167063157939f,    -0.376126384838102171f,  0.112837827472140306f,
-                            -0.0268654458219463649f,  0.00522107487914295542f, -0.000848471145904189909f,
+  static const float c[] = {0.128379167063157939f,    -0.376126384838102171f,
+                            0.112837827472140306f,    -0.0268654458219463649f,
+                            0.00522107487914295542f,  -0.000848471145904189909f,
                             0.000112705445322743628f, -9.68013644928524475e-6f};
-  static const float q[] = {-0.000104404231556511296f,  1.129086661724948f,        0.634483335010176911f,
-                            0.10655813002786952f,       -0.0234789136057878319f,   0.00315283332483099906f,
-                            -0.0000230512184093034664f, -0.000083172947522115977f, 0.0000150300973229410107f,
-                            -9.38229895260983616e-7f};
+  static const float q[] = {-0.000104404231556511296f,  1.129086661724948f,
+                            0.634483335010176911f,      0.10655813002786952f,
+                            -0.0234789136057878319f,    0.00315283332483099906f,
+                            -0.0000230512184093034664f, -0.000083172947522115977f,
+                            0.0000150300973229410107f,  -9.38229895260983616e-7f};
   vf a = (vf)(bits(x) & 0x7fffffff);
   vf small = fma(polynomial(a * a, c), a, a);
   vf t = a > 4.0f ? splat(4.0f) : a;
@@ -103,13 +106,15 @@ FTM_INLINE vf erf_of(vf x) {
   return with_sign_of(x, a < 1.0f ? small : large);
 }
 
-// --- through doubles ----------------------------------------------------------------------------------
+// --- through doubles
+// ----------------------------------------------------------------------------------
 
 FTM_INLINE vd exp_of(vd x) {
-  static const double c[] = {0.499999999999998765,     0.166666666666690842,   0.0416666666667671956,
-                             0.0083333333317712575,    0.0013888888875746173,  0.000198412734661102891,
-                             0.0000248015692037826145, 2.75537856292051145e-6, 2.76013537637529456e-7,
-                             2.62828308238934502e-8};
+  static const double c[] = {0.499999999999998765,     0.166666666666690842,
+                             0.0416666666667671956,    0.0083333333317712575,
+                             0.0013888888875746173,    0.000198412734661102891,
+                             0.0000248015692037826145, 2.75537856292051145e-6,
+                             2.76013537637529456e-7,   2.62828308238934502e-8};
   vl vanishes = x < -746.0;
   vd y = x > 710.0 ? splat(710.0) : x;
   y = vanishes ? splat(0.0) : y;
@@ -122,8 +127,9 @@ FTM_INLINE vd exp_of(vd x) {
 
 // For normal x > 0.
 FTM_INLINE vd log_positive(vd x) {
-  static const double c[] = {0.666666666666788469, 0.399999999926294746, 0.285714300588618525, 0.222220816388457368,
-                             0.181888203696453854, 0.151974850643075588, 0.158101146588342808};
+  static const double c[] = {0.666666666666788469, 0.399999999926294746, 0.285714300588618525,
+                             0.222220816388457368, 0.181888203696453854, 0.151974850643075588,
+                             0.158101146588342808};
   // As a floating number, because AVX2 cannot shift 64 bits arithmetically nor convert them.
   vl offset = difference(bits(x), broadcast<vl>(0x3fe6a09e667f3bcd - (int64_t(1) << 62)));
   vl raised = (vl)((Vec<uint64_t>)offset >> 52);
@@ -182,9 +188,11 @@ template <int Quarter>
 FTM_INLINE vf sine_of(vf x) {
   vf y = widened(x, [](vd v) {
     static const double s[] = {
-        -0.166666666415264166, 0.0083333293740845947, -0.00019839330987414739, 2.71827439696259448e-6};
+        -0.166666666415264166, 0.0083333293740845947, -0.00019839330987414739,
+        2.71827439696259448e-6};
     static const double c[] = {
-        0.0416666666226515401, -0.00138888837379427065, 0.0000247995158687982368, -2.72098913907870246e-7};
+        0.0416666666226515401, -0.00138888837379427065, 0.0000247995158687982368,
+        -2.72098913907870246e-7};
     vd n = nearest(v * 0.636619772367581343);
     vd r = fma(n, splat(-1.57079632679489655800), v);
     r = fma(n, splat(-6.12323399573676603587e-17), r);

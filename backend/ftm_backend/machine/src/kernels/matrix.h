@@ -1,8 +1,8 @@
 // The matrix product's inner loops.
 //
-// A block of C of Rows x Vectors vectors stays in registers while k runs; B is read in vectors and A by
-// broadcast, both where they lie in scratchpad.  Columns past n are computed from whatever lies there (see
-// kSlack) and not stored.
+// A block of C of Rows x Vectors vectors stays in registers while k runs; B is read in vectors and
+// A by broadcast, both where they lie in scratchpad.  Columns past n are computed from whatever
+// lies there (see kSlack) and not stored.
 #pragma once
 
 #include "kernels/table.h"
@@ -20,11 +20,12 @@ constexpr int kRows = 4, kVectors = 2, kWide = 4;
 #endif
 constexpr int kThree = kVectors + 1;
 
-// C[Rows x (Vectors vectors)] (+)= A B.  Step1: successive k of A are adjacent, else successive rows are.
-// `tail` is how many lanes of the last vector belong to C, or 0 for all.
+// C[Rows x (Vectors vectors)] (+)= A B.  Step1: successive k of A are adjacent, else successive
+// rows are. `tail` is how many lanes of the last vector belong to C, or 0 for all.
 template <class T, int Rows, int Vectors, bool Step1>
 __attribute__((noinline)) void matrix_block(
-    int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool acc, int64_t tail) {
+    int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool acc,
+    int64_t tail) {
   using V = Vec<T>;
   constexpr int L = VectorOf<T>::lanes;
   V sum[Rows][Vectors];
@@ -81,10 +82,12 @@ struct Blocks<T, Vectors, Step1, 0> {
   static BlockFn<T> of(int64_t) { return nullptr; }
 };
 
-// One panel of Vectors vectors of columns, all rows; rows are shared out evenly among blocks of at most Most.
+// One panel of Vectors vectors of columns, all rows; rows are shared out evenly among blocks of at
+// most Most.
 template <class T, int Vectors, bool Step1, int Most>
 void matrix_panel(
-    int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool acc, int64_t tail) {
+    int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc,
+    bool acc, int64_t tail) {
   const int64_t blocks = (m + Most - 1) / Most;
   for (int64_t i = 0, done = 0; i < blocks; ++i) {
     const int64_t rows = m * (i + 1) / blocks - done;
@@ -96,43 +99,52 @@ void matrix_panel(
 
 template <class T, bool Step1>
 void matrix_oriented(
-    int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool acc) {
+    int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
+    int64_t ldc, bool acc) {
   constexpr int64_t L = VectorOf<T>::lanes;
   constexpr int kNarrow = kRows * kVectors / kWide; // rows of a wide block: as many sums
   int64_t j = 0;
   if (m <= kNarrow)
     for (; j + kWide * L <= n; j += kWide * L)
       matrix_panel<T, kWide, Step1, kNarrow>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, 0);
-  const auto tail = [n](int64_t j, int vectors) { return n - j < vectors * L ? n - j - (vectors - 1) * L : 0; };
+  const auto tail = [n](int64_t j, int vectors) {
+    return n - j < vectors * L ? n - j - (vectors - 1) * L : 0;
+  };
   const auto left = [n, &j] { return (n - j + L - 1) / L; };
-  // The last three vectors go together: beside a single one, an element of A would be fetched for each multiplication.
+  // The last three vectors go together: beside a single one, an element of A would be fetched for
+  // each multiplication.
   for (; left() >= kVectors && left() != kThree; j += kVectors * L)
-    matrix_panel<T, kVectors, Step1, kRows>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, tail(j, kVectors));
+    matrix_panel<T, kVectors, Step1, kRows>(
+        m, k, a, lda, b + j, ldb, c + j, ldc, acc, tail(j, kVectors));
   if (left() == kThree)
     return matrix_panel<T, kThree, Step1, kRows * kVectors / kThree>(
         m, k, a, lda, b + j, ldb, c + j, ldc, acc, tail(j, kThree));
-  if (j < n) matrix_panel<T, 1, Step1, kRows>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, (n - j) % L);
+  if (j < n)
+    matrix_panel<T, 1, Step1, kRows>(m, k, a, lda, b + j, ldb, c + j, ldc, acc, (n - j) % L);
 }
 
 template <class T>
 void matrix(
-    int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b, int64_t ldb, T* c,
-    int64_t ldc, bool acc) {
+    int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b,
+    int64_t ldb, T* c, int64_t ldc, bool acc) {
   if (m == 0 || n == 0) return;
   // Long sums are cut so that the strip of B that the row blocks share stays in the nearest cache.
   constexpr int64_t kDepth = 512;
   for (int64_t p = 0; p == 0 || p < k; p += kDepth) {
     const int64_t depth = k - p < kDepth ? k - p : kDepth;
-    if (a_step == 1) matrix_oriented<T, true>(m, n, depth, a + p, a_row, b + p * ldb, ldb, c, ldc, acc || p > 0);
-    else matrix_oriented<T, false>(m, n, depth, a + p * a_step, a_step, b + p * ldb, ldb, c, ldc, acc || p > 0);
+    if (a_step == 1)
+      matrix_oriented<T, true>(m, n, depth, a + p, a_row, b + p * ldb, ldb, c, ldc, acc || p > 0);
+    else
+      matrix_oriented<T, false>(
+          m, n, depth, a + p * a_step, a_step, b + p * ldb, ldb, c, ldc, acc || p > 0);
   }
 }
 
 // Integers wrap; rows of B are added to rows of C, which the compiler vectorizes.
 template <class T, class U>
 void matrix_integer(
-    int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b, int64_t ldb, T* c,
-    int64_t ldc, bool acc) {
+    int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b,
+    int64_t ldb, T* c, int64_t ldc, bool acc) {
   for (int64_t i = 0; i < m; ++i) {
     U* out = reinterpret_cast<U*>(c + i * ldc);
     if (!acc)

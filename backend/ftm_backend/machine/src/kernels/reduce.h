@@ -1,7 +1,7 @@
 // Reductions of strips.
 //
-// A float32 sum runs in many float32 lanes over at most a strip, then in float64: its error stays near one
-// rounding whatever the length.
+// A float32 sum runs in many float32 lanes over at most a strip, then in float64: its error stays
+// near one rounding whatever the length.
 #pragma once
 
 #include "kernels/arithmetic.h"
@@ -51,7 +51,8 @@ template <class F>
 FTM_INLINE double across(vf v) {
   half_vf parts[2];
   __builtin_memcpy(parts, &v, sizeof v);
-  return across<F>(F::of(__builtin_convertvector(parts[0], vd), __builtin_convertvector(parts[1], vd)));
+  return across<F>(
+      F::of(__builtin_convertvector(parts[0], vd), __builtin_convertvector(parts[1], vd)));
 }
 
 // Four independent vectors hide the latency of the operation.

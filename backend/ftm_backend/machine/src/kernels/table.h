@@ -1,8 +1,9 @@
 // The table of inner loops that the emulator runs on.  One table is filled for each set of vector
-// instructions (portable, AVX2, AVX-512) from the same sources, and one is chosen when the library starts.
+// instructions (portable, AVX2, AVX-512) from the same sources, and one is chosen when the library
+// starts.
 //
-// Two rules hold for all loops: they may read, but never write, up to kSlack bytes past the end of an
-// operand, and a destination may be the same as an operand but not overlap it otherwise.
+// Two rules hold for all loops: they may read, but never write, up to kSlack bytes past the end of
+// an operand, and a destination may be the same as an operand but not overlap it otherwise.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +15,16 @@ namespace ftm {
 
 constexpr int64_t kSlack = 64;
 
-// Operations on strips, as the instruction table lists them. Compares write one byte (0 or 1) per element; Sel reads such a
-// mask as its first operand.
+// Operations on strips, as the instruction table lists them. Compares write one byte (0 or 1) per
+// element; Sel reads such a mask as its first operand.
 using Op = isa::Strip;
 constexpr int kOps = static_cast<int>(Op::Count);
 
 enum class Reduction : uint8_t { Sum, Prod, Min, Max, And, Or };
 constexpr int kReductions = 6;
 
-// d[i] = op(a[i], b[i], c[i]) for i < n.  In a variant whose bit 0, 1 or 2 is set, operand a, b or c is one
-// element for all i.
+// d[i] = op(a[i], b[i], c[i]) for i < n.  In a variant whose bit 0, 1 or 2 is set, operand a, b or
+// c is one element for all i.
 using StripFn = void (*)(void* d, const void* a, const void* b, const void* c, int64_t n);
 
 // A reduction's state: float64 for floating types, int64 for the others.
@@ -38,15 +39,17 @@ using ReduceFn = void (*)(Accumulator* acc, const void* a, int64_t n);
 // Combines acc[j] with a[i * columns + j] for all i < rows, j < columns.
 using ColumnsFn = void (*)(Accumulator* acc, const void* a, int64_t rows, int64_t columns);
 
-// C[m x n] (+)= A[m x k] B[k x n].  a_row, a_step: distance in elements between rows of A and between
-// successive k, one of which is 1; ldb, ldc: distance between rows.  With acc C is added to, else written.
+// C[m x n] (+)= A[m x k] B[k x n].  a_row, a_step: distance in elements between rows of A and
+// between successive k, one of which is 1; ldb, ldc: distance between rows.  With acc C is added
+// to, else written.
 template <class T>
 using MatrixFn = void (*)(
-    int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b, int64_t ldb, T* c,
-    int64_t ldc, bool acc);
+    int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_step, const T* b,
+    int64_t ldb, T* c, int64_t ldc, bool acc);
 
 // d[j * ldd + i] = s[i * lds + j] for i < rows, j < columns; distances in elements.
-using TransposeFn = void (*)(void* d, int64_t ldd, const void* s, int64_t lds, int64_t rows, int64_t columns);
+using TransposeFn =
+    void (*)(void* d, int64_t ldd, const void* s, int64_t lds, int64_t rows, int64_t columns);
 
 struct KernelTable {
   const char* name;
@@ -69,7 +72,8 @@ struct KernelTable {
   void (*philox)(int32_t* d, const int64_t* index, uint64_t seed, uint64_t offset, int64_t n);
 };
 
-// The best table for this host; FTM_MACHINE_KERNELS=portable|avx2|avx512 narrows the choice, for tests.
+// The best table for this host; FTM_MACHINE_KERNELS=portable|avx2|avx512 narrows the choice, for
+// tests.
 const KernelTable& kernels();
 
 } // namespace ftm

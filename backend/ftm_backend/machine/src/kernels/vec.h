@@ -1,7 +1,7 @@
 // Vectors of the width that this translation unit is compiled for, on GCC's vector extensions.
 //
-// Everything in kernels/ sits in a namespace named by FTM_ISA, so that code compiled for one instruction set
-// never stands in for another's.
+// Everything in kernels/ sits in a namespace named by FTM_ISA, so that code compiled for one
+// instruction set never stands in for another's.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ using vi = Vec<int32_t>;
 using vl = Vec<int64_t>;
 constexpr int kFloats = VectorOf<float>::lanes;
 constexpr int kDoubles = VectorOf<double>::lanes;
-typedef float half_vf __attribute__((vector_size(kBytes / 2))); // as many floats as a vd has doubles
+typedef float half_vf
+    __attribute__((vector_size(kBytes / 2))); // as many floats as a vd has doubles
 
 #define FTM_INLINE static inline __attribute__((always_inline))
 
@@ -56,8 +57,9 @@ FTM_INLINE void store_part(T* p, V v, int64_t count) {
   for (int64_t i = 0; i < count; ++i) p[i] = v[i];
 }
 
-// x in every lane.  x - 0 is x whatever x is, so the compiler makes one broadcasting load of it; 0 + x is an addition and a
-// shuffle, which take the units that products need, and loses the sign of -0.
+// x in every lane.  x - 0 is x whatever x is, so the compiler makes one broadcasting load of it; 0
+// + x is an addition and a shuffle, which take the units that products need, and loses the sign of
+// -0.
 template <class V, class T>
 FTM_INLINE V broadcast(T x) {
   return x - V{};
@@ -125,7 +127,8 @@ FTM_INLINE vd nearest(vd x) {
   return (x + magic) - magic;
 }
 
-// x * 2^n in two steps, so that subnormal results and n up to twice the exponent range come out right.
+// x * 2^n in two steps, so that subnormal results and n up to twice the exponent range come out
+// right.
 FTM_INLINE vf scale(vf x, vi n) {
   vi first = n >> 1;
   vi second = n - first;

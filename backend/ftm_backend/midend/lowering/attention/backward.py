@@ -1,5 +1,5 @@
-"""Lowers the gradients of attention: a team of cores that holds all keys of a batch entry (``backward_team``), or phases
-(``backward_phases``), between which all cores meet."""
+"""Lowers the gradients of attention: a team of cores that holds all keys of a batch entry
+(``backward_team``), or phases (``backward_phases``), between which all cores meet."""
 
 from __future__ import annotations
 
@@ -10,24 +10,36 @@ from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.attention.backward_exchange import team_workspace
 from ftm_backend.midend.lowering.attention.backward_multipass import phases_of
 from ftm_backend.midend.lowering.attention.backward_resident_keys import ResidentKeysTeam
-from ftm_backend.midend.schedule.attention.backward_multipass_tiling import MultipassTiling, backward_plan
-from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern, read_attention_backward
+from ftm_backend.midend.schedule.attention.backward_multipass_tiling import (
+    MultipassTiling,
+    backward_plan,
+)
+from ftm_backend.midend.schedule.attention.match_backward import (
+    AttentionBackwardPattern,
+    read_attention_backward,
+)
 
 __all__ = ["lower", "workspace"]
 
 
 def workspace(kernel: Kernel) -> list[tuple[str, int]]:
-    """What the first phase leaves for the others: three numbers for each row of scores; what a team exchanges."""
+    """What the first phase leaves for the others: three numbers for each row of scores; what a team
+    exchanges."""
     form, plan = _planned(kernel)
     shared = [] if plan.team is None else team_workspace(form, plan.team)
-    return shared if _team_alone(plan) else [(form.accumulator, prod(form.extents[:-3]))] * len(form.known) + shared
+    return (
+        shared
+        if _team_alone(plan)
+        else [(form.accumulator, prod(form.extents[:-3]))] * len(form.known) + shared
+    )
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
     """Builds the kernel's function body at the insertion point.
 
     Raises:
-        ValueError: the kernel's statements are no gradients of an attention whose blocks fit on chip.
+        ValueError: the kernel's statements are no gradients of an attention whose blocks fit on
+            chip.
     """
     form, plan = _planned(kernel)
     if plan.team is None:
@@ -47,7 +59,9 @@ def _team_alone(plan: MultipassTiling) -> bool:
     return plan.team is not None and plan.team.cores == 1
 
 
-def _phases(kernel: Kernel, form: AttentionBackwardPattern, plan: MultipassTiling, b: TileBuilder) -> None:
+def _phases(
+    kernel: Kernel, form: AttentionBackwardPattern, plan: MultipassTiling, b: TileBuilder
+) -> None:
     for number, (phase, sizes) in enumerate(zip(phases_of(form), plan.sizes, strict=True)):
         if number:
             b.barrier()
@@ -57,7 +71,9 @@ def _phases(kernel: Kernel, form: AttentionBackwardPattern, plan: MultipassTilin
 def _planned(kernel: Kernel) -> tuple[AttentionBackwardPattern, MultipassTiling]:
     form = read_attention_backward(kernel.statements)
     if form is None:
-        raise ValueError("statements of an attention-backward kernel are no gradients of an attention")
+        raise ValueError(
+            "statements of an attention-backward kernel are no gradients of an attention"
+        )
     plan = backward_plan(form, kernel.machine, 1 if kernel.one_core else kernel.machine.cores)
     if plan is None:
         raise ValueError("gradients of an attention do not fit on chip")

@@ -1,9 +1,11 @@
-"""The phases of attention's gradients, in blocks: neither scores nor their gradients leave the chip.
+"""The phases of attention's gradients, in blocks: neither scores nor their gradients leave the
+chip.
 
-The first phase holds a block of queries still and walks the keys.  It carries the largest score, the sum of exponentials and the *dot*
-(``sum_n P * part``) of each query along, as attention itself does, with the two sums that the gradient of the queries is made of; it
-leaves what it knows of each row in memory.  Where that gradient is not linear in P, a phase of its own walks the keys again.  The last
-phase holds a block of keys still and walks the queries, whose rows are known.
+The first phase holds a block of queries still and walks the keys. It carries the largest score, the
+sum of exponentials and the *dot* (``sum_n P * part``) of each query along, as attention itself
+does, with the two sums that the gradient of the queries is made of; it leaves what it knows of each
+row in memory. Where that gradient is not linear in P, a phase of its own walks the keys again. The
+last phase holds a block of keys still and walks the queries, whose rows are known.
 """
 
 from __future__ import annotations
@@ -13,18 +15,34 @@ from collections.abc import Sequence
 from ftm_backend.ir.linalg.function import Node, Value
 from ftm_backend.ir.linalg.scalar_nodes import constant, identity
 from ftm_backend.ir.tile.builder import TileBuilder
-from ftm_backend.midend.lowering.attention.backward_pass import BackwardPass, Factors, PassSizes, PassStep, StoredBlock
+from ftm_backend.midend.lowering.attention.backward_pass import (
+    BackwardPass,
+    Factors,
+    PassSizes,
+    PassStep,
+    StoredBlock,
+)
 from ftm_backend.midend.lowering.attention.block_loads import ComputedBlock
-from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern, OperandGradient
+from ftm_backend.midend.schedule.attention.match_backward import (
+    AttentionBackwardPattern,
+    OperandGradient,
+)
 from ftm_backend.midend.schedule.attention.score_expressions import is_lowest, replaced
 
 __all__ = ["KeyPass", "QueryPass", "SlopePass", "phases_of"]
 
 
 class QueryPass(BackwardPass):
-    """The first phase: the gradient of the queries; leaves the largest score, 1 / the sum and the dot of each row in ``known``."""
+    """The first phase: the gradient of the queries; leaves the largest score, 1 / the sum and the
+    dot of each row in ``known``."""
 
-    def __init__(self, form: AttentionBackwardPattern, b: TileBuilder, sizes: PassSizes, known: Sequence[Value]) -> None:
+    def __init__(
+        self,
+        form: AttentionBackwardPattern,
+        b: TileBuilder,
+        sizes: PassSizes,
+        known: Sequence[Value],
+    ) -> None:
         _, m, n, d, _ = form.axes
         super().__init__(form, b, sizes, (m, n), ((form.q, form.grad), (form.k, form.v)))
         self.known, kind, still = known, form.accumulator, sizes.still
@@ -37,8 +55,17 @@ class QueryPass(BackwardPass):
         summed = [replaced(x, memo) for x in form.linear or ()]
         nodes = [shifted, replaced(form.along, memo), *summed]
         self.others = nodes[1:]
-        self.parts = ComputedBlock(self.blocks, shifted, [form.score, form.products, self.least, form.empty], axes, most, also=self.others)
-        self.elements = [self.element_tile(x, like) for x, like in zip(summed, self.products[::-1], strict=False)]
+        self.parts = ComputedBlock(
+            self.blocks,
+            shifted,
+            [form.score, form.products, self.least, form.empty],
+            axes,
+            most,
+            also=self.others,
+        )
+        self.elements = [
+            self.element_tile(x, like) for x, like in zip(summed, self.products[::-1], strict=False)
+        ]
         self.largest, self.total, self.dot = (b.tile(kind, 1, still, depth=2) for _ in range(3))
         self.block_largest, self.scale, self.subtracted = (b.tile(kind, 1, still) for _ in range(3))
         self.empty = b.tile("i1", 1, still)
@@ -73,8 +100,17 @@ class QueryPass(BackwardPass):
         self.parts.map(
             places,
             step.number,
-            [(scores, 0, "full"), (products, 0, "full"), (self.subtracted, 0, "row"), (self.empty, 0, "row")],
-            [(self.total, step.unit, "csum.acc"), (self.dot, step.unit, "csum.acc"), *((t, 0, "full") for t in self.elements)],
+            [
+                (scores, 0, "full"),
+                (products, 0, "full"),
+                (self.subtracted, 0, "row"),
+                (self.empty, 0, "row"),
+            ],
+            [
+                (self.total, step.unit, "csum.acc"),
+                (self.dot, step.unit, "csum.acc"),
+                *((t, 0, "full") for t in self.elements),
+            ],
             self.others,
         )
         for elements, sums in zip(self.elements, self.sums, strict=True):
@@ -91,21 +127,36 @@ class QueryPass(BackwardPass):
             scale = Node("math.exp", kind, (Node("arith.subf", kind, (before, largest)),))
             scale = Node("arith.select", kind, (none, constant(1, kind), scale))
             subtracted = Node("arith.select", kind, (none, constant(0, kind), largest))
-            return [largest, scale, subtracted, none, *(Node("arith.mulf", kind, (x, scale)) for x in (total, dot))]
+            return [
+                largest,
+                scale,
+                subtracted,
+                none,
+                *(Node("arith.mulf", kind, (x, scale)) for x in (total, dot)),
+            ]
 
         held, total, dot = ((t, now, "full") for t in (self.largest, self.total, self.dot))
         self.b.map(
             1,
             self.columns(step),
             [held, (self.block_largest, 0, "full"), total, dot],
-            [held, *((t, 0, "full") for t in (self.scale, self.subtracted, self.empty)), total, dot],
+            [
+                held,
+                *((t, 0, "full") for t in (self.scale, self.subtracted, self.empty)),
+                total,
+                dot,
+            ],
             rows,
         )
         if self.walked_blocks > 1:
             for tile in self.sums:
                 sums = (tile, 0, "full")
                 self.b.map(
-                    tile.rows, self.columns(step), [sums, (self.scale, 0, "row")], [sums], lambda x: [Node("arith.mulf", kind, tuple(x))]
+                    tile.rows,
+                    self.columns(step),
+                    [sums, (self.scale, 0, "row")],
+                    [sums],
+                    lambda x: [Node("arith.mulf", kind, tuple(x))],
                 )
 
     def finish(self, step: PassStep) -> None:
@@ -114,7 +165,8 @@ class QueryPass(BackwardPass):
 
         def rows(arguments: Sequence[Node]) -> list[Node]:
             total, largest, dot = arguments
-            if self.form.given:  # the weights of a row without scores are what they are, not parts of a sum
+            # the weights of a row without scores are what they are, not parts of a sum
+            if self.form.given:
                 total = Node("arith.select", kind, (is_lowest(largest), constant(1, kind), total))
             inverse = Node("arith.divf", kind, (constant(1, kind), total))
             return [inverse, Node("arith.mulf", kind, (dot, inverse))]
@@ -127,19 +179,31 @@ class QueryPass(BackwardPass):
         held, total, dot = ((t, now, "full") for t in (self.largest, self.total, self.dot))
         b.map(1, self.columns(step), [total, held, dot], [total, dot], rows)
         for value, tile in zip(self.known, (self.largest, self.total, self.dot), strict=True):
-            b.store(tile, now, self.blocks.buffer(value), **self.blocks.block(self.row_access(), step.places, (), (self.m,)))
+            b.store(
+                tile,
+                now,
+                self.blocks.buffer(value),
+                **self.blocks.block(self.row_access(), step.places, (), (self.m,)),
+            )
         if self.stored is None:
             return
         first, second = ((t, 0, "full") for t in self.sums)
-        b.map(self.sums[0].rows, self.columns(step), [first, second, (self.dot, now, "row"), (self.total, now, "row")], [first], gradient)
+        b.map(
+            self.sums[0].rows,
+            self.columns(step),
+            [first, second, (self.dot, now, "row"), (self.total, now, "row")],
+            [first],
+            gradient,
+        )
         self.stored.build(step)
 
 
 class RowStatisticsPass(BackwardPass):
-    """A phase whose rows are known: sums of elements that are computed from both products, each sum a gradient.
+    """A phase whose rows are known: sums of elements that are computed from both products, each sum
+    a gradient.
 
-    axes, factors: as of `BackwardPass`; of the axes one is that of the rows.  made: for each gradient its elements, itself, and the
-    number of its inner axis.
+    axes, factors: as of `BackwardPass`; of the axes one is that of the rows. made: for each
+    gradient its elements, itself, and the number of its inner axis.
     """
 
     def __init__(
@@ -157,13 +221,24 @@ class RowStatisticsPass(BackwardPass):
         self.rows_walked = axes[1] == self.m
         element, *self.others = [node for node, _, _ in made]
         self.parts = ComputedBlock(
-            self.blocks, element, [form.scores, form.products, *form.known], axes[::-1], (sizes.walked, still), also=self.others
+            self.blocks,
+            element,
+            [form.scores, form.products, *form.known],
+            axes[::-1],
+            (sizes.walked, still),
+            also=self.others,
         )
-        self.elements = [self.element_tile(node, product) for (node, _, _), product in zip(made, self.products, strict=False)]
+        self.elements = [
+            self.element_tile(node, product)
+            for (node, _, _), product in zip(made, self.products, strict=False)
+        ]
         extents = (sizes.walked, 1) if self.rows_walked else (1, still)
         self.rows = [b.tile(kind, *extents, depth=2) for _ in known]
         self.sums = [b.tile(kind, form.extents[axis], still) for _, _, axis in made]
-        self.stored = [StoredBlock(self, gradient, sums, axes[0], axis) for (_, gradient, axis), sums in zip(made, self.sums, strict=True)]
+        self.stored = [
+            StoredBlock(self, gradient, sums, axes[0], axis)
+            for (_, gradient, axis), sums in zip(made, self.sums, strict=True)
+        ]
 
     def fetch_still(self, step: PassStep) -> None:
         """Its factors, and what is known of rows where these are held still."""
@@ -187,7 +262,9 @@ class RowStatisticsPass(BackwardPass):
         """What one block of what is walked adds."""
         slot, access = (step.number, "col") if self.rows_walked else (step.unit, "row")
         given = [*((t, 0, "full") for t in self.products), *((t, slot, access) for t in self.rows)]
-        self.parts.map(step.places, step.number, given, [(t, 0, "full") for t in self.elements], self.others)
+        self.parts.map(
+            step.places, step.number, given, [(t, 0, "full") for t in self.elements], self.others
+        )
         for walked, elements, sums in zip(self.walked, self.elements, self.sums, strict=False):
             self.sum_up(step, walked, elements, sums)
 
@@ -200,15 +277,35 @@ class RowStatisticsPass(BackwardPass):
 class SlopePass(RowStatisticsPass):
     """The phase between, where the first did not see to it: the gradient of the queries."""
 
-    def __init__(self, form: AttentionBackwardPattern, b: TileBuilder, sizes: PassSizes, known: Sequence[Value]) -> None:
+    def __init__(
+        self,
+        form: AttentionBackwardPattern,
+        b: TileBuilder,
+        sizes: PassSizes,
+        known: Sequence[Value],
+    ) -> None:
         _, m, n, d, _ = form.axes
-        super().__init__(form, b, sizes, known, (m, n), ((form.q, form.grad), (form.k, form.v)), [(form.slope, form.of_q, d)])
+        super().__init__(
+            form,
+            b,
+            sizes,
+            known,
+            (m, n),
+            ((form.q, form.grad), (form.k, form.v)),
+            [(form.slope, form.of_q, d)],
+        )
 
 
 class KeyPass(RowStatisticsPass):
     """The last phase: the gradients of keys and values."""
 
-    def __init__(self, form: AttentionBackwardPattern, b: TileBuilder, sizes: PassSizes, known: Sequence[Value]) -> None:
+    def __init__(
+        self,
+        form: AttentionBackwardPattern,
+        b: TileBuilder,
+        sizes: PassSizes,
+        known: Sequence[Value],
+    ) -> None:
         _, m, n, d, v = form.axes
         super().__init__(
             form,
@@ -221,6 +318,8 @@ class KeyPass(RowStatisticsPass):
         )
 
 
-def phases_of(form: AttentionBackwardPattern) -> tuple[type[QueryPass] | type[SlopePass] | type[KeyPass], ...]:
+def phases_of(
+    form: AttentionBackwardPattern,
+) -> tuple[type[QueryPass] | type[SlopePass] | type[KeyPass], ...]:
     """The phases that make the gradients, in order; all cores meet between them."""
     return (QueryPass, KeyPass) if form.linear else (QueryPass, SlopePass, KeyPass)

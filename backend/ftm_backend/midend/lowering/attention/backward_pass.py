@@ -1,7 +1,9 @@
-"""A phase of attention's gradients: holds blocks of one side still and walks those of the other, with transfers a step ahead.
+"""A phase of attention's gradients: holds blocks of one side still and walks those of the other,
+with transfers a step ahead.
 
-What is held still is turned once.  Then what is walked is the operand of all products whose elements are broadcast one by one, and is
-read as it lies; what is summed has the columns of what is held still.
+What is held still is turned once. Then what is walked is the operand of all products whose elements
+are broadcast one by one, and is read as it lies; what is summed has the columns of what is held
+still.
 """
 
 from __future__ import annotations
@@ -20,13 +22,17 @@ from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.attention.block_loads import BlockOperand
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
-from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern, OperandGradient
+from ftm_backend.midend.schedule.attention.match_backward import (
+    AttentionBackwardPattern,
+    OperandGradient,
+)
 
 __all__ = ["BackwardPass", "Factors", "PassSizes", "PassStep", "StoredBlock"]
 
 
 class PassSizes(NamedTuple):
-    """Rows of what is held still and of what is walked in a block; where the latter waits to be broadcast from."""
+    """Rows of what is held still and of what is walked in a block; where the latter waits to be
+    broadcast from."""
 
     still: int
     walked: int
@@ -34,7 +40,8 @@ class PassSizes(NamedTuple):
 
 
 class PassStep(NamedTuple):
-    """Where a step is: its number, its unit, the blocks within the batch entry, the places of both."""
+    """Where a step is: its number, its unit, the blocks within the batch entry, the places of
+    both."""
 
     number: Index
     unit: Index
@@ -49,35 +56,55 @@ Factors = tuple[Node, Node]
 class BackwardPass(ABC):
     """What all phases do: fetch a step ahead, turn what is held still, multiply.
 
-    axes: of what is held still and of what is walked; factors: those of the two products, held still and walked.  The products are
-    walked x still; ``sums`` are d or v x still.
+    axes: of what is held still and of what is walked; factors: those of the two products, held
+    still and walked. The products are walked x still; ``sums`` are d or v x still.
     """
 
     def __init__(
-        self, form: AttentionBackwardPattern, b: TileBuilder, sizes: PassSizes, axes: tuple[int, int], factors: tuple[Factors, Factors]
+        self,
+        form: AttentionBackwardPattern,
+        b: TileBuilder,
+        sizes: PassSizes,
+        axes: tuple[int, int],
+        factors: tuple[Factors, Factors],
     ) -> None:
         self.form, self.b, self.sizes, self.axes = form, b, sizes, axes
         self.blocks = BlockTransfers(b, form.extents)
         self.batch, self.m, self.n, self.d, self.v = form.axes
         still, walked = sizes.still, sizes.walked
-        self.still_blocks, self.walked_blocks = (-(-form.extents[a] // s) for a, s in zip(axes, (still, walked), strict=True))
+        self.still_blocks, self.walked_blocks = (
+            -(-form.extents[a] // s) for a, s in zip(axes, (still, walked), strict=True)
+        )
         inner = [(axis, form.extents[axis]) for axis in (self.d, self.v)]
-        self.still = [BlockOperand(self.blocks, x, (axes[0], a), (still, n), "am") for x, (a, n) in zip(factors[0], inner, strict=True)]
+        self.still = [
+            BlockOperand(self.blocks, x, (axes[0], a), (still, n), "am")
+            for x, (a, n) in zip(factors[0], inner, strict=True)
+        ]
         self.walked = [
-            BlockOperand(self.blocks, x, (axes[1], a), (walked, n), sizes.space) for x, (a, n) in zip(factors[1], inner, strict=True)
+            BlockOperand(self.blocks, x, (axes[1], a), (walked, n), sizes.space)
+            for x, (a, n) in zip(factors[1], inner, strict=True)
         ]
         for factor in self.still:
             factor.declare(2 if factor.turned else 1, 1)
         for factor in self.walked:
             factor.declare(2, 1)
-        self.turned = [None if f.turned else b.tile(f.node.dtype, n, still) for f, (_, n) in zip(self.still, inner, strict=True)]
+        self.turned = [
+            None if f.turned else b.tile(f.node.dtype, n, still)
+            for f, (_, n) in zip(self.still, inner, strict=True)
+        ]
         self.products = [b.tile(form.accumulator, walked, still) for _ in inner]
 
     def element_tile(self, node: Node, like: TileDecl) -> TileDecl:
-        """Where the elements of a node go that is computed from the products: over one of them if they have its type."""
-        return like if node.dtype == like.dtype else self.b.tile(node.dtype, self.sizes.walked, self.sizes.still)
+        """Where the elements of a node go that is computed from the products: over one of them if
+        they have its type."""
+        return (
+            like
+            if node.dtype == like.dtype
+            else self.b.tile(node.dtype, self.sizes.walked, self.sizes.still)
+        )
 
-    # --- steps ----------------------------------------------------------------------------------------
+    # --- steps
+    # ----------------------------------------------------------------------------------------
 
     def build(self, kernel: Kernel) -> None:
         """The steps of this core."""
@@ -101,7 +128,9 @@ class BackwardPass(ABC):
                     self.fetch_still(later)
             self._multiply(step)
             self.block(step)
-            with self.where([("eq", step.walked, self.walked_blocks - 1)] if self.walked_blocks > 1 else []):
+            with self.where(
+                [("eq", step.walked, self.walked_blocks - 1)] if self.walked_blocks > 1 else []
+            ):
                 self.finish(step)
 
     @contextmanager
@@ -118,13 +147,19 @@ class BackwardPass(ABC):
 
     def _at(self, number: Index) -> PassStep:
         b, form = self.b, self.form
-        unit, walked = b.add(self.low, b.div(number, self.walked_blocks)), b.rem(number, self.walked_blocks)
+        unit, walked = (
+            b.add(self.low, b.div(number, self.walked_blocks)),
+            b.rem(number, self.walked_blocks),
+        )
         entry, still = b.div(unit, self.still_blocks), b.rem(unit, self.still_blocks)
         places: Places = {axis: (0, form.extents[axis]) for axis in (self.d, self.v)}
         places |= self.blocks.steps(self.batch, entry)
         for axis, at, size in zip(self.axes, (still, walked), self.sizes[:2], strict=True):
             extent, start = form.extents[axis], b.mul(at, size)
-            places[axis] = (start, size if extent % size == 0 else b.min(size, b.sub(extent, start)))
+            places[axis] = (
+                start,
+                size if extent % size == 0 else b.min(size, b.sub(extent, start)),
+            )
         return PassStep(number, unit, walked, places)
 
     def fetch_still(self, step: PassStep) -> None:
@@ -132,7 +167,14 @@ class BackwardPass(ABC):
         for factor in self.still:
             factor.fetch(step.places, step.unit)
 
-    def fetch_known(self, known: Sequence[Value], tiles: Sequence[TileDecl], slot: Index, places: Places, down: bool) -> None:
+    def fetch_known(
+        self,
+        known: Sequence[Value],
+        tiles: Sequence[TileDecl],
+        slot: Index,
+        places: Places,
+        down: bool,
+    ) -> None:
         """Starts the transfers of what is known of rows, which go ``down`` a tile or along it."""
         sides = ((self.m,), ()) if down else ((), (self.m,))
         for value, tile in zip(known, tiles, strict=True):
@@ -143,7 +185,8 @@ class BackwardPass(ABC):
         for factor in self.walked:
             factor.fetch(step.places, step.number)
 
-    # --- computing ------------------------------------------------------------------------------------
+    # --- computing
+    # ------------------------------------------------------------------------------------
 
     def _turn(self, step: PassStep) -> None:
         for factor, turned in zip(self.still, self.turned, strict=True):
@@ -153,14 +196,20 @@ class BackwardPass(ABC):
 
     def _multiply(self, step: PassStep) -> None:
         """Both products."""
-        for still, turned, walked, product in zip(self.still, self.turned, self.walked, self.products, strict=True):
+        for still, turned, walked, product in zip(
+            self.still, self.turned, self.walked, self.products, strict=True
+        ):
             walked.build(step.places, step.number, 0)
             columns = still.at(step.unit, 0) if turned is None else (turned, 0)
             self.b.mm(*walked.at(step.number, 0), *columns, product, 0, trans_a=walked.turned)
 
-    def sum_up(self, step: PassStep, walked: BlockOperand, elements: TileDecl, sums: TileDecl) -> None:
+    def sum_up(
+        self, step: PassStep, walked: BlockOperand, elements: TileDecl, sums: TileDecl
+    ) -> None:
         """Adds ``walked' elements`` to ``sums``."""
-        self.b.mm(*walked.at(step.number, 0), elements, 0, sums, 0, acc=True, trans_a=not walked.turned)
+        self.b.mm(
+            *walked.at(step.number, 0), elements, 0, sums, 0, acc=True, trans_a=not walked.turned
+        )
 
     def columns(self, step: PassStep) -> Index:
         """Of what is held still: how many there are."""
@@ -169,7 +218,9 @@ class BackwardPass(ABC):
     def zero(self, step: PassStep, sums: TileDecl) -> None:
         """Begins a sum."""
         kind = self.form.accumulator
-        self.b.map(sums.rows, self.columns(step), [], [(sums, 0, "full")], lambda _: [constant(0, kind)])
+        self.b.map(
+            sums.rows, self.columns(step), [], [(sums, 0, "full")], lambda _: [constant(0, kind)]
+        )
 
     @abstractmethod
     def start(self, step: PassStep) -> None:
@@ -194,11 +245,17 @@ class BackwardPass(ABC):
 class StoredBlock:
     """A gradient from its sums, ``inner`` x ``outer``, to memory."""
 
-    def __init__(self, phase: BackwardPass, gradient: OperandGradient, sums: TileDecl, outer: int, inner: int) -> None:
+    def __init__(
+        self, phase: BackwardPass, gradient: OperandGradient, sums: TileDecl, outer: int, inner: int
+    ) -> None:
         indices = [gradient.access(s.index) for o in gradient.epilogue.outputs for s in o.stores]
-        self.by_columns = bool(indices) and all(x.coeffs[outer] == 1 and x.coeffs[inner] != 1 for x in indices)
+        self.by_columns = bool(indices) and all(
+            x.coeffs[outer] == 1 and x.coeffs[inner] != 1 for x in indices
+        )
         self.b, self.sums = phase.b, sums
-        self.tile = sums if self.by_columns else phase.b.tile(sums.dtype, sums.columns, sums.rows, depth=2)
+        self.tile = (
+            sums if self.by_columns else phase.b.tile(sums.dtype, sums.columns, sums.rows, depth=2)
+        )
         sides = ((inner,), (outer,)) if self.by_columns else ((outer,), (inner,))
         epilogue = gradient.epilogue
         self.body = TileBody(

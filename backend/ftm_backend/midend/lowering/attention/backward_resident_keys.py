@@ -1,9 +1,12 @@
-"""Attention's gradients by five products: a *team* of cores holds all keys of a batch entry, each core a slice of them.
+"""Attention's gradients by five products: a *team* of cores holds all keys of a batch entry, each
+core a slice of them.
 
-A core keeps its slice of keys and values, and the sums of their gradients, while blocks of queries pass.  Scores and their gradients,
-keys x queries, stay in AM until the rows are known: each core finds the largest score, the sum of exponentials and the dot of its slice,
-and the team exchanges these through memory.  The gradients of keys and values are the core's own; of the gradient of queries it has a
-part, and the cores add up all parts of some rows each, a step later, when all have passed that step's barrier.
+A core keeps its slice of keys and values, and the sums of their gradients, while blocks of queries
+pass. Scores and their gradients, keys x queries, stay in AM until the rows are known: each core
+finds the largest score, the sum of exponentials and the dot of its slice, and the team exchanges
+these through memory. The gradients of keys and values are the core's own; of the gradient of
+queries it has a part, and the cores add up all parts of some rows each, a step later, when all have
+passed that step's barrier.
 
 A team of one core exchanges nothing and meets nobody.
 """
@@ -21,15 +24,24 @@ from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.attention.backward_exchange import TeamExchange, TeamSizes
 from ftm_backend.midend.lowering.attention.block_loads import BlockOperand, ComputedBlock
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody, nodes_above
-from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern, OperandGradient
+from ftm_backend.midend.lowering.gemm.block_transfers import (
+    BlockTransfers,
+    Places,
+    TileBody,
+    nodes_above,
+)
+from ftm_backend.midend.schedule.attention.match_backward import (
+    AttentionBackwardPattern,
+    OperandGradient,
+)
 from ftm_backend.midend.schedule.attention.score_expressions import is_lowest, replaced
 
 __all__ = ["ResidentKeysTeam"]
 
 
 class _Step(NamedTuple):
-    """Where a step is: its number, its batch entry, the block of queries of this, the places of both slice and block."""
+    """Where a step is: its number, its batch entry, the block of queries of this, the places of
+    both slice and block."""
 
     number: Index
     entry: Index
@@ -43,7 +55,13 @@ class ResidentKeysTeam:
     exchanged: memory for what cores tell each other, as `team_workspace` says.
     """
 
-    def __init__(self, form: AttentionBackwardPattern, b: TileBuilder, sizes: TeamSizes, exchanged: Sequence[Value]) -> None:
+    def __init__(
+        self,
+        form: AttentionBackwardPattern,
+        b: TileBuilder,
+        sizes: TeamSizes,
+        exchanged: Sequence[Value],
+    ) -> None:
         self.form, self.b, self.sizes = form, b, sizes
         self.batch, self.m, self.n, self.d, self.v = form.axes
         self.blocks, self.together = BlockTransfers(b, form.extents), sizes.cores > 1
@@ -52,18 +70,27 @@ class ResidentKeysTeam:
         self._declare_factors()
         self._declare_elements()
         self._declare_rows()
-        self.exchange = TeamExchange(self.blocks, sizes, exchanged, form.accumulator, form.extents[self.d]) if self.together else None
+        self.exchange = (
+            TeamExchange(self.blocks, sizes, exchanged, form.accumulator, form.extents[self.d])
+            if self.together
+            else None
+        )
         self._declare_gradients()
 
-    # --- tiles ----------------------------------------------------------------------------------------
+    # --- tiles
+    # ----------------------------------------------------------------------------------------
 
     def _declare_factors(self) -> None:
         form, b, (keys, queries, *_, slots) = self.form, self.b, self.sizes
         d, v = form.extents[self.d], form.extents[self.v]
         inner = ((self.d, d), (self.v, v))
-        self.held = [BlockOperand(self.blocks, x, (self.n, a), (keys, n), "am") for x, (a, n) in zip((form.k, form.v), inner, strict=True)]
+        self.held = [
+            BlockOperand(self.blocks, x, (self.n, a), (keys, n), "am")
+            for x, (a, n) in zip((form.k, form.v), inner, strict=True)
+        ]
         self.passing = [
-            BlockOperand(self.blocks, x, (self.m, a), (queries, n), "am") for x, (a, n) in zip((form.q, form.grad), inner, strict=True)
+            BlockOperand(self.blocks, x, (self.m, a), (queries, n), "am")
+            for x, (a, n) in zip((form.q, form.grad), inner, strict=True)
         ]
         for factor in self.held:
             factor.declare(slots, 1)
@@ -81,7 +108,11 @@ class ResidentKeysTeam:
         shifted = Node("math.exp", kind, (Node("arith.subf", kind, (form.score, self.least)),))
         along = replaced(form.along, {id(form.exponential): shifted})
         inner = (form.slope, form.weight)
-        quotients = [x for x in nodes_above(inner, {id(x) for x in form.known}) if x.operands == (form.exponential, form.known[1])]
+        quotients = [
+            x
+            for x in nodes_above(inner, {id(x) for x in form.known})
+            if x.operands == (form.exponential, form.known[1])
+        ]
         made = {id(x): Node("arith.mulf", kind, (kept, self.mine)) for x in quotients}
         exchanged = [replaced(x, made) for x in inner]
         left = {id(x) for x in nodes_above(exchanged, {id(x) for x in form.known})}
@@ -91,8 +122,19 @@ class ResidentKeysTeam:
         first = form.score if self.kept else form.scores
         self.score = ComputedBlock(self.blocks, form.score, [form.scores], axes, most)
         self.sums = [shifted, along] if self.kept else [along]
-        self.parts = ComputedBlock(self.blocks, shifted, [first, form.products, self.least, form.empty], axes, most, also=[along])
-        given = [kept, form.products, *form.known, self.mine] if self.kept else [form.scores, form.products, *form.known]
+        self.parts = ComputedBlock(
+            self.blocks,
+            shifted,
+            [first, form.products, self.least, form.empty],
+            axes,
+            most,
+            also=[along],
+        )
+        given = (
+            [kept, form.products, *form.known, self.mine]
+            if self.kept
+            else [form.scores, form.products, *form.known]
+        )
         self.weight = weight
         self.slope = ComputedBlock(self.blocks, slope, given, axes, most, also=[weight])
         self.elements = [
@@ -103,7 +145,9 @@ class ResidentKeysTeam:
     def _declare_rows(self) -> None:
         b, kind, queries = self.b, self.form.accumulator, self.sizes.queries
         self.largest, self.total, self.dot = (b.tile(kind, 1, queries, depth=2) for _ in range(3))
-        self.subtracted, self.inverse, self.scale, self.known_largest, self.known_dot = (b.tile(kind, 1, queries) for _ in range(5))
+        self.subtracted, self.inverse, self.scale, self.known_largest, self.known_dot = (
+            b.tile(kind, 1, queries) for _ in range(5)
+        )
         self.empty = b.tile("i1", 1, queries)
 
     def _declare_gradients(self) -> None:
@@ -113,7 +157,10 @@ class ResidentKeysTeam:
         self.of_q = b.tile(kind, queries, d, depth=2)
         self.stored = [
             self._body(gradient, sums, (self.n,), (axis,))
-            for gradient, sums, axis in ((form.of_k, self.of_k, self.d), (form.of_v, self.of_v, self.v))
+            for gradient, sums, axis in (
+                (form.of_k, self.of_k, self.d),
+                (form.of_v, self.of_v, self.v),
+            )
         ]
         if self.exchange is not None:
             self.added = b.tile(kind, 1, self.exchange.share * d, depth=2)
@@ -121,7 +168,13 @@ class ResidentKeysTeam:
         else:
             self.stored_q = self._body(form.of_q, self.of_q, (self.m,), (self.d,))
 
-    def _body(self, gradient: OperandGradient, sums: TileDecl, rows: tuple[int, ...], columns: tuple[int, ...]) -> TileBody:
+    def _body(
+        self,
+        gradient: OperandGradient,
+        sums: TileDecl,
+        rows: tuple[int, ...],
+        columns: tuple[int, ...],
+    ) -> TileBody:
         epilogue = gradient.epilogue
         return TileBody(
             self.blocks,
@@ -134,7 +187,8 @@ class ResidentKeysTeam:
             {id(epilogue.product): sums},
         )
 
-    # --- steps ----------------------------------------------------------------------------------------
+    # --- steps
+    # ----------------------------------------------------------------------------------------
 
     def build(self, kernel: Kernel) -> None:
         """The steps of this core."""
@@ -147,11 +201,17 @@ class ResidentKeysTeam:
             teams = b.max(1, b.min(self.sizes.teams, b.div(cores, self.sizes.cores)))
             team, self.member = b.div(core, self.sizes.cores), b.rem(core, self.sizes.cores)
             self.exchange.team, self.exchange.member = team, self.member
-            self.low, self.high = (b.min(b.div(b.mul(x, entries), teams), entries) for x in (team, b.add(team, 1)))
-            trips = b.div(b.add(b.sub(teams, 1), entries), teams)  # all cores meet as often as the busiest ones
+            self.low, self.high = (
+                b.min(b.div(b.mul(x, entries), teams), entries) for x in (team, b.add(team, 1))
+            )
+            # all cores meet as often as the busiest ones
+            trips = b.div(b.add(b.sub(teams, 1), entries), teams)
         self.steps = b.mul(trips, self.query_blocks)
         first = self._at(0)
-        with self.b.where(*self._exists(first), *([] if self.together or isinstance(trips, int) else [("lt", 0, trips)])):
+        with self.b.where(
+            *self._exists(first),
+            *([] if self.together or isinstance(trips, int) else [("lt", 0, trips)]),
+        ):
             self._fetch_slice(first)
             self._fetch_queries(first)
         with b.for_(0, self.steps) as number:
@@ -187,12 +247,21 @@ class ResidentKeysTeam:
 
     def _at(self, number: Index) -> _Step:
         b, form = self.b, self.form
-        entry, block = b.add(self.low, b.div(number, self.query_blocks)), b.rem(number, self.query_blocks)
+        entry, block = (
+            b.add(self.low, b.div(number, self.query_blocks)),
+            b.rem(number, self.query_blocks),
+        )
         places: Places = {axis: (0, form.extents[axis]) for axis in (self.d, self.v)}
         places |= self.blocks.steps(self.batch, entry)
-        for axis, at, size in ((self.n, self.member, self.sizes.keys), (self.m, block, self.sizes.queries)):
+        for axis, at, size in (
+            (self.n, self.member, self.sizes.keys),
+            (self.m, block, self.sizes.queries),
+        ):
             extent, start = form.extents[axis], b.mul(at, size)
-            places[axis] = (start, size if extent % size == 0 else b.min(size, b.sub(extent, start)))
+            places[axis] = (
+                start,
+                size if extent % size == 0 else b.min(size, b.sub(extent, start)),
+            )
         return _Step(number, entry, block, places)
 
     def _first(self, step: _Step) -> list[tuple[str, Index, Index]]:
@@ -201,7 +270,8 @@ class ResidentKeysTeam:
     def _last(self, step: _Step) -> list[tuple[str, Index, Index]]:
         return [("eq", step.block, self.query_blocks - 1)] if self.query_blocks > 1 else []
 
-    # --- transfers ------------------------------------------------------------------------------------
+    # --- transfers
+    # ------------------------------------------------------------------------------------
 
     def _fetch_slice(self, step: _Step) -> None:
         """Starts the transfers of keys and values."""
@@ -209,13 +279,15 @@ class ResidentKeysTeam:
             factor.fetch(step.places, step.entry)
 
     def _fetch_queries(self, step: _Step) -> None:
-        """Starts the transfers of queries, of the result's gradient, and of what is read for each score."""
+        """Starts the transfers of queries, of the result's gradient, and of what is read for each
+        score."""
         for factor in self.passing:
             factor.fetch(step.places, step.number)
         for made in (self.score, self.parts, self.slope):
             made.fetch(step.places, step.number)
 
-    # --- computing ------------------------------------------------------------------------------------
+    # --- computing
+    # ------------------------------------------------------------------------------------
 
     def _scores(self, step: _Step) -> None:
         """Scores and their gradients' products; what this core's keys say of the rows."""
@@ -225,17 +297,22 @@ class ResidentKeysTeam:
                 factor.build(places, step.entry, 0)
             if self.keys is not None:
                 b.transpose(*self.held[0].at(step.entry, 0), self.keys, 0)
-        for held, passing, turned, product in zip(self.held, self.passing, self.turned, self.products, strict=True):
+        for held, passing, turned, product in zip(
+            self.held, self.passing, self.turned, self.products, strict=True
+        ):
             passing.build(places, step.number, 0)
             b.transpose(*passing.at(step.number, 0), turned, 0)
             columns = passing.at(step.number, 0) if passing.turned else (turned, 0)
             b.mm(*held.at(step.entry, 0), *columns, product, 0, trans_a=held.turned)
         self._know_slice(step)
         if self.exchange is not None:
-            self.exchange.send_rows(step.number, (self.largest, self.total, self.dot), step.places[self.m][1])
+            self.exchange.send_rows(
+                step.number, (self.largest, self.total, self.dot), step.places[self.m][1]
+            )
 
     def _know_slice(self, step: _Step) -> None:
-        """The largest score of each row, the sum of exponentials and the dot, of this core's keys."""
+        """The largest score of each row, the sum of exponentials and the dot, of this core's
+        keys."""
         form, places, kind = self.form, step.places, self.form.accumulator
         scores, products = ((t, 0, "full") for t in self.products)
         largest, columns = (self.largest, step.number, "cmax"), places[self.m][1]
@@ -250,19 +327,31 @@ class ResidentKeysTeam:
             return [Node("arith.select", kind, (none, constant(0, kind), top)), none]
 
         held = (self.largest, step.number, "full")
-        self.b.map(1, columns, [held], [(self.subtracted, 0, "full"), (self.empty, 0, "full")], subtracted)
+        self.b.map(
+            1, columns, [held], [(self.subtracted, 0, "full"), (self.empty, 0, "full")], subtracted
+        )
         sums = [(self.total, step.number, "csum"), (self.dot, step.number, "csum")]
         given = [scores, products, (self.subtracted, 0, "row"), (self.empty, 0, "row")]
-        self.parts.map(places, step.number, given, [scores, *sums] if self.kept else sums, self.sums)
+        self.parts.map(
+            places, step.number, given, [scores, *sums] if self.kept else sums, self.sums
+        )
 
     def _know_rows(self, step: _Step) -> None:
-        """The same of all keys: the largest score, 1 / the sum, the dot, and by what this core's exponentials are multiplied."""
-        b, kind, columns, cores = self.b, self.form.accumulator, step.places[self.m][1], self.sizes.cores
+        """The same of all keys: the largest score, 1 / the sum, the dot, and by what this core's
+        exponentials are multiplied."""
+        b, kind, columns, cores = (
+            self.b,
+            self.form.accumulator,
+            step.places[self.m][1],
+            self.sizes.cores,
+        )
         own = [(t, step.number, "full") for t in (self.largest, self.total, self.dot)]
         largest, total, dot = own
         if self.exchange is not None:
             tops, totals, dots = ((t, 0, "full") for t in self.exchange.rows)
-            largest, total, dot = ((t, 0, "full") for t in (self.known_largest, self.inverse, self.known_dot))
+            largest, total, dot = (
+                (t, 0, "full") for t in (self.known_largest, self.inverse, self.known_dot)
+            )
             b.map(cores, columns, [tops], [(self.known_largest, 0, "cmax")], list)
 
             def scaled(arguments: Sequence[Node]) -> list[Node]:
@@ -271,14 +360,21 @@ class ResidentKeysTeam:
                 return [Node("arith.mulf", kind, (x, scale)) for x in (total, dot)]
 
             sums = [(self.inverse, 0, "csum"), (self.known_dot, 0, "csum")]
-            b.map(cores, columns, [tops, totals, dots, (self.known_largest, 0, "row")], sums, scaled)
+            b.map(
+                cores, columns, [tops, totals, dots, (self.known_largest, 0, "row")], sums, scaled
+            )
 
         def known(arguments: Sequence[Node]) -> list[Node]:
             top, whole, total, dot = arguments
-            if self.form.given:  # the weights of a row without scores are what they are, not parts of a sum
+            # the weights of a row without scores are what they are, not parts of a sum
+            if self.form.given:
                 total = Node("arith.select", kind, (is_lowest(whole), constant(1, kind), total))
             inverse = Node("arith.divf", kind, (constant(1, kind), total))
-            scale = Node("arith.mulf", kind, (_scale(top, whole), inverse)) if self.together else inverse
+            scale = (
+                Node("arith.mulf", kind, (_scale(top, whole), inverse))
+                if self.together
+                else inverse
+            )
             return [inverse, Node("arith.mulf", kind, (dot, inverse)), scale]
 
         outs = [(t, 0, "full") for t in (self.inverse, self.known_dot, self.scale)]
@@ -288,10 +384,22 @@ class ResidentKeysTeam:
         """What a block of queries adds to the gradients."""
         b, places = self.b, step.places
         self._know_rows(step)
-        top = (self.known_largest, 0, "row") if self.together else (self.largest, step.number, "row")
-        known = [top, *((t, 0, "row") for t in (self.inverse, self.known_dot)), *([(self.scale, 0, "row")] if self.kept else [])]
+        top = (
+            (self.known_largest, 0, "row") if self.together else (self.largest, step.number, "row")
+        )
+        known = [
+            top,
+            *((t, 0, "row") for t in (self.inverse, self.known_dot)),
+            *([(self.scale, 0, "row")] if self.kept else []),
+        ]
         products = [(t, 0, "full") for t in self.products]
-        self.slope.map(places, step.number, [*products, *known], [(t, 0, "full") for t in self.elements], [self.weight])
+        self.slope.map(
+            places,
+            step.number,
+            [*products, *known],
+            [(t, 0, "full") for t in self.elements],
+            [self.weight],
+        )
         slopes = self.elements[0]
         keys = self.held[0].at(step.entry, 0) if self.keys is None else (self.keys, 0)
         b.mm(slopes, 0, *keys, self.of_q, step.number, trans_a=True)
@@ -302,8 +410,16 @@ class ResidentKeysTeam:
         self._fetch_next_slice(step)
         with self.b.where(*self._first(step)):
             for sums in (self.of_k, self.of_v):
-                b.map(places[self.n][1], sums.columns, [], [(sums, 0, "full")], lambda _: [constant(0, self.form.accumulator)])
-        for elements, passing, turned, sums in zip(self.elements, self.passing, self.turned, (self.of_k, self.of_v), strict=True):
+                b.map(
+                    places[self.n][1],
+                    sums.columns,
+                    [],
+                    [(sums, 0, "full")],
+                    lambda _: [constant(0, self.form.accumulator)],
+                )
+        for elements, passing, turned, sums in zip(
+            self.elements, self.passing, self.turned, (self.of_k, self.of_v), strict=True
+        ):
             rows_of = (turned, 0) if passing.turned else passing.at(step.number, 0)
             b.mm(elements, 0, *rows_of, sums, 0, acc=True)
         with self.b.where(*self._last(step)):
@@ -328,11 +444,18 @@ class ResidentKeysTeam:
         low, shared = exchange.shared(rows)
         with self.b.where(("lt", 0, shared)):
             columns = b.mul(shared, self.form.extents[self.d])
-            b.map(self.sizes.cores, columns, [(exchange.arrived, 0, "full")], [(self.added, step.number, "csum")], list)
+            b.map(
+                self.sizes.cores,
+                columns,
+                [(exchange.arrived, 0, "full")],
+                [(self.added, step.number, "csum")],
+                list,
+            )
             self.stored_q.build(step.places | {self.m: (b.add(start, low), shared)}, step.number)
 
 
 def _scale(part: Node, whole: Node) -> Node:
-    """By what a sum of exponentials is multiplied whose largest score was ``part``, and is ``whole`` of all."""
+    """By what a sum of exponentials is multiplied whose largest score was ``part``, and is
+    ``whole`` of all."""
     scale = Node("math.exp", part.dtype, (Node("arith.subf", part.dtype, (part, whole)),))
     return Node("arith.select", part.dtype, (is_lowest(whole), constant(1, part.dtype), scale))

@@ -1,4 +1,5 @@
-"""Blocks of attention's operands, and maps over blocks of scores: what they read is fetched a step ahead."""
+"""Blocks of attention's operands, and maps over blocks of scores: what they read is fetched a step
+ahead."""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ __all__ = ["BlockOperand", "ComputedBlock"]
 
 
 class ComputedBlock:
-    """An element over blocks of two axes: it is computed from ``given`` nodes, whose tiles its maps are told, and from tensors.
+    """An element over blocks of two axes: it is computed from ``given`` nodes, whose tiles its maps
+    are told, and from tensors.
 
-    axes: of a tile's rows and of its columns; most: the largest block; depth: of the rings of what is fetched; also: other nodes that
-    its maps compute.  What lies with neighbours along the rows is turned.
+    axes: of a tile's rows and of its columns; most: the largest block; depth: of the rings of what
+    is fetched; also: other nodes that its maps compute. What lies with neighbours along the rows is
+    turned.
     """
 
     def __init__(
@@ -38,21 +41,48 @@ class ComputedBlock:
         self.reads: list[tuple[Operand, str, TileDecl, TileDecl | None]] = []
         for operand in dict.fromkeys(x.payload for x in inside if x.op == "in"):
             steps = [operand.index.coeffs[axis] for axis in axes]
-            word = {(True, True): "full", (False, True): "row", (True, False): "col", (False, False): "one"}[steps[0] != 0, steps[1] != 0]
+            word = {
+                (True, True): "full",
+                (False, True): "row",
+                (True, False): "col",
+                (False, False): "one",
+            }[steps[0] != 0, steps[1] != 0]
             rows, columns = (size if step else 1 for size, step in zip(most, steps, strict=True))
             dtype = operand.value.dtype
-            turned = b.tile(dtype, rows, columns) if word == "full" and steps[0] == 1 != steps[1] else None
+            turned = (
+                b.tile(dtype, rows, columns)
+                if word == "full" and steps[0] == 1 != steps[1]
+                else None
+            )
             sides = (rows, columns) if turned is None else (columns, rows)
             self.reads.append((operand, word, b.tile(dtype, *sides, depth=depth), turned))
 
     def fetch(self, places: Places, slot: Index) -> None:
         """Starts the transfers of what the map reads, into slot ``slot`` of each ring."""
         for operand, word, tile, turned in self.reads:
-            sides = self.axes[:1] if word in ("full", "col") else (), self.axes[1:] if word in ("full", "row") else ()
-            self.blocks.load(operand.value, operand.index, tile, slot, places, *(sides if turned is None else sides[::-1]))
+            sides = (
+                self.axes[:1] if word in ("full", "col") else (),
+                self.axes[1:] if word in ("full", "row") else (),
+            )
+            self.blocks.load(
+                operand.value,
+                operand.index,
+                tile,
+                slot,
+                places,
+                *(sides if turned is None else sides[::-1]),
+            )
 
-    def map(self, places: Places, slot: Index, given: Sequence[Mapped], outs: Sequence[Mapped], extra: Sequence[Node] = ()) -> None:
-        """The map: ``given`` are the tiles of the given nodes; ``outs`` take the node, and then each of ``extra``."""
+    def map(
+        self,
+        places: Places,
+        slot: Index,
+        given: Sequence[Mapped],
+        outs: Sequence[Mapped],
+        extra: Sequence[Node] = (),
+    ) -> None:
+        """The map: ``given`` are the tiles of the given nodes; ``outs`` take the node, and then
+        each of ``extra``."""
         b, ins = self.blocks.b, list(given)
         for _, word, tile, turned in self.reads:
             if turned is not None:
@@ -61,8 +91,13 @@ class ComputedBlock:
         starts = {index: self.blocks.address(index, places) for index in self.positions}
 
         def body(arguments: Sequence[Node]) -> list[Node]:
-            held = {id(node): argument for node, argument in zip(self.given, arguments, strict=False)}
-            read = {id(o): x for (o, *_), x in zip(self.reads, arguments[len(self.given) :], strict=True)}
+            held = {
+                id(node): argument for node, argument in zip(self.given, arguments, strict=False)
+            }
+            read = {
+                id(o): x
+                for (o, *_), x in zip(self.reads, arguments[len(self.given) :], strict=True)
+            }
 
             def leaf(node: Node) -> Node | None:
                 if id(node) in held:
@@ -70,7 +105,9 @@ class ComputedBlock:
                 if node.op == "in":
                     return read[id(node.payload)]
                 if node.op == "index":
-                    return b.position(starts[node.payload], *(node.payload.coeffs[axis] for axis in self.axes))
+                    return b.position(
+                        starts[node.payload], *(node.payload.coeffs[axis] for axis in self.axes)
+                    )
                 return None
 
             return mapped(b, [self.node, *extra], leaf)
@@ -79,22 +116,41 @@ class ComputedBlock:
 
 
 class BlockOperand:
-    """Blocks of queries, keys or values as they lie: ``outer`` x ``inner``, or the other way (``turned``).
+    """Blocks of queries, keys or values as they lie: ``outer`` x ``inner``, or the other way
+    (``turned``).
 
-    arriving, kept: slots of what is fetched, and of what is computed of it if it is no tensor as it is.
+    arriving, kept: slots of what is fetched, and of what is computed of it if it is no tensor as it
+    is.
     """
 
-    def __init__(self, blocks: BlockTransfers, node: Node, axes: tuple[int, int], most: tuple[int, int], space: str) -> None:
+    def __init__(
+        self,
+        blocks: BlockTransfers,
+        node: Node,
+        axes: tuple[int, int],
+        most: tuple[int, int],
+        space: str,
+    ) -> None:
         self.blocks, self.node, self.space = blocks, node, space
-        whole = [x.payload.index for x in nodes_in(node) if all(x.payload.index.coeffs[a] for a in axes)]
+        whole = [
+            x.payload.index for x in nodes_in(node) if all(x.payload.index.coeffs[a] for a in axes)
+        ]
         self.turned = bool(whole) and whole[0].coeffs[axes[0]] == 1 != whole[0].coeffs[axes[1]]
         self.axes, self.most = (axes[::-1], most[::-1]) if self.turned else (axes, most)
         self.computed = node.op != "in"
 
     def declare(self, arriving: int, kept: int) -> None:
         """Declares the tiles."""
-        self.made = ComputedBlock(self.blocks, self.node, [], self.axes, self.most, arriving) if self.computed else None
-        self.tile = self.blocks.b.tile(self.node.dtype, *self.most, *((self.space, arriving) if self.made is None else ("am", kept)))
+        self.made = (
+            ComputedBlock(self.blocks, self.node, [], self.axes, self.most, arriving)
+            if self.computed
+            else None
+        )
+        self.tile = self.blocks.b.tile(
+            self.node.dtype,
+            *self.most,
+            *((self.space, arriving) if self.made is None else ("am", kept)),
+        )
 
     def fetch(self, places: Places, slot: Index) -> None:
         """Starts the transfers of the block at ``places``."""
@@ -102,7 +158,9 @@ class BlockOperand:
             self.made.fetch(places, slot)
             return
         operand: Operand = self.node.payload
-        self.blocks.load(operand.value, operand.index, self.tile, slot, places, self.axes[:1], self.axes[1:])
+        self.blocks.load(
+            operand.value, operand.index, self.tile, slot, places, self.axes[:1], self.axes[1:]
+        )
 
     def build(self, places: Places, slot: Index, kept: Index) -> None:
         """Computes what is no tensor as it is, from what was fetched into ``slot``."""

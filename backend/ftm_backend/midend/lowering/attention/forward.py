@@ -1,13 +1,15 @@
 """Lowers attention in blocks: no score leaves the chip.
 
-A *unit* of work is a block of queries of one batch entry.  Its core walks the blocks of keys: their scores, held as keys x
-queries, stay in AM; the largest score and the sum of exponentials of each query are carried along, and what was summed
-before is scaled when a larger score is met (the *online softmax*).  Held so, keys and values are the operand of both products whose
-elements are broadcast one by one, so that they are read as they lie, and rows of the softmax are columns of a tile,
-which are reduced without crossing lanes.
+A *unit* of work is a block of queries of one batch entry. Its core walks the blocks of keys: their
+scores, held as keys x queries, stay in AM; the largest score and the sum of exponentials of each
+query are carried along, and what was summed before is scaled when a larger score is met (the
+*online softmax*). Held so, keys and values are the operand of both products whose elements are
+broadcast one by one, so that they are read as they lie, and rows of the softmax are columns of a
+tile, which are reduced without crossing lanes.
 
-A unit has several *parts*, for which each block of keys is fetched once.  All parts of all blocks of all units of a core are one
-sequence of *steps*: a step starts transfers for later ones, then computes.
+A unit has several *parts*, for which each block of keys is fetched once. All parts of all blocks of
+all units of a core are one sequence of *steps*: a step starts transfers for later ones, then
+computes.
 """
 
 from __future__ import annotations
@@ -45,8 +47,9 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
 
 
 class _Step(NamedTuple):
-    """Where a step is: its number; its unit, the batch entry of this, the block of keys and that of queries within the unit;
-    the number of the block of queries within the batch entry; the places of all blocks."""
+    """Where a step is: its number; its unit, the batch entry of this, the block of keys and that of
+    queries within the unit; the number of the block of queries within the batch entry; the places
+    of all blocks."""
 
     number: Index
     unit: Index
@@ -58,11 +61,15 @@ class _Step(NamedTuple):
 
 
 class _Lowering:
-    def __init__(self, kernel: Kernel, form: AttentionPattern, plan: AttentionTiling, b: TileBuilder) -> None:
+    def __init__(
+        self, kernel: Kernel, form: AttentionPattern, plan: AttentionTiling, b: TileBuilder
+    ) -> None:
         self.kernel, self.form, self.plan, self.b = kernel, form, plan, b
         self.batch, self.m, self.n, self.d, self.v = form.axes
         self.sizes = {self.m: plan.m, self.n: plan.n}
-        self.m_blocks, self.n_blocks = (-(-form.extents[a] // self.sizes[a]) for a in (self.m, self.n))
+        self.m_blocks, self.n_blocks = (
+            -(-form.extents[a] // self.sizes[a]) for a in (self.m, self.n)
+        )
         self.entry_units = -(-self.m_blocks // plan.parts)
         self.blocks = BlockTransfers(b, form.extents)
         self._declare()
@@ -80,14 +87,24 @@ class _Lowering:
         most = (plan.n, plan.m)
         self.products = b.tile(form.product.dtype, *most)
         self.score = ComputedBlock(blocks, form.score, [form.product], (self.n, self.m), most)
-        self.scores = self.products if form.score.dtype == form.product.dtype else b.tile(kind, *most)
+        self.scores = (
+            self.products if form.score.dtype == form.product.dtype else b.tile(kind, *most)
+        )
         self.least = Node("least", kind)
-        self.exponential = Node("math.exp", kind, (Node("arith.subf", kind, (form.score, self.least)),))
+        self.exponential = Node(
+            "math.exp", kind, (Node("arith.subf", kind, (form.score, self.least)),)
+        )
         weight = replaced(form.weight, {id(form.exponential): self.exponential})
-        self.weight = ComputedBlock(blocks, weight, [form.score, self.least, form.empty], (self.n, self.m), most)
-        self.weights = self.scores if form.weight.dtype == kind else b.tile(form.weight.dtype, *most)
+        self.weight = ComputedBlock(
+            blocks, weight, [form.score, self.least, form.empty], (self.n, self.m), most
+        )
+        self.weights = (
+            self.scores if form.weight.dtype == kind else b.tile(form.weight.dtype, *most)
+        )
         self.largest, self.total = (b.tile(kind, 1, plan.m, depth=parts) for _ in range(2))
-        self.block_largest, self.scale, self.subtracted = (b.tile(kind, 1, plan.m) for _ in range(3))
+        self.block_largest, self.scale, self.subtracted = (
+            b.tile(kind, 1, plan.m) for _ in range(3)
+        )
         self.empty = b.tile("i1", 1, plan.m)
         self.sums = b.tile(kind, v, plan.m, depth=parts)
         self.by_columns = self._stored_by_columns()
@@ -105,11 +122,15 @@ class _Lowering:
         )
 
     def _stored_by_columns(self) -> bool:
-        """Whether neighbours in a column of the result are neighbours in memory, and those in a row are not."""
+        """Whether neighbours in a column of the result are neighbours in memory, and those in a row
+        are not."""
         indices = [self.form.access(s.index) for o in self.form.epilogue.outputs for s in o.stores]
-        return bool(indices) and all(x.coeffs[self.m] == 1 and x.coeffs[self.v] != 1 for x in indices)
+        return bool(indices) and all(
+            x.coeffs[self.m] == 1 and x.coeffs[self.v] != 1 for x in indices
+        )
 
-    # --- steps ----------------------------------------------------------------------------------------
+    # --- steps
+    # ----------------------------------------------------------------------------------------
 
     def build(self) -> None:
         """The steps of this core."""
@@ -135,7 +156,9 @@ class _Lowering:
         with self._where([("eq", step.block, 0)] if ends else []):
             with self._where(self._exists(step)):
                 self._start(step)
-            self._fetch_ahead(self._at(b.add(step.number, self.n_blocks * parts)), steps, self._fetch_queries)
+            self._fetch_ahead(
+                self._at(b.add(step.number, self.n_blocks * parts)), steps, self._fetch_queries
+            )
         with self._where(self._exists(step)):
             self._block(step)
             with self._where([("eq", step.block, self.n_blocks - 1)] if ends else []):
@@ -165,7 +188,10 @@ class _Lowering:
         for axis, at in ((self.m, queries), (self.n, block)):
             size, extent = self.sizes[axis], self.form.extents[axis]
             start = b.mul(at, size)
-            places[axis] = (start, size if extent % size == 0 else b.min(size, b.sub(extent, start)))
+            places[axis] = (
+                start,
+                size if extent % size == 0 else b.min(size, b.sub(extent, start)),
+            )
         return _Step(number, unit, entry, block, part, queries, places)
 
     def _exists(self, step: _Step) -> list[tuple[str, Index, Index]]:
@@ -173,11 +199,13 @@ class _Lowering:
         return [("lt", step.queries, self.m_blocks)] if self.m_blocks % self.plan.parts else []
 
     def _slot(self, step: _Step) -> Index:
-        """Where keys and values of a step are: if one block has them all, they stay for all units of a batch entry."""
+        """Where keys and values of a step are: if one block has them all, they stay for all units
+        of a batch entry."""
         return step.entry if self.n_blocks == 1 else self.b.div(step.number, self.plan.parts)
 
     def _new(self, step: _Step) -> list[tuple[str, Index, Index]]:
-        """When the keys and values of a step, which is not the core's first, are not those of the step before."""
+        """When the keys and values of a step, which is not the core's first, are not those of the
+        step before."""
         if self.n_blocks > 1:
             return [("eq", step.part, 0)] if self.plan.parts > 1 else []
         return [("eq", step.queries, 0)] if self.m_blocks > 1 else []
@@ -201,7 +229,8 @@ class _Lowering:
         with self._where(self._exists(step)):
             self.q.fetch(step.places, self._queries(step))
 
-    # --- computing ------------------------------------------------------------------------------------
+    # --- computing
+    # ------------------------------------------------------------------------------------
 
     def _start(self, step: _Step) -> None:
         """Begins with a block of queries."""
@@ -210,8 +239,20 @@ class _Lowering:
         if not self.q.turned:
             b.transpose(*self.q.at(self._queries(step), step.number), self.q_turned, step.number)
         starts = [constant(identity("max", kind), kind), constant(0, kind)]
-        b.map(1, columns, [], [(t, step.number, "full") for t in (self.largest, self.total)], lambda _: starts)
-        b.map(step.places[self.v][1], columns, [], [(self.sums, step.number, "full")], lambda _: [constant(0, kind)])
+        b.map(
+            1,
+            columns,
+            [],
+            [(t, step.number, "full") for t in (self.largest, self.total)],
+            lambda _: starts,
+        )
+        b.map(
+            step.places[self.v][1],
+            columns,
+            [],
+            [(self.sums, step.number, "full")],
+            lambda _: [constant(0, kind)],
+        )
 
     def _factors(self, step: _Step) -> None:
         """Computes keys and values that are no tensors as they are, where they are new."""
@@ -231,13 +272,19 @@ class _Lowering:
         b, form, places = self.b, self.form, step.places
         self._factors(step)
         keys, values = (x.at(self._slot(step), 0) for x in (self.keys, self.values))
-        queries = self.q.at(self._queries(step), step.number) if self.q.turned else (self.q_turned, step.number)
+        queries = (
+            self.q.at(self._queries(step), step.number)
+            if self.q.turned
+            else (self.q_turned, step.number)
+        )
         b.mm(*keys, *queries, self.products, 0, trans_a=self.keys.turned)
         largest, given = (self.block_largest, 0, "cmax"), [(self.products, 0, "full")]
         if form.score is form.product:
             self.score.map(places, step.number, given, [largest])
         else:
-            self.score.map(places, step.number, given, [(self.scores, 0, "full"), largest], [form.score])
+            self.score.map(
+                places, step.number, given, [(self.scores, 0, "full"), largest], [form.score]
+            )
         self._rescale(step)
         self.weight.map(
             places,
@@ -246,7 +293,15 @@ class _Lowering:
             [(self.weights, 0, "full"), (self.total, step.number, "csum.acc")],
             [self.exponential],
         )
-        b.mm(*values, self.weights, 0, self.sums, step.number, acc=True, trans_a=not self.values.turned)
+        b.mm(
+            *values,
+            self.weights,
+            0,
+            self.sums,
+            step.number,
+            acc=True,
+            trans_a=not self.values.turned,
+        )
 
     def _rescale(self, step: _Step) -> None:
         """The largest scores so far; what was summed is scaled to them."""
@@ -290,7 +345,8 @@ class _Lowering:
 
         def inverse(arguments: Sequence[Node]) -> list[Node]:
             total, largest = arguments
-            if self.form.given:  # the weights of a row without scores are what they are, not parts of a sum
+            # the weights of a row without scores are what they are, not parts of a sum
+            if self.form.given:
                 total = Node("arith.select", kind, (is_lowest(largest), constant(1, kind), total))
             return [Node("arith.divf", kind, (constant(1, kind), total))]
 

@@ -1,7 +1,9 @@
-"""Blocks of tensors, and bodies on tiles: what the lowerings of contractions and of row kernels share.
+"""Blocks of tensors, and bodies on tiles: what the lowerings of contractions and of row kernels
+share.
 
-A kernel's axes are sorted into groups; a tile covers a block of a row group and of a column group (see
-``tiling.Cut``).  *Places* say where a block lies: for each axis its start and how many steps it takes.
+A kernel's axes are sorted into groups; a tile covers a block of a row group and of a column group
+(see ``tiling.Cut``). *Places* say where a block lies: for each axis its start and how many steps it
+takes.
 """
 
 from __future__ import annotations
@@ -88,7 +90,10 @@ class BlockTransfers:
 
     def block(self, access: Affine, places: Places, rows: Group, columns: Group) -> dict[str, Any]:
         """Offset, extents, strides and row dimensions of a transfer."""
-        row_dims, column_dims = self._dims(access, rows, places), self._dims(access, columns, places)
+        row_dims, column_dims = (
+            self._dims(access, rows, places),
+            self._dims(access, columns, places),
+        )
         return {
             "offset": self.address(access, places),
             "row_dims": len(row_dims),
@@ -104,31 +109,63 @@ class BlockTransfers:
         """
         value = value.in_memory
         if value.symbol is None:
-            raise ValueError(f"a {value.dtype} tensor of shape {value.shape} is read from DDR but has no buffer")
+            raise ValueError(
+                f"a {value.dtype} tensor of shape {value.shape} is read from DDR but has no buffer"
+            )
         return self.b.buffer(value.symbol, value.dtype, elements_of(value.shape))
 
-    def load(self, value: Value, access: Affine, tile: Any, slot: Index, places: Places, rows: Group, columns: Group) -> None:
+    def load(
+        self,
+        value: Value,
+        access: Affine,
+        tile: Any,
+        slot: Index,
+        places: Places,
+        rows: Group,
+        columns: Group,
+    ) -> None:
         """DMA of the block of a DDR tensor at ``places`` into a tile."""
-        self.b.load(self.buffer(value), tile=tile, slot=slot, border=sides(value), **self.block(access, places, rows, columns))
+        self.b.load(
+            self.buffer(value),
+            tile=tile,
+            slot=slot,
+            border=sides(value),
+            **self.block(access, places, rows, columns),
+        )
 
-    def store(self, tile: Any, slot: Index, dtype: str, store: Store, access: Affine, places: Places, rows: Group, columns: Group) -> None:
-        """DMA of a tile to where ``store`` puts its block; ``access`` is its index over the axes."""
+    def store(
+        self,
+        tile: Any,
+        slot: Index,
+        dtype: str,
+        store: Store,
+        access: Affine,
+        places: Places,
+        rows: Group,
+        columns: Group,
+    ) -> None:
+        """DMA of a tile to where ``store`` puts its block; ``access`` is its index over the
+        axes."""
         buffer = self.b.buffer(store.symbol, dtype, store.elements)
         self.b.store(tile, slot, buffer, **self.block(access, places, rows, columns))
 
 
 def sides(value: Value) -> list[PaddedAddress]:
-    """The dimensions of ``value`` with a border, and those inside of them; none if it lies in memory as it is."""
+    """The dimensions of ``value`` with a border, and those inside of them; none if it lies in
+    memory as it is."""
     border = value.border
     if border is None:
         return []
-    every = [PaddedAddress(*side) for side in zip(border.sizes, border.low, value.shape, strict=True)]
+    every = [
+        PaddedAddress(*side) for side in zip(border.sizes, border.low, value.shape, strict=True)
+    ]
     first = next(k for k, side in enumerate(every) if side.inside != side.whole)
     return every[first:]
 
 
 def nodes_above(nodes: Iterable[Node], leaves: Container[int]) -> list[Node]:
-    """The nodes that ``nodes`` are computed from, without what lies below those whose ``id`` is in ``leaves``."""
+    """The nodes that ``nodes`` are computed from, without what lies below those whose ``id`` is in
+    ``leaves``."""
     found: dict[int, Node] = {}
     stack = list(nodes)
     while stack:
@@ -140,7 +177,8 @@ def nodes_above(nodes: Iterable[Node], leaves: Container[int]) -> list[Node]:
 
 
 class TileBody:
-    """An elementwise body on tiles of a row and a column group: fetches what it reads, maps, stores.
+    """An elementwise body on tiles of a row and a column group: fetches what it reads, maps,
+    stores.
 
     Args:
         blocks: of the kernel.
@@ -166,25 +204,46 @@ class TileBody:
         ahead: int = 1,
         slots: int = 1,
     ) -> None:
-        self.blocks, self.rows, self.columns, self.access, self.given = blocks, rows, columns, access, dict(given)
-        b, extents = blocks.b, {"full": most, "row": (1, most[1]), "col": (most[0], 1), "one": (1, 1)}
+        self.blocks, self.rows, self.columns, self.access, self.given = (
+            blocks,
+            rows,
+            columns,
+            access,
+            dict(given),
+        )
+        b, extents = (
+            blocks.b,
+            {"full": most, "row": (1, most[1]), "col": (most[0], 1), "one": (1, 1)},
+        )
         self.outputs = outputs
-        self.computed: dict[int, Node] = {id(node): node for node, _ in outputs if id(node) not in self.given}
+        self.computed: dict[int, Node] = {
+            id(node): node for node, _ in outputs if id(node) not in self.given
+        }
         inside = nodes_above(self.computed.values(), self.given)
         self.used = {id(node) for node in inside}
         self.positions = list(dict.fromkeys(node.payload for node in inside if node.op == "index"))
         self.reads = []
         for operand in operands:
             word = self._word(access(operand.index))
-            self.reads.append((operand, word, b.tile(operand.value.dtype, *extents[word], "am", ahead)))
-        self.tiles = {key: b.tile(node.dtype, *most, "am", slots) for key, node in self.computed.items()}
+            self.reads.append(
+                (operand, word, b.tile(operand.value.dtype, *extents[word], "am", ahead))
+            )
+        self.tiles = {
+            key: b.tile(node.dtype, *most, "am", slots) for key, node in self.computed.items()
+        }
         self.behind: Callable[[Places, Any, Index], None] | None = None
-        """What is done with the block of each output, in a slot of a tile, once its stores are under way."""
+        """What is done with the block of each output, in a slot of a tile, once its stores are
+        under way."""
 
     def _word(self, index: Affine) -> str:
         down = any(index.coeffs[axis] for axis in self.rows)
         along = any(index.coeffs[axis] for axis in self.columns)
-        return {(True, True): "full", (False, True): "row", (True, False): "col", (False, False): "one"}[down, along]
+        return {
+            (True, True): "full",
+            (False, True): "row",
+            (True, False): "col",
+            (False, False): "one",
+        }[down, along]
 
     def build(self, places: Places, slot: Index = 0) -> None:
         """Everything for the tile at ``places``; ``slot`` is that of the given tiles."""
@@ -192,35 +251,51 @@ class TileBody:
         self.finish(places, slot)
 
     def fetch(self, places: Places, read: Index = 0) -> None:
-        """Starts the transfers of what the body reads for the tile at ``places``, into slots ``read``."""
+        """Starts the transfers of what the body reads for the tile at ``places``, into slots
+        ``read``."""
         for operand, word, tile in self.reads:
             rows = self.rows if word in ("full", "col") else ()
             columns = self.columns if word in ("full", "row") else ()
-            self.blocks.load(operand.value, self.access(operand.index), tile, read, places, rows, columns)
+            self.blocks.load(
+                operand.value, self.access(operand.index), tile, read, places, rows, columns
+            )
 
     def finish(self, places: Places, slot: Index = 0, own: Index = 0, read: Index = 0) -> None:
         """The map of what was fetched into slots ``read``, and its stores from slots ``own``."""
         if self.computed:
             self._map(places, slot, own, read)
         for node, stores in self.outputs:
-            tile, at = (self.given[id(node)], slot) if id(node) in self.given else (self.tiles[id(node)], own)
+            tile, at = (
+                (self.given[id(node)], slot)
+                if id(node) in self.given
+                else (self.tiles[id(node)], own)
+            )
             for store in stores:
                 access = self.access(store.index)
-                self.blocks.store(tile, at, node.dtype, store, access, places, self.rows, self.columns)
+                self.blocks.store(
+                    tile, at, node.dtype, store, access, places, self.rows, self.columns
+                )
             if self.behind is not None:
                 self.behind(places, tile, at)
 
     def _map(self, places: Places, slot: Index, own: Index, read: Index) -> None:
         b = self.blocks.b
         given = [key for key in self.given if key in self.used]
-        ins = [(self.given[key], slot, "full") for key in given] + [(tile, read, word) for _, word, tile in self.reads]
+        ins = [(self.given[key], slot, "full") for key in given] + [
+            (tile, read, word) for _, word, tile in self.reads
+        ]
         # Addresses are scalar instructions: they come before the map.
-        starts = {index: self.blocks.address(self.access(index), places) for index in self.positions}
+        starts = {
+            index: self.blocks.address(self.access(index), places) for index in self.positions
+        }
 
         def body(arguments: Sequence[Any]) -> list[Any]:
             held = dict(zip(given, arguments, strict=False))
             loaded = arguments[len(given) :]
-            read = {(id(o.value), o.index): value for (o, *_), value in zip(self.reads, loaded, strict=True)}
+            read = {
+                (id(o.value), o.index): value
+                for (o, *_), value in zip(self.reads, loaded, strict=True)
+            }
 
             def leaf(node: Node) -> Any:
                 if id(node) in held:
@@ -233,10 +308,14 @@ class TileBody:
 
             return mapped(b, list(self.computed.values()), leaf)
 
-        rows, columns = self.blocks.count(self.rows, places), self.blocks.count(self.columns, places)
+        rows, columns = (
+            self.blocks.count(self.rows, places),
+            self.blocks.count(self.columns, places),
+        )
         b.map(rows, columns, ins, [(tile, own, "full") for tile in self.tiles.values()], body)
 
     def _position(self, index: Affine, start: Index) -> Any:
-        """``index`` inside the map; each side of the tile has one axis with more than one step, or walks as one."""
+        """``index`` inside the map; each side of the tile has one axis with more than one step, or
+        walks as one."""
         steps = [index.coeffs[group[-1]] if group else 0 for group in (self.rows, self.columns)]
         return self.blocks.b.position(start, *steps)

@@ -1,9 +1,12 @@
-"""Lowers transposed convolutions as a product whose windows are summed on chip: ``FOLD`` in the place of what turns C.
+"""Lowers transposed convolutions as a product whose windows are summed on chip: ``FOLD`` in the
+place of what turns C.
 
-``T[(c, tap), (n, window)] = sum_f W[f, c, tap] * X[n, f, window]`` has no zeros to multiply, whatever the stride, reads weights and windows
-as they lie, and needs no border.  A block of it takes all taps of some channels and all windows of some images; when its sum over f is
-complete, each of its elements is added to the place of the image that it belongs to, and the images are stored.  What follows element by
-element (bias, activation, another gradient that is added, the mask of an activation's) is computed of them before that.
+``T[(c, tap), (n, window)] = sum_f W[f, c, tap] * X[n, f, window]`` has no zeros to multiply,
+whatever the stride, reads weights and windows as they lie, and needs no border. A block of it takes
+all taps of some channels and all windows of some images; when its sum over f is complete, each of
+its elements is added to the place of the image that it belongs to, and the images are stored. What
+follows element by element (bias, activation, another gradient that is added, the mask of an
+activation's) is computed of them before that.
 """
 
 from __future__ import annotations
@@ -50,7 +53,9 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     machine = replace(kernel.machine, cores=1) if kernel.one_core else kernel.machine
     plan = planned(statements, machine)
     if plan is None:
-        raise ValueError(f"no blocks of {OP} of {statements[0].loops} fit the scratchpads of machine {machine.name!r}")
+        raise ValueError(
+            f"no blocks of {OP} of {statements[0].loops} fit the scratchpads of machine {machine.name!r}"
+        )
     (DeferredEpilogue if plan.late else PanelLoop)(kernel, schedule_of(statements, plan), b).build()
 
 
@@ -60,16 +65,29 @@ def one_core(statements: Sequence[Statement], machine: MachineParameters) -> boo
     return plan is not None and plan.cores == 1
 
 
-def can_follow(chain: Sequence[Statement], statement: Statement, machine: MachineParameters) -> bool:
-    """Whether a statement may be computed behind a transposed convolution and what already follows it, before the images are stored.
+def can_follow(
+    chain: Sequence[Statement], statement: Statement, machine: MachineParameters
+) -> bool:
+    """Whether a statement may be computed behind a transposed convolution and what already follows
+    it, before the images are stored.
 
     It must be over the elements of the images, and read what the others make where it is itself.
     """
-    shape, made = chain[0].results[0].value.shape, {result.value for each in chain for result in each.results}
+    shape, made = (
+        chain[0].results[0].value.shape,
+        {result.value for each in chain for result in each.results},
+    )
     read = [operand for operand in statement.operands if operand.value in made]
-    if not read or not is_elementwise(statement, shape) or not all(is_whole(operand.index, shape) for operand in read):
+    if (
+        not read
+        or not is_elementwise(statement, shape)
+        or not all(is_whole(operand.index, shape) for operand in read)
+    ):
         return False
-    if any(operand.value.border is not None for operand in statement.operands) or operations([*chain, statement]) > MOST_OPERATIONS:
+    if (
+        any(operand.value.border is not None for operand in statement.operands)
+        or operations([*chain, statement]) > MOST_OPERATIONS
+    ):
         return False
     epilogue = _epilogue([*chain, statement])
     return not epilogue.positions and demands(epilogue, machine)["epilogue_tiles"] <= MOST_TILES
@@ -81,12 +99,22 @@ def planned(statements: Sequence[Statement], machine: MachineParameters) -> Pane
     _, weight = statements[0].tensors
     if prod(geometry.shape.taps) > LARGEST["m"] or geometry.cut(1, 1).elements > LARGEST["n"]:
         return None
-    return _plan(form, geometry, weight.value.dtype, tuple(demands(_epilogue(statements), machine).items()), machine)
+    return _plan(
+        form,
+        geometry,
+        weight.value.dtype,
+        tuple(demands(_epilogue(statements), machine).items()),
+        machine,
+    )
 
 
 @lru_cache(maxsize=256)
 def _plan(
-    form: ContractionForm, geometry: Col2ImGeometry, dtype: str, following: tuple[tuple[str, Any], ...], machine: MachineParameters
+    form: ContractionForm,
+    geometry: Col2ImGeometry,
+    dtype: str,
+    following: tuple[tuple[str, Any], ...],
+    machine: MachineParameters,
 ) -> PanelSchedule | None:
     a, b = form.accesses[:2]
     accumulator = ACCUMULATORS[dtype]
@@ -107,15 +135,21 @@ def _plan(
 
 
 def _epilogue(statements: Sequence[Statement]) -> Epilogue:
-    """What follows, over the dimensions of the images; while nothing is said to be stored, the last result is."""
+    """What follows, over the dimensions of the images; while nothing is said to be stored, the last
+    result is."""
     (image,) = statements[0].results
     shape = image.value.shape
     if not any(result.stores for each in statements for result in each.results):
         *others, last = statements
         (result,) = last.results
-        statements = [*others, replace(last, results=[replace(result, stores=[Store(result.value, result.index)])])]
+        statements = [
+            *others,
+            replace(last, results=[replace(result, stores=[Store(result.value, result.index)])]),
+        ]
         (image,) = statements[0].results
-    x, weight = (Operand(tensor.value, Affine.constant(0, len(shape))) for tensor in statements[0].tensors)
+    x, weight = (
+        Operand(tensor.value, Affine.constant(0, len(shape))) for tensor in statements[0].tensors
+    )
     over = Contraction(Statement(OP, shape, (False,) * len(shape), [], [image]), weight, x)
     return read_epilogue(over, statements[1:])
 
@@ -123,7 +157,10 @@ def _epilogue(statements: Sequence[Statement]) -> Epilogue:
 def _is_piecewise(form: ContractionForm, dtype: str, machine: MachineParameters) -> bool:
     """Whether images lie as filters x windows, few windows each."""
     windows, b = prod(form.sizes(form.n[1:])), form.accesses[1]
-    return 1 < windows < machine.dma_granule // ELEMENT_BYTES[dtype] and form.run(b, form.n[1:]) == b.coeffs[_FILTER] == windows
+    return (
+        1 < windows < machine.dma_granule // ELEMENT_BYTES[dtype]
+        and form.run(b, form.n[1:]) == b.coeffs[_FILTER] == windows
+    )
 
 
 def _numbers(words: str) -> tuple[int, ...]:
@@ -134,18 +171,36 @@ def geometry_of(statement: Statement) -> Col2ImGeometry:
     """What is summed."""
     x, weight = statement.tensors
     (result,) = statement.results
-    stride, dilation, padding = (_numbers(statement.attributes[name]) for name in ("stride", "dilation", "padding"))
-    return Col2ImGeometry(cost_rules.Col2ImCost(weight.view.sizes[2:], x.view.sizes[2:], result.value.shape[2:], stride), dilation, padding)
+    stride, dilation, padding = (
+        _numbers(statement.attributes[name]) for name in ("stride", "dilation", "padding")
+    )
+    return Col2ImGeometry(
+        cost_rules.Col2ImCost(
+            weight.view.sizes[2:], x.view.sizes[2:], result.value.shape[2:], stride
+        ),
+        dilation,
+        padding,
+    )
 
 
 def _form(statement: Statement, others: Sequence[Affine]) -> ContractionForm:
-    """Axes of the product, and of the elements of an image; accesses of the weights, the windows, the product, and others of images."""
+    """Axes of the product, and of the elements of an image; accesses of the weights, the windows,
+    the product, and others of images."""
     x, weight = (tensor.view for tensor in statement.tensors)
     (result,) = statement.results
     images, filters, *windows = x.sizes
     _, channels, *taps = weight.sizes
     extents = (channels, prod(taps), images, *windows, filters, *result.value.shape[2:])
-    a = (weight.strides[1], _together(weight.sizes[2:], weight.strides[2:]), 0, 0, 0, weight.strides[0], 0, 0)
+    a = (
+        weight.strides[1],
+        _together(weight.sizes[2:], weight.strides[2:]),
+        0,
+        0,
+        0,
+        weight.strides[0],
+        0,
+        0,
+    )
     b = (0, 0, x.strides[0], *x.strides[2:], x.strides[1], 0, 0)
     columns = images * prod(windows)
     c = (prod(taps) * columns, columns, prod(windows), windows[1], 1, 0, 0, 0)
@@ -153,7 +208,10 @@ def _form(statement: Statement, others: Sequence[Affine]) -> ContractionForm:
     for index in others:
         image, channel, row, column = index.coeffs
         accesses.append(Affine(index.const, (channel, 0, image, 0, 0, 0, row, column)))
-    m, n = ((outer, *(k for k in inner if extents[k] > 1)) for outer, inner in ((_CHANNEL, (_TAP,)), (_IMAGE, (_DOWN, _ACROSS))))
+    m, n = (
+        (outer, *(k for k in inner if extents[k] > 1))
+        for outer, inner in ((_CHANNEL, (_TAP,)), (_IMAGE, (_DOWN, _ACROSS)))
+    )
     return ContractionForm(extents, (), m, n, (_FILTER,), tuple(accesses))
 
 
@@ -166,7 +224,8 @@ def _together(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 
 def schedule_of(statements: Sequence[Statement], plan: PanelSchedule | None = None) -> OperandRoles:
-    """The product and what follows it; accesses are those of the weights, the windows, the sums, and of what is stored and read behind."""
+    """The product and what follows it; accesses are those of the weights, the windows, the sums,
+    and of what is stored and read behind."""
     x, weight = statements[0].tensors
     epilogue = _epilogue(statements)
     others = [store.index for output in epilogue.outputs for store in output.stores]
@@ -176,10 +235,24 @@ def schedule_of(statements: Sequence[Statement], plan: PanelSchedule | None = No
     accumulator = ACCUMULATORS[weight.value.dtype]
     factors = (Operand(weight.value, a), Operand(x.value, b))
     product = Node("arith.mulf" if "f" in accumulator else "arith.muli", accumulator)
-    made = FunctionResult(Value(accumulator, form.extents[:5]), c, (), product, "sum", Node("constant", accumulator, payload=0))
+    made = FunctionResult(
+        Value(accumulator, form.extents[:5]),
+        c,
+        (),
+        product,
+        "sum",
+        Node("constant", accumulator, payload=0),
+    )
     loops = tuple(n if k <= _FILTER else 1 for k, n in enumerate(form.extents))
     contraction = Contraction(
-        Statement("linalg.generic", loops, tuple(k == _FILTER for k in range(len(loops))), list(factors), [made]), *factors
+        Statement(
+            "linalg.generic",
+            loops,
+            tuple(k == _FILTER for k in range(len(loops))),
+            list(factors),
+            [made],
+        ),
+        *factors,
     )
     fold = Col2Im(geometry_of(statements[0]), form, _IMAGE, (_DOWN, _ACROSS), (_ROW, _COLUMN))
     return OperandRoles(contraction, epilogue, form, *factors, plan=plan, fold=fold)

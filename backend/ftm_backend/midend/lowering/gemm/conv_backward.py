@@ -1,9 +1,11 @@
-"""Lowers the gradients of a product's input and of its weights, and what updates these, as one kernel: see ``gradients_form``.
+"""Lowers the gradients of a product's input and of its weights, and what updates these, as one
+kernel: see ``gradients_form``.
 
-The gradient of the result is the same for all cores: it waits in GSM.  A step takes a block of filters for the channels that a core is at.
-While what the next step needs is on its way, it multiplies the gradient, turned, with windows of the image, multiplies the weights of the
-block with the gradient as it lies, and runs what follows the first product.  Behind the last filters the windows of the second one are
-summed, and are stored.
+The gradient of the result is the same for all cores: it waits in GSM. A step takes a block of
+filters for the channels that a core is at. While what the next step needs is on its way, it
+multiplies the gradient, turned, with windows of the image, multiplies the weights of the block with
+the gradient as it lies, and runs what follows the first product. Behind the last filters the
+windows of the second one are summed, and are stored.
 """
 
 from __future__ import annotations
@@ -14,7 +16,12 @@ from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
 from ftm_backend.midend.lowering.gemm.window_box import WindowBox
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import taken
-from ftm_backend.midend.schedule.gemm.conv_backward_plan import ConvBackward, ConvBackwardPlan, gradients_plan, read_gradients
+from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
+    ConvBackward,
+    ConvBackwardPlan,
+    gradients_plan,
+    read_gradients,
+)
 from ftm_backend.target.element_types import ACCUMULATORS
 
 __all__ = ["lower"]
@@ -24,20 +31,28 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     """Builds the kernel's function body at the insertion point.
 
     Raises:
-        ValueError: the statements are not both gradients, or their blocks do not fit the scratchpads.
+        ValueError: the statements are not both gradients, or their blocks do not fit the
+            scratchpads.
     """
     found = read_gradients(kernel.statements, kernel.machine)
     plan = None if found is None else gradients_plan(found, kernel.machine)
     if found is None or plan is None:
-        raise ValueError(f"the gradients of kernel {kernel.name} are not made by one kernel on machine {kernel.machine.name!r}")
+        raise ValueError(
+            f"the gradients of kernel {kernel.name} are not made by one kernel on machine {kernel.machine.name!r}"
+        )
     _Builder(kernel, found, plan, b).build()
 
 
 class _Builder:
-    def __init__(self, kernel: Kernel, found: ConvBackward, plan: ConvBackwardPlan, b: TileBuilder) -> None:
+    def __init__(
+        self, kernel: Kernel, found: ConvBackward, plan: ConvBackwardPlan, b: TileBuilder
+    ) -> None:
         self.kernel, self.found, self.plan, self.b = kernel, found, plan, b
         self.chosen, self.form = found.chosen, found.chosen.form
-        self.blocks, self.image_blocks = BlockTransfers(b, self.form.extents), BlockTransfers(b, found.images.extents)
+        self.blocks, self.image_blocks = (
+            BlockTransfers(b, self.form.extents),
+            BlockTransfers(b, found.images.extents),
+        )
         self.core, self.cores = kernel.core(b)
         self.low, self.high = core_share(b, kernel, found.channels)
         fold = col2im.schedule_of([found.fold]).fold
@@ -52,7 +67,11 @@ class _Builder:
         self.pool = b.tile(dtype, filters, k, "gsm", plan.n.blocks)
         self.arrived = b.tile(dtype, filters, k, "am", 2)
         self.turned = b.tile(dtype, k, filters)
-        self.box = WindowBox(self.blocks, self.chosen.windows, (*form.m, *form.k)) if self.chosen.windows else None
+        self.box = (
+            WindowBox(self.blocks, self.chosen.windows, (*form.m, *form.k))
+            if self.chosen.windows
+            else None
+        )
         sides = (k, rows) if plan.trans_a else (rows, k)
         if self.box is not None:
             sides = self.box.most((*taken(form.sizes(form.m), plan.m), *form.sizes(form.k)))
@@ -76,7 +95,9 @@ class _Builder:
             2,
             2,
         )
-        (self.weight,) = (tile for operand, _, tile in self.body.reads if operand is self.found.weight)
+        (self.weight,) = (
+            tile for operand, _, tile in self.body.reads if operand is self.found.weight
+        )
 
     def build(self) -> None:
         """Builds the whole sequence of steps."""
@@ -85,10 +106,20 @@ class _Builder:
             b.barrier()  # other cores may still read what an earlier kernel left in GSM
         with b.for_(self.core, filters, self.cores) as number:
             places = self._filters(number) | self._columns()
-            self.blocks.load(self.chosen.b.value, self.form.accesses[1], self.pool, number, places, self.form.n, self.form.k)
+            self.blocks.load(
+                self.chosen.b.value,
+                self.form.accesses[1],
+                self.pool,
+                number,
+                places,
+                self.form.n,
+                self.form.k,
+            )
         if not self.kernel.one_core:
             b.barrier()
-        blocks = b.div(b.add(b.sub(self.high, self.low), self.plan.channels - 1), self.plan.channels)
+        blocks = b.div(
+            b.add(b.sub(self.high, self.low), self.plan.channels - 1), self.plan.channels
+        )
         steps = b.mul(blocks, filters)
         with b.where(("lt", 0, steps)):
             self._fetch(0)
@@ -98,10 +129,12 @@ class _Builder:
                 self._fetch(following)
             self._step(step)
 
-    # --- places ---------------------------------------------------------------------------------------
+    # --- places
+    # ---------------------------------------------------------------------------------------
 
     def _channels(self, step: Index) -> tuple[Index, Index]:
-        """The block's first channel, and how many it takes: the last block of a core has those that are left."""
+        """The block's first channel, and how many it takes: the last block of a core has those that
+        are left."""
         b = self.b
         first = b.add(self.low, b.mul(b.div(step, self.plan.n.blocks), self.plan.channels))
         return first, b.min(self.plan.channels, b.sub(self.high, first))
@@ -116,14 +149,17 @@ class _Builder:
         b, (outer, *inside) = self.b, self.form.m
         each = self.form.extents[outer] // self.found.channels
         first, count = self._channels(step)
-        rows: Places = {outer: (b.mul(first, each), b.mul(count, each))} | {axis: (0, self.form.extents[axis]) for axis in inside}
+        rows: Places = {outer: (b.mul(first, each), b.mul(count, each))} | {
+            axis: (0, self.form.extents[axis]) for axis in inside
+        }
         return rows | self._filters(self.b.rem(step, self.plan.n.blocks)) | self._columns()
 
     def _a_slot(self, step: Index) -> Index:
         b = self.b
         return b.add(self.a_first, b.rem(b.div(step, self.plan.n.blocks), 2))
 
-    # --- steps ----------------------------------------------------------------------------------------
+    # --- steps
+    # ----------------------------------------------------------------------------------------
 
     def _fetch(self, step: Index) -> None:
         """Starts the transfers of what a step needs."""
@@ -134,7 +170,9 @@ class _Builder:
                 self.box.load(a, form.accesses[0], self.a_tile, self._a_slot(step), places)
             else:
                 sides = (form.k, form.m) if self.plan.trans_a else (form.m, form.k)
-                self.blocks.load(a, form.accesses[0], self.a_tile, self._a_slot(step), places, *sides)
+                self.blocks.load(
+                    a, form.accesses[0], self.a_tile, self._a_slot(step), places, *sides
+                )
         b.copy(self.pool, number, self.arrived, slot)
         self.body.fetch(places, slot)
 
@@ -146,7 +184,15 @@ class _Builder:
             reads = self.box.reads(self.a_tile, places, len(self.form.m))
             b.windows(self.a_tile, self._a_slot(step), *reads, self.turned, 0, self.product, 0)
         else:
-            b.mm(self.a_tile, self._a_slot(step), self.turned, 0, self.product, 0, trans_a=self.plan.trans_a)
+            b.mm(
+                self.a_tile,
+                self._a_slot(step),
+                self.turned,
+                0,
+                self.product,
+                0,
+                trans_a=self.plan.trans_a,
+            )
         with b.where(("eq", number, 0)):
             b.mm(self.weight, slot, self.arrived, slot, self.sums, 0, trans_a=True)
         if last:
@@ -171,4 +217,6 @@ class _Builder:
         stores = dict.fromkeys(store.index for store in result.stores)
         for store in result.stores:
             access = form.accesses[3 + list(stores).index(store.index)]
-            self.image_blocks.store(self.image, 0, result.value.dtype, store, access, places, *self.fold.sides())
+            self.image_blocks.store(
+                self.image, 0, result.value.dtype, store, access, places, *self.fold.sides()
+            )

@@ -1,7 +1,9 @@
-"""What a contraction's kernel computes on a tile of C before storing it: bias, activation, residual, casts.
+"""What a contraction's kernel computes on a tile of C before storing it: bias, activation,
+residual, casts.
 
-The elementwise statements that follow a contraction in its kernel become one body over the contraction's own
-loops: operands and positions are rewritten as functions of these loops, values computed in between vanish.
+The elementwise statements that follow a contraction in its kernel become one body over the
+contraction's own loops: operands and positions are rewritten as functions of these loops, values
+computed in between vanish.
 """
 
 from __future__ import annotations
@@ -17,10 +19,18 @@ from ftm_backend.midend.schedule.gemm.contraction import Contraction, axes_of, m
 from ftm_backend.symbolic import always_equal, seen_equal
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["MOST_TILES", "Epilogue", "EpilogueOutput", "can_fuse_epilogue", "demands", "read_epilogue"]
+__all__ = [
+    "MOST_TILES",
+    "Epilogue",
+    "EpilogueOutput",
+    "can_fuse_epilogue",
+    "demands",
+    "read_epilogue",
+]
 
 MOST_TILES = 10
-"""Tiles of C's extents that an epilogue may need; more would leave too little scratchpad for the operands."""
+"""Tiles of C's extents that an epilogue may need; more would leave too little scratchpad for the
+operands."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +45,8 @@ class EpilogueOutput:
 class Epilogue:
     """The body over one element of C; ``product`` stands for the element that the contraction gave.
 
-    ``operands`` are the DDR tensors that it reads, ``positions`` the index functions that it computes with;
-    all indices are over the contraction's loops.
+    ``operands`` are the DDR tensors that it reads, ``positions`` the index functions that it
+    computes with; all indices are over the contraction's loops.
     """
 
     product: Node
@@ -46,7 +56,8 @@ class Epilogue:
 
 
 class _Rewriter:
-    """Rewrites bodies of the kernel's statements over the contraction's loops, statement by statement."""
+    """Rewrites bodies of the kernel's statements over the contraction's loops, statement by
+    statement."""
 
     def __init__(self, contraction: Contraction) -> None:
         result = contraction.statement.results[0]
@@ -59,19 +70,28 @@ class _Rewriter:
         self.positions: dict[Affine, Node] = {}
 
     def loops_of(self, statement: Statement) -> list[int | None] | None:
-        """For each loop of ``statement`` the contraction's loop that it walks; None when they do not match."""
+        """For each loop of ``statement`` the contraction's loop that it walks; None when they do
+        not match."""
         reads = [o for o in statement.operands if id(o.value) in self.elements]
         if statement.is_reduction or statement.gathers or not reads or not statement.loops:
             return None
         place = self.places[id(reads[0].value)]
         ours = self.contraction.statement
-        free = [k for k, extent in enumerate(ours.loops) if not seen_equal(extent, 1) and not ours.reduced[k]]
+        free = [
+            k
+            for k, extent in enumerate(ours.loops)
+            if not seen_equal(extent, 1) and not ours.reduced[k]
+        ]
         loops: list[int | None] = []
         for number, extent in enumerate(statement.loops):
             stride = reads[0].index.coeffs[number]
             found: list[int | None] = [None]
             if not seen_equal(extent, 1):
-                found = [k for k in free if always_equal(ours.loops[k], extent) and always_equal(place.coeffs[k], stride)]
+                found = [
+                    k
+                    for k in free
+                    if always_equal(ours.loops[k], extent) and always_equal(place.coeffs[k], stride)
+                ]
             if not found:
                 return None
             loops.append(found[0])
@@ -79,13 +99,18 @@ class _Rewriter:
                 free.remove(found[0])
         if free:
             return None
-        same = all(self._over(o.index, loops) == self._trimmed(self.places[id(o.value)]) for o in reads)
+        same = all(
+            self._over(o.index, loops) == self._trimmed(self.places[id(o.value)]) for o in reads
+        )
         return loops if same else None
 
     def _trimmed(self, index: Affine) -> Affine:
         """``index`` without the terms of loops of one trip."""
         extents = self.contraction.statement.loops
-        return Affine(index.const, tuple(0 if seen_equal(n, 1) else c for c, n in zip(index.coeffs, extents, strict=True)))
+        return Affine(
+            index.const,
+            tuple(0 if seen_equal(n, 1) else c for c, n in zip(index.coeffs, extents, strict=True)),
+        )
 
     def _over(self, index: Affine, loops: Sequence[int | None]) -> Affine:
         coeffs = [0] * self.rank
@@ -107,7 +132,10 @@ class _Rewriter:
             self.elements[id(result.value)] = done[id(result.yields)]
             self.places[id(result.value)] = self._over(result.index, loops)
             outputs.append(
-                EpilogueOutput(done[id(result.yields)], tuple(Store(s.target, self._over(s.index, loops)) for s in result.stores))
+                EpilogueOutput(
+                    done[id(result.yields)],
+                    tuple(Store(s.target, self._over(s.index, loops)) for s in result.stores),
+                )
             )
         return outputs
 
@@ -144,41 +172,71 @@ def read_epilogue(contraction: Contraction, statements: Sequence[Statement]) -> 
     for statement in statements:
         taken = rewriter.take(statement)
         if taken is None:
-            raise ValueError(f"{statement.op} over {statement.loops} cannot follow a contraction in its kernel")
+            raise ValueError(
+                f"{statement.op} over {statement.loops} cannot follow a contraction in its kernel"
+            )
         outputs += taken
     reads = tuple(node.payload for node in rewriter.operands.values())
-    return Epilogue(rewriter.product, tuple(o for o in outputs if o.stores), reads, tuple(rewriter.positions))
+    return Epilogue(
+        rewriter.product, tuple(o for o in outputs if o.stores), reads, tuple(rewriter.positions)
+    )
 
 
 def demands(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
     """What it asks of a plan: fields of a `tiling.Problem`."""
     others = epilogue.outputs[1:]
-    parameters = [o for o in epilogue.operands if machine.dma_overlaps and sum(map(bool, o.index.coeffs)) <= 1]
+    parameters = [
+        o for o in epilogue.operands if machine.dma_overlaps and sum(map(bool, o.index.coeffs)) <= 1
+    ]
     operands = [o for o in epilogue.operands if o not in parameters]
     stored = {store.index.coeffs for output in epilogue.outputs[:1] for store in output.stores}
-    alike = sum(ELEMENT_BYTES[operand.value.dtype] for operand in operands if operand.index.coeffs in stored)
-    alike += sum(ELEMENT_BYTES[x.element.dtype] for x in others if {store.index.coeffs for store in x.stores} <= stored)
-    tiles = len(operands) + sum(output.element is not epilogue.product for output in epilogue.outputs)
-    dtypes = [*(o.value.dtype for o in operands), *(x.element.dtype for x in epilogue.outputs if x.element is not epilogue.product)]
-    wider = sum(max(0, ELEMENT_BYTES[dtype] - ELEMENT_BYTES[epilogue.product.dtype]) for dtype in dtypes)
-    body = interval(machine, [output.element for output in epilogue.outputs], tiles + len(parameters) + 1) if machine.dma_overlaps else 0.0
+    alike = sum(
+        ELEMENT_BYTES[operand.value.dtype] for operand in operands if operand.index.coeffs in stored
+    )
+    alike += sum(
+        ELEMENT_BYTES[x.element.dtype]
+        for x in others
+        if {store.index.coeffs for store in x.stores} <= stored
+    )
+    tiles = len(operands) + sum(
+        output.element is not epilogue.product for output in epilogue.outputs
+    )
+    dtypes = [
+        *(o.value.dtype for o in operands),
+        *(x.element.dtype for x in epilogue.outputs if x.element is not epilogue.product),
+    ]
+    wider = sum(
+        max(0, ELEMENT_BYTES[dtype] - ELEMENT_BYTES[epilogue.product.dtype]) for dtype in dtypes
+    )
+    body = (
+        interval(
+            machine, [output.element for output in epilogue.outputs], tiles + len(parameters) + 1
+        )
+        if machine.dma_overlaps
+        else 0.0
+    )
     return {
         "epilogue_tiles": tiles,
         "epilogue_wider": wider,
         "epilogue_operands": len(operands),
         "epilogue_parameters": len(parameters),
-        "epilogue_bytes": sum(ELEMENT_BYTES[dtype] for dtype in (*(o.value.dtype for o in operands), *(o.element.dtype for o in others))),
+        "epilogue_bytes": sum(
+            ELEMENT_BYTES[dtype]
+            for dtype in (*(o.value.dtype for o in operands), *(o.element.dtype for o in others))
+        ),
         "epilogue_alike": alike,
         "epilogue_interval": body,
     }
 
 
 def can_fuse_epilogue(chain: Sequence[Statement], candidate: Statement) -> bool:
-    """Whether ``candidate`` may join the kernel ``chain``: a contraction and what already follows it.
+    """Whether ``candidate`` may join the kernel ``chain``: a contraction and what already follows
+    it.
 
-    It must be elementwise over exactly the elements of the contraction's result, reading a value of the chain
-    at the same element; its other operands may be any affine reads.  Where it computes with positions (random
-    numbers, masks), the position must be one function of the tile's rows and columns.
+    It must be elementwise over exactly the elements of the contraction's result, reading a value of
+    the chain at the same element; its other operands may be any affine reads. Where it computes
+    with positions (random numbers, masks), the position must be one function of the tile's rows and
+    columns.
     """
     contraction = match(chain[0])
     if contraction is None:
@@ -194,7 +252,11 @@ def can_fuse_epilogue(chain: Sequence[Statement], candidate: Statement) -> bool:
     if not rewriter.positions:
         return True
     produced = {id(v) for v in _values(chain)}
-    others = [node.payload.index for node in rewriter.operands.values() if id(node.payload.value) not in produced]
+    others = [
+        node.payload.index
+        for node in rewriter.operands.values()
+        if id(node.payload.value) not in produced
+    ]
     stores = [s.index for s in contraction.statement.results[0].stores]
     form = axes_of(contraction, [*others, *stores, *rewriter.positions])
     return len(form.m) <= 1 and len(form.n) <= 1

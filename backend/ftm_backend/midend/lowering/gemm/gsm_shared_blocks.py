@@ -1,4 +1,5 @@
-"""Blocks of B that wait in GSM for all cores: each is fetched by one of them, and copied from there."""
+"""Blocks of B that wait in GSM for all cores: each is fetched by one of them, and copied from
+there."""
 
 from __future__ import annotations
 
@@ -17,14 +18,27 @@ __all__ = ["GsmSharedBlocks"]
 
 
 class GsmSharedBlocks:
-    """Slots of GSM: two, for blocks that pass, or one for each block of B where all of them stay (`PanelSchedule.pooled`)."""
+    """Slots of GSM: two, for blocks that pass, or one for each block of B where all of them stay
+    (`PanelSchedule.pooled`)."""
 
     def __init__(self, blocks: BlockTransfers, chosen: OperandRoles) -> None:
         assert isinstance(chosen.plan, PanelSchedule)
-        self.blocks, self.b, self.chosen, self.form, self.plan = blocks, blocks.b, chosen, chosen.form, chosen.plan
+        self.blocks, self.b, self.chosen, self.form, self.plan = (
+            blocks,
+            blocks.b,
+            chosen,
+            chosen.form,
+            chosen.plan,
+        )
         n, k, turned = self.plan.n.elements, self.plan.k.elements, self.plan.b_form != "plain"
         self.inside = prod(self.form.sizes(self.form.n[1:]))
-        waiting = (n // self.inside, k * self.inside) if self.plan.piecewise else (n, k) if turned else (k, n)
+        waiting = (
+            (n // self.inside, k * self.inside)
+            if self.plan.piecewise
+            else (n, k)
+            if turned
+            else (k, n)
+        )
         slots = self.plan.n.blocks * self.plan.k.blocks if self.plan.pooled else 2
         self.tile = self.b.tile(chosen.b.value.dtype, *waiting, "gsm", slots)
 
@@ -48,7 +62,9 @@ class GsmSharedBlocks:
         if plan.piecewise:
             sides = (form.n[:1], (*form.k, *form.n[1:]))
         entry = self.blocks.steps(form.batch, 0)  # B is the same for all of them
-        self.blocks.load(self.chosen.b.value, form.accesses[1], self.tile, slot, places | entry, *sides)
+        self.blocks.load(
+            self.chosen.b.value, form.accesses[1], self.tile, slot, places | entry, *sides
+        )
 
     def hand_on(self, waiting: Index, places: Places, tile: TileDecl, slot: Index) -> None:
         """Copies a block of B from GSM; pieces of its rows are put together."""
@@ -58,4 +74,6 @@ class GsmSharedBlocks:
             return
         (depth,), (outer, *_) = form.k, form.n
         extents = [places[depth][1], places[outer][1], self.inside]
-        b.copy_windows(self.tile, waiting, extents, [self.inside, self.tile.columns, 1], 1, tile, slot)
+        b.copy_windows(
+            self.tile, waiting, extents, [self.inside, self.tile.columns, 1], 1, tile, slot
+        )

@@ -1,4 +1,5 @@
-"""Two products of one input, whose results are interleaved, as one: their columns lie beside each other; see ``merge_conv_transpose_phases``."""
+"""Two products of one input, whose results are interleaved, as one: their columns lie beside each
+other; see ``merge_conv_transpose_phases``."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ Products = tuple[Contraction, Contraction]
 
 @dataclass(frozen=True)
 class PhaseTaps:
-    """Weights of both phases: element ``index`` of ``value``, which phase r moves by ``phase``; how many taps there are along the loop
-    ``tap`` (-1: one), and where in the input the first one is."""
+    """Weights of both phases: element ``index`` of ``value``, which phase r moves by ``phase``; how
+    many taps there are along the loop ``tap`` (-1: one), and where in the input the first one
+    is."""
 
     value: Value
     index: Affine
@@ -39,13 +41,18 @@ def cycles(statement: Statement, machine: MachineParameters) -> float:
     return plan.cycles if plan is not None else 0.0
 
 
-def cheapest(products: Products, taps: PhaseTaps, machine: MachineParameters) -> tuple[float, Statement] | None:
-    """The product of both phases, ``[..., 2]``, whose columns lie in blocks of the best size, and its time; None if there is none."""
+def cheapest(
+    products: Products, taps: PhaseTaps, machine: MachineParameters
+) -> tuple[float, Statement] | None:
+    """The product of both phases, ``[..., 2]``, whose columns lie in blocks of the best size, and
+    its time; None if there is none."""
     found = [(cycles(made, machine), made) for made in _candidates(products, taps, machine)]
     return min(found, key=lambda each: each[0], default=None)
 
 
-def _candidates(products: Products, taps: PhaseTaps, machine: MachineParameters) -> Iterator[Statement]:
+def _candidates(
+    products: Products, taps: PhaseTaps, machine: MachineParameters
+) -> Iterator[Statement]:
     one, _ = products
     columns = [k for k, n in enumerate(one.statement.loops) if n > 1 and one.group_of(k) == "n"]
     rows = [k for k, n in enumerate(one.statement.loops) if n > 1 and one.group_of(k) == "m"]
@@ -55,18 +62,22 @@ def _candidates(products: Products, taps: PhaseTaps, machine: MachineParameters)
     extent = one.statement.loops[columns[0]] if columns else 1
     widths = [n for n in range(1, extent + 1) if extent % n == 0 and 2 * n <= MOST_COLUMNS]
     wide = machine.mm_widths(one.accumulator)[0]
-    for width in dict.fromkeys((widths[-1], *(n for n in reversed(widths) if 2 * n in (wide, 2 * wide)))):
+    for width in dict.fromkeys(
+        (widths[-1], *(n for n in reversed(widths) if 2 * n in (wide, 2 * wide)))
+    ):
         yield _product(products, taps, columns[0] if columns else -1, width)
 
 
 def _product(products: Products, taps: PhaseTaps, column: int, width: int) -> Statement:
-    """Over the loops of the products, of which ``column`` is split into blocks of ``width``, and the phase."""
+    """Over the loops of the products, of which ``column`` is split into blocks of ``width``, and
+    the phase."""
     one, other = products
     old, (result,), tap = one.statement, one.statement.results, taps.tap
     longest = tuple(map(max, old.loops, other.statement.loops))
     free = [k for k, reduced in enumerate(old.reduced) if not reduced]
     sums = [k for k, reduced in enumerate(old.reduced) if reduced]
-    loops, source = [], []  # extents; for each the loop of the product and how many of its steps it takes
+    # extents; for each the loop of the product and how many of its steps it takes
+    loops, source = [], []
     for k in free:
         if k == column:
             loops += [longest[k] // width, width]
@@ -81,22 +92,36 @@ def _product(products: Products, taps: PhaseTaps, column: int, width: int) -> St
     source += [(k, 1) for k in sums]
 
     def over(index: Affine, moved: int) -> Affine:
-        return Affine(index.const, tuple(moved if k < 0 else index.coeffs[k] * step for k, step in source))
+        return Affine(
+            index.const, tuple(moved if k < 0 else index.coeffs[k] * step for k, step in source)
+        )
 
     longer = one if tap < 0 or old.loops[tap] >= other.statement.loops[tap] else other
     a_index = Affine(taps.first.const, longer.a.index.coeffs)
-    operands = [Operand(one.a.value, over(a_index, 0)), Operand(taps.value, over(taps.index, taps.phase))]
+    operands = [
+        Operand(one.a.value, over(a_index, 0)),
+        Operand(taps.value, over(taps.index, taps.phase)),
+    ]
     product = result.yields
     factors = []
     for node, wanted in zip(product.operands, (one.a, one.b), strict=True):
-        made = Node("in", wanted.value.dtype, payload=operands[0] if wanted is one.a else operands[1])
-        factors.append(made if node.op == "in" else Node(node.op, node.dtype, (made,), node.payload))
+        made = Node(
+            "in", wanted.value.dtype, payload=operands[0] if wanted is one.a else operands[1]
+        )
+        factors.append(
+            made if node.op == "in" else Node(node.op, node.dtype, (made,), node.payload)
+        )
     shape = tuple(loops[: phase + 1])
     value = Value(result.value.dtype, shape)
     indices = tuple(Affine.loop(k, len(loops)) for k in range(len(shape)))
     index = Affine(0, (*row_major(shape), *(0 for _ in sums)))
     joined = FunctionResult(
-        value, index, indices, Node(product.op, product.dtype, tuple(factors), product.payload), result.combine, result.init
+        value,
+        index,
+        indices,
+        Node(product.op, product.dtype, tuple(factors), product.payload),
+        result.combine,
+        result.init,
     )
     reduced = tuple(k > phase for k in range(len(loops)))
     return Statement("linalg.generic", tuple(loops), reduced, operands, [joined])

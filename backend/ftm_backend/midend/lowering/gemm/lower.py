@@ -1,9 +1,11 @@
-"""Lowers contraction kernels: matrix products, convolutions and their gradients, with what follows them.
+"""Lowers contraction kernels: matrix products, convolutions and their gradients, with what follows
+them.
 
-The nest, on each core: for each batch entry, for each tile of the outer loop, for each tile of the inner loop:
-accumulate over k in a C tile (A from SM, B from AM), run the epilogue on it, store it.  Operand tiles are
-fetched by strided DMA straight from where the tensors lie, so transposes, windows (im2col) and broadcasts cost
-no pass over memory; the schedule says which tiles stay in scratchpad and which loop the cores share.
+The nest, on each core: for each batch entry, for each tile of the outer loop, for each tile of the
+inner loop: accumulate over k in a C tile (A from SM, B from AM), run the epilogue on it, store it.
+Operand tiles are fetched by strided DMA straight from where the tensors lie, so transposes, windows
+(im2col) and broadcasts cost no pass over memory; the schedule says which tiles stay in scratchpad
+and which loop the cores share.
 """
 
 from __future__ import annotations
@@ -34,16 +36,23 @@ __all__ = ["can_fuse_epilogue", "lower", "lower_computed", "lower_summed", "matc
 def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
     """Whether the model says that sharing this kernel among cores does not pay."""
     found = schedule(statements, machine).plan
-    return found is None or (found.cores == 1 if isinstance(found, PanelSchedule) else found.split == "none")
+    return found is None or (
+        found.cores == 1 if isinstance(found, PanelSchedule) else found.split == "none"
+    )
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
     """Builds the kernel's function body at the insertion point.
 
     Raises:
-        ValueError: the kernel is not a contraction with a fusible epilogue, or does not fit the scratchpads.
+        ValueError: the kernel is not a contraction with a fusible epilogue, or does not fit the
+            scratchpads.
     """
-    machine = replace(kernel.machine, cores=1) if kernel.one_core and kernel.machine.dma_overlaps else kernel.machine
+    machine = (
+        replace(kernel.machine, cores=1)
+        if kernel.one_core and kernel.machine.dma_overlaps
+        else kernel.machine
+    )
     chosen = schedule(kernel.aligned, machine)
     if isinstance(chosen.plan, PanelSchedule):
         _panels(chosen.plan)(kernel, chosen, b).build()
@@ -70,7 +79,9 @@ def lower_computed(kernel: Kernel, b: TileBuilder) -> None:
     Raises:
         ValueError: they do not, or blocks of all that it takes do not fit the scratchpads.
     """
-    chosen = computed_schedule(kernel.aligned, kernel.statements[: product_in(kernel.statements)], kernel.machine)
+    chosen = computed_schedule(
+        kernel.aligned, kernel.statements[: product_in(kernel.statements)], kernel.machine
+    )
     if chosen is None:
         raise ValueError(f"{kernel.name}: its first statements make no factor of its product")
     assert isinstance(chosen.plan, PanelSchedule), "other schedules fetch their factors"
@@ -93,7 +104,10 @@ class _Nest:
         plan, form, epilogue = self.plan, self.form, chosen.epilogue
         self.outer, self.inner = (plan.m, plan.n) if plan.m_outer else (plan.n, plan.m)
         self.k_blocks = 0 if 0 in form.sizes(form.k) else plan.k.blocks
-        resident = {"outer": (plan.outer_resident, self.k_blocks), "inner": (plan.inner_resident, self.k_blocks * self.inner.blocks)}
+        resident = {
+            "outer": (plan.outer_resident, self.k_blocks),
+            "inner": (plan.inner_resident, self.k_blocks * self.inner.blocks),
+        }
         a_side, b_side = ("outer", "inner") if plan.m_outer else ("inner", "outer")
         dtype = chosen.a.value.dtype
         if self.k_blocks:
@@ -111,13 +125,23 @@ class _Nest:
             {id(epilogue.product): self.c_tile},
         )
 
-    def _ring(self, dtype: str, rows: TileCut, columns: TileCut, turned: bool, space: str, resident: tuple[bool, int]) -> Any:
+    def _ring(
+        self,
+        dtype: str,
+        rows: TileCut,
+        columns: TileCut,
+        turned: bool,
+        space: str,
+        resident: tuple[bool, int],
+    ) -> Any:
         first, second = (columns, rows) if turned else (rows, columns)
-        # A tile that is fetched anew in the loop has one slot here: the multi-buffer pass gives it more.
+        # A tile that is fetched anew in the loop has one slot here: the multi-buffer pass gives it
+        # more.
         depth = resident[1] if resident[0] else 1
         return self.b.tile(dtype, first.elements, pitch(second.elements, dtype), space, depth)
 
-    # --- loops ------------------------------------------------------------------------------------------
+    # --- loops
+    # ------------------------------------------------------------------------------------------
 
     def build(self) -> None:
         """Builds the whole nest, on all cores or guarded for core 0."""
@@ -151,7 +175,10 @@ class _Nest:
                     with b.for_(0, self.k_blocks) as k:
                         self._load(plan.m_outer, places | blocks.place(form.k, plan.k, k), k)
                 with b.for_(*inner_range) as inner:
-                    self._tile(places | blocks.place(self._group(not plan.m_outer), self.inner, inner), inner)
+                    self._tile(
+                        places | blocks.place(self._group(not plan.m_outer), self.inner, inner),
+                        inner,
+                    )
 
     def _fill_inner(self, entry: Places, numbers: tuple[Index, Index]) -> None:
         """Fetches this core's part of the inner operand, where it stays."""
@@ -175,16 +202,25 @@ class _Nest:
         self.body.build(places)
 
     def _start(self, places: Places) -> bool:
-        """Puts the initial value into the C tile; False when the matrix product may overwrite it."""
+        """Puts the initial value into the C tile; False when the matrix product may overwrite
+        it."""
         b, form, contraction = self.b, self.form, self.chosen.contraction
         init = contraction.init
         if isinstance(init, Operand):
-            self.blocks.load(init.value, self.chosen.access(init.index), self.c_tile, 0, places, form.m, form.n)
+            self.blocks.load(
+                init.value, self.chosen.access(init.index), self.c_tile, 0, places, form.m, form.n
+            )
             return True
         if contraction.starts_at_zero and self.k_blocks:
             return False
 
-        b.map(self.blocks.count(form.m, places), self.blocks.count(form.n, places), [], [(self.c_tile, 0, "full")], lambda _: [init])
+        b.map(
+            self.blocks.count(form.m, places),
+            self.blocks.count(form.n, places),
+            [],
+            [(self.c_tile, 0, "full")],
+            lambda _: [init],
+        )
         return True
 
     def _accumulate(self, places: Places, inner: Index, k: Index, acc: bool) -> None:
@@ -197,7 +233,17 @@ class _Nest:
         if not plan.inner_resident:
             self._load(not plan.m_outer, places, inner_slot)
         a_slot, b_slot = (outer_slot, inner_slot) if plan.m_outer else (inner_slot, outer_slot)
-        b.mm(self.a_tile, a_slot, self.b_tile, b_slot, self.c_tile, 0, acc=acc, trans_a=plan.trans_a, trans_b=plan.trans_b)
+        b.mm(
+            self.a_tile,
+            a_slot,
+            self.b_tile,
+            b_slot,
+            self.c_tile,
+            0,
+            acc=acc,
+            trans_a=plan.trans_a,
+            trans_b=plan.trans_b,
+        )
 
     def _load(self, is_a: bool, places: Places, slot: Index) -> None:
         """Fetches the tile of A or of B at ``places``."""

@@ -1,12 +1,12 @@
 """Lowers contractions by a ``PanelSchedule``: for machines whose DMA works beside the core.
 
-Each core walks its panels of C and, in each, the blocks of k, as one sequence of *steps*: a step starts the
-transfers of the next step's blocks of A and B, multiplies its own, and, at the last block of k, runs the epilogue
-and stores.  Where cores share A in GSM, a barrier ends the step: what the next one reads has arrived then, and
-what it overwrites nobody reads any more.
+Each core walks its panels of C and, in each, the blocks of k, as one sequence of *steps*: a step
+starts the transfers of the next step's blocks of A and B, multiplies its own, and, at the last
+block of k, runs the epilogue and stores. Where cores share A in GSM, a barrier ends the step: what
+the next one reads has arrived then, and what it overwrites nobody reads any more.
 
-The program is right on any number of cores: the plan's grid only bounds the groups, which are made of the cores
-that there are.
+The program is right on any number of cores: the plan's grid only bounds the groups, which are made
+of the cores that there are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ __all__ = ["PanelLoop", "PanelStep"]
 
 
 class PanelStep(NamedTuple):
-    """Where a step is: number; positions in the outer and the inner loop; block of k; row panel and block of columns."""
+    """Where a step is: number; positions in the outer and the inner loop; block of k; row panel and
+    block of columns."""
 
     number: Index
     outer: Index
@@ -41,7 +42,8 @@ class PanelStep(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """This core's part of the row panels or of the blocks of columns, and how many steps all cores take through them."""
+    """This core's part of the row panels or of the blocks of columns, and how many steps all cores
+    take through them."""
 
     low: Index
     high: Index
@@ -59,12 +61,14 @@ class PanelLoop:
         self.together = self.plan.share != "none"
         """Whether the cores meet at a barrier after each step."""
         self.early = self.plan.chunks == 1 and not self.plan.late
-        """Whether what follows a panel's products is fetched before its last step; of several chunks a ring of slots is made."""
+        """Whether what follows a panel's products is fetched before its last step; of several
+        chunks a ring of slots is made."""
         self.rows = prod(self.form.sizes(self.form.batch)) * self.plan.panels
         self._divide()
         self._declare()
 
-    # --- cores ----------------------------------------------------------------------------------------
+    # --- cores
+    # ----------------------------------------------------------------------------------------
 
     def _divide(self) -> None:
         """The grid of cores, as far as there are that many."""
@@ -82,9 +86,13 @@ class PanelLoop:
 
     def _range(self, total: int, number: Index, parts: Index) -> _Range:
         b = self.b
-        low, high = (b.min(b.div(b.mul(at, total), parts), total) for at in (number, b.add(number, 1)))
+        low, high = (
+            b.min(b.div(b.mul(at, total), parts), total) for at in (number, b.add(number, 1))
+        )
         # Cores that meet at barriers take as many steps as the busiest one, if only to wait.
-        together = b.div(b.add(b.sub(parts, 1), total), parts) if self.together else b.sub(high, low)
+        together = (
+            b.div(b.add(b.sub(parts, 1), total), parts) if self.together else b.sub(high, low)
+        )
         return _Range(low, high, together)
 
     def _loops(self, rows: Any, columns: Any) -> tuple[Any, Any]:
@@ -94,9 +102,20 @@ class PanelLoop:
         """Step ``number`` of this core."""
         b, blocks = self.b, self.plan.k.blocks
         panel = b.div(number, blocks)
-        outer, inner = (b.div(panel, self.inner_trips), b.rem(panel, self.inner_trips)) if number != 0 else (0, 0)
+        outer, inner = (
+            (b.div(panel, self.inner_trips), b.rem(panel, self.inner_trips))
+            if number != 0
+            else (0, 0)
+        )
         row, column = self._loops(outer, inner)
-        return PanelStep(number, outer, inner, b.rem(number, blocks), b.add(self.row_range.low, row), b.add(self.column_range.low, column))
+        return PanelStep(
+            number,
+            outer,
+            inner,
+            b.rem(number, blocks),
+            b.add(self.row_range.low, row),
+            b.add(self.column_range.low, column),
+        )
 
     def _has_row(self, step: PanelStep) -> list[tuple[str, Index, Index]]:
         return [("lt", step.row, self.row_range.high)] if self.together else []
@@ -104,7 +123,8 @@ class PanelLoop:
     def _has_column(self, step: PanelStep) -> list[tuple[str, Index, Index]]:
         return [("lt", step.column, self.column_range.high)] if self.together else []
 
-    # --- tiles ----------------------------------------------------------------------------------------
+    # --- tiles
+    # ----------------------------------------------------------------------------------------
 
     def _declare(self) -> None:
         b, plan, form, chosen = self.b, self.plan, self.form, self.chosen
@@ -113,14 +133,20 @@ class PanelLoop:
         self.a_kept, self.b_kept = (plan.keep and plan.m_outer, plan.keep and not plan.m_outer)
         self.a_slots = self._depth(self.a_kept) * plan.chunks
         owner, owners = self._owner() if plan.a_space == "gsm" else (0, 1)
-        self.box = WindowBox(self.blocks, chosen.windows, (*form.m, *form.k)) if chosen.windows else None
+        self.box = (
+            WindowBox(self.blocks, chosen.windows, (*form.m, *form.k)) if chosen.windows else None
+        )
         rows, columns = (k, m) if plan.trans_a else (m, k)
         if self.box is not None:
-            rows, columns = self.box.most((*taken(form.sizes(form.m), plan.m), *taken(form.sizes(form.k), plan.k)))
+            rows, columns = self.box.most(
+                (*taken(form.sizes(form.m), plan.m), *taken(form.sizes(form.k), plan.k))
+            )
         self.a_tile = b.tile(dtype, rows, columns, plan.a_space, self.a_slots * owners)
         self.computed_a: PrologueBox | None = None
         if self.box is not None and chosen.factor is not None and chosen.factor.operand is chosen.a:
-            self.computed_a = PrologueBox(self.box, chosen.factor, chosen.access, self.a_tile, 2 * plan.chunks)
+            self.computed_a = PrologueBox(
+                self.box, chosen.factor, chosen.access, self.a_tile, 2 * plan.chunks
+            )
         self.a_first = b.mul(owner, self.a_slots) if owners > 1 else 0
         turned = plan.b_form != "plain"
         is_b = chosen.factor is not None and self.computed_a is None
@@ -142,10 +168,15 @@ class PanelLoop:
         if plan.zip_c:
             between = form.interleaved
             assert between is not None
-            sides, most = ((tuple(k for k in form.n if k != between), (*form.m, between)), (n // 2, 2 * m))
+            sides, most = (
+                (tuple(k for k in form.n if k != between), (*form.m, between)),
+                (n // 2, 2 * m),
+            )
         if chosen.fold is not None:
             sides, most = chosen.fold.sides(), chosen.fold.most(plan.m, plan.n)
-        self.c_result = b.tile(accumulator, *most, "am", self._turned()) if plan.turn_c else self.c_tile
+        self.c_result = (
+            b.tile(accumulator, *most, "am", self._turned()) if plan.turn_c else self.c_tile
+        )
         self.body = TileBody(
             self.blocks,
             *sides,
@@ -161,11 +192,14 @@ class PanelLoop:
             self.body.behind = ReductionEpilogue(self.blocks, chosen).take
 
     def _owner(self) -> tuple[Index, int]:
-        """Whose part of GSM this core's chunks of A lie in, and how many such parts there are at most."""
+        """Whose part of GSM this core's chunks of A lie in, and how many such parts there are at
+        most."""
         plan = self.plan
         if plan.share == "a":
             return self.group, plan.row_groups
-        return self.b.add(self.b.mul(self.group, plan.column_groups), self.member), plan.row_groups * plan.column_groups
+        return self.b.add(
+            self.b.mul(self.group, plan.column_groups), self.member
+        ), plan.row_groups * plan.column_groups
 
     def _beside(self) -> tuple[int, int]:
         """Slots for what follows a product: for what it reads, and for what it computes."""
@@ -181,9 +215,21 @@ class PanelLoop:
         plan, form, factor = self.plan, self.form, self.chosen.factor
         assert factor is not None
         n, k = plan.n.elements, plan.k.elements
-        sides, most = ((form.n, form.k), (n, k)) if plan.b_form != "plain" else ((form.k, form.n), (k, n))
+        sides, most = (
+            ((form.n, form.k), (n, k)) if plan.b_form != "plain" else ((form.k, form.n), (k, n))
+        )
         slots = self._depth(True) if self.b_kept and plan.b_form != "turned" else 1
-        return TileBody(self.blocks, *sides, most, factor.operands, [(factor.element, ())], self.chosen.access, {}, 2, slots)
+        return TileBody(
+            self.blocks,
+            *sides,
+            most,
+            factor.operands,
+            [(factor.element, ())],
+            self.chosen.access,
+            {},
+            2,
+            slots,
+        )
 
     def _depth(self, kept: bool) -> int:
         """Blocks of k that an operand's ring holds: all that are kept, and one that is arriving."""
@@ -200,14 +246,17 @@ class PanelLoop:
         block = b.mul(self._block(step, self.a_kept), self.plan.chunks)
         return b.add(self.a_first, b.add(block, chunk))
 
-    # --- places ---------------------------------------------------------------------------------------
+    # --- places
+    # ---------------------------------------------------------------------------------------
 
     def _chunks(self, step: PanelStep) -> Index:
         """How many chunks the row panel has."""
         b, plan = self.b, self.plan
         if plan.m.blocks % plan.chunks == 0:
             return plan.chunks
-        return b.min(plan.chunks, b.sub(plan.m.blocks, b.mul(b.rem(step.row, plan.panels), plan.chunks)))
+        return b.min(
+            plan.chunks, b.sub(plan.m.blocks, b.mul(b.rem(step.row, plan.panels), plan.chunks))
+        )
 
     def _entry(self, step: PanelStep) -> Places:
         return self.blocks.steps(self.form.batch, self.b.div(step.row, self.plan.panels))
@@ -225,7 +274,8 @@ class PanelLoop:
     def _depths(self, step: PanelStep) -> Places:
         return self.blocks.place(self.form.k, self.plan.k, step.k)
 
-    # --- steps ----------------------------------------------------------------------------------------
+    # --- steps
+    # ----------------------------------------------------------------------------------------
 
     def build(self) -> None:
         """Builds the whole sequence."""
@@ -240,7 +290,9 @@ class PanelLoop:
             for ahead in (0, 1):
                 self._pool(ahead)
             b.barrier()
-        with self.b.where(*([] if self.together or isinstance(self.steps, int) else [("lt", 0, self.steps)])):
+        with self.b.where(
+            *([] if self.together or isinstance(self.steps, int) else [("lt", 0, self.steps)])
+        ):
             self._fetch(self._at(0))
         if self.together:
             b.barrier()
@@ -263,10 +315,15 @@ class PanelLoop:
         self._behind()
 
     def _expect(self, step: PanelStep) -> None:
-        """Starts the transfers of what follows a panel of one chunk reads, before those of what is needed behind the panel."""
+        """Starts the transfers of what follows a panel of one chunk reads, before those of what is
+        needed behind the panel."""
         k = self.plan.k.blocks
         if self.early and self.body.reads:
-            with self.b.where(*([("eq", step.k, k - 2)] if k > 1 else []), *self._has_row(step), *self._has_column(step)):
+            with self.b.where(
+                *([("eq", step.k, k - 2)] if k > 1 else []),
+                *self._has_row(step),
+                *self._has_column(step),
+            ):
                 self.body.fetch(self._c_places(step, 0))
 
     def _between(self, step: PanelStep) -> None:
@@ -276,12 +333,14 @@ class PanelLoop:
         """What is left to do after the last step."""
 
     def _meet(self, step: PanelStep) -> None:
-        """The barrier at the end of a step: always, or, where A is kept, while a panel of A is being exchanged."""
+        """The barrier at the end of a step: always, or, where A is kept, while a panel of A is
+        being exchanged."""
         b = self.b
         if not self.a_kept or self.plan.share == "b":
             b.barrier()
             return
-        # Behind the step before the exchange begins, too: the first blocks are overwritten during the last step.
+        # Behind the step before the exchange begins, too: the first blocks are overwritten during
+        # the last step.
         for ahead in (1, 2):
             with self.b.where(
                 ("eq", self._at(b.add(step.number, ahead)).inner, 0),
@@ -292,10 +351,13 @@ class PanelLoop:
     def _fetch(self, step: PanelStep) -> None:
         """Starts the transfers of the step's blocks of A and B, as far as they are not there.
 
-        All chunks wait for B, which comes first: the first one's products begin while those of A behind it are on their way.
+        All chunks wait for B, which comes first: the first one's products begin while those of A
+        behind it are on their way.
         """
         first = [("eq", step.inner, 0)] if not isinstance(step.inner, int) else []
-        with self.b.where(*(first if self.b_kept else []), *self._has_row(step), *self._has_column(step)):
+        with self.b.where(
+            *(first if self.b_kept else []), *self._has_row(step), *self._has_column(step)
+        ):
             self._fetch_b(step)
         with self.b.where(*(first if self.a_kept else []), *self._has_row(step)):
             self._fetch_a(step)
@@ -303,7 +365,11 @@ class PanelLoop:
     def _fetch_a(self, step: PanelStep) -> None:
         form, plan, chosen = self.form, self.plan, self.chosen
         sides = (form.k, form.m) if plan.trans_a else (form.m, form.k)
-        mine = (self.member, self._chunks(step), self.sharers) if plan.share == "a" else (0, self._chunks(step), 1)
+        mine = (
+            (self.member, self._chunks(step), self.sharers)
+            if plan.share == "a"
+            else (0, self._chunks(step), 1)
+        )
         with self.b.for_(*mine) as chunk:
             here, slot = self._a_places(step, chunk), self._a_slot(step, chunk)
             if self.computed_a is not None:
@@ -327,18 +393,29 @@ class PanelLoop:
         if self.factor is not None:
             self.factor.fetch(places, self.b.rem(step.number, 2))
             return
-        slot = self.b.rem(step.number, 2) if plan.b_form == "turned" else self._block(step, self.b_kept)
+        slot = (
+            self.b.rem(step.number, 2)
+            if plan.b_form == "turned"
+            else self._block(step, self.b_kept)
+        )
         if plan.share == "b" or plan.pooled:
-            waiting = self.pool.slot(step.column, step.k) if plan.pooled else self.b.rem(step.number, 2)
+            waiting = (
+                self.pool.slot(step.column, step.k) if plan.pooled else self.b.rem(step.number, 2)
+            )
             self.pool.hand_on(waiting, places, self.b_arrival, slot)
             return
-        self.blocks.load(self.chosen.b.value, form.accesses[1], self.b_arrival, slot, places, *sides)
+        self.blocks.load(
+            self.chosen.b.value, form.accesses[1], self.b_arrival, slot, places, *sides
+        )
 
     def _pool(self, number: Index) -> None:
-        """Starts the transfer of a step's block of B into GSM, where it waits for all cores; they take turns."""
+        """Starts the transfer of a step's block of B into GSM, where it waits for all cores; they
+        take turns."""
         b, step = self.b, self._at(number)
         once = [("eq", step.inner, 0), *self._has_column(step)] if self.plan.pooled else []
-        with b.where(("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps), *once):
+        with b.where(
+            ("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps), *once
+        ):
             slot = self.pool.slot(step.column, step.k) if self.plan.pooled else b.rem(number, 2)
             self.pool.load(slot, self._columns(step) | self._depths(step))
 
@@ -361,15 +438,32 @@ class PanelLoop:
     def _make_a(self, step: PanelStep, chunk: Index) -> None:
         """Computes a chunk of the step's A of what has arrived, if it is to be and is not kept."""
         if self.computed_a is not None:
-            with self.b.where(*([("eq", step.inner, 0)] if self.a_kept and not isinstance(step.inner, int) else [])):
-                self.computed_a.make(self._a_places(step, chunk), self._a_slot(step, chunk), self._a_beside(step, chunk))
+            with self.b.where(
+                *(
+                    [("eq", step.inner, 0)]
+                    if self.a_kept and not isinstance(step.inner, int)
+                    else []
+                )
+            ):
+                self.computed_a.make(
+                    self._a_places(step, chunk),
+                    self._a_slot(step, chunk),
+                    self._a_beside(step, chunk),
+                )
 
     def _make_b(self, step: PanelStep) -> None:
-        """Computes the step's block of B of what has arrived, or turns it, if it is to be and is not kept."""
+        """Computes the step's block of B of what has arrived, or turns it, if it is to be and is
+        not kept."""
         b, plan = self.b, self.plan
         if plan.b_form == "turned" or self.factor is not None:
             slot, arrived = self._block(step, True) if self.b_kept else 0, b.rem(step.number, 2)
-            with b.where(*([("eq", step.inner, 0)] if self.b_kept and not isinstance(step.inner, int) else [])):
+            with b.where(
+                *(
+                    [("eq", step.inner, 0)]
+                    if self.b_kept and not isinstance(step.inner, int)
+                    else []
+                )
+            ):
                 if self.factor is not None:
                     places = self._entry(step) | self._columns(step) | self._depths(step)
                     self.factor.finish(places, 0, 0 if plan.b_form == "turned" else slot, arrived)
@@ -398,8 +492,11 @@ class PanelLoop:
         alone = not self.b_kept and (self.plan.b_form == "turned" or self.factor is not None)
         return 0 if alone else self._block(step, self.b_kept)
 
-    def _product(self, step: PanelStep, chunk: Index, slots: tuple[Index, Index], places: Places, acc: bool) -> None:
-        """The step's product for one chunk; slots: of B and of C.  places: of the chunk, where A's windows are read in place."""
+    def _product(
+        self, step: PanelStep, chunk: Index, slots: tuple[Index, Index], places: Places, acc: bool
+    ) -> None:
+        """The step's product for one chunk; slots: of B and of C. places: of the chunk, where A's
+        windows are read in place."""
         b, plan, (b_slot, c_slot) = self.b, self.plan, slots
         a, a_slot, factor, c = self.a_tile, self._a_slot(step, chunk), self.b_tile, self.c_tile
         self._make_a(step, chunk)
@@ -407,7 +504,17 @@ class PanelLoop:
             reads = self.box.reads(a, places | self._depths(step), len(self.form.m))
             b.windows(a, a_slot, *reads, factor, b_slot, c, c_slot, acc=acc)
         else:
-            b.mm(a, a_slot, factor, b_slot, c, c_slot, acc=acc, trans_a=plan.trans_a, trans_b=plan.b_form == "dot")
+            b.mm(
+                a,
+                a_slot,
+                factor,
+                b_slot,
+                c,
+                c_slot,
+                acc=acc,
+                trans_a=plan.trans_a,
+                trans_b=plan.b_form == "dot",
+            )
 
     def _turn(self, places: Places, slot: Index, result: Index) -> None:
         """Brings the chunk of C at ``places`` into the form that it is stored in."""
@@ -430,10 +537,24 @@ class PanelLoop:
         b, form, contraction = self.b, self.form, self.chosen.contraction
         init = contraction.init
         if isinstance(init, Operand):
-            self.blocks.load(init.value, self.chosen.access(init.index), self.c_tile, slot, places, form.m, form.n)
+            self.blocks.load(
+                init.value,
+                self.chosen.access(init.index),
+                self.c_tile,
+                slot,
+                places,
+                form.m,
+                form.n,
+            )
             return True
         if contraction.starts_at_zero:
             return False
 
-        b.map(self.blocks.count(form.m, places), self.blocks.count(form.n, places), [], [(self.c_tile, slot, "full")], lambda _: [init])
+        b.map(
+            self.blocks.count(form.m, places),
+            self.blocks.count(form.n, places),
+            [],
+            [(self.c_tile, slot, "full")],
+            lambda _: [init],
+        )
         return True

@@ -8,14 +8,21 @@ from dataclasses import dataclass
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value, walk
 from ftm_backend.midend.schedule.gemm.contraction import Contraction
-from ftm_backend.midend.transforms.tensor.producer_inlining import at_places, coordinates, is_elementwise, is_whole, rebuilt
+from ftm_backend.midend.transforms.tensor.producer_inlining import (
+    at_places,
+    coordinates,
+    is_elementwise,
+    is_whole,
+    rebuilt,
+)
 
 __all__ = ["OperandPrologue", "element_of", "read_factor"]
 
 
 @dataclass(frozen=True, eq=False)
 class OperandPrologue:
-    """``element`` stands for an element of ``operand``, one of a contraction's two; ``operands`` are what it reads, over its loops."""
+    """``element`` stands for an element of ``operand``, one of a contraction's two; ``operands``
+    are what it reads, over its loops."""
 
     operand: Operand
     element: Node
@@ -30,17 +37,22 @@ class OperandPrologue:
 
     @property
     def in_blocks(self) -> bool:
-        """Whether blocks of it can be computed: all that it reads is memory without a border, and but for ``wide`` it changes along the
-        sum alone, or not along it."""
+        """Whether blocks of it can be computed: all that it reads is memory without a border, and
+        but for ``wide`` it changes along the sum alone, or not along it."""
         for operand in self.operands:
-            along = {reduced for c, reduced in zip(operand.index.coeffs, self.reduced, strict=True) if c}
-            if operand.value.border is not None or (len(along) > 1 and operand.index != self.operand.index):
+            along = {
+                reduced for c, reduced in zip(operand.index.coeffs, self.reduced, strict=True) if c
+            }
+            if operand.value.border is not None or (
+                len(along) > 1 and operand.index != self.operand.index
+            ):
                 return False
         return True
 
 
 def read_factor(makers: Sequence[Statement], product: Contraction) -> OperandPrologue | None:
-    """What statements compute as a factor of a product; None if it is not made element by element, or not read at one place."""
+    """What statements compute as a factor of a product; None if it is not made element by element,
+    or not read at one place."""
     value = makers[-1].results[0].value
     read = [operand for operand in (product.a, product.b) if operand.value is value]
     made = element_of(makers, value.shape)
@@ -53,11 +65,16 @@ def read_factor(makers: Sequence[Statement], product: Contraction) -> OperandPro
     operands: dict[tuple[Value, Affine], Operand] = {}
     element = at_places(made, places, len(loops), operands)
     found = OperandPrologue(read[0], element, tuple(operands.values()), product.statement.reduced)
-    return found if found.wide and all(operand.value.splat is None for operand in found.operands) else None
+    return (
+        found
+        if found.wide and all(operand.value.splat is None for operand in found.operands)
+        else None
+    )
 
 
 def element_of(makers: Sequence[Statement], shape: tuple[int, ...]) -> Node | None:
-    """What the last of some statements computes, of what none of them does; None if they are not over the elements of one shape."""
+    """What the last of some statements computes, of what none of them does; None if they are not
+    over the elements of one shape."""
     elements: dict[Value, Node] = {}
     for maker in makers:
         if not is_elementwise(maker, shape):

@@ -1,7 +1,9 @@
-"""Sums that a product's kernel takes of its results, block by block, while a block is on chip to be stored.
+"""Sums that a product's kernel takes of its results, block by block, while a block is on chip to be
+stored.
 
-Each row of a block, such as the places of some lines of a channel, is a *part*: a statement behind the kernel's others sums the elements of
-each part, or the squares of what they differ from their mean.  Other kernels add the parts up.
+Each row of a block, such as the places of some lines of a channel, is a *part*: a statement behind
+the kernel's others sums the elements of each part, or the squares of what they differ from their
+mean. Other kernels add the parts up.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ def divide(statements: Sequence[Statement]) -> tuple[list[Statement], list[State
 
 @dataclass(frozen=True)
 class PartialSums:
-    """How the elements of a result lie in parts: which part, an element of it, and the row that each part is of."""
+    """How the elements of a result lie in parts: which part, an element of it, and the row that
+    each part is of."""
 
     outer: Walk
     inner: Walk
@@ -52,13 +55,24 @@ class PartialSums:
         return (*(n for n, _ in self.outer), *(n for n, _ in self.inner), self.row[0])
 
     def walks(self, statement: Statement, operand: Operand) -> bool:
-        """Whether a statement reads all elements there, and keeps what belongs to one row together."""
+        """Whether a statement reads all elements there, and keeps what belongs to one row
+        together."""
         pairs = [*zip(statement.loops, operand.index.coeffs, strict=True)]
-        kept = [pair for pair, reduced in zip(pairs, statement.reduced, strict=True) if not reduced and pair[0] > 1]
+        kept = [
+            pair
+            for pair, reduced in zip(pairs, statement.reduced, strict=True)
+            if not reduced and pair[0] > 1
+        ]
         summed = [pair for pair, reduced in zip(pairs, statement.reduced, strict=True) if reduced]
-        return operand.index.const == 0 and kept == [self.row] and _joined(summed) == _joined([*self.outer, *self.inner])
+        return (
+            operand.index.const == 0
+            and kept == [self.row]
+            and _joined(summed) == _joined([*self.outer, *self.inner])
+        )
 
-    def of_elements(self, dtype: str, value: Value, yields: Node, operands: list[Operand]) -> Statement:
+    def of_elements(
+        self, dtype: str, value: Value, yields: Node, operands: list[Operand]
+    ) -> Statement:
         """The statement that sums each part into ``value``."""
         rank, outer = len(self.loops), len(self.outer)
         every = [*range(outer), rank - 1]
@@ -66,8 +80,16 @@ class PartialSums:
         for k, step in zip(every, row_major(value.shape), strict=True):
             coeffs[k] = step
         places = tuple(Affine.loop(k, rank) for k in every)
-        result = FunctionResult(value, Affine(0, tuple(coeffs)), places, yields, "sum", constant(0, dtype))
-        value.producer = Statement("linalg.generic", self.loops, tuple(k not in every for k in range(rank)), operands, [result])
+        result = FunctionResult(
+            value, Affine(0, tuple(coeffs)), places, yields, "sum", constant(0, dtype)
+        )
+        value.producer = Statement(
+            "linalg.generic",
+            self.loops,
+            tuple(k not in every for k in range(rank)),
+            operands,
+            [result],
+        )
         return value.producer
 
     @property
@@ -100,9 +122,15 @@ def _sides(chosen: OperandRoles) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def parts_of(chosen: OperandRoles) -> PartialSums | None:
-    """The parts that the blocks of a plan have; None where they differ in size, or a row of a block is not one of the result."""
+    """The parts that the blocks of a plan have; None where they differ in size, or a row of a block
+    is not one of the result."""
     plan, form = chosen.plan, chosen.form
-    if not isinstance(plan, PanelSchedule) or plan.zip_c or plan.fold_c or len(chosen.epilogue.outputs) != 1:
+    if (
+        not isinstance(plan, PanelSchedule)
+        or plan.zip_c
+        or plan.fold_c
+        or len(chosen.epilogue.outputs) != 1
+    ):
         return None
     (output,) = chosen.epilogue.outputs
     if len(output.stores) != 1:
@@ -134,20 +162,34 @@ class ReductionEpilogue:
         self.rows, self.columns = _sides(chosen)
         self.cut = chosen.plan.m if chosen.plan.turn_c else chosen.plan.n
         most = (chosen.plan.n if chosen.plan.turn_c else chosen.plan.m).elements
-        self.tiles = {s.results[0].value: blocks.b.tile(s.results[0].value.dtype, most, 1) for s in chosen.sums}
+        self.tiles = {
+            s.results[0].value: blocks.b.tile(s.results[0].value.dtype, most, 1)
+            for s in chosen.sums
+        }
 
     def take(self, places: Places, made: TileDecl, slot: Index) -> None:
         """The sums of the block at ``places``, which lies in a tile, and their stores."""
         b = self.blocks.b
-        rows, columns = self.blocks.count(self.rows, places), self.blocks.count(self.columns, places)
+        rows, columns = (
+            self.blocks.count(self.rows, places),
+            self.blocks.count(self.columns, places),
+        )
         for statement in self.chosen.sums:
             (result,) = statement.results
             before = [o.value for o in statement.operands if o.value in self.tiles]
             ins = [(made, slot, "full"), *((self.tiles[value], 0, "col") for value in before)]
 
-            def body(arguments: Sequence[Node], result: FunctionResult = result, before: Sequence[Value] = before) -> list[Node]:
+            def body(
+                arguments: Sequence[Node],
+                result: FunctionResult = result,
+                before: Sequence[Value] = before,
+            ) -> list[Node]:
                 known = dict(zip(before, arguments[1:], strict=True))
-                return mapped(b, [result.yields], lambda n: known.get(n.payload.value, arguments[0]) if n.op == "in" else None)
+                return mapped(
+                    b,
+                    [result.yields],
+                    lambda n: known.get(n.payload.value, arguments[0]) if n.op == "in" else None,
+                )
 
             b.map(rows, columns, ins, [(self.tiles[result.value], 0, "rsum")], body)
         for statement in self.chosen.sums:
@@ -157,12 +199,20 @@ class ReductionEpilogue:
         b = self.blocks.b
         (result,) = statement.results
         cut_axis = self.columns[self.cut.dim]
-        starts: list[Index] = [places[axis][0] for axis in (*self.chosen.form.batch, *self.columns[: self.cut.dim])]
+        starts: list[Index] = [
+            places[axis][0] for axis in (*self.chosen.form.batch, *self.columns[: self.cut.dim])
+        ]
         starts.append(b.div(places[cut_axis][0], self.cut.size))
         (row,) = (axis for axis in self.rows if self.chosen.form.extents[axis] > 1)
         for store in result.stores:
             at: Index = store.index.const
-            for start, step in zip((*starts, places[row][0]), (*store.index.coeffs[: len(starts)], store.index.coeffs[-1]), strict=True):
+            for start, step in zip(
+                (*starts, places[row][0]),
+                (*store.index.coeffs[: len(starts)], store.index.coeffs[-1]),
+                strict=True,
+            ):
                 at = b.add(at, b.mul(start, step))
             buffer = b.buffer(store.symbol, result.value.dtype, store.elements)
-            b.store(self.tiles[result.value], 0, buffer, at, [rows, 1], [store.index.coeffs[-1], 1], 1)
+            b.store(
+                self.tiles[result.value], 0, buffer, at, [rows, 1], [store.index.coeffs[-1], 1], 1
+            )

@@ -1,8 +1,10 @@
-"""Panels whose sum is cut: the cores of a group walk a part of k each for the same panel of C, and add up what they have in GSM.
+"""Panels whose sum is cut: the cores of a group walk a part of k each for the same panel of C, and
+add up what they have in GSM.
 
-Where C is small and k is long, as in the gradient of a convolution's weights, cores that share C fetch and turn most of both factors.
-Cores that share k read their own part of each alone, and meet only when a panel is done: each chunk is then the business of one *member* of
-the group, which takes the other members' parts of it from GSM, and runs what follows the product.
+Where C is small and k is long, as in the gradient of a convolution's weights, cores that share C
+fetch and turn most of both factors. Cores that share k read their own part of each alone, and meet
+only when a panel is done: each chunk is then the business of one *member* of the group, which takes
+the other members' parts of it from GSM, and runs what follows the product.
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ __all__ = ["SplitKPanels"]
 
 
 class SplitKPanels(PanelLoop):
-    """A step is one block of k of this core's part; its number counts from the beginning of the panel."""
+    """A step is one block of k of this core's part; its number counts from the beginning of the
+    panel."""
 
-    # --- cores ----------------------------------------------------------------------------------------
+    # --- cores
+    # ----------------------------------------------------------------------------------------
 
     def _divide(self) -> None:
         b, plan = self.b, self.plan
@@ -30,9 +34,13 @@ class SplitKPanels(PanelLoop):
         self.members = b.max(1, b.min(min(plan.k_groups, plan.k.blocks), b.div(cores, self.groups)))
         self.group, self.member = b.rem(self.core, self.groups), b.div(self.core, self.groups)
         total = self.rows * plan.n.blocks
-        self.low, self.high = (b.div(b.mul(at, total), self.groups) for at in (self.group, b.add(self.group, 1)))
-        self.panels = b.div(b.add(b.sub(self.groups, 1), total), self.groups)  # of the busiest group: all take part in its barriers
-        first, last = (b.min(at, self.members) for at in (self.member, b.add(self.member, 1)))  # of cores without a group nothing is left
+        self.low, self.high = (
+            b.div(b.mul(at, total), self.groups) for at in (self.group, b.add(self.group, 1))
+        )
+        # of the busiest group: all take part in its barriers
+        self.panels = b.div(b.add(b.sub(self.groups, 1), total), self.groups)
+        # of cores without a group nothing is left
+        first, last = (b.min(at, self.members) for at in (self.member, b.add(self.member, 1)))
         self.first_k, end = (b.div(b.mul(at, plan.k.blocks), self.members) for at in (first, last))
         self.steps = b.sub(end, self.first_k)
 
@@ -47,7 +55,8 @@ class SplitKPanels(PanelLoop):
 
     def _declare(self) -> None:
         b, plan = self.b, self.plan
-        self.ahead = cost_rules.pieces(plan.chunks, plan.k_groups)  # chunks of a member: what they need is fetched while it walks k
+        # chunks of a member: what they need is fetched while it walks k
+        self.ahead = cost_rules.pieces(plan.chunks, plan.k_groups)
         super()._declare()
         kind = self.chosen.contraction.accumulator
         self.parts = b.tile(kind, plan.m.elements, plan.n.elements, "gsm", plan.cores * plan.chunks)
@@ -58,7 +67,8 @@ class SplitKPanels(PanelLoop):
         b = self.b
         return b.add(b.mul(b.add(b.mul(member, self.groups), self.group), self.plan.chunks), chunk)
 
-    # --- steps ----------------------------------------------------------------------------------------
+    # --- steps
+    # ----------------------------------------------------------------------------------------
 
     def build(self) -> None:
         """Builds the whole sequence."""
@@ -76,10 +86,13 @@ class SplitKPanels(PanelLoop):
 
     def _step(self, panel: Index, number: Index) -> PanelStep:
         b, blocks = self.b, self.plan.n.blocks
-        return PanelStep(number, 0, 0, b.add(self.first_k, number), b.div(panel, blocks), b.rem(panel, blocks))
+        return PanelStep(
+            number, 0, 0, b.add(self.first_k, number), b.div(panel, blocks), b.rem(panel, blocks)
+        )
 
     def _walk(self, panel: Index) -> None:
-        """The products of this core's part of k, and the transfers of its parts of the chunks that others add up."""
+        """The products of this core's part of k, and the transfers of its parts of the chunks that
+        others add up."""
         b, last = self.b, self.b.sub(self.steps, 1)
         with b.for_(0, b.min(1, self.steps)):
             self._fetch(self._step(panel, 0))
@@ -95,7 +108,12 @@ class SplitKPanels(PanelLoop):
         """Sets the panel to zero, while its first blocks are on their way."""
         b, kind = self.b, self.chosen.contraction.accumulator
         with b.for_(0, self._chunks(step)) as chunk:
-            b.map(*self._sides(self._c_places(step, chunk)), [], [(self.c_tile, chunk, "full")], lambda _: [constant(0, kind)])
+            b.map(
+                *self._sides(self._c_places(step, chunk)),
+                [],
+                [(self.c_tile, chunk, "full")],
+                lambda _: [constant(0, kind)],
+            )
 
     def _multiply(self, step: PanelStep) -> None:
         b, last = self.b, ("eq", step.number, self.b.sub(self.steps, 1))
@@ -107,13 +125,15 @@ class SplitKPanels(PanelLoop):
                 b.copy(self.c_tile, chunk, self.parts, self._part(self.member, chunk))
 
     def _add_up(self, panel: Index) -> None:
-        """The other members' parts of every chunk that is this one's business, and what follows the product."""
+        """The other members' parts of every chunk that is this one's business, and what follows the
+        product."""
         b, step = self.b, self._step(panel, 0)
         left = b.sub(self._chunks(step), self.member)
         mine = b.div(b.add(left, b.sub(self.members, 1)), self.members)
         with b.for_(0, mine) as number:
             chunk = self._mine(number)
-            with b.where(("lt", b.sub(b.min(self.ahead, self.steps), 1), number)):  # on fewer cores than planned
+            # on fewer cores than planned
+            with b.where(("lt", b.sub(b.min(self.ahead, self.steps), 1), number)):
                 self.body.fetch(self._c_places(step, chunk), b.rem(number, self.ahead))
             with b.for_(1, b.min(2, self.members)) as other:
                 self._receive(other, chunk)
@@ -131,13 +151,15 @@ class SplitKPanels(PanelLoop):
         return self.b.add(self.member, self.b.mul(number, self.members))
 
     def _expect_part(self, step: PanelStep, number: Index) -> None:
-        """Starts the transfers of what follows the product reads for one of this member's chunks, if it has that many."""
+        """Starts the transfers of what follows the product reads for one of this member's chunks,
+        if it has that many."""
         b = self.b
         with b.where(("lt", number, self.ahead), ("lt", self._mine(number), self._chunks(step))):
             self.body.fetch(self._c_places(step, self._mine(number)), number)
 
     def _receive(self, other: Index, chunk: Index) -> None:
-        """Starts the transfer of the part that the member ``other`` behind this one has of a chunk."""
+        """Starts the transfer of the part that the member ``other`` behind this one has of a
+        chunk."""
         b = self.b
         member = b.rem(b.add(self.member, other), self.members)
         b.copy(self.parts, self._part(member, chunk), self.arrived, b.rem(other, 2))
@@ -145,8 +167,16 @@ class SplitKPanels(PanelLoop):
     def _add(self, places: Places, chunk: Index, slot: Index) -> None:
         """Adds a part that has arrived to this core's own."""
         kind = self.chosen.contraction.accumulator
-        name, c = "arith.addf" if kind.startswith("f") else "arith.addi", (self.c_tile, chunk, "full")
-        self.b.map(*self._sides(places), [c, (self.arrived, slot, "full")], [c], lambda both: [Node(name, kind, tuple(both))])
+        name, c = (
+            "arith.addf" if kind.startswith("f") else "arith.addi",
+            (self.c_tile, chunk, "full"),
+        )
+        self.b.map(
+            *self._sides(places),
+            [c, (self.arrived, slot, "full")],
+            [c],
+            lambda both: [Node(name, kind, tuple(both))],
+        )
 
     def _sides(self, places: Places) -> tuple[Index, Index]:
         """Rows and columns of the chunk at ``places``."""

@@ -19,14 +19,20 @@ __all__ = ["WindowBox"]
 class WindowBox:
     """The boxes of an operand; ``axes``: those that ``WindowSide`` counts."""
 
-    def __init__(self, blocks: BlockTransfers, sides: Sequence[WindowSide], axes: Sequence[int]) -> None:
+    def __init__(
+        self, blocks: BlockTransfers, sides: Sequence[WindowSide], axes: Sequence[int]
+    ) -> None:
         self.blocks, self.axes = blocks, axes
         self.sides = list(sides)
         self.row_sides = max(len(self.sides) - COLUMN_SIDES, 0)
 
     def most(self, counts: Sequence[int]) -> tuple[int, int]:
-        """Rows and columns of the largest box, for a block that takes so many steps of each axis."""
-        lengths = [side.fetched(1 + sum((counts[at] - 1) * abs(step) for at, step in side.steps)) for side in self.sides]
+        """Rows and columns of the largest box, for a block that takes so many steps of each
+        axis."""
+        lengths = [
+            side.fetched(1 + sum((counts[at] - 1) * abs(step) for at, step in side.steps))
+            for side in self.sides
+        ]
         return prod(lengths[: self.row_sides]), prod(lengths[self.row_sides :])
 
     def _lengths(self, places: Places) -> list[Index]:
@@ -43,7 +49,9 @@ class WindowBox:
         """Rows and columns of the box below the block at ``places``."""
         b, lengths = self.blocks.b, self._lengths(places)
         one: Index = 1
-        return reduce(b.mul, lengths[: self.row_sides], one), reduce(b.mul, lengths[self.row_sides :], one)
+        return reduce(b.mul, lengths[: self.row_sides], one), reduce(
+            b.mul, lengths[self.row_sides :], one
+        )
 
     def load(
         self,
@@ -57,9 +65,13 @@ class WindowBox:
     ) -> None:
         """DMA of the box below the block at ``places``.
 
-        strides: of its sides, if ``value`` is not the tensor that they are known of; ``taken``: whether it has the rows and the columns.
+        strides: of its sides, if ``value`` is not the tensor that they are known of; ``taken``:
+            whether it has the rows and the columns.
         """
-        extents, strides = self._lengths(places), [side.unit for side in self.sides] if strides is None else list(strides)
+        extents, strides = (
+            self._lengths(places),
+            [side.unit for side in self.sides] if strides is None else list(strides),
+        )
         first = self._corner(access, places, strides)
         whole = (self.row_sides, len(self.sides) - self.row_sides)
         rows, columns = (count if take else 0 for count, take in zip(whole, taken, strict=True))
@@ -69,7 +81,16 @@ class WindowBox:
             extents, strides = [1, *extents], [1, *strides]
         if columns == 0:
             extents, strides = [*extents, 1], [*strides, 1]
-        self.blocks.b.load(self.blocks.buffer(value), first, tile, slot, extents, strides, max(rows, 1), sides(value))
+        self.blocks.b.load(
+            self.blocks.buffer(value),
+            first,
+            tile,
+            slot,
+            extents,
+            strides,
+            max(rows, 1),
+            sides(value),
+        )
 
     def _corner(self, access: Affine, places: Places, strides: Sequence[int]) -> Index:
         """Where the box below the block at ``places`` starts."""
@@ -80,9 +101,11 @@ class WindowBox:
                     first = b.add(first, b.mul(b.sub(places[self.axes[at]][1], 1), step * stride))
         return first
 
-    def reads(self, tile: TileDecl, places: Places, rows: int) -> tuple[list[Index], list[Index], int]:
-        """Extents and strides in the slot of the axes of the block at ``places``, of which ``rows`` make the product's rows;
-        and how many of these there are."""
+    def reads(
+        self, tile: TileDecl, places: Places, rows: int
+    ) -> tuple[list[Index], list[Index], int]:
+        """Extents and strides in the slot of the axes of the block at ``places``, of which ``rows``
+        make the product's rows; and how many of these there are."""
         b, lengths = self.blocks.b, self._lengths(places)
         distance: dict[int, Index] = {}
         pitch: Index = 1

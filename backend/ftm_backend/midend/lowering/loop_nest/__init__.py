@@ -1,1 +1,2 @@
-"""Kernels that are loop nests: elementwise work, broadcasts, reductions, and nests over windows in strips."""
+"""Kernels that are loop nests: elementwise work, broadcasts, reductions, and nests over windows in
+strips."""

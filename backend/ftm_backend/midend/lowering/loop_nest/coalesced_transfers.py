@@ -1,8 +1,10 @@
-"""Transfers of tiles whose rows lie behind each other in memory, in runs that waste a part of each granule.
+"""Transfers of tiles whose rows lie behind each other in memory, in runs that waste a part of each
+granule.
 
-Normalizations hold channels as rows, all images and places of each as columns.  Of an image a channel's places are a run, the next
-channel's lie behind it: 16 bytes each where images are 2x2, of which DMA moves granules.  Such a tile goes through another one, with
-a row for each image, which all its channels share; ``DCW`` takes it apart on chip, or puts it together.
+Normalizations hold channels as rows, all images and places of each as columns. Of an image a
+channel's places are a run, the next channel's lie behind it: 16 bytes each where images are 2x2, of
+which DMA moves granules. Such a tile goes through another one, with a row for each image, which all
+its channels share; ``DCW`` takes it apart on chip, or puts it together.
 """
 
 from __future__ import annotations
@@ -24,14 +26,26 @@ __all__ = ["fetch", "pays", "put"]
 
 
 def pays(nest: NestEmitter, place: AxisPosition, dtype: str) -> bool:
-    """Whether a tile of all rows and columns at ``place`` is cheaper to move in runs of all its rows."""
+    """Whether a tile of all rows and columns at ``place`` is cheaper to move in runs of all its
+    rows."""
     plan, machine, steps = nest.plan, nest.kernel.machine, place.steps
-    if not machine.dma_overlaps or len(plan.rows) != 1 or len(plan.columns) < 2 or any(a in plan.cut for a in plan.columns):
+    if (
+        not machine.dma_overlaps
+        or len(plan.rows) != 1
+        or len(plan.columns) < 2
+        or any(a in plan.cut for a in plan.columns)
+    ):
         return False
     (row,), outer, inner = plan.rows, plan.columns[:-1], plan.columns[-1]
-    if not all(isinstance(n, int) for n in (row.extent, *(a.extent for a in plan.columns), *steps.values())):
+    if not all(
+        isinstance(n, int) for n in (row.extent, *(a.extent for a in plan.columns), *steps.values())
+    ):
         return False
-    if steps.get(inner) != 1 or steps.get(row) != inner.extent or any(steps.get(a, 0) <= 0 for a in outer):
+    if (
+        steps.get(inner) != 1
+        or steps.get(row) != inner.extent
+        or any(steps.get(a, 0) <= 0 for a in outer)
+    ):
         return False
     item, deep, across = ELEMENT_BYTES[dtype], plan.row_count(), prod(a.extent for a in outer)
     rate, run = cost_rules.bytes_per_cycle(machine, machine.cores), inner.extent * item
@@ -46,14 +60,18 @@ def fetch(nest: NestEmitter, buffer: BufferAddress, place: AxisPosition, tile: T
     b, joined = nest.b, _tile(nest, tile.dtype)
     b.load(buffer, nest.address(place), joined, 0, *_in_memory(nest, place))
     count, run = _sizes(nest)
-    b.copy_windows(joined, 0, [nest.extent(rows=True), count, run], [run, joined.columns, 1], 1, tile, 0)
+    b.copy_windows(
+        joined, 0, [nest.extent(rows=True), count, run], [run, joined.columns, 1], 1, tile, 0
+    )
 
 
 def put(nest: NestEmitter, tile: TileDecl, buffer: BufferAddress, place: AxisPosition) -> None:
     """Stores a tile."""
     b, joined = nest.b, _tile(nest, tile.dtype)
     count, run = _sizes(nest)
-    b.copy_windows(tile, 0, [count, nest.extent(rows=True), run], [run, tile.columns, 1], 1, joined, 0)
+    b.copy_windows(
+        tile, 0, [count, nest.extent(rows=True), run], [run, tile.columns, 1], 1, joined, 0
+    )
     b.store(joined, 0, buffer, nest.address(place), *_in_memory(nest, place))
 
 

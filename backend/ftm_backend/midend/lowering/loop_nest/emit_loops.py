@@ -34,10 +34,13 @@ class NestEmitter:
         self.kernel, self.plan, self.b, self.axes = kernel, plan, b, plan.axes
         self.stages = stages_of(self.axes)
         self.kept = kept_values(self.axes, self.stages)
-        self.forms: dict[Statement, ReductionForm] = {s: form_of(plan, s, stage.narrow) for stage in self.stages for s in stage.statements}
+        self.forms: dict[Statement, ReductionForm] = {
+            s: form_of(plan, s, stage.narrow) for stage in self.stages for s in stage.statements
+        }
         self.base: dict[TileAxis, Index] = {}  # first element of the tile along each axis
         self.count: dict[TileAxis, Index] = {a: a.extent for a in self.axes.axes}
-        self.tiles: dict[object, TileDecl] = {}  # operand address, or value kept between stages: its tile
+        # operand address, or value kept between stages: its tile
+        self.tiles: dict[object, TileDecl] = {}
         self.accumulators: dict[FunctionResult, TileDecl] = {}
         self.partial: dict[FunctionResult, tuple[str, Index]] = {}
         self.uniforms = UniformValues(kernel.statements, b)
@@ -63,7 +66,8 @@ class NestEmitter:
             with b.if_(b.compare("eq", b.core_id(), 0)):
                 self._nest(0)
 
-    # --- loops -----------------------------------------------------------------------------------------
+    # --- loops
+    # -----------------------------------------------------------------------------------------
 
     def _build_parts(self) -> None:
         plan, b = self.plan, self.b
@@ -72,7 +76,10 @@ class NestEmitter:
         low, high = core_share(b, self.kernel, plan.parts)
         with b.for_(low, high) as part:
             trips = plan.divided.trips
-            self._ranges[plan.divided.axis] = (b.div(b.mul(part, trips), plan.parts), b.div(b.mul(b.add(part, 1), trips), plan.parts))
+            self._ranges[plan.divided.axis] = (
+                b.div(b.mul(part, trips), plan.parts),
+                b.div(b.mul(b.add(part, 1), trips), plan.parts),
+            )
             for result, space in zip(results, self.kernel.workspaces, strict=True):
                 self.partial[result] = (str(space.symbol), b.mul(part, volume(result.value.shape)))
             self._nest(0)
@@ -109,7 +116,8 @@ class NestEmitter:
         for stage in self.stages:
             self._map.write(stage)
 
-    # --- loads -----------------------------------------------------------------------------------------
+    # --- loads
+    # -----------------------------------------------------------------------------------------
 
     def key(self, statement: Statement, operand: Operand) -> tuple[object, AxisPosition]:
         """What identifies the tile of an operand read from DDR, and its address."""
@@ -127,7 +135,9 @@ class NestEmitter:
                 if key in seen:
                     continue
                 seen.add(key)
-                self._loads.setdefault(self.plan.levels_around(place), []).append((key, operand, place))
+                self._loads.setdefault(self.plan.levels_around(place), []).append(
+                    (key, operand, place)
+                )
 
     def _load_at(self, depth: int) -> None:
         for key, operand, place in self._loads.get(depth, ()):
@@ -136,9 +146,19 @@ class NestEmitter:
 
     def reach(self, place: AxisPosition) -> tuple[bool, bool]:
         """Whether an address changes along rows, and along columns."""
-        return (any(a in place.steps for a in self.plan.rows), any(a in place.steps for a in self.plan.columns))
+        return (
+            any(a in place.steps for a in self.plan.rows),
+            any(a in place.steps for a in self.plan.columns),
+        )
 
-    def load(self, operand: Operand, place: AxisPosition, rows: bool, columns: bool, tile: TileDecl | None = None) -> TileDecl:
+    def load(
+        self,
+        operand: Operand,
+        place: AxisPosition,
+        rows: bool,
+        columns: bool,
+        tile: TileDecl | None = None,
+    ) -> TileDecl:
         """Loads an operand at the current place into ``tile`` or a new one."""
         value = operand.value
         if tile is None:
@@ -157,11 +177,14 @@ class NestEmitter:
         assert inside.symbol is not None, "what another kernel makes is in memory"
         return self.b.buffer(inside.symbol, inside.dtype, volume(inside.shape)), sides(value)
 
-    # --- tiles and addresses ---------------------------------------------------------------------------
+    # --- tiles and addresses
+    # ---------------------------------------------------------------------------
 
     def tile(self, dtype: str, rows: bool, columns: bool) -> TileDecl:
         """A new tile: of all rows or one, of all columns or one."""
-        return self.b.tile(dtype, self.plan.row_count() if rows else 1, self.plan.column_count() if columns else 1)
+        return self.b.tile(
+            dtype, self.plan.row_count() if rows else 1, self.plan.column_count() if columns else 1
+        )
 
     def extent(self, rows: bool) -> Index:
         """Current number of rows or columns of the tile."""
@@ -178,7 +201,9 @@ class NestEmitter:
                 total = self.b.add(total, self.b.mul(self.base[axis], step))
         return total
 
-    def dims(self, place: AxisPosition, rows: bool, columns: bool) -> tuple[list[Index], list[int], int]:
+    def dims(
+        self, place: AxisPosition, rows: bool, columns: bool
+    ) -> tuple[list[Index], list[int], int]:
         """Extents and strides of a transfer, and how many of them are rows."""
         row_part = self._dims(place, self.plan.rows if rows else [])
         column_part = self._dims(place, self.plan.columns if columns else [])
@@ -186,7 +211,8 @@ class NestEmitter:
         return [n for n, _ in both], [s for _, s in both], len(row_part)
 
     def _dims(self, place: AxisPosition, group: list[TileAxis]) -> list[tuple[Index, int]]:
-        """``(extent, stride)`` of a group of axes, neighbours joined where one stride walks through both."""
+        """``(extent, stride)`` of a group of axes, neighbours joined where one stride walks through
+        both."""
         dims: list[tuple[Index, int]] = []
         for axis in group:
             step = place.steps.get(axis, 0)
@@ -196,28 +222,42 @@ class NestEmitter:
                 dims.append((self.count[axis], step))
         return dims or [(1, 1)]
 
-    # --- stores ----------------------------------------------------------------------------------------
+    # --- stores
+    # ----------------------------------------------------------------------------------------
 
-    def store(self, statement: Statement, result: FunctionResult, tile: TileDecl, form: ReductionForm) -> None:
+    def store(
+        self, statement: Statement, result: FunctionResult, tile: TileDecl, form: ReductionForm
+    ) -> None:
         """Stores a result's tile to all places in DDR that it goes to."""
         for store in result.stores:
             place = self.axes.place(statement, store.index)
             buffer = self.b.buffer(store.symbol, result.value.dtype, store.elements)
-            if form.rows and form.columns and coalesced_transfers.pays(self, place, result.value.dtype):
+            if (
+                form.rows
+                and form.columns
+                and coalesced_transfers.pays(self, place, result.value.dtype)
+            ):
                 coalesced_transfers.put(self, tile, buffer, place)
                 continue
             extents, strides, row_dims = self.dims(place, form.rows, form.columns)
             self.b.store(tile, 0, buffer, self.address(place), extents, strides, row_dims)
 
-    def store_partial(self, statement: Statement, result: FunctionResult, tile: TileDecl, form: ReductionForm) -> None:
+    def store_partial(
+        self, statement: Statement, result: FunctionResult, tile: TileDecl, form: ReductionForm
+    ) -> None:
         """Stores what this part contributes to a result into the workspace."""
         symbol, offset = self.partial[result]
         place = self.axes.place(statement, result.index)
         extents, strides, row_dims = self.dims(place, form.rows, form.columns)
-        buffer = self.b.buffer(symbol, result.value.dtype, self.plan.parts * volume(result.value.shape))
-        self.b.store(tile, 0, buffer, self.b.add(offset, self.address(place)), extents, strides, row_dims)
+        buffer = self.b.buffer(
+            symbol, result.value.dtype, self.plan.parts * volume(result.value.shape)
+        )
+        self.b.store(
+            tile, 0, buffer, self.b.add(offset, self.address(place)), extents, strides, row_dims
+        )
 
-    # --- putting parts together ------------------------------------------------------------------------
+    # --- putting parts together
+    # ------------------------------------------------------------------------
 
     def _combine(self, result: FunctionResult, symbol: str) -> None:
         """Reduces the parts of a result, from the workspace to where it is stored."""
@@ -232,13 +272,29 @@ class NestEmitter:
             now = width if divides(width, count) else b.min(width, b.sub(count, start))
             pieces, total = b.tile(dtype, parts, width), b.tile(dtype, 1, width)
             b.load(work, start, pieces, 0, [parts, now], [count, 1], 1)
-            b.map(parts, now, [(pieces, 0, "full")], [(total, 0, f"c{result.combine}")], lambda args: [args[0]])
+            b.map(
+                parts,
+                now,
+                [(pieces, 0, "full")],
+                [(total, 0, f"c{result.combine}")],
+                lambda args: [args[0]],
+            )
             init = result.init
             start_tile = None
             if isinstance(init, Operand):
                 start_tile = b.tile(dtype, 1, width)
                 source = b.buffer(str(init.value.symbol), dtype, volume(init.value.shape))
                 b.load(source, start, start_tile, 0, [1, now], [1, 1], 1)
-            total = self._map.started(result, total, 1, now, lambda: b.tile(dtype, 1, width), start_tile)
+            total = self._map.started(
+                result, total, 1, now, lambda: b.tile(dtype, 1, width), start_tile
+            )
             for store in result.stores:
-                b.store(total, 0, b.buffer(store.symbol, dtype, store.elements), start, [1, now], [1, 1], 1)
+                b.store(
+                    total,
+                    0,
+                    b.buffer(store.symbol, dtype, store.elements),
+                    start,
+                    [1, now],
+                    [1, 1],
+                    1,
+                )

@@ -1,4 +1,5 @@
-"""Writes the maps of a nest kernel: one for each stage of a tile, and those that start and finish reductions."""
+"""Writes the maps of a nest kernel: one for each stage of a tile, and those that start and finish
+reductions."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class MapEmitter:
     def __init__(self, nest: NestEmitter):
         self._nest, self._b = nest, nest.b
 
-    # --- one stage -------------------------------------------------------------------------------------
+    # --- one stage
+    # -------------------------------------------------------------------------------------
 
     def write(self, stage: MapStage) -> None:
         """The map of a stage, with the stores of what it completes."""
@@ -62,7 +64,12 @@ class MapEmitter:
                         number[id(n)] = inputs.add(nest.accumulators[s.results[n.payload]], "full")
                     elif n.op == "index":
                         base, down, across, added = nest.positions.parts(s, n)
-                        positions[id(n)] = (base, down, across, [inputs.add(*part) for part in added])
+                        positions[id(n)] = (
+                            base,
+                            down,
+                            across,
+                            [inputs.add(*part) for part in added],
+                        )
         outputs: list[tuple[TileDecl, int, str]] = []
         sources: list[int] = []
         after: list[tuple[Statement, FunctionResult, TileDecl, ReductionForm]] = []
@@ -148,19 +155,27 @@ class MapEmitter:
             return inputs.add(tile, "full")
         return inputs.add(tile, "col" if whole_rows else "row" if whole_columns else "one")
 
-    def _output(self, s: Statement, r: FunctionResult) -> tuple[TileDecl | None, str, ReductionForm]:
+    def _output(
+        self, s: Statement, r: FunctionResult
+    ) -> tuple[TileDecl | None, str, ReductionForm]:
         nest = self._nest
         form = nest.forms[s]
         if form.crossing:
             tile = nest.accumulators[r]
-            return tile, f"{form.word}{r.combine}.acc" if form.word and r.combine != "general" else "full", form
+            return (
+                tile,
+                f"{form.word}{r.combine}.acc" if form.word and r.combine != "general" else "full",
+                form,
+            )
         if not r.stores and r.value not in nest.kept:
             return None, "", form
         tile = nest.tile(r.value.dtype, form.rows, form.columns)
         reduces = form.word and nest.axes.reduced[s] and r.combine != "general"
         return tile, f"{form.word}{r.combine}" if reduces else "full", form
 
-    def _complete(self, s: Statement, r: FunctionResult, tile: TileDecl, form: ReductionForm) -> None:
+    def _complete(
+        self, s: Statement, r: FunctionResult, tile: TileDecl, form: ReductionForm
+    ) -> None:
         """Stores a result that this tile completes, or keeps it for later stages."""
         nest = self._nest
         if form.crossing:
@@ -170,7 +185,8 @@ class MapEmitter:
         nest.tiles[r.value] = tile
         nest.store(s, r, tile, form)
 
-    # --- reductions ------------------------------------------------------------------------------------
+    # --- reductions
+    # ------------------------------------------------------------------------------------
 
     def start_accumulators(self) -> None:
         """Allocates what tiles accumulate into and sets it to where its reduction starts."""
@@ -181,7 +197,12 @@ class MapEmitter:
                 tile = nest.accumulators[r] = nest.tile(r.value.dtype, form.rows, form.columns)
                 if r.combine != "general":
                     assert r.combine is not None
-                    self.fill(tile, rows, columns, Node("constant", r.value.dtype, payload=identity(r.combine, r.value.dtype)))
+                    self.fill(
+                        tile,
+                        rows,
+                        columns,
+                        Node("constant", r.value.dtype, payload=identity(r.combine, r.value.dtype)),
+                    )
                 elif isinstance(r.init, Operand):
                     place = nest.axes.place(s, r.init.index)
                     nest.load(r.init, place, form.rows, form.columns, tile)
@@ -202,27 +223,48 @@ class MapEmitter:
 
     def _crossing(self) -> list[tuple[Statement, ReductionForm]]:
         """The statements whose reductions go on from tile to tile."""
-        return [(s, form) for s in self._nest.kernel.statements if (form := self._nest.forms[s]).crossing]
+        return [
+            (s, form)
+            for s in self._nest.kernel.statements
+            if (form := self._nest.forms[s]).crossing
+        ]
 
     def _extents(self, form: ReductionForm) -> tuple[Index, Index]:
         """Rows and columns of a result's tile."""
         nest = self._nest
-        return nest.extent(rows=True) if form.rows else 1, nest.extent(rows=False) if form.columns else 1
+        return nest.extent(rows=True) if form.rows else 1, nest.extent(
+            rows=False
+        ) if form.columns else 1
 
-    def _with_start(self, s: Statement, r: FunctionResult, tile: TileDecl, form: ReductionForm) -> TileDecl:
+    def _with_start(
+        self, s: Statement, r: FunctionResult, tile: TileDecl, form: ReductionForm
+    ) -> TileDecl:
         """The tile of a reduction of ``s`` that is complete, combined with where it starts."""
         rows, columns = self._extents(form)
         return self.started(
-            r, tile, rows, columns, lambda: self._nest.tile(r.value.dtype, form.rows, form.columns), self._start_tile(s, r, form)
+            r,
+            tile,
+            rows,
+            columns,
+            lambda: self._nest.tile(r.value.dtype, form.rows, form.columns),
+            self._start_tile(s, r, form),
         )
 
     def _start_tile(self, s: Statement, r: FunctionResult, form: ReductionForm) -> TileDecl | None:
         if not isinstance(r.init, Operand) or r.combine == "general":
             return None
-        return self._nest.load(r.init, self._nest.axes.place(s, r.init.index), form.rows, form.columns)
+        return self._nest.load(
+            r.init, self._nest.axes.place(s, r.init.index), form.rows, form.columns
+        )
 
     def started(
-        self, r: FunctionResult, tile: TileDecl, rows: Index, columns: Index, make: Callable[[], TileDecl], start_tile: TileDecl | None
+        self,
+        r: FunctionResult,
+        tile: TileDecl,
+        rows: Index,
+        columns: Index,
+        make: Callable[[], TileDecl],
+        start_tile: TileDecl | None,
     ) -> TileDecl:
         """The tile of a finished reduction: what was reduced, combined with where it starts."""
         if r.combine == "general" or starts_at_identity(r):
@@ -244,7 +286,9 @@ class MapEmitter:
         out = make()
 
         def body(arguments: Sequence[Node]) -> list[Node]:
-            return mapped(self._b, [node], lambda n: arguments[number[id(n)]] if id(n) in number else None)
+            return mapped(
+                self._b, [node], lambda n: arguments[number[id(n)]] if id(n) in number else None
+            )
 
         self._b.map(rows, columns, inputs.list, [(out, 0, "full")], body)
         return out
@@ -260,7 +304,9 @@ class MapEmitter:
             columns,
             inputs.list,
             [(tile, 0, "full")],
-            lambda arguments: [arguments[0]] if known is not None else mapped(self._b, [node], lambda _: None),
+            lambda arguments: (
+                [arguments[0]] if known is not None else mapped(self._b, [node], lambda _: None)
+            ),
         )
 
 

@@ -1,8 +1,8 @@
 """Positions used as numbers (``linalg.index``) within tiles.
 
-A position that steps evenly along rows and along columns is one ``ftm.position``.  Where a side of the tile is
-made of several axes it is not even; what it adds along that side is the same in every tile, so it is computed
-once, before the loops, into a vector that maps read.
+A position that steps evenly along rows and along columns is one ``ftm.position``. Where a side of
+the tile is made of several axes it is not even; what it adds along that side is the same in every
+tile, so it is computed once, before the loops, into a vector that maps read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ftm_backend.ir.linalg.function import Node, Statement
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.builder import Index
-from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxes, TileAxis, index_nodes
+from ftm_backend.midend.schedule.loop_nest.tile_axes import (
+    AxisPosition,
+    TileAxes,
+    TileAxis,
+    index_nodes,
+)
 from ftm_backend.symbolic import seen_equal
 
 if TYPE_CHECKING:
@@ -36,7 +41,8 @@ class IndexPositions:
             self._patterns[rows, runs] = self._pattern(rows, runs)
 
     def parts(self, s: Statement, node: Node) -> tuple[Index, int, int, list[tuple[Any, str]]]:
-        """The position as base, even steps along rows and columns, and (vector, access) to be added."""
+        """The position as base, even steps along rows and columns, and (vector, access) to be
+        added."""
         place = self._nest.axes.place(s, node.payload)
         steps = [0, 0]
         added = []
@@ -69,14 +75,30 @@ class IndexPositions:
         return tile
 
 
-def patterns(axes: TileAxes, rows: Sequence[TileAxis], columns: Sequence[TileAxis]) -> list[tuple[bool, Runs]]:
-    """The vectors that tiles of these rows and columns need: (of a row's place?, how it steps), each once."""
-    places = [axes.place(s, node.payload) for s in axes.kernel.statements for node in index_nodes(s.results)]
-    return list(dict.fromkeys(side for place in places for side in _sides(place, rows, columns) if len(side[1]) > 1))
+def patterns(
+    axes: TileAxes, rows: Sequence[TileAxis], columns: Sequence[TileAxis]
+) -> list[tuple[bool, Runs]]:
+    """The vectors that tiles of these rows and columns need: (of a row's place?, how it steps),
+    each once."""
+    places = [
+        axes.place(s, node.payload)
+        for s in axes.kernel.statements
+        for node in index_nodes(s.results)
+    ]
+    return list(
+        dict.fromkeys(
+            side for place in places for side in _sides(place, rows, columns) if len(side[1]) > 1
+        )
+    )
 
 
-def _sides(place: AxisPosition, rows: Sequence[TileAxis], columns: Sequence[TileAxis]) -> list[tuple[bool, Runs]]:
-    return [(is_rows, _runs([(a, place.steps.get(a, 0)) for a in group])) for is_rows, group in ((True, rows), (False, columns))]
+def _sides(
+    place: AxisPosition, rows: Sequence[TileAxis], columns: Sequence[TileAxis]
+) -> list[tuple[bool, Runs]]:
+    return [
+        (is_rows, _runs([(a, place.steps.get(a, 0)) for a in group]))
+        for is_rows, group in ((True, rows), (False, columns))
+    ]
 
 
 def _runs(steps: Sequence[tuple[TileAxis, int]]) -> Runs:

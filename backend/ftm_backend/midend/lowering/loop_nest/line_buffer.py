@@ -1,4 +1,5 @@
-"""Lowers nests over windows in strips, see ``strips_plan``: as other nests, but for how tiles come from DDR and go there.
+"""Lowers nests over windows in strips, see ``strips_plan``: as other nests, but for how tiles come
+from DDR and go there.
 
 DLD     planes x run          along memory
 TRANS   run x planes          a strip: one row for each element of the images
@@ -59,7 +60,9 @@ def _build(kernel: Kernel, sums: Sequence[Statement], b: TileBuilder) -> None:
 class LineBufferWriter(NestEmitter):
     """Builds one kernel at the insertion point."""
 
-    def __init__(self, kernel: Kernel, plan: LineBufferPlan, sums: Sequence[Statement], b: TileBuilder) -> None:
+    def __init__(
+        self, kernel: Kernel, plan: LineBufferPlan, sums: Sequence[Statement], b: TileBuilder
+    ) -> None:
         super().__init__(kernel, plan.tiles, b)
         self.strips = plan
         self.sums = LineBufferSums(self, kernel.statements[-1], sums)
@@ -77,8 +80,16 @@ class LineBufferWriter(NestEmitter):
         super()._nest(depth)
         self.sums.end()
 
-    def load(self, operand: Operand, place: AxisPosition, rows: bool, columns: bool, tile: TileDecl | None = None) -> TileDecl:
-        """A strip of the operand at the current place, and out of it what the windows see, in ``tile`` or a new one."""
+    def load(
+        self,
+        operand: Operand,
+        place: AxisPosition,
+        rows: bool,
+        columns: bool,
+        tile: TileDecl | None = None,
+    ) -> TileDecl:
+        """A strip of the operand at the current place, and out of it what the windows see, in
+        ``tile`` or a new one."""
         b, value, planes = self.b, operand.value, self.strips.planes
         buffer, border = self.source(value)
         tile = self.tile(value.dtype, rows, columns) if tile is None else tile
@@ -92,22 +103,43 @@ class LineBufferWriter(NestEmitter):
             b.load(buffer, self.address(place), strip, 0, [1, run], [1, 1], 1, border)
         elif place.steps.keys() == {planes}:  # a number for each plane
             strip = b.tile(value.dtype, 1, self.strips.width)
-            b.load(buffer, self.address(place), strip, 0, [1, self.count[planes]], [1, step], 1, border)
+            b.load(
+                buffer, self.address(place), strip, 0, [1, self.count[planes]], [1, step], 1, border
+            )
         else:
             pitch = self.strips.width
             arrived, strip = b.tile(value.dtype, pitch, most), b.tile(value.dtype, most, pitch)
-            b.load(buffer, self.address(place), arrived, 0, [self.count[planes], run], [step, 1], 1, border)
+            b.load(
+                buffer,
+                self.address(place),
+                arrived,
+                0,
+                [self.count[planes], run],
+                [step, 1],
+                1,
+                border,
+            )
             b.transpose(arrived, 0, strip, 0)
             self.sums.arrived[operand.value, place.const, frozenset(place.steps.items())] = arrived
-        inside = AxisPosition(0, {a: s * pitch for a, s in place.steps.items()} | ({planes: 1} if step is not None else {}))
+        inside = AxisPosition(
+            0,
+            {a: s * pitch for a, s in place.steps.items()}
+            | ({planes: 1} if step is not None else {}),
+        )
         b.copy_windows(strip, 0, *self.dims(inside, rows, columns), tile, 0)
         return tile
 
-    def store(self, statement: Statement, result: FunctionResult, tile: TileDecl, form: ReductionForm) -> None:
-        """Stores a result's tile, whose columns are windows and planes, to all places in DDR that it goes to."""
+    def store(
+        self, statement: Statement, result: FunctionResult, tile: TileDecl, form: ReductionForm
+    ) -> None:
+        """Stores a result's tile, whose columns are windows and planes, to all places in DDR that
+        it goes to."""
         b, planes, dtype = self.b, self.strips.planes, result.value.dtype
         steps: dict[TileAxis, Index] = {}  # of the tile's memory
-        for group, step in ((self.strips.across, self.count[planes]), (self.plan.rows if form.rows else [], self.plan.column_count())):
+        for group, step in (
+            (self.strips.across, self.count[planes]),
+            (self.plan.rows if form.rows else [], self.plan.column_count()),
+        ):
             for axis in reversed(group):
                 steps[axis] = step
                 step = b.mul(step, self.count[axis])
@@ -115,12 +147,25 @@ class LineBufferWriter(NestEmitter):
         for store in result.stores:
             place = self.axes.place(statement, store.index)
             walked = sorted(steps, key=lambda a: -place.steps.get(a, 0))  # as they lie in memory
-            spread, turned = b.tile(dtype, most, self.strips.width), b.tile(dtype, self.strips.width, most)
+            spread, turned = (
+                b.tile(dtype, most, self.strips.width),
+                b.tile(dtype, self.strips.width, most),
+            )
             inside = [(self.count[a], steps[a]) for a in walked] + [(self.count[planes], 1)]
-            b.copy_windows(tile, 0, [n for n, _ in inside], [s for _, s in inside], len(walked), spread, 0)
+            b.copy_windows(
+                tile, 0, [n for n, _ in inside], [s for _, s in inside], len(walked), spread, 0
+            )
             b.transpose(spread, 0, turned, 0)
             if self.sums.statements and statement is self.sums.last:
                 self.sums.add(turned)
             dims = [(self.count[planes], place.steps[planes]), *self._dims(place, walked)]
             buffer = b.buffer(store.symbol, dtype, store.elements)
-            b.store(turned, 0, buffer, self.address(place), [n for n, _ in dims], [s for _, s in dims], 1)
+            b.store(
+                turned,
+                0,
+                buffer,
+                self.address(place),
+                [n for n, _ in dims],
+                [s for _, s in dims],
+                1,
+            )

@@ -1,7 +1,9 @@
-"""Sums that a kernel of strips takes of what it makes, plane by plane, while a tile of that is on chip, turned to be stored.
+"""Sums that a kernel of strips takes of what it makes, plane by plane, while a tile of that is on
+chip, turned to be stored.
 
-What is summed may also take what the strips were fetched from, as it arrived, and parameters of a plane.  A tile's rows are planes there,
-its columns lie as in memory: each row is added to one number, which is stored when all tiles of the planes have been there.
+What is summed may also take what the strips were fetched from, as it arrived, and parameters of a
+plane. A tile's rows are planes there, its columns lie as in memory: each row is added to one
+number, which is stored when all tiles of the planes have been there.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ __all__ = ["KeptSum", "LineBufferSums", "divide", "kept_of", "sums_of"]
 
 
 def divide(statements: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """The statements of a kernel of strips, and those behind them that sum elements of the last one's result."""
+    """The statements of a kernel of strips, and those behind them that sum elements of the last
+    one's result."""
     for number in range(1, len(statements)):
         if all(sums_of(statements[number - 1], s) for s in statements[number:]):
             return list(statements[:number]), list(statements[number:])
@@ -38,13 +41,24 @@ def divide(statements: Sequence[Statement]) -> tuple[list[Statement], list[State
 
 
 def sums_of(last: Statement, statement: Statement) -> bool:
-    """Whether ``statement`` walks the elements of what ``last`` makes as that does, and only sums."""
-    if last.is_reduction or not statement.is_reduction or statement.loops != last.loops or statement.gathers or statement.tensors:
+    """Whether ``statement`` walks the elements of what ``last`` makes as that does, and only
+    sums."""
+    if (
+        last.is_reduction
+        or not statement.is_reduction
+        or statement.loops != last.loops
+        or statement.gathers
+        or statement.tensors
+    ):
         return False
     if len(last.results) != 1 or len(statement.results) != 1 or index_nodes(statement.results):
         return False
     (made,), (result,) = last.results, statement.results
-    if result.combine != "sum" or not starts_at_identity(result) or result.value.dtype != result.yields.dtype:
+    if (
+        result.combine != "sum"
+        or not starts_at_identity(result)
+        or result.value.dtype != result.yields.dtype
+    ):
         return False
     read = [operand for operand in statement.operands if operand.value is made.value]
     return bool(read) and all(operand.index == made.index for operand in read)
@@ -52,8 +66,8 @@ def sums_of(last: Statement, statement: Statement) -> bool:
 
 @dataclass(frozen=True)
 class KeptSum:
-    """Loops of a sum that are not reduced, without those of the planes; the loops of the planes; and how many levels of the plan are
-    around all of a plane."""
+    """Loops of a sum that are not reduced, without those of the planes; the loops of the planes;
+    and how many levels of the plan are around all of a plane."""
 
     loops: tuple[int, ...]
     planes: tuple[int, ...]
@@ -61,12 +75,16 @@ class KeptSum:
 
 
 def kept_of(plan: LineBufferPlan, last: Statement, statement: Statement) -> KeptSum | None:
-    """How a sum of each plane goes with the plan's tiles, whatever ``statement`` does with the planes; None if it does not."""
+    """How a sum of each plane goes with the plan's tiles, whatever ``statement`` does with the
+    planes; None if it does not."""
     axes = plan.tiles.axes
     every = range(len(last.loops))
     walked = [_walked(plan, last, k) for k in every]
     planes = tuple(k for k in every if walked[k] == {plan.planes})
-    if any(not found and last.loops[k] != 1 for k, found in enumerate(walked)) or prod(last.loops[k] for k in planes) != plan.planes.extent:
+    if (
+        any(not found and last.loops[k] != 1 for k, found in enumerate(walked))
+        or prod(last.loops[k] for k in planes) != plan.planes.extent
+    ):
         return None
     loops = tuple(k for k in every if not statement.reduced[k] and k not in planes)
     summed = {a for k in every if statement.reduced[k] and k not in planes for a in walked[k]}
@@ -77,13 +95,21 @@ def kept_of(plan: LineBufferPlan, last: Statement, statement: Statement) -> Kept
     levels = sum(outside)
     if not all(outside[:levels]) or plan.tiles.divided not in plan.tiles.levels[:levels]:
         return None
-    fetched = {_key(o.value, axes.place(s, o.index)) for s in axes.kernel.statements for o in s.operands}
+    fetched = {
+        _key(o.value, axes.place(s, o.index)) for s in axes.kernel.statements for o in s.operands
+    }
     fetched.add(_key(last.results[0].value, axes.place(last, last.results[0].index)))
     for operand in statement.operands:
         place = axes.place(last, operand.index)
-        if operand.value.border is not None or operand.value.splat is not None or not _is_straight(plan, last, operand.index):
+        if (
+            operand.value.border is not None
+            or operand.value.splat is not None
+            or not _is_straight(plan, last, operand.index)
+        ):
             return None
-        if place.steps.keys() & summed and not (_is_strip(plan, place) and _key(operand.value, place) in fetched):
+        if place.steps.keys() & summed and not (
+            _is_strip(plan, place) and _key(operand.value, place) in fetched
+        ):
             return None
     return KeptSum(loops, planes, levels)
 
@@ -104,7 +130,9 @@ def _is_straight(plan: LineBufferPlan, last: Statement, index: Affine) -> bool:
     axes = plan.tiles.axes
     factors = axes.domain.coefficients(last, index)
     return all(
-        factors.get(outer, 0) == factors.get(inner, 0) * inner.extent for axis in axes.axes for outer, inner in pairwise(axis.leaves)
+        factors.get(outer, 0) == factors.get(inner, 0) * inner.extent
+        for axis in axes.axes
+        for outer, inner in pairwise(axis.leaves)
     )
 
 
@@ -121,7 +149,9 @@ def _is_strip(plan: LineBufferPlan, place: AxisPosition) -> bool:
 class LineBufferSums:
     """Writes the sums of one kernel."""
 
-    def __init__(self, nest: LineBufferWriter, last: Statement, statements: Sequence[Statement]) -> None:
+    def __init__(
+        self, nest: LineBufferWriter, last: Statement, statements: Sequence[Statement]
+    ) -> None:
         self.nest, self.last, self.statements = nest, last, statements
         kept = [kept_of(nest.strips, last, s) for s in statements]
         if None in kept:
@@ -150,16 +180,29 @@ class LineBufferSums:
             self._totals.append(total)
             for operand in statement.operands:
                 key, place = self._key(operand)
-                if operand.value is self.last.results[0].value or place.steps.keys() & set(nest.strips.across) or key in self._parameters:
+                if (
+                    operand.value is self.last.results[0].value
+                    or place.steps.keys() & set(nest.strips.across)
+                    or key in self._parameters
+                ):
                     continue
                 step = place.steps.get(planes)
                 tile = b.tile(operand.value.dtype, width if step else 1, 1)
                 buffer, _ = nest.source(operand.value)
-                b.load(buffer, nest.address(place), tile, 0, [nest.count[planes] if step else 1, 1], [step or 1, 1], 1)
+                b.load(
+                    buffer,
+                    nest.address(place),
+                    tile,
+                    0,
+                    [nest.count[planes] if step else 1, 1],
+                    [step or 1, 1],
+                    1,
+                )
                 self._parameters[key] = tile, "col" if step else "one"
 
     def add(self, made: TileDecl) -> None:
-        """Adds a tile of what has been made: a row for each plane, columns as they lie in memory."""
+        """Adds a tile of what has been made: a row for each plane, columns as they lie in
+        memory."""
         b, nest = self.nest.b, self.nest
         columns: Index = 1
         for axis in nest.strips.across:
@@ -193,7 +236,13 @@ class LineBufferSums:
 
             return mapped(b, [statement.results[0].yields for statement in self.statements], leaf)
 
-        b.map(nest.count[nest.strips.planes], columns, inputs, [(total, 0, "rsum.acc") for total in self._totals], body)
+        b.map(
+            nest.count[nest.strips.planes],
+            columns,
+            inputs,
+            [(total, 0, "rsum.acc") for total in self._totals],
+            body,
+        )
 
     def end(self) -> None:
         """Stores the sums."""
@@ -204,7 +253,15 @@ class LineBufferSums:
             for store in result.stores:
                 place = nest.axes.place(self.last, store.index)
                 buffer = b.buffer(store.symbol, result.value.dtype, store.elements)
-                b.store(total, 0, buffer, nest.address(place), [nest.count[planes], 1], [place.steps[planes], 1], 1)
+                b.store(
+                    total,
+                    0,
+                    buffer,
+                    nest.address(place),
+                    [nest.count[planes], 1],
+                    [place.steps[planes], 1],
+                    1,
+                )
 
     def _key(self, operand: Operand) -> tuple[object, AxisPosition]:
         return self.nest.key(self.last, operand)

@@ -1,4 +1,5 @@
-"""Lowering of "nest" kernels: elementwise work, broadcasts, reductions and row-wise groups of them."""
+"""Lowering of "nest" kernels: elementwise work, broadcasts, reductions and row-wise groups of
+them."""
 
 from __future__ import annotations
 
@@ -19,26 +20,40 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
 
 def workspace(kernel: Kernel) -> list[tuple[str, int]]:
     """Buffers for partial results, one for each result that the cores put together."""
-    if kernel.one_core or not any(s.is_reduction for s in kernel.statements) or kernel.statements[0].volume == 0:
+    if (
+        kernel.one_core
+        or not any(s.is_reduction for s in kernel.statements)
+        or kernel.statements[0].volume == 0
+    ):
         return []
     plan = plan_tiles(kernel)
     return [(r.value.dtype, plan.parts * volume(r.value.shape)) for r in partial_results(plan)]
 
 
 def _without_empty(kernel: Kernel) -> list[Kernel]:
-    """The kernel, or what remains of it when its domain is empty: results get what they start from."""
+    """The kernel, or what remains of it when its domain is empty: results get what they start
+    from."""
     first = kernel.statements[0]
     if first.volume:
         return [kernel]
     pieces = []
     for result in first.results:
         if volume(result.value.shape):
-            pieces.append(Kernel(kernel.name, kernel.kind, kernel.machine, [_start_only(first, result)], kernel.one_core))
+            pieces.append(
+                Kernel(
+                    kernel.name,
+                    kernel.kind,
+                    kernel.machine,
+                    [_start_only(first, result)],
+                    kernel.one_core,
+                )
+            )
     return pieces
 
 
 def _start_only(statement: Statement, result: FunctionResult) -> Statement:
-    """A statement over the loops that are not reduced, which stores the start value of ``result``."""
+    """A statement over the loops that are not reduced, which stores the start value of
+    ``result``."""
     kept = [k for k, reduced in enumerate(statement.reduced) if not reduced]
 
     def restricted(index: Affine) -> Affine:

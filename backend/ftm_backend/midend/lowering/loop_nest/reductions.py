@@ -1,4 +1,5 @@
-"""Reductions of nest kernels: what tiles they need, where they start, how cores put their parts together."""
+"""Reductions of nest kernels: what tiles they need, where they start, how cores put their parts
+together."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from ftm_backend.midend.schedule.loop_nest.tiling import NestTiling
 class ReductionForm:
     """How one result of a statement looks within a tile.
 
-    ``word``: ``"r"`` reduces along columns, ``"c"`` down the rows, ``"a"`` both; ``""`` keeps every element.
-    ``crossing``: further tiles add to it, so it is accumulated.
+    ``word``: ``"r"`` reduces along columns, ``"c"`` down the rows, ``"a"`` both; ``""`` keeps every
+    element. ``crossing``: further tiles add to it, so it is accumulated.
     """
 
     word: str
@@ -45,7 +46,12 @@ def partial_results(plan: NestTiling) -> list[FunctionResult]:
     """Results that each part leaves in a workspace, in order."""
     if not plan.parts:
         return []
-    return [r for s in plan.axes.kernel.statements for r in s.results if any(level.axis in plan.axes.reduced[s] for level in plan.levels)]
+    return [
+        r
+        for s in plan.axes.kernel.statements
+        for r in s.results
+        if any(level.axis in plan.axes.reduced[s] for level in plan.levels)
+    ]
 
 
 def starts_at_identity(result: FunctionResult) -> bool:

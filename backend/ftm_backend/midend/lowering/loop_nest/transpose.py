@@ -1,7 +1,8 @@
-"""Lowers copies into another order whose rows are columns of what they read: a permutation, an interleaving.
+"""Lowers copies into another order whose rows are columns of what they read: a permutation, an
+interleaving.
 
-Element by element, DMA moves a granule for each.  Instead, a tile is fetched along what lies together in the source, turned
-by ``TRANS``, and stored along what lies together in the result.
+Element by element, DMA moves a granule for each. Instead, a tile is fetched along what lies
+together in the source, turned by ``TRANS``, and stored along what lies together in the result.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _LAUNCHES = 16
 
 
 class TransposeWriter(NamedTuple):
-    """A copy over merged axes: ``down`` lie together in the result, ``along`` in the source, ``others`` are walked."""
+    """A copy over merged axes: ``down`` lie together in the result, ``along`` in the source,
+    ``others`` are walked."""
 
     source: Operand
     extents: tuple[int, ...]
@@ -45,12 +47,21 @@ class TransposeWriter(NamedTuple):
     """Of the source, then of the places that it is stored at."""
 
 
-def match_turn(statement: Statement, machine: MachineParameters, targets: Sequence[Affine]) -> TransposeWriter | None:
-    """``statement`` as a copy that is worth turning on chip; None if it is another operation, or lies well as it is.
+def match_turn(
+    statement: Statement, machine: MachineParameters, targets: Sequence[Affine]
+) -> TransposeWriter | None:
+    """``statement`` as a copy that is worth turning on chip; None if it is another operation, or
+    lies well as it is.
 
     targets: where its elements are stored; the first place decides.
     """
-    if not machine.dma_overlaps or not targets or statement.gathers or statement.tensors or len(statement.operands) != 1:
+    if (
+        not machine.dma_overlaps
+        or not targets
+        or statement.gathers
+        or statement.tensors
+        or len(statement.operands) != 1
+    ):
         return None
     if at_hand(statement.volume) * machine.dma_element_cycles < _LAUNCHES * machine.dma_latency:
         return None
@@ -75,7 +86,9 @@ def match_turn(statement: Statement, machine: MachineParameters, targets: Sequen
     return TransposeWriter(source, extents, others, rows, columns, accesses)
 
 
-def _together(axis: int, candidates: Sequence[int], extents: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+def _together(
+    axis: int, candidates: Sequence[int], extents: Sequence[int], strides: Sequence[int]
+) -> tuple[int, ...]:
     """``axis`` and those that continue it in memory, outermost first."""
     found, length = [axis], extents[axis]
     while True:
@@ -112,20 +125,30 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
             blocks.store(turned, 0, dtype, store, target, places, turn.along, turn.down)
 
 
-def _places(blocks: BlockTransfers, turn: TransposeWriter, rows: TileCut, columns: TileCut, number: Index) -> Places:
+def _places(
+    blocks: BlockTransfers, turn: TransposeWriter, rows: TileCut, columns: TileCut, number: Index
+) -> Places:
     b = blocks.b
     column, number = b.rem(number, columns.blocks), b.div(number, columns.blocks)
     row, number = b.rem(number, rows.blocks), b.div(number, rows.blocks)
-    return blocks.steps(turn.others, number) | blocks.place(turn.down, rows, row) | blocks.place(turn.along, columns, column)
+    return (
+        blocks.steps(turn.others, number)
+        | blocks.place(turn.down, rows, row)
+        | blocks.place(turn.along, columns, column)
+    )
 
 
 def _cuts(turn: TransposeWriter, dtype: str, kernel: Kernel) -> tuple[TileCut, TileCut]:
     """Tiles that fill their part of AM, or less where cores would have nothing to do."""
     item = ELEMENT_BYTES[dtype]
     room = kernel.machine.am_bytes // _PART_OF_AM // item
-    down, along, others = ([turn.extents[k] for k in group] for group in (turn.down, turn.along, turn.others))
+    down, along, others = (
+        [turn.extents[k] for k in group] for group in (turn.down, turn.along, turn.others)
+    )
     tiles = 1 if kernel.one_core else 2 * kernel.machine.cores
     share = -(-prod(down) * prod(along) * prod(others) // tiles)
     rows = largest(down, min(_ROWS, room))
     run = kernel.machine.dma_granule // item
-    return rows, largest(along, max(min(room, share) // rows.elements, min(run, room // rows.elements)))
+    return rows, largest(
+        along, max(min(room, share) // rows.elements, min(run, room // rows.elements))
+    )

@@ -1,7 +1,9 @@
-"""Lowers row kernels: ``ftm.scatter``, and gathers that read whole rows (embeddings, ``index_select``).
+"""Lowers row kernels: ``ftm.scatter``, and gathers that read whole rows (embeddings,
+``index_select``).
 
-Both move rows by the DMA engine's indexed transfers.  A scatter happens in the order of its rows, so repeated
-indices give the same result every time; cores share the columns, never an element of the result.
+Both move rows by the DMA engine's indexed transfers. A scatter happens in the order of its rows, so
+repeated indices give the same result every time; cores share the columns, never an element of the
+result.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def largest(extents: Sequence[int], most: int) -> TileCut:
 
 
 class _Scatter:
-    """``dest[indices[i], :] (reduce)= updates[i, :]``: axes 0 = rows of updates, 1 = columns, 2 = rows of dest."""
+    """``dest[indices[i], :] (reduce)= updates[i, :]``: axes 0 = rows of updates, 1 = columns, 2 =
+    rows of dest."""
 
     def __init__(self, kernel: Kernel, statement: Statement, b: TileBuilder) -> None:
         self.kernel, self.b, self.statement = kernel, b, statement
@@ -62,7 +65,8 @@ class _Scatter:
         self.blocks = BlockTransfers(b, (self.moves, self.width, self.entries))
 
     def build(self) -> None:
-        """Copies what the result starts from unless it is there already, then scatters; column block by block."""
+        """Copies what the result starts from unless it is there already, then scatters; column
+        block by block."""
         if not self.entries or not self.width:
             return
         machine = self.kernel.machine
@@ -70,7 +74,10 @@ class _Scatter:
         room = machine.am_bytes // _PART_OF_AM // item
         share = max(_LEAST_COLUMNS, ceildiv(at_hand(self.width), machine.cores))
         columns = largest((self.width,), min(share, room))
-        rows = largest((max(1, self.moves),), min(room // at_hand(columns.elements), machine.am_bytes // _PART_OF_AM // 8))
+        rows = largest(
+            (max(1, self.moves),),
+            min(room // at_hand(columns.elements), machine.am_bytes // _PART_OF_AM // 8),
+        )
         stores = self.statement.results[0].stores
         with self.b.for_(*core_share(self.b, self.kernel, columns.blocks)) as block:
             at = self.blocks.place((1,), columns, block)
@@ -104,11 +111,23 @@ class _Scatter:
         with b.for_(0, rows.blocks) as block:
             places = at | blocks.place((0,), rows, block)
             blocks.load(self.indices.value, numbers, ids, 0, places, (0,), ())
-            blocks.load(self.updates.value, self._access(self.updates, 0), tile, 0, places, (0,), (1,))
+            blocks.load(
+                self.updates.value, self._access(self.updates, 0), tile, 0, places, (0,), (1,)
+            )
             for store in self.statement.results[0].stores:
                 buffer = b.buffer(store.symbol, self.dest.value.dtype, store.elements)
                 offset = b.add(store.index.const, at[1][0])
-                b.store_rows(tile, 0, ids, 0, buffer, offset, self.width, at[1][1], self.statement.attributes["reduce"])
+                b.store_rows(
+                    tile,
+                    0,
+                    ids,
+                    0,
+                    buffer,
+                    offset,
+                    self.width,
+                    at[1][1],
+                    self.statement.attributes["reduce"],
+                )
 
 
 class _Gather:
@@ -133,7 +152,8 @@ class _Gather:
         self.run = over[0]
         self.outside: tuple[int, ...] = ()
         self.rows, self.columns = axes["rows"], axes["columns"]
-        if found.positions:  # a position is linear in a tile's row and column: these may not span two axes
+        # a position is linear in a tile's row and column: these may not span two axes
+        if found.positions:
             self.outside = self.rows[:-1] + self.columns[:-1]
             self.rows, self.columns = self.rows[-1:], self.columns[-1:]
         self.blocks = BlockTransfers(b, extents)
@@ -151,16 +171,28 @@ class _Gather:
         """For each block of rows: their numbers, the rows, the body, the results."""
         b, blocks, found = self.b, self.blocks, self.found
         statement = found.statement
-        tiles = 1 + len(found.operands) + sum(1 for r in statement.results if r.yields is not found.gather)
-        widest = max(ELEMENT_BYTES[v.dtype] for v in [found.table, *(r.value for r in statement.results)])
+        tiles = (
+            1
+            + len(found.operands)
+            + sum(1 for r in statement.results if r.yields is not found.gather)
+        )
+        widest = max(
+            ELEMENT_BYTES[v.dtype] for v in [found.table, *(r.value for r in statement.results)]
+        )
         room = self.kernel.machine.am_bytes // _PART_OF_AM // (tiles * widest)
-        row_extents, column_extents = ([blocks.extents[a] for a in g] for g in (self.rows, self.columns))
+        row_extents, column_extents = (
+            [blocks.extents[a] for a in g] for g in (self.rows, self.columns)
+        )
         columns = largest(column_extents, room)
         share = ceildiv(at_hand(prod(row_extents)), self.kernel.machine.cores)
         rows = largest(row_extents, min(share, room // at_hand(columns.elements)))
         tile = b.tile(found.table.dtype, rows.elements, columns.elements)
         computed = self._computed_numbers(rows)
-        ids = b.tile(self.row_reads[0].value.dtype, rows.elements, 1) if computed is None else computed.tiles[id(found.identity)]
+        ids = (
+            b.tile(self.row_reads[0].value.dtype, rows.elements, 1)
+            if computed is None
+            else computed.tiles[id(found.identity)]
+        )
         body = TileBody(
             blocks,
             self.rows,
@@ -183,7 +215,16 @@ class _Gather:
             with b.for_(0, columns.blocks) as block:
                 inside = places | blocks.place(self.columns, columns, block)
                 offset = b.add(found.base, blocks.address(self.run, inside))
-                b.load_rows(blocks.buffer(found.table), offset, ids, 0, tile, 0, found.row_stride, blocks.count(self.columns, inside))
+                b.load_rows(
+                    blocks.buffer(found.table),
+                    offset,
+                    ids,
+                    0,
+                    tile,
+                    0,
+                    found.row_stride,
+                    blocks.count(self.columns, inside),
+                )
                 body.build(inside)
 
     def _computed_numbers(self, rows: TileCut) -> TileBody | None:
@@ -191,5 +232,12 @@ class _Gather:
         if self.found.identity.op == "in":
             return None
         return TileBody(
-            self.blocks, self.rows, (), (rows.elements, 1), self.row_reads, [(self.found.identity, ())], self.access.__getitem__, {}
+            self.blocks,
+            self.rows,
+            (),
+            (rows.elements, 1),
+            self.row_reads,
+            [(self.found.identity, ())],
+            self.access.__getitem__,
+            {},
         )

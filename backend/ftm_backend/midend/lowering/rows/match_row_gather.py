@@ -1,7 +1,8 @@
-"""Recognises gathers that read whole rows: ``table[ids[i], j]`` with ``j`` running along contiguous elements.
+"""Recognises gathers that read whole rows: ``table[ids[i], j]`` with ``j`` running along contiguous
+elements.
 
-The flat element that is read is a sum; terms that depend on data are constant along the *column* loops, along
-which the rest walks consecutive elements.  What remains is the address of a row.
+The flat element that is read is a sum; terms that depend on data are constant along the *column*
+loops, along which the rest walks consecutive elements. What remains is the address of a row.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ SHORTEST_ROW = 8
 class RowGather:
     """An elementwise statement whose one gather reads rows.
 
-    Row ``r`` starts at element ``base + row_stride * identity(r)`` of ``table``; ``identity`` is a node over
-    the row loops.  Inside a row, ``columns`` walks consecutive elements.
+    Row ``r`` starts at element ``base + row_stride * identity(r)`` of ``table``; ``identity`` is a
+    node over the row loops. Inside a row, ``columns`` walks consecutive elements.
     """
 
     statement: Statement
@@ -63,7 +64,9 @@ def _terms(node: Node) -> list[Node]:
 def _depends(nodes: Sequence[Node], loop: int) -> bool:
     """Whether any of ``nodes`` changes along ``loop``."""
     for node in walk(nodes):
-        index = node.payload.index if node.op == "in" else node.payload if node.op == "index" else None
+        index = (
+            node.payload.index if node.op == "in" else node.payload if node.op == "index" else None
+        )
         if index is not None and index.coeffs[loop]:
             return True
     return False
@@ -91,7 +94,8 @@ def match_gather(statement: Statement) -> RowGather | None:
     loops = [k for k, extent in enumerate(statement.loops) if not seen_equal(extent, 1)]
     columns: list[int] = []
     length = 1
-    # In the order of the sizes at hand: a loop of one may lie anywhere, and a column is as far apart as those before it are long.
+    # In the order of the sizes at hand: a loop of one may lie anywhere, and a column is as far
+    # apart as those before it are long.
     for loop in sorted(loops, key=lambda k: at_hand(place.coeffs[k])):
         if seen_equal(place.coeffs[loop], length) and not _depends(data, loop):
             columns.insert(0, loop)
@@ -103,7 +107,16 @@ def match_gather(statement: Statement) -> RowGather | None:
     rows.sort(key=lambda k: abs(index.coeffs[k]), reverse=True)
     rest = Affine(0, tuple(0 if k in columns else c for k, c in enumerate(place.coeffs)))
     identity, stride = _row_number(data, rest)
-    return RowGather(statement, gather, gather.payload, tuple(rows), tuple(columns), identity, stride, place.const)
+    return RowGather(
+        statement,
+        gather,
+        gather.payload,
+        tuple(rows),
+        tuple(columns),
+        identity,
+        stride,
+        place.const,
+    )
 
 
 def _row_number(data: list[Node], rest: Affine) -> tuple[Node, int]:

@@ -1,8 +1,9 @@
-"""Lowers ``ftm.scan``: running combinations over tensors of any length, tile after tile with a carry.
+"""Lowers ``ftm.scan``: running combinations over tensors of any length, tile after tile with a
+carry.
 
-The result lies as O x N x I, row-major, and the scan goes along N.  Where I is wide, tiles are N x I and the scan goes
-down their columns, all of which are contiguous in memory; else tiles are (O, I) x N and it goes along their rows.  Cores
-share what is independent, never the length of a scan.
+The result lies as O x N x I, row-major, and the scan goes along N. Where I is wide, tiles are N x I
+and the scan goes down their columns, all of which are contiguous in memory; else tiles are (O, I) x
+N and it goes along their rows. Cores share what is independent, never the length of a scan.
 """
 
 from __future__ import annotations
@@ -90,8 +91,11 @@ class _Scan:
             places |= self.blocks.place((2,), columns, self.b.rem(number, columns.blocks))
             self._run(tiles, places, (1, self.blocks.count((2,), places)), rows, (1,), (2,))
 
-    def _tiles(self, rows: int, columns: int, carry: tuple[int, int]) -> tuple[TileDecl, TileDecl, TileDecl]:
-        """What is scanned, the carry, and the result, which has a tile of its own where loads go on meanwhile."""
+    def _tiles(
+        self, rows: int, columns: int, carry: tuple[int, int]
+    ) -> tuple[TileDecl, TileDecl, TileDecl]:
+        """What is scanned, the carry, and the result, which has a tile of its own where loads go on
+        meanwhile."""
         x = self.b.tile(self.dtype, rows, columns)
         y = self.b.tile(self.dtype, rows, columns) if self.kernel.machine.dma_overlaps else x
         return x, self.b.tile(self.carried, *carry), y

@@ -1,8 +1,9 @@
 """Lowers ``ftm.sort``: rows of i64 of any length, of which all or the first elements are wanted.
 
-A row that fits into scratchpad is sorted there.  A longer one is sorted in *chunks*, then pairs of sorted *runs* are merged,
-pass after pass, between the result's buffer and workspaces, until one run is left (``sort_merge``).  Where only a
-few elements are wanted, each chunk leaves no more than so many, and what they leave is a row to begin again with.
+A row that fits into scratchpad is sorted there. A longer one is sorted in *chunks*, then pairs of
+sorted *runs* are merged, pass after pass, between the result's buffer and workspaces, until one run
+is left (``sort_merge``). Where only a few elements are wanted, each chunk leaves no more than so
+many, and what they leave is a row to begin again with.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def one_core(statement: Statement, machine: MachineParameters) -> bool:
 class _Stages:
     """How a row of ``length`` becomes ``kept`` sorted elements.
 
-    lengths: of the rows after each round that keeps a few elements of every chunk.  passes: of merging after that.
+    lengths: of the rows after each round that keeps a few elements of every chunk. passes: of
+        merging after that.
     """
 
     chunk: int
@@ -70,13 +72,15 @@ class _Stages:
 
 
 def workspace(kernel: Kernel) -> list[tuple[str, int]]:
-    """Where the rows of each round lie, or the runs between passes and for each core the ends of the block that it makes."""
+    """Where the rows of each round lie, or the runs between passes and for each core the ends of
+    the block that it makes."""
     (statement,) = kernel.statements
     rows, length = statement.loops
     stages = _Stages.of(statement, kernel.machine)
     between = [("i64", rows * after) for after in stages.lengths]
     if stages.passes:
-        # The last pass keeps what is wanted; only then may the result take turns with one workspace.
+        # The last pass keeps what is wanted; only then may the result take turns with one
+        # workspace.
         turns = 1 if statement.results[0].value.shape[1] == length else 2
         between += [("i64", rows * length)] * turns + [("i64", 2 * max(1, kernel.machine.cores))]
     return between
@@ -99,12 +103,18 @@ class _Sort:
         self.stages = _Stages.of(statement, kernel.machine)
         (store,) = statement.results[0].stores
         self.result = b.buffer(store.symbol, "i64", store.elements)
-        self.spaces = [b.buffer(str(space.symbol), "i64", space.shape[0]) for space in kernel.workspaces]
+        self.spaces = [
+            b.buffer(str(space.symbol), "i64", space.shape[0]) for space in kernel.workspaces
+        ]
 
     def build(self) -> None:
         """All stages; the last one writes the result."""
         operand, stages = self.statement.operands[0], self.stages
-        source, access, length = BlockTransfers(self.b, ()).buffer(operand.value), operand.index, self.length
+        source, access, length = (
+            BlockTransfers(self.b, ()).buffer(operand.value),
+            operand.index,
+            self.length,
+        )
         for space, after in zip(self.spaces, stages.lengths, strict=False):
             self._sort_chunks(source, access, length, self.kept, space, after)
             self._meet()
@@ -136,8 +146,17 @@ class _Sort:
         if not self.kernel.one_core:
             self.b.barrier()
 
-    def _sort_chunks(self, source: BufferAddress, access: Affine, length: int, kept: int, target: BufferAddress, after: int) -> None:
-        """Sorts pieces of rows of ``length``; ``kept`` elements of each make rows of ``after`` in ``target``."""
+    def _sort_chunks(
+        self,
+        source: BufferAddress,
+        access: Affine,
+        length: int,
+        kept: int,
+        target: BufferAddress,
+        after: int,
+    ) -> None:
+        """Sorts pieces of rows of ``length``; ``kept`` elements of each make rows of ``after`` in
+        ``target``."""
         b, chunk = self.b, self.stages.chunk
         blocks = BlockTransfers(b, (self.rows, length))
         cores = 1 if self.kernel.one_core else self.kernel.machine.cores

@@ -1,7 +1,8 @@
 """One pass of a sort that is too long for scratchpad: pairs of sorted runs become one run each.
 
-A pass makes its result in *blocks*.  What a block takes from each of its two runs follows from a binary search in
-them (``sort_split``), so every block can be made by any core at any time, and no tile grows with the row.
+A pass makes its result in *blocks*. What a block takes from each of its two runs follows from a
+binary search in them (``sort_split``), so every block can be made by any core at any time, and no
+tile grows with the row.
 """
 
 from __future__ import annotations
@@ -52,11 +53,26 @@ def merge_runs(
         first = b.sub(at, pair)
         first_run = b.add(b.mul(row, length), pair)
         second_run = b.add(first_run, mine)
-        split_runs(b, MergeSplit(source, rows * length, first_run, mine, second_run, others, first, count, run), low, high)
+        split_runs(
+            b,
+            MergeSplit(
+                source, rows * length, first_run, mine, second_run, others, first, count, run
+            ),
+            low,
+            high,
+        )
         b.store(low, 0, ends, b.mul(core, 2), [1, 2], [2, 1], 1)
         begin, end = (b.load_index(ends, b.add(b.mul(core, 2), k)) for k in (0, 1))
         taken = b.sub(end, begin)
         b.load(source, b.add(first_run, begin), a, 0, [1, taken], [1, 1], 1)
-        b.load(source, b.add(second_run, b.sub(first, begin)), other, 0, [1, b.sub(count, taken)], [1, 1], 1)
+        b.load(
+            source,
+            b.add(second_run, b.sub(first, begin)),
+            other,
+            0,
+            [1, b.sub(count, taken)],
+            [1, 1],
+            1,
+        )
         b.merge(a, 0, other, 0, merged, 0)
         b.store(merged, 0, target, b.add(b.mul(row, kept), at), [1, count], [kept, 1], 1)

@@ -1,8 +1,10 @@
-"""Where a block of a merge begins and ends in the two runs that are merged: a binary search, by maps.
+"""Where a block of a merge begins and ends in the two runs that are merged: a binary search, by
+maps.
 
-The first ``d`` elements of two merged runs are the first ``i`` of one and the first ``d - i`` of the other.  ``i`` is the least
-number for which element ``i`` of the first run does not come before element ``d - 1 - i`` of the second; both ends of a
-block are searched at once, in a tile of two columns that a loop of maps narrows.
+The first ``d`` elements of two merged runs are the first ``i`` of one and the first ``d - i`` of
+the other. ``i`` is the least number for which element ``i`` of the first run does not come before
+element ``d - 1 - i`` of the second; both ends of a block are searched at once, in a tile of two
+columns that a loop of maps narrows.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ __all__ = ["MergeSplit", "split_runs"]
 
 @dataclass(frozen=True)
 class MergeSplit:
-    """The search: in ``buffer`` of ``elements``, runs of ``mine`` at ``a`` and of ``others`` at ``b``.
+    """The search: in ``buffer`` of ``elements``, runs of ``mine`` at ``a`` and of ``others`` at
+    ``b``.
 
-    The block holds elements ``first`` to ``first + count`` of the merged run.  ``most``: the longest that a run can be.
+    The block holds elements ``first`` to ``first + count`` of the merged run. ``most``: the longest
+    that a run can be.
     """
 
     buffer: BufferAddress
@@ -38,7 +42,8 @@ class MergeSplit:
 
 
 def split_runs(b: TileBuilder, split: MergeSplit, low: TileDecl, high: TileDecl) -> None:
-    """Leaves in ``low``, 1x2, how many elements of the first run lie before the block's first and behind its last."""
+    """Leaves in ``low``, 1x2, how many elements of the first run lie before the block's first and
+    behind its last."""
 
     def start(_: Sequence[Node]) -> list[Node]:
         place = b.position(split.first, 0, split.count)
@@ -64,7 +69,8 @@ def split_runs(b: TileBuilder, split: MergeSplit, low: TileDecl, high: TileDecl)
 
 
 def _read(b: TileBuilder, split: MergeSplit, run: Index, place: Node) -> Node:
-    """Element ``place`` of a run; where a finished search reads beside the runs, any element of the buffer."""
+    """Element ``place`` of a run; where a finished search reads beside the runs, any element of the
+    buffer."""
     inside = _of("maxsi", place, _number(0))
     at = _of("addi", b.position(run, 0, 0), inside)
     at = _of("minsi", at, _number(split.elements - 1))

@@ -9,9 +9,17 @@ from math import prod
 from ftm_backend.ir.linalg.function import Node, Value, walk
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.midend.lowering.attention.backward_exchange import TeamSizes
-from ftm_backend.midend.lowering.attention.backward_multipass import KeyPass, QueryPass, SlopePass, phases_of
+from ftm_backend.midend.lowering.attention.backward_multipass import (
+    KeyPass,
+    QueryPass,
+    SlopePass,
+    phases_of,
+)
 from ftm_backend.midend.lowering.attention.backward_pass import PassSizes
-from ftm_backend.midend.schedule.attention.backward_resident_keys_tiling import overlapped, team_plan
+from ftm_backend.midend.schedule.attention.backward_resident_keys_tiling import (
+    overlapped,
+    team_plan,
+)
 from ftm_backend.midend.schedule.attention.forward_tiling import EXPONENTIAL, STARTED, nodes_in
 from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern
 from ftm_backend.target import cost_rules
@@ -37,7 +45,9 @@ class MultipassTiling:
     team: TeamSizes | None = None
 
 
-def backward_plan(form: AttentionBackwardPattern, machine: MachineParameters, cores: int) -> MultipassTiling | None:
+def backward_plan(
+    form: AttentionBackwardPattern, machine: MachineParameters, cores: int
+) -> MultipassTiling | None:
     """The cheapest plan for so many cores; None if no blocks fit on chip."""
     cycles, sizes = 0.0, []
     for phase in phases_of(form):
@@ -47,21 +57,32 @@ def backward_plan(form: AttentionBackwardPattern, machine: MachineParameters, co
         cycles += found[0] + machine.barrier_cycles
         sizes.append(found[1])
     team = team_plan(form, machine, cores)
-    return MultipassTiling(tuple(sizes), cycles) if team is None or team[0] >= cycles else MultipassTiling(tuple(sizes), *team)
+    return (
+        MultipassTiling(tuple(sizes), cycles)
+        if team is None or team[0] >= cycles
+        else MultipassTiling(tuple(sizes), *team)
+    )
 
 
 def fits(form: AttentionBackwardPattern, machine: MachineParameters) -> bool:
     """Whether there is a plan."""
-    return all(any(_fits(form, machine, phase, sizes) for sizes in sorted(_sizes(form, machine, phase))) for phase in phases_of(form))
+    return all(
+        any(_fits(form, machine, phase, sizes) for sizes in sorted(_sizes(form, machine, phase)))
+        for phase in phases_of(form)
+    )
 
 
-def _cheapest(form: AttentionBackwardPattern, machine: MachineParameters, phase: Phases) -> tuple[float, PassSizes] | None:
+def _cheapest(
+    form: AttentionBackwardPattern, machine: MachineParameters, phase: Phases
+) -> tuple[float, PassSizes] | None:
     costs = _Costs(form, machine, phase)
     candidates = sorted((costs.of(sizes), sizes) for sizes in _sizes(form, machine, phase))
     return next((x for x in candidates if _fits(form, machine, phase, x[1])), None)
 
 
-def _sizes(form: AttentionBackwardPattern, machine: MachineParameters, phase: Phases) -> Iterator[PassSizes]:
+def _sizes(
+    form: AttentionBackwardPattern, machine: MachineParameters, phase: Phases
+) -> Iterator[PassSizes]:
     _, m, n, d, v = form.axes
     still, walked = (form.extents[a] for a in ((n, m) if phase is KeyPass else (m, n)))
     widths, height = machine.mm_widths(form.accumulator), machine.mm_rows
@@ -80,28 +101,54 @@ def _sizes(form: AttentionBackwardPattern, machine: MachineParameters, phase: Ph
                 yield PassSizes(columns, block, space)
 
 
-def _fits(form: AttentionBackwardPattern, machine: MachineParameters, phase: Phases, sizes: PassSizes) -> bool:
+def _fits(
+    form: AttentionBackwardPattern, machine: MachineParameters, phase: Phases, sizes: PassSizes
+) -> bool:
     """Whether all tiles of the phase fit at once."""
     b = TileBuilder("sizes")
     phase(form, b, sizes, [Value(form.accumulator, (1,))] * 3)
-    held = {space: sum(t.bytes for t in b.kernel.tiles if t.space == space) for space in ("am", "sm")}
+    held = {
+        space: sum(t.bytes for t in b.kernel.tiles if t.space == space) for space in ("am", "sm")
+    }
     return all(total <= _ROOM * machine.scratchpad_bytes(space) for space, total in held.items())
 
 
 class _Costs:
     """What a phase should cost the busiest core, by its sizes."""
 
-    def __init__(self, form: AttentionBackwardPattern, machine: MachineParameters, phase: Phases) -> None:
+    def __init__(
+        self, form: AttentionBackwardPattern, machine: MachineParameters, phase: Phases
+    ) -> None:
         self.form, self.machine = form, machine
         batch, m, n, d, v = form.axes
         self.first, self.last = phase is QueryPass, phase is KeyPass
         self.axes = (n, m) if self.last else (m, n)
         self.d, self.v = form.extents[d], form.extents[v]
         self.batch = prod(form.extents[a] for a in batch)
-        self.sums = (self.d, self.v) if self.last else (self.d,) if not self.first else (self.d, self.d) if form.linear else ()
-        nodes = (form.along, *(form.linear or ())) if self.first else (form.slope, form.weight) if self.last else (form.slope,)
-        self.operations = EXPONENTIAL[form.accumulator] + sum(x.op.startswith(("arith.", "math.")) for x in walk(nodes))
-        self.masks = [x.payload for x in _read(nodes) if x.payload.index.coeffs[m] and x.payload.index.coeffs[n]]
+        self.sums = (
+            (self.d, self.v)
+            if self.last
+            else (self.d,)
+            if not self.first
+            else (self.d, self.d)
+            if form.linear
+            else ()
+        )
+        nodes = (
+            (form.along, *(form.linear or ()))
+            if self.first
+            else (form.slope, form.weight)
+            if self.last
+            else (form.slope,)
+        )
+        self.operations = EXPONENTIAL[form.accumulator] + sum(
+            x.op.startswith(("arith.", "math.")) for x in walk(nodes)
+        )
+        self.masks = [
+            x.payload
+            for x in _read(nodes)
+            if x.payload.index.coeffs[m] and x.payload.index.coeffs[n]
+        ]
 
     def of(self, sizes: PassSizes) -> float:
         """Cycles."""
@@ -110,26 +157,38 @@ class _Costs:
         blocks = cost_rules.pieces(still, sizes.still)
         units = self.batch * blocks
         most = cost_rules.pieces(units, machine.cores)
-        computing = most / blocks * _over(still, sizes.still, lambda s: self._unit(s, walked, sizes.walked))
+        computing = (
+            most / blocks * _over(still, sizes.still, lambda s: self._unit(s, walked, sizes.walked))
+        )
         rate = cost_rules.bytes_per_cycle(machine, min(units, machine.cores))
         moved = ELEMENT_BYTES[self.form.k.dtype]
         held = sizes.still * (rows + (rows if self.last else self.d)) * moved
-        passed = walked * (rows * moved + sum(sizes.still * ELEMENT_BYTES[o.value.dtype] for o in self.masks))
+        passed = walked * (
+            rows * moved + sum(sizes.still * ELEMENT_BYTES[o.value.dtype] for o in self.masks)
+        )
         fetched = (sizes.still + min(walked, sizes.walked)) * rows * moved
         return overlapped(computing, most * (held + passed) / rate) + fetched / rate
 
     def _unit(self, s: int, walked: int, w: int) -> float:
         """All of what is walked for one block of what is held still."""
         turns = self.d + self.v + (sum(self.sums) if self.last else self.d if self.sums else 0)
-        ends = cost_rules.transpose_cycles(self.machine, self.form.accumulator, turns, s) + 3 * sum(self.sums) * self._vectors(s)
+        ends = cost_rules.transpose_cycles(self.machine, self.form.accumulator, turns, s) + 3 * sum(
+            self.sums
+        ) * self._vectors(s)
         return _over(walked, w, lambda w: self._step(s, w, walked)) + float(ends)
 
     def _step(self, s: int, w: int, walked: int) -> float:
         """One block of what is walked for one of what is held still."""
         machine, kind, vectors = self.machine, self.form.accumulator, self._vectors(s)
-        found = sum(cost_rules.outer_cycles(machine, kind, w, s, inner) for inner in (self.d, self.v))
+        found = sum(
+            cost_rules.outer_cycles(machine, kind, w, s, inner) for inner in (self.d, self.v)
+        )
         found += sum(cost_rules.outer_cycles(machine, kind, inner, s, w) for inner in self.sums)
-        found += sum(cost_rules.transpose_cycles(machine, o.value.dtype, w, s) for o in self.masks if o.index.coeffs[self.axes[1]] == 1)
+        found += sum(
+            cost_rules.transpose_cycles(machine, o.value.dtype, w, s)
+            for o in self.masks
+            if o.index.coeffs[self.axes[1]] == 1
+        )
         found += w * vectors * (1 + self.first + self.operations / machine.fma_units)
         found += STARTED[kind] / (1 if self.first else 2)
         return float(found + (1.5 * sum(self.sums) * vectors if self.first and walked > w else 0))

@@ -11,7 +11,10 @@ from ftm_backend.midend.lowering.attention.backward_exchange import TeamSizes, t
 from ftm_backend.midend.lowering.attention.backward_resident_keys import ResidentKeysTeam
 from ftm_backend.midend.lowering.gemm.block_transfers import nodes_above
 from ftm_backend.midend.schedule.attention.forward_tiling import EXPONENTIAL, STARTED
-from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern, OperandGradient
+from ftm_backend.midend.schedule.attention.match_backward import (
+    AttentionBackwardPattern,
+    OperandGradient,
+)
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
@@ -21,34 +24,66 @@ _ROOM = 0.98
 """The part of AM that is planned for; tiles are placed on boundaries of vectors."""
 
 
-def team_plan(form: AttentionBackwardPattern, machine: MachineParameters, cores: int) -> tuple[float, TeamSizes] | None:
-    """Cycles of the busiest core, and the cheapest sizes for so many cores; None if no team holds all keys."""
+def team_plan(
+    form: AttentionBackwardPattern, machine: MachineParameters, cores: int
+) -> tuple[float, TeamSizes] | None:
+    """Cycles of the busiest core, and the cheapest sizes for so many cores; None if no team holds
+    all keys."""
     _, m, n, d, v = form.axes
-    if any(_lies_as_columns(form, *side) for side in ((form.of_q, m, d), (form.of_k, n, d), (form.of_v, n, v))):
+    if any(
+        _lies_as_columns(form, *side)
+        for side in ((form.of_q, m, d), (form.of_k, n, d), (form.of_v, n, v))
+    ):
         return None
     costs, room = _Costs(form, machine), _ROOM * machine.am_bytes
-    candidates = sorted((costs.of(sizes), sizes) for sizes in _sizes(form, machine, cores) if costs.held(sizes) <= room)
+    candidates = sorted(
+        (costs.of(sizes), sizes)
+        for sizes in _sizes(form, machine, cores)
+        if costs.held(sizes) <= room
+    )
     return next((x for x in candidates if _fits(form, machine, x[1])), None)
 
 
-def _lies_as_columns(form: AttentionBackwardPattern, gradient: OperandGradient, outer: int, inner: int) -> bool:
-    """Whether neighbours of a gradient's columns, and not of its rows, are neighbours in memory: those would be stored one by one."""
+def _lies_as_columns(
+    form: AttentionBackwardPattern, gradient: OperandGradient, outer: int, inner: int
+) -> bool:
+    """Whether neighbours of a gradient's columns, and not of its rows, are neighbours in memory:
+    those would be stored one by one."""
     indices = [gradient.access(s.index) for o in gradient.epilogue.outputs for s in o.stores]
     return any(x.coeffs[inner] != 1 < form.extents[inner] for x in indices)
 
 
-def _sizes(form: AttentionBackwardPattern, machine: MachineParameters, cores: int) -> Iterator[TeamSizes]:
+def _sizes(
+    form: AttentionBackwardPattern, machine: MachineParameters, cores: int
+) -> Iterator[TeamSizes]:
     *_, queries, keys, _, _ = form.extents
     widths = machine.mm_widths(form.accumulator)
-    whole = not form.of_q.epilogue.positions  # of rows that are shared, rows and columns walk as one
-    multiples = (machine.lanes(form.accumulator), *(count * width for width in widths for count in (1, 2)))
-    counts = (1, 2, 3, *(cost_rules.pieces(queries, count * width) for width in widths for count in (1, 2)))
-    blocks = sorted({*(min(queries, size) for size in multiples), *(cost_rules.pieces(queries, count) for count in counts)})
+    # of rows that are shared, rows and columns walk as one
+    whole = not form.of_q.epilogue.positions
+    multiples = (
+        machine.lanes(form.accumulator),
+        *(count * width for width in widths for count in (1, 2)),
+    )
+    counts = (
+        1,
+        2,
+        3,
+        *(cost_rules.pieces(queries, count * width) for width in widths for count in (1, 2)),
+    )
+    blocks = sorted(
+        {
+            *(min(queries, size) for size in multiples),
+            *(cost_rules.pieces(queries, count) for count in counts),
+        }
+    )
     for team in range(1, cores + 1 if whole else 2):
         slice_keys = cost_rules.pieces(keys, team)
         if (team - 1) * slice_keys < keys:
             yield from (
-                TeamSizes(slice_keys, block, team, cores // team, slots) for block in blocks for slots in (1, 2) if block <= 2 * widths[0]
+                TeamSizes(slice_keys, block, team, cores // team, slots)
+                for block in blocks
+                for slots in (1, 2)
+                if block <= 2 * widths[0]
             )
 
 
@@ -82,10 +117,14 @@ class _Costs:
         busy = min(teams, self.entries)
         entries = cost_rules.pieces(self.entries, busy)  # of the busiest team
         left = (self.entries - 1) % busy + 1  # teams that have so many
-        rate, last_rate = (cost_rules.bytes_per_cycle(self.machine, count * cores) for count in (busy, left))
+        rate, last_rate = (
+            cost_rules.bytes_per_cycle(self.machine, count * cores) for count in (busy, left)
+        )
         told = self._exchange_rate(sizes, busy)
         full, rest = divmod(self.queries, queries)
-        computing = full * self._step(sizes, queries, told) + (self._step(sizes, rest, told) if rest else 0.0)
+        computing = full * self._step(sizes, queries, told) + (
+            self._step(sizes, rest, told) if rest else 0.0
+        )
         size, moved = ELEMENT_BYTES[self.kind], ELEMENT_BYTES[self.form.k.dtype]
         a_slice, a_block = keys * (self.d + self.v) * moved, queries * (self.d + self.v) * moved
         passed = self.queries * ((self.d + self.v) * moved + self.d * size / cores)
@@ -94,27 +133,44 @@ class _Costs:
         ends, waiting = (a_slice + a_block) / rate + a_slice / last_rate, 0.0
         if cores > 1:
             moving += 2 * self.queries * self.d * size / told
-            part = queries * self.d * size  # those of the last block are added up when all have been stored
+            # those of the last block are added up when all have been stored
+            part = queries * self.d * size
             ends += self.machine.barrier_cycles + 2 * part / told + part / cores / last_rate
             # What is known of the next entry's first rows is stored behind this one's gradients.
             waiting = (entries - 1) * max(0.0, a_slice / rate - self._scores(keys, queries))
-        found = overlapped(entries * computing, self.entries / busy * moving - ends) + ends + waiting
+        found = (
+            overlapped(entries * computing, self.entries / busy * moving - ends) + ends + waiting
+        )
         if slots == 1:  # the next slice arrives behind the last products with this one's
-            found += (entries - 1) * max(0.0, (a_slice + a_block) / rate - 2 * self._product(keys, self.d, queries))
+            found += (entries - 1) * max(
+                0.0, (a_slice + a_block) / rate - 2 * self._product(keys, self.d, queries)
+            )
         return float(found)
 
     def _exchange_rate(self, sizes: TeamSizes, busy: int) -> float:
-        """Bytes in a cycle that a core of ``busy`` teams exchanges: memory of one kernel alone lies in GSM where that has room."""
-        needed = sum(ELEMENT_BYTES[kind] * count for kind, count in team_workspace(self.form, sizes))
+        """Bytes in a cycle that a core of ``busy`` teams exchanges: memory of one kernel alone lies
+        in GSM where that has room."""
+        needed = sum(
+            ELEMENT_BYTES[kind] * count for kind, count in team_workspace(self.form, sizes)
+        )
         if needed <= self.machine.gsm_bytes:
             return float(self.machine.gsm_bytes_per_cycle / (busy * sizes.cores))
         return cost_rules.bytes_per_cycle(self.machine, busy * sizes.cores)
 
     def held(self, sizes: TeamSizes) -> int:
-        """Bytes of AM that the largest tiles take: candidates without room for them need not be built to see that."""
+        """Bytes of AM that the largest tiles take: candidates without room for them need not be
+        built to see that."""
         keys, queries, *_, slots = sizes
-        size, moved, rows = ELEMENT_BYTES[self.kind], ELEMENT_BYTES[self.form.k.dtype], self.d + self.v
-        return 2 * keys * queries * size + keys * rows * (slots * moved + size) + 3 * queries * rows * moved
+        size, moved, rows = (
+            ELEMENT_BYTES[self.kind],
+            ELEMENT_BYTES[self.form.k.dtype],
+            self.d + self.v,
+        )
+        return (
+            2 * keys * queries * size
+            + keys * rows * (slots * moved + size)
+            + 3 * queries * rows * moved
+        )
 
     def _product(self, m: int, n: int, k: int) -> float:
         return float(cost_rules.outer_cycles(self.machine, self.kind, m, n, k))
@@ -122,20 +178,35 @@ class _Costs:
     def _scores(self, keys: int, queries: int) -> float:
         """Scores of a block and their gradients' products."""
         found = self._product(keys, queries, self.d) + self._product(keys, queries, self.v)
-        return found + float(cost_rules.transpose_cycles(self.machine, self.kind, self.d + self.v, queries))
+        return found + float(
+            cost_rules.transpose_cycles(self.machine, self.kind, self.d + self.v, queries)
+        )
 
     def _step(self, sizes: TeamSizes, queries: int, told: float) -> float:
         """One block of queries, of which cores exchange so many bytes in a cycle."""
         machine, (keys, _, cores, *_), d, v = self.machine, sizes, self.d, self.v
         found = self._scores(keys, queries)
-        found += self._product(queries, d, keys) + self._product(keys, d, queries) + self._product(keys, v, queries)
-        found += sum(float(cost_rules.transpose_cycles(machine, o.value.dtype, keys, queries)) for o in self.turned)
+        found += (
+            self._product(queries, d, keys)
+            + self._product(keys, d, queries)
+            + self._product(keys, v, queries)
+        )
+        found += sum(
+            float(cost_rules.transpose_cycles(machine, o.value.dtype, keys, queries))
+            for o in self.turned
+        )
         vectors = cost_rules.pieces(queries, machine.lanes(self.kind))
-        per_vector = 1 + self.computed + sum(max(2.0, count / machine.fma_units) for count in self.operations)
+        per_vector = (
+            1
+            + self.computed
+            + sum(max(2.0, count / machine.fma_units) for count in self.operations)
+        )
         found += keys * vectors * per_vector + STARTED[self.kind]
         if cores > 1:
             rows = 3 * ELEMENT_BYTES[self.kind] * cores * queries
-            found += machine.barrier_cycles + 6 * machine.dma_latency + rows / told + STARTED[self.kind]
+            found += (
+                machine.barrier_cycles + 6 * machine.dma_latency + rows / told + STARTED[self.kind]
+            )
             found += cost_rules.pieces(queries * d, machine.lanes(self.kind))
         return found
 

@@ -29,8 +29,9 @@ _ROOM = 0.95
 
 @dataclass(frozen=True)
 class AttentionTiling:
-    """``m`` and ``n``: sizes of the blocks of scores, which are held as n x m.  parts: blocks of queries of a unit.
-    space: where K and V wait to be broadcast from.  units: of all cores.  cycles: what it should cost the busiest core."""
+    """``m`` and ``n``: sizes of the blocks of scores, which are held as n x m. parts: blocks of
+    queries of a unit. space: where K and V wait to be broadcast from. units: of all cores. cycles:
+    what it should cost the busiest core."""
 
     m: int
     n: int
@@ -44,9 +45,10 @@ class AttentionTiling:
 class _Facts:
     """What a plan depends on, so that equal attentions are planned once.
 
-    extents: of all axes.  kind, dtype: of the accumulator and of keys and values; plain: these are elements as they lie in memory.
-    wide: of what is read for each score, the dtype and whether it lies along n.  rounded: weights are of another type
-    than the accumulator.  operations: on each score.
+    extents: of all axes. kind, dtype: of the accumulator and of keys and values; plain: these are
+    elements as they lie in memory. wide: of what is read for each score, the dtype and whether it
+    lies along n. rounded: weights are of another type than the accumulator. operations: on each
+    score.
     """
 
     extents: tuple[int, ...]
@@ -87,18 +89,32 @@ def _sizes(facts: _Facts, machine: MachineParameters) -> Iterator[tuple[int, int
     blocks = [cost_rules.pieces(columns, count) for count in (1, 2, 3, 4)]
     blocks += [min(columns, heights * height) for heights in (4, 8, 12, 16, 24, 32)]
     for n_size in dict.fromkeys(blocks):
-        for m_size in dict.fromkeys((*(min(rows, width) for width in widths), *(cost_rules.pieces(rows, count) for count in (1, 2, 3)))):
+        for m_size in dict.fromkeys(
+            (
+                *(min(rows, width) for width in widths),
+                *(cost_rules.pieces(rows, count) for count in (1, 2, 3)),
+            )
+        ):
             if m_size <= 2 * widths[0]:
-                yield from ((m_size, n_size, parts) for parts in range(1, min(_MOST_PARTS, cost_rules.pieces(rows, m_size)) + 1))
+                yield from (
+                    (m_size, n_size, parts)
+                    for parts in range(1, min(_MOST_PARTS, cost_rules.pieces(rows, m_size)) + 1)
+                )
 
 
-def _cost(facts: _Facts, machine: MachineParameters, m: int, n: int, parts: int) -> AttentionTiling | None:
+def _cost(
+    facts: _Facts, machine: MachineParameters, m: int, n: int, parts: int
+) -> AttentionTiling | None:
     *batch, rows, columns, d, v = facts.extents
     kind, size, moved = facts.kind, ELEMENT_BYTES[facts.kind], ELEMENT_BYTES[facts.dtype]
     factors = 2 * n * (d + v) * moved
     space = "sm" if facts.plain and factors <= machine.sm_bytes else "am"
-    held = n * m * (2 * size + sum(3 * ELEMENT_BYTES[dtype] for dtype, _ in facts.wide)) - n * m * size * (not facts.rounded)
-    held += m * size * (2 * parts * d + d + parts * v + 2 * v) + (0 if space == "sm" else factors + (0 if facts.plain else factors // 2))
+    held = n * m * (
+        2 * size + sum(3 * ELEMENT_BYTES[dtype] for dtype, _ in facts.wide)
+    ) - n * m * size * (not facts.rounded)
+    held += m * size * (2 * parts * d + d + parts * v + 2 * v) + (
+        0 if space == "sm" else factors + (0 if facts.plain else factors // 2)
+    )
     if held > _ROOM * machine.am_bytes:
         return None
     lanes = machine.lanes(kind)
@@ -106,9 +122,16 @@ def _cost(facts: _Facts, machine: MachineParameters, m: int, n: int, parts: int)
     def step(m: int, n: int) -> float:
         """One block of keys for one of queries."""
         vectors = cost_rules.pieces(m, lanes)
-        found = cost_rules.outer_cycles(machine, kind, n, m, d) + cost_rules.outer_cycles(machine, kind, v, m, n)
-        found += 1.5 * v * vectors * (columns > n) + STARTED[kind]  # two vectors are loaded and one is stored through two ports
-        found += sum(cost_rules.transpose_cycles(machine, dtype, n, m) for dtype, along in facts.wide if along)
+        found = cost_rules.outer_cycles(machine, kind, n, m, d) + cost_rules.outer_cycles(
+            machine, kind, v, m, n
+        )
+        # two vectors are loaded and one is stored through two ports
+        found += 1.5 * v * vectors * (columns > n) + STARTED[kind]
+        found += sum(
+            cost_rules.transpose_cycles(machine, dtype, n, m)
+            for dtype, along in facts.wide
+            if along
+        )
         return float(found + n * vectors * (1 + facts.operations / machine.fma_units))
 
     def over(extent: int, size: int, cost: Callable[[int], float]) -> float:
@@ -121,10 +144,13 @@ def _cost(facts: _Facts, machine: MachineParameters, m: int, n: int, parts: int)
 
     def queries(m: int) -> float:
         """A block of queries, with all keys."""
-        return over(columns, n, lambda n: step(m, n)) + cost_rules.transpose_cycles(machine, kind, d + v, m)
+        return over(columns, n, lambda n: step(m, n)) + cost_rules.transpose_cycles(
+            machine, kind, d + v, m
+        )
 
     def each(entry: float, unit: float) -> float:
-        """Of a unit, on average over the busiest core's: the last one of a batch entry may be smaller."""
+        """Of a unit, on average over the busiest core's: the last one of a batch entry may be
+        smaller."""
         return (most // entry_units * entry + most % entry_units * unit) / most
 
     computing = each(over(rows, m, queries), min(parts, blocks) * queries(m)) / key_blocks
@@ -147,7 +173,8 @@ def _cost(facts: _Facts, machine: MachineParameters, m: int, n: int, parts: int)
 
 @dataclass(frozen=True)
 class _Moves:
-    """What a unit moves, in bytes: of each block of keys and values, of its queries, of its results, and beside the scores of a block.
+    """What a unit moves, in bytes: of each block of keys and values, of its queries, of its
+    results, and beside the scores of a block.
 
     rate: bytes of a core in a cycle.  parts: of its queries.
     """
@@ -161,20 +188,30 @@ class _Moves:
     parts: int
 
     def walk(self, computing: float, blocks: int, units: int) -> float:
-        """Cycles where units walk several blocks of keys: while all parts meet one, the next one arrives; with the first of a unit the
-        queries of the next one, and what is left to store of the one before; with its last one its results are stored.
+        """Cycles where units walk several blocks of keys: while all parts meet one, the next one
+        arrives; with the first of a unit the queries of the next one, and what is left to store of
+        the one before; with its last one its results are stored.
 
         computing: cycles of all parts for one block.
         """
         block, last = self.keys + self.values + self.beside, self.results / self.parts
-        begins, goes_on = self._step(computing, block + self.queries + last), self._step(computing, block)
+        begins, goes_on = (
+            self._step(computing, block + self.queries + last),
+            self._step(computing, block),
+        )
         ends = self._step(computing, block + self.results - last)
         most = units * (begins + (blocks - 2) * goes_on + ends)
-        over = begins - self._step(computing, block + last) + ends - self._step(computing, self.results - last)
+        over = (
+            begins
+            - self._step(computing, block + last)
+            + ends
+            - self._step(computing, self.results - last)
+        )
         return most - over + self._edges(computing, block + self.queries)
 
     def keep(self, computing: float, units: int, entries: int) -> float:
-        """Cycles where one block has all keys: they arrive with the first unit of each of so many entries.
+        """Cycles where one block has all keys: they arrive with the first unit of each of so many
+        entries.
 
         computing: cycles of a unit.
         """
@@ -182,7 +219,10 @@ class _Moves:
         new = (entries - 1) / max(units - 1, 1)  # of the units that come next
 
         def step(stored: float) -> float:
-            both = (self._step(computing, apart + stored), self._step(computing, apart + self.keys + self.values + stored))
+            both = (
+                self._step(computing, apart + stored),
+                self._step(computing, apart + self.keys + self.values + stored),
+            )
             return (1 - new) * both[0] + new * both[1]
 
         last = self._step(computing, self.results)
@@ -195,7 +235,8 @@ class _Moves:
     def _edges(self, computing: float, beside: float) -> float:
         """What nothing hides: the first queries and keys; the last results.
 
-        The first values and the other parts' queries arrive beside the first block, with what comes next anyway.
+        The first values and the other parts' queries arrive beside the first block, with what comes
+        next anyway.
         """
         first, rest = self.queries / self.parts, self.queries * (self.parts - 1) / self.parts
         late = self._step(computing, self.values + rest + beside) - self._step(computing, beside)

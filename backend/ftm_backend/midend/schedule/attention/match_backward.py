@@ -1,14 +1,16 @@
 """The gradients of attention as one computation.
 
-With ``P = softmax_n(score(S))``, ``S = Q K'``, ``W = weight(P)`` and ``T = G V'``, where G is the gradient of the result ``W V``:
+With ``P = softmax_n(score(S))``, ``S = Q K'``, ``W = weight(P)`` and ``T = G V'``, where G is the
+gradient of the result ``W V``:
 
     dV[n, v] = sum_m W[m, n] * G[m, v]
     D[m, n]  = slope(P * (part(T) - sum_n(part(T) * P)))
     dQ[m, d] = sum_n D[m, n] * K[n, d]
     dK[n, d] = sum_m D[m, n] * Q[m, d]
 
-for each entry of the batch; ``score``, ``weight``, ``part`` and ``slope`` are elementwise, the last linear.  So autograd writes it,
-whatever scales, masks, dropout and casts lie between.  All accesses are functions of the axes (``elements``).
+for each entry of the batch; ``score``, ``weight``, ``part`` and ``slope`` are elementwise, the last
+linear. So autograd writes it, whatever scales, masks, dropout and casts lie between. All accesses
+are functions of the axes (``elements``).
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ __all__ = ["AttentionBackwardPattern", "OperandGradient", "read_attention_backwa
 
 @dataclass(frozen=True, eq=False)
 class OperandGradient:
-    """One of the three: what follows its product; its indices are over loops that ``access`` knows."""
+    """One of the three: what follows its product; its indices are over loops that ``access``
+    knows."""
 
     epilogue: Epilogue
     access: Callable[[Affine], Affine]
@@ -51,12 +54,14 @@ class AttentionBackwardPattern(ScoreAxes):
     q, k, v, grad: elements of the factors.  scores, products: stand for S and T,
     of type ``accumulator``.
 
-    Of a row whose largest score and sum of exponentials are not known yet: ``score``, ``exponential``, and, in terms of this and not yet
-    divided by the sum, ``along``, whose sum is the dot, and ``linear``, if D is linear in P: it is ``linear[0] - linear[1] * dot``.  (It
-    is not where masked scores have gradients that only the running program knows.)  empty: stands for whether all scores of a row are
-    -inf; given: whether P is given for such a row.
+    Of a row whose largest score and sum of exponentials are not known yet: ``score``,
+    ``exponential``, and, in terms of this and not yet divided by the sum, ``along``, whose sum is
+    the dot, and ``linear``, if D is linear in P: it is ``linear[0] - linear[1] * dot``. (It is not
+    where masked scores have gradients that only the running program knows.) empty: stands for
+    whether all scores of a row are -inf; given: whether P is given for such a row.
 
-    Of a row that is known: ``weight`` and ``slope``, W and D, in terms of ``known``: the largest score, 1 / the sum, and dot.
+    Of a row that is known: ``weight`` and ``slope``, W and D, in terms of ``known``: the largest
+    score, 1 / the sum, and dot.
     """
 
     q: Node
@@ -81,8 +86,9 @@ class AttentionBackwardPattern(ScoreAxes):
 
 
 def read_attention_backward(statements: Sequence[Statement]) -> AttentionBackwardPattern | None:
-    """The gradients that these statements compute, of which only the last products and what follows them have results; None if they
-    compute another thing, or there are no elements, or sizes are not numbers."""
+    """The gradients that these statements compute, of which only the last products and what follows
+    them have results; None if they compute another thing, or there are no elements, or sizes are
+    not numbers."""
     products = [s for s in statements if match(s) is not None]
     if len(products) != 5 or not all(type(n) is int and n for s in statements for n in s.loops):
         return None
@@ -120,7 +126,10 @@ def _after(statements: Sequence[Statement], products: Sequence[Statement]) -> li
 
 
 def _read(
-    inside: Sequence[Statement], scores: Statement, other: Statement, after: Sequence[Sequence[Statement]]
+    inside: Sequence[Statement],
+    scores: Statement,
+    other: Statement,
+    after: Sequence[Sequence[Statement]],
 ) -> AttentionBackwardPattern:
     elements = ScoreExpressions(inside, {scores: -2, other: -1})
     elements.find_axes()
@@ -132,7 +141,9 @@ def _read(
     product = elements.products[other]
 
     def only(axis: int, slopes: bool) -> LastOutput:
-        found = [x for x in lasts if x.summed == axis and (product in walk([inner[id(x)]])) == slopes]
+        found = [
+            x for x in lasts if x.summed == axis and (product in walk([inner[id(x)]])) == slopes
+        ]
         if len(found) != 1:
             raise NotAttention
         return found[0]
@@ -152,7 +163,9 @@ def _read(
     exponential, total = row.operands
     score, largest = exponential.operands[0].operands
     kind = of_q.values.accumulator
-    if {score.dtype, total.dtype, elements.products[scores].dtype, product.dtype} != {kind} or product in walk([row]):
+    if {score.dtype, total.dtype, elements.products[scores].dtype, product.dtype} != {
+        kind
+    } or product in walk([row]):
         raise NotAttention
     dot, p, part = _dot(elements, slope, row)
     empty = elements.made("empty", "i1", ())
@@ -201,8 +214,11 @@ def _dot(elements: ScoreExpressions, slope: Node, row: Node) -> tuple[Node, Node
     return dots[0], p, part
 
 
-def _linear(elements: ScoreExpressions, slope: Node, dot: Node, inner: tuple[Node, Node]) -> tuple[Node, Node] | None:
-    """``slope``, if it is linear in ``P * (part - dot)``, with each of ``inner`` in place of that."""
+def _linear(
+    elements: ScoreExpressions, slope: Node, dot: Node, inner: tuple[Node, Node]
+) -> tuple[Node, Node] | None:
+    """``slope``, if it is linear in ``P * (part - dot)``, with each of ``inner`` in place of
+    that."""
     path: list[tuple[Node, int]] = []
     node = slope
     while not _is_core(node, dot):
@@ -234,7 +250,10 @@ def _is_core(node: Node, dot: Node) -> bool:
         node.op == "arith.subf"
         and node.operands[0] is dot.operands[0]
         and node.operands[1].op == "arith.mulf"
-        and any(x is dot and id(p) in factors for p, x in (node.operands[1].operands, node.operands[1].operands[::-1]))
+        and any(
+            x is dot and id(p) in factors
+            for p, x in (node.operands[1].operands, node.operands[1].operands[::-1])
+        )
     )
 
 
@@ -246,6 +265,11 @@ def _linear_side(elements: ScoreExpressions, node: Node, dot: Node) -> int | Non
         (side,) = sides
         if node.op in ("arith.truncf", "arith.extf") or side in LINEAR.get(node.op, ()):
             return side
-        if node.op == "arith.select" and side and node.operands[3 - side].op == "constant" and node.operands[3 - side].payload == 0:
+        if (
+            node.op == "arith.select"
+            and side
+            and node.operands[3 - side].op == "constant"
+            and node.operands[3 - side].payload == 0
+        ):
             return side
     return None

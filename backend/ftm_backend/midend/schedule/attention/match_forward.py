@@ -1,7 +1,8 @@
 """Attention as one computation: a product, the softmax of its rows, and the product with these.
 
-``result[b, m, v] = sum_n weight(softmax_n(score(sum_d Q[b, m, d] * K[b, n, d]))) * V[b, n, v]``, where ``score`` and ``weight`` are
-elementwise: scale, masks, dropout, casts.  All accesses are functions of the axes (``elements``).
+``result[b, m, v] = sum_n weight(softmax_n(score(sum_d Q[b, m, d] * K[b, n, d]))) * V[b, n, v]``,
+where ``score`` and ``weight`` are elementwise: scale, masks, dropout, casts. All accesses are
+functions of the axes (``elements``).
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from dataclasses import dataclass
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement
 from ftm_backend.midend.lowering.gemm.epilogue import Epilogue, read_epilogue
-from ftm_backend.midend.schedule.attention.score_expressions import Loops, NotAttention, ScoreAxes, ScoreExpressions
+from ftm_backend.midend.schedule.attention.score_expressions import (
+    Loops,
+    NotAttention,
+    ScoreAxes,
+    ScoreExpressions,
+)
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.midend.transforms.tensor.align_loops import align_all
 
@@ -23,11 +29,12 @@ __all__ = ["AttentionPattern", "LastOutput", "read_attention"]
 class AttentionPattern(ScoreAxes):
     """What the lowering needs to know.
 
-    q, k, v: elements of the factors, as the matrix unit takes them.
-    product: stands for the element of Q K', of type ``accumulator``; score: what the softmax is taken of.
-    exponential, weight: ``exp(score - largest of its row)``, and what is multiplied by V, in terms of it and not yet divided by
-    the sum of its row.  empty: stands for whether all scores of a row are -inf; given: whether ``weight`` says what such a row has.
-    epilogue: what follows the second product; its indices are over loops that ``access`` knows.
+    q, k, v: elements of the factors, as the matrix unit takes them. product: stands for the element
+    of Q K', of type ``accumulator``; score: what the softmax is taken of. exponential, weight:
+    ``exp(score - largest of its row)``, and what is multiplied by V, in terms of it and not yet
+    divided by the sum of its row. empty: stands for whether all scores of a row are -inf; given:
+    whether ``weight`` says what such a row has. epilogue: what follows the second product; its
+    indices are over loops that ``access`` knows.
     """
 
     q: Node
@@ -45,8 +52,9 @@ class AttentionPattern(ScoreAxes):
 
 
 def read_attention(statements: Sequence[Statement]) -> AttentionPattern | None:
-    """The attention that these statements compute, of which the last product and what follows it have results; None if they
-    compute another thing, or there are no elements, or sizes are not numbers."""
+    """The attention that these statements compute, of which the last product and what follows it
+    have results; None if they compute another thing, or there are no elements, or sizes are not
+    numbers."""
     products = [s for s in statements if match(s) is not None]
     if len(products) != 2 or not all(type(n) is int and n for s in statements for n in s.loops):
         return None
@@ -57,7 +65,9 @@ def read_attention(statements: Sequence[Statement]) -> AttentionPattern | None:
         return None
 
 
-def _read(before: Sequence[Statement], scores: Statement, after: Sequence[Statement]) -> AttentionPattern:
+def _read(
+    before: Sequence[Statement], scores: Statement, after: Sequence[Statement]
+) -> AttentionPattern:
     elements = ScoreExpressions(before, {scores: -2})
     elements.find_axes()
     last = LastOutput(elements, after)
@@ -78,7 +88,19 @@ def _read(before: Sequence[Statement], scores: Statement, after: Sequence[Statem
     for node, without in ((q, n), (k, m), (v, m)):
         elements.check_free(node, without)
     return AttentionPattern(
-        elements.extents, q, k, v, elements.products[scores], score, numerator, made, empty, bool(given), kind, last.epilogue(), last.access
+        elements.extents,
+        q,
+        k,
+        v,
+        elements.products[scores],
+        score,
+        numerator,
+        made,
+        empty,
+        bool(given),
+        kind,
+        last.epilogue(),
+        last.access,
     )
 
 
@@ -98,13 +120,21 @@ class LastOutput:
         if values is None or not values.starts_at_zero:
             raise NotAttention
         self.values: Contraction = values
-        sides = [x for x in (values.a, values.b) if x.value.producer in elements.inside and elements.is_score(x.value)]
+        sides = [
+            x
+            for x in (values.a, values.b)
+            if x.value.producer in elements.inside and elements.is_score(x.value)
+        ]
         if len(sides) != 1:
             raise NotAttention
         (self._p,) = sides
         self._other: Operand = values.b if self._p is values.a else values.a
         extents = values.statement.loops
-        free = [k for k, n in enumerate(extents) if n != 1 and values.group_of(k) in ("m", "n") and not self._p.index.coeffs[k]]
+        free = [
+            k
+            for k, n in enumerate(extents)
+            if n != 1 and values.group_of(k) in ("m", "n") and not self._p.index.coeffs[k]
+        ]
         reduced = [k for k, n in enumerate(extents) if n != 1 and values.statement.reduced[k]]
         if len(free) != 1 or len(reduced) != 1:
             raise NotAttention
@@ -120,7 +150,8 @@ class LastOutput:
         return self.elements.element(self._p.value, self.access(self._p.index))
 
     def free(self, axis: int) -> None:
-        """Says which axis the result has that the scores have not: -2 for d, -1 for v; its extent may be known by now."""
+        """Says which axis the result has that the scores have not: -2 for d, -1 for v; its extent
+        may be known by now."""
         elements, extent = self.elements, self.values.statement.loops[self._free]
         if elements.extents[axis] not in (0, extent):
             raise NotAttention

@@ -1,8 +1,9 @@
 """What the statements of an attention compute, as one expression over the axes of the scores.
 
-The *axes* are those of the batch, then m (queries), n (keys), d (along which queries and keys are multiplied) and v.
-Statements are followed from a product to what they read: each becomes part of one expression over the axes, in which equal
-parts are one node, so that a softmax is recognised whatever statements it is spread over.
+The *axes* are those of the batch, then m (queries), n (keys), d (along which queries and keys are
+multiplied) and v. Statements are followed from a product to what they read: each becomes part of
+one expression over the axes, in which equal parts are one node, so that a softmax is recognised
+whatever statements it is spread over.
 """
 
 from __future__ import annotations
@@ -17,7 +18,17 @@ from ftm_backend.ir.linalg.function import Node, Operand, Statement, Value, walk
 from ftm_backend.ir.linalg.scalar_nodes import constant, operation
 from ftm_backend.midend.schedule.gemm.contraction import match
 
-__all__ = ["LINEAR", "OEQ", "REDUCTIONS", "Loops", "NotAttention", "ScoreAxes", "ScoreExpressions", "is_lowest", "replaced"]
+__all__ = [
+    "LINEAR",
+    "OEQ",
+    "REDUCTIONS",
+    "Loops",
+    "NotAttention",
+    "ScoreAxes",
+    "ScoreExpressions",
+    "is_lowest",
+    "replaced",
+]
 
 OEQ = 1
 """The predicate of a comparison of floats for equality."""
@@ -38,7 +49,8 @@ class NotAttention(Exception):
 
 @dataclass(frozen=True, eq=False)
 class ScoreAxes:
-    """Of scores and what is multiplied to make them and with them.  extents: of all axes; the last four are m, n, d and v."""
+    """Of scores and what is multiplied to make them and with them. extents: of all axes; the last
+    four are m, n, d and v."""
 
     extents: tuple[int, ...]
 
@@ -52,9 +64,9 @@ class ScoreAxes:
 class ScoreExpressions:
     """Elements of values as expressions over the axes.
 
-    inside: the statements that are followed; what others make is read from memory.  products: those of ``inside`` that are
-    products, each with the axis that it sums along, counted from the end: -2 for d, -1 for v.  ``extents`` and ``n``, the number of
-    that axis, are set by who knows them.
+    inside: the statements that are followed; what others make is read from memory. products: those
+    of ``inside`` that are products, each with the axis that it sums along, counted from the end: -2
+    for d, -1 for v. ``extents`` and ``n``, the number of that axis, are set by who knows them.
     """
 
     extents: tuple[int, ...]
@@ -72,11 +84,17 @@ class ScoreExpressions:
         """How many axes there are."""
         return self.n + 3
 
-    # --- axes -----------------------------------------------------------------------------------------
+    # --- axes
+    # -----------------------------------------------------------------------------------------
 
     def find_axes(self) -> None:
-        """Extents of the axes: those of the reduction that finds the largest score, and what products sum along."""
-        found = [s for s in self.order if s.is_reduction and s.results[0].combine == "max" and len(s.operands) == 1]
+        """Extents of the axes: those of the reduction that finds the largest score, and what
+        products sum along."""
+        found = [
+            s
+            for s in self.order
+            if s.is_reduction and s.results[0].combine == "max" and len(s.operands) == 1
+        ]
         if len(found) != 1:
             raise NotAttention
         (largest,) = found
@@ -103,18 +121,26 @@ class ScoreExpressions:
         return Affine(0, tuple(coeffs))
 
     def loops(self, extents: Sequence[int], index: Affine, place: Affine, known: Loops) -> Loops:
-        """The axes of each loop of a statement that touches elements ``index`` of a tensor; the axes say ``place``."""
+        """The axes of each loop of a statement that touches elements ``index`` of a tensor; the
+        axes say ``place``."""
         if index.const != place.const:
             raise NotAttention
         loops = dict(known)
-        free = [axis for axis, step in enumerate(place.coeffs) if step and not any(axis in taken for taken in known.values())]
+        free = [
+            axis
+            for axis, step in enumerate(place.coeffs)
+            if step and not any(axis in taken for taken in known.values())
+        ]
         for loop, extent in enumerate(extents):
             if loop in loops or extent == 1:
                 continue
             step, left = index.coeffs[loop], extent
             found: list[int] = []
             while left != 1:
-                axis = next((a for a in free if place.coeffs[a] == step and left % self.extents[a] == 0), None)
+                axis = next(
+                    (a for a in free if place.coeffs[a] == step and left % self.extents[a] == 0),
+                    None,
+                )
                 if axis is None:
                     raise NotAttention
                 free.remove(axis)
@@ -135,7 +161,8 @@ class ScoreExpressions:
                 step *= self.extents[axis]
         return Affine(index.const, tuple(coeffs))
 
-    # --- elements -------------------------------------------------------------------------------------
+    # --- elements
+    # -------------------------------------------------------------------------------------
 
     def made(self, op: str, dtype: str, operands: tuple[Node, ...], payload: Any = None) -> Node:
         """The one node of this kind."""
@@ -143,7 +170,11 @@ class ScoreExpressions:
         key = (op, dtype, *map(id, operands), repr(shown))
         if key not in self.nodes:
             folded = operation(op, dtype, operands, payload)
-            self.nodes[key] = folded if folded.op == op else self.made(folded.op, folded.dtype, folded.operands, folded.payload)
+            self.nodes[key] = (
+                folded
+                if folded.op == op
+                else self.made(folded.op, folded.dtype, folded.operands, folded.payload)
+            )
         return self.nodes[key]
 
     def element(self, value: Value, place: Affine) -> Node:
@@ -151,14 +182,23 @@ class ScoreExpressions:
         maker = value.producer
         if not isinstance(maker, Statement) or maker not in self.inside:
             return self.made("in", value.dtype, (), Operand(value, place))
-        if maker.gathers or maker.op in ("ftm.scatter", "ftm.scan", "ftm.sort", "ftm.conv_transpose"):
+        if maker.gathers or maker.op in (
+            "ftm.scatter",
+            "ftm.scan",
+            "ftm.sort",
+            "ftm.conv_transpose",
+        ):
             raise NotAttention
         result = next(r for r in maker.results if r.value is value)
         known: Loops = {}
         if maker in self.sums:
             known = {_summed(maker): (self.rank + self.sums[maker],)}
         elif maker.is_reduction:
-            known = {k: (self.n,) for k, n in enumerate(maker.loops) if maker.reduced[k] and n == self.extents[self.n]}
+            known = {
+                k: (self.n,)
+                for k, n in enumerate(maker.loops)
+                if maker.reduced[k] and n == self.extents[self.n]
+            }
             if len(known) != 1 or place.coeffs[self.n]:
                 raise NotAttention
         loops = self.loops(maker.loops, result.index, place, known)
@@ -172,7 +212,12 @@ class ScoreExpressions:
             return element
         init = result.init
         start = {"max": -inf, "sum": 0, "and": 1}.get(str(result.combine))
-        if not isinstance(init, Node) or init.op != "constant" or start is None or init.payload != start:
+        if (
+            not isinstance(init, Node)
+            or init.op != "constant"
+            or start is None
+            or init.payload != start
+        ):
             raise NotAttention
         return self.made(str(result.combine), element.dtype, (element,))
 
@@ -186,17 +231,24 @@ class ScoreExpressions:
         return self.made(node.op, node.dtype, operands, node.payload)
 
     def _product(self, maker: Statement, loops: Loops) -> Node:
-        """The element of a product; notes its factors: what moves along m, then what moves along n."""
+        """The element of a product; notes its factors: what moves along m, then what moves along
+        n."""
         contraction = match(maker)
         if contraction is None or not contraction.starts_at_zero:
             raise NotAttention
         if maker not in self.products:
-            a, b = (self.element(x.value, self.over(x.index, loops)) for x in (contraction.a, contraction.b))
+            a, b = (
+                self.element(x.value, self.over(x.index, loops))
+                for x in (contraction.a, contraction.b)
+            )
             self.factors[maker] = (b, a) if self._walks(a, self.n) else (a, b)
-            self.products[maker] = self.made("product", contraction.accumulator, (), self.sums[maker])
+            self.products[maker] = self.made(
+                "product", contraction.accumulator, (), self.sums[maker]
+            )
         return self.products[maker]
 
-    # --- softmax --------------------------------------------------------------------------------------
+    # --- softmax
+    # --------------------------------------------------------------------------------------
 
     def quotient(self, weight: Node) -> Node:
         """The quotient of exponential and sum that ``weight`` is made of."""
@@ -210,7 +262,9 @@ class ScoreExpressions:
         if node is row:
             return row.operands[0]
         if node.op in ("arith.truncf", "arith.extf"):
-            return self.made(node.op, node.dtype, (self.weight(node.operands[0], row, empty, score, given),))
+            return self.made(
+                node.op, node.dtype, (self.weight(node.operands[0], row, empty, score, given),)
+            )
         if node.op in LINEAR:
             sides = [k for k in LINEAR[node.op] if row in walk([node.operands[k]])]
             if len(sides) == 1 and self.plain(node.operands[1 - sides[0]]):
@@ -221,11 +275,17 @@ class ScoreExpressions:
             condition, yes, no = node.operands
             if _all_lowest(condition, score) and self.plain(yes) and not given:
                 given.append(yes)
-                return self.made(node.op, node.dtype, (empty, yes, self.weight(no, row, empty, score, given)))
+                return self.made(
+                    node.op, node.dtype, (empty, yes, self.weight(no, row, empty, score, given))
+                )
             if self.plain(condition) and _is_zero(yes):
-                return self.made(node.op, node.dtype, (condition, yes, self.weight(no, row, empty, score, given)))
+                return self.made(
+                    node.op, node.dtype, (condition, yes, self.weight(no, row, empty, score, given))
+                )
             if self.plain(condition) and _is_zero(no):
-                return self.made(node.op, node.dtype, (condition, self.weight(yes, row, empty, score, given), no))
+                return self.made(
+                    node.op, node.dtype, (condition, self.weight(yes, row, empty, score, given), no)
+                )
         raise NotAttention
 
     def plain(self, node: Node) -> bool:
@@ -238,8 +298,14 @@ class ScoreExpressions:
     def check_free(self, node: Node, axis: int) -> None:
         """A factor is elementwise, has no part that moves along ``axis`` and is no number alone."""
         nodes = walk([node])
-        steps = [n.payload.index if n.op == "in" else n.payload for n in nodes if n.op in ("in", "index")]
-        if not self.plain(node) or any(x.coeffs[axis] for x in steps) or not any(n.op == "in" for n in nodes):
+        steps = [
+            n.payload.index if n.op == "in" else n.payload for n in nodes if n.op in ("in", "index")
+        ]
+        if (
+            not self.plain(node)
+            or any(x.coeffs[axis] for x in steps)
+            or not any(n.op == "in" for n in nodes)
+        ):
             raise NotAttention
 
 
@@ -253,7 +319,11 @@ def _summed(product: Statement) -> int:
 
 def _is_softmax(node: Node) -> bool:
     """``exp(x - max(x)) / sum(exp(x - max(x)))``"""
-    if node.op != "arith.divf" or node.operands[1].op != "sum" or node.operands[1].operands[0] is not node.operands[0]:
+    if (
+        node.op != "arith.divf"
+        or node.operands[1].op != "sum"
+        or node.operands[1].operands[0] is not node.operands[0]
+    ):
         return False
     top = node.operands[0]
     if top.op != "math.exp" or top.operands[0].op != "arith.subf":

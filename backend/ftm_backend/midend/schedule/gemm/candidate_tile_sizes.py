@@ -29,7 +29,8 @@ LARGE_IMAGE = 1024
 
 
 class CandidateSizes(NamedTuple):
-    """Which sizes a grid has: their growth, the chunks of a panel, and whether they suit the micro-kernels."""
+    """Which sizes a grid has: their growth, the chunks of a panel, and whether they suit the
+    micro-kernels."""
 
     growth: float
     chunks: tuple[int, ...]
@@ -44,7 +45,12 @@ def axis(values: Sequence[Any], position: int) -> Any:
 
 
 def cuts_of(
-    problem: TilingProblem, machine: MachineParameters, groups: tuple[int, int], dots: bool, turned: bool, sampling: CandidateSizes
+    problem: TilingProblem,
+    machine: MachineParameters,
+    groups: tuple[int, int],
+    dots: bool,
+    turned: bool,
+    sampling: CandidateSizes,
 ) -> Cuts:
     """Cuts of m, n and k for one grid of cores.
 
@@ -66,7 +72,13 @@ def cuts_of(
     n = sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth)
     k = sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth)
     if problem.folded:
-        m, n = folded_sizes(problem.folded, (problem.m[0], problem.n[0]), quanta[0], (shares, columns), sampling.growth)
+        m, n = folded_sizes(
+            problem.folded,
+            (problem.m[0], problem.n[0]),
+            quanta[0],
+            (shares, columns),
+            sampling.growth,
+        )
     if problem.zipped:  # both halves of a block, and all that lies inside of them
         *outside, halves, inside = problem.n
         n = (TileCut(len(outside), halves, halves * inside, prod(outside)),)
@@ -76,14 +88,18 @@ def cuts_of(
 
 
 def _even(found: tuple[TileCut, ...], extents: Sequence[int]) -> tuple[TileCut, ...]:
-    """The cuts, but for those that leave a smaller block, if there are others: all rows of a block are sums of as many elements."""
+    """The cuts, but for those that leave a smaller block, if there are others: all rows of a block
+    are sums of as many elements."""
     sides = extents or (1,)
     return tuple(cut for cut in found if sides[cut.dim] % cut.size == 0) or found
 
 
 @lru_cache(maxsize=4096)
-def sizes(extents: tuple[int, ...], quantum: int, largest: int, shares: int, growth: float) -> tuple[TileCut, ...]:
-    """Cuts of a group, growing by ``growth``; those of a single dimension give each of ``shares`` sharers as many."""
+def sizes(
+    extents: tuple[int, ...], quantum: int, largest: int, shares: int, growth: float
+) -> tuple[TileCut, ...]:
+    """Cuts of a group, growing by ``growth``; those of a single dimension give each of ``shares``
+    sharers as many."""
     extents = extents or (1,)
     if len(extents) > 1:
         kept: list[TileCut] = []
@@ -94,8 +110,14 @@ def sizes(extents: tuple[int, ...], quantum: int, largest: int, shares: int, gro
     found: dict[int, TileCut] = {}
     target = float(quantum)
     while True:
-        for each in {max(1, int(extents[0] / (shares * target))), cost_rules.pieces(extents[0], int(shares * target))}:
-            size = min(extents[0], cost_rules.pieces(cost_rules.pieces(extents[0], shares * each), quantum) * quantum)
+        for each in {
+            max(1, int(extents[0] / (shares * target))),
+            cost_rules.pieces(extents[0], int(shares * target)),
+        }:
+            size = min(
+                extents[0],
+                cost_rules.pieces(cost_rules.pieces(extents[0], shares * each), quantum) * quantum,
+            )
             found.setdefault(size, TileCut(0, size, size, cost_rules.pieces(extents[0], size)))
         if shares * target >= extents[0]:
             if shares == 1:
@@ -104,13 +126,23 @@ def sizes(extents: tuple[int, ...], quantum: int, largest: int, shares: int, gro
         if target >= largest:
             break
         target = max(target * growth, target + 1)
-    return tuple(sorted((cut for cut in found.values() if cut.elements <= largest or len(found) == 1), key=lambda c: c.size))
+    return tuple(
+        sorted(
+            (cut for cut in found.values() if cut.elements <= largest or len(found) == 1),
+            key=lambda c: c.size,
+        )
+    )
 
 
 def folded_sizes(
-    folded: Col2ImGeometry, extents: tuple[int, int], quantum: int, shares: tuple[int, int], growth: float
+    folded: Col2ImGeometry,
+    extents: tuple[int, int],
+    quantum: int,
+    shares: tuple[int, int],
+    growth: float,
 ) -> tuple[tuple[TileCut, ...], tuple[TileCut, ...]]:
-    """Cuts of rows and columns of a product whose windows are summed: whole channels; whole images, and rows of large ones.
+    """Cuts of rows and columns of a product whose windows are summed: whole channels; whole images,
+    and rows of large ones.
 
     Args:
         folded: the windows.
@@ -120,14 +152,27 @@ def folded_sizes(
         growth: of the sizes.
     """
     taps, windows = prod(folded.shape.taps), prod(folded.shape.windows)
-    channels = sizes((extents[0],), quantum // gcd(quantum, taps), max(LARGEST["m"] // taps, 1), shares[0], growth)
+    channels = sizes(
+        (extents[0],),
+        quantum // gcd(quantum, taps),
+        max(LARGEST["m"] // taps, 1),
+        shares[0],
+        growth,
+    )
     columns: list[TileCut] = []
     if windows <= LARGEST["n"]:
-        columns += [folded.whole(extents[1], cut.size) for cut in sizes((extents[1],), 1, LARGEST["n"] // windows, shares[1], growth)]
+        columns += [
+            folded.whole(extents[1], cut.size)
+            for cut in sizes((extents[1],), 1, LARGEST["n"] // windows, shares[1], growth)
+        ]
     if windows > LARGE_IMAGE:
         steps = folded.shape.steps[0]
         found = [folded.cut(extents[1], cut.size) for cut in sizes((steps,), 1, steps, 1, growth)]
-        columns += [cut for number, cut in enumerate(found) if cut.elements <= LARGEST["n"] or (number == 0 and not columns)]
+        columns += [
+            cut
+            for number, cut in enumerate(found)
+            if cut.elements <= LARGEST["n"] or (number == 0 and not columns)
+        ]
     return tuple(TileCut(0, cut.size, cut.size * taps, cut.blocks) for cut in channels), tuple(
         sorted(columns, key=lambda cut: cut.elements)
     )
@@ -135,4 +180,7 @@ def folded_sizes(
 
 def taken(extents: Sequence[int], cut: TileCut) -> tuple[int, ...]:
     """Steps of each dimension that a block takes."""
-    return tuple(1 if at < cut.dim else cut.size if at == cut.dim else extent for at, extent in enumerate(extents))
+    return tuple(
+        1 if at < cut.dim else cut.size if at == cut.dim else extent
+        for at, extent in enumerate(extents)
+    )

@@ -1,4 +1,5 @@
-"""Windows that are summed at the places that they see, before a block of C is stored: what ``FOLD`` is told."""
+"""Windows that are summed at the places that they see, before a block of C is stored: what ``FOLD``
+is told."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ __all__ = ["Col2Im", "Col2ImGeometry"]
 class Col2ImGeometry:
     """Of a transposed convolution, in each dimension of an image.
 
-    A block of its columns takes all windows of some images, or the windows that see some rows of one image: those that see rows of two
-    blocks are computed for both.
+    A block of its columns takes all windows of some images, or the windows that see some rows of
+    one image: those that see rows of two blocks are computed for both.
     """
 
     shape: cost_rules.Col2ImCost
@@ -27,7 +28,8 @@ class Col2ImGeometry:
     padding: tuple[int, ...]
 
     def reach(self) -> tuple[int, int]:
-        """How many windows before the first of as many rows of a phase see these, and how many after the last."""
+        """How many windows before the first of as many rows of a phase see these, and how many
+        after the last."""
         stride, taps = self.shape.strides[0], self.shape.taps[0]
         before, padding = self.dilation[0] * (taps - 1), self.padding[0]
         return (before - padding) // stride, (stride - 1 + padding) // stride
@@ -58,7 +60,8 @@ class Col2ImGeometry:
 
 @dataclass(frozen=True)
 class Col2Im:
-    """Where the blocks of a transposed convolution lie: m is (channel, tap), n is (image, windows); ``axes`` walk the image's elements."""
+    """Where the blocks of a transposed convolution lie: m is (channel, tap), n is (image, windows);
+    ``axes`` walk the image's elements."""
 
     geometry: Col2ImGeometry
     form: ContractionForm
@@ -75,9 +78,12 @@ class Col2Im:
         return m.elements // prod(self.geometry.shape.taps), self.geometry.columns(n)
 
     def place(self, blocks: BlockTransfers, cut: TileCut, number: Index) -> Places:
-        """Where block ``number`` of the columns lies: its images, windows, and elements of the images."""
+        """Where block ``number`` of the columns lies: its images, windows, and elements of the
+        images."""
         b, shape = blocks.b, self.geometry.shape
-        windows: Places = {axis: (0, n) for axis, n in zip(self.windows, shape.windows, strict=True)}
+        windows: Places = {
+            axis: (0, n) for axis, n in zip(self.windows, shape.windows, strict=True)
+        }
         image: Places = {axis: (0, n) for axis, n in zip(self.axes, shape.sizes, strict=True)}
         if cut.dim == 0:
             return windows | image | blocks.place((self.image,), cut, number)
@@ -89,15 +95,23 @@ class Col2Im:
         end = b.max(b.min(b.add(row, cut.size + after), last), b.add(start, 1))
         first = b.mul(row, shape.strides[0])
         windows[self.windows[0]] = start, b.sub(end, start)
-        image[self.axes[0]] = first, b.min(cut.size * shape.strides[0], b.sub(shape.sizes[0], first))
+        image[self.axes[0]] = (
+            first,
+            b.min(cut.size * shape.strides[0], b.sub(shape.sizes[0], first)),
+        )
         return windows | image | {self.image: (b.div(number, pieces), 1)}
 
-    def instruction(self, blocks: BlockTransfers, places: Places) -> tuple[list[Index], list[Index]]:
-        """Extents of ``FOLD``'s dimensions and the numbers beside them, for the block at ``places``."""
+    def instruction(
+        self, blocks: BlockTransfers, places: Places
+    ) -> tuple[list[Index], list[Index]]:
+        """Extents of ``FOLD``'s dimensions and the numbers beside them, for the block at
+        ``places``."""
         b, shape, geometry = blocks.b, self.geometry.shape, self.geometry
         windows, sizes = ([places[axis][1] for axis in axes] for axes in (self.windows, self.axes))
         before = [
             b.sub(b.add(places[axis][0], padding), b.mul(places[window][0], stride))
-            for axis, window, padding, stride in zip(self.axes, self.windows, geometry.padding, shape.strides, strict=True)
+            for axis, window, padding, stride in zip(
+                self.axes, self.windows, geometry.padding, shape.strides, strict=True
+            )
         ]
         return [*shape.taps, *windows, *sizes], [*geometry.dilation, *shape.strides, *before]

@@ -1,11 +1,13 @@
-"""The linear form of a contraction: its loops sorted into batch, m, n and k, every access a sum of strides.
+"""The linear form of a contraction: its loops sorted into batch, m, n and k, every access a sum of
+strides.
 
-A statement whose body is ``sum(a * b)`` is a contraction whatever its indexing maps: a loop that only A and
-the result use is an *m* loop, one that only B and the result use is *n*, one that all use is *batch*, and a
-reduced one is *k*.  Transposed and broadcast operands, batches, convolutions and their gradients differ only
-in these strides.
+A statement whose body is ``sum(a * b)`` is a contraction whatever its indexing maps: a loop that
+only A and the result use is an *m* loop, one that only B and the result use is *n*, one that all
+use is *batch*, and a reduced one is *k*. Transposed and broadcast operands, batches, convolutions
+and their gradients differ only in these strides.
 
-An *axis* is a loop, or several loops that every access walks as one (``n, oh, ow`` of a 1x1 convolution).
+An *axis* is a loop, or several loops that every access walks as one (``n, oh, ow`` of a 1x1
+convolution).
 """
 
 from __future__ import annotations
@@ -20,7 +22,16 @@ from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic as TiledOpera
 from ftm_backend.symbolic import at_hand, is_walked, seen_equal
 from ftm_backend.target.element_types import ACCUMULATORS
 
-__all__ = ["Contraction", "ContractionForm", "axes_of", "match", "merge_loops", "overlaps", "product_in", "volume"]
+__all__ = [
+    "Contraction",
+    "ContractionForm",
+    "axes_of",
+    "match",
+    "merge_loops",
+    "overlaps",
+    "product_in",
+    "volume",
+]
 
 _WIDENING = {"arith.extf", "arith.extsi"}
 
@@ -62,7 +73,8 @@ class Contraction:
 
 
 def _factor(node: Node) -> Operand | None:
-    """The tensor element that ``node`` is, seen through the widening that the matrix unit does itself."""
+    """The tensor element that ``node`` is, seen through the widening that the matrix unit does
+    itself."""
     inner = node.operands[0] if node.op in _WIDENING else node
     if inner.op != "in":
         return None
@@ -72,8 +84,9 @@ def _factor(node: Node) -> Operand | None:
 def match(statement: Statement) -> Contraction | None:
     """``statement`` as a contraction, or None when the matrix unit cannot or should not execute it.
 
-    Not taken: other bodies than a sum of products, types the matrix unit lacks, and what a reduction along rows
-    does better: dot products, and matrix by vector where the matrix lies along the sum.
+    Not taken: other bodies than a sum of products, types the matrix unit lacks, and what a
+    reduction along rows does better: dot products, and matrix by vector where the matrix lies along
+    the sum.
     """
     if len(statement.results) != 1 or not statement.is_reduction:
         return None
@@ -90,7 +103,9 @@ def match(statement: Statement) -> Contraction | None:
 
 def product_in(statements: Sequence[Statement]) -> int:
     """The number of the first of them that is a contraction; there is one."""
-    return next(number for number, statement in enumerate(statements) if match(statement) is not None)
+    return next(
+        number for number, statement in enumerate(statements) if match(statement) is not None
+    )
 
 
 def _is_reduction(found: Contraction) -> bool:
@@ -108,7 +123,8 @@ def _is_reduction(found: Contraction) -> bool:
 class ContractionForm:
     """Axes in groups, and accesses over the axes.
 
-    ``accesses`` are in the order that they were given to ``axes_of``; the first three are A, B and C.
+    ``accesses`` are in the order that they were given to ``axes_of``; the first three are A, B and
+    C.
     """
 
     extents: tuple[int, ...]
@@ -124,14 +140,18 @@ class ContractionForm:
 
     @property
     def interleaved(self) -> int | None:
-        """The axis of n, of two steps, that lies innermost in C, between the steps of m's innermost axis; None if there is none."""
+        """The axis of n, of two steps, that lies innermost in C, between the steps of m's innermost
+        axis; None if there is none."""
         c = self.accesses[2].coeffs
         if not self.m or len(self.n) < 2 or at_hand(c[self.m[-1]]) != 2:
             return None
-        return next((k for k in self.n if at_hand(c[k]) == 1 and at_hand(self.extents[k]) == 2), None)
+        return next(
+            (k for k in self.n if at_hand(c[k]) == 1 and at_hand(self.extents[k]) == 2), None
+        )
 
     def zipped(self) -> ContractionForm:
-        """The same with the interleaved axis just outside of n's innermost one: a block's columns are those of two halves."""
+        """The same with the interleaved axis just outside of n's innermost one: a block's columns
+        are those of two halves."""
         between = self.interleaved
         others = [k for k in self.n if k != between]
         return self if between is None else replace(self, n=(*others[:-1], between, *others[-1:]))
@@ -142,7 +162,8 @@ class ContractionForm:
         return ContractionForm(self.extents, self.batch, self.n, self.m, self.k, (b, a, *others))
 
     def run(self, access: Affine, group: Sequence[int]) -> int:
-        """Contiguous elements of ``access`` along ``group`` from its innermost axis; 0 if that has no stride 1."""
+        """Contiguous elements of ``access`` along ``group`` from its innermost axis; 0 if that has
+        no stride 1."""
         length = 1
         for walked, axis in enumerate(reversed(group)):
             if not seen_equal(access.coeffs[axis], length):
@@ -159,25 +180,39 @@ class ContractionForm:
             length *= at_hand(self.extents[axis])
         return length
 
-    def operand(self, access: Affine, dtype: str, outer: Sequence[int], inner: Sequence[int]) -> TiledOperand:
-        """What the cost model must know of an operand that lies along the groups ``outer`` and ``inner``."""
+    def operand(
+        self, access: Affine, dtype: str, outer: Sequence[int], inner: Sequence[int]
+    ) -> TiledOperand:
+        """What the cost model must know of an operand that lies along the groups ``outer`` and
+        ``inner``."""
         batched = any(access.coeffs[axis] for axis in self.batch)
         runs = self.run(access, outer), self.run(access, inner)
-        whole = [not group or seen_equal(access.coeffs[group[-1]], run) for group, run in ((inner, runs[0]), (outer, runs[1]))]
+        whole = [
+            not group or seen_equal(access.coeffs[group[-1]], run)
+            for group, run in ((inner, runs[0]), (outer, runs[1]))
+        ]
         beside = max(self._beside(access, outer), self._beside(access, inner))
         return TiledOperand(dtype, runs, batched, (whole[0], whole[1]), beside)
 
 
-def axes_of(contraction: Contraction, others: Sequence[Affine], boxes: bool = False) -> ContractionForm:
-    """Sorts the loops into groups, outermost first, and merges neighbours that every access walks as one.
+def axes_of(
+    contraction: Contraction, others: Sequence[Affine], boxes: bool = False
+) -> ContractionForm:
+    """Sorts the loops into groups, outermost first, and merges neighbours that every access walks
+    as one.
 
     Args:
-        contraction: gives the accesses of A, B and C.
-        others: further accesses over the same loops (stores, epilogue operands).
-        boxes: whether windows that overlap are read where they lie together: the taps of one then stay in one block of k.
+        contraction: gives the accesses of A, B and C. others: further accesses over the same loops
+        (stores, epilogue operands). boxes: whether windows that overlap are read where they lie
+        together: the taps of one then stay in one block of k.
     """
     loops = contraction.statement.loops
-    accesses = [contraction.a.index, contraction.b.index, contraction.statement.results[0].index, *others]
+    accesses = [
+        contraction.a.index,
+        contraction.b.index,
+        contraction.statement.results[0].index,
+        *others,
+    ]
     groups: dict[str, list[int]] = {"batch": [], "m": [], "n": [], "k": []}
     for loop, extent in enumerate(loops):
         if is_walked(extent) or not extent:  # a loop of no trips is one
@@ -187,10 +222,14 @@ def axes_of(contraction: Contraction, others: Sequence[Affine], boxes: bool = Fa
     sums = overlapping if len(overlapping) == 1 else accesses[:2]
 
     def far(loop: int) -> int:
-        # Results are walked in their own order; reduced loops in the order of the operand they stride most, or of
-        # that whose windows overlap.
+        # Results are walked in their own order; reduced loops in the order of the operand they
+        # stride most, or of that whose windows overlap.
         reduced = contraction.statement.reduced[loop]
-        return max(abs(at_hand(x.coeffs[loop])) for x in sums) if reduced else abs(at_hand(accesses[2].coeffs[loop]))
+        return (
+            max(abs(at_hand(x.coeffs[loop])) for x in sums)
+            if reduced
+            else abs(at_hand(accesses[2].coeffs[loop]))
+        )
 
     for members in groups.values():
         members.sort(key=far, reverse=True)
@@ -200,7 +239,11 @@ def axes_of(contraction: Contraction, others: Sequence[Affine], boxes: bool = Fa
 
 def overlaps(access: Affine, loops: Sequence[int]) -> bool:
     """Whether different places of the loops are one element."""
-    walked = sorted((abs(at_hand(c)), at_hand(n)) for c, n in zip(access.coeffs, loops, strict=True) if at_hand(c) and at_hand(n) > 1)
+    walked = sorted(
+        (abs(at_hand(c)), at_hand(n))
+        for c, n in zip(access.coeffs, loops, strict=True)
+        if at_hand(c) and at_hand(n) > 1
+    )
     reach = 0
     for stride, extent in walked:
         if stride <= reach:
@@ -212,7 +255,8 @@ def overlaps(access: Affine, loops: Sequence[int]) -> bool:
 def merge_loops(
     loops: Sequence[int], groups: dict[str, list[int]], accesses: Sequence[Affine]
 ) -> tuple[tuple[int, ...], dict[str, tuple[int, ...]], tuple[Affine, ...]]:
-    """Turns loops into axes: neighbours within a group that every access walks as one become one axis.
+    """Turns loops into axes: neighbours within a group that every access walks as one become one
+    axis.
 
     Args:
         loops: extents.
@@ -228,7 +272,9 @@ def merge_loops(
     for name, members in groups.items():
         axes: list[int] = []
         for loop in members:
-            if axes and all(seen_equal(x.coeffs[kept[-1]], x.coeffs[loop] * loops[loop]) for x in accesses):
+            if axes and all(
+                seen_equal(x.coeffs[kept[-1]], x.coeffs[loop] * loops[loop]) for x in accesses
+            ):
                 extents[-1] *= loops[loop]
                 kept[-1] = loop
             else:

@@ -1,8 +1,10 @@
-"""Both gradients of a product with weights, and what updates these: what one kernel must know that makes both, and what it should cost.
+"""Both gradients of a product with weights, and what updates these: what one kernel must know that
+makes both, and what it should cost.
 
-The gradient of the input is a fold (``folds``), ``T[(c, tap), (n, window)] = sum_f W[f, c, tap] * G[n, f, window]``, whose windows are
-summed.  That of the weights is a contraction, ``D[f, c, tap] = sum_(n, window) G[n, f, window] * X[n, c, window + tap]``, and what follows
-it reads the weights, too.  A core takes the taps of some channels, and walks the filters: a block of W then serves both.
+The gradient of the input is a fold (``folds``), ``T[(c, tap), (n, window)] = sum_f W[f, c, tap] *
+G[n, f, window]``, whose windows are summed. That of the weights is a contraction, ``D[f, c, tap] =
+sum_(n, window) G[n, f, window] * X[n, c, window + tap]``, and what follows it reads the weights,
+too. A core takes the taps of some channels, and walks the filters: a block of W then serves both.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ _TRANSFERS = 2
 
 @dataclass(frozen=True, eq=False)
 class ConvBackward:
-    """chosen: of the weights' gradient; A is the image, B the gradient of the result, m is (channel, tap) and n are the filters.
+    """chosen: of the weights' gradient; A is the image, B the gradient of the result, m is
+    (channel, tap) and n are the filters.
 
     weight: what follows the product reads it where it stores.  images: the form of the fold.
     """
@@ -91,7 +94,8 @@ class ConvBackward:
 class ConvBackwardPlan:
     """Blocks of channels with all taps, of filters, and modelled cycles of the busiest core.
 
-    m: the same channels as a cut of the product's rows.  a_space: where a core keeps its block of the image.
+    m: the same channels as a cut of the product's rows. a_space: where a core keeps its block of
+        the image.
     """
 
     channels: int
@@ -102,34 +106,58 @@ class ConvBackwardPlan:
     cycles: float
 
 
-def read_gradients(statements: Sequence[Statement], machine: MachineParameters) -> ConvBackward | None:
-    """The fold and the contraction with what follows it; None if they do not read the same weights and gradient in the same order."""
+def read_gradients(
+    statements: Sequence[Statement], machine: MachineParameters
+) -> ConvBackward | None:
+    """The fold and the contraction with what follows it; None if they do not read the same weights
+    and gradient in the same order."""
     fold, *chain = statements
     if fold.op != col2im.OP or not machine.dma_overlaps:
         return None
     gradient, weight = (tensor.value for tensor in fold.tensors)
     images, geometry = col2im.schedule_of([fold]).form, col2im.geometry_of(fold)
     contraction, epilogue, *both = roles(align_all(chain), machine)
-    if not contraction.starts_at_zero or epilogue.positions or fold.results[0].value.dtype != ACCUMULATORS[weight.dtype]:
+    if (
+        not contraction.starts_at_zero
+        or epilogue.positions
+        or fold.results[0].value.dtype != ACCUMULATORS[weight.dtype]
+    ):
         return None
     for form, a, b in both:
-        if b.value is not gradient or form.batch or len(form.n) != 1 or not all(map(is_integer, form.extents)):
+        if (
+            b.value is not gradient
+            or form.batch
+            or len(form.n) != 1
+            or not all(map(is_integer, form.extents))
+        ):
             continue
-        chosen = OperandRoles(contraction, epilogue, form, a, b, plan=None, windows=windows_of(form, a, machine))
-        if not _alike((form, form.accesses[1]), (images, images.accesses[1]), ((form.k, images.n), (form.n, images.k))):
+        chosen = OperandRoles(
+            contraction, epilogue, form, a, b, plan=None, windows=windows_of(form, a, machine)
+        )
+        if not _alike(
+            (form, form.accesses[1]),
+            (images, images.accesses[1]),
+            ((form.k, images.n), (form.n, images.k)),
+        ):
             continue
         for operand in epilogue.operands:
             sides = ((form.m, images.m), (form.n, images.k))
-            if operand.value is weight and _alike((form, chosen.access(operand.index)), (images, images.accesses[0]), sides):
+            if operand.value is weight and _alike(
+                (form, chosen.access(operand.index)), (images, images.accesses[0]), sides
+            ):
                 return ConvBackward(fold, chosen, operand, images, geometry)
     return None
 
 
 def _alike(
-    one: tuple[ContractionForm, Affine], other: tuple[ContractionForm, Affine], groups: Sequence[tuple[Sequence[int], Sequence[int]]]
+    one: tuple[ContractionForm, Affine],
+    other: tuple[ContractionForm, Affine],
+    groups: Sequence[tuple[Sequence[int], Sequence[int]]],
 ) -> bool:
     """Whether two accesses walk the same elements in the same order, group by group."""
-    return one[1].const == other[1].const and all(_walk(*one, mine) == _walk(*other, theirs) for mine, theirs in groups)
+    return one[1].const == other[1].const and all(
+        _walk(*one, mine) == _walk(*other, theirs) for mine, theirs in groups
+    )
 
 
 def _walk(form: ContractionForm, access: Affine, group: Sequence[int]) -> list[tuple[int, int]]:
@@ -143,7 +171,9 @@ def gradients_plan(found: ConvBackward, machine: MachineParameters) -> ConvBackw
     return min(plans, key=lambda plan: plan.cycles, default=None)
 
 
-def _plans(found: ConvBackward, filters: int, machine: MachineParameters) -> Iterator[ConvBackwardPlan]:
+def _plans(
+    found: ConvBackward, filters: int, machine: MachineParameters
+) -> Iterator[ConvBackwardPlan]:
     """Those of blocks of so many filters."""
     form = found.chosen.form
     outer = form.extents[form.m[0]] if form.m else 0
@@ -151,14 +181,21 @@ def _plans(found: ConvBackward, filters: int, machine: MachineParameters) -> Ite
         return
     inside = found.channels * found.taps // outer  # rows of a step of the outer dimension
     n = TileCut(0, filters, filters, cost_rules.pieces(found.filters, filters))
-    trips = range(cost_rules.pieces(found.channels, _CHANNELS * machine.cores), cost_rules.pieces(found.channels, machine.cores) + 1)
-    for channels in dict.fromkeys(cost_rules.pieces(found.channels, each * machine.cores) for each in trips):
+    trips = range(
+        cost_rules.pieces(found.channels, _CHANNELS * machine.cores),
+        cost_rules.pieces(found.channels, machine.cores) + 1,
+    )
+    for channels in dict.fromkeys(
+        cost_rules.pieces(found.channels, each * machine.cores) for each in trips
+    ):
         rows = channels * found.taps
         m = TileCut(0, rows // inside, rows, cost_rules.pieces(found.channels, channels))
         yield from _priced(found, channels, m, n, machine)
 
 
-def _priced(found: ConvBackward, channels: int, m: TileCut, n: TileCut, machine: MachineParameters) -> Iterator[ConvBackwardPlan]:
+def _priced(
+    found: ConvBackward, channels: int, m: TileCut, n: TileCut, machine: MachineParameters
+) -> Iterator[ConvBackwardPlan]:
     """The plan with these blocks, if they fit."""
     chosen, k, item = found.chosen, found.columns, ELEMENT_BYTES[found.dtype]
     form, accumulator = chosen.form, ACCUMULATORS[found.dtype]
@@ -166,16 +203,25 @@ def _priced(found: ConvBackward, channels: int, m: TileCut, n: TileCut, machine:
     held = sum(slot_bytes(n.elements, rows, size) for size in _beside(found))
     am = 2 * held + 2 * slot_bytes(n.elements, rows, sums) + slot_bytes(rows, n.elements, sums)
     am += 2 * slot_bytes(n.elements, k, item) + slot_bytes(k, n.elements, item)
-    am += slot_bytes(rows, k, sums) + slot_bytes(channels, found.geometry.columns(found.whole), sums)
+    am += slot_bytes(rows, k, sums) + slot_bytes(
+        channels, found.geometry.columns(found.whole), sums
+    )
     own = 2 * slot_bytes(_box(chosen.windows, form, m.size, m.elements, k)[0], 1, item)
     pool = n.blocks * slot_bytes(n.elements, k, item)
     a_space = "sm" if own <= machine.sm_bytes else "gsm"
-    if am > machine.am_bytes or pool + (own * machine.cores if a_space == "gsm" else 0) > machine.gsm_bytes:
+    if (
+        am > machine.am_bytes
+        or pool + (own * machine.cores if a_space == "gsm" else 0) > machine.gsm_bytes
+    ):
         return
     share = cost_rules.pieces(found.channels, machine.cores)
     before = cost_rules.pieces(share, channels) - 1
     full = _block_cycles(found, channels, n, machine)
-    last = full if share == (before + 1) * channels else _block_cycles(found, share - before * channels, n, machine)
+    last = (
+        full
+        if share == (before + 1) * channels
+        else _block_cycles(found, share - before * channels, n, machine)
+    )
     computing = before * full.computing + last.computing
     moving = before * full.moving + last.moving
     rate = cost_rules.bytes_per_cycle(machine, machine.cores)
@@ -185,13 +231,19 @@ def _priced(found: ConvBackward, channels: int, m: TileCut, n: TileCut, machine:
         if one_by_one
         else pool / machine.cores / rate
     )
-    walking = max(computing + full.beginning + last.ending, moving)  # the engine's time has what is moved before and behind the steps
-    trans_a = not chosen.windows and form.run(form.accesses[0], form.m) > form.run(form.accesses[0], form.k)
-    yield ConvBackwardPlan(channels, m, n, a_space, trans_a, arriving + walking + 2 * machine.barrier_cycles)
+    # the engine's time has what is moved before and behind the steps
+    walking = max(computing + full.beginning + last.ending, moving)
+    trans_a = not chosen.windows and form.run(form.accesses[0], form.m) > form.run(
+        form.accesses[0], form.k
+    )
+    yield ConvBackwardPlan(
+        channels, m, n, a_space, trans_a, arriving + walking + 2 * machine.barrier_cycles
+    )
 
 
 class _Block(NamedTuple):
-    """Cycles of all filters of a block of channels: of computing and of transfers, of those before the first step, behind the last."""
+    """Cycles of all filters of a block of channels: of computing and of transfers, of those before
+    the first step, behind the last."""
 
     computing: float
     moving: float
@@ -199,7 +251,9 @@ class _Block(NamedTuple):
     ending: float
 
 
-def _block_cycles(found: ConvBackward, channels: int, n: TileCut, machine: MachineParameters) -> _Block:
+def _block_cycles(
+    found: ConvBackward, channels: int, n: TileCut, machine: MachineParameters
+) -> _Block:
     """Of a block of so many channels, the filters in blocks as ``n`` cuts them."""
     chosen, k, item = found.chosen, found.columns, ELEMENT_BYTES[found.dtype]
     form, accumulator = chosen.form, ACCUMULATORS[found.dtype]
@@ -207,16 +261,19 @@ def _block_cycles(found: ConvBackward, channels: int, n: TileCut, machine: Machi
     outer = form.extents[form.m[0]] // found.channels
     box, run = _box(chosen.windows, form, channels * outer, rows, k)
     rate = cost_rules.bytes_per_cycle(machine, machine.cores)
-    issue = 10 * machine.issue_cycles + (SCALARS["step"] + 2 * SCALARS["product"] + SCALARS["store"]) * machine.scalar_latency
+    issue = (
+        10 * machine.issue_cycles
+        + (SCALARS["step"] + 2 * SCALARS["product"] + SCALARS["store"]) * machine.scalar_latency
+    )
     product = (
         cost_rules.windows_cycles(machine, accumulator, rows, n.elements, _runs(form), k)
         if chosen.windows
         else cost_rules.outer_cycles(machine, accumulator, rows, n.elements, k)
     )
     product += cost_rules.outer_cycles(machine, accumulator, rows, k, n.elements)
-    turning = cost_rules.transpose_cycles(machine, found.dtype, n.elements, k) + cost_rules.transpose_cycles(
-        machine, accumulator, rows, n.elements
-    )
+    turning = cost_rules.transpose_cycles(
+        machine, found.dtype, n.elements, k
+    ) + cost_rules.transpose_cycles(machine, accumulator, rows, n.elements)
     body = _interval(found, machine)
     vectors = n.elements * cost_rules.pieces(rows, machine.lanes(accumulator))
     step = product + turning + body * vectors + 40 + issue
@@ -225,15 +282,21 @@ def _block_cycles(found: ConvBackward, channels: int, n: TileCut, machine: Machi
     moved = n.elements * sum(cost_rules.granules(machine, rows * size) for size in beside) / rate
     moved += machine.dma_latency * (len(beside) + _TRANSFERS)
     moved += n.elements * k * item * machine.cores / machine.gsm_bytes_per_cycle
-    stored = channels * cost_rules.granules(machine, found.geometry.columns(found.whole) * item) / rate
+    stored = (
+        channels * cost_rules.granules(machine, found.geometry.columns(found.whole) * item) / rate
+    )
     fetched = box / run * cost_rules.granules(machine, run * item) / rate
-    return _Block(n.blocks * step + folding, n.blocks * moved + stored + fetched, fetched + moved, stored)
+    return _Block(
+        n.blocks * step + folding, n.blocks * moved + stored + fetched, fetched + moved, stored
+    )
 
 
 @lru_cache(maxsize=4)
 def _interval(found: ConvBackward, machine: MachineParameters) -> float:
     """Cycles of what follows the product for each vector; the same for all plans."""
-    return interval(machine, [o.element for o in found.chosen.epilogue.outputs], len(_beside(found)))
+    return interval(
+        machine, [o.element for o in found.chosen.epilogue.outputs], len(_beside(found))
+    )
 
 
 @lru_cache(maxsize=4)
@@ -250,14 +313,19 @@ def _runs(form: ContractionForm) -> int:
     return cost_rules.even_runs(form.sizes(form.k))
 
 
-def _box(sides: Sequence[WindowSide], form: ContractionForm, outer: int, rows: int, k: int) -> tuple[int, int]:
-    """Elements of the image that are fetched for a block of rows, ``outer`` steps of their outer dimension, and of those that lie
-    beside each other."""
+def _box(
+    sides: Sequence[WindowSide], form: ContractionForm, outer: int, rows: int, k: int
+) -> tuple[int, int]:
+    """Elements of the image that are fetched for a block of rows, ``outer`` steps of their outer
+    dimension, and of those that lie beside each other."""
     if not sides:
         runs = [form.run(form.accesses[0], group) for group in (form.m, form.k)]
         return rows * k, max(1, min(max(runs), rows if runs[0] > runs[1] else k))
     counts = [outer, *form.sizes(form.m[1:]), *form.sizes(form.k)]
-    lengths = [side.fetched(1 + sum((counts[at] - 1) * abs(step) for at, step in side.steps)) for side in sides]
+    lengths = [
+        side.fetched(1 + sum((counts[at] - 1) * abs(step) for at, step in side.steps))
+        for side in sides
+    ]
     run = 1
     unit = 1
     for side, length in zip(reversed(sides), reversed(lengths), strict=True):

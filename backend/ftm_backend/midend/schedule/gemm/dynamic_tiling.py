@@ -1,4 +1,5 @@
-"""Tilings of contractions whose extents are sizes: chosen for the numbers at hand, right for all of their class."""
+"""Tilings of contractions whose extents are sizes: chosen for the numbers at hand, right for all of
+their class."""
 
 from __future__ import annotations
 
@@ -6,7 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from ftm_backend.midend.schedule.gemm.tiling import GemmTiling, OperandTraffic, TileCut, TilingProblem, plan
+from ftm_backend.midend.schedule.gemm.tiling import (
+    GemmTiling,
+    OperandTraffic,
+    TileCut,
+    TilingProblem,
+    plan,
+)
 from ftm_backend.symbolic import SymInt, at_hand, ceildiv
 from ftm_backend.target.presets import MachineParameters
 
@@ -14,9 +21,14 @@ __all__ = ["general_plan", "generalized", "shared"]
 
 
 def general_plan(problem: TilingProblem, machine: MachineParameters) -> GemmTiling:
-    """As `tiling.plan`; a tile that takes all of a dimension takes all of it for every number, and cores share what they share evenly."""
+    """As `tiling.plan`; a tile that takes all of a dimension takes all of it for every number, and
+    cores share what they share evenly."""
     found = plan(_known(problem), machine)
-    m, n, k = generalized(found.m, problem.m), generalized(found.n, problem.n), generalized(found.k, problem.k)
+    m, n, k = (
+        generalized(found.m, problem.m),
+        generalized(found.n, problem.n),
+        generalized(found.k, problem.k),
+    )
     if found.split in ("outer", "inner"):
         if (found.split == "outer") == found.m_outer:
             m = shared(m, problem.m, machine.mm_rows, machine.cores)
@@ -26,7 +38,9 @@ def general_plan(problem: TilingProblem, machine: MachineParameters) -> GemmTili
 
 
 def _known(problem: TilingProblem) -> TilingProblem:
-    batch, m, n, k = (tuple(map(at_hand, extents)) for extents in (problem.batch, problem.m, problem.n, problem.k))
+    batch, m, n, k = (
+        tuple(map(at_hand, extents)) for extents in (problem.batch, problem.m, problem.n, problem.k)
+    )
     a, b, c = (_operand(operand) for operand in (problem.a, problem.b, problem.c))
     sized = _sized(problem.m), _sized(problem.n), _sized(problem.k)
     return replace(problem, batch=batch, m=m, n=n, k=k, a=a, b=b, c=c, sized=sized)
@@ -34,7 +48,9 @@ def _known(problem: TilingProblem) -> TilingProblem:
 
 def _sized(extents: Sequence[int]) -> int:
     """The first dimension whose extent is a size; behind the last where none is."""
-    return next((dim for dim, extent in enumerate(extents) if isinstance(extent, SymInt)), len(extents))
+    return next(
+        (dim for dim, extent in enumerate(extents) if isinstance(extent, SymInt)), len(extents)
+    )
 
 
 def _operand(operand: OperandTraffic) -> OperandTraffic:
@@ -43,21 +59,37 @@ def _operand(operand: OperandTraffic) -> OperandTraffic:
 
 
 def generalized(cut: TileCut, extents: Sequence[int]) -> TileCut:
-    """A cut that was chosen for the numbers at hand: what takes all of a dimension then takes all of it always."""
+    """A cut that was chosen for the numbers at hand: what takes all of a dimension then takes all
+    of it always."""
     extents = tuple(extents) or (1,)
-    extent, inside, outside = extents[cut.dim], prod(extents[cut.dim + 1 :]), prod(extents[: cut.dim])
+    extent, inside, outside = (
+        extents[cut.dim],
+        prod(extents[cut.dim + 1 :]),
+        prod(extents[: cut.dim]),
+    )
     size = extent if cut.size == at_hand(extent) else cut.size
     return TileCut(cut.dim, size, size * inside, outside * ceildiv(extent, size))
 
 
 def shared(cut: TileCut, extents: Sequence[int], quantum: int, cores: int) -> TileCut:
-    """A cut whose tiles ``cores`` take turns at: as many for each of them for every number, where sizes decide how many there are.
+    """A cut whose tiles ``cores`` take turns at: as many for each of them for every number, where
+    sizes decide how many there are.
 
-    A tile of the size chosen for large numbers would leave small ones to a single core. The tiles are no larger than that.
+    A tile of the size chosen for large numbers would leave small ones to a single core. The tiles
+    are no larger than that.
     """
     extents = tuple(extents) or (1,)
-    extent, inside, outside = extents[cut.dim], prod(extents[cut.dim + 1 :]), prod(extents[: cut.dim])
-    if not isinstance(extent, SymInt) or isinstance(cut.size, SymInt) or isinstance(outside, SymInt) or outside >= cores:
+    extent, inside, outside = (
+        extents[cut.dim],
+        prod(extents[cut.dim + 1 :]),
+        prod(extents[: cut.dim]),
+    )
+    if (
+        not isinstance(extent, SymInt)
+        or isinstance(cut.size, SymInt)
+        or isinstance(outside, SymInt)
+        or outside >= cores
+    ):
         return cut
     parts = ceildiv(cores, outside)
     unit = quantum if inside == 1 else 1

@@ -1,4 +1,5 @@
-"""What plans of panels cost: the sizes of a `panel_grid.Grid` under many choices of `panel_plan`, priced at once.
+"""What plans of panels cost: the sizes of a `panel_grid.Grid` under many choices of `panel_plan`,
+priced at once.
 
 What everything costs is asked of ``target.cost_rules``, by which the cycle model charges programs.
 """
@@ -24,9 +25,11 @@ __all__ = ["CHUNKS", "PanelChoice", "PricedPlan", "price"]
 CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Chunks of a panel that are tried."""
 FEW_PANELS = 2
-"""Panels of a core of which the last, whose stores nothing hides, is too much to finish them late."""
+"""Panels of a core of which the last, whose stores nothing hides, is too much to finish them
+late."""
 DOUBT = 1.01
-"""Times longer that a plan which leaves all of B in GSM is taken to be when it is compared: what gains less is no gain, as plans and
+"""Times longer that a plan which leaves all of B in GSM is taken to be when it is compared: what
+gains less is no gain, as plans and
 charges differ."""
 _SPACES = ("sm", "gsm", "am")
 
@@ -41,7 +44,8 @@ class PanelChoice(NamedTuple):
 
 
 class PricedPlan:
-    """Cycles of sizes under some choices, those that do not fit the scratchpads infinite: arrays with the axes (choice, sizes).
+    """Cycles of sizes under some choices, those that do not fit the scratchpads infinite: arrays
+    with the axes (choice, sizes).
 
     best: the least of each choice.
     """
@@ -52,85 +56,122 @@ class PricedPlan:
         self.best = [inf] * len(choices)
         if not grid.places[0].size:
             return
-        flags = np.array([(c.share == "a", c.share == "b", c.m_outer, c.keep, c.pooled) for c in choices]).T[:, :, None]
+        flags = np.array(
+            [(c.share == "a", c.share == "b", c.m_outer, c.keep, c.pooled) for c in choices]
+        ).T[:, :, None]
         self.share_a, self.share_b, self.m_outer, self.keep, self.pooled = flags
         self.shared = self.share_a | self.share_b
-        self.meets_once = self.share_a & self.keep & self.m_outer  # where A is exchanged, and not behind each step
+        # where A is exchanged, and not behind each step
+        self.meets_once = self.share_a & self.keep & self.m_outer
         self.keep_a, self.keep_b = self.keep & self.m_outer, self.keep & ~self.m_outer
         self.fills_late = self.pooled & self.share_a & self.keep_b
         total = self._total()
         self._at = total.argmin(axis=1)
         self.best = total[range(len(choices)), self._at].tolist()
 
-    # --- transfers ------------------------------------------------------------------------------------
+    # --- transfers
+    # ------------------------------------------------------------------------------------
 
     def _share_bandwidth(self) -> None:
-        """Sets each core's part of DDR and GSM: between two barriers, all that cores move over what the busiest one does share it.
+        """Sets each core's part of DDR and GSM: between two barriers, all that cores move over what
+        the busiest one does share it.
 
-        rate: for loads, of panels that fetch both operands; again_rate: of those that find one of them; store_rate: beside stores, and
-        last_rate: for those behind the last products.  first_rate: for A where B is on its way already.
+        rate: for loads, of panels that fetch both operands; again_rate: of those that find one of
+        them; store_rate: beside stores, and last_rate: for those behind the last products.
+        first_rate: for A where B is on its way already.
         """
         g, mc = self.grid, self.machine
         members = np.minimum(g.n_blocks, g.groups[1])
         a = g.k_blocks * np.minimum(g.moved_a, g.moved_turned)
         one_a, all_a = a * self.loads, a * g.walked * np.where(self.share_a, 1, members)
         b = g.k_blocks * np.where(self.share_b, g.moved_pieces, g.moved_b)
-        b = np.where(self.pooled, np.where(self.fills_late, b / np.minimum(g.rows, g.groups[0]), 0.0), b)
+        b = np.where(
+            self.pooled, np.where(self.fills_late, b / np.minimum(g.rows, g.groups[0]), 0.0), b
+        )
         all_b = b * np.where(self.share_b, 1, np.minimum(g.rows, g.groups[0]))
         c = g.walked * (g.moved_c + g.beside_c)
 
         def sharing(of_rows: Any, of_columns: Any, stores: Any) -> Callable[[Any, Any, Any], Any]:
-            """How many cores share DDR, by the groups that have rows, and columns of B and of C, where so many parts of what is loaded
-            along rows and along columns, and of what is stored, move between barriers."""
+            """How many cores share DDR, by the groups that have rows, and columns of B and of C,
+            where so many parts of what is loaded along rows and along columns, and of what is
+            stored, move between barriers."""
             own_a, own_b, own_c = of_rows * one_a, of_columns * b, stores * c
             own = np.maximum(own_a + own_b + own_c, 1.0)
-            for_rows, for_columns, stored = of_rows * all_a / own, of_columns * all_b / own, own_c / own
-            return lambda rows, of_b, of_c: np.maximum((for_rows + stored * of_c) * rows + for_columns * of_b, 1.0)
+            for_rows, for_columns, stored = (
+                of_rows * all_a / own,
+                of_columns * all_b / own,
+                own_c / own,
+            )
+            return lambda rows, of_b, of_c: np.maximum(
+                (for_rows + stored * of_c) * rows + for_columns * of_b, 1.0
+            )
 
         def alone(cores: Any) -> Any:
             return np.minimum(mc.ddr_bandwidth / cores, mc.core_bandwidth) / mc.clock_hz
 
-        once_a, once_b = 1 / np.where(self.keep_a, g.column_trips, 1), 1 / np.where(self.keep_b, g.row_trips, 1)
+        once_a, once_b = (
+            1 / np.where(self.keep_a, g.column_trips, 1),
+            1 / np.where(self.keep_b, g.row_trips, 1),
+        )
         cores = sharing(once_a, once_b, 1.0)(g.even_rows, g.even_b, g.even_c)
-        self.rate = self.again_rate = self.store_rate = self.last_rate = self.first_rate = alone(cores)
+        self.rate = self.again_rate = self.store_rate = self.last_rate = self.first_rate = alone(
+            cores
+        )
         if self.shared.any():
             of_rows = trips(g.rows, g.row_trips, g.groups[0], g.even_rows)
             of_columns = trips(g.n_blocks, g.column_trips, g.groups[1], g.even_b)
             kept = self.keep & (self.inner > 1)
-            inner_a, inner_b = np.where(kept & self.m_outer, 0.0, 1.0), np.where(kept & ~self.m_outer & ~self.fills_late, 0.0, 1.0)
+            inner_a, inner_b = (
+                np.where(kept & self.m_outer, 0.0, 1.0),
+                np.where(kept & ~self.m_outer & ~self.fills_late, 0.0, 1.0),
+            )
             mixed = self.meets_once & kept
             beside = np.where(self.late, g.walked / (g.k_blocks * g.late), 1 / g.k_blocks)
             beside = np.where(mixed, 1.0, np.where(self.outer * self.inner == 1, 0.0, beside))
 
             def rate(*parts: Any) -> Any:
                 active = sharing(*parts)
-                found, several = share(mc, lambda rows, columns: active(rows, columns, columns), of_rows, of_columns)
+                found, several = share(
+                    mc, lambda rows, columns: active(rows, columns, columns), of_rows, of_columns
+                )
                 return np.where(self.shared, found, self.rate), several
 
             loading, several = rate(1.0, 1.0, 0.0)
             again = rate(inner_a, inner_b, 1.0 * mixed)[0] if self.keep.any() else loading
             self.store_rate, _ = rate(beside * inner_a, beside * inner_b, 1.0)
             self.last_rate = np.where(self.shared, alone(g.even_rows * g.even_c), self.rate)
-            self.first_rate = np.where(self.share_b | self.fills_late, alone(all_a * g.even_rows / one_a), loading)
-            self.rate, self.again_rate, cores = loading, again, np.where(self.shared, several, cores)
+            self.first_rate = np.where(
+                self.share_b | self.fills_late, alone(all_a * g.even_rows / one_a), loading
+            )
+            self.rate, self.again_rate, cores = (
+                loading,
+                again,
+                np.where(self.shared, several, cores),
+            )
         self.slower = self.again_rate / self.store_rate
         self.gsm_rate = mc.gsm_bytes_per_cycle / cores
 
     def _loads(self) -> None:
-        """Sets how A is turned, and the cycles of the engine for the loads of a step and for the store of a chunk, with and
-        without what is read for it."""
+        """Sets how A is turned, and the cycles of the engine for the loads of a step and for the
+        store of a chunk, with and without what is read for it."""
         g, p, mc = self.grid, self.problem, self.machine
         sharers = np.where(self.share_a, np.minimum(g.groups[1], g.n_blocks), 1)
         self.loads = np.where(self.share_a, cost_rules.pieces(g.chunks, sharers), g.walked)
         self._share_bandwidth()
 
         def cycles(moved: Any, elements: Any, gsm_cycles: Any = 0.0, rate: Any = None) -> Any:
-            return cost_rules.transfer_cycles(mc, moved / (self.rate if rate is None else rate), gsm_cycles, elements)
+            return cost_rules.transfer_cycles(
+                mc, moved / (self.rate if rate is None else rate), gsm_cycles, elements
+            )
 
         through: Any = 0.0
         if self.share_a.any():
-            through = np.where(self.share_a, g.mean_block * ELEMENT_BYTES[p.a.dtype] / self.gsm_rate, 0.0)
-        plain, turned = (through if p.a_windows or run else 0.0 for run in (p.a.runs[1], p.a.runs[0]))
+            through = np.where(
+                self.share_a, g.mean_block * ELEMENT_BYTES[p.a.dtype] / self.gsm_rate, 0.0
+            )
+        plain, turned = (
+            through if p.a_windows or run else 0.0 for run in (p.a.runs[1], p.a.runs[0])
+        )
         each = cycles(g.moved_a, g.elements_a, plain)
         self.trans_a: Any = np.False_
         if not p.a_windows:
@@ -144,30 +185,57 @@ class PricedPlan:
         if self.share_b.any() or self.pooled.any():
             size = g.pieces if g.piecewise else g.mean_b * ELEMENT_BYTES[p.b.dtype]
             takers = np.minimum(g.rows, g.groups[0]) * np.minimum(g.n_blocks, g.groups[1])
-            handed_on = cost_rules.transfer_cycles(mc, 0.0, size * takers / mc.gsm_bytes_per_cycle, 0.0)
+            handed_on = cost_rules.transfer_cycles(
+                mc, 0.0, size * takers / mc.gsm_bytes_per_cycle, 0.0
+            )
             # Cores take turns; the one whose turn it is gets no more than its own bandwidth.
-            part = np.maximum(1 / np.minimum(g.rows, g.groups[0]), self.rate * mc.clock_hz / mc.core_bandwidth)
+            part = np.maximum(
+                1 / np.minimum(g.rows, g.groups[0]), self.rate * mc.clock_hz / mc.core_bandwidth
+            )
             arriving = np.where(self.fills_late, cycles(g.moved_pieces * part, g.elements_b), 0.0)
-            self.load_b = np.where(self.pooled, arriving, self.load_b) + np.where(self.share_b | self.pooled, handed_on, 0.0)
+            self.load_b = np.where(self.pooled, arriving, self.load_b) + np.where(
+                self.share_b | self.pooled, handed_on, 0.0
+            )
             self.first_b = np.where(self.pooled, handed_on, self.load_b)
             if self.share_b.any():
-                ahead = cycles(g.moved_pieces, g.elements_b, 0.0, np.minimum(mc.ddr_bandwidth / 2, mc.core_bandwidth) / mc.clock_hz)
+                ahead = cycles(
+                    g.moved_pieces,
+                    g.elements_b,
+                    0.0,
+                    np.minimum(mc.ddr_bandwidth / 2, mc.core_bandwidth) / mc.clock_hz,
+                )
                 self.first_b = np.where(self.share_b, ahead + handed_on, self.first_b)
             elements = np.where(self.trans_a, g.elements_turned, g.elements_a)
-            first = cycles(np.where(self.trans_a, g.moved_turned, g.moved_a), elements, 0.0, self.first_rate)
-            self.first_a = np.where(self.share_b | self.fills_late, self.loads * (first + others), self.first_a)
+            first = cycles(
+                np.where(self.trans_a, g.moved_turned, g.moved_a), elements, 0.0, self.first_rate
+            )
+            self.first_a = np.where(
+                self.share_b | self.fills_late, self.loads * (first + others), self.first_a
+            )
         beside = mc.dma_latency * (p.epilogue_tiles + p.epilogue_parameters + p.sums)
-        store = cycles(g.moved_c, g.elements_c, 0.0, self.store_rate) + g.beside_c / self.store_rate + beside
+        store = (
+            cycles(g.moved_c, g.elements_c, 0.0, self.store_rate)
+            + g.beside_c / self.store_rate
+            + beside
+        )
         self.last_store = store
         if self.shared.any():
-            last = cycles(g.moved_c, g.elements_c, 0.0, self.last_rate) + g.beside_c / self.last_rate + beside
+            last = (
+                cycles(g.moved_c, g.elements_c, 0.0, self.last_rate)
+                + g.beside_c / self.last_rate
+                + beside
+            )
             self.last_store = np.where(self.shared, last, store)
-        read = g.beside_c * p.beside_read / self.store_rate + mc.dma_latency * (p.epilogue_operands + p.epilogue_parameters)
+        read = g.beside_c * p.beside_read / self.store_rate + mc.dma_latency * (
+            p.epilogue_operands + p.epilogue_parameters
+        )
         self.stored = store - read
         self.last_store = self.last_store + np.where(self.overlaps, 0.0, g.body)
-        self.store = store + np.where(self.overlaps, 0.0, g.body)  # in the same tiles a chunk is fetched, computed, stored
+        # in the same tiles a chunk is fetched, computed, stored
+        self.store = store + np.where(self.overlaps, 0.0, g.body)
 
-    # --- time -----------------------------------------------------------------------------------------
+    # --- time
+    # -----------------------------------------------------------------------------------------
 
     def _total(self) -> Any:
         """Modelled cycles of the busiest core."""
@@ -176,33 +244,57 @@ class PricedPlan:
         self.outer, self.inner = self._ordered(g.row_trips, g.column_trips)
         self._loads()
         scalar = mc.scalar_latency
-        around = np.where(self.shared | (g.k_blocks > 1), SCALARS["step"], SCALARS["alone"]) + SCALARS["late"] * self.late
-        self.work = g.matrix + (around * scalar + self.loads * (mc.issue_cycles + SCALARS["load"] * scalar))
+        around = (
+            np.where(self.shared | (g.k_blocks > 1), SCALARS["step"], SCALARS["alone"])
+            + SCALARS["late"] * self.late
+        )
+        self.work = g.matrix + (
+            around * scalar + self.loads * (mc.issue_cycles + SCALARS["load"] * scalar)
+        )
         self.load_outer, self.load_inner = self._ordered(self.load_a, self.load_b)
         self.turn_outer, self.turn_inner = self._ordered(g.making, g.turning)
         load_again = self.load_inner * (self.rate / self.again_rate)
-        both, stores, panels = self.load_outer + self.load_inner, g.walked * self.store, self.outer * self.inner
+        both, stores, panels = (
+            self.load_outer + self.load_inner,
+            g.walked * self.store,
+            self.outer * self.inner,
+        )
         step, first = self.work + self.turn_inner, self.work + g.making + g.turning
         fresh = self._block(first, both, self.shared)
         total = panels * fresh
         if self.keep.any():
             again = self._block(step, load_again, self.shared & ~self.meets_once)
             total = np.where(self.keep, self.outer * (fresh + (self.inner - 1) * again), total)
-        # What the first step waits for is counted apart; beside it nothing is stored, and beside the last step nothing is fetched.
+        # What the first step waits for is counted apart; beside it nothing is stored, and beside
+        # the last step nothing is fetched.
         kept = self.keep & (self.inner > 1)
         load, ended = np.where(kept, load_again, both), np.where(kept, step, first) + g.after
         own = ended / g.walked + (g.walked - 1) * self.last_store
         apart = np.maximum(first, both) - np.maximum(2 * first + g.after, 2 * both + stores)
         ones = np.maximum(first + g.after, both * self.slower + stores)
-        single = np.maximum(ended, load) - ones - np.maximum(ended, load + stores) + np.maximum(stores - ended / g.walked, 0.0)
-        edges = np.where(self.shared, -ones, np.where(g.k_blocks == 1, single, apart)) + np.maximum(ended, own)
+        single = (
+            np.maximum(ended, load)
+            - ones
+            - np.maximum(ended, load + stores)
+            + np.maximum(stores - ended / g.walked, 0.0)
+        )
+        edges = np.where(self.shared, -ones, np.where(g.k_blocks == 1, single, apart)) + np.maximum(
+            ended, own
+        )
         total = total + np.where(self.late, -np.maximum(both - first, 0.0), edges)
-        # Between panels the last chunk is stored before the transfers of the second step of the next one.
-        behind = step + g.after + self.stored + load - np.maximum(2 * step + g.after, 2 * load + stores)
-        total = total + np.where(self.shared | (g.k_blocks == 1), 0.0, (panels - 1) * np.maximum(behind, 0.0))
+        # Between panels the last chunk is stored before the transfers of the second step of the
+        # next one.
+        behind = (
+            step + g.after + self.stored + load - np.maximum(2 * step + g.after, 2 * load + stores)
+        )
+        total = total + np.where(
+            self.shared | (g.k_blocks == 1), 0.0, (panels - 1) * np.maximum(behind, 0.0)
+        )
         alone = self.work + g.after
         total = np.where(
-            panels * g.k_blocks == 1, g.turning + np.maximum(alone, alone / g.walked + (g.walked - 1) * self.last_store), total
+            panels * g.k_blocks == 1,
+            g.turning + np.maximum(alone, alone / g.walked + (g.walked - 1) * self.last_store),
+            total,
         )
         ending = self.last_store
         if self.late.any():  # behind the last panel, and not beside the first one
@@ -210,41 +302,59 @@ class PricedPlan:
             left = np.maximum(g.after, g.walked * self.last_store)
             ending = np.where(self.late, np.maximum(left - beside, 0.0) + ending, ending)
         passing = self.share_b | self.pooled
-        barriers = mc.barrier_cycles * np.where(self.shared, 2.0 + passing, np.where(self.pooled, 2.0, 1.0 * (self.space == 1)))
-        total = (total + self._filling() + self.first_a + self.first_b + ending + barriers) * np.where(self.pooled, DOUBT, 1.0)
+        barriers = mc.barrier_cycles * np.where(
+            self.shared, 2.0 + passing, np.where(self.pooled, 2.0, 1.0 * (self.space == 1))
+        )
+        total = (
+            total + self._filling() + self.first_a + self.first_b + ending + barriers
+        ) * np.where(self.pooled, DOUBT, 1.0)
         return np.where(fits, total, inf)
 
     def _filling(self) -> Any:
-        """Cycles until B waits in GSM where it does, or its first blocks where the others arrive later."""
+        """Cycles until B waits in GSM where it does, or its first blocks where the others arrive
+        later."""
         g = self.grid
         if not self.pooled.any():
             return 0.0
         first = np.minimum(g.n_blocks, g.groups[1]) * np.minimum(g.k_blocks, 2)
         blocks = np.where(self.fills_late, first, g.n_blocks * g.k_blocks)
-        return np.where(self.pooled, fill_cycles(self.machine, blocks, g.moved_pieces, g.elements_b), 0.0)
+        return np.where(
+            self.pooled, fill_cycles(self.machine, blocks, g.moved_pieces, g.elements_b), 0.0
+        )
 
     def _ordered(self, of_rows: Any, of_columns: Any) -> tuple[Any, Any]:
         """What belongs to the outer loop, and to the inner one."""
-        return np.where(self.m_outer, of_rows, of_columns), np.where(self.m_outer, of_columns, of_rows)
+        return np.where(self.m_outer, of_rows, of_columns), np.where(
+            self.m_outer, of_columns, of_rows
+        )
 
     def _block(self, step: Any, load: Any, shared: Any) -> Any:
-        """Cycles of one panel of C, all of its blocks of k: each step hides the transfers for the next one.
+        """Cycles of one panel of C, all of its blocks of k: each step hides the transfers for the
+        next one.
 
-        Where A or B is ``shared``, a barrier ends each step and waits for its transfers; stores are in the last one or, ``late``, in all
-        of the next panel's.
+        Where A or B is ``shared``, a barrier ends each step and waits for its transfers; stores are
+        in the last one or, ``late``, in all of the next panel's.
         """
         g, store = self.grid, self.store
         stores, steps = g.walked * store, g.k_blocks
-        # With one panel of C, products of the next wait for the store of the chunk that they overwrite.
+        # With one panel of C, products of the next wait for the store of the chunk that they
+        # overwrite.
         alone = np.where(shared | ((g.chunks == 1) & (self.rings == 1)), store, 0.0)
-        if g.problem.epilogue_operands:  # what follows the first chunk's product stands behind the loads, too
-            alone = alone + (g.chunks > 1) * np.maximum(load + store - (step + g.after) / g.chunks, 0.0)
-        if g.turn_c:  # the third chunk waits for the tile of the first, whose store stands behind the loads
-            alone = alone + np.where(g.chunks > 2, np.maximum(load - 2 / g.chunks * (step + g.after), 0.0), 0.0)
+        # what follows the first chunk's product stands behind the loads, too
+        if g.problem.epilogue_operands:
+            alone = alone + (g.chunks > 1) * np.maximum(
+                load + store - (step + g.after) / g.chunks, 0.0
+            )
+        # the third chunk waits for the tile of the first, whose store stands behind the loads
+        if g.turn_c:
+            alone = alone + np.where(
+                g.chunks > 2, np.maximum(load - 2 / g.chunks * (step + g.after), 0.0), 0.0
+            )
         one = np.maximum(step + g.after + alone, load * self.slower + stores)
         longer = np.maximum(step, load)
         two = np.maximum(2 * step + g.after + alone, 2 * load + stores)
-        if g.problem.epilogue_operands:  # chunk by chunk: no product of the next panel begins before all but the last are finished
+        # chunk by chunk: no product of the next panel begins before all but the last are finished
+        if g.problem.epilogue_operands:
             two = np.maximum(two, (g.chunks > 1) * (step + load + stores))
         separate = np.where(steps == 1, one, (steps - 2) * longer + two)
         if not shared.any():
@@ -255,14 +365,16 @@ class PricedPlan:
         return np.where(shared, together + steps * self.machine.barrier_cycles, separate)
 
     def _late(self, step: Any, load: Any) -> Any:
-        """The same where some chunks of the panel before are finished in each step, barriers apart."""
+        """The same where some chunks of the panel before are finished in each step, barriers
+        apart."""
         g = self.grid
         part, busy = g.late / g.chunks, cost_rules.pieces(g.chunks, g.late)
         with_chunks = np.maximum(step + part * g.after, load * self.slower + g.late * self.store)
         return busy * with_chunks + (g.k_blocks - busy) * np.maximum(step, load)
 
     def _places(self) -> tuple[Any, Any, Any]:
-        """Where A lies (a number of `_SPACES`), how many panels of C there is room for, and which sizes fit."""
+        """Where A lies (a number of `_SPACES`), how many panels of C there is room for, and which
+        sizes fit."""
         g, p, mc = self.grid, self.problem, self.machine
         item = ELEMENT_BYTES[p.a.dtype]
         kept = np.where(g.k_blocks == 1, 2, g.k_blocks)
@@ -270,9 +382,16 @@ class PricedPlan:
             b_slots = 2 + np.where(self.keep_b, kept, 1)
         else:
             b_slots = np.where(self.keep_b, kept, 2)
-        if p.b_tiles:  # what arrives, what is computed of it, and that as it is multiplied if it is turned for this
+        # what arrives, what is computed of it, and that as it is multiplied if it is turned for
+        # this
+        if p.b_tiles:
             b_slots = 2 * p.b_tiles + (g.b_form == "turned") + np.where(self.keep_b, kept, 1)
-        am = g.c_tile * g.chunks + g.result_tile * p.epilogue_tiles + (2 * g.result_tile if g.turn_c else 0) + g.b_tile * b_slots
+        am = (
+            g.c_tile * g.chunks
+            + g.result_tile * p.epilogue_tiles
+            + (2 * g.result_tile if g.turn_c else 0)
+            + g.b_tile * b_slots
+        )
         a = slot_bytes(g.block, 1, item) * g.chunks * np.where(self.keep_a, kept, 2)
         owners = g.groups[0] * np.where(self.share_a, 1, g.groups[1])
         # One core beside others cannot know what they keep in GSM.
@@ -284,22 +403,40 @@ class PricedPlan:
             am = am + g.chunks * box_bytes(p, g.lengths)
         am = am + np.where(space == 2, a, 0)
         am = am + parameter_bytes(p, g.kt, g.nt, g.b_form)
-        am = am + 2 * p.sums * slot_bytes(g.nt if g.turn_c else g.mc, 1, ELEMENT_BYTES[p.accumulator])
-        am = am + p.epilogue_parameters * g.parameter + g.result_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_wider
-        second = g.result_tile * p.epilogue_tiles  # for what follows the next chunk's product, while this one's is moved
+        am = am + 2 * p.sums * slot_bytes(
+            g.nt if g.turn_c else g.mc, 1, ELEMENT_BYTES[p.accumulator]
+        )
+        am = (
+            am
+            + p.epilogue_parameters * g.parameter
+            + g.result_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_wider
+        )
+        # for what follows the next chunk's product, while this one's is moved
+        second = g.result_tile * p.epilogue_tiles
         rings = np.where(am + g.c_tile * g.chunks + second <= mc.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= mc.am_bytes
         self.late = np.False_
         if self.shared.any():
             ahead = g.late * np.where(g.k_blocks > 1, 2, 1)
-            beside = p.epilogue_operands * ahead + (p.epilogue_tiles - p.epilogue_operands) * g.late - p.epilogue_tiles
-            results = g.result_tile * (beside + (g.late - 2 if g.turn_c else 0)) + p.epilogue_parameters * g.parameter * (ahead - 1)
-            self.late = self.shared & (am + g.c_tile * g.chunks + results <= mc.am_bytes) & (g.row_trips * g.column_trips > FEW_PANELS)
+            beside = (
+                p.epilogue_operands * ahead
+                + (p.epilogue_tiles - p.epilogue_operands) * g.late
+                - p.epilogue_tiles
+            )
+            results = g.result_tile * (
+                beside + (g.late - 2 if g.turn_c else 0)
+            ) + p.epilogue_parameters * g.parameter * (ahead - 1)
+            self.late = (
+                self.shared
+                & (am + g.c_tile * g.chunks + results <= mc.am_bytes)
+                & (g.row_trips * g.column_trips > FEW_PANELS)
+            )
             rings = np.where(self.late, 2, rings)
             self.overlaps = self.overlaps | self.late
         return space, rings, (am <= mc.am_bytes) & (in_gsm | ~self.share_a) & (pool <= mc.gsm_bytes)
 
-    # --- the cheapest ---------------------------------------------------------------------------------
+    # --- the cheapest
+    # ---------------------------------------------------------------------------------
 
     def plan(self, number: int) -> dict[str, Any]:
         """The cheapest sizes of a choice: the fields of a `panel_plan.PanelPlan`."""
@@ -313,8 +450,17 @@ class PricedPlan:
                 array = array[number if len(array) > 1 else 0]
             return array[at if len(array) > 1 else 0].item() if array.ndim else array.item()
 
-        outer, inner, blocks, work = pick(self.outer), pick(self.inner), pick(g.k_blocks), pick(self.work)
-        load_outer, load_inner, turn_inner = pick(self.load_outer), pick(self.load_inner), pick(self.turn_inner)
+        outer, inner, blocks, work = (
+            pick(self.outer),
+            pick(self.inner),
+            pick(g.k_blocks),
+            pick(self.work),
+        )
+        load_outer, load_inner, turn_inner = (
+            pick(self.load_outer),
+            pick(self.load_inner),
+            pick(self.turn_inner),
+        )
         visits = 1 if choice.keep else inner
         dma = outer * blocks * (visits * load_outer + inner * load_inner)
         turns = outer * blocks * (visits * pick(self.turn_outer) + inner * turn_inner)
@@ -346,11 +492,14 @@ class PricedPlan:
 
 
 def price(grid: PanelSearchSpace, choices: Sequence[PanelChoice], limit: float = inf) -> PricedPlan:
-    """What sizes cost under each of the choices: those whose computing alone is within ``limit`` cycles, and may fit."""
+    """What sizes cost under each of the choices: those whose computing alone is within ``limit``
+    cycles, and may fit."""
     places = np.nonzero((grid.floor <= limit) & (grid.floor < inf))
 
     def at(values: Any) -> Any:
-        return values[tuple(at if extent > 1 else 0 for at, extent in zip(places, values.shape, strict=True))]
+        return values[
+            tuple(at if extent > 1 else 0 for at, extent in zip(places, values.shape, strict=True))
+        ]
 
     kept = copy(grid)
     kept.places = places

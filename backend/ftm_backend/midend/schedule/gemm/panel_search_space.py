@@ -1,4 +1,5 @@
-"""Sizes of blocks that plans of panels may have, for one grid of cores, and what each moves and computes: what `panel_cost` prices."""
+"""Sizes of blocks that plans of panels may have, for one grid of cores, and what each moves and
+computes: what `panel_cost` prices."""
 
 from __future__ import annotations
 
@@ -9,10 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import CandidateSizes, Cuts, axis, cuts_of, taken
+from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import (
+    CandidateSizes,
+    Cuts,
+    axis,
+    cuts_of,
+    taken,
+)
 from ftm_backend.midend.schedule.gemm.core_partition import BlockExtents
 from ftm_backend.midend.schedule.gemm.tiling import TileCut, TilingProblem
-from ftm_backend.midend.schedule.gemm.traffic_model import box_cycles, box_moved, factor_cycles, moved, run_bytes, sums_cycles
+from ftm_backend.midend.schedule.gemm.traffic_model import (
+    box_cycles,
+    box_moved,
+    factor_cycles,
+    moved,
+    run_bytes,
+    sums_cycles,
+)
 from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
@@ -26,10 +40,12 @@ CERTAIN = 1 - 1e-9
 
 
 class PanelSearchSpace:
-    """All sizes that may fit, for one grid of cores and one form of B: arrays with an entry for each.
+    """All sizes that may fit, for one grid of cores and one form of B: arrays with an entry for
+    each.
 
-    floor: cycles of computing alone, or of moving all once, which no plan with these sizes is below; ``least``: of the best sizes.
-    places: for each axis (m, chunks, n, k) which of its sizes an entry has.
+    floor: cycles of computing alone, or of moving all once, which no plan with these sizes is
+    below; ``least``: of the best sizes. places: for each axis (m, chunks, n, k) which of its sizes
+    an entry has.
     """
 
     places: tuple[Any, ...]
@@ -37,23 +53,40 @@ class PanelSearchSpace:
     """Cores that walk a part of k each."""
 
     def __init__(
-        self, problem: TilingProblem, machine: MachineParameters, groups: tuple[int, int], b_form: str, sampling: CandidateSizes
+        self,
+        problem: TilingProblem,
+        machine: MachineParameters,
+        groups: tuple[int, int],
+        b_form: str,
+        sampling: CandidateSizes,
     ) -> None:
         self.problem, self.machine, self.groups, self.b_form = problem, machine, groups, b_form
         self.batch = prod(problem.batch)
         rows, columns = groups
         accumulator = problem.accumulator
-        self.turn_c = problem.zipped or problem.folded is not None or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
+        self.turn_c = (
+            problem.zipped
+            or problem.folded is not None
+            or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
+        )
         self.cuts = self._cuts(sampling)
         (ms, ns, ks) = self.cuts
         self.of_m = BlockExtents(ms, problem.m, 0)
-        self.of_n, self.of_k = BlockExtents(ns, problem.n, 2, problem.folded is not None), BlockExtents(ks, problem.k, 3)
+        self.of_n, self.of_k = (
+            BlockExtents(ns, problem.n, 2, problem.folded is not None),
+            BlockExtents(ks, problem.k, 3),
+        )
         self.mc, self.nt, self.kt = self.of_m.full, self.of_n.full, self.of_k.full
-        m_blocks, self.n_blocks, self.k_blocks = self.of_m.blocks, self.of_n.blocks, self.of_k.blocks
+        m_blocks, self.n_blocks, self.k_blocks = (
+            self.of_m.blocks,
+            self.of_n.blocks,
+            self.of_k.blocks,
+        )
         self._windows(ms, ks)
         self.panels = self._panels(m_blocks, sampling)
         self.chunks = cost_rules.pieces(m_blocks, self.panels)
-        self.late = cost_rules.pieces(self.chunks, self.k_blocks)  # chunks that are finished in each step of the next panel
+        # chunks that are finished in each step of the next panel
+        self.late = cost_rules.pieces(self.chunks, self.k_blocks)
         self.rows = self.panels * self.batch
         self.row_trips = cost_rules.pieces(self.rows, rows)
         self.column_trips = cost_rules.pieces(self.n_blocks, columns)
@@ -66,16 +99,24 @@ class PanelSearchSpace:
         self._moving()
         self._computing()
         self.c_tile = slot_bytes(self.mc, self.nt, ELEMENT_BYTES[accumulator])
-        self.result_tile = slot_bytes(*self._image(), ELEMENT_BYTES[accumulator]) if problem.folded else self.c_tile
+        self.result_tile = (
+            slot_bytes(*self._image(), ELEMENT_BYTES[accumulator])
+            if problem.folded
+            else self.c_tile
+        )
         self.b_tile = slot_bytes(self.kt, self.nt, ELEMENT_BYTES[problem.a.dtype])
         computing = self.row_trips * self.column_trips * (self.k_blocks * self.matrix + self.after)
         floor = np.maximum(computing, CERTAIN * self._least_moving())
-        self.floor = np.where(self.c_tile * self.chunks + 2 * self.b_tile <= machine.am_bytes, floor, inf)
+        self.floor = np.where(
+            self.c_tile * self.chunks + 2 * self.b_tile <= machine.am_bytes, floor, inf
+        )
         self.least = float(self.floor.min())
 
     def _cuts(self, sampling: CandidateSizes) -> Cuts:
         """Those of m, n and k that are tried."""
-        return cuts_of(self.problem, self.machine, self.groups, self.b_form == "dot", self.turn_c, sampling)
+        return cuts_of(
+            self.problem, self.machine, self.groups, self.b_form == "dot", self.turn_c, sampling
+        )
 
     def _panels(self, m_blocks: Any, sampling: CandidateSizes) -> Any:
         """Row panels of a batch entry."""
@@ -86,7 +127,9 @@ class PanelSearchSpace:
         folded = self.problem.folded
         assert folded is not None
         self.whole_images = axis([cut.dim == 0 for cut in self.cuts[1]], 2)
-        return self.mc // prod(folded.shape.taps), axis([folded.columns(cut) for cut in self.cuts[1]], 2)
+        return self.mc // prod(folded.shape.taps), axis(
+            [folded.columns(cut) for cut in self.cuts[1]], 2
+        )
 
     def _mean_image(self) -> tuple[Any, Any]:
         """The same of a block on average."""
@@ -94,7 +137,8 @@ class PanelSearchSpace:
         return channels * (self.of_m.mean / self.mc), elements * (self.of_n.mean / self.nt)
 
     def _windows(self, ms: Sequence[TileCut], ks: Sequence[TileCut]) -> None:
-        """Elements of A that the largest block of m x k covers, lengths of its sides, and even runs of k."""
+        """Elements of A that the largest block of m x k covers, lengths of its sides, and even runs
+        of k."""
         p = self.problem
         self.block: Any = self.mc * self.kt
         self.lengths: tuple[Any, ...] = ()
@@ -106,7 +150,8 @@ class PanelSearchSpace:
             self.runs = axis([cost_rules.even_runs(counts) for counts in self.counts[1]], 3)
 
     def _lengths(self, *parts: Any) -> tuple[Any, ...]:
-        """Lengths of the sides of the box below a block of which that part of the cut dimensions of m and of k is there."""
+        """Lengths of the sides of the box below a block of which that part of the cut dimensions of
+        m and of k is there."""
         p, found = self.problem, []
         for side in p.a_windows:
             length: Any = 1
@@ -115,28 +160,45 @@ class PanelSearchSpace:
                 here, cuts = (0, 3)[group], self.cuts[(0, 2)[group]]
                 counts: Any = axis([counts[at] for counts in self.counts[group]], here)
                 if parts[group] is not None:
-                    counts = counts * np.where(axis([cut.dim == at for cut in cuts], here), parts[group], 1)
+                    counts = counts * np.where(
+                        axis([cut.dim == at for cut in cuts], here), parts[group], 1
+                    )
                 length = length + (counts - 1) * abs(step)
-            found.append(np.where(length == side.full, side.joined, length) if side.joined else length)
+            found.append(
+                np.where(length == side.full, side.joined, length) if side.joined else length
+            )
         return tuple(found)
 
     def _moving(self) -> None:
-        """For blocks of A as it lies and turned, of B, C and what follows: bytes that DDR moves, and cycles of the engine for elements."""
+        """For blocks of A as it lies and turned, of B, C and what follows: bytes that DDR moves,
+        and cycles of the engine for elements."""
         p = self.problem
         m, n, k = self.of_m, self.of_n, self.of_k
         self.mean_b = k.mean * n.mean
         self.moved_b, self.elements_b = moved(self.machine, p.b, k, n, self.b_form != "plain")
-        self.moved_b, self.elements_b = self.moved_b * max(p.b_tiles, 1), self.elements_b * max(p.b_tiles, 1)
+        self.moved_b, self.elements_b = (
+            self.moved_b * max(p.b_tiles, 1),
+            self.elements_b * max(p.b_tiles, 1),
+        )
         self.piecewise = p.piecewise and self.b_form == "plain"
         self.moved_pieces: Any = self.moved_b
         if self.piecewise:
             item, inside = ELEMENT_BYTES[p.b.dtype], prod(p.n[1:])
-            self.moved_pieces = n.mean // inside * k.over(lambda depth: cost_rules.granules(self.machine, depth * inside * item))
-            self.pieces = k.mean * (n.mean // inside) * cost_rules.granules(self.machine, inside * item)
+            self.moved_pieces = (
+                n.mean
+                // inside
+                * k.over(lambda depth: cost_rules.granules(self.machine, depth * inside * item))
+            )
+            self.pieces = (
+                k.mean * (n.mean // inside) * cost_rules.granules(self.machine, inside * item)
+            )
         if p.folded:
             (channels, elements), item = self._mean_image(), ELEMENT_BYTES[p.c.dtype]
             of_image = np.where(self.whole_images, channels * prod(p.folded.shape.sizes), elements)
-            self.moved_c, self.elements_c = channels * elements / of_image * cost_rules.granules(self.machine, of_image * item), 0.0
+            self.moved_c, self.elements_c = (
+                channels * elements / of_image * cost_rules.granules(self.machine, of_image * item),
+                0.0,
+            )
             stored = channels * elements
         else:
             sides = (m.times(2), n.times(0.5)) if p.zipped else (m, n)
@@ -145,9 +207,15 @@ class PanelSearchSpace:
         alike = p.epilogue_alike / ELEMENT_BYTES[p.c.dtype]
         self.beside_c = stored * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
         if p.a_windows:
-            self.mean_lengths = self._lengths(m.mean / m.full, k.mean / k.full) if m.ragged or k.ragged else self.lengths
+            self.mean_lengths = (
+                self._lengths(m.mean / m.full, k.mean / k.full)
+                if m.ragged or k.ragged
+                else self.lengths
+            )
             self.mean_block = prod(self.mean_lengths, start=np.ones_like(self.block))
-            self.moved_a, self.elements_a = box_moved(self.machine, p, self.mean_lengths, self.mean_block)
+            self.moved_a, self.elements_a = box_moved(
+                self.machine, p, self.mean_lengths, self.mean_block
+            )
             self.moved_turned, self.elements_turned = self.moved_a, self.elements_a
         else:
             self.mean_block = m.mean * k.mean
@@ -159,7 +227,9 @@ class PanelSearchSpace:
         p, mc = self.problem, self.machine
         if p.a_windows:
             return cost_rules.windows_cycles(mc, p.accumulator, mc.mm_rows, n, self.runs, k)
-        return (cost_rules.dot_cycles if self.b_form == "dot" else cost_rules.outer_cycles)(mc, p.accumulator, mc.mm_rows, n, k)
+        return (cost_rules.dot_cycles if self.b_form == "dot" else cost_rules.outer_cycles)(
+            mc, p.accumulator, mc.mm_rows, n, k
+        )
 
     def _computing(self) -> None:
         """Cycles of the products of a step and of what follows the last step of a panel."""
@@ -171,14 +241,26 @@ class PanelSearchSpace:
             product = n.over(lambda columns: self._product(columns, k.mean))
         product = m.over(lambda rows: cost_rules.pieces(rows, mc.mm_rows)) * product
         self.matrix = self.walked * (product + mc.issue_cycles + SCALARS["product"] * scalar)
-        self.turning = cost_rules.transpose_cycles(mc, p.b.dtype, k.mean, n.mean) if self.b_form == "turned" else 0.0
+        self.turning = (
+            cost_rules.transpose_cycles(mc, p.b.dtype, k.mean, n.mean)
+            if self.b_form == "turned"
+            else 0.0
+        )
         self.making: Any = self.walked * box_cycles(mc, p, self.mean_lengths) if p.a_tiles else 0.0
         if p.b_tiles:
             self.turning = self.turning + factor_cycles(mc, p, k.mean, n.mean, self.b_form)
-        self.parameter = slot_bytes(np.maximum(*(self._image() if p.folded else (self.mc, self.nt))), 1, ELEMENT_BYTES[p.accumulator])
+        self.parameter = slot_bytes(
+            np.maximum(*(self._image() if p.folded else (self.mc, self.nt))),
+            1,
+            ELEMENT_BYTES[p.accumulator],
+        )
         rows, columns = self._mean_image() if p.folded else (m.mean, n.mean)
         vectors = rows * cost_rules.pieces(columns, mc.lanes(p.accumulator))
-        self.body = p.epilogue_interval * vectors + 40 if p.epilogue_tiles + p.epilogue_parameters else 0.0 * vectors
+        self.body = (
+            p.epilogue_interval * vectors + 40
+            if p.epilogue_tiles + p.epilogue_parameters
+            else 0.0 * vectors
+        )
         turning: Any = 0.0
         if p.folded:
             elements = axis([p.folded.elements(cut) for cut in self.cuts[1]], 2) * (n.mean / n.full)
@@ -186,12 +268,17 @@ class PanelSearchSpace:
         elif self.turn_c:
             turning = cost_rules.transpose_cycles(mc, p.accumulator, m.mean, n.mean, p.zipped)
         if p.sums:
-            turning = turning + sums_cycles(mc, p, *((n.mean, m.mean) if self.turn_c else (m.mean, n.mean)))
-        self.after = self.walked * (mc.issue_cycles + SCALARS["store"] * scalar + self.body + turning)
+            turning = turning + sums_cycles(
+                mc, p, *((n.mean, m.mean) if self.turn_c else (m.mean, n.mean))
+            )
+        self.after = self.walked * (
+            mc.issue_cycles + SCALARS["store"] * scalar + self.body + turning
+        )
 
     def _least_moving(self) -> Any:
-        """Cycles below which no choice gets: the engine of the busiest core loads its part of A and B and stores its part of C at least
-        once, at a core's bandwidth; and all cores together move all of them at least once, at the cluster's.
+        """Cycles below which no choice gets: the engine of the busiest core loads its part of A and
+        B and stores its part of C at least once, at a core's bandwidth; and all cores together move
+        all of them at least once, at the cluster's.
 
         The sums are those of `Priced`, with each term at its least.
         """
@@ -206,22 +293,44 @@ class PanelSearchSpace:
 
         each = cycles(moved_a, np.minimum(self.elements_a, self.elements_turned))
         own = self.row_trips * self.k_blocks * (self.walked / columns) * each
-        moved_b = np.minimum(self.moved_b, self.moved_pieces) / self.groups[0]  # where all fetch it together
-        own = own + self.column_trips * self.k_blocks * cycles(moved_b, self.elements_b / self.groups[0])
+        # where all fetch it together
+        moved_b = np.minimum(self.moved_b, self.moved_pieces) / self.groups[0]
+        own = own + self.column_trips * self.k_blocks * cycles(
+            moved_b, self.elements_b / self.groups[0]
+        )
         own = own + panels * self.walked * (
-            cycles(self.moved_c, self.elements_c) + extra / rate + mc.dma_latency * (p.epilogue_tiles + p.epilogue_parameters)
+            cycles(self.moved_c, self.elements_c)
+            + extra / rate
+            + mc.dma_latency * (p.epilogue_tiles + p.epilogue_parameters)
         )
         together = self.row_trips * self.k_blocks * self.walked * moved_a * self.even_rows
-        together = together + self.column_trips * self.k_blocks * np.minimum(self.moved_b, self.moved_pieces) * self.even_columns
-        together = together + panels * self.walked * (self.moved_c + extra) * self.even_rows * self.even_columns
+        together = (
+            together
+            + self.column_trips
+            * self.k_blocks
+            * np.minimum(self.moved_b, self.moved_pieces)
+            * self.even_columns
+        )
+        together = (
+            together
+            + panels * self.walked * (self.moved_c + extra) * self.even_rows * self.even_columns
+        )
         return np.maximum(own, together * (mc.clock_hz / mc.ddr_bandwidth))
 
     def _even(self) -> None:
-        """How many groups of cores have rows and columns on average, while the busiest one works: the latter by their elements, and by what
-        moves for them of B and of C."""
+        """How many groups of cores have rows and columns on average, while the busiest one works:
+        the latter by their elements, and by what moves for them of B and of C."""
         p, n, trips = self.problem, self.of_n, self.column_trips
-        rows, columns = np.minimum(self.rows, self.groups[0]), np.minimum(self.n_blocks, self.groups[1])
-        self.even_rows = np.maximum(np.minimum(self.batch * prod(p.m) / (self.row_trips * (self.walked * self.of_m.mean)), rows), 1.0)
+        rows, columns = (
+            np.minimum(self.rows, self.groups[0]),
+            np.minimum(self.n_blocks, self.groups[1]),
+        )
+        self.even_rows = np.maximum(
+            np.minimum(
+                self.batch * prod(p.m) / (self.row_trips * (self.walked * self.of_m.mean)), rows
+            ),
+            1.0,
+        )
 
         def of_columns(cost: Callable[[Any], Any]) -> Any:
             return np.maximum(np.minimum(n.even(cost, trips), columns), 1.0)

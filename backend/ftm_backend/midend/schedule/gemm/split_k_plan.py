@@ -1,4 +1,5 @@
-"""Plans of panels whose sum is cut (`split_panels`): one panel of C for each group of cores, whose members take a part of k each."""
+"""Plans of panels whose sum is cut (`split_panels`): one panel of C for each group of cores, whose
+members take a part of k each."""
 
 from __future__ import annotations
 
@@ -25,11 +26,15 @@ _FULL = 0.97
 _SHARES = (1, 2, 3, 4)
 """Chunks of a panel for each member to add up that are tried."""
 _BARRIERS = 3
-"""Of a panel: before the walk over k, before the parts are added up, and before the next panel leaves its own."""
+"""Of a panel: before the walk over k, before the parts are added up, and before the next panel
+leaves its own."""
 
 
-def split_plan(problem: TilingProblem, machine: MachineParameters, limit: float) -> dict[str, Any] | None:
-    """The cheapest plan in fewer than ``limit`` cycles, as the fields of a `panel_plan.PanelPlan`; None if there is none."""
+def split_plan(
+    problem: TilingProblem, machine: MachineParameters, limit: float
+) -> dict[str, Any] | None:
+    """The cheapest plan in fewer than ``limit`` cycles, as the fields of a `panel_plan.PanelPlan`;
+    None if there is none."""
     best = None
     for groups in _groups(problem, machine, limit):
         for b_form in ("turned",) if problem.b.runs[0] > problem.b.runs[1] else ("plain",):
@@ -39,22 +44,39 @@ def split_plan(problem: TilingProblem, machine: MachineParameters, limit: float)
     return best
 
 
-def _groups(problem: TilingProblem, machine: MachineParameters, limit: float) -> Iterator[tuple[int, int]]:
-    """Grids of panels that leave several cores for each, and whose panels may fit; none where nothing is to be gained."""
+def _groups(
+    problem: TilingProblem, machine: MachineParameters, limit: float
+) -> Iterator[tuple[int, int]]:
+    """Grids of panels that leave several cores for each, and whose panels may fit; none where
+    nothing is to be gained."""
     m, n, k = prod(problem.m), prod(problem.n), prod(problem.k)
     if not problem.sum_alone or problem.folded or problem.zipped or prod(problem.batch) != 1:
         return
-    if m * n * k / (machine.fma_units * machine.lanes(problem.accumulator)) / machine.cores > _FULL * limit:
+    if (
+        m * n * k / (machine.fma_units * machine.lanes(problem.accumulator)) / machine.cores
+        > _FULL * limit
+    ):
         return
     for panels in range(1, machine.cores // 2 + 1):
-        if machine.cores % panels == 0 and m * n * ELEMENT_BYTES[problem.accumulator] < panels * machine.am_bytes:
-            yield from ((rows, panels // rows) for rows in range(1, panels + 1) if panels % rows == 0)
+        if (
+            machine.cores % panels == 0
+            and m * n * ELEMENT_BYTES[problem.accumulator] < panels * machine.am_bytes
+        ):
+            yield from (
+                (rows, panels // rows) for rows in range(1, panels + 1) if panels % rows == 0
+            )
 
 
 class _Splits(PanelSearchSpace):
     """Sizes of chunks and of blocks of k for one grid of panels."""
 
-    def __init__(self, problem: TilingProblem, machine: MachineParameters, groups: tuple[int, int], b_form: str) -> None:
+    def __init__(
+        self,
+        problem: TilingProblem,
+        machine: MachineParameters,
+        groups: tuple[int, int],
+        b_form: str,
+    ) -> None:
         self.k_groups = machine.cores // prod(groups)
         super().__init__(problem, machine, groups, b_form, CandidateSizes(_GROWTH, (1,), True))
 
@@ -66,7 +88,11 @@ class _Splits(PanelSearchSpace):
             if (rows := size * prod(inside)) <= LARGEST["m"]:
                 ms += (TileCut(0, size, rows, cost_rules.pieces(outer, size)),)
         wide = [cut for cut in ns if cut.blocks <= self.groups[1]] or ns[-1:]
-        return ms, (min(wide, key=lambda cut: cut.elements),), tuple(cut for cut in ks if cut.blocks >= self.k_groups) or ks[:1]
+        return (
+            ms,
+            (min(wide, key=lambda cut: cut.elements),),
+            tuple(cut for cut in ks if cut.blocks >= self.k_groups) or ks[:1],
+        )
 
     def _panels(self, m_blocks: Any, sampling: CandidateSizes) -> Any:
         return np.minimum(m_blocks, self.groups[0])
@@ -106,7 +132,8 @@ class _Splits(PanelSearchSpace):
         }
 
     def _places(self) -> tuple[Any, Any]:
-        """Whether A lies in GSM, and which sizes fit: what finishes chunks may lie where blocks of B did."""
+        """Whether A lies in GSM, and which sizes fit: what finishes chunks may lie where blocks of
+        B did."""
         p, mc = self.problem, self.machine
         a = 2 * self.chunks * slot_bytes(self.block, 1, ELEMENT_BYTES[p.a.dtype])
         mine, turned = cost_rules.pieces(self.chunks, self.k_groups), self.b_form == "turned"
@@ -114,7 +141,8 @@ class _Splits(PanelSearchSpace):
         walking = self.b_tile * b_slots + parameter_bytes(p, self.kt, self.nt, self.b_form)
         if p.a_tiles:
             walking = walking + a + self.chunks * box_bytes(p, self.lengths)
-        finishing = self.c_tile * (2 + self.turn_c + p.epilogue_tiles - p.epilogue_operands)  # parts that arrive, one turned, results
+        # parts that arrive, one turned, results
+        finishing = self.c_tile * (2 + self.turn_c + p.epilogue_tiles - p.epilogue_operands)
         am = (
             self.c_tile * (self.chunks + mine * p.epilogue_operands)
             + p.epilogue_parameters * mine * self.parameter
@@ -132,20 +160,44 @@ class _Splits(PanelSearchSpace):
         rate = cost_rules.bytes_per_cycle(mc, mc.cores)
         plain = cost_rules.transfer_cycles(mc, self.moved_a / rate, 0.0, self.elements_a)
         other = cost_rules.transfer_cycles(mc, self.moved_turned / rate, 0.0, self.elements_turned)
-        load_a, load_b = np.minimum(plain, other), cost_rules.transfer_cycles(mc, self.moved_b / rate, 0.0, self.elements_b)
+        load_a, load_b = (
+            np.minimum(plain, other),
+            cost_rules.transfer_cycles(mc, self.moved_b / rate, 0.0, self.elements_b),
+        )
         load_a = load_a + mc.dma_latency * (max(p.a_tiles, 1) - 1 + p.a_parameters)
         load_b = load_b + mc.dma_latency * (max(p.b_tiles, 1) - 1 + p.b_parameters)
-        steps, mine = cost_rules.pieces(self.k_blocks, self.k_groups), cost_rules.pieces(self.chunks, self.k_groups)
-        scalar = SCALARS["step"] * mc.scalar_latency + self.chunks * (mc.issue_cycles + SCALARS["load"] * mc.scalar_latency)
+        steps, mine = (
+            cost_rules.pieces(self.k_blocks, self.k_groups),
+            cost_rules.pieces(self.chunks, self.k_groups),
+        )
+        scalar = SCALARS["step"] * mc.scalar_latency + self.chunks * (
+            mc.issue_cycles + SCALARS["load"] * mc.scalar_latency
+        )
         step = self.matrix + self.making + self.turning + scalar
-        reads = p.beside_read * self.beside_c / rate + mc.dma_latency * (p.epilogue_operands + p.epilogue_parameters)
+        reads = p.beside_read * self.beside_c / rate + mc.dma_latency * (
+            p.epilogue_operands + p.epilogue_parameters
+        )
         moving = steps * (self.chunks * load_a + load_b) + mine * reads
         walking = np.maximum(load_b + load_a + steps * step, moving + step / self.chunks)
-        part = cost_rules.transfer_cycles(mc, 0.0, self.c_tile * mc.cores / mc.gsm_bytes_per_cycle, 0.0)
-        adding = 40 + 1.5 * self.mc * cost_rules.pieces(self.nt, mc.lanes(p.accumulator)) + mc.issue_cycles
+        part = cost_rules.transfer_cycles(
+            mc, 0.0, self.c_tile * mc.cores / mc.gsm_bytes_per_cycle, 0.0
+        )
+        adding = (
+            40
+            + 1.5 * self.mc * cost_rules.pieces(self.nt, mc.lanes(p.accumulator))
+            + mc.issue_cycles
+        )
         finishing = part + (self.k_groups - 1) * np.maximum(part, adding) + self.after / self.chunks
-        stores = cost_rules.transfer_cycles(mc, self.moved_c / rate, 0.0, self.elements_c) + (1 - p.beside_read) * self.beside_c / rate
+        stores = (
+            cost_rules.transfer_cycles(mc, self.moved_c / rate, 0.0, self.elements_c)
+            + (1 - p.beside_read) * self.beside_c / rate
+        )
         stores = stores + mc.dma_latency * max(p.epilogue_tiles - p.epilogue_operands - 1, 0)
         ending = part + finishing + (mine - 1) * np.maximum(finishing, self.body + stores) + stores
         computing = steps * step + mine * finishing
-        return other < plain, computing, moving + mine * stores, walking + ending + _BARRIERS * mc.barrier_cycles
+        return (
+            other < plain,
+            computing,
+            moving + mine * stores,
+            walking + ending + _BARRIERS * mc.barrier_cycles,
+        )

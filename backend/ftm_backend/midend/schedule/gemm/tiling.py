@@ -1,18 +1,20 @@
-"""The cost model that tiles contractions: which tile sizes, which loop order, what stays in scratchpad.
+"""The cost model that tiles contractions: which tile sizes, which loop order, what stays in
+scratchpad.
 
-A contraction is ``C[b, m, n] = sum_k A[b, m, k] * B[b, k, n]`` where each of m, n, k is a *group* of loop
-dimensions (a convolution's k is channel, window row and window column).  A tile takes all of the inner
-dimensions of a group, a sub-range of one (the *cut*) and one step of those outside it.
+A contraction is ``C[b, m, n] = sum_k A[b, m, k] * B[b, k, n]`` where each of m, n, k is a *group*
+of loop dimensions (a convolution's k is channel, window row and window column). A tile takes all of
+the inner dimensions of a group, a sub-range of one (the *cut*) and one step of those outside it.
 
-The loop nest is fixed in form: batch, then an outer and an inner loop over the tiles of C (m then n, or n then
-m), then k, accumulating in a C tile that is stored once.  The model chooses
+The loop nest is fixed in form: batch, then an outer and an inner loop over the tiles of C (m then
+n, or n then m), then k, accumulating in a C tile that is stored once. The model chooses
 - the cut of each group and which of m and n is the outer loop,
-- how long operand tiles stay: the outer operand through the inner loop, the inner one for the whole batch entry,
+- how long operand tiles stay: the outer operand through the inner loop, the inner one for the whole
+  batch entry,
 - whether an operand that lies transposed in memory is turned by DMA or read so by the matrix unit,
 - which loop the cores share.
 
-It evaluates every combination at once (numpy arrays over the grid of candidates) and takes the cheapest.
-``GemmTiling.explain`` prints the winner and its rivals.
+It evaluates every combination at once (numpy arrays over the grid of candidates) and takes the
+cheapest. ``GemmTiling.explain`` prints the winner and its rivals.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ _SPLITS = ("batch", "outer", "inner")
 class OperandTraffic:
     """How A, B or C lies in memory.
 
-    ``runs`` are the contiguous elements found by walking each of its two groups from the innermost dimension
-    (A: m, k; B: k, n; C: m, n): 0 where the innermost stride is not 1.
+    ``runs`` are the contiguous elements found by walking each of its two groups from the innermost
+    dimension (A: m, k; B: k, n; C: m, n): 0 where the innermost stride is not 1.
     """
 
     dtype: str
@@ -52,7 +54,8 @@ class OperandTraffic:
     batched: bool = True
     """Whether it changes with the batch dimensions."""
     whole: tuple[bool, bool] = (False, False)
-    """For each group: whether a block that takes all of its run is contiguous from one step of the other group to the next."""
+    """For each group: whether a block that takes all of its run is contiguous from one step of the
+    other group to the next."""
     beside: int = 1
     """Elements that lie beside each other along one of its groups, in either direction."""
 
@@ -73,29 +76,35 @@ class TilingProblem:
     epilogue_tiles: int = 0
     """Tiles of C's extents that the epilogue needs beside it."""
     epilogue_wider: int = 0
-    """Bytes by which an element of all these tiles together is wider than as many of the accumulator's type."""
+    """Bytes by which an element of all these tiles together is wider than as many of the
+    accumulator's type."""
     epilogue_operands: int = 0
     """Those of them that are fetched, element by element."""
     epilogue_parameters: int = 0
-    """Tensors that it reads beside them, each of which changes along one dimension alone: a row or a column of a tile."""
+    """Tensors that it reads beside them, each of which changes along one dimension alone: a row or
+    a column of a tile."""
     epilogue_bytes: int = 0
     """Bytes that the epilogue moves for each element of C, beside the store of C itself."""
     epilogue_alike: int = 0
-    """Of these, bytes of tensors that lie in memory as C does: they are moved in runs of the same length."""
+    """Of these, bytes of tensors that lie in memory as C does: they are moved in runs of the same
+    length."""
     epilogue_interval: float = 2.0
     """Cycles that its body takes for each vector of C."""
     sums: int = 0
     """How often each row of a block is summed as it is stored, to a number of its own."""
     a_windows: tuple[WindowSide, ...] = ()
-    """Where rows of A overlap in memory, the sides of the box that they cover; positions count the dimensions of m, then of k."""
+    """Where rows of A overlap in memory, the sides of the box that they cover; positions count the
+    dimensions of m, then of k."""
     zipped: bool = False
-    """Whether n's last dimension but one has two steps that lie beside each other in C, between those of m; ``c`` then has them in m."""
+    """Whether n's last dimension but one has two steps that lie beside each other in C, between
+    those of m; ``c`` then has them in m."""
     folded: Col2ImGeometry | None = None
-    """Windows that are summed before C is stored: m is (channel, tap) and n is (image, window), and blocks take all taps of some channels
-    and all windows of some images."""
+    """Windows that are summed before C is stored: m is (channel, tap) and n is (image, window), and
+    blocks take all taps of some channels and all windows of some images."""
     piecewise: bool = False
-    """Whether B lies in memory as n's outer dimension x (k x its inner one), and that one is shorter than a granule: where cores share B,
-    its blocks wait as they lie, and its rows are put together on chip."""
+    """Whether B lies in memory as n's outer dimension x (k x its inner one), and that one is
+    shorter than a granule: where cores share B, its blocks wait as they lie, and its rows are put
+    together on chip."""
     b_tiles: int = 0
     """Tensors of which each block of B is computed when it has arrived; 0: it is fetched itself."""
     b_parameters: int = 0
@@ -103,16 +112,18 @@ class TilingProblem:
     b_interval: float = 0.0
     """Cycles that this takes for each vector of the block."""
     a_tiles: int = 0
-    """Tensors of which each box of A is computed when theirs have arrived; 0: it is fetched itself."""
+    """Tensors of which each box of A is computed when theirs have arrived; 0: it is fetched
+    itself."""
     a_parameters: int = 0
     """Further ones, which change along some of the box's sides alone."""
     a_interval: float = 0.0
     """Cycles that this takes for each vector of the box."""
     sum_alone: bool = False
-    """Whether C starts at zero, what follows needs no positions, and nothing sums C: parts of the sum may be made by several cores."""
+    """Whether C starts at zero, what follows needs no positions, and nothing sums C: parts of the
+    sum may be made by several cores."""
     sized: tuple[int, int, int] | None = None
-    """If extents are sizes: for m, n and k the outermost dimension that is one.  A tile inside of it is held as often as
-    `sizes.upper_bound` says, which is up to twice the number at hand."""
+    """If extents are sizes: for m, n and k the outermost dimension that is one. A tile inside of it
+    is held as often as `sizes.upper_bound` says, which is up to twice the number at hand."""
 
     @property
     def beside_read(self) -> float:
@@ -150,7 +161,8 @@ class GemmTiling:
     depth: int
     """Slots that there is room for in each ring of tiles that are not resident."""
     split: str
-    """The loop that the cores share: ``"batch"``, ``"outer"``, ``"inner"`` or ``"none"`` (core 0 does it all)."""
+    """The loop that the cores share: ``"batch"``, ``"outer"``, ``"inner"`` or ``"none"`` (core 0
+    does it all)."""
     cycles: float
     compute_cycles: float
     dma_cycles: float
@@ -158,12 +170,18 @@ class GemmTiling:
 
     def explain(self) -> str:
         """The plan and its nearest rivals, one line each."""
-        return "\n".join((f"chosen  {_line(self)}", *(f"rejected {rival}" for rival in self.rivals)))
+        return "\n".join(
+            (f"chosen  {_line(self)}", *(f"rejected {rival}" for rival in self.rivals))
+        )
 
 
 def _line(p: GemmTiling) -> str:
     order = "m,n,k" if p.m_outer else "n,m,k"
-    keeps = [name for name, held in (("outer operand", p.outer_resident), ("inner operand", p.inner_resident)) if held]
+    keeps = [
+        name
+        for name, held in (("outer operand", p.outer_resident), ("inner operand", p.inner_resident))
+        if held
+    ]
     turned = "".join(name for name, on in ((".TA", p.trans_a), (".TB", p.trans_b)) if on)
     return (
         f"{p.m.elements}x{p.n.elements}x{p.k.elements} order {order} keeps {' and '.join(keeps) or 'nothing'}"
@@ -172,11 +190,13 @@ def _line(p: GemmTiling) -> str:
     )
 
 
-# --- candidates ---------------------------------------------------------------------------------------
+# --- candidates
+# ---------------------------------------------------------------------------------------
 
 
 def cuts(extents: Sequence[int], quantum: int, largest: int) -> list[TileCut]:
-    """The tiles worth trying for a group: balanced sub-ranges growing by about 1.5, multiples of ``quantum``.
+    """The tiles worth trying for a group: balanced sub-ranges growing by about 1.5, multiples of
+    ``quantum``.
 
     Args:
         extents: of the group's dimensions, outermost first; all at least 1.
@@ -193,7 +213,9 @@ def cuts(extents: Sequence[int], quantum: int, largest: int) -> list[TileCut]:
             pieces = ceil(extent / max(1, round(target)))
             size = min(extent, ceil(ceil(extent / pieces) / unit) * unit)
             if size * inside <= largest or not found:
-                found.setdefault(size * inside, TileCut(dim, size, size * inside, outside * ceil(extent / size)))
+                found.setdefault(
+                    size * inside, TileCut(dim, size, size * inside, outside * ceil(extent / size))
+                )
             if size == extent or size * inside > largest:
                 break
             target = max(size + 1, target * 1.5)
@@ -203,16 +225,24 @@ def cuts(extents: Sequence[int], quantum: int, largest: int) -> list[TileCut]:
 def _panels(extents: Sequence[int], cut: TileCut, quantum: int) -> int:
     """How many pieces of ``quantum`` elements the group's tiles take together, tails included."""
     extents = tuple(extents) or (1,)
-    extent, inside, outside = extents[cut.dim], prod(extents[cut.dim + 1 :]), prod(extents[: cut.dim])
+    extent, inside, outside = (
+        extents[cut.dim],
+        prod(extents[cut.dim + 1 :]),
+        prod(extents[: cut.dim]),
+    )
     full, tail = divmod(extent, cut.size)
     return outside * (full * ceil(cut.size * inside / quantum) + ceil(tail * inside / quantum))
 
 
-# --- costs --------------------------------------------------------------------------------------------
+# --- costs
+# --------------------------------------------------------------------------------------------
 
 
-def _moving(machine: MachineParameters, elements: float, run: Any, inner: Any, item: int, rate: Any) -> Any:
-    """Cycles to move ``elements`` by DMA in runs of at most ``run``, ``inner`` elements to a row of the tile; rate: bytes per cycle."""
+def _moving(
+    machine: MachineParameters, elements: float, run: Any, inner: Any, item: int, rate: Any
+) -> Any:
+    """Cycles to move ``elements`` by DMA in runs of at most ``run``, ``inner`` elements to a row of
+    the tile; rate: bytes per cycle."""
     if run == 0:
         return elements * np.maximum(machine.dma_element_cycles, item / rate)
     length = np.minimum(run, inner)
@@ -220,20 +250,32 @@ def _moving(machine: MachineParameters, elements: float, run: Any, inner: Any, i
     return elements / length * lines / rate
 
 
-def _operand(machine: MachineParameters, x: OperandTraffic, elements: float, first: Any, second: Any, rate: Any) -> tuple[Any, Any]:
-    """Cycles to load all of an operand once as tiles of ``first`` x ``second`` elements, and of the transpose."""
+def _operand(
+    machine: MachineParameters,
+    x: OperandTraffic,
+    elements: float,
+    first: Any,
+    second: Any,
+    rate: Any,
+) -> tuple[Any, Any]:
+    """Cycles to load all of an operand once as tiles of ``first`` x ``second`` elements, and of the
+    transpose."""
     item = ELEMENT_BYTES[x.dtype]
-    return (_moving(machine, elements, x.runs[1], second, item, rate), _moving(machine, elements, x.runs[0], first, item, rate))
+    return (
+        _moving(machine, elements, x.runs[1], second, item, rate),
+        _moving(machine, elements, x.runs[0], first, item, rate),
+    )
 
 
 def pitch(columns: Any, dtype: str) -> Any:
     """Leading dimension of an operand tile with this many columns (a number, or an array of them).
 
-    Rows a multiple of 512 bytes apart would contend for the same banks, or lines of a cache, when the matrix
-    unit walks down several of them at once: such rows get 64 bytes more.
+    Rows a multiple of 512 bytes apart would contend for the same banks, or lines of a cache, when
+    the matrix unit walks down several of them at once: such rows get 64 bytes more.
     """
     item = ELEMENT_BYTES[dtype]
-    return columns + (at_hand(columns) * item % 512 == 0) * (64 // item)  # for other numbers as well: it costs little room
+    # for other numbers as well: it costs little room
+    return columns + (at_hand(columns) * item % 512 == 0) * (64 // item)
 
 
 def _slot(rows: Any, columns: Any, dtype: str) -> Any:
@@ -259,19 +301,33 @@ def plan(problem: TilingProblem, machine: MachineParameters) -> GemmTiling:
 
 
 class _Grid:
-    """All combinations of divisions among cores and of candidate cuts as arrays with axes (division, m, n, k).
+    """All combinations of divisions among cores and of candidate cuts as arrays with axes
+    (division, m, n, k).
 
     divisions: which loop so many cores share.
     """
 
-    def __init__(self, problem: TilingProblem, machine: MachineParameters, ms: list[TileCut], ns: list[TileCut], ks: list[TileCut]) -> None:
+    def __init__(
+        self,
+        problem: TilingProblem,
+        machine: MachineParameters,
+        ms: list[TileCut],
+        ns: list[TileCut],
+        ks: list[TileCut],
+    ) -> None:
         self.problem, self.machine, self.cuts = problem, machine, (ms, ns, ks)
 
         def axis(values: list[int], position: int) -> Any:
-            return np.array(values, dtype=np.float64).reshape([-1 if i == position else 1 for i in range(3)])
+            return np.array(values, dtype=np.float64).reshape(
+                [-1 if i == position else 1 for i in range(3)]
+            )
 
-        self.mt, self.nt, self.kt = (axis([c.elements for c in cs], i) for i, cs in enumerate(self.cuts))
-        self.m_blocks, self.n_blocks, self.k_blocks = (axis([c.blocks for c in cs], i) for i, cs in enumerate(self.cuts))
+        self.mt, self.nt, self.kt = (
+            axis([c.elements for c in cs], i) for i, cs in enumerate(self.cuts)
+        )
+        self.m_blocks, self.n_blocks, self.k_blocks = (
+            axis([c.blocks for c in cs], i) for i, cs in enumerate(self.cuts)
+        )
         self.m_panels = axis([_panels(problem.m, c, machine.mm_rows) for c in ms], 0)
         sized = problem.sized or (len(problem.m), len(problem.n), len(problem.k))
         m_most, n_most, k_most = (
@@ -282,15 +338,25 @@ class _Grid:
         self.a_held = np.minimum(m_most * k_most, 2 * self.m_blocks * self.k_blocks)
         self.b_held = np.minimum(n_most * k_most, 2 * self.n_blocks * self.k_blocks)
         self.k_held = k_most
-        self.n_panels = axis([_panels(problem.n, c, machine.mm_columns(problem.accumulator)) for c in ns], 1)
-        self.n_vectors = axis([_panels(problem.n, c, machine.lanes(problem.accumulator)) for c in ns], 1)
+        self.n_panels = axis(
+            [_panels(problem.n, c, machine.mm_columns(problem.accumulator)) for c in ns], 1
+        )
+        self.n_vectors = axis(
+            [_panels(problem.n, c, machine.lanes(problem.accumulator)) for c in ns], 1
+        )
         # An operand may turn out to be kept transposed: room for the larger of the two.
         a, b = problem.a.dtype, problem.b.dtype
-        self.a_slot = np.maximum(_slot(self.mt, pitch(self.kt, a), a), _slot(self.kt, pitch(self.mt, a), a))
-        self.b_slot = np.maximum(_slot(self.kt, pitch(self.nt, b), b), _slot(self.nt, pitch(self.kt, b), b))
+        self.a_slot = np.maximum(
+            _slot(self.mt, pitch(self.kt, a), a), _slot(self.kt, pitch(self.mt, a), a)
+        )
+        self.b_slot = np.maximum(
+            _slot(self.kt, pitch(self.nt, b), b), _slot(self.nt, pitch(self.kt, b), b)
+        )
         self.batch = prod(problem.batch)
         self.m, self.n, self.k = prod(problem.m), prod(problem.n), prod(problem.k)
-        self.divisions = [("none", 1)] + [(split, machine.cores) for split in _SPLITS if machine.cores > 1]
+        self.divisions = [("none", 1)] + [
+            (split, machine.cores) for split in _SPLITS if machine.cores > 1
+        ]
         self.cores = self._divided([cores for _, cores in self.divisions])
         self._moving()
 
@@ -298,48 +364,78 @@ class _Grid:
         return np.array(values).reshape(-1, 1, 1, 1)
 
     def _moving(self) -> None:
-        """Cycles to load each operand once, as it lies and turned, to store C and to move what the epilogue does."""
+        """Cycles to load each operand once, as it lies and turned, to store C and to move what the
+        epilogue does."""
         p, mc = self.problem, self.machine
         bandwidth = np.minimum(mc.core_bandwidth, mc.ddr_bandwidth / self.cores)
         rate = bandwidth / mc.clock_hz
         self.load_a = _operand(mc, p.a, self.m * self.k, self.mt, self.kt, rate)
         self.load_b = _operand(mc, p.b, self.k * self.n, self.kt, self.nt, rate)
-        self.store = _moving(mc, self.m * self.n, p.c.runs[1], self.nt, ELEMENT_BYTES[p.c.dtype], rate)
+        self.store = _moving(
+            mc, self.m * self.n, p.c.runs[1], self.nt, ELEMENT_BYTES[p.c.dtype], rate
+        )
         self.epilogue = self.m * self.n * p.epilogue_bytes * mc.clock_hz / bandwidth
 
     def evaluate(self, m_outer: bool) -> list[tuple[float, Callable[[], GemmTiling]]]:
-        """For one loop order the cheapest point of each division: its cycles, and a function that makes its plan."""
+        """For one loop order the cheapest point of each division: its cycles, and a function that
+        makes its plan."""
         p, mc = self.problem, self.machine
         depth = 2 if mc.dma_overlaps else 1
-        outer_blocks, inner_blocks = (self.m_blocks, self.n_blocks) if m_outer else (self.n_blocks, self.m_blocks)
+        outer_blocks, inner_blocks = (
+            (self.m_blocks, self.n_blocks) if m_outer else (self.n_blocks, self.m_blocks)
+        )
         shares: dict[str, Any] = {}
-        for split, of in {"batch": self.batch, "outer": outer_blocks, "inner": inner_blocks}.items():
+        for split, of in {
+            "batch": self.batch,
+            "outer": outer_blocks,
+            "inner": inner_blocks,
+        }.items():
             chosen = self._divided([split == loop for loop, _ in self.divisions])
             shares[split] = np.where(chosen, np.ceil(of / self.cores) / of, 1.0)
-        batches, outers, inners = self.batch * shares["batch"], outer_blocks * shares["outer"], inner_blocks * shares["inner"]
+        batches, outers, inners = (
+            self.batch * shares["batch"],
+            outer_blocks * shares["outer"],
+            inner_blocks * shares["inner"],
+        )
 
-        # Scratchpad: the inner operand stays whole if it fits, then the outer one's k tiles, then single tiles.
+        # Scratchpad: the inner operand stays whole if it fits, then the outer one's k tiles, then
+        # single tiles.
         a_slot, b_slot = self.a_slot, self.b_slot
-        c_bytes = _slot(self.mt, self.nt, p.accumulator) * (depth + p.epilogue_tiles) + self.mt * self.nt * p.epilogue_wider
+        c_bytes = (
+            _slot(self.mt, self.nt, p.accumulator) * (depth + p.epilogue_tiles)
+            + self.mt * self.nt * p.epilogue_wider
+        )
         room_a, room_b = mc.sm_bytes, mc.am_bytes - c_bytes
         whole_a, whole_b = a_slot * self.a_held, b_slot * self.b_held
         if m_outer:
             outer_held, inner_held = a_slot * self.k_held <= room_a, whole_b <= room_b
         else:
             outer_held, inner_held = b_slot * self.k_held <= room_b, whole_a <= room_a
-        fits = (a_slot * depth <= room_a) | ((outer_held if m_outer else inner_held) & (a_slot <= room_a))
-        fits = fits & ((b_slot * depth <= room_b) | ((inner_held if m_outer else outer_held) & (b_slot <= room_b)))
+        fits = (a_slot * depth <= room_a) | (
+            (outer_held if m_outer else inner_held) & (a_slot <= room_a)
+        )
+        fits = fits & (
+            (b_slot * depth <= room_b)
+            | ((inner_held if m_outer else outer_held) & (b_slot <= room_b))
+        )
 
-        # How often each operand is loaded and read whole; shares turn totals into the busiest core's part.
+        # How often each operand is loaded and read whole; shares turn totals into the busiest
+        # core's part.
         inner_op = p.b if m_outer else p.a
         outer_passes = batches * shares["outer"] * np.where(outer_held, 1.0, inners)
         held_passes = batches if inner_op.batched else np.minimum(batches, 1.0)
         inner_passes = shares["inner"] * np.where(inner_held, held_passes, batches * outers)
-        outer_uses, inner_uses = batches * shares["outer"] * inners, shares["inner"] * batches * outers
-        a_passes, b_passes = (outer_passes, inner_passes) if m_outer else (inner_passes, outer_passes)
+        outer_uses, inner_uses = (
+            batches * shares["outer"] * inners,
+            shares["inner"] * batches * outers,
+        )
+        a_passes, b_passes = (
+            (outer_passes, inner_passes) if m_outer else (inner_passes, outer_passes)
+        )
         b_uses = inner_uses if m_outer else outer_uses
 
-        # The matrix unit takes elements of A one by one, in either order; vectors of B must lie along n.
+        # The matrix unit takes elements of A one by one, in either order; vectors of B must lie
+        # along n.
         a_plain, a_trans = (cost * a_passes for cost in self.load_a)
         b_plain, b_trans = (cost * b_passes for cost in self.load_b)
         turning = cost_rules.transpose_cycles(mc, p.b.dtype, self.k, self.n) * b_uses
@@ -351,12 +447,22 @@ class _Grid:
         # A block of C waits for its own sums when it is too small to keep the pipes busy.
         panels = self.m_panels * self.n_panels
         per_k = np.maximum(self.m * self.n_vectors / mc.fma_units, panels * mc.fma_latency)
-        matrix = work * (panels * self.k_blocks * mc.mm_overhead + self.k * per_k) + np.where(trans_b, turning, 0)
+        matrix = work * (panels * self.k_blocks * mc.mm_overhead + self.k * per_k) + np.where(
+            trans_b, turning, 0
+        )
         matrix = matrix + steps * (self.k_blocks + 1) * mc.issue_cycles
-        a_tiles, b_tiles = a_passes * self.m_blocks * self.k_blocks, b_passes * self.n_blocks * self.k_blocks
-        dma = np.where(trans_a, a_trans, a_plain) + np.where(trans_b, b_trans, b_plain) + work * (self.store + self.epilogue)
+        a_tiles, b_tiles = (
+            a_passes * self.m_blocks * self.k_blocks,
+            b_passes * self.n_blocks * self.k_blocks,
+        )
+        dma = (
+            np.where(trans_a, a_trans, a_plain)
+            + np.where(trans_b, b_trans, b_plain)
+            + work * (self.store + self.epilogue)
+        )
         dma = dma + (a_tiles + b_tiles + steps) * mc.dma_latency
-        # Without overlap a core does its own transfers; with it, the first tiles and the last store stand alone.
+        # Without overlap a core does its own transfers; with it, the first tiles and the last store
+        # stand alone.
         exposed = (dma / np.maximum(steps * self.k_blocks, 1.0)) if mc.dma_overlaps else 0.0
         total = np.maximum(matrix, dma) + exposed if mc.dma_overlaps else matrix + dma
         total = np.where(fits, total + np.where(self.cores > 1, mc.barrier_cycles, 0.0), np.inf)
@@ -365,7 +471,12 @@ class _Grid:
         def make(division: int, at: tuple[Any, ...]) -> GemmTiling:
             def pick(values: Any) -> Any:
                 places = (division, *at)[total.ndim - values.ndim :]
-                return values[tuple(place if extent > 1 else 0 for place, extent in zip(places, values.shape, strict=True))]
+                return values[
+                    tuple(
+                        place if extent > 1 else 0
+                        for place, extent in zip(places, values.shape, strict=True)
+                    )
+                ]
 
             m, n, k = (cs[i] for cs, i in zip(self.cuts, at, strict=True))
             return GemmTiling(

@@ -1,4 +1,5 @@
-"""What blocks of operands take of DDR and of scratchpads, and what computing a factor of what arrives takes; sizes may be arrays."""
+"""What blocks of operands take of DDR and of scratchpads, and what computing a factor of what
+arrives takes; sizes may be arrays."""
 
 from __future__ import annotations
 
@@ -15,76 +16,130 @@ from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["box_bytes", "box_cycles", "box_moved", "factor_cycles", "fill_cycles", "moved", "parameter_bytes", "run_bytes", "sums_cycles"]
+__all__ = [
+    "box_bytes",
+    "box_cycles",
+    "box_moved",
+    "factor_cycles",
+    "fill_cycles",
+    "moved",
+    "parameter_bytes",
+    "run_bytes",
+    "sums_cycles",
+]
 
 
-def moved(machine: MachineParameters, x: OperandTraffic, first: BlockExtents, second: BlockExtents, turned: bool) -> tuple[Any, Any]:
-    """For a block of first x second elements of an operand, on average, the bytes that DDR moves, and cycles of the engine for single
+def moved(
+    machine: MachineParameters,
+    x: OperandTraffic,
+    first: BlockExtents,
+    second: BlockExtents,
+    turned: bool,
+) -> tuple[Any, Any]:
+    """For a block of first x second elements of an operand, on average, the bytes that DDR moves,
+    and cycles of the engine for single
     elements.
 
     turned: rows along its other group.
     """
     item = ELEMENT_BYTES[x.dtype]
-    (inner, run), (across, beside) = ((first, x.runs[0]), (second, x.runs[1]))[:: 1 if turned else -1]
+    (inner, run), (across, beside) = ((first, x.runs[0]), (second, x.runs[1]))[
+        :: 1 if turned else -1
+    ]
     elements = inner.mean * across.mean
     if run == 0:  # elements that are taken one by one share what DDR moves for those beside them
         length = np.minimum(across.full, beside) if beside > 1 else x.beside
-        return elements / length * cost_rules.granules(machine, length * item), elements * machine.dma_element_cycles
-    return across.mean * inner.over(lambda each: run_bytes(machine, x, 0 if turned else 1, each, across.mean)), 0.0
+        return elements / length * cost_rules.granules(
+            machine, length * item
+        ), elements * machine.dma_element_cycles
+    return across.mean * inner.over(
+        lambda each: run_bytes(machine, x, 0 if turned else 1, each, across.mean)
+    ), 0.0
 
 
-def run_bytes(machine: MachineParameters, x: OperandTraffic, group: int, inner: Any, across: Any = 1) -> Any:
-    """Bytes that DDR moves for ``inner`` elements along a group that lies along memory; of all of its run, what is beside it may follow."""
+def run_bytes(
+    machine: MachineParameters, x: OperandTraffic, group: int, inner: Any, across: Any = 1
+) -> Any:
+    """Bytes that DDR moves for ``inner`` elements along a group that lies along memory; of all of
+    its run, what is beside it may follow."""
     item, run = ELEMENT_BYTES[x.dtype], x.runs[group]
-    length = np.where(inner == run, run * across, np.minimum(inner, run)) if x.whole[group] else np.minimum(inner, run)
+    length = (
+        np.where(inner == run, run * across, np.minimum(inner, run))
+        if x.whole[group]
+        else np.minimum(inner, run)
+    )
     return inner / length * cost_rules.granules(machine, length * item)
 
 
-def factor_cycles(machine: MachineParameters, problem: TilingProblem, kt: Any, nt: Any, b_form: str) -> Any:
+def factor_cycles(
+    machine: MachineParameters, problem: TilingProblem, kt: Any, nt: Any, b_form: str
+) -> Any:
     """Cycles of the map that computes a block of B of what has arrived."""
     rows, columns = (kt, nt) if b_form == "plain" else (nt, kt)
-    return problem.b_interval * rows * cost_rules.pieces(columns, machine.lanes(problem.b.dtype)) + 40
+    return (
+        problem.b_interval * rows * cost_rules.pieces(columns, machine.lanes(problem.b.dtype)) + 40
+    )
 
 
 def fill_cycles(machine: MachineParameters, blocks: Any, moved_each: Any, elements: Any) -> Any:
-    """Cycles until so many blocks are where all cores find them: of the core that fetches most of them."""
+    """Cycles until so many blocks are where all cores find them: of the core that fetches most of
+    them."""
     most = cost_rules.pieces(blocks, machine.cores)
-    rate = np.minimum(machine.ddr_bandwidth * most / blocks, machine.core_bandwidth) / machine.clock_hz
+    rate = (
+        np.minimum(machine.ddr_bandwidth * most / blocks, machine.core_bandwidth) / machine.clock_hz
+    )
     return most * cost_rules.transfer_cycles(machine, moved_each / rate, 0.0, elements)
 
 
 def parameter_bytes(problem: TilingProblem, kt: Any, nt: Any, b_form: str) -> Any:
-    """Bytes of the rows or columns of parameters that a block of B is computed of, and of those that the next one is."""
+    """Bytes of the rows or columns of parameters that a block of B is computed of, and of those
+    that the next one is."""
     item, down = ELEMENT_BYTES[problem.b.dtype], kt if b_form == "plain" else nt
     return 2 * problem.b_parameters * (slot_bytes(down, 1, item) + slot_bytes(1, kt + nt, item))
 
 
-def box_moved(machine: MachineParameters, problem: TilingProblem, lengths: Sequence[Any], block: Any) -> tuple[Any, Any]:
-    """As `moved`, for the box of ``block`` elements below a block of A, with sides of these lengths, or for all that it is computed of."""
+def box_moved(
+    machine: MachineParameters, problem: TilingProblem, lengths: Sequence[Any], block: Any
+) -> tuple[Any, Any]:
+    """As `moved`, for the box of ``block`` elements below a block of A, with sides of these
+    lengths, or for all that it is computed of."""
     item, count = ELEMENT_BYTES[problem.a.dtype], max(problem.a_tiles, 1)
     unit, run, joined = problem.a_windows[-1].unit, lengths[-1], np.True_
     for side, length in zip(problem.a_windows[-2::-1], lengths[-2::-1], strict=True):
         joined = joined & (run * unit == side.unit)
         run = np.where(joined, run * length, run)
     if unit != 1:
-        return count * block * cost_rules.granules(machine, item), count * block * machine.dma_element_cycles
+        return count * block * cost_rules.granules(
+            machine, item
+        ), count * block * machine.dma_element_cycles
     return count * block / run * cost_rules.granules(machine, run * item), 0.0
 
 
 def box_cycles(machine: MachineParameters, problem: TilingProblem, lengths: Sequence[Any]) -> Any:
     """Cycles of the map that computes a box of A of what has arrived."""
     rows, columns = prod(lengths[:-COLUMN_SIDES]), prod(lengths[-COLUMN_SIDES:])
-    return problem.a_interval * rows * cost_rules.pieces(columns, machine.lanes(problem.a.dtype)) + 40 + machine.issue_cycles
+    return (
+        problem.a_interval * rows * cost_rules.pieces(columns, machine.lanes(problem.a.dtype))
+        + 40
+        + machine.issue_cycles
+    )
 
 
 def box_bytes(problem: TilingProblem, lengths: Sequence[Any]) -> Any:
-    """Bytes of what a box of A is computed of beside what arrives in its place, and of that of the next one."""
-    item, rows, columns = ELEMENT_BYTES[problem.a.dtype], prod(lengths[:-COLUMN_SIDES]), prod(lengths[-COLUMN_SIDES:])
+    """Bytes of what a box of A is computed of beside what arrives in its place, and of that of the
+    next one."""
+    item, rows, columns = (
+        ELEMENT_BYTES[problem.a.dtype],
+        prod(lengths[:-COLUMN_SIDES]),
+        prod(lengths[-COLUMN_SIDES:]),
+    )
     parameters = problem.a_parameters * (slot_bytes(rows, 1, item) + slot_bytes(1, columns, item))
     return 2 * ((problem.a_tiles - 1) * slot_bytes(rows, columns, item) + parameters)
 
 
 def sums_cycles(machine: MachineParameters, problem: TilingProblem, rows: Any, columns: Any) -> Any:
     """Cycles of the maps that sum each row of a block as it is stored."""
-    each = cost_rules.pieces(columns, machine.lanes(problem.accumulator)) * 1.0 + machine.reduce_cycles
+    each = (
+        cost_rules.pieces(columns, machine.lanes(problem.accumulator)) * 1.0 + machine.reduce_cycles
+    )
     return problem.sums * (rows * each + 40)

@@ -1,4 +1,5 @@
-"""Whether tiles can carry the statements of a nest: on their operands, their shape, and what AM holds."""
+"""Whether tiles can carry the statements of a nest: on their operands, their shape, and what AM
+holds."""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ from collections.abc import Callable, Collection
 from ftm_backend.ir.linalg.affine import Affine, volume
 from ftm_backend.ir.linalg.function import Statement, Value
 from ftm_backend.midend.analysis.body_cost import MOST_OPERATIONS, operations
-from ftm_backend.midend.schedule.loop_nest.iteration_domain import DomainDim, DomainShape, IterationDomain, Loops, steps_of
+from ftm_backend.midend.schedule.loop_nest.iteration_domain import (
+    DomainDim,
+    DomainShape,
+    IterationDomain,
+    Loops,
+    steps_of,
+)
 from ftm_backend.midend.schedule.loop_nest.tile_axes import index_nodes
 from ftm_backend.symbolic import at_hand
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
@@ -15,12 +22,14 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["MOST_STATEMENTS", "ONE_CORE_WORK", "Stored", "acceptable", "common_domain"]
 
 ONE_CORE_WORK = 20_000
-"""Element operations below which a nest kernel runs on one core: a barrier costs as much as this work."""
+"""Element operations below which a nest kernel runs on one core: a barrier costs as much as this
+work."""
 
 MOST_STATEMENTS = 48
 _VECTOR = 64  # columns that a turned tile should have
 _MOST_OPERANDS = 24
-_BESIDE = 1.3  # tiles of held elements may take AM but for this: the next ones of some are fetched beside them
+# tiles of held elements may take AM but for this: the next ones of some are fetched beside them
+_BESIDE = 1.3
 
 Stored = Callable[[Value, Collection[Statement]], bool]
 """Whether a value goes to memory from a kernel of these statements."""
@@ -45,8 +54,11 @@ def acceptable(domain: IterationDomain, machine: MachineParameters, stored: Stor
     return not shape.resident or _fits(domain, shape, machine, stored)
 
 
-def _fits(domain: IterationDomain, shape: DomainShape, machine: MachineParameters, stored: Stored) -> bool:
-    """Whether tiles of all held elements fit, with a vector's width of free ones where those are columns."""
+def _fits(
+    domain: IterationDomain, shape: DomainShape, machine: MachineParameters, stored: Stored
+) -> bool:
+    """Whether tiles of all held elements fit, with a vector's width of free ones where those are
+    columns."""
     held = set(shape.held)
     width = at_hand(volume([leaf.extent for leaf in held]))
     free = at_hand(volume([leaf.extent for leaf in shape.free]))
@@ -57,7 +69,8 @@ def _fits(domain: IterationDomain, shape: DomainShape, machine: MachineParameter
 
 
 def _held_bytes(domain: IterationDomain, held: set[DomainDim], stored: Stored) -> int:
-    """Bytes for each held element: of what is fetched, each once, of what is stored, of what a later map reads, and of positions."""
+    """Bytes for each held element: of what is fetched, each once, of what is stored, of what a
+    later map reads, and of positions."""
     tiles: dict[object, str] = {}
     level: dict[Statement, int] = {}  # which map a statement is in, as of ``stages_of``
     wide: dict[Loops, bool] = {}
@@ -79,7 +92,9 @@ def _held_bytes(domain: IterationDomain, held: set[DomainDim], stored: Stored) -
             producer = o.value.producer
             if producer in level:
                 assert isinstance(producer, Statement)
-                later = bool(domain.reduced(producer)) or wide[domain.loops[producer]] != wide[loops]
+                later = (
+                    bool(domain.reduced(producer)) or wide[domain.loops[producer]] != wide[loops]
+                )
                 level[s] = max(level[s], level[producer] + later)
         if not wide[loops]:
             continue
@@ -88,11 +103,19 @@ def _held_bytes(domain: IterationDomain, held: set[DomainDim], stored: Stored) -
             if producer not in level:
                 if along := walked(loops, o.index):
                     tiles[o.value, o.index.const, along] = o.value.dtype
-            elif wide[domain.loops[producer]] and level[producer] != level[s] and not domain.reduced(producer):
+            elif (
+                wide[domain.loops[producer]]
+                and level[producer] != level[s]
+                and not domain.reduced(producer)
+            ):
                 tiles[o.value] = o.value.dtype
         reduced = domain.reduced(s)
         if held.isdisjoint(reduced):  # along the free ones, if at all
-            tiles |= {r.value: r.value.dtype for r in s.results if reduced or stored(r.value, domain.loops.keys())}
+            tiles |= {
+                r.value: r.value.dtype
+                for r in s.results
+                if reduced or stored(r.value, domain.loops.keys())
+            }
         for node in index_nodes(s.results):
             if along := walked(loops, node.payload):
                 tiles["position", along] = "i64"

@@ -1,9 +1,10 @@
 """The common iteration domain of a nest kernel's statements.
 
-Statements that share a kernel iterate over one set of dimensions.  ``IterationDomain.add`` finds for each loop of a
-statement the dimensions that it stands for, from the values it reads: an elementwise consumer of ``[B*T, C]``
-that iterates over ``[B, T, C]`` splits the producer's first dimension in two.  ``IterationDomain.shape`` then says
-whether a tile of rows and columns can carry all statements at once.
+Statements that share a kernel iterate over one set of dimensions. ``IterationDomain.add`` finds for
+each loop of a statement the dimensions that it stands for, from the values it reads: an elementwise
+consumer of ``[B*T, C]`` that iterates over ``[B, T, C]`` splits the producer's first dimension in
+two. ``IterationDomain.shape`` then says whether a tile of rows and columns can carry all statements
+at once.
 """
 
 from __future__ import annotations
@@ -69,10 +70,10 @@ def steps_of(loops: Loops, coeffs: Sequence[int]) -> dict[DomainDim, int]:
 class DomainShape:
     """How tiles can carry a domain.
 
-    ``free`` and ``held`` partition the leaves when ``resident``: then a tile holds all of ``held`` for some
-    of ``free``, so that statements can use what others reduced along it.  Held leaves are the columns of
-    tiles, or their rows when ``turned``.  Otherwise ``held`` is empty, every statement spans all leaves, and
-    all reductions reduce ``reduced``.
+    ``free`` and ``held`` partition the leaves when ``resident``: then a tile holds all of ``held``
+    for some of ``free``, so that statements can use what others reduced along it. Held leaves are
+    the columns of tiles, or their rows when ``turned``. Otherwise ``held`` is empty, every
+    statement spans all leaves, and all reductions reduce ``reduced``.
     """
 
     resident: bool
@@ -91,8 +92,11 @@ class IterationDomain:
     _reads: dict[Value, tuple[Statement, Operand]] = field(default_factory=dict)
 
     def add(self, statement: Statement) -> bool:
-        """Binds ``statement`` to the domain; says whether that was possible (else nothing changed)."""
-        bound: list[list[DomainDim] | None] = [None if is_walked(n) else [] for n in statement.loops]
+        """Binds ``statement`` to the domain; says whether that was possible (else nothing
+        changed)."""
+        bound: list[list[DomainDim] | None] = [
+            None if is_walked(n) else [] for n in statement.loops
+        ]
         for operand in statement.operands:
             producer = operand.value.producer
             if producer in self.loops and not self._bind_whole(statement, operand, producer, bound):
@@ -113,7 +117,8 @@ class IterationDomain:
         return True
 
     def remove(self, statement: Statement) -> None:
-        """Takes out the statement that was added last; dimensions that only it had go, splits stay."""
+        """Takes out the statement that was added last; dimensions that only it had go, splits
+        stay."""
         del self.loops[statement]
         self._reads = {v: (s, o) for v, (s, o) in self._reads.items() if s is not statement}
         used = set(leaves_of([d for loops in self.loops.values() for dims in loops for d in dims]))
@@ -132,7 +137,12 @@ class IterationDomain:
         if not statement.is_reduction:
             return frozenset()
         loops = self.loops[statement]
-        return frozenset(leaf for dims, reduced in zip(loops, statement.reduced, strict=True) if reduced for leaf in leaves_of(dims))
+        return frozenset(
+            leaf
+            for dims, reduced in zip(loops, statement.reduced, strict=True)
+            if reduced
+            for leaf in leaves_of(dims)
+        )
 
     def coefficients(self, statement: Statement, index: Affine) -> dict[DomainDim, int]:
         """``index`` as a function of leaves: the factor of each, zeros left out."""
@@ -140,18 +150,30 @@ class IterationDomain:
 
     def fetched(self) -> Iterator[tuple[Statement, Operand]]:
         """What statements read that is not made here."""
-        return ((s, o) for s in self.loops for o in s.operands if o.value.producer not in self.loops)
+        return (
+            (s, o) for s in self.loops for o in s.operands if o.value.producer not in self.loops
+        )
 
-    # --- binding ---------------------------------------------------------------------------------------
+    # --- binding
+    # ---------------------------------------------------------------------------------------
 
-    def _bind_whole(self, statement: Statement, operand: Operand, producer: Statement, bound: list[list[DomainDim] | None]) -> bool:
-        """Binds through a value computed in the domain: it must be read whole, each element once."""
+    def _bind_whole(
+        self,
+        statement: Statement,
+        operand: Operand,
+        producer: Statement,
+        bound: list[list[DomainDim] | None],
+    ) -> bool:
+        """Binds through a value computed in the domain: it must be read whole, each element
+        once."""
         result = next(r for r in producer.results if r.value is operand.value)
         written = digits(producer.loops, result.index)
         read = digits(statement.loops, operand.index)
         if written is None or read is None:
             return False
-        if not always_equal(volume([producer.loops[k] for k in written]), volume([statement.loops[k] for k in read])):
+        if not always_equal(
+            volume([producer.loops[k] for k in written]), volume([statement.loops[k] for k in read])
+        ):
             return False
         target = leaves_of([d for k in written for d in self.loops[producer][k]])
         matched = _align([statement.loops[k] for k in read], target)
@@ -165,28 +187,39 @@ class IterationDomain:
                 return False
         return True
 
-    def _bind_alike(self, statement: Statement, operand: Operand, bound: list[list[DomainDim] | None]) -> None:
+    def _bind_alike(
+        self, statement: Statement, operand: Operand, bound: list[list[DomainDim] | None]
+    ) -> None:
         """Binds through a tensor that another statement reads with the same strides."""
         other, theirs = self._reads[operand.value]
         used = set(leaves_of([d for dims in bound for d in (dims or ())]))
-        for loop, (extent, factor) in enumerate(zip(statement.loops, operand.index.coeffs, strict=True)):
+        for loop, (extent, factor) in enumerate(
+            zip(statement.loops, operand.index.coeffs, strict=True)
+        ):
             if bound[loop] is not None or not factor:
                 continue
             for k, (n, c) in enumerate(zip(other.loops, theirs.index.coeffs, strict=True)):
                 leaves = leaves_of(self.loops[other][k])
-                if always_equal(n, extent) and always_equal(c, factor) and not used.intersection(leaves):
+                if (
+                    always_equal(n, extent)
+                    and always_equal(c, factor)
+                    and not used.intersection(leaves)
+                ):
                     bound[loop] = leaves
                     used.update(leaves)
                     break
 
     def _bind_rest(self, statement: Statement, bound: list[list[DomainDim] | None]) -> bool:
-        """Binds loops that no access ties: to dimensions not used yet if extents agree, else to new ones."""
+        """Binds loops that no access ties: to dimensions not used yet if extents agree, else to new
+        ones."""
         used = set(leaves_of([d for dims in bound for d in (dims or ())]))
         unused = [leaf for leaf in self.leaves() if leaf not in used]
         missing = [k for k, dims in enumerate(bound) if dims is None]
         if unused:
             matched = None
-            if always_equal(volume([d.extent for d in unused]), volume([statement.loops[k] for k in missing])):
+            if always_equal(
+                volume([d.extent for d in unused]), volume([statement.loops[k] for k in missing])
+            ):
                 matched = _align([statement.loops[k] for k in missing], unused)
             if matched is None:
                 return False
@@ -199,22 +232,32 @@ class IterationDomain:
             bound[loop] = [dim]
         return True
 
-    # --- tiles -----------------------------------------------------------------------------------------
+    # --- tiles
+    # -----------------------------------------------------------------------------------------
 
     def shape(self) -> DomainShape | None:
         """How tiles carry the domain; None when no single tile shape does."""
         order = self.leaves()
         every = frozenset(order)
-        if len(self.loops) > 1 and any(s.volume == 0 or any(r.combine == "general" for r in s.results) for s in self.loops):
+        if len(self.loops) > 1 and any(
+            s.volume == 0 or any(r.combine == "general" for r in s.results) for s in self.loops
+        ):
             return None
-        walks: dict[tuple[Loops, tuple[bool, ...]], tuple[frozenset[DomainDim], frozenset[DomainDim]]] = {}  # many statements walk alike
+        # many statements walk alike
+        walks: dict[
+            tuple[Loops, tuple[bool, ...]], tuple[frozenset[DomainDim], frozenset[DomainDim]]
+        ] = {}
         for s, loops in self.loops.items():
             if (loops, s.reduced) not in walks:
                 walks[loops, s.reduced] = frozenset(self.span(s)), self.reduced(s)
         sets = list(dict.fromkeys(reduced for _, reduced in walks.values() if reduced))
         narrow = {span for span, _ in walks.values() if span != every}
         read = {o.value for s in self.loops for o in s.operands} if sets else set()
-        consumed = {(loops, s.reduced) for s, loops in self.loops.items() if s.is_reduction and any(r.value in read for r in s.results)}
+        consumed = {
+            (loops, s.reduced)
+            for s, loops in self.loops.items()
+            if s.is_reduction and any(r.value in read for r in s.results)
+        }
         used = {walks[walk][1] for walk in consumed if walks[walk][1]}
         if not used and not narrow and len(sets) <= 1:
             return DomainShape(False, tuple(order), (), next(iter(sets), frozenset()))
@@ -230,15 +273,26 @@ class IterationDomain:
             if reduced and reduced != held and walk in consumed:
                 return None
         return DomainShape(
-            True, tuple(d for d in order if d in free), tuple(d for d in order if d in held), frozenset(), self._better_turned(free, held)
+            True,
+            tuple(d for d in order if d in free),
+            tuple(d for d in order if d in held),
+            frozenset(),
+            self._better_turned(free, held),
         )
 
     def _better_turned(self, free: frozenset[DomainDim], held: frozenset[DomainDim]) -> bool:
-        """Whether held leaves are better rows: they are a short window, or memory runs along the free ones."""
-        if at_hand(volume([leaf.extent for leaf in held])) < _SHORT <= at_hand(volume([leaf.extent for leaf in free])):
+        """Whether held leaves are better rows: they are a short window, or memory runs along the
+        free ones."""
+        if (
+            at_hand(volume([leaf.extent for leaf in held]))
+            < _SHORT
+            <= at_hand(volume([leaf.extent for leaf in free]))
+        ):
             return True
         along = {True: 0, False: 0}
-        for (loops, coeffs), count in Counter((self.loops[s], o.index.coeffs) for s, o in self.fetched()).items():
+        for (loops, coeffs), count in Counter(
+            (self.loops[s], o.index.coeffs) for s, o in self.fetched()
+        ).items():
             factors = steps_of(loops, coeffs)
             beside = [leaf for leaf, step in factors.items() if seen_equal(step, 1)]
             elements = at_hand(volume([leaf.extent for leaf in factors])) if beside else 0
@@ -248,7 +302,10 @@ class IterationDomain:
 
 
 def _held(
-    every: frozenset[DomainDim], used: set[frozenset[DomainDim]], narrow: set[frozenset[DomainDim]], sets: Sequence[frozenset[DomainDim]]
+    every: frozenset[DomainDim],
+    used: set[frozenset[DomainDim]],
+    narrow: set[frozenset[DomainDim]],
+    sets: Sequence[frozenset[DomainDim]],
 ) -> frozenset[DomainDim] | None:
     """The leaves that tiles must hold whole; None when statements disagree."""
     if used:
@@ -262,7 +319,8 @@ def _held(
 
 
 def _align(extents: Sequence[int], leaves: Sequence[DomainDim]) -> list[list[DomainDim]] | None:
-    """Groups ``leaves``, splitting where needed, so that the group for each extent has that volume."""
+    """Groups ``leaves``, splitting where needed, so that the group for each extent has that
+    volume."""
     remaining = list(leaves)
     groups: list[list[DomainDim]] = []
     for extent in reversed(extents):
@@ -296,6 +354,8 @@ def domain_of(kernel: Kernel) -> IterationDomain:
         domain = IterationDomain()
         for statement in kernel.statements:
             if not domain.add(statement):
-                raise ValueError(f"{kernel.name}: {statement.op} over {statement.loops} does not fit the kernel's other loops")
+                raise ValueError(
+                    f"{kernel.name}: {statement.op} over {statement.loops} does not fit the kernel's other loops"
+                )
         kernel.domain = domain
     return kernel.domain

@@ -1,8 +1,10 @@
-"""Plans a nest kernel whose reductions go over windows so that each element comes from DDR once, in strips.
+"""Plans a nest kernel whose reductions go over windows so that each element comes from DDR once, in
+strips.
 
-Windows that overlap, or whose places lie a stride apart, would be fetched element by element, each as often as there are windows that
-see it.  Where all that the kernel reads and writes has *planes* (images of a batch, channels) outside of the windows, a strip of some
-planes is fetched along memory instead, and turned on chip: neighbouring columns are then planes, whatever the windows' strides.
+Windows that overlap, or whose places lie a stride apart, would be fetched element by element, each
+as often as there are windows that see it. Where all that the kernel reads and writes has *planes*
+(images of a batch, channels) outside of the windows, a strip of some planes is fetched along memory
+instead, and turned on chip: neighbouring columns are then planes, whatever the windows' strides.
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ from math import prod
 
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxes, TileAxis, axes_of, index_nodes
+from ftm_backend.midend.schedule.loop_nest.tile_axes import (
+    AxisPosition,
+    TileAxes,
+    TileAxis,
+    axes_of,
+    index_nodes,
+)
 from ftm_backend.midend.schedule.loop_nest.tiling import NestTiling, TileLevel, plan_tiles
 from ftm_backend.symbolic import ceildiv, is_integer
 from ftm_backend.target import cost_rules
@@ -41,12 +49,14 @@ class LineBufferAccess:
 
 @dataclass(eq=False, slots=True)
 class LineBufferPlan:
-    """Tiles of a nest whose rows are the places of a window, and whose columns end in ``planes``."""
+    """Tiles of a nest whose rows are the places of a window, and whose columns end in
+    ``planes``."""
 
     tiles: NestTiling
     planes: TileAxis
     apart: bool
-    """Whether one part of all planes is walked before the next part: what is the same for all planes is then fetched once for all."""
+    """Whether one part of all planes is walked before the next part: what is the same for all
+    planes is then fetched once for all."""
 
     @property
     def across(self) -> list[TileAxis]:
@@ -61,11 +71,15 @@ class LineBufferPlan:
     def run(self, place: AxisPosition) -> int:
         """Most elements of each plane that a strip of ``place`` takes."""
         cut = self.tiles.cut
-        return 1 + sum((cut.get(a, a.extent) - 1) * place.steps.get(a, 0) for a in (*self.tiles.rows, *self.across))
+        return 1 + sum(
+            (cut.get(a, a.extent) - 1) * place.steps.get(a, 0)
+            for a in (*self.tiles.rows, *self.across)
+        )
 
 
 def plan_strips(kernel: Kernel, together: bool = False) -> LineBufferPlan | None:
-    """The cheapest plan; None if the kernel is no reduction over windows, or is cheaper as other nests are.
+    """The cheapest plan; None if the kernel is no reduction over windows, or is cheaper as other
+    nests are.
 
     together: the tiles of a plane follow each other, as its sums need it.
     """
@@ -75,7 +89,9 @@ def plan_strips(kernel: Kernel, together: bool = False) -> LineBufferPlan | None
     axes = axes_of(kernel)
     accesses = list(_accesses(axes))
     reduced = _places(axes)
-    if reduced is None or not all(step >= 0 for each in accesses for step in each.place.steps.values()):
+    if reduced is None or not all(
+        step >= 0 for each in accesses for step in each.place.steps.values()
+    ):
         return None
     parallel = [a for a in axes.axes if a not in reduced]
     if axes.shape.resident:
@@ -89,7 +105,9 @@ def plan_strips(kernel: Kernel, together: bool = False) -> LineBufferPlan | None
     if not found:
         return None
     cycles, best = min(found, key=lambda each: each[0])
-    return best if cycles < _nest_cycles(plan_tiles(replace(kernel, domain=None)), machine) else None
+    return (
+        best if cycles < _nest_cycles(plan_tiles(replace(kernel, domain=None)), machine) else None
+    )
 
 
 def _may_have_windows(kernel: Kernel) -> bool:
@@ -100,12 +118,17 @@ def _may_have_windows(kernel: Kernel) -> bool:
             return False
         if s.is_reduction:
             found = True
-            if not 1 < prod(n for n, reduced in zip(s.loops, s.reduced, strict=True) if reduced) <= _MOST_PLACES:
+            if (
+                not 1
+                < prod(n for n, reduced in zip(s.loops, s.reduced, strict=True) if reduced)
+                <= _MOST_PLACES
+            ):
                 return False
     return found
 
 
-# --- what the kernel does -----------------------------------------------------------------------------------
+# --- what the kernel does
+# -----------------------------------------------------------------------------------
 
 
 def _accesses(axes: TileAxes) -> Iterator[LineBufferAccess]:
@@ -124,32 +147,51 @@ def _accesses(axes: TileAxes) -> Iterator[LineBufferAccess]:
 
 
 def _places(axes: TileAxes) -> list[TileAxis] | None:
-    """The axes of the places in a window, which all reductions go over; None if the statements do anything else with them."""
+    """The axes of the places in a window, which all reductions go over; None if the statements do
+    anything else with them."""
     statements = axes.kernel.statements
     reduced = next(axes.reduced[s] for s in statements if axes.reduced[s])
     every = frozenset(axes.axes)
     for s in statements:
-        if s.gathers or s.tensors or index_nodes(s.results) or axes.reduced[s] not in (reduced, frozenset()):
+        if (
+            s.gathers
+            or s.tensors
+            or index_nodes(s.results)
+            or axes.reduced[s] not in (reduced, frozenset())
+        ):
             return None
         if axes.spans[s] not in (every, every - reduced):
             return None
-        if any(r.combine == "general" or (r.combine is not None and not isinstance(r.init, Node)) for r in s.results):
+        if any(
+            r.combine == "general" or (r.combine is not None and not isinstance(r.init, Node))
+            for r in s.results
+        ):
             return None
     return [a for a in axes.axes if a in reduced]
 
 
 def _planes(parallel: Sequence[TileAxis], accesses: Sequence[LineBufferAccess]) -> list[TileAxis]:
-    """The axes that may be columns instead: nothing lies side by side along them, but for what depends on nothing else."""
+    """The axes that may be columns instead: nothing lies side by side along them, but for what
+    depends on nothing else."""
     stored = [each.place.steps for each in accesses if each.stored]
     apart = [each.place.steps for each in accesses if len(each.place.steps) > 1]
-    return [a for a in parallel if all(steps.get(a) != 1 for steps in apart) and all(a in steps for steps in stored)]
+    return [
+        a
+        for a in parallel
+        if all(steps.get(a) != 1 for steps in apart) and all(a in steps for steps in stored)
+    ]
 
 
-# --- candidates -----------------------------------------------------------------------------------------------
+# --- candidates
+# -----------------------------------------------------------------------------------------------
 
 
 def _candidates(
-    axes: TileAxes, places: list[TileAxis], parallel: Sequence[TileAxis], planes: TileAxis, accesses: Sequence[LineBufferAccess]
+    axes: TileAxes,
+    places: list[TileAxis],
+    parallel: Sequence[TileAxis],
+    planes: TileAxis,
+    accesses: Sequence[LineBufferAccess],
 ) -> Iterator[LineBufferPlan]:
     """Plans that fit: of some planes, with as many windows as leave room for the next strips."""
     target = next(each.place for each in accesses if each.stored)
@@ -159,7 +201,9 @@ def _candidates(
         for first in range(len(across)):
             # What is outside of ``first`` is walked step by step; ``first`` is cut.
             fitting = (
-                n for n in _sizes(across[first].extent) if _bytes(_plan(axes, places, across, planes, (first, n), width), accesses) <= room
+                n
+                for n in _sizes(across[first].extent)
+                if _bytes(_plan(axes, places, across, planes, (first, n), width), accesses) <= room
             )
             most = next(fitting, 0)
             if most:
@@ -175,7 +219,13 @@ def _sizes(extent: int) -> list[int]:
 
 
 def _plan(
-    axes: TileAxes, places: list[TileAxis], across: list[TileAxis], planes: TileAxis, part: tuple[int, int], width: int, apart: bool = False
+    axes: TileAxes,
+    places: list[TileAxis],
+    across: list[TileAxis],
+    planes: TileAxis,
+    part: tuple[int, int],
+    width: int,
+    apart: bool = False,
 ) -> LineBufferPlan:
     """part: which of ``across`` is cut, and to how many steps."""
     (first, step), cut = part, {}
@@ -193,7 +243,10 @@ def _plan(
 
 def _bytes(plan: LineBufferPlan, accesses: Sequence[LineBufferAccess]) -> int:
     """Scratchpad of the tiles, with the rings that transfers beside the core take."""
-    windows, width, places = (prod(plan.tiles.cut.get(a, a.extent) for a in g) for g in (plan.across, [plan.planes], plan.tiles.rows))
+    windows, width, places = (
+        prod(plan.tiles.cut.get(a, a.extent) for a in g)
+        for g in (plan.across, [plan.planes], plan.tiles.rows)
+    )
     total = 0
     for each in accesses:
         item, along = ELEMENT_BYTES[each.dtype], plan.run(each.place)
@@ -202,25 +255,40 @@ def _bytes(plan: LineBufferPlan, accesses: Sequence[LineBufferAccess]) -> int:
             total += item * 4 * seen
         else:
             total += item * ((3 * width if plan.planes in each.place.steps else 2) * along + seen)
-    kept = {r.value: r.value.dtype for s in plan.tiles.axes.kernel.statements for r in s.results if not r.stores}
+    kept = {
+        r.value: r.value.dtype
+        for s in plan.tiles.axes.kernel.statements
+        for r in s.results
+        if not r.stores
+    }
     return total + 2 * windows * width * sum(ELEMENT_BYTES[dtype] for dtype in kept.values())
 
 
-# --- cost -----------------------------------------------------------------------------------------------------
+# --- cost
+# -----------------------------------------------------------------------------------------------------
 
 
 def _over(place: AxisPosition, axes: Sequence[TileAxis]) -> bool:
     return any(a in place.steps for a in axes)
 
 
-def _cycles(plan: LineBufferPlan, accesses: Sequence[LineBufferAccess], machine: MachineParameters) -> float:
-    """What DMA and the turning take, one after the other: an upper bound, since they overlap in part."""
+def _cycles(
+    plan: LineBufferPlan, accesses: Sequence[LineBufferAccess], machine: MachineParameters
+) -> float:
+    """What DMA and the turning take, one after the other: an upper bound, since they overlap in
+    part."""
     tiles = plan.tiles
-    windows, width, places = (prod(tiles.cut.get(a, a.extent) for a in g) for g in (plan.across, [plan.planes], tiles.rows))
+    windows, width, places = (
+        prod(tiles.cut.get(a, a.extent) for a in g)
+        for g in (plan.across, [plan.planes], tiles.rows)
+    )
     rate = cost_rules.bytes_per_cycle(machine, machine.cores)
     divided = tiles.divided
     assert divided is not None
-    trips = [ceildiv(level.trips, machine.cores) if level is divided else level.trips for level in tiles.levels]
+    trips = [
+        ceildiv(level.trips, machine.cores) if level is divided else level.trips
+        for level in tiles.levels
+    ]
     total = 0.0
     for each in accesses:
         item, has_planes = ELEMENT_BYTES[each.dtype], plan.planes in each.place.steps
@@ -236,12 +304,17 @@ def _cycles(plan: LineBufferPlan, accesses: Sequence[LineBufferAccess], machine:
 
 
 def _nest_cycles(tiles: NestTiling, machine: MachineParameters) -> float:
-    """What DMA takes for the kernel as other nests are written, its arithmetic left out: a lower bound."""
+    """What DMA takes for the kernel as other nests are written, its arithmetic left out: a lower
+    bound."""
     rate = cost_rules.bytes_per_cycle(machine, machine.cores)
     total = 0.0
     for each in _accesses(tiles.axes):
         item, steps = ELEMENT_BYTES[each.dtype], each.place.steps
-        dims = [(tiles.cut.get(a, a.extent), steps[a]) for a in (*tiles.rows, *tiles.columns) if a in steps]
+        dims = [
+            (tiles.cut.get(a, a.extent), steps[a])
+            for a in (*tiles.rows, *tiles.columns)
+            if a in steps
+        ]
         count, run = prod(n for n, _ in dims), 1
         for extent, step in reversed(dims):
             if step != run:
@@ -249,7 +322,10 @@ def _nest_cycles(tiles: NestTiling, machine: MachineParameters) -> float:
             run *= extent
         single = run == 1 and count > 1
         moved = cost_rules.transfer_cycles(
-            machine, count // run * cost_rules.granules(machine, run * item) / rate, 0.0, count * machine.dma_element_cycles * single
+            machine,
+            count // run * cost_rules.granules(machine, run * item) / rate,
+            0.0,
+            count * machine.dma_element_cycles * single,
         )
         total += moved * prod(level.trips for level in tiles.levels if level.axis in steps)
     return total / machine.cores

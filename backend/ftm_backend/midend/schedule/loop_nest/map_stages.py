@@ -1,8 +1,8 @@
 """Order of the maps of one tile: statements that one map can hold form a stage.
 
-A map gives every element its value at once, so a statement that uses what another reduced along the held axes
-comes in a later map, and so does one that changes between whole tiles and one value for each free element
-(*narrow*).
+A map gives every element its value at once, so a statement that uses what another reduced along the
+held axes comes in a later map, and so does one that changes between whole tiles and one value for
+each free element (*narrow*).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Axes of a nest kernel: the domain's leaves, joined where every access walks straight through.
 
-Also every memory access of the kernel as a function of axes.  An index value (a position used as a number)
-counts as an access, so what it depends on stays addressable.
+Also every memory access of the kernel as a function of axes. An index value (a position used as a
+number) counts as an access, so what it depends on stays addressable.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from dataclasses import dataclass, field
 from ftm_backend.ir.linalg.affine import Affine, volume
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, nodes_of
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.schedule.loop_nest.iteration_domain import DomainDim, DomainShape, IterationDomain, domain_of
+from ftm_backend.midend.schedule.loop_nest.iteration_domain import (
+    DomainDim,
+    DomainShape,
+    IterationDomain,
+    domain_of,
+)
 from ftm_backend.symbolic import at_hand, seen_equal
 
 
@@ -102,13 +107,19 @@ def index_nodes(results: Iterable[FunctionResult]) -> list[Node]:
     return [n for n in nodes_of(results) if n.op == "index"]
 
 
-def _order(domain: IterationDomain, shape: DomainShape, factors: list[dict[DomainDim, int]]) -> list[DomainDim]:
-    """Leaves as the access that depends on most elements walks them, free ones of a resident shape first."""
+def _order(
+    domain: IterationDomain, shape: DomainShape, factors: list[dict[DomainDim, int]]
+) -> list[DomainDim]:
+    """Leaves as the access that depends on most elements walks them, free ones of a resident shape
+    first."""
     leaves = domain.leaves()
     main = max(factors, key=lambda f: at_hand(volume([leaf.extent for leaf in f])), default={})
     held = set(shape.held)
     position = {leaf: k for k, leaf in enumerate(leaves)}
-    return sorted(leaves, key=lambda leaf: (leaf in held, -abs(at_hand(main.get(leaf, 1 << 62))), position[leaf]))
+    return sorted(
+        leaves,
+        key=lambda leaf: (leaf in held, -abs(at_hand(main.get(leaf, 1 << 62))), position[leaf]),
+    )
 
 
 def _walks_through(

@@ -1,4 +1,5 @@
-"""Tiles of a nest kernel: which axes are rows, which columns, which are loops, and how large a tile is."""
+"""Tiles of a nest kernel: which axes are rows, which columns, which are loops, and how large a tile
+is."""
 
 from __future__ import annotations
 
@@ -10,7 +11,12 @@ from ftm_backend.ir.linalg.function import Operand
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.loop_nest.linalg_index import patterns
 from ftm_backend.midend.schedule.loop_nest.map_stages import kept_values, stages_of
-from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxes, TileAxis, axes_of
+from ftm_backend.midend.schedule.loop_nest.tile_axes import (
+    AxisPosition,
+    TileAxes,
+    TileAxis,
+    axes_of,
+)
 from ftm_backend.symbolic import at_hand, ceildiv, lower_bound, seen_equal
 from ftm_backend.target.presets import ELEMENT_BYTES
 
@@ -35,11 +41,12 @@ class TileLevel:
 
 @dataclass(eq=False)
 class NestTiling:
-    """Rows and columns of a tile (outermost axis first, which alone may be cut) and the loops around it.
+    """Rows and columns of a tile (outermost axis first, which alone may be cut) and the loops
+    around it.
 
-    ``levels[:inner]`` run outside the accumulators of reductions, ``levels[inner:]`` inside.  ``divided`` is
-    the level that the cores share.  With ``parts`` > 0 it is an inner one: it is cut into that many parts,
-    each of which leaves partial results that are combined at the end.
+    ``levels[:inner]`` run outside the accumulators of reductions, ``levels[inner:]`` inside.
+    ``divided`` is the level that the cores share. With ``parts`` > 0 it is an inner one: it is cut
+    into that many parts, each of which leaves partial results that are combined at the end.
     """
 
     axes: TileAxes
@@ -60,12 +67,16 @@ class NestTiling:
         return self._count(self.columns)
 
     def levels_around(self, place: AxisPosition) -> int:
-        """How many levels are around a load of what is at ``place``: those that it depends on, and those outside of them."""
+        """How many levels are around a load of what is at ``place``: those that it depends on, and
+        those outside of them."""
         needs = set(place.steps)
         for group in (self.rows, self.columns):
             if any(a in place.steps for a in group):
                 needs.update(a for a in group if a in self.cut)
-        return max((number + 1 for number, level in enumerate(self.levels) if level.axis in needs), default=0)
+        return max(
+            (number + 1 for number, level in enumerate(self.levels) if level.axis in needs),
+            default=0,
+        )
 
     def _count(self, axes: Sequence[TileAxis]) -> int:
         return volume([self.cut.get(a, a.extent) for a in axes])
@@ -88,7 +99,8 @@ def plan_tiles(kernel: Kernel) -> NestTiling:
     return plan
 
 
-# --- rows and columns ---------------------------------------------------------------------------------
+# --- rows and columns
+# ---------------------------------------------------------------------------------
 
 
 def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
@@ -104,7 +116,11 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
     order = {a: k for k, a in enumerate(axes.axes)}
 
     def unit_strides(axis: TileAxis) -> tuple[int, int, int]:
-        runs = sum(weight * min(at_hand(axis.extent), 16) for place, weight in places if seen_equal(abs(place.steps.get(axis, 0)), 1))
+        runs = sum(
+            weight * min(at_hand(axis.extent), 16)
+            for place, weight in places
+            if seen_equal(abs(place.steps.get(axis, 0)), 1)
+        )
         return (runs, at_hand(axis.extent), order[axis])
 
     columns = [max(candidates, key=unit_strides)]
@@ -112,19 +128,25 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
     for axis in list(rest):
         if at_hand(volume([a.extent for a in columns])) >= _WIDE:
             break
-        alike = all(bool(place.steps.get(axis)) == any(place.steps.get(c) for c in columns) for place, _ in places)
+        alike = all(
+            bool(place.steps.get(axis)) == any(place.steps.get(c) for c in columns)
+            for place, _ in places
+        )
         if alike and (axis in reduced) == (columns[0] in reduced):
             columns.append(axis)
             rest.remove(axis)
     columns.sort(key=lambda a: order[a])
     if not rest:
         return [], columns
-    # Reduced columns leave parallel rows (one result per row); parallel columns add up reduced rows.
+    # Reduced columns leave parallel rows (one result per row); parallel columns add up reduced
+    # rows.
     preferred = [a for a in rest if (a in reduced) != (columns[0] in reduced)] if reduced else rest
     kind = (preferred or rest)[0] in reduced
     rows: list[TileAxis] = []
     for axis in rest:
-        if (axis in reduced) == kind and at_hand(volume([a.extent for a in (*rows, *columns)])) < 4 * _WIDE:
+        if (axis in reduced) == kind and at_hand(
+            volume([a.extent for a in (*rows, *columns)])
+        ) < 4 * _WIDE:
             rows.append(axis)
     rows.sort(key=lambda a: order[a])
     return rows, columns
@@ -139,19 +161,27 @@ def memory_places(axes: TileAxes) -> list[AxisPosition]:
     return found
 
 
-# --- sizes --------------------------------------------------------------------------------------------
+# --- sizes
+# --------------------------------------------------------------------------------------------
 
 
 def element_bytes(axes: TileAxes) -> int:
-    """Bytes of scratchpad for each element of a tile: operands, stored results, results for later maps."""
+    """Bytes of scratchpad for each element of a tile: operands, stored results, results for later
+    maps."""
     return max(sum(size for size, _ in _tiles(axes)), 1)
 
 
 def line_bytes(axes: TileAxes, across: list[TileAxis]) -> int:
-    """The same for each column of a tile that has all rows, or for each row of one that has all columns: what is the same along ``across``,
-    these rows or columns, has one element."""
+    """The same for each column of a tile that has all rows, or for each row of one that has all
+    columns: what is the same along ``across``, these rows or columns, has one element."""
     count = at_hand(volume([a.extent for a in across]))
-    return max(sum(size * (count if any(place.steps.get(a) for a in across) else 1) for size, place in _tiles(axes)), 1)
+    return max(
+        sum(
+            size * (count if any(place.steps.get(a) for a in across) else 1)
+            for size, place in _tiles(axes)
+        ),
+        1,
+    )
 
 
 def _tiles(axes: TileAxes) -> list[tuple[int, AxisPosition]]:
@@ -165,12 +195,17 @@ def _tiles(axes: TileAxes) -> list[tuple[int, AxisPosition]]:
             if o.value.producer not in axes.spans and key not in seen:
                 seen.add(key)
                 found.append((ELEMENT_BYTES[o.value.dtype], axes.place(s, o.index)))
-        found += [(ELEMENT_BYTES[r.value.dtype], axes.place(s, r.index)) for r in s.results if r.stores or r.value in kept]
+        found += [
+            (ELEMENT_BYTES[r.value.dtype], axes.place(s, r.index))
+            for r in s.results
+            if r.stores or r.value in kept
+        ]
     return found
 
 
 def pattern_bytes(axes: TileAxes, rows: list[TileAxis], columns: list[TileAxis]) -> int:
-    """Bytes for each element of a tile that vectors of positions take: all of a vector's where a tile has one row, or may have."""
+    """Bytes for each element of a tile that vectors of positions take: all of a vector's where a
+    tile has one row, or may have."""
     each = ELEMENT_BYTES["i64"]
     sharing = {True: volume([a.extent for a in columns]), False: volume([a.extent for a in rows])}
     least = (lower_bound(sharing[is_rows]) for is_rows, _ in patterns(axes, rows, columns))
@@ -178,14 +213,22 @@ def pattern_bytes(axes: TileAxes, rows: list[TileAxis], columns: list[TileAxis])
 
 
 def _cut(plan: NestTiling, axes: TileAxes) -> None:
-    """Cuts the outermost row and column axes so that a tile takes its share of AM and all cores get some."""
+    """Cuts the outermost row and column axes so that a tile takes its share of AM and all cores get
+    some."""
     kernel, shape = axes.kernel, axes.shape
     rows, columns = plan.rows, plan.columns
-    elements = max(kernel.machine.am_bytes // _SHARE // (element_bytes(axes) + pattern_bytes(axes, rows, columns)), 64)
+    elements = max(
+        kernel.machine.am_bytes
+        // _SHARE
+        // (element_bytes(axes) + pattern_bytes(axes, rows, columns)),
+        64,
+    )
     if shape.resident and shape.turned:
         _fit(plan, columns, _whole_columns(plan, axes))
     elif shape.resident and kernel.machine.dma_overlaps:
-        each = line_bytes(axes, columns) + pattern_bytes(axes, rows, columns) * at_hand(plan.column_count())
+        each = line_bytes(axes, columns) + pattern_bytes(axes, rows, columns) * at_hand(
+            plan.column_count()
+        )
         _fit(plan, rows, max(kernel.machine.am_bytes // _SHARE // each, 1))
     elif shape.resident:
         _fit(plan, rows, max(elements // max(at_hand(plan.column_count()), 1), 1))
@@ -198,9 +241,12 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
 
 
 def _whole_columns(plan: NestTiling, axes: TileAxes) -> int:
-    """The most columns of a tile that has all its rows: whole granules of DMA, if they are that many or there is room for one."""
+    """The most columns of a tile that has all its rows: whole granules of DMA, if they are that
+    many or there is room for one."""
     am, granule = axes.kernel.machine.am_bytes, _granule(plan, axes)
-    each = line_bytes(axes, plan.rows) + pattern_bytes(axes, plan.rows, plan.columns) * at_hand(plan.row_count())
+    each = line_bytes(axes, plan.rows) + pattern_bytes(axes, plan.rows, plan.columns) * at_hand(
+        plan.row_count()
+    )
     most = max(am // _SHARE // each, 1)
     if most < granule:
         return granule if granule * each <= am // _LEAST_SHARE else most
@@ -212,13 +258,16 @@ def _granule(plan: NestTiling, axes: TileAxes) -> int:
     sizes = [
         size
         for size, place in _tiles(axes)
-        if plan.columns and abs(at_hand(place.steps.get(plan.columns[-1], 0))) == 1 and any(place.steps.get(a) for a in plan.rows)
+        if plan.columns
+        and abs(at_hand(place.steps.get(plan.columns[-1], 0))) == 1
+        and any(place.steps.get(a) for a in plan.rows)
     ]
     return max(1, axes.kernel.machine.dma_granule // min(sizes)) if sizes else 1
 
 
 def _fit(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
-    """Makes loops of outer axes, then cuts the outermost that is left, until ``group`` has ``limit`` elements."""
+    """Makes loops of outer axes, then cuts the outermost that is left, until ``group`` has
+    ``limit`` elements."""
     while len(group) > 1 and at_hand(volume([a.extent for a in group[1:]])) > at_hand(limit):
         group.pop(0)
     if group:
@@ -238,7 +287,10 @@ def _spread(plan: NestTiling, axes: TileAxes) -> None:
     wanted = 2 * axes.kernel.machine.cores
     shape = axes.shape
     reduced = frozenset(a for s in axes.kernel.statements for a in axes.reduced[s])
-    for group in ([] if shape.turned else plan.rows, plan.columns if shape.turned or not shape.resident else []):
+    for group in (
+        [] if shape.turned else plan.rows,
+        plan.columns if shape.turned or not shape.resident else [],
+    ):
         if not group:
             continue
         axis = group[0]
@@ -253,16 +305,23 @@ def _spread(plan: NestTiling, axes: TileAxes) -> None:
             continue
         step = plan.cut.get(axis, axis.extent)
         cut = at_hand(ceildiv(axis.extent, step))
-        pieces = ceildiv(cut * wanted, tiles) if axes.kernel.machine.dma_overlaps else cut * ceildiv(wanted, tiles)
+        pieces = (
+            ceildiv(cut * wanted, tiles)
+            if axes.kernel.machine.dma_overlaps
+            else cut * ceildiv(wanted, tiles)
+        )
         pieces = min(pieces, at_hand(axis.extent))
         step = ceildiv(at_hand(axis.extent), pieces)
         if shape.turned:  # what is fetched in parts of granules takes as long on more cores
-            step = max(step, ceildiv(_granule(plan, axes), at_hand(volume([a.extent for a in group[1:]]))))
+            step = max(
+                step, ceildiv(_granule(plan, axes), at_hand(volume([a.extent for a in group[1:]])))
+            )
         if at_hand(step) < at_hand(axis.extent):
             plan.cut[axis] = step
 
 
-# --- loops --------------------------------------------------------------------------------------------
+# --- loops
+# --------------------------------------------------------------------------------------------
 
 
 def _levels(plan: NestTiling, axes: TileAxes) -> list[TileLevel]:
@@ -296,7 +355,12 @@ def _share(plan: NestTiling, axes: TileAxes) -> None:
     best = max(outer, key=lambda level: at_hand(level.trips), default=None)
     widest = max(inner, key=lambda level: at_hand(level.trips), default=None)
     cores = kernel.machine.cores
-    if widest is not None and (best is None or at_hand(best.trips) < cores) and at_hand(widest.trips) > 1 and _can_split(axes):
+    if (
+        widest is not None
+        and (best is None or at_hand(best.trips) < cores)
+        and at_hand(widest.trips) > 1
+        and _can_split(axes)
+    ):
         plan.divided, plan.parts = widest, min(at_hand(widest.trips), 2 * cores)
     else:
         plan.divided = best

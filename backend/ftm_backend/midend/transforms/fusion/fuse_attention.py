@@ -1,8 +1,10 @@
-"""Pass ``fuse-attention``: the product of queries and keys, the softmax of its rows and the product with values become one kernel.
+"""Pass ``fuse-attention``: the product of queries and keys, the softmax of its rows and the product
+with values become one kernel.
 
-Only where DMA works beside the core: there scores would go through memory that the cores share.  The three kernels are
-joined if nobody else needs what lies between them; elementwise kernels that make queries, keys, values or masks for them
-alone join them, too.  What makes the gradients is joined first (``join_backward``).
+Only where DMA works beside the core: there scores would go through memory that the cores share. The
+three kernels are joined if nobody else needs what lies between them; elementwise kernels that make
+queries, keys, values or masks for them alone join them, too. What makes the gradients is joined
+first (``join_backward``).
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ __all__ = ["fuse_attention"]
 
 
 def fuse_attention(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
-    """Joins the kernels of each attention of the program itself; those in repeats stay as they are."""
+    """Joins the kernels of each attention of the program itself; those in repeats stay as they
+    are."""
     if machine.dma_overlaps:
         former = KernelFormer(grouped.function, machine)
         join_backward(grouped, machine, former, _kept(grouped.function))
@@ -36,7 +39,9 @@ def fuse_attention(grouped: KernelModule, machine: MachineParameters) -> KernelM
 
 
 class _Joiner:
-    def __init__(self, grouped: KernelModule, machine: MachineParameters, former: KernelFormer) -> None:
+    def __init__(
+        self, grouped: KernelModule, machine: MachineParameters, former: KernelFormer
+    ) -> None:
         self.grouped, self.former = grouped, former
         self.alike = FusionCache(machine, former.stored)
         self.kernel_of = {s: k for k in reversed(grouped.kernels) for s in k.statements}
@@ -51,22 +56,37 @@ class _Joiner:
         for softmax in self._makers(last, "nest"):
             for scores in self._makers(softmax, "contraction"):
                 members = [scores, softmax, last]
-                if last in self.grouped.kernels and all(self._private(k, members) for k in members[:-1]) and self._fits(members):
+                if (
+                    last in self.grouped.kernels
+                    and all(self._private(k, members) for k in members[:-1])
+                    and self._fits(members)
+                ):
                     self._join(self._with_producers(members))
 
     def _makers(self, kernel: Kernel, kind: str) -> list[Kernel]:
         """Kernels of a kind that compute an input."""
-        found = [self.kernel_of.get(v.producer) for v in kernel.inputs if isinstance(v.producer, Statement)]
-        return list(dict.fromkeys(k for k in found if k is not None and k is not kernel and k.kind == kind and k.repeat is None))
+        found = [
+            self.kernel_of.get(v.producer)
+            for v in kernel.inputs
+            if isinstance(v.producer, Statement)
+        ]
+        return list(
+            dict.fromkeys(
+                k
+                for k in found
+                if k is not None and k is not kernel and k.kind == kind and k.repeat is None
+            )
+        )
 
     def _private(self, kernel: Kernel, members: Sequence[Kernel]) -> bool:
         """Whether all that a kernel leaves in memory is for ``members``."""
-        return all(v not in self.kept and self.users.get(v, set()) <= set(members) for v in kernel.outputs) and all(
-            tie is None for tie in kernel.ties
-        )
+        return all(
+            v not in self.kept and self.users.get(v, set()) <= set(members) for v in kernel.outputs
+        ) and all(tie is None for tie in kernel.ties)
 
     def _fits(self, members: Sequence[Kernel]) -> bool:
-        """Whether the kernels are an attention that fits on chip, and nothing in between changes what they read."""
+        """Whether the kernels are an attention that fits on chip, and nothing in between changes
+        what they read."""
         if not self._is_planned(members):
             return False
         read = homes(v for k in members for v in k.inputs)
@@ -75,7 +95,8 @@ class _Joiner:
         return overwritten(between).isdisjoint(read)
 
     def _is_planned(self, members: Sequence[Kernel], units: float = inf) -> bool:
-        """Whether the kernels are an attention that fits on chip, in at most so many units of work."""
+        """Whether the kernels are an attention that fits on chip, in at most so many units of
+        work."""
         statements = [s for k in members for s in k.statements]
 
         def find() -> bool:
@@ -90,7 +111,9 @@ class _Joiner:
         found = True
         while found:
             found = False
-            for maker in [k for member in members for k in self._makers(member, "nest") if k not in members]:
+            for maker in [
+                k for member in members for k in self._makers(member, "nest") if k not in members
+            ]:
                 plain = not any(s.is_reduction or s.gathers for s in maker.statements)
                 if plain and self._private(maker, members) and self._fits([maker, *members]):
                     members = [maker, *members]
@@ -102,8 +125,14 @@ class _Joiner:
         statements = [s for k in members for s in k.statements]
         one_core = self._is_planned(members, units=1)
         kernels = self.grouped.kernels
-        self.former.hold(statements if k is last else k.statements for k in kernels if k is last or k not in members)
-        joined = replace(self.former.kernel(FusionGroup("attention", statements, one_core)), name=last.name)
+        self.former.hold(
+            statements if k is last else k.statements
+            for k in kernels
+            if k is last or k not in members
+        )
+        joined = replace(
+            self.former.kernel(FusionGroup("attention", statements, one_core)), name=last.name
+        )
         kernels[kernels.index(last)] = joined
         self.grouped.kernels = [k for k in kernels if k not in members]
         self.kernel_of.update((s, joined) for s in statements)

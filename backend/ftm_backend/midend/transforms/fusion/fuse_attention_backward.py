@@ -1,7 +1,8 @@
 """The gradients of an attention become one kernel, as a part of pass ``fuse-attention``.
 
-The kernels are found by what passes between them: tensors that have an element for each score.  Those that others need, too, stay for
-these (the forward pass has the product of queries and keys, and its softmax); the gradients' kernel computes them once more.
+The kernels are found by what passes between them: tensors that have an element for each score.
+Those that others need, too, stay for these (the forward pass has the product of queries and keys,
+and its softmax); the gradients' kernel computes them once more.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ _MOST = 16
 """Kernels that are looked at together."""
 
 
-def join_backward(grouped: KernelModule, machine: MachineParameters, former: KernelFormer, kept: set[Value]) -> None:
-    """Joins the kernels of the gradients of each attention of the program itself; those in repeats stay as they are.
+def join_backward(
+    grouped: KernelModule, machine: MachineParameters, former: KernelFormer, kept: set[Value]
+) -> None:
+    """Joins the kernels of the gradients of each attention of the program itself; those in repeats
+    stay as they are.
 
     kept: values that others than kernels need.
     """
@@ -39,7 +43,9 @@ def join_backward(grouped: KernelModule, machine: MachineParameters, former: Ker
 
 
 class _Joiner:
-    def __init__(self, grouped: KernelModule, alike: FusionCache, former: KernelFormer, kept: set[Value]) -> None:
+    def __init__(
+        self, grouped: KernelModule, alike: FusionCache, former: KernelFormer, kept: set[Value]
+    ) -> None:
         self.grouped, self.alike, self.former, self.kept = grouped, alike, former, kept
         self.maker = {v: k for k in grouped.kernels for v in k.outputs}
         self.users: dict[Value, list[Kernel]] = {}
@@ -48,19 +54,25 @@ class _Joiner:
                 self.users.setdefault(value, []).append(kernel)
 
     def join(self, slopes: Kernel) -> bool:
-        """Joins what is around ``slopes``, if that makes the gradient of the scores: two products need it.  Says whether it did."""
+        """Joins what is around ``slopes``, if that makes the gradient of the scores: two products
+        need it. Says whether it did."""
         for value in slopes.outputs:
             if sum(k.kind == "contraction" for k in self.users.get(value, ())) == 2:
                 near = self._near(slopes, volume(value.shape))
                 makers = [k for k in near if any(self._passes(v, value) for v in k.outputs)]
                 lasts = [k for k in near if k not in makers and k.kind == "contraction"]
-                if not any(r.combine == "max" for k in makers for s in k.statements for r in s.results):
+                if not any(
+                    r.combine == "max" for k in makers for s in k.statements for r in s.results
+                ):
                     continue
                 if sum(k.kind == "contraction" for k in self._needed([slopes], makers)) != 2:
-                    continue  # a softmax is made of the scores alone, without the gradient of weights
+                    # a softmax is made of the scores alone, without the gradient of weights
+                    continue
                 needing = set(self.users[value])
                 for three in combinations(reversed(lasts), 3):  # the forward pass comes first
-                    if len(needing.intersection(three)) == 2 and self._join(self._needed(three, makers), three, slopes):
+                    if len(needing.intersection(three)) == 2 and self._join(
+                        self._needed(three, makers), three, slopes
+                    ):
                         return True
         return False
 
@@ -69,7 +81,8 @@ class _Joiner:
         return volume(value.shape) == volume(like.shape) and bool(self.users.get(value))
 
     def _near(self, kernel: Kernel, size: int) -> list[Kernel]:
-        """Kernels that are tied to ``kernel`` by tensors of so many elements, in order; none if they are many."""
+        """Kernels that are tied to ``kernel`` by tensors of so many elements, in order; none if
+        they are many."""
         found, queue = {kernel}, [kernel]
         while queue and len(found) <= _MOST:
             here = queue.pop()
@@ -96,8 +109,8 @@ class _Joiner:
         return [k for k in self.grouped.kernels if k in found]
 
     def _join(self, members: list[Kernel], lasts: Sequence[Kernel], slopes: Kernel) -> bool:
-        """Joins the members if they are the gradients of an attention that fits on chip, can run as one, and only scores and their
-        softmax are computed twice."""
+        """Joins the members if they are the gradients of an attention that fits on chip, can run as
+        one, and only scores and their softmax are computed twice."""
         if any(t is not None for k in members for t in k.ties) or not self._fits(members):
             return False
         while (more := self._producers(members)) and self._fits([*more, *members]):
@@ -109,9 +122,15 @@ class _Joiner:
         statements = [s for k in members for s in k.statements]
         remaining = [k for k in (*before, *after) if k not in members or k in shared]
         self.former.hold([*(k.statements for k in remaining), statements])
-        joined = replace(self.former.kernel(FusionGroup("attention-backward", statements)), name=lasts[0].name)
+        joined = replace(
+            self.former.kernel(FusionGroup("attention-backward", statements)), name=lasts[0].name
+        )
         kernels = [
-            k if k not in shared else replace(self.former.kernel(FusionGroup(k.kind, k.statements, k.one_core)), name=k.name)
+            k
+            if k not in shared
+            else replace(
+                self.former.kernel(FusionGroup(k.kind, k.statements, k.one_core)), name=k.name
+            )
             for k in before
             if k not in members or k in shared
         ]
@@ -142,20 +161,28 @@ class _Joiner:
         return [k for k in found if self._within(k, members)]
 
     def _within(self, kernel: Kernel, members: Sequence[Kernel]) -> bool:
-        """Whether nobody but members needs what a kernel makes, or those that compute it for themselves."""
-        return all(v not in self.kept and set(self.users.get(v, ())) <= set(members) for v in kernel.outputs)
+        """Whether nobody but members needs what a kernel makes, or those that compute it for
+        themselves."""
+        return all(
+            v not in self.kept and set(self.users.get(v, ())) <= set(members)
+            for v in kernel.outputs
+        )
 
     def _shared(self, members: Sequence[Kernel], lasts: Sequence[Kernel]) -> set[Kernel]:
         """Members that stay beside the joined kernel, because others need what they make."""
         shared: set[Kernel] = set()
         for kernel in reversed(members):
             if kernel not in lasts and any(
-                v in self.kept or any(u not in members or u in shared for u in self.users.get(v, ())) for v in kernel.outputs
+                v in self.kept
+                or any(u not in members or u in shared for u in self.users.get(v, ()))
+                for v in kernel.outputs
             ):
                 shared.add(kernel)
         return shared
 
-    def _order(self, members: Sequence[Kernel], lasts: Sequence[Kernel]) -> tuple[list[Kernel], list[Kernel]] | None:
+    def _order(
+        self, members: Sequence[Kernel], lasts: Sequence[Kernel]
+    ) -> tuple[list[Kernel], list[Kernel]] | None:
         """The kernels before the joined one and after it; None if one of them has to be both."""
         kernels = self.grouped.kernels
         first, end = min(map(kernels.index, lasts)), max(map(kernels.index, lasts)) + 1

@@ -1,7 +1,9 @@
-"""Pass ``fuse-conv-backward``: the gradients of a convolution's input and of its weights become one kernel, with what updates the weights.
+"""Pass ``fuse-conv-backward``: the gradients of a convolution's input and of its weights become one
+kernel, with what updates the weights.
 
-Both read the gradient of the result, and weights: one as its factor, the other one to update them.  Where the weights are most of what is
-moved, they are read once in place of twice, and the products of one hide behind the transfers of the other.
+Both read the gradient of the result, and weights: one as its factor, the other one to update them.
+Where the weights are most of what is moved, they are read once in place of twice, and the products
+of one hide behind the transfers of the other.
 """
 
 from __future__ import annotations
@@ -21,18 +23,27 @@ __all__ = ["fuse_conv_backward"]
 
 
 def fuse_conv_backward(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
-    """Joins the kernels of both gradients of each convolution of the program itself; those in repeats stay as they are."""
+    """Joins the kernels of both gradients of each convolution of the program itself; those in
+    repeats stay as they are."""
     if machine.dma_overlaps:
-        for kernel in [k for k in grouped.kernels if k.kind == "fold" and k.repeat is None and not k.one_core]:
+        for kernel in [
+            k for k in grouped.kernels if k.kind == "fold" and k.repeat is None and not k.one_core
+        ]:
             _join(grouped, kernel, machine)
     return grouped
 
 
 def _join(grouped: KernelModule, image: Kernel, machine: MachineParameters) -> None:
-    """Joins the kernel that makes the gradient of an image with that of the weights, where there is one behind it and that pays."""
+    """Joins the kernel that makes the gradient of an image with that of the weights, where there is
+    one behind it and that pays."""
     read = {tensor.value for tensor in image.statements[0].tensors}
     for weights in grouped.kernels[grouped.kernels.index(image) + 1 :]:
-        if weights.kind == "contraction" and weights.repeat is None and not weights.one_core and read.issubset(weights.inputs):
+        if (
+            weights.kind == "contraction"
+            and weights.repeat is None
+            and not weights.one_core
+            and read.issubset(weights.inputs)
+        ):
             home = _home(grouped, image, weights)
             if home is not None and _pays(image, weights, machine):
                 _replace(grouped, image, weights, home, machine)
@@ -40,12 +51,13 @@ def _join(grouped: KernelModule, image: Kernel, machine: MachineParameters) -> N
 
 
 def _home(grouped: KernelModule, image: Kernel, weights: Kernel) -> Kernel | None:
-    """The one of the kernels in whose place both may run, behind all that they need and before what needs them; None if there is none."""
+    """The one of the kernels in whose place both may run, behind all that they need and before what
+    needs them; None if there is none."""
     kernels = grouped.kernels
     between = kernels[kernels.index(image) + 1 : kernels.index(weights)]
-    if any(tie is not None for tie in (*image.ties, *weights.ties)) or not overwritten(between).isdisjoint(
-        homes((*image.inputs, *weights.inputs))
-    ):
+    if any(tie is not None for tie in (*image.ties, *weights.ties)) or not overwritten(
+        between
+    ).isdisjoint(homes((*image.inputs, *weights.inputs))):
         return None
     if not set(image.outputs).isdisjoint(homes(weights.inputs)):
         return None
@@ -60,10 +72,16 @@ def _pays(image: Kernel, weights: Kernel, machine: MachineParameters) -> bool:
     if joined is None:
         return False
     one, other = col2im.planned(image.statements, machine), schedule(weights.aligned, machine).plan
-    return one is not None and isinstance(other, PanelSchedule) and joined.cycles < one.cycles + other.cycles
+    return (
+        one is not None
+        and isinstance(other, PanelSchedule)
+        and joined.cycles < one.cycles + other.cycles
+    )
 
 
-def _replace(grouped: KernelModule, image: Kernel, weights: Kernel, home: Kernel, machine: MachineParameters) -> None:
+def _replace(
+    grouped: KernelModule, image: Kernel, weights: Kernel, home: Kernel, machine: MachineParameters
+) -> None:
     statements = [*image.statements, *weights.statements]
     former = KernelFormer(grouped.function, machine)
     kernels = [k for k in grouped.kernels if k is home or k not in (image, weights)]

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ftm_backend.ir.linalg.affine import dot
-from ftm_backend.ir.linalg.function import FunctionResult, LinalgFunction, SequentialLoop, Statement, Store, Update, Value, statements_of
+from ftm_backend.ir.linalg.function import (
+    FunctionResult,
+    LinalgFunction,
+    SequentialLoop,
+    Statement,
+    Store,
+    Update,
+    Value,
+    statements_of,
+)
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.lowering.gemm import lower as contraction
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import divide
@@ -16,13 +25,25 @@ from ftm_backend.midend.transforms.fusion.fusion_partition import FusionPartitio
 from ftm_backend.midend.transforms.tensor.align_loops import align_all
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["KernelFormer", "form_anew", "fuse_ops", "home_of", "homes", "makers_of", "overwritten", "place_results"]
+__all__ = [
+    "KernelFormer",
+    "form_anew",
+    "fuse_ops",
+    "home_of",
+    "homes",
+    "makers_of",
+    "overwritten",
+    "place_results",
+]
 
 
-def fuse_ops(function: LinalgFunction, machine: MachineParameters, separate: Collection[int] = ()) -> KernelModule:
+def fuse_ops(
+    function: LinalgFunction, machine: MachineParameters, separate: Collection[int] = ()
+) -> KernelModule:
     """The kernels of a function that ``resolve-in-place`` has been through.
 
-    separate: numbers of statements, of those of the function and its repeats, that get kernels of their own.
+    separate: numbers of statements, of those of the function and its repeats, that get kernels of
+        their own.
     """
     numbers = {statement: number for number, statement in enumerate(statements_of(function))}
     alone = {statement for statement, number in numbers.items() if number in separate}
@@ -33,9 +54,14 @@ def fuse_ops(function: LinalgFunction, machine: MachineParameters, separate: Col
 
 
 def _kernels(
-    function: LinalgFunction, machine: MachineParameters, first: int, alone: Collection[Statement], repeat: SequentialLoop | None = None
+    function: LinalgFunction,
+    machine: MachineParameters,
+    first: int,
+    alone: Collection[Statement],
+    repeat: SequentialLoop | None = None,
 ) -> list[Kernel]:
-    """The kernels of a function, or of the body of a repeat; kernels do not reach across a repeat."""
+    """The kernels of a function, or of the body of a repeat; kernels do not reach across a
+    repeat."""
     former = KernelFormer(function, machine, first, repeat)
     alike = FusionCache(machine, former.stored)
     kernels: list[Kernel] = []
@@ -46,7 +72,8 @@ def _kernels(
         for cluster in clusters:
             kernel = former.kernel(cluster)
             kernel.words = alike.kernel(kernel)
-            if kernel.kind == "contraction":  # by what it stores, as it will be lowered: it is planned once
+            # by what it stores, as it will be lowered: it is planned once
+            if kernel.kind == "contraction":
                 kernel.one_core = _one_core(kernel, alike)
             kernels.append(kernel)
         run.clear()
@@ -65,7 +92,9 @@ def _kernels(
 
 
 def _one_core(product: Kernel, alike: FusionCache) -> bool:
-    one_core, _ = alike.ask(("one core", product.words), lambda: contraction.one_core(product.aligned, alike.machine))
+    one_core, _ = alike.ask(
+        ("one core", product.words), lambda: contraction.one_core(product.aligned, alike.machine)
+    )
     return one_core
 
 
@@ -76,7 +105,8 @@ def place_results(repeat: SequentialLoop) -> None:
 
 
 def home_of(value: Value) -> Value:
-    """The value in whose memory ``value`` lies: updates and scatters happen where what they change lies."""
+    """The value in whose memory ``value`` lies: updates and scatters happen where what they change
+    lies."""
     while value.producer is not None:
         over = written_over(value.producer, value)
         if over is None:
@@ -86,7 +116,8 @@ def home_of(value: Value) -> Value:
 
 
 def homes(values: Iterable[Value]) -> set[Value]:
-    """The values in whose memory ``values`` lie: what kernels store and what others read of it can be compared by these alone."""
+    """The values in whose memory ``values`` lie: what kernels store and what others read of it can
+    be compared by these alone."""
     return set(map(home_of, values))
 
 
@@ -96,7 +127,8 @@ def overwritten(kernels: Iterable[Kernel]) -> set[Value]:
 
 
 def written_over(maker: Statement | Update | SequentialLoop, value: Value) -> Value | None:
-    """The computed value over which an update, a scatter or a repeat writes its result ``value``."""
+    """The computed value over which an update, a scatter or a repeat writes its result
+    ``value``."""
     if isinstance(maker, SequentialLoop):
         base = maker.bases[maker.results.index(value)]
         return base if base.producer is not None else None
@@ -108,16 +140,23 @@ def written_over(maker: Statement | Update | SequentialLoop, value: Value) -> Va
 class KernelFormer:
     """Makes kernels of clusters: what each reads and writes, and where its results are stored.
 
-    holders: the statements of all kernels that a statement is in, once kernels are known; one that is in several is computed in
-    each, and the first one's results are stored.
+    holders: the statements of all kernels that a statement is in, once kernels are known; one that
+    is in several is computed in each, and the first one's results are stored.
     """
 
-    def __init__(self, function: LinalgFunction, machine: MachineParameters, first: int = 0, repeat: SequentialLoop | None = None) -> None:
+    def __init__(
+        self,
+        function: LinalgFunction,
+        machine: MachineParameters,
+        first: int = 0,
+        repeat: SequentialLoop | None = None,
+    ) -> None:
         self._machine, self._repeat = machine, repeat
         self.count = first  # of kernels in the program so far
         self.holders: dict[Statement, list[set[Statement]]] = {}
         self.updates = updates = [u for u in function.body if isinstance(u, Update)]
-        self._parts: dict[Value, list[tuple[Update, int]]] = {}  # a value: where it is written as a part
+        # a value: where it is written as a part
+        self._parts: dict[Value, list[tuple[Update, int]]] = {}
         self._readers: dict[Value, list[Statement]] = {}
         self._kept = {t.value for t in function.results} | {u.base.value for u in updates}
         for update in updates:
@@ -132,7 +171,13 @@ class KernelFormer:
 
     def kernel(self, cluster: FusionGroup) -> Kernel:
         """The kernel of one cluster."""
-        kernel = Kernel(f"kernel_{self.count}", cluster.kind, self._machine, cluster.statements, cluster.one_core)
+        kernel = Kernel(
+            f"kernel_{self.count}",
+            cluster.kind,
+            self._machine,
+            cluster.statements,
+            cluster.one_core,
+        )
         kernel.repeat = self._repeat
         self.count += 1
         members = set(cluster.statements)
@@ -155,7 +200,9 @@ class KernelFormer:
             for result in statement.results if held is None or held[0] == members else ():
                 result.stores.clear()
                 value = result.value
-                outside = any(self._from_memory(r, value, members) for r in self._readers.get(value, ()))
+                outside = any(
+                    self._from_memory(r, value, members) for r in self._readers.get(value, ())
+                )
                 if outside or value in self._kept:
                     store(result, value, Store(home_of(value), result.index))
                 for update, number in self._parts.get(value, ()):
@@ -163,19 +210,33 @@ class KernelFormer:
                     index = dot(result.indices, place.strides, place.offset, len(statement.loops))
                     store(result, update.result, Store(home_of(update.result), index))
         inputs.update((over, None) for over in ties.values())
-        kernel.inputs, kernel.outputs, kernel.made = list(inputs), list(outputs), list(outputs.values())
-        kernel.ties = [kernel.inputs.index(ties[home]) if home in ties else None for home in outputs]
+        kernel.inputs, kernel.outputs, kernel.made = (
+            list(inputs),
+            list(outputs),
+            list(outputs.values()),
+        )
+        kernel.ties = [
+            kernel.inputs.index(ties[home]) if home in ties else None for home in outputs
+        ]
         last_product = {"contraction": 0, "gradients": 1}.get(kernel.kind)
         if kernel.kind == "computed":
             last_product = product_in(kernel.statements)
-        kernel.aligned = kernel.statements if last_product is None else align_all(kernel.statements[last_product:])
+        kernel.aligned = (
+            kernel.statements
+            if last_product is None
+            else align_all(kernel.statements[last_product:])
+        )
         if kernel.kind == "summed":
             kernel.aligned = align_all(divide(kernel.statements)[0])
         return kernel
 
     def stored(self, value: Value, members: Collection[Statement]) -> bool:
         """Whether a kernel of ``members``, one of which makes ``value``, writes it to memory."""
-        return value in self._kept or value in self._parts or any(r not in members for r in self._readers.get(value, ()))
+        return (
+            value in self._kept
+            or value in self._parts
+            or any(r not in members for r in self._readers.get(value, ()))
+        )
 
     def hold(self, kernels: Iterable[Sequence[Statement]]) -> None:
         """Notes the statements of all kernels, in order."""
@@ -188,11 +249,18 @@ class KernelFormer:
     def _from_memory(self, reader: Statement, value: Value, members: set[Statement]) -> bool:
         """Whether a statement reads a value in some kernel that does not make it."""
         held = self.holders.get(reader)
-        return reader not in members if held is None else any(value.producer not in each for each in held)
+        return (
+            reader not in members
+            if held is None
+            else any(value.producer not in each for each in held)
+        )
 
 
-def form_anew(grouped: KernelModule, clusters: Mapping[Kernel, FusionGroup], machine: MachineParameters) -> None:
-    """Forms kernels of a program that have other statements now, those of their clusters; they keep their names and places."""
+def form_anew(
+    grouped: KernelModule, clusters: Mapping[Kernel, FusionGroup], machine: MachineParameters
+) -> None:
+    """Forms kernels of a program that have other statements now, those of their clusters; they keep
+    their names and places."""
     former = KernelFormer(grouped.function, machine)
     former.hold(clusters[k].statements if k in clusters else k.statements for k in grouped.kernels)
     for number, kernel in enumerate(grouped.kernels):

@@ -1,8 +1,9 @@
-"""Pass ``fuse-pool-reduction``: what sums elements that a kernel of strips stores takes them there, before they are stored.
+"""Pass ``fuse-pool-reduction``: what sums elements that a kernel of strips stores takes them there,
+before they are stored.
 
-The gradient of a normalization takes two sums of each channel, of the gradient behind it and of that times what was normalized.  A
-pooling's gradient makes the one and has read the other, in strips of some planes.  So it sums each plane, and what is left is to add up
-the planes of all images.
+The gradient of a normalization takes two sums of each channel, of the gradient behind it and of
+that times what was normalized. A pooling's gradient makes the one and has read the other, in strips
+of some planes. So it sums each plane, and what is left is to add up the planes of all images.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ __all__ = ["fuse_pool_reduction"]
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """A kernel of strips, a kernel that sums what it makes, and how each of these sums goes with the strips."""
+    """A kernel of strips, a kernel that sums what it makes, and how each of these sums goes with
+    the strips."""
 
     strips: Kernel
     sums: Kernel
@@ -49,12 +51,17 @@ def fuse_pool_reduction(grouped: KernelModule, machine: MachineParameters) -> Ke
 
 
 def _match(grouped: KernelModule, strips: Kernel, sums: Kernel) -> _Found | None:
-    """What can be joined; None if other statements need what is summed, or a sum needs what is not there when the strips are fetched."""
+    """What can be joined; None if other statements need what is summed, or a sum needs what is not
+    there when the strips are fetched."""
     last, (made, *others) = strips.statements[-1], strips.outputs
     writes_over_input = any(tie is not None for tie in (*strips.ties, *sums.ties))
     if made not in sums.inputs or others or writes_over_input:
         return None
-    if not all(map(is_integer, last.loops)) or len(last.results) != 1 or len(last.results[0].stores) != 1:
+    if (
+        not all(map(is_integer, last.loops))
+        or len(last.results) != 1
+        or len(last.results[0].stores) != 1
+    ):
         return None
     parts = [s for s in sums.statements if sums_of(last, s)]
     if any(made in s.reads() for s in sums.statements if s not in parts):
@@ -67,7 +74,11 @@ def _match(grouped: KernelModule, strips: Kernel, sums: Kernel) -> _Found | None
     plan = plan_strips(replace(strips, domain=None), together=True)
     kept = {s: None if plan is None else kept_of(plan, last, s) for s in parts}
     found = {s: each for s, each in kept.items() if each is not None}
-    return _Found(strips, sums, found) if len(found) == len(kept) and len({each.levels for each in found.values()}) == 1 else None
+    return (
+        _Found(strips, sums, found)
+        if len(found) == len(kept) and len({each.levels for each in found.values()}) == 1
+        else None
+    )
 
 
 def _pays(found: _Found, machine: MachineParameters) -> bool:
@@ -75,7 +86,9 @@ def _pays(found: _Found, machine: MachineParameters) -> bool:
     read = {(o.value, o.index) for s in found.kept for o in s.operands}
     moved = sum(ELEMENT_BYTES[v.dtype] * volume(v.shape) for v in dict.fromkeys(v for v, _ in read))
     (one, *_) = found.kept
-    each = interval(machine, [s.results[0].yields for s in found.kept], len(read)) / machine.lanes(one.results[0].value.dtype)
+    each = interval(machine, [s.results[0].yields for s in found.kept], len(read)) / machine.lanes(
+        one.results[0].value.dtype
+    )
     return moved / cost_rules.bytes_per_cycle(machine, machine.cores) > prod(one.loops) * each
 
 
@@ -102,7 +115,9 @@ def _join(grouped: KernelModule, found: _Found, machine: MachineParameters) -> N
     place_on_cores(rest, machine)
     formed = {found.strips: FusionGroup("summed-strips", statements), found.sums: rest}
     kept = [kernel for kernel in grouped.kernels if kernel is not found.sums or totals]
-    grouped.kernels = [_formed(former, kernel, formed[kernel]) if kernel in formed else kernel for kernel in kept]
+    grouped.kernels = [
+        _formed(former, kernel, formed[kernel]) if kernel in formed else kernel for kernel in kept
+    ]
 
 
 def _formed(former: KernelFormer, before: Kernel, cluster: FusionGroup) -> Kernel:
@@ -131,5 +146,14 @@ def _in_parts(statement: Statement, kept: KeptSum) -> Sequence[Statement]:
         return Affine(index.const, tuple(index.coeffs[k] for k in loops))
 
     read = Node("in", dtype, payload=Operand(part, Affine(0, row_major(shape))))
-    total = FunctionResult(result.value, outside(result.index), tuple(map(outside, result.indices)), read, "sum", result.init)
-    return each, Statement("linalg.generic", shape, tuple(statement.reduced[k] for k in loops), [read.payload], [total])
+    total = FunctionResult(
+        result.value,
+        outside(result.index),
+        tuple(map(outside, result.indices)),
+        read,
+        "sum",
+        result.init,
+    )
+    return each, Statement(
+        "linalg.generic", shape, tuple(statement.reduced[k] for k in loops), [read.payload], [total]
+    )

@@ -1,9 +1,12 @@
-"""What grouping has found out of statements, kept for others that are alike: equal layers are thought about once.
+"""What grouping has found out of statements, kept for others that are alike: equal layers are
+thought about once.
 
-A question about a kernel that grows, such as whether it can take one more statement, is asked in words in which nothing is left of the
-program that it is in: the *state* that the kernel's history has led to, what the statement is (`signature.words_of`), and which
-of the statement's values are which of the kernel's.  Questions of equal words have one answer, and lead to one state.  Answers live as
-long as the process, so they serve programs that begin like earlier ones, too: the second step of an optimizer, a deeper network.
+A question about a kernel that grows, such as whether it can take one more statement, is asked in
+words in which nothing is left of the program that it is in: the *state* that the kernel's history
+has led to, what the statement is (`signature.words_of`), and which of the statement's values are
+which of the kernel's. Questions of equal words have one answer, and lead to one state. Answers live
+as long as the process, so they serve programs that begin like earlier ones, too: the second step of
+an optimizer, a deeper network.
 
 A program with sizes that vary asks everything anew: answers about sizes are guards of that program.
 """
@@ -25,11 +28,13 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = ["FusionCache", "Links", "ShapeNumbers", "StructuralName", "forget"]
 
 Links = tuple[int | None, ...]
-"""For each value of a statement its number in a kernel; None for those that the kernel has nothing to do with."""
+"""For each value of a statement its number in a kernel; None for those that the kernel has nothing
+to do with."""
 
 
 class StructuralName(NamedTuple):
-    """A number that statements have in common if they are equal but for which values they are about, and these values in order."""
+    """A number that statements have in common if they are equal but for which values they are
+    about, and these values in order."""
 
     number: int
     values: tuple[Value, ...]
@@ -98,10 +103,17 @@ class FusionCache:
         """Which results a kernel of these statements writes to memory."""
         if not self._remembers:
             return b""
-        return bytes([self.stored(result.value, statements) for statement in statements for result in statement.results])
+        return bytes(
+            [
+                self.stored(result.value, statements)
+                for statement in statements
+                for result in statement.results
+            ]
+        )
 
     def kernel(self, kernel: Kernel) -> Hashable:
-        """What a whole kernel is, when it is known what it stores; None where nothing is remembered."""
+        """What a whole kernel is, when it is known what it stores; None where nothing is
+        remembered."""
         if not self._remembers:
             return None
         numbers, words = ShapeNumbers(), []
@@ -109,7 +121,9 @@ class FusionCache:
             words += self._words(statement, numbers)
         for value in (*kernel.inputs, *kernel.outputs):
             words += (numbers.number(value), value.dtype, value.shape)
-        made = tuple(None if result is None else numbers.number(result.value) for result in kernel.made)
+        made = tuple(
+            None if result is None else numbers.number(result.value) for result in kernel.made
+        )
         return tuple(words), len(kernel.inputs), tuple(kernel.ties), made
 
     def statements(self, statements: Iterable[Statement]) -> Hashable:

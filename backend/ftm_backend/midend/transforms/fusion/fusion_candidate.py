@@ -1,4 +1,5 @@
-"""Kernels that take statement after statement: what the next one must fit to, worked out only where `alike` has no answer."""
+"""Kernels that take statement after statement: what the next one must fit to, worked out only where
+`alike` has no answer."""
 
 from __future__ import annotations
 
@@ -6,7 +7,11 @@ from collections.abc import Sequence
 
 from ftm_backend.ir.linalg.function import Statement
 from ftm_backend.midend.lowering.gemm import lower as contraction
-from ftm_backend.midend.schedule.loop_nest.capacity_check import MOST_STATEMENTS, acceptable, common_domain
+from ftm_backend.midend.schedule.loop_nest.capacity_check import (
+    MOST_STATEMENTS,
+    acceptable,
+    common_domain,
+)
 from ftm_backend.midend.schedule.loop_nest.iteration_domain import IterationDomain
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache, ShapeNumbers
 from ftm_backend.midend.transforms.tensor.align_loops import aligned
@@ -20,7 +25,13 @@ class NestCandidate:
     ``tried``: statements that did not fit may have split the domain as they wanted.
     """
 
-    def __init__(self, statements: Sequence[Statement], alike: FusionCache, state: int, domain: IterationDomain | None) -> None:
+    def __init__(
+        self,
+        statements: Sequence[Statement],
+        alike: FusionCache,
+        state: int,
+        domain: IterationDomain | None,
+    ) -> None:
         self.tried = False
         self._alike, self._state = alike, state
         self._members = dict.fromkeys(statements)
@@ -55,7 +66,9 @@ class NestCandidate:
                 found[0] = domain
             return found[0] is not None
 
-        taken, state = alike.ask(("all", tuple(words), alike.stores(dict.fromkeys(statements))), find)
+        taken, state = alike.ask(
+            ("all", tuple(words), alike.stores(dict.fromkeys(statements))), find
+        )
         return NestCandidate(statements, alike, state, found[0]) if taken else None
 
     def take(self, statement: Statement) -> bool:
@@ -71,7 +84,9 @@ class NestCandidate:
             self._catch_up()
             return self._add(statement)
 
-        taken, self._state = self._alike.ask(("take", self._state, named.number, links, stores), find)
+        taken, self._state = self._alike.ask(
+            ("take", self._state, named.number, links, stores), find
+        )
         if not worked_out:
             self._later.append((statement, taken))
         if taken:
@@ -95,7 +110,9 @@ class NestCandidate:
         for statement, taken in self._later:
             added = self._domain.add(statement)
             if taken and not added:
-                raise AssertionError(f"{statement.op} over {statement.loops} does not fit where one that is like it did")
+                raise AssertionError(
+                    f"{statement.op} over {statement.loops} does not fit where one that is like it did"
+                )
             if added and not taken:
                 self._domain.remove(statement)
         self._later.clear()
@@ -104,7 +121,14 @@ class NestCandidate:
 class ChainCandidate:
     """A contraction and what follows it, over loops that are cut alike."""
 
-    def __init__(self, last: Statement, alike: FusionCache, state: int, numbers: ShapeNumbers, before: ChainCandidate | None) -> None:
+    def __init__(
+        self,
+        last: Statement,
+        alike: FusionCache,
+        state: int,
+        numbers: ShapeNumbers,
+        before: ChainCandidate | None,
+    ) -> None:
         self._last, self._alike, self._state, self._before = last, alike, state, before
         self._numbers = numbers
         self._numbers.take(alike.named(last))
@@ -127,10 +151,14 @@ class ChainCandidate:
             nonlocal longer
             longer = aligned(self._statements(), statement)
             return (
-                longer is not None and contraction.match(longer[0]) is not None and contraction.can_fuse_epilogue(longer[:-1], longer[-1])
+                longer is not None
+                and contraction.match(longer[0]) is not None
+                and contraction.can_fuse_epilogue(longer[:-1], longer[-1])
             )
 
-        taken, state = self._alike.ask(("follow", self._state, named.number, self._numbers.links(named)), find)
+        taken, state = self._alike.ask(
+            ("follow", self._state, named.number, self._numbers.links(named)), find
+        )
         if not taken:
             return None
         made = ChainCandidate(statement, self._alike, state, ShapeNumbers(self._numbers), self)
@@ -139,6 +167,12 @@ class ChainCandidate:
 
     def _statements(self) -> list[Statement]:
         if self._aligned is None:
-            self._aligned = [self._last] if self._before is None else aligned(self._before._statements(), self._last)
-            assert self._aligned is not None, "a statement does not follow where one that is like it did"
+            self._aligned = (
+                [self._last]
+                if self._before is None
+                else aligned(self._before._statements(), self._last)
+            )
+            assert self._aligned is not None, (
+                "a statement does not follow where one that is like it did"
+            )
         return self._aligned

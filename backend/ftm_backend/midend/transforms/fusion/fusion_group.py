@@ -23,7 +23,8 @@ __all__ = ["FusionGroup", "place_on_cores", "single"]
 
 @dataclass(eq=False)
 class FusionGroup:
-    """Statements in program order.  ``depth`` grows along dependences; ``consumed`` bounds it from above.
+    """Statements in program order. ``depth`` grows along dependences; ``consumed`` bounds it from
+    above.
 
     ``is_turn``: a copy that will be turned on chip, and is a kernel of its own.
     ``nest`` and ``chain``: what the next statements of a nest, or of a contraction, must fit to.
@@ -50,12 +51,18 @@ def single(statement: Statement, machine: MachineParameters, alike: FusionCache)
         return FusionGroup("fold", [statement])
     if contraction.match(statement) is not None:
         return FusionGroup("contraction", [statement], chain=ChainCandidate.begin(statement, alike))
-    is_turn = transpose.match_turn(statement, machine, [result.index for result in statement.results]) is not None
-    return FusionGroup("nest", [statement], is_turn=is_turn, nest=NestCandidate.begin(statement, alike))
+    is_turn = (
+        transpose.match_turn(statement, machine, [result.index for result in statement.results])
+        is not None
+    )
+    return FusionGroup(
+        "nest", [statement], is_turn=is_turn, nest=NestCandidate.begin(statement, alike)
+    )
 
 
 def place_on_cores(cluster: FusionGroup, machine: MachineParameters) -> None:
-    """Decides whether the kernel is worth several cores; of a contraction that is known when it is known what it stores."""
+    """Decides whether the kernel is worth several cores; of a contraction that is known when it is
+    known what it stores."""
     if cluster.kind == "scan":
         cluster.one_core = scan.one_core(cluster.statements[0])
     elif cluster.kind == "sort":
@@ -63,5 +70,8 @@ def place_on_cores(cluster: FusionGroup, machine: MachineParameters) -> None:
     elif cluster.kind == "fold":
         cluster.one_core = col2im.one_core(cluster.statements, machine)
     elif cluster.kind == "nest":
-        work = sum(max(at_hand(s.volume), at_hand(volume(s.results[0].value.shape))) for s in cluster.statements)
+        work = sum(
+            max(at_hand(s.volume), at_hand(volume(s.results[0].value.shape)))
+            for s in cluster.statements
+        )
         cluster.one_core = work < ONE_CORE_WORK

@@ -1,11 +1,12 @@
 """Which statements share a kernel: one walk down the program, one up, each linear in its length.
 
-Down: a statement joins the kernel of a value it reads, if their loops fit together (``Domain``, or the epilogue
-of a contraction).  Up: a kernel whose results all go to one other kernel joins that one.
+Down: a statement joins the kernel of a value it reads, if their loops fit together (``Domain``, or
+the epilogue of a contraction). Up: a kernel whose results all go to one other kernel joins that
+one.
 
-Kernels must not come to depend on each other in a circle.  Every cluster has a *depth* that grows along
-dependences.  A cluster may be given depth ``d`` as long as all that read it lie deeper than ``d``; what it then
-reads lies at most at ``d - 1``, so no way leads back.
+Kernels must not come to depend on each other in a circle. Every cluster has a *depth* that grows
+along dependences. A cluster may be given depth ``d`` as long as all that read it lie deeper than
+``d``; what it then reads lies at most at ``d - 1``, so no way leads back.
 """
 
 from __future__ import annotations
@@ -34,12 +35,19 @@ class FusionPartitioner:
         alone: statements that share no kernel.
     """
 
-    def __init__(self, statements: list[Statement], updates: Sequence[Update], alike: FusionCache, alone: Collection[Statement] = ()):
+    def __init__(
+        self,
+        statements: list[Statement],
+        updates: Sequence[Update],
+        alike: FusionCache,
+        alone: Collection[Statement] = (),
+    ):
         self._machine, self._alike, self._alone = alike.machine, alike, alone
         self._position = {s: k for k, s in enumerate(statements)}
         self._cluster: dict[Statement, FusionGroup] = {}
         self._reader: dict[Value, Statement] = {}  # the last statement that reads a tensor
-        self._soft: dict[Statement, set[Statement]] = {}  # read element by element: may share the kernel
+        # read element by element: may share the kernel
+        self._soft: dict[Statement, set[Statement]] = {}
         self._hard: dict[Statement, set[Statement]] = {}  # must be complete in memory before
         bases: dict[Statement, list[Value]] = {}  # what a statement's results are written over
         for update in updates:
@@ -54,7 +62,11 @@ class FusionPartitioner:
             for o in s.operands:
                 whole = isinstance(o.value.producer, Update) or o.value.border is not None
                 (hard if whole else soft).update(_makers(o.value.in_memory))
-            for value in (*s.gathers, *(r.init.value for r in s.results if isinstance(r.init, Operand)), *bases.get(s, ())):
+            for value in (
+                *s.gathers,
+                *(r.init.value for r in s.results if isinstance(r.init, Operand)),
+                *bases.get(s, ()),
+            ):
                 hard |= _makers(value)
             self._hard[s] = hard & self._position.keys()  # what comes before a repeat is complete
             self._soft[s] = (soft - hard) & self._position.keys()
@@ -74,7 +86,8 @@ class FusionPartitioner:
             place_on_cores(cluster, self._machine)
         return ordered
 
-    # --- down ------------------------------------------------------------------------------------------
+    # --- down
+    # ------------------------------------------------------------------------------------------
 
     def _down(self, s: Statement) -> None:
         cluster = single(s, self._machine, self._alike)
@@ -96,14 +109,18 @@ class FusionPartitioner:
                 other.consumed = min(other.consumed, home.depth)
 
     def _join(self, s: Statement, is_turn: bool) -> FusionGroup | None:
-        """Puts ``s`` into the kernel of one of its producers, and gathers other producers' kernels there.
+        """Puts ``s`` into the kernel of one of its producers, and gathers other producers' kernels
+        there.
 
-        What is turned on chip joins no nest: it can only be what a contraction does with its result.
+        What is turned on chip joins no nest: it can only be what a contraction does with its
+        result.
         """
         hard = {self._cluster[m] for m in self._hard[s]}
         soft = [
             c
-            for c in dict.fromkeys(self._cluster[m] for m in sorted(self._soft[s], key=self._position.__getitem__))
+            for c in dict.fromkeys(
+                self._cluster[m] for m in sorted(self._soft[s], key=self._position.__getitem__)
+            )
             if c not in hard and not self._is_closed(c) and (c.kind == "contraction" or not is_turn)
         ]
         soft.sort(key=lambda c: (c.kind != "contraction", -c.depth))
@@ -127,8 +144,11 @@ class FusionPartitioner:
         return None
 
     def _siblings(self, s: Statement) -> list[FusionGroup]:
-        """Kernels that read the largest tensors that ``s`` reads: sharing one saves a pass over memory."""
-        wide = [o.value for o in s.operands if 2 * at_hand(volume(o.value.shape)) >= at_hand(s.volume)]
+        """Kernels that read the largest tensors that ``s`` reads: sharing one saves a pass over
+        memory."""
+        wide = [
+            o.value for o in s.operands if 2 * at_hand(volume(o.value.shape)) >= at_hand(s.volume)
+        ]
         found = [self._cluster[self._reader[v]] for v in wide if v in self._reader]
         return [c for c in dict.fromkeys(found) if c.kind == "nest" and not self._is_closed(c)]
 
@@ -139,7 +159,12 @@ class FusionPartitioner:
     def _enter(self, home: FusionGroup, s: Statement) -> bool:
         """Adds ``s`` to a kernel if its loops fit and no circle arises."""
         needs = self._soft[s] | self._hard[s]
-        depth = max([home.depth, *(1 + self._cluster[m].depth for m in needs if self._cluster[m] is not home)])
+        depth = max(
+            [
+                home.depth,
+                *(1 + self._cluster[m].depth for m in needs if self._cluster[m] is not home),
+            ]
+        )
         if depth >= home.consumed or not self._takes(home, s):
             return False
         home.depth = depth
@@ -155,7 +180,8 @@ class FusionPartitioner:
         return home.nest is not None and home.nest.take(s)
 
     def _common_nest(self, a: FusionGroup, b: FusionGroup) -> NestCandidate | None:
-        """That of two kernels of the same depth class that can be one without a circle, and fit together."""
+        """That of two kernels of the same depth class that can be one without a circle, and fit
+        together."""
         depth = max(a.depth, b.depth)
         if depth >= min(a.consumed, b.consumed) or self._related(a, b):
             return None
@@ -182,7 +208,8 @@ class FusionPartitioner:
     def _in_order(self, statements: list[Statement]) -> list[Statement]:
         return sorted(statements, key=self._position.__getitem__)
 
-    # --- up --------------------------------------------------------------------------------------------
+    # --- up
+    # --------------------------------------------------------------------------------------------
 
     def _up(self) -> None:
         """Kernels that only one other kernel reads join it: nothing can come between the two."""
@@ -193,13 +220,19 @@ class FusionPartitioner:
         for cluster in reversed(list(dict.fromkeys(self._cluster.values()))):
             if self._cluster[cluster.statements[0]] is not cluster:  # another has taken it in
                 continue
-            users = {self._cluster[r] for s in cluster.statements for r in readers.get(s, ())} - {cluster}
+            users = {self._cluster[r] for s in cluster.statements for r in readers.get(s, ())} - {
+                cluster
+            }
             if len(users) != 1 or cluster.kind not in ("nest", "contraction"):
                 continue
             user = users.pop()
             if self._alone and any(c.statements[0] in self._alone for c in (cluster, user)):
                 continue
-            if user.kind != "nest" or self._related(cluster, user) or any(s.volume == 0 for s in cluster.statements):
+            if (
+                user.kind != "nest"
+                or self._related(cluster, user)
+                or any(s.volume == 0 for s in cluster.statements)
+            ):
                 continue
             if cluster.kind == "contraction":
                 self._append_epilogue(cluster, user)
@@ -222,10 +255,12 @@ class FusionPartitioner:
         for s in user.statements:
             self._cluster[s] = home
 
-    # --- order -----------------------------------------------------------------------------------------
+    # --- order
+    # -----------------------------------------------------------------------------------------
 
     def _settle(self, cluster: FusionGroup) -> None:
-        """A nest that fits only as split by statements that were tried and are not in it falls apart."""
+        """A nest that fits only as split by statements that were tried and are not in it falls
+        apart."""
         if cluster.nest is None or not cluster.nest.tried or len(cluster.statements) == 1:
             return
         if NestCandidate.of(cluster.statements, self._alike) is None:
@@ -236,7 +271,12 @@ class FusionPartitioner:
         """Clusters in an order that respects all reads, otherwise that of the program."""
         clusters = list(dict.fromkeys(self._cluster[s] for s in self._statements))
         return _topological(
-            clusters, {c: {self._cluster[m] for s in c.statements for m in self._soft[s] | self._hard[s]} - {c} for c in clusters}
+            clusters,
+            {
+                c: {self._cluster[m] for s in c.statements for m in self._soft[s] | self._hard[s]}
+                - {c}
+                for c in clusters
+            },
         )
 
 
@@ -253,7 +293,8 @@ def _makers(value: Value) -> set[Statement]:
 
 
 def _note_store(update: Update, number: int) -> None:
-    """Tells the updating statement where it will store: loops must be able to follow that address too."""
+    """Tells the updating statement where it will store: loops must be able to follow that address
+    too."""
     part = update.parts[number]
     producer = part.value.value.producer
     assert isinstance(producer, Statement)
@@ -284,5 +325,7 @@ def _topological(items: Sequence[_T], needs: Mapping[_T, set[_T]]) -> list[_T]:
             if not waiting[user]:
                 heappush(ready, number[user])
     if len(order) != len(items):
-        raise AssertionError(f"{len(items) - len(order)} of {len(items)} operations depend on each other in a circle")
+        raise AssertionError(
+            f"{len(items) - len(order)} of {len(items)} operations depend on each other in a circle"
+        )
     return order

@@ -1,4 +1,5 @@
-"""Pass ``line-buffer-pooling``: kernels that reduce over windows, as poolings do, fetch strips of images once and take the windows from these.
+"""Pass ``line-buffer-pooling``: kernels that reduce over windows, as poolings do, fetch strips of
+images once and take the windows from these.
 
 See ``strips_plan`` for what that takes and when it pays.
 """

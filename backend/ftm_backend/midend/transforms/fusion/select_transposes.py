@@ -1,4 +1,5 @@
-"""Pass ``lower-transposes``: a kernel that does nothing but copy columns to rows turns tiles on chip, see ``turn``."""
+"""Pass ``lower-transposes``: a kernel that does nothing but copy columns to rows turns tiles on
+chip, see ``turn``."""
 
 from __future__ import annotations
 

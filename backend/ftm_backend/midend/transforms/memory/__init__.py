@@ -1,1 +1,2 @@
-"""Passes that order kernels, give tensors their device buffers, and outline kernels into functions."""
+"""Passes that order kernels, give tensors their device buffers, and outline kernels into
+functions."""

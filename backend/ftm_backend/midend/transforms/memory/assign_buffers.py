@@ -1,7 +1,8 @@
 """Pass ``assign-buffers``: the DDR buffer of every value between kernels, and the barriers.
 
-Inputs, constants, outputs and the arena's regions get names.  A value lives in the arena from the kernel that computes
-it to the last one that reads it.  An output takes over an input only after the last kernel that can fault.
+Inputs, constants, outputs and the arena's regions get names. A value lives in the arena from the
+kernel that computes it to the last one that reads it. An output takes over an input only after the
+last kernel that can fault.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _MOST_KERNELS = 4
 class DeviceBuffer(StorageRange):
     """One piece of DDR memory: an input, constant, output or arena region.
 
-    first, last: numbers of the kernels that use it first and last, or of the whole repeat if more than one iteration does
-    (repeated).  offset: bytes, in the arena.
+    first, last: numbers of the kernels that use it first and last, or of the whole repeat if more
+    than one iteration does (repeated). offset: bytes, in the arena.
     """
 
     dtype: str = ""
@@ -63,7 +64,8 @@ class _ScheduledKernel:
 
 
 def assign_buffers(grouped: KernelModule, machine: MachineParameters) -> KernelProgram:
-    """Plans the memory of a function's kernels; every value that they touch in memory gets its symbol."""
+    """Plans the memory of a function's kernels; every value that they touch in memory gets its
+    symbol."""
     del machine
     return _Planner(grouped).run()
 
@@ -121,18 +123,27 @@ class _Planner:
         self._meet()
         return self._program
 
-    # --- buffers ---------------------------------------------------------------------------------------
+    # --- buffers
+    # ---------------------------------------------------------------------------------------
 
     def _declare_inputs(self) -> None:
         function = self._function
-        for number, (value, dtype) in enumerate(zip(function.inputs, function.input_types, strict=True)):
-            self._buffers[value] = DeviceBuffer(dtype=value.dtype, shape=value.shape, symbol=f"b{number}")
+        for number, (value, dtype) in enumerate(
+            zip(function.inputs, function.input_types, strict=True)
+        ):
+            self._buffers[value] = DeviceBuffer(
+                dtype=value.dtype, shape=value.shape, symbol=f"b{number}"
+            )
             self._program.inputs.append([f"b{number}", dtype, list(value.shape)])
         for node in function.scalars:
             self._program.scalars.append([node.payload, node.dtype])
 
     def _declare(self, number: int, kernel: Kernel) -> None:
-        step = _ScheduledKernel(kernel, [self._buffer(v) for v in kernel.inputs], [self._buffer(v) for v in kernel.outputs])
+        step = _ScheduledKernel(
+            kernel,
+            [self._buffer(v) for v in kernel.inputs],
+            [self._buffer(v) for v in kernel.outputs],
+        )
         for dtype, elements in self._alike.workspace(kernel):
             kernel.workspaces.append(Value(dtype, (elements,)))
             step.workspaces.append(self._buffer(kernel.workspaces[-1]))
@@ -142,9 +153,15 @@ class _Planner:
         self._steps.append(step)
 
     def _keep(self, first: int, end: int) -> None:
-        """Keeps what more than one iteration of a repeat uses for as long as it runs; the rest lives in each iteration."""
+        """Keeps what more than one iteration of a repeat uses for as long as it runs; the rest
+        lives in each iteration."""
         steps = self._steps[first:end]
-        moving = {self._buffer(v) for step in steps for v in (*step.kernel.inputs, *step.kernel.outputs) if home_of(v).window is not None}
+        moving = {
+            self._buffer(v)
+            for step in steps
+            for v in (*step.kernel.inputs, *step.kernel.outputs)
+            if home_of(v).window is not None
+        }
         for step in steps:
             for buffer in (*step.inputs, *step.outputs):
                 if buffer in moving or buffer.first < first or buffer.last >= end:
@@ -160,20 +177,28 @@ class _Planner:
             buffer = self._buffers[home] = DeviceBuffer(dtype=home.dtype, shape=home.shape)
             if home.data is not None:
                 buffer.symbol = f"k{len(self._program.consts)}"
-                self._program.consts.append([buffer.symbol, home.dtype, list(home.shape), home.data.hex()])
+                self._program.consts.append(
+                    [buffer.symbol, home.dtype, list(home.shape), home.data.hex()]
+                )
         return buffer
 
     def _declare_outputs(self) -> None:
         function = self._function
-        for number, (tensor, dtype) in enumerate(zip(function.results, function.output_types, strict=True)):
+        for number, (tensor, dtype) in enumerate(
+            zip(function.results, function.output_types, strict=True)
+        ):
             self._buffer(tensor.value).symbol = f"o{number}"
             self._program.outputs.append([f"o{number}", dtype, list(tensor.view.sizes), ""])
 
-    # --- sharing ---------------------------------------------------------------------------------------
+    # --- sharing
+    # ---------------------------------------------------------------------------------------
 
     def _donate(self) -> None:
-        """Pairs outputs with inputs whose storage they may share: a program that faults has written none."""
-        last_fault = max((number for number, step in enumerate(self._steps) if step.kernel.faults), default=-1)
+        """Pairs outputs with inputs whose storage they may share: a program that faults has written
+        none."""
+        last_fault = max(
+            (number for number, step in enumerate(self._steps) if step.kernel.faults), default=-1
+        )
         inputs = {i[0]: i[1] for i in self._program.inputs}  # dtype tokens tell u8 from i8
         outputs = {o[0]: o for o in self._program.outputs}
         made = {
@@ -194,11 +219,18 @@ class _Planner:
                 and inputs[given.symbol] == outputs[out.symbol][1]
             )
 
-        for kernels in (1, _MOST_KERNELS):  # what one kernel updates goes first: it is sure to be replaced
+        # what one kernel updates goes first: it is sure to be replaced
+        for kernels in (1, _MOST_KERNELS):
             for buffer in late:
                 if outputs[buffer.symbol][3]:
                     continue
-                found = donated_input(made[buffer], made.get, partial(fits, buffer), self._alike.may_overwrite, kernels)
+                found = donated_input(
+                    made[buffer],
+                    made.get,
+                    partial(fits, buffer),
+                    self._alike.may_overwrite,
+                    kernels,
+                )
                 if found is not None:
                     taken.add(found)
                     outputs[buffer.symbol][3] = found.symbol
@@ -208,7 +240,11 @@ class _Planner:
         """Gives each arena buffer its offset, best fit in order of time."""
         arena = Arena()
         owners: ArenaReuse[DeviceBuffer] = ArenaReuse()
-        placed = [b for b in dict.fromkeys(b for s in self._steps for b in (*s.outputs, *s.workspaces)) if not b.symbol]
+        placed = [
+            b
+            for b in dict.fromkeys(b for s in self._steps for b in (*s.outputs, *s.workspaces))
+            if not b.symbol
+        ]
         born: dict[int, list[DeviceBuffer]] = {}
         ended: dict[int, list[DeviceBuffer]] = {}
         for buffer in placed:
@@ -226,7 +262,9 @@ class _Planner:
                             for b in dying
                             if always_equal(b.count, buffer.count)
                             and self._alike.may_overwrite(
-                                step.kernel, step.outputs.index(buffer), [k for k, i in enumerate(step.inputs) if i is b]
+                                step.kernel,
+                                step.outputs.index(buffer),
+                                [k for k, i in enumerate(step.inputs) if i is b],
                             )
                         ),
                         None,
@@ -245,7 +283,8 @@ class _Planner:
                 arena.give(buffer.offset, buffer.count)
         self._program.arena_bytes = arena.size
 
-    # --- names and barriers ----------------------------------------------------------------------------
+    # --- names and barriers
+    # ----------------------------------------------------------------------------
 
     def _name(self) -> None:
         for step in self._steps:
@@ -253,7 +292,9 @@ class _Planner:
             for buffer in (*step.outputs, *step.workspaces):
                 if not buffer.symbol:
                     buffer.symbol = f"t{len(self._program.arena)}"
-                    self._program.arena.append([buffer.symbol, buffer.offset, buffer.dtype, list(buffer.shape)])
+                    self._program.arena.append(
+                        [buffer.symbol, buffer.offset, buffer.dtype, list(buffer.shape)]
+                    )
             for value in (*kernel.inputs, *kernel.outputs, *kernel.workspaces):
                 value.symbol = self._symbol(value)
 
@@ -264,7 +305,10 @@ class _Planner:
 
         def reads(step: _ScheduledKernel) -> list[StorageRange]:
             # Cores write over inputs when all of them are past the kernels that can fault.
-            return [*step.inputs, *([checks] if any(b.symbol in donated for b in step.outputs) else ())]
+            return [
+                *step.inputs,
+                *([checks] if any(b.symbol in donated for b in step.outputs) else ()),
+            ]
 
         def writes(step: _ScheduledKernel) -> list[StorageRange]:
             return [*step.outputs, *step.workspaces, *([checks] if step.kernel.faults else ())]
@@ -272,15 +316,21 @@ class _Planner:
         for first, end in runs(self._program.kernels):
             steps = self._steps[first:end]
             repeated = steps[0].kernel.repeat is not None
-            if repeated and all(step.kernel.one_core for step in steps):  # before the loop, not in it
-                together = [s for step in steps for s in reads(step)], [s for step in steps for s in writes(step)]
+            # before the loop, not in it
+            if repeated and all(step.kernel.one_core for step in steps):
+                together = (
+                    [s for step in steps for s in reads(step)],
+                    [s for step in steps for s in writes(step)],
+                )
                 steps[0].kernel.barrier = barriers.visit(*together, one_core=True)
                 continue
             for number, step in enumerate(steps):
                 again = repeated and number == 0  # behind the iteration before
                 if again:
                     barriers.meet()
-                step.kernel.barrier = barriers.visit(reads(step), writes(step), step.kernel.one_core) or again
+                step.kernel.barrier = (
+                    barriers.visit(reads(step), writes(step), step.kernel.one_core) or again
+                )
 
     def _symbol(self, value: Value) -> str:
         """The symbol of a value's buffer, or of its window into one."""

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from ftm_backend.symbolic import PartialOrder, SymInt, always_equal, at_hand, ceildiv, never_negative
+from ftm_backend.symbolic import (
+    PartialOrder,
+    SymInt,
+    always_equal,
+    at_hand,
+    ceildiv,
+    never_negative,
+)
 from ftm_backend.target.element_types import MEMORY_ALIGNMENT
 
 
@@ -25,11 +32,13 @@ class Arena:
         self._by_size: list[tuple[int, int]] = []  # free (bytes, offset), sorted
         self._starts: dict[int, int] = {}  # free offset -> bytes
         self._ends: dict[int, int] = {}  # end of a free hole -> its offset
-        self._general: list[tuple[int, int]] = []  # free (bytes, offset) of which the bytes are a size
+        # free (bytes, offset) of which the bytes are a size
+        self._general: list[tuple[int, int]] = []
         self._order = PartialOrder()  # of bytes of holes and of regions
 
     def take(self, count: int) -> int:
-        """The offset of a new region of ``count`` bytes: the smallest hole that fits, else the end."""
+        """The offset of a new region of ``count`` bytes: the smallest hole that fits, else the
+        end."""
         need = region(count)
         found = self._hole(need)
         if found is not None:
@@ -55,7 +64,11 @@ class Arena:
             if place < len(self._by_size):
                 return self._by_size[place]
         number = self._order.number(need)
-        large = [hole for hole in self._general if self._order.never_less(self._order.number(hole[0]), number)]
+        large = [
+            hole
+            for hole in self._general
+            if self._order.never_less(self._order.number(hole[0]), number)
+        ]
         return min(large, key=lambda hole: at_hand(hole[0]), default=None)
 
     def give(self, offset: int, count: int) -> None:
@@ -82,7 +95,9 @@ class Arena:
 
     def _remove(self, offset: int, size: int) -> None:
         if isinstance(size, SymInt):
-            self._general = [hole for hole in self._general if hole[1] is not offset and hole[1] != offset]
+            self._general = [
+                hole for hole in self._general if hole[1] is not offset and hole[1] != offset
+            ]
         else:
             del self._by_size[bisect_left(self._by_size, _order((size, offset)), key=_order)]
         del self._starts[offset]

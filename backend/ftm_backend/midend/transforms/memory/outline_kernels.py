@@ -1,7 +1,8 @@
-"""Pass ``outline-kernels``: kernels become functions of their buffers and scalars, and equal ones the same function.
+"""Pass ``outline-kernels``: kernels become functions of their buffers and scalars, and equal ones
+the same function.
 
-Twelve equal layers, a thousand equal cells and the slices that a loop takes are then one function, called with other
-arguments; what a kernel addresses is relative to what the call binds.
+Twelve equal layers, a thousand equal cells and the slices that a loop takes are then one function,
+called with other arguments; what a kernel addresses is relative to what the call binds.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ __all__ = ["KernelCall", "OutlinedFunction", "outline_kernels"]
 class OutlinedFunction:
     """One function: lowered from ``kernel``, the first that it is made for.
 
-    key: what it is, without names.  parameters: its buffers; scalars: its scalars, by the kernel's own symbols' types.
+    key: what it is, without names. parameters: its buffers; scalars: its scalars, by the kernel's
+        own symbols' types.
     """
 
     name: str
@@ -35,8 +37,8 @@ class OutlinedFunction:
 
 @dataclass(eq=False, slots=True)
 class KernelCall:
-    """A kernel as a call: buffers with the element that each parameter starts at, and by how many elements it moves on from
-    one iteration of the kernel's repeat to the next, then scalars."""
+    """A kernel as a call: buffers with the element that each parameter starts at, and by how many
+    elements it moves on from one iteration of the kernel's repeat to the next, then scalars."""
 
     function: OutlinedFunction
     buffers: list[tuple[str, int, int]]
@@ -45,7 +47,10 @@ class KernelCall:
     @property
     def text(self) -> str:
         """As in assembly, but for the number ``k`` of an iteration."""
-        places = (f"{symbol}[{at}+{step}*k]" if step else f"{symbol}[{at}]" for symbol, at, step in self.buffers)
+        places = (
+            f"{symbol}[{at}+{step}*k]" if step else f"{symbol}[{at}]"
+            for symbol, at, step in self.buffers
+        )
         return ", ".join((self.function.name, *places, *self.scalars))
 
 
@@ -62,18 +67,31 @@ def outline_kernels(program: KernelProgram, machine: MachineParameters) -> Kerne
         key = signature(kernel, arguments, pairs)
         function = functions.get(key)
         if function is None:
-            scalars = [(f"a{number}", types[symbol]) for symbol, number in arguments.scalars.items()]
+            scalars = [
+                (f"a{number}", types[symbol]) for symbol, number in arguments.scalars.items()
+            ]
             function = functions[key] = OutlinedFunction(
-                f"kernel_{len(functions)}", key, kernel, arguments, _parameters(kernel, arguments, pairs), scalars
+                f"kernel_{len(functions)}",
+                key,
+                kernel,
+                arguments,
+                _parameters(kernel, arguments, pairs),
+                scalars,
             )
         program.calls.append(
-            KernelCall(function, [memory.place(symbol, at) for symbol, (_, at) in arguments.buffers.items()], list(arguments.scalars))
+            KernelCall(
+                function,
+                [memory.place(symbol, at) for symbol, (_, at) in arguments.buffers.items()],
+                list(arguments.scalars),
+            )
         )
     program.functions = list(functions.values())
     return program
 
 
-def _parameters(kernel: Kernel, arguments: KernelArguments, pairs: list[tuple[int, int]]) -> list[KernelParameter]:
+def _parameters(
+    kernel: Kernel, arguments: KernelArguments, pairs: list[tuple[int, int]]
+) -> list[KernelParameter]:
     written = {v.symbol for v in (*kernel.outputs, *kernel.workspaces)}
     types = {v.symbol: v.dtype for v in (*kernel.inputs, *kernel.outputs, *kernel.workspaces)}
     alias = {later: f"x{earlier}" for earlier, later in pairs}
@@ -84,21 +102,31 @@ def _parameters(kernel: Kernel, arguments: KernelArguments, pairs: list[tuple[in
 
 
 class _Memory:
-    """Which symbols are, or may be, one memory: outputs with the inputs that they replace, equal regions of the arena."""
+    """Which symbols are, or may be, one memory: outputs with the inputs that they replace, equal
+    regions of the arena."""
 
     def __init__(self, program: KernelProgram) -> None:
-        self._place: dict[str, Any] = {symbol: alias for symbol, *_, alias in program.outputs if alias}
+        self._place: dict[str, Any] = {
+            symbol: alias for symbol, *_, alias in program.outputs if alias
+        }
         self._place |= {symbol: (offset, dtype) for symbol, offset, dtype, _ in program.arena}
-        self._windows = {symbol: (outer, start, step) for symbol, outer, start, step in program.windows}
-        self._place |= {symbol: (self._place.get(outer, outer), start, step) for symbol, (outer, start, step) in self._windows.items()}
+        self._windows = {
+            symbol: (outer, start, step) for symbol, outer, start, step in program.windows
+        }
+        self._place |= {
+            symbol: (self._place.get(outer, outer), start, step)
+            for symbol, (outer, start, step) in self._windows.items()
+        }
 
     def place(self, symbol: str, at: int) -> tuple[str, int, int]:
-        """The buffer in which element ``at`` of a symbol lies, where it lies there, and how it moves."""
+        """The buffer in which element ``at`` of a symbol lies, where it lies there, and how it
+        moves."""
         outer, start, step = self._windows.get(symbol, (symbol, 0, 0))
         return outer, start + at, step
 
     def join(self, arguments: KernelArguments) -> list[tuple[int, int]]:
-        """Pairs of parameters that are one memory, the earlier first; they are made to start at one element."""
+        """Pairs of parameters that are one memory, the earlier first; they are made to start at one
+        element."""
         groups: dict[Any, list[str]] = {}
         for symbol in arguments.buffers:
             groups.setdefault(self._place.get(symbol, symbol), []).append(symbol)

@@ -1,4 +1,5 @@
-"""Pass ``resolve-in-place``: what is written in place is written over memory that nobody else needs; the rest goes.
+"""Pass ``resolve-in-place``: what is written in place is written over memory that nobody else
+needs; the rest goes.
 
 Afterwards
  - the value of each part of an update comes from a loop nest and is stored by it, in its own shape;
@@ -56,12 +57,15 @@ def drop_unused(function: LinalgFunction) -> None:
 
 
 def _trim(repeat: SequentialLoop, needed: set[Value]) -> None:
-    """Leaves out results that neither ``needed`` has nor an iteration reads, and what they alone need."""
+    """Leaves out results that neither ``needed`` has nor an iteration reads, and what they alone
+    need."""
     body = repeat.body
     while True:
         read = {v.window.value for v in body.inputs if v.window is not None}
         kept = {v for v in repeat.results if v in needed or v in read}
-        stored = [(t, w) for t, w in zip(body.results, repeat.stores, strict=True) if w.value in kept]
+        stored = [
+            (t, w) for t, w in zip(body.results, repeat.stores, strict=True) if w.value in kept
+        ]
         body.results, repeat.stores = [t for t, _ in stored], [w for _, w in stored]
         drop_unused(body)
         used = {v for item in body.body for v in item.reads()}.union(t.value for t in body.results)
@@ -82,7 +86,8 @@ class _Owner:
         self._inputs = outside.union(function.inputs)
         self._position = {item: k for k, item in enumerate(function.body)}
         self._repeated = -1  # the last repeat so far: what comes before it is stored before it
-        self._stored: dict[Statement | Update | SequentialLoop, list[Value]] = {}  # bases over which results of a statement are stored
+        # bases over which results of a statement are stored
+        self._stored: dict[Statement | Update | SequentialLoop, list[Value]] = {}
 
     def run(self) -> None:
         for item in self._function.body:
@@ -98,7 +103,8 @@ class _Owner:
         self._return()
         self._function.body = self._body
 
-    # --- updates ---------------------------------------------------------------------------------------
+    # --- updates
+    # ---------------------------------------------------------------------------------------
 
     def _update(self, update: Update) -> None:
         self._own_base(update)
@@ -108,7 +114,11 @@ class _Owner:
         value = part.value
         maker = value.value.producer
         if isinstance(maker, Statement) and maker.op.startswith("linalg.") and value.is_whole:
-            place = part.place if part.place.sizes == value.value.shape else part.place.reshape(value.value.shape)
+            place = (
+                part.place
+                if part.place.sizes == value.value.shape
+                else part.place.reshape(value.value.shape)
+            )
             early = self._position.get(maker, -1) < self._repeated
             if place is not None and not early and not self._depends(update.base.value, maker):
                 self._stored.setdefault(maker, []).append(update.base.value)
@@ -119,9 +129,11 @@ class _Owner:
         return WindowPart(Tensor.whole(copied), part.place)
 
     def _depends(self, value: Value, on: Statement) -> bool:
-        """Whether computing ``value`` needs the result of ``on``, which will be stored over ``value``.
+        """Whether computing ``value`` needs the result of ``on``, which will be stored over
+        ``value``.
 
-        The kernel that computes a part of an update also writes it, so it comes after the update's base.
+        The kernel that computes a part of an update also writes it, so it comes after the update's
+        base.
         """
         limit = self._position[on]
         seen: set[Statement | Update | SequentialLoop] = set()
@@ -154,7 +166,8 @@ class _Owner:
         """Whether it has elements at all."""
         return value.producer is not None or value.data is not None or value in self._inputs
 
-    # --- repeats ---------------------------------------------------------------------------------------
+    # --- repeats
+    # ---------------------------------------------------------------------------------------
 
     def _repeat(self, repeat: SequentialLoop) -> None:
         for number, base in enumerate(repeat.bases):
@@ -175,7 +188,8 @@ class _Owner:
         """What this function has computed so far."""
         return {value for item in self._body for value in item.writes()}
 
-    # --- whole tensors ---------------------------------------------------------------------------------
+    # --- whole tensors
+    # ---------------------------------------------------------------------------------
 
     def _scatter(self, scatter: Statement) -> None:
         dest = scatter.tensors[0]
@@ -193,12 +207,15 @@ class _Owner:
     def _replace(self, statement: Statement, number: int, value: Value) -> None:
         whole = Tensor.whole(value)
         tensors = list(statement.tensors)
-        tensors[number] = Tensor(value, whole.view.reshape(tensors[number].view.sizes) or whole.view)
+        tensors[number] = Tensor(
+            value, whole.view.reshape(tensors[number].view.sizes) or whole.view
+        )
         statement.tensors = tuple(tensors)
         view = tensors[number].view
         statement.operands[number] = Operand(value, Affine(view.offset, view.strides))
 
-    # --- results ---------------------------------------------------------------------------------------
+    # --- results
+    # ---------------------------------------------------------------------------------------
 
     def _return(self) -> None:
         returned: set[Value] = set()
@@ -209,7 +226,8 @@ class _Owner:
             self._function.results[number] = tensor
             returned.add(tensor.value)
 
-    # --- copies ----------------------------------------------------------------------------------------
+    # --- copies
+    # ----------------------------------------------------------------------------------------
 
     def _copy(self, tensor: Tensor) -> Value:
         """A dense copy, of the view's shape."""

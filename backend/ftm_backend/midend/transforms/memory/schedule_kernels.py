@@ -1,7 +1,9 @@
-"""Pass ``schedule-kernels``: which kernels can fault, and an order that lets results take over inputs all the same.
+"""Pass ``schedule-kernels``: which kernels can fault, and an order that lets results take over
+inputs all the same.
 
-A program that faults must leave its inputs as they were: a result may be written over an input only after the last
-kernel that can fault.  Kernels with such results wait for that, where waiting costs no memory.
+A program that faults must leave its inputs as they were: a result may be written over an input only
+after the last kernel that can fault. Kernels with such results wait for that, where waiting costs
+no memory.
 """
 
 from __future__ import annotations
@@ -67,7 +69,11 @@ class _Order:
         for item in reversed(self._items[: last + 1]):
             if item.kernel.faults or item in needed:
                 needed |= item.needs
-        free = [item for item in self._items[: last + 1] if not item.kernel.faults and item not in needed]
+        free = [
+            item
+            for item in self._items[: last + 1]
+            if not item.kernel.faults and item not in needed
+        ]
         if not free:
             return set()
         readers = {home_of(v): item for item in self._items for v in item.kernel.inputs}
@@ -82,7 +88,8 @@ class _Order:
         return waiting
 
     def _replacing(self, kernel: Kernel) -> list[Value]:
-        """Results that the program returns and that may replace an input of the kernel, by their types."""
+        """Results that the program returns and that may replace an input of the kernel, by their
+        types."""
         inputs = {(v.dtype, v.shape) for v in kernel.inputs if v in self._inputs}
         return [v for v in kernel.outputs if v in self._returned and (v.dtype, v.shape) in inputs]
 

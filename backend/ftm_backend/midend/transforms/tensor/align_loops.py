@@ -1,7 +1,8 @@
 """Rewrites a statement over other loops: some split, some joined.
 
-A reshape between a matrix product and what follows it (``[1024, 512]`` read as ``[16, 64, 512]``, or split into
-heads) is no obstacle to computing both in one kernel: their loops only have to be cut alike.
+A reshape between a matrix product and what follows it (``[1024, 512]`` read as ``[16, 64, 512]``,
+or split into heads) is no obstacle to computing both in one kernel: their loops only have to be cut
+alike.
 """
 
 from __future__ import annotations
@@ -40,22 +41,28 @@ def aligned(chain: Sequence[Statement], statement: Statement) -> list[Statement]
 
 
 def align_all(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements of a contraction kernel over loops that are cut alike, as when they were grouped.
+    """The statements of a contraction kernel over loops that are cut alike, as when they were
+    grouped.
 
-    Grouping does not know where results will be stored.  A store may hold apart what the other accesses would
-    join (an update into a padded tensor); then the contraction is cut first as the statement that needs it is.
+    Grouping does not know where results will be stored. A store may hold apart what the other
+    accesses would join (an update into a padded tensor); then the contraction is cut first as the
+    statement that needs it is.
 
     Raises:
         ValueError: no cut serves all statements.
     """
     product, *others = statements
-    for chain in itertools.chain([[product]], (_cut_like(product, statement) for statement in others)):
+    for chain in itertools.chain(
+        [[product]], (_cut_like(product, statement) for statement in others)
+    ):
         for statement in others:
             chain = aligned(chain, statement) if chain else None
         if chain:
             return chain
     loops = ", ".join(str(statement.loops) for statement in others)
-    raise ValueError(f"statements over {loops} do not follow their contraction over {product.loops}")
+    raise ValueError(
+        f"statements over {loops} do not follow their contraction over {product.loops}"
+    )
 
 
 def _cut_like(product: Statement, statement: Statement) -> list[Statement] | None:
@@ -70,11 +77,17 @@ def _cut_like(product: Statement, statement: Statement) -> list[Statement] | Non
             splits: list[list[int]] = [[n] for n in product.loops]
             for k, pieces in zip(target, cuts[0], strict=True):
                 splits[k] = pieces
-            return [_rewritten(product, splits, [[(k, j)] for k, s in enumerate(splits) for j in range(len(s))])]
+            return [
+                _rewritten(
+                    product, splits, [[(k, j)] for k, s in enumerate(splits) for j in range(len(s))]
+                )
+            ]
     return None
 
 
-def _align(chain: list[Statement], producer: Statement, written: Affine, statement: Statement, read: Affine) -> list[Statement] | None:
+def _align(
+    chain: list[Statement], producer: Statement, written: Affine, statement: Statement, read: Affine
+) -> list[Statement] | None:
     target, source = digits(producer.loops, written), digits(statement.loops, read)
     if target is None or source is None:
         return None
@@ -91,8 +104,12 @@ def _align(chain: list[Statement], producer: Statement, written: Affine, stateme
         splits: list[list[int]] = [[n] for n in producer.loops]
         for k, pieces in zip(target, ours, strict=True):
             splits[k] = pieces
-        chain[0] = _rewritten(producer, splits, [[(k, j)] for k, s in enumerate(splits) for j in range(len(s))])
-        return _over_extents(chain, statement, source, theirs, [n for pieces in ours for n in pieces])
+        chain[0] = _rewritten(
+            producer, splits, [[(k, j)] for k, s in enumerate(splits) for j in range(len(s))]
+        )
+        return _over_extents(
+            chain, statement, source, theirs, [n for pieces in ours for n in pieces]
+        )
     except _Mismatch:
         return None
 
@@ -104,7 +121,8 @@ def _over_extents(
     pieces: Sequence[Sequence[int]],
     extents: Sequence[int],
 ) -> list[Statement] | None:
-    """The chain and ``statement`` over loops of ``extents``; None when its pieces cannot be joined to these."""
+    """The chain and ``statement`` over loops of ``extents``; None when its pieces cannot be joined
+    to these."""
     splits: list[list[int]] = [[n] for n in statement.loops]
     for k, cut in zip(source, pieces, strict=True):
         splits[k] = list(cut)
@@ -125,7 +143,9 @@ def _over_extents(
         return None
 
 
-def _common(first: Sequence[int], second: Sequence[int]) -> tuple[list[list[int]], list[list[int]]] | None:
+def _common(
+    first: Sequence[int], second: Sequence[int]
+) -> tuple[list[list[int]], list[list[int]]] | None:
     """Cuts two factorisations of one number into the same sequence of factors."""
     left, right = [list(first), list(second)]
     ours: list[list[int]] = [[] for _ in left]
@@ -149,8 +169,11 @@ def _common(first: Sequence[int], second: Sequence[int]) -> tuple[list[list[int]
     return ours, theirs
 
 
-def _rewritten(statement: Statement, splits: Sequence[Sequence[int]], groups: Sequence[Sequence[Piece]]) -> Statement:
-    """``statement`` with loop ``k`` cut into ``splits[k]`` (outer first), then pieces joined to ``groups``."""
+def _rewritten(
+    statement: Statement, splits: Sequence[Sequence[int]], groups: Sequence[Sequence[Piece]]
+) -> Statement:
+    """``statement`` with loop ``k`` cut into ``splits[k]`` (outer first), then pieces joined to
+    ``groups``."""
     if [list(g) for g in groups] == [[(k, 0)] for k in range(len(splits))]:
         return statement
     inner = [[1] * len(s) for s in splits]
@@ -183,10 +206,22 @@ def _rewritten(statement: Statement, splits: Sequence[Sequence[int]], groups: Se
             payload = operands.get(id(payload)) or Operand(payload.value, over(payload.index))
         elif node.op == "index":
             payload = over(payload)
-        made[id(node)] = Node(node.op, node.dtype, tuple(made[id(n)] for n in node.operands), payload)
+        made[id(node)] = Node(
+            node.op, node.dtype, tuple(made[id(n)] for n in node.operands), payload
+        )
     results = []
     for r in statement.results:
         init = Operand(r.init.value, over(r.init.index)) if isinstance(r.init, Operand) else r.init
         stores = [Store(s.target, over(s.index)) for s in r.stores]
-        results.append(FunctionResult(r.value, over(r.index), (), made[id(r.yields)], r.combine, init, stores))
-    return Statement(statement.op, tuple(extents), reduced, list(operands.values()), results, statement.gathers, statement.attributes)
+        results.append(
+            FunctionResult(r.value, over(r.index), (), made[id(r.yields)], r.combine, init, stores)
+        )
+    return Statement(
+        statement.op,
+        tuple(extents),
+        reduced,
+        list(operands.values()),
+        results,
+        statement.gathers,
+        statement.attributes,
+    )

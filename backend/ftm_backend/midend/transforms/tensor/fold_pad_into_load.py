@@ -1,8 +1,9 @@
-"""Pass ``fold-pad-into-load``: where products and reductions over windows alone read a tensor with a border of zeros, no copy with it is made.
+"""Pass ``fold-pad-into-load``: where products and reductions over windows alone read a tensor with
+a border of zeros, no copy with it is made.
 
-What is written into the middle of zeros and read by nobody but matrix products, convolutions and poolings becomes a value with a
-*border*: it has no memory, and ``DLB`` fetches its elements from those of the tensor inside.  That is for machines on which DMA
-works beside the core.
+What is written into the middle of zeros and read by nobody but matrix products, convolutions and
+poolings becomes a value with a *border*: it has no memory, and ``DLB`` fetches its elements from
+those of the tensor inside. That is for machines on which DMA works beside the core.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def fold_pad_into_load(function: LinalgFunction, machine: MachineParameters) -> 
         for value in item.reads():
             readers.setdefault(value, []).append(item)
     for item in list(function.body):
-        if not isinstance(item, Update) or not all(_fetches(reader, item.result) for reader in readers.get(item.result, [None])):
+        if not isinstance(item, Update) or not all(
+            _fetches(reader, item.result) for reader in readers.get(item.result, [None])
+        ):
             continue
         border = _border(item)
         if border is not None:
@@ -38,13 +41,19 @@ def fold_pad_into_load(function: LinalgFunction, machine: MachineParameters) -> 
 
 
 def _fetches(reader: object, value: Value) -> bool:
-    """Whether ``reader`` is a contraction that reads ``value`` as a factor alone, or reduces windows of it that overlap."""
+    """Whether ``reader`` is a contraction that reads ``value`` as a factor alone, or reduces
+    windows of it that overlap."""
     if not isinstance(reader, Statement) or 0 in reader.loops:
         return False
     found = match(reader)
     if found is None:
         read = [operand for operand in reader.operands if operand.value is value]
-        return reader.is_reduction and not reader.gathers and not reader.tensors and all(overlaps(o.index, reader.loops) for o in read)
+        return (
+            reader.is_reduction
+            and not reader.gathers
+            and not reader.tensors
+            and all(overlaps(o.index, reader.loops) for o in read)
+        )
     return reader.reads().count(value) == sum(o.value is value for o in (found.a, found.b))
 
 
@@ -66,15 +75,23 @@ def _border(update: Update) -> Border | None:
 
 
 def around(update: Update) -> tuple[list[int], list[int]] | None:
-    """What an update leaves of each dimension before and behind its one part, a whole tensor; None if it is no such box, or all."""
+    """What an update leaves of each dimension before and behind its one part, a whole tensor; None
+    if it is no such box, or all."""
     shape = update.result.shape
     if len(update.parts) != 1 or not update.parts[0].value.is_whole:
         return None
     place = update.parts[0].place
-    if len(place.sizes) != len(shape) or not all(is_integer(n) for n in (*shape, *place.sizes, place.offset)) or 0 in place.sizes:
+    if (
+        len(place.sizes) != len(shape)
+        or not all(is_integer(n) for n in (*shape, *place.sizes, place.offset))
+        or 0 in place.sizes
+    ):
         return None
     strides = row_major(shape)
-    if any(n != 1 and have != want for n, have, want in zip(place.sizes, place.strides, strides, strict=True)):
+    if any(
+        n != 1 and have != want
+        for n, have, want in zip(place.sizes, place.strides, strides, strict=True)
+    ):
         return None
     low, left = [], place.offset
     for stride in strides:

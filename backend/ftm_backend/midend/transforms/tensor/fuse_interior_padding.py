@@ -1,10 +1,12 @@
-"""Pass ``fuse-interior-padding``: elements that are written one by one into a tensor of one number are written with those between them.
+"""Pass ``fuse-interior-padding``: elements that are written one by one into a tensor of one number
+are written with those between them.
 
-DMA moves a granule for each element of a row that is written with gaps.  Where the gaps hold one number, rows of it are put beside the
-elements, and a copy that is turned on chip interleaves the two (``lower-transposes``).  Zeros between the results of a product, as in the
-gradient of a 1x1 convolution with stride 2, are results of it, too, where the planner finds that cheaper: of weights that are a border
-of zeros (``interleaved_product``); rows of zeros between its rows are written by themselves.  That is for machines on which DMA works
-beside the core.
+DMA moves a granule for each element of a row that is written with gaps. Where the gaps hold one
+number, rows of it are put beside the elements, and a copy that is turned on chip interleaves the
+two (``lower-transposes``). Zeros between the results of a product, as in the gradient of a 1x1
+convolution with stride 2, are results of it, too, where the planner finds that cheaper: of weights
+that are a border of zeros (``interleaved_product``); rows of zeros between its rows are written by
+themselves. That is for machines on which DMA works beside the core.
 """
 
 from __future__ import annotations
@@ -60,8 +62,11 @@ def fuse_interior_padding(function: LinalgFunction, machine: MachineParameters) 
     return function
 
 
-def _in_product(update: Update, readers: Counter[Value], machine: MachineParameters) -> tuple[Statement, Statement] | None:
-    """The product whose results the update writes two apart, and the one that makes the zeros, too; None if that is not cheaper."""
+def _in_product(
+    update: Update, readers: Counter[Value], machine: MachineParameters
+) -> tuple[Statement, Statement] | None:
+    """The product whose results the update writes two apart, and the one that makes the zeros, too;
+    None if that is not cheaper."""
     found = _product(update, readers)
     if found is None:
         return None
@@ -69,32 +74,65 @@ def _in_product(update: Update, readers: Counter[Value], machine: MachineParamet
     value, place = part.value.value, part.place
     sizes = (2 * weights.shape[0], *weights.shape[1:])
     bordered = Value(weights.dtype, sizes, border=Border(weights, weights.shape, (0,) * len(sizes)))
-    best = cheapest((found, found), PhaseTaps(bordered, found.b.index, volume(weights.shape), 1, found.a.index, -1), machine)
-    moved = 5 * volume(place.sizes) * ELEMENT_BYTES[value.dtype]  # zeros and elements are read and written beside each other
+    best = cheapest(
+        (found, found),
+        PhaseTaps(bordered, found.b.index, volume(weights.shape), 1, found.a.index, -1),
+        machine,
+    )
+    # zeros and elements are read and written beside each other
+    moved = 5 * volume(place.sizes) * ELEMENT_BYTES[value.dtype]
     copying = moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
     if best is None or best[0] >= copying + cycles(found.statement, machine):
         return None
     made = best[1].results[0].value
     made.producer, shape = best[1], (*place.sizes, 2)
-    update.parts = [WindowPart(Tensor(made, Strided(shape, row_major(shape))), Strided(shape, (*place.strides, 1), place.offset))]
+    update.parts = [
+        WindowPart(
+            Tensor(made, Strided(shape, row_major(shape))),
+            Strided(shape, (*place.strides, 1), place.offset),
+        )
+    ]
     return found.statement, best[1]
 
 
 def _product(update: Update, readers: Counter[Value]) -> Contraction | None:
-    """What computes the one part of an update, if that lies two apart in rows of zeros and nobody else reads it."""
+    """What computes the one part of an update, if that lies two apart in rows of zeros and nobody
+    else reads it."""
     number = update.base.value.splat
     if number is None or number.op != "constant" or number.payload != 0 or len(update.parts) != 1:
         return None
     (part,), width = update.parts, update.result.shape[-1]
     value, place = part.value.value, part.place
     product = value.producer
-    found = match(product) if isinstance(product, Statement) and product.volume and readers[value] == 1 else None
-    if found is None or not found.starts_at_zero or not part.value.is_whole or value.shape != place.sizes:
+    found = (
+        match(product)
+        if isinstance(product, Statement) and product.volume and readers[value] == 1
+        else None
+    )
+    if (
+        found is None
+        or not found.starts_at_zero
+        or not part.value.is_whole
+        or value.shape != place.sizes
+    ):
         return None
-    if not all(is_integer(n) for n in (*update.result.shape, *value.shape, *place.strides, place.offset, *found.b.value.shape)):
+    if not all(
+        is_integer(n)
+        for n in (
+            *update.result.shape,
+            *value.shape,
+            *place.strides,
+            place.offset,
+            *found.b.value.shape,
+        )
+    ):
         return None
     rows = zip(place.sizes[:-1], place.strides[:-1], strict=True)
-    if place.strides[-1] != 2 or place.offset % width + 2 * place.sizes[-1] > width or any(n != 1 and step % width for n, step in rows):
+    if (
+        place.strides[-1] != 2
+        or place.offset % width + 2 * place.sizes[-1] > width
+        or any(n != 1 and step % width for n, step in rows)
+    ):
         return None
     weights = found.b.value
     plain = weights.border is None and weights.splat is None
@@ -102,47 +140,84 @@ def _product(update: Update, readers: Counter[Value]) -> Contraction | None:
 
 
 def _zero_rows(update: Update) -> list[Statement]:
-    """Of a part whose rows are whole and apart by whole rows: what writes the rows between, and nothing is written twice."""
+    """Of a part whose rows are whole and apart by whole rows: what writes the rows between, and
+    nothing is written twice."""
     (part,), shape = update.parts, update.result.shape
     place, number = part.place, update.base.value.splat
     *_, rows, columns, _ = place.sizes
     spacing = place.strides[-3] // shape[-1] if len(shape) > 1 else 1
     outer = len(shape) - 2
-    if len(shape) < 2 or spacing < 2 or 2 * columns != shape[-1] or rows * spacing != shape[-2] or place.offset:
+    if (
+        len(shape) < 2
+        or spacing < 2
+        or 2 * columns != shape[-1]
+        or rows * spacing != shape[-2]
+        or place.offset
+    ):
         return []
-    if (place.sizes[:outer], place.strides[:outer]) != (shape[:outer], row_major(shape)[:outer]) or number is None:
+    if (place.sizes[:outer], place.strides[:outer]) != (
+        shape[:outer],
+        row_major(shape)[:outer],
+    ) or number is None:
         return []
     between = (*place.sizes[:outer], rows, spacing - 1, shape[-1])
     fill = copy_statement(Tensor.whole(Value(update.result.dtype, between, splat=number)))
     strides = (*place.strides[:outer], place.strides[-3], shape[-1], 1)
-    update.parts = [part, WindowPart(Tensor.whole(fill.results[0].value), Strided(between, strides, shape[-1]))]
+    update.parts = [
+        part,
+        WindowPart(Tensor.whole(fill.results[0].value), Strided(between, strides, shape[-1])),
+    ]
     update.base = Tensor.whole(Value(update.result.dtype, shape))
     return [fill]
 
 
-def _interleaved(update: Update, machine: MachineParameters) -> list[Statement | Update | SequentialLoop]:
-    """What comes before an update whose one part is now elements with what is between them; nothing if it stays."""
+def _interleaved(
+    update: Update, machine: MachineParameters
+) -> list[Statement | Update | SequentialLoop]:
+    """What comes before an update whose one part is now elements with what is between them; nothing
+    if it stays."""
     number = update.base.value.splat
     if number is None or len(update.parts) != 1:
         return []
     (part,) = update.parts
     place, shape = part.place, update.result.shape
-    if not place.sizes or not shape or not all(is_integer(n) for n in (*shape, *place.sizes, *place.strides, place.offset)):
+    if (
+        not place.sizes
+        or not shape
+        or not all(is_integer(n) for n in (*shape, *place.sizes, *place.strides, place.offset))
+    ):
         return []
     gap, width = place.strides[-1], shape[-1]
     first = place.offset % width if width else 0
-    # Rows of elements with gaps stay inside of rows of the tensor, so that what is between them is of nobody else.
+    # Rows of elements with gaps stay inside of rows of the tensor, so that what is between them is
+    # of nobody else.
     inside = gap > 1 and first + place.sizes[-1] * gap <= width
     rows = zip(place.sizes[:-1], place.strides[:-1], strict=True)
-    if not inside or 0 in place.sizes or place.sizes[-1] < FEWEST or any(n != 1 and stride % width for n, stride in rows):
+    if (
+        not inside
+        or 0 in place.sizes
+        or place.sizes[-1] < FEWEST
+        or any(n != 1 and stride % width for n, stride in rows)
+    ):
         return []
     count = prod(place.sizes)
     beside = Value(update.result.dtype, (gap, *place.sizes))
     base = Tensor.whole(Value(beside.dtype, beside.shape, splat=number))
-    beside.producer = Update(beside, base, [WindowPart(part.value, Strided(part.value.view.sizes, row_major(place.sizes)))])
-    copy = copy_statement(Tensor(beside, Strided((*place.sizes, gap), (*row_major(place.sizes), count))))
+    beside.producer = Update(
+        beside,
+        base,
+        [WindowPart(part.value, Strided(part.value.view.sizes, row_major(place.sizes)))],
+    )
+    copy = copy_statement(
+        Tensor(beside, Strided((*place.sizes, gap), (*row_major(place.sizes), count)))
+    )
     (made,) = copy.results
     if match_turn(copy, machine, [made.index]) is None:
         return []
-    update.parts = [WindowPart(Tensor.whole(made.value), Strided((*place.sizes, gap), (*place.strides, 1), place.offset))]
+    update.parts = [
+        WindowPart(
+            Tensor.whole(made.value),
+            Strided((*place.sizes, gap), (*place.strides, 1), place.offset),
+        )
+    ]
     return [beside.producer, copy]

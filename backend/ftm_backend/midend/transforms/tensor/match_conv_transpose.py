@@ -1,7 +1,8 @@
 """Recognises transposed convolutions: convolutions whose results are the phases of one tensor.
 
-The frontend writes the gradient of a convolution's input as dense convolutions, one for each *phase* of the result: elements that are
-``stride`` apart, which see the same taps.  Where a stride is 1 there is one phase.
+The frontend writes the gradient of a convolution's input as dense convolutions, one for each
+*phase* of the result: elements that are ``stride`` apart, which see the same taps. Where a stride
+is 1 there is one phase.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ CONVOLUTION = "linalg.conv_2d_nchw_fchw"
 
 @dataclass(frozen=True)
 class ConvTransposeMatch:
-    """``result[n, c, o * stride + k * dilation - padding] += x[n, f, o] * weight[f, c, k]`` in two dimensions; ``products``: what is
+    """``result[n, c, o * stride + k * dilation - padding] += x[n, f, o] * weight[f, c, k]`` in two
+    dimensions; ``products``: what is
     replaced."""
 
     x: Tensor
@@ -36,7 +38,8 @@ class ConvTransposeMatch:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Elements of a phase: ``counts`` rows and columns from ``start`` of a product's on, the first at ``first`` of the result."""
+    """Elements of a phase: ``counts`` rows and columns from ``start`` of a product's on, the first
+    at ``first`` of the result."""
 
     product: Statement
     start: tuple[int, int]
@@ -46,7 +49,8 @@ class _Piece:
 
 @dataclass(frozen=True)
 class _Taps:
-    """One dimension of a product: it reads windows from ``window`` on, ``spacing`` each, with taps from ``first`` down, ``step`` each."""
+    """One dimension of a product: it reads windows from ``window`` on, ``spacing`` each, with taps
+    from ``first`` down, ``step`` each."""
 
     window: int
     spacing: int
@@ -56,7 +60,8 @@ class _Taps:
 
 
 def transposed(made: Statement | Update) -> ConvTransposeMatch | None:
-    """What a convolution, or an update that puts phases together, computes as a transposed convolution; None if it is something else."""
+    """What a convolution, or an update that puts phases together, computes as a transposed
+    convolution; None if it is something else."""
     shape = (made.result if isinstance(made, Update) else made.results[0].value).shape
     if len(shape) != 4 or not all(is_integer(n) and n > 0 for n in shape):
         return None
@@ -80,7 +85,9 @@ def transposed(made: Statement | Update) -> ConvTransposeMatch | None:
     taps = {product: _taps(product, x, weight) for product in products}
     geometry = []
     for dim, stride in enumerate((rows, columns)):
-        steps = [(piece, each[dim]) for piece in pieces if (each := taps[piece.product]) is not None]
+        steps = [
+            (piece, each[dim]) for piece in pieces if (each := taps[piece.product]) is not None
+        ]
         if len(steps) != len(pieces) or (one := _geometry(dim, stride, steps)) is None:
             return None
         geometry.append(one)
@@ -96,49 +103,114 @@ def _is_zero(value: Value) -> bool:
 
 def _is_product(statement: Statement) -> bool:
     (result,) = statement.results
-    if statement.op != CONVOLUTION or statement.volume == 0 or any(t.value.splat is not None for t in statement.tensors):
+    if (
+        statement.op != CONVOLUTION
+        or statement.volume == 0
+        or any(t.value.splat is not None for t in statement.tensors)
+    ):
         return False
     start = result.init
-    numbers = (*statement.loops, *(n for t in statement.tensors for n in (*t.view.sizes, *t.view.strides, t.view.offset)))
-    zero = start is not None and not hasattr(start, "index") and start.op == "constant" and start.payload == 0
-    return zero and all(map(is_integer, numbers)) and statement.attributes.get("strides", (1, 1)) == (1, 1)
+    numbers = (
+        *statement.loops,
+        *(n for t in statement.tensors for n in (*t.view.sizes, *t.view.strides, t.view.offset)),
+    )
+    zero = (
+        start is not None
+        and not hasattr(start, "index")
+        and start.op == "constant"
+        and start.payload == 0
+    )
+    return (
+        zero
+        and all(map(is_integer, numbers))
+        and statement.attributes.get("strides", (1, 1)) == (1, 1)
+    )
 
 
-# --- where phases go ----------------------------------------------------------------------------------
+# --- where phases go
+# ----------------------------------------------------------------------------------
 
 
-def _pieces(update: Update, shape: tuple[int, ...]) -> Iterator[tuple[_Piece, tuple[int, int]] | None]:
-    """Each piece of the result, and how far its elements are apart; None for what is no piece of a product."""
+def _pieces(
+    update: Update, shape: tuple[int, ...]
+) -> Iterator[tuple[_Piece, tuple[int, int]] | None]:
+    """Each piece of the result, and how far its elements are apart; None for what is no piece of a
+    product."""
     whole = row_major(shape)
     for part in update.parts:
         for tensor, place in _unstacked(part):
             product, view = tensor.value.producer, tensor.view
-            if len(place.sizes) != 4 or not isinstance(product, Statement) or product.op != CONVOLUTION:
+            if (
+                len(place.sizes) != 4
+                or not isinstance(product, Statement)
+                or product.op != CONVOLUTION
+            ):
                 yield None
                 continue
             made, strides = tensor.value.shape, row_major(tensor.value.shape)
-            numbers = (*place.sizes, *place.strides, place.offset, *view.strides, view.offset, *made)
-            if not all(map(is_integer, numbers)) or place.sizes[:2] != shape[:2] or made[:2] != shape[:2]:
+            numbers = (
+                *place.sizes,
+                *place.strides,
+                place.offset,
+                *view.strides,
+                view.offset,
+                *made,
+            )
+            if (
+                not all(map(is_integer, numbers))
+                or place.sizes[:2] != shape[:2]
+                or made[:2] != shape[:2]
+            ):
                 yield None
                 continue
-            straight = all(n == 1 or have == want for n, have, want in zip(view.sizes, view.strides, strides, strict=True))
-            images = all(n == 1 or have == want for n, have, want in zip(shape[:2], place.strides, whole, strict=False))
+            straight = all(
+                n == 1 or have == want
+                for n, have, want in zip(view.sizes, view.strides, strides, strict=True)
+            )
+            images = all(
+                n == 1 or have == want
+                for n, have, want in zip(shape[:2], place.strides, whole, strict=False)
+            )
             rows, columns = place.strides[2:]
             first, start = divmod(place.offset, shape[3]), divmod(view.offset, made[3])
-            inside = start[0] + place.sizes[2] <= made[2] and start[1] + place.sizes[3] <= made[3] and first[0] < shape[2]
-            if not straight or not images or not inside or rows % shape[3] or rows <= 0 or columns <= 0:
+            inside = (
+                start[0] + place.sizes[2] <= made[2]
+                and start[1] + place.sizes[3] <= made[3]
+                and first[0] < shape[2]
+            )
+            if (
+                not straight
+                or not images
+                or not inside
+                or rows % shape[3]
+                or rows <= 0
+                or columns <= 0
+            ):
                 yield None
                 continue
-            yield _Piece(product, start, (place.sizes[2], place.sizes[3]), first), (rows // shape[3], columns)
+            yield (
+                _Piece(product, start, (place.sizes[2], place.sizes[3]), first),
+                (rows // shape[3], columns),
+            )
 
 
 def _unstacked(part: WindowPart) -> Iterator[tuple[Tensor, Strided]]:
-    """A part as views of products: copies are seen through, and phases that are put together for one taken apart."""
+    """A part as views of products: copies are seen through, and phases that are put together for
+    one taken apart."""
     tensor, place = part.value, part.place
     maker = tensor.value.producer
-    if isinstance(maker, Statement) and tensor.is_whole and tensor.view.sizes == place.sizes and (moved := maker.moved()) is not None:
+    if (
+        isinstance(maker, Statement)
+        and tensor.is_whole
+        and tensor.view.sizes == place.sizes
+        and (moved := maker.moved()) is not None
+    ):
         tensor, maker = moved, moved.value.producer
-    if not isinstance(maker, Update) or len(tensor.view.sizes) != 5 or tensor.view.sizes != place.sizes:
+    if (
+        not isinstance(maker, Update)
+        or len(tensor.view.sizes) != 5
+        or tensor.view.sizes != place.sizes
+    ):
         yield tensor, place
         return
     one = volume(tensor.value.shape[1:])
@@ -151,25 +223,38 @@ def _unstacked(part: WindowPart) -> Iterator[tuple[Tensor, Strided]]:
     for number in range(view.sizes[stacked]):
         inner, outer = view.select(stacked, number), place.select(stacked, number)
         phase, offset = divmod(inner.offset, one)
-        found = next((p for p in maker.parts if p.place.offset == phase * one and p.value.is_whole and p.place.numel == one), None)
+        found = next(
+            (
+                p
+                for p in maker.parts
+                if p.place.offset == phase * one and p.value.is_whole and p.place.numel == one
+            ),
+            None,
+        )
         if step != one or (found is None and not _is_zero(maker.base.value)):
             yield tensor, place  # which is no piece
         elif found is not None:
             yield Tensor(found.value.value, Strided(inner.sizes, inner.strides, offset)), outer
 
 
-# --- what products read -------------------------------------------------------------------------------
+# --- what products read
+# -------------------------------------------------------------------------------
 
 
 def _image(product: Statement) -> Tensor | None:
     """What is inside the border of a product's image, whole."""
     value = product.tensors[0].value
-    inside, sizes = (value, value.shape) if value.border is None else (value.border.inside, value.border.sizes)
-    return Tensor(inside, Strided.whole(sizes)) if len(sizes) == 4 and inside.splat is None else None
+    inside, sizes = (
+        (value, value.shape) if value.border is None else (value.border.inside, value.border.sizes)
+    )
+    return (
+        Tensor(inside, Strided.whole(sizes)) if len(sizes) == 4 and inside.splat is None else None
+    )
 
 
 def _weight(product: Statement) -> Tensor | None:
-    """All taps [f, c, k, l] of the weights that a product reads some of, seen through a copy of them tap by tap."""
+    """All taps [f, c, k, l] of the weights that a product reads some of, seen through a copy of
+    them tap by tap."""
     value = product.tensors[1].value
     if len(value.shape) != 4:
         return None
@@ -193,11 +278,19 @@ def _taps(product: Statement, x: Tensor, weight: Tensor) -> tuple[_Taps, _Taps] 
     border, shape = image.value.border, image.value.shape
     low = border.low if border is not None else (0, 0, 0, 0)
     high = [whole - n - before for whole, n, before in zip(shape, x.view.sizes, low, strict=True)]
-    straight = all(n == 1 or have == want for n, have, want in zip(image.view.sizes, image.view.strides, row_major(shape), strict=True))
+    straight = all(
+        n == 1 or have == want
+        for n, have, want in zip(
+            image.view.sizes, image.view.strides, row_major(shape), strict=True
+        )
+    )
     if not straight or image.view.sizes[:2] != shape[:2] or any(low[:2]) or any(high[:2]):
         return None
     start = divmod(image.view.offset, shape[3])
-    if any(first + n > whole for first, n, whole in zip(start, image.view.sizes[2:], shape[2:], strict=True)):
+    if any(
+        first + n > whole
+        for first, n, whole in zip(start, image.view.sizes[2:], shape[2:], strict=True)
+    ):
         return None
     # The weights as the product holds them: tap by tap if they are copied, else as they are.
     copied = some.value is not weight.value
@@ -206,7 +299,10 @@ def _taps(product: Statement, x: Tensor, weight: Tensor) -> tuple[_Taps, _Taps] 
     channels, filters, *counts = some.view.sizes
     if (channels, filters) != (weight.view.sizes[1], weight.view.sizes[0]):
         return None
-    if any(n > 1 and have != want for n, have, want in zip((channels, filters), some.view.strides, (c, f), strict=False)):
+    if any(
+        n > 1 and have != want
+        for n, have, want in zip((channels, filters), some.view.strides, (c, f), strict=False)
+    ):
         return None
     first, left = [], some.view.offset
     for step in (row, column):
@@ -218,28 +314,36 @@ def _taps(product: Statement, x: Tensor, weight: Tensor) -> tuple[_Taps, _Taps] 
             return None
         steps.append(-stride // step if n > 1 else 1)
     inside = all(
-        0 <= at - (n - 1) * step and at < whole for at, n, step, whole in zip(first, counts, steps, weight.view.sizes[2:], strict=True)
+        0 <= at - (n - 1) * step and at < whole
+        for at, n, step, whole in zip(first, counts, steps, weight.view.sizes[2:], strict=True)
     )
     if left or not inside:
         return None
     spacings = product.attributes.get("dilations", (1, 1))
-    rows, columns = (_Taps(start[d] - low[2 + d], spacings[d], first[d], steps[d], counts[d]) for d in (0, 1))
+    rows, columns = (
+        _Taps(start[d] - low[2 + d], spacings[d], first[d], steps[d], counts[d]) for d in (0, 1)
+    )
     return rows, columns
 
 
-# --- what they are together ---------------------------------------------------------------------------
+# --- what they are together
+# ---------------------------------------------------------------------------
 
 
-def _geometry(dim: int, stride: int, steps: Sequence[tuple[_Piece, _Taps]]) -> tuple[int, int] | None:
+def _geometry(
+    dim: int, stride: int, steps: Sequence[tuple[_Piece, _Taps]]
+) -> tuple[int, int] | None:
     """Dilation and padding of one dimension, if all pieces have the same.
 
-    Element i of a product is at ``first + stride * (i - start)`` of the result, and its tap t is number ``taps.first - step * t`` of window
-    ``window + i + spacing * t``.
+    Element i of a product is at ``first + stride * (i - start)`` of the result, and its tap t is
+    number ``taps.first - step * t`` of window ``window + i + spacing * t``.
     """
     dilations = {Fraction(stride * t.spacing, t.step) for _, t in steps if t.count > 1}
     offsets = {(t.first, stride * (t.window + p.start[dim]) - p.first[dim]) for p, t in steps}
     tap, offset = min(offsets)
-    dilations |= {Fraction(offset - other, another - tap) for another, other in offsets if another != tap}
+    dilations |= {
+        Fraction(offset - other, another - tap) for another, other in offsets if another != tap
+    }
     dilation = min(dilations, default=Fraction(1))
     paddings = {offset + dilation * tap for tap, offset in offsets}
     if len(dilations) > 1 or len(paddings) > 1 or dilation.denominator != 1 or dilation < 1:
@@ -256,7 +360,8 @@ def _is_whole(
     window: Sequence[int],
     zero: bool,
 ) -> bool:
-    """Whether the pieces are all elements of the result that any tap meets, each with all taps that meet it; others must be ``zero``."""
+    """Whether the pieces are all elements of the result that any tap meets, each with all taps that
+    meet it; others must be ``zero``."""
     every = []
     for dim in (0, 1):
         dilation, padding = geometry[dim]
@@ -271,11 +376,16 @@ def _is_whole(
         seen[phase] = seen.get(phase, 0) + prod(piece.counts)
         each = taps[piece.product]
         assert each is not None
-        if any({t.first - t.step * n for n in range(t.count)} != every[dim][phase[dim]] for dim, t in enumerate(each)):
+        if any(
+            {t.first - t.step * n for n in range(t.count)} != every[dim][phase[dim]]
+            for dim, t in enumerate(each)
+        ):
             return False
     for row, of_rows in every[0].items():
         for column, of_columns in every[1].items():
-            places = len(range(row, shape[2], strides[0])) * len(range(column, shape[3], strides[1]))
+            places = len(range(row, shape[2], strides[0])) * len(
+                range(column, shape[3], strides[1])
+            )
             if of_rows and of_columns and seen.get((row, column), 0) != places:
                 return False
             if not (of_rows and of_columns) and not zero:

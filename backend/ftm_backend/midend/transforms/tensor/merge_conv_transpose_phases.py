@@ -1,9 +1,12 @@
-"""Pass ``merge-conv-transpose-phases``: two products whose results a copy interleaves are one product, and interleaved on chip, where that pays.
+"""Pass ``merge-conv-transpose-phases``: two products whose results a copy interleaves are one
+product, and interleaved on chip, where that pays.
 
-Every other element of a row of a strided convolution's gradient is of one *phase*: the same input, and other taps.  The frontend computes
-the phases of a row by themselves, puts them one after the other, and a copy interleaves them.  As one product they are columns beside each
-other: the input is fetched once, more of the micro-kernel's columns are filled, and ``TRANS.ZIP`` interleaves what it turns anyway.  Where
-a phase lacks a tap that the other has, it reads a border of zeros around the weights.
+Every other element of a row of a strided convolution's gradient is of one *phase*: the same input,
+and other taps. The frontend computes the phases of a row by themselves, puts them one after the
+other, and a copy interleaves them. As one product they are columns beside each other: the input is
+fetched once, more of the micro-kernel's columns are filled, and ``TRANS.ZIP`` interleaves what it
+turns anyway. Where a phase lacks a tap that the other has, it reads a border of zeros around the
+weights.
 """
 
 from __future__ import annotations
@@ -13,8 +16,22 @@ from dataclasses import dataclass
 from math import prod
 
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
-from ftm_backend.ir.linalg.function import Border, LinalgFunction, SequentialLoop, Statement, Tensor, Update, Value, WindowPart
-from ftm_backend.midend.lowering.gemm.interleaved_phases import PhaseTaps, Products, cheapest, cycles
+from ftm_backend.ir.linalg.function import (
+    Border,
+    LinalgFunction,
+    SequentialLoop,
+    Statement,
+    Tensor,
+    Update,
+    Value,
+    WindowPart,
+)
+from ftm_backend.midend.lowering.gemm.interleaved_phases import (
+    PhaseTaps,
+    Products,
+    cheapest,
+    cycles,
+)
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target import cost_rules
@@ -30,14 +47,17 @@ Item = Statement | Update | SequentialLoop
 
 @dataclass(frozen=True)
 class _Pair:
-    """What is joined: the copy, what puts the phases together for it, and the products, which differ in the taps of one loop."""
+    """What is joined: the copy, what puts the phases together for it, and the products, which
+    differ in the taps of one loop."""
 
     copy: Statement
     stacked: Update
     products: Products
 
 
-def merge_conv_transpose_phases(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
+def merge_conv_transpose_phases(
+    function: LinalgFunction, machine: MachineParameters
+) -> LinalgFunction:
     """``function``, rewritten in place; what is in a repeat stays as it is."""
     if not machine.dma_overlaps:
         return function
@@ -51,7 +71,10 @@ def merge_conv_transpose_phases(function: LinalgFunction, machine: MachineParame
         for update in readers[old.value]:
             assert isinstance(update, Update)
             update.parts = [
-                WindowPart(Tensor(made.value, p.value.view), p.place) if p.value.value is old.value else p for p in update.parts
+                WindowPart(Tensor(made.value, p.value.view), p.place)
+                if p.value.value is old.value
+                else p
+                for p in update.parts
             ]
         gone: list[Item] = [pair.stacked, *(found.statement for found in pair.products)]
         function.body[function.body.index(pair.copy)] = joined
@@ -70,10 +93,14 @@ def _readers(function: LinalgFunction) -> dict[Value, list[object]]:
 
 
 def _pair(copy: Statement, readers: dict[Value, list[object]]) -> _Pair | None:
-    """The products that a copy interleaves: nobody else needs them, and what is interleaved is put into its place."""
+    """The products that a copy interleaves: nobody else needs them, and what is interleaved is put
+    into its place."""
     moved = copy.moved()
     made = copy.results[0].value
-    placed = all(isinstance(each, Update) and each.base.value is not made for each in readers.get(made, [None]))
+    placed = all(
+        isinstance(each, Update) and each.base.value is not made
+        for each in readers.get(made, [None])
+    )
     if moved is None or not placed:
         return None
     stacked = moved.value.producer
@@ -81,16 +108,32 @@ def _pair(copy: Statement, readers: dict[Value, list[object]]) -> _Pair | None:
         return None
     sizes, strides = moved.view.sizes, moved.view.strides
     half = volume(moved.value.shape) // 2
-    if sizes[-1:] != (2,) or copy.reads() != [moved.value] or not all(map(is_integer, (*sizes, *strides))):
+    if (
+        sizes[-1:] != (2,)
+        or copy.reads() != [moved.value]
+        or not all(map(is_integer, (*sizes, *strides)))
+    ):
         return None
-    if prod(sizes) != 2 * half or moved.view.offset or strides[-1] != half or not _dense(sizes[:-1], strides[:-1]):
+    if (
+        prod(sizes) != 2 * half
+        or moved.view.offset
+        or strides[-1] != half
+        or not _dense(sizes[:-1], strides[:-1])
+    ):
         return None
     found = []
     for number, part in enumerate(stacked.parts):
         value, place = part.value.value, part.place
-        dense = part.value.is_whole and volume(value.shape) == half and place.offset == number * half
+        dense = (
+            part.value.is_whole and volume(value.shape) == half and place.offset == number * half
+        )
         producer = value.producer
-        if not dense or not _dense(place.sizes, place.strides) or not isinstance(producer, Statement) or readers[value] != [stacked]:
+        if (
+            not dense
+            or not _dense(place.sizes, place.strides)
+            or not isinstance(producer, Statement)
+            or readers[value] != [stacked]
+        ):
             return None
         found.append(match(producer) if producer.volume else None)
     first, second = found
@@ -100,7 +143,10 @@ def _pair(copy: Statement, readers: dict[Value, list[object]]) -> _Pair | None:
 
 
 def _dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    return all(n == 1 or have == want for n, have, want in zip(sizes, strides, row_major(sizes), strict=True))
+    return all(
+        n == 1 or have == want
+        for n, have, want in zip(sizes, strides, row_major(sizes), strict=True)
+    )
 
 
 def _joined(pair: _Pair, machine: MachineParameters) -> Statement | None:
@@ -109,7 +155,10 @@ def _joined(pair: _Pair, machine: MachineParameters) -> Statement | None:
     if taps is None:
         return None
     moved = 2 * volume(pair.copy.loops) * ELEMENT_BYTES[pair.copy.results[0].value.dtype]
-    copying = moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores) + machine.barrier_cycles
+    copying = (
+        moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
+        + machine.barrier_cycles
+    )
     found = cheapest(pair.products, taps, machine)
     if found is None:
         return None
@@ -125,24 +174,50 @@ def _joined(pair: _Pair, machine: MachineParameters) -> Statement | None:
 
 
 def _taps(products: Products) -> PhaseTaps | None:
-    """The weights of both, if the products have all in common but which taps they take along one loop."""
+    """The weights of both, if the products have all in common but which taps they take along one
+    loop."""
     one, other = products
     loops, others = one.statement.loops, other.statement.loops
-    if one.statement.reduced != other.statement.reduced or one.statement.results[0].indices != other.statement.results[0].indices:
+    if (
+        one.statement.reduced != other.statement.reduced
+        or one.statement.results[0].indices != other.statement.results[0].indices
+    ):
         return None
-    if one.a.value is not other.a.value or one.b.value is not other.b.value or one.b.value.border is not None:
+    if (
+        one.a.value is not other.a.value
+        or one.b.value is not other.b.value
+        or one.b.value.border is not None
+    ):
         return None
     every = (one.a.index, other.a.index, one.b.index, other.b.index)
-    if not all(map(is_integer, (*loops, *others, *(n for x in every for n in (x.const, *x.coeffs)), *one.b.value.shape))):
+    if not all(
+        map(
+            is_integer,
+            (
+                *loops,
+                *others,
+                *(n for x in every for n in (x.const, *x.coeffs)),
+                *one.b.value.shape,
+            ),
+        )
+    ):
         return None
     differ = [k for k, (n, m) in enumerate(zip(loops, others, strict=True)) if n != m]
-    if len(differ) > 1 or (differ and not one.statement.reduced[differ[0]]) or one.b.value.splat is not None:
+    if (
+        len(differ) > 1
+        or (differ and not one.statement.reduced[differ[0]])
+        or one.b.value.splat is not None
+    ):
         return None
     offset = other.a.index.const - one.a.index.const
     tap = differ[0] if differ else _tap_loop(one, offset)
     longer = one if tap < 0 or loops[tap] >= others[tap] else other
     same = [k for k, n in enumerate(loops) if n > 1 and k != tap]
-    if any(x.coeffs[k] != y.coeffs[k] for x, y in ((one.a.index, other.a.index), (one.b.index, other.b.index)) for k in same):
+    if any(
+        x.coeffs[k] != y.coeffs[k]
+        for x, y in ((one.a.index, other.a.index), (one.b.index, other.b.index))
+        for k in same
+    ):
         return None
     step = (longer.a.index.coeffs[tap], longer.b.index.coeffs[tap]) if tap >= 0 else (0, 0)
     if offset if step[0] == 0 else offset % step[0]:
@@ -164,19 +239,39 @@ def _taps(products: Products) -> PhaseTaps | None:
 
 
 def _tap_loop(product: Contraction, offset: int) -> int:
-    """The reduced loop along which the inputs of two phases are ``offset`` elements apart; -1 if they are not, or there is none."""
+    """The reduced loop along which the inputs of two phases are ``offset`` elements apart; -1 if
+    they are not, or there is none."""
     statement, coeffs = product.statement, product.a.index.coeffs
-    sums = [k for k, reduced in enumerate(statement.reduced) if reduced and coeffs[k] and statement.loops[k] > 1]
+    sums = [
+        k
+        for k, reduced in enumerate(statement.reduced)
+        if reduced and coeffs[k] and statement.loops[k] > 1
+    ]
     found = [k for k in sums if offset % coeffs[k] == 0]
     return max(found, key=lambda k: abs(coeffs[k]), default=-1) if offset else -1
 
 
 def _bordered(
-    value: Value, index: Affine, loops: tuple[int, ...], tap: int, phase: int, count: int, wanted: set[tuple[int, int]], first: Affine
+    value: Value,
+    index: Affine,
+    loops: tuple[int, ...],
+    tap: int,
+    phase: int,
+    count: int,
+    wanted: set[tuple[int, int]],
+    first: Affine,
 ) -> PhaseTaps | None:
-    """The same weights with zeros where a phase has no tap: before and after those of one dimension."""
+    """The same weights with zeros where a phase has no tap: before and after those of one
+    dimension."""
     strides, step = row_major(value.shape), index.coeffs[tap]
-    side = next((d for d, stride in enumerate(strides) if step % stride == 0 and phase % stride == 0 and value.shape[d] > 1), None)
+    side = next(
+        (
+            d
+            for d, stride in enumerate(strides)
+            if step % stride == 0 and phase % stride == 0 and value.shape[d] > 1
+        ),
+        None,
+    )
     if side is None or len(value.shape) - side > MOST_SIDES or phase == 0:
         return None
     stride, size = strides[side], value.shape[side]
@@ -184,7 +279,10 @@ def _bordered(
     inside = [(k, n) for k, n in enumerate(loops) if n > 1 and index.coeffs[k] % outer]
     r, t = min(wanted)
     known = index.const + r * phase + t * step  # of an element that is there
-    if any(index.coeffs[k] < 0 for k, _ in inside) or known % stride + sum(index.coeffs[k] * (n - 1) for k, n in inside) >= stride:
+    if (
+        any(index.coeffs[k] < 0 for k, _ in inside)
+        or known % stride + sum(index.coeffs[k] * (n - 1) for k, n in inside) >= stride
+    ):
         return None
     at = known % outer // stride
 
@@ -194,10 +292,17 @@ def _bordered(
     every = [(r, t) for r in (0, 1) for t in range(count)]
     if any((0 <= place(*each) < size) != (each in wanted) for each in every):
         return None
-    low, high = max(0, -min(place(*x) for x in every)), max(0, max(place(*x) for x in every) - size + 1)
+    low, high = (
+        max(0, -min(place(*x) for x in every)),
+        max(0, max(place(*x) for x in every) - size + 1),
+    )
     shape = (*value.shape[:side], size + low + high, *value.shape[side + 1 :])
     border = Border(value, value.shape, tuple(low if d == side else 0 for d in range(len(shape))))
     wider = stride * shape[side]
     const = known // outer * wider + (place(0, 0) + low) * stride + known % stride
-    coeffs = tuple(c // outer * wider if k != tap and c % outer == 0 else c for k, c in enumerate(index.coeffs))
-    return PhaseTaps(Value(value.dtype, shape, border=border), Affine(const, coeffs), phase, count, first, tap)
+    coeffs = tuple(
+        c // outer * wider if k != tap and c % outer == 0 else c for k, c in enumerate(index.coeffs)
+    )
+    return PhaseTaps(
+        Value(value.dtype, shape, border=border), Affine(const, coeffs), phase, count, first, tap
+    )

@@ -1,4 +1,5 @@
-"""Lets a statement compute what it has read: an element of a tensor, as a function of the tensor's dimensions, where its access leads."""
+"""Lets a statement compute what it has read: an element of a tensor, as a function of the tensor's
+dimensions, where its access leads."""
 
 from __future__ import annotations
 
@@ -7,7 +8,16 @@ from dataclasses import dataclass
 
 from ftm_backend.ir.linalg.affine import Affine, row_major
 from ftm_backend.ir.linalg.body_printer import CMPF, CMPI
-from ftm_backend.ir.linalg.function import Border, Node, Operand, Statement, Tensor, Value, copy_statement, walk
+from ftm_backend.ir.linalg.function import (
+    Border,
+    Node,
+    Operand,
+    Statement,
+    Tensor,
+    Value,
+    copy_statement,
+    walk,
+)
 from ftm_backend.ir.linalg.scalar_nodes import constant
 
 __all__ = [
@@ -33,7 +43,8 @@ Operands = dict[tuple[Value, Affine], Operand]
 
 @dataclass(frozen=True, eq=False)
 class ReadPosition:
-    """A tensor seen in ``shape``, in which one of ``sizes`` lies, so much before each dimension; ``fill`` is around it, if anything is."""
+    """A tensor seen in ``shape``, in which one of ``sizes`` lies, so much before each dimension;
+    ``fill`` is around it, if anything is."""
 
     shape: tuple[int, ...]
     low: tuple[int, ...]
@@ -43,18 +54,23 @@ class ReadPosition:
     @property
     def padded(self) -> list[int]:
         """The dimensions that are longer than what is inside."""
-        return [k for k, (whole, n) in enumerate(zip(self.shape, self.sizes, strict=True)) if whole != n]
+        return [
+            k for k, (whole, n) in enumerate(zip(self.shape, self.sizes, strict=True)) if whole != n
+        ]
 
 
 def cuts_of(statement: Statement, value: Value, shape: Sequence[int]) -> Cuts | None:
-    """How loops are cut so that each walks along one dimension of ``value``, seen in ``shape``; None where that cannot be."""
+    """How loops are cut so that each walks along one dimension of ``value``, seen in ``shape``;
+    None where that cannot be."""
     cuts: list[tuple[int, ...]] = [(n,) for n in statement.loops]
     strides = row_major(shape)
     for operand in statement.operands:
         if operand.value is not value:
             continue
         for k, step in enumerate(operand.index.coeffs):
-            dim = next((d for d, stride in enumerate(strides) if stride == step and shape[d] > 1), 0)
+            dim = next(
+                (d for d, stride in enumerate(strides) if stride == step and shape[d] > 1), 0
+            )
             pieces: list[int] = []
             left = statement.loops[k]
             while step and dim and left > shape[dim] and left % shape[dim] == 0:
@@ -67,13 +83,20 @@ def cuts_of(statement: Statement, value: Value, shape: Sequence[int]) -> Cuts | 
             cuts[k] = wanted
     found = tuple(cuts)
     loops = [n for pieces in cuts for n in pieces]
-    if any(coordinates(loops, _over(o.index, found), shape) is None for o in statement.operands if o.value is value):
+    if any(
+        coordinates(loops, _over(o.index, found), shape) is None
+        for o in statement.operands
+        if o.value is value
+    ):
         return None
     return found if all(_indexed(result.indices, found) for result in statement.results) else None
 
 
-def read_instead(statement: Statement, value: Value, element: Node, shape: Sequence[int], cuts: Cuts) -> None:
-    """Rewrites a statement in place so that it computes ``element``, over the dimensions of ``shape``, where it has read ``value``.
+def read_instead(
+    statement: Statement, value: Value, element: Node, shape: Sequence[int], cuts: Cuts
+) -> None:
+    """Rewrites a statement in place so that it computes ``element``, over the dimensions of
+    ``shape``, where it has read ``value``.
 
     cuts: what `cuts_of` says.
     """
@@ -91,22 +114,31 @@ def read_instead(statement: Statement, value: Value, element: Node, shape: Seque
         if node.op == "in":
             access = _over(node.payload.index, cuts)
             is_there = node.payload.value is value
-            done[node] = there.setdefault(access, computed(access)) if is_there else _read(node.payload.value, access, operands)
+            done[node] = (
+                there.setdefault(access, computed(access))
+                if is_there
+                else _read(node.payload.value, access, operands)
+            )
         elif node.op == "index":
             done[node] = Node("index", node.dtype, payload=_over(node.payload, cuts))
         else:
             done[node] = rebuilt(node, done)
     for result in statement.results:
         result.yields, result.index = done[result.yields], _over(result.index, cuts)
-        result.value.shape, result.indices = _cut_dimensions(result.value.shape, result.indices, cuts)
+        result.value.shape, result.indices = _cut_dimensions(
+            result.value.shape, result.indices, cuts
+        )
         if isinstance(result.init, Operand):
             result.init = Operand(result.init.value, _over(result.init.index, cuts))
-    statement.reduced = tuple(flag for flag, pieces in zip(statement.reduced, cuts, strict=True) for _ in pieces)
+    statement.reduced = tuple(
+        flag for flag, pieces in zip(statement.reduced, cuts, strict=True) for _ in pieces
+    )
     statement.loops, statement.operands = loops, list(operands.values())
 
 
 def at_places(element: Node, places: Sequence[Affine], rank: int, operands: Operands) -> Node:
-    """``element``, a function of some dimensions, where each of these is a function of ``rank`` loops; notes what that reads."""
+    """``element``, a function of some dimensions, where each of these is a function of ``rank``
+    loops; notes what that reads."""
     made: dict[Node, Node] = {}
     for node in walk([element]):
         if node.op == "in":
@@ -120,24 +152,39 @@ def at_places(element: Node, places: Sequence[Affine], rank: int, operands: Oper
 
 
 def ones(dtype: str, place: ReadPosition, rank: int) -> tuple[Operand, Statement]:
-    """Ones where what lies in a place is, zeros around it, over ``rank`` dimensions; and the statement that makes the ones."""
+    """Ones where what lies in a place is, zeros around it, over ``rank`` dimensions; and the
+    statement that makes the ones."""
     first = place.padded[0]
     made = copy_statement(Tensor.whole(Value(dtype, place.sizes[first:], splat=constant(1, dtype))))
     shape = place.shape[first:]
     border = Border(made.results[0].value, place.sizes[first:], place.low[first:])
-    return Operand(Value(dtype, shape, border=border), Affine(0, (*[0] * first, *row_major(shape)))), made
+    return Operand(
+        Value(dtype, shape, border=border), Affine(0, (*[0] * first, *row_major(shape)))
+    ), made
 
 
-def element_around(element: Node, wide: Collection[Value], place: ReadPosition, inside: Operand | None) -> Node:
-    """An element of what is seen in a place, over its dimensions, as that inside of it is computed of ``wide`` and others.
+def element_around(
+    element: Node, wide: Collection[Value], place: ReadPosition, inside: Operand | None
+) -> Node:
+    """An element of what is seen in a place, over its dimensions, as that inside of it is computed
+    of ``wide`` and others.
 
     inside: what `ones` has made, where there is anything around it.
     """
-    within = {v: v if inside is None else Value(v.dtype, place.shape, border=Border(v, place.sizes, place.low)) for v in wide}
+    within = {
+        v: v
+        if inside is None
+        else Value(v.dtype, place.shape, border=Border(v, place.sizes, place.low))
+        for v in wide
+    }
     whole = Affine(0, row_major(place.shape))
     done: dict[Node, Node] = {}
     for node in walk([element]):
-        if node.op == "in" and node.payload.value in within and is_whole(node.payload.index, place.sizes):
+        if (
+            node.op == "in"
+            and node.payload.value in within
+            and is_whole(node.payload.index, place.sizes)
+        ):
             done[node] = Node("in", node.dtype, payload=Operand(within[node.payload.value], whole))
         else:
             done[node] = rebuilt(node, done)
@@ -152,24 +199,40 @@ def element_around(element: Node, wide: Collection[Value], place: ReadPosition, 
 
 
 def is_elementwise(statement: Statement, shape: tuple[int, ...]) -> bool:
-    """Whether it computes a tensor of that shape element by element, over a loop for each dimension."""
-    if statement.op != "linalg.generic" or len(statement.results) != 1 or statement.is_reduction or statement.gathers:
+    """Whether it computes a tensor of that shape element by element, over a loop for each
+    dimension."""
+    if (
+        statement.op != "linalg.generic"
+        or len(statement.results) != 1
+        or statement.is_reduction
+        or statement.gathers
+    ):
         return False
     return statement.loops == shape and is_whole(statement.results[0].index, shape)
 
 
 def is_whole(index: Affine, shape: tuple[int, ...]) -> bool:
-    """Whether it is the row-major number, over a loop for each dimension; loops of one trip may have any factor."""
-    return not index.const and all(n == 1 or c == step for n, c, step in zip(shape, index.coeffs, row_major(shape), strict=True))
+    """Whether it is the row-major number, over a loop for each dimension; loops of one trip may
+    have any factor."""
+    return not index.const and all(
+        n == 1 or c == step
+        for n, c, step in zip(shape, index.coeffs, row_major(shape), strict=True)
+    )
 
 
 def _read(value: Value, index: Affine, operands: Operands) -> Node:
-    return Node("in", value.dtype, payload=operands.setdefault((value, index), Operand(value, index)))
+    return Node(
+        "in", value.dtype, payload=operands.setdefault((value, index), Operand(value, index))
+    )
 
 
 def rebuilt(node: Node, done: dict[Node, Node]) -> Node:
     """The node over what its operands have become."""
-    return Node(node.op, node.dtype, tuple(done[each] for each in node.operands), node.payload) if node.operands else node
+    return (
+        Node(node.op, node.dtype, tuple(done[each] for each in node.operands), node.payload)
+        if node.operands
+        else node
+    )
 
 
 def _over(index: Affine, cuts: Cuts) -> Affine:
@@ -189,21 +252,30 @@ def _indexed(indices: Sequence[Affine], cuts: Cuts) -> bool:
     return True
 
 
-def _cut_dimensions(shape: Sequence[int], indices: Sequence[Affine], cuts: Cuts) -> tuple[tuple[int, ...], tuple[Affine, ...]]:
+def _cut_dimensions(
+    shape: Sequence[int], indices: Sequence[Affine], cuts: Cuts
+) -> tuple[tuple[int, ...], tuple[Affine, ...]]:
     """Shape and indices of a result with a dimension for each piece of its loops."""
     first = [sum(map(len, cuts[:k])) for k in range(len(cuts))]
     rank = sum(map(len, cuts))
     sizes: list[int] = []
     places: list[Affine] = []
     for extent, index in zip(shape, indices, strict=True):
-        loop = next((k for k, pieces in enumerate(cuts) if len(pieces) > 1 and index.coeffs[k]), None)
+        loop = next(
+            (k for k, pieces in enumerate(cuts) if len(pieces) > 1 and index.coeffs[k]), None
+        )
         sizes += [extent] if loop is None else cuts[loop]
-        places += [_over(index, cuts)] if loop is None else [Affine.loop(first[loop] + k, rank) for k in range(len(cuts[loop]))]
+        places += (
+            [_over(index, cuts)]
+            if loop is None
+            else [Affine.loop(first[loop] + k, rank) for k in range(len(cuts[loop]))]
+        )
     return tuple(sizes), tuple(places)
 
 
 def coordinates(loops: Sequence[int], access: Affine, shape: Sequence[int]) -> list[Affine] | None:
-    """The place of a row-major number in each dimension; None where loops do not stay within one."""
+    """The place of a row-major number in each dimension; None where loops do not stay within
+    one."""
     rest, steps = access.const, list(access.coeffs)
     found = []
     for extent, stride in zip(shape, row_major(shape), strict=True):

@@ -1,11 +1,14 @@
-"""Pass ``rematerialize-pool-inputs``: what reads an image by windows computes its elements, from tensors that are in memory anyway.
+"""Pass ``rematerialize-pool-inputs``: what reads an image by windows computes its elements, from
+tensors that are in memory anyway.
 
-A normalization scales what its statistics have been taken of, an activation follows, and a pooling reads that.  The backward pass needs
-the tensor before the normalization, so it is in memory; the image behind the activation is one more, and the padded image that the
-pooling reads a third.  Computed where they are read, neither goes to memory.  What reads windows computes an element as often as there
-are windows that see it: that is weighed against what DDR need not move.
+A normalization scales what its statistics have been taken of, an activation follows, and a pooling
+reads that. The backward pass needs the tensor before the normalization, so it is in memory; the
+image behind the activation is one more, and the padded image that the pooling reads a third.
+Computed where they are read, neither goes to memory. What reads windows computes an element as
+often as there are windows that see it: that is weighed against what DDR need not move.
 
-What lies around a padded image is told apart by a tensor of ones with a border of zeros, fetched by the same windows.
+What lies around a padded image is told apart by a tensor of ones with a border of zeros, fetched by
+the same windows.
 """
 
 from __future__ import annotations
@@ -14,7 +17,16 @@ from dataclasses import dataclass
 from math import prod
 
 from ftm_backend.ir.linalg.affine import volume
-from ftm_backend.ir.linalg.function import LinalgFunction, Node, Operand, SequentialLoop, Statement, Update, Value, walk
+from ftm_backend.ir.linalg.function import (
+    LinalgFunction,
+    Node,
+    Operand,
+    SequentialLoop,
+    Statement,
+    Update,
+    Value,
+    walk,
+)
 from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.schedule.gemm.contraction import match
 from ftm_backend.midend.transforms.memory.resolve_in_place import drop_unused
@@ -47,9 +59,11 @@ _PARAMETER = 16
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
-    """A tensor, and what computes an element of it, of operands over a loop for each of its dimensions.
+    """A tensor, and what computes an element of it, of operands over a loop for each of its
+    dimensions.
 
-    wide: what is read element by element; the other operands are parameters.  places: where the image, and what pads it, is read.
+    wide: what is read element by element; the other operands are parameters. places: where the
+        image, and what pads it, is read.
     """
 
     value: Value
@@ -58,11 +72,18 @@ class FeatureMap:
     places: dict[Value, ReadPosition]
 
 
-def rematerialize_pool_inputs(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
+def rematerialize_pool_inputs(
+    function: LinalgFunction, machine: MachineParameters
+) -> LinalgFunction:
     """``function``, rewritten in place; what is in a repeat stays as it is."""
     if not machine.dma_overlaps:
         return function
-    seen = [o.value for item in function.body if isinstance(item, Statement) and _reads_windows(item) for o in item.operands]
+    seen = [
+        o.value
+        for item in function.body
+        if isinstance(item, Statement) and _reads_windows(item)
+        for o in item.operands
+    ]
     images = dict.fromkeys(value for value in map(_inside, seen) if value is not None)
     if images:
         finder = _Finder(function)
@@ -76,9 +97,15 @@ def rematerialize_pool_inputs(function: LinalgFunction, machine: MachineParamete
 
 def _reads_windows(statement: Statement) -> bool:
     """Whether it reduces over the few places of a window, as a pooling does."""
-    if statement.op != "linalg.generic" or not statement.is_reduction or not all(is_integer(n) and n > 0 for n in statement.loops):
+    if (
+        statement.op != "linalg.generic"
+        or not statement.is_reduction
+        or not all(is_integer(n) and n > 0 for n in statement.loops)
+    ):
         return False
-    places = prod(n for n, reduced in zip(statement.loops, statement.reduced, strict=True) if reduced)
+    places = prod(
+        n for n, reduced in zip(statement.loops, statement.reduced, strict=True) if reduced
+    )
     return 1 < places <= _MOST_PLACES and match(statement) is None
 
 
@@ -90,7 +117,8 @@ def _inside(value: Value) -> Value | None:
     return value if isinstance(value.producer, Statement) else None
 
 
-# --- which images -------------------------------------------------------------------------------------------
+# --- which images
+# -------------------------------------------------------------------------------------------
 
 
 class _Finder:
@@ -114,19 +142,27 @@ class _Finder:
         element = self._element(value, value, chain, wide)
         if element is None or not wide or len(walk([element])) > _MOST_NODES:
             return None
-        if not all(v in self._inputs or v in self._results or not chain.issuperset(self.readers[v]) for v in wide):
+        if not all(
+            v in self._inputs or v in self._results or not chain.issuperset(self.readers[v])
+            for v in wide
+        ):
             return None  # it would have to be stored for this alone
         padded = {k for place in places.values() for k in place.padded}
         operands = [node.payload for node in walk([element]) if node.op == "in"]
         for read, place in places.items():
-            if any(cuts_of(reader, read, place.shape) is None for reader in self.readers[read] if isinstance(reader, Statement)):
+            if any(
+                cuts_of(reader, read, place.shape) is None
+                for reader in self.readers[read]
+                if isinstance(reader, Statement)
+            ):
                 return None
         if any(o.value not in wide and any(o.index.coeffs[k] for k in padded) for o in operands):
             return None  # there is no parameter for what lies around
         return FeatureMap(value, element, frozenset(wide), places)
 
     def _places(self, value: Value) -> dict[Value, ReadPosition] | None:
-        """Where the image is read, by statements alone that can compute it; None if others read it, too."""
+        """Where the image is read, by statements alone that can compute it; None if others read it,
+        too."""
         places: dict[Value, ReadPosition] = {}
         if not all(is_integer(n) and n > 0 for n in value.shape):
             return None
@@ -136,13 +172,16 @@ class _Finder:
                 if place is None or not self._are_computing(reader.result):
                     return None
                 places[reader.result] = place
-        others = [reader for reader in self.readers.get(value, []) if not isinstance(reader, Update)]
+        others = [
+            reader for reader in self.readers.get(value, []) if not isinstance(reader, Update)
+        ]
         if others:
             places[value] = ReadPosition(value.shape, (0,) * len(value.shape), value.shape, None)
         return places if self._are_computing(value, tuple(others)) and places else None
 
     def _are_computing(self, value: Value, readers: tuple[object, ...] | None = None) -> bool:
-        """Whether statements alone read a value, element by element, that compute something else than a product."""
+        """Whether statements alone read a value, element by element, that compute something else
+        than a product."""
         found = self.readers.get(value, []) if readers is None else readers
         if value in self._results:
             return False
@@ -155,8 +194,11 @@ class _Finder:
             for r in found
         )
 
-    def _element(self, value: Value, image: Value, chain: set[Statement], wide: set[Value]) -> Node | None:
-        """What computes an element, back to what others read as well; None if elements are not computed one by one."""
+    def _element(
+        self, value: Value, image: Value, chain: set[Statement], wide: set[Value]
+    ) -> Node | None:
+        """What computes an element, back to what others read as well; None if elements are not
+        computed one by one."""
         maker = value.producer
         if not isinstance(maker, Statement) or not is_elementwise(maker, image.shape):
             return None
@@ -184,41 +226,75 @@ class _Finder:
 
 
 def _padding(update: Update, value: Value) -> ReadPosition | None:
-    """Where an image lies that an update writes into the middle of one number; None if it does something else."""
+    """Where an image lies that an update writes into the middle of one number; None if it does
+    something else."""
     sides = around(update) if update.base.value.splat is not None else None
     if sides is None or update.parts[0].value.value is not value:
         return None
     shape, inside = update.result.shape, update.parts[0].place.sizes
-    outer = len(value.shape) - len(shape) + 1  # dimensions of the image that are the padded one's first
-    if outer < 1 or value.shape[outer:] != inside[1:] or prod(value.shape[:outer]) != inside[0] or (outer > 1 and shape[0] != inside[0]):
+    # dimensions of the image that are the padded one's first
+    outer = len(value.shape) - len(shape) + 1
+    if (
+        outer < 1
+        or value.shape[outer:] != inside[1:]
+        or prod(value.shape[:outer]) != inside[0]
+        or (outer > 1 and shape[0] != inside[0])
+    ):
         return None
     whole = (*value.shape[:outer], *shape[1:]) if outer > 1 else shape
-    place = ReadPosition(whole, ((0,) * (len(value.shape) - len(shape)) + tuple(sides[0])), value.shape, update.base.value.splat)
+    place = ReadPosition(
+        whole,
+        ((0,) * (len(value.shape) - len(shape)) + tuple(sides[0])),
+        value.shape,
+        update.base.value.splat,
+    )
     return place if len(whole) - place.padded[0] <= MOST_SIDES else None
 
 
-# --- whether that pays --------------------------------------------------------------------------------------
+# --- whether that pays
+# --------------------------------------------------------------------------------------
 
 
-def _pays(image: FeatureMap, readers: dict[Value, list[Statement | Update | SequentialLoop]], machine: MachineParameters) -> bool:
-    """Whether DDR is saved more time, in writing the image and reading it, than computing it where it is read takes."""
+def _pays(
+    image: FeatureMap,
+    readers: dict[Value, list[Statement | Update | SequentialLoop]],
+    machine: MachineParameters,
+) -> bool:
+    """Whether DDR is saved more time, in writing the image and reading it, than computing it where
+    it is read takes."""
     item = ELEMENT_BYTES[image.value.dtype]
-    operands = len({(node.payload.value, node.payload.index) for node in walk([image.element]) if node.op == "in"})
+    operands = len(
+        {
+            (node.payload.value, node.payload.index)
+            for node in walk([image.element])
+            if node.op == "in"
+        }
+    )
     moved = sum(item * prod(place.shape) for place in image.places.values())
     computed, more = 0.0, len(image.wide) - 1
     for value, place in image.places.items():
-        each = interval(machine, [image.element], operands + (place.fill is not None)) / machine.lanes(image.value.dtype)
+        each = interval(
+            machine, [image.element], operands + (place.fill is not None)
+        ) / machine.lanes(image.value.dtype)
         for reader in readers[value]:
             if isinstance(reader, Statement):
                 computed += reader.volume * each
                 moved -= more * prod(place.shape) * item
-    return moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores) > computed / machine.cores
+    return (
+        moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
+        > computed / machine.cores
+    )
 
 
-# --- doing it -----------------------------------------------------------------------------------------------
+# --- doing it
+# -----------------------------------------------------------------------------------------------
 
 
-def _inline(function: LinalgFunction, image: FeatureMap, readers: dict[Value, list[Statement | Update | SequentialLoop]]) -> None:
+def _inline(
+    function: LinalgFunction,
+    image: FeatureMap,
+    readers: dict[Value, list[Statement | Update | SequentialLoop]],
+) -> None:
     """Lets what reads the image compute it."""
     for value, place in image.places.items():
         inside = None

@@ -1,14 +1,23 @@
-"""Pass ``split-k``: a product with a long sum and a small result is cut along the sum, where that pays.
+"""Pass ``split-k``: a product with a long sum and a small result is cut along the sum, where that
+pays.
 
-Cores share rows and columns of a result.  Where it is small, as the gradient of a convolution's weights, each of them fetches and turns
-most of both factors.  Cut along the sum, each part is an entry of a batch that reads factors of its own; the parts' results are
-added up in memory, by whatever goes on with the sum.  Products are planned whole and cut, and the adding counts.
+Cores share rows and columns of a result. Where it is small, as the gradient of a convolution's
+weights, each of them fetches and turns most of both factors. Cut along the sum, each part is an
+entry of a batch that reads factors of its own; the parts' results are added up in memory, by
+whatever goes on with the sum. Products are planned whole and cut, and the adding counts.
 """
 
 from __future__ import annotations
 
 from ftm_backend.ir.linalg.affine import Affine, row_major, volume
-from ftm_backend.ir.linalg.function import FunctionResult, LinalgFunction, Node, Operand, Statement, Value
+from ftm_backend.ir.linalg.function import (
+    FunctionResult,
+    LinalgFunction,
+    Node,
+    Operand,
+    Statement,
+    Value,
+)
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.midend.schedule.gemm.operand_roles import schedule
@@ -19,10 +28,12 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["split_k"]
 
 _DEEP = 16
-"""Elements of the result for each term of a sum, above which adding up parts of the result cannot pay."""
+"""Elements of the result for each term of a sum, above which adding up parts of the result cannot
+pay."""
 
 _SURE = 0.95
-"""Part of the whole product's time that a cut one must stay below, as plans and what is charged differ by a few hundredths."""
+"""Part of the whole product's time that a cut one must stay below, as plans and what is charged
+differ by a few hundredths."""
 
 
 def split_k(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
@@ -61,10 +72,13 @@ def _split(statement: Statement, machine: MachineParameters) -> list[Statement]:
 
 
 def _promising(found: Contraction, machine: MachineParameters) -> bool:
-    """Whether sums are long beside a result that is not large, in types in which parts may be rounded."""
+    """Whether sums are long beside a result that is not large, in types in which parts may be
+    rounded."""
     statement = found.statement
     indices = [o.index for o in (found.a, found.b)] + [statement.results[0].index]
-    if not all(is_integer(n) for n in (*statement.loops, *(c for index in indices for c in index.coeffs))):
+    if not all(
+        is_integer(n) for n in (*statement.loops, *(c for index in indices for c in index.coeffs))
+    ):
         return False
     if isinstance(found.init, Operand) or statement.results[0].value.dtype != found.accumulator:
         return False
@@ -75,10 +89,13 @@ def _promising(found: Contraction, machine: MachineParameters) -> bool:
 
 
 def _cuts(statement: Statement, machine: MachineParameters) -> list[tuple[int, int]]:
-    """A reduced loop, with the numbers of parts that it can be cut into: as many as there are cores, or a part of them."""
+    """A reduced loop, with the numbers of parts that it can be cut into: as many as there are
+    cores, or a part of them."""
     counts = [parts for parts in range(machine.cores, 1, -1) if machine.cores % parts == 0]
     for least in counts:
-        for loop, (extent, reduced) in enumerate(zip(statement.loops, statement.reduced, strict=True)):
+        for loop, (extent, reduced) in enumerate(
+            zip(statement.loops, statement.reduced, strict=True)
+        ):
             if reduced and extent % least == 0:
                 return [(loop, parts) for parts in counts if parts <= least and extent % parts == 0]
     return []
@@ -90,14 +107,18 @@ def _cycles(statement: Statement, machine: MachineParameters) -> float:
 
 
 def _adding(found: Contraction, parts: int, machine: MachineParameters) -> float:
-    """Cycles of reading the parts of the result, and of writing their sum; what is cut writes the parts itself."""
+    """Cycles of reading the parts of the result, and of writing their sum; what is cut writes the
+    parts itself."""
     result = found.statement.results[0].value
     moved = (parts + 1) * volume(result.shape) * ELEMENT_BYTES[result.dtype]
-    return moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores) + 2 * (machine.barrier_cycles + machine.dma_latency)
+    return moved / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores) + 2 * (
+        machine.barrier_cycles + machine.dma_latency
+    )
 
 
 def _parts(found: Contraction, loop: int, parts: int) -> tuple[Statement, Statement]:
-    """The statement with ``loop`` cut into so many parts, each with a result of its own, and the sum of these."""
+    """The statement with ``loop`` cut into so many parts, each with a result of its own, and the
+    sum of these."""
     statement, (result,) = found.statement, found.statement.results
     value = result.value
     inside = statement.loops[loop] // parts
@@ -108,10 +129,15 @@ def _parts(found: Contraction, loop: int, parts: int) -> tuple[Statement, Statem
         return Affine(index.const, (index.coeffs[loop] * inside, *index.coeffs))
 
     operands = {id(o): Operand(o.value, cut(o.index)) for o in statement.operands}
-    known = {(id(o.value), o.index): new for o, new in zip(statement.operands, operands.values(), strict=True)}
+    known = {
+        (id(o.value), o.index): new
+        for o, new in zip(statement.operands, operands.values(), strict=True)
+    }
 
     def factor(node: Node) -> Node:
-        payload = known[id(node.payload.value), node.payload.index] if node.op == "in" else node.payload
+        payload = (
+            known[id(node.payload.value), node.payload.index] if node.op == "in" else node.payload
+        )
         return Node(node.op, node.dtype, tuple(map(factor, node.operands)), payload)
 
     whole = Value(value.dtype, (parts, *value.shape))
@@ -126,5 +152,9 @@ def _parts(found: Contraction, loop: int, parts: int) -> tuple[Statement, Statem
     read = Operand(whole, Affine(0, (*strides[1:], strides[0])))
     places = tuple(Affine.loop(k, len(sizes)) for k in range(len(value.shape)))
     node = Node("in", value.dtype, payload=read)
-    total = FunctionResult(value, Affine(0, (*row_major(value.shape), 0)), places, node, "sum", result.init)
-    return product, Statement("linalg.generic", sizes, (*[False] * len(value.shape), True), [read], [total])
+    total = FunctionResult(
+        value, Affine(0, (*row_major(value.shape), 0)), places, node, "sum", result.init
+    )
+    return product, Statement(
+        "linalg.generic", sizes, (*[False] * len(value.shape), True), [read], [total]
+    )

@@ -1,7 +1,9 @@
-"""Pass ``split-pad``: where a tensor is put into the middle of one number, that number is written around it alone.
+"""Pass ``split-pad``: where a tensor is put into the middle of one number, that number is written
+around it alone.
 
-Otherwise all of the larger tensor is filled first, and what is inside is written twice.  DMA moves a granule for each short row of a
-border, so this is for tensors whose rows are long; and for machines on which DMA works beside the core.
+Otherwise all of the larger tensor is filled first, and what is inside is written twice. DMA moves a
+granule for each short row of a border, so this is for tensors whose rows are long; and for machines
+on which DMA works beside the core.
 """
 
 from __future__ import annotations
@@ -10,7 +12,16 @@ from collections.abc import Iterator
 from math import prod
 
 from ftm_backend.ir.linalg.affine import row_major
-from ftm_backend.ir.linalg.function import LinalgFunction, SequentialLoop, Statement, Tensor, Update, Value, WindowPart, copy_statement
+from ftm_backend.ir.linalg.function import (
+    LinalgFunction,
+    SequentialLoop,
+    Statement,
+    Tensor,
+    Update,
+    Value,
+    WindowPart,
+    copy_statement,
+)
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.midend.transforms.tensor.fold_pad_into_load import around
 from ftm_backend.target import cost_rules
@@ -35,29 +46,42 @@ def split_pad(function: LinalgFunction, machine: MachineParameters) -> LinalgFun
 
 
 def _border(update: Update, machine: MachineParameters) -> list[Statement]:
-    """What writes the border of an update's one part; nothing if it goes on over a filled tensor."""
+    """What writes the border of an update's one part; nothing if it goes on over a filled
+    tensor."""
     number, result = update.base.value.splat, update.result
     sides = around(update) if number is not None else None
     if sides is None:
         return []
     boxes = list(_boxes(update.parts[0].place.sizes, *sides, result.shape))
     item = ELEMENT_BYTES[result.dtype]
-    if sum(_cycles(box, item, machine) for box in boxes) >= _cycles(Strided.whole((prod(result.shape),)), item, machine):
+    if sum(_cycles(box, item, machine) for box in boxes) >= _cycles(
+        Strided.whole((prod(result.shape),)), item, machine
+    ):
         return []
     update.base = Tensor.whole(Value(result.dtype, result.shape))
-    fills = [copy_statement(Tensor.whole(Value(result.dtype, box.sizes, splat=number))) for box in boxes]
-    update.parts += [WindowPart(Tensor.whole(fill.results[0].value), box) for fill, box in zip(fills, boxes, strict=True)]
+    fills = [
+        copy_statement(Tensor.whole(Value(result.dtype, box.sizes, splat=number))) for box in boxes
+    ]
+    update.parts += [
+        WindowPart(Tensor.whole(fill.results[0].value), box)
+        for fill, box in zip(fills, boxes, strict=True)
+    ]
     return fills
 
 
-def _boxes(inside: tuple[int, ...], low: list[int], high: list[int], shape: tuple[int, ...]) -> Iterator[Strided]:
-    """The places of a border: before and behind what is inside in one dimension, within it in those outside, all of those below."""
+def _boxes(
+    inside: tuple[int, ...], low: list[int], high: list[int], shape: tuple[int, ...]
+) -> Iterator[Strided]:
+    """The places of a border: before and behind what is inside in one dimension, within it in those
+    outside, all of those below."""
     strides = row_major(shape)
     for k, whole in enumerate(shape):
         start = sum(n * stride for n, stride in zip(low[:k], strides, strict=False))
         for first, count in ((0, low[k]), (whole - high[k], high[k])):
             if count:
-                yield Strided((*inside[:k], count, *shape[k + 1 :]), strides, start + first * strides[k])
+                yield Strided(
+                    (*inside[:k], count, *shape[k + 1 :]), strides, start + first * strides[k]
+                )
 
 
 def _cycles(places: Strided, item: int, machine: MachineParameters) -> float:
@@ -66,6 +90,10 @@ def _cycles(places: Strided, item: int, machine: MachineParameters) -> float:
     while rows and (rows[-1][1] == run or rows[-1][0] == 1):
         run *= rows.pop()[0]
     count = prod(n for n, _ in rows)
-    moved = count * cost_rules.granules(machine, run * item) / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
+    moved = (
+        count
+        * cost_rules.granules(machine, run * item)
+        / (cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores)
+    )
     single = count * machine.dma_element_cycles * (run == 1) / machine.cores
     return cost_rules.transfer_cycles(machine, moved, 0.0, single) + machine.barrier_cycles
