@@ -49,7 +49,7 @@ def test_parts_do_not_run_into_each_other():
 
 
 def test_key_has_nothing_of_the_process():
-    code = "from ftm_lazy.compile.disk_cache import Key; from ftm_backend.compile_server import source_hash;print(Key('t', source_hash(), 'host', 2).digest)"
+    code = "from ftm_lazy.compile.disk_cache import CacheKey; from ftm_backend.compile_server import source_hash;print(CacheKey('t', source_hash(), 'host', 2).digest)"
     digests = set()
     for seed in "12":
         environment = os.environ | {"PYTHONHASHSEED": seed, "FTM_CACHE_DIR": f"/nowhere/{seed}"}
@@ -234,14 +234,14 @@ def test_read_only_directory_serves_but_does_not_grow(tmp_path, monkeypatch):
 WRITER = """
 import random, sys, warnings
 from pathlib import Path
-from ftm_lazy.compile.disk_cache import DiskCache, Key
+from ftm_lazy.compile.disk_cache import CacheKey, DiskCache
 warnings.simplefilter("error")
 disk = DiskCache(Path(sys.argv[1]), 60_000)
 random.seed(int(sys.argv[2]))
 hits = 0
 for _ in range(300):
     name = random.randrange(12)
-    key, program = Key(str(name), "c0", "host", 2), bytes([name]) * 10_000
+    key, program = CacheKey(str(name), "c0", "host", 2), bytes([name]) * 10_000
     found = disk.get(key)
     assert found is None or found == program
     hits += found is not None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ftm_backend.codegen import PASSES, emit_assembly, linearize, pipeline
+from ftm_backend.codegen import PASSES, emit, linearize, pipeline
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.printer import print_tiles
@@ -191,6 +191,6 @@ def test_the_text_of_every_stage_gives_the_same_assembly(lab, overlap, statement
         assert print_tiles(back, "any") == text
         for step in PASSES[done:]:
             back = step.run(back, machine)
-        assert emit_assembly(back, machine) == expected, f"read back after {done} passes:\n{text}"
+        assert emit(back, machine) == expected, f"read back after {done} passes:\n{text}"
         if done < len(PASSES):
             current = PASSES[done].run(current, machine)

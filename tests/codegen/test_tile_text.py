@@ -7,7 +7,7 @@ import re
 import pytest
 
 from ftm_backend import assembler
-from ftm_backend.codegen import PASSES, emit_assembly, pipeline
+from ftm_backend.codegen import PASSES, emit, pipeline
 from ftm_backend.ir import asm
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.linalg.scalar_nodes import constant
@@ -217,7 +217,7 @@ def test_every_stage_reads_back_and_goes_on_from_there(lab, build, overlap):
         assert facts(back) == facts(program)
         for step in PASSES[done:]:
             back = step.run(back, machine)
-        assert emit_assembly(back, machine) == expected, f"read back after {done} passes"
+        assert emit(back, machine) == expected, f"read back after {done} passes"
         if done < len(PASSES):
             program = PASSES[done].run(program, machine)
 

@@ -142,7 +142,7 @@ def test_instances_that_find_no_room_are_made_again(tmp_path: Path) -> None:
 
 DIFFERENT = """
 import gc, random, types, torch
-from ftm_lazy.dynamic_shapes.trace_family import Family
+from ftm_lazy.dynamic_shapes.trace_family import TraceFamily
 functions = torch.relu, torch.tanh, torch.sigmoid, torch.exp, torch.abs, torch.neg, torch.sin, torch.cos
 draw = random.Random(0)
 def run(programs):
@@ -153,7 +153,7 @@ def run(programs):
         x.sum().item()
     gc.collect()
     found = gc.get_objects()
-    families = sum(isinstance(each, Family) for each in found)
+    families = sum(isinstance(each, TraceFamily) for each in found)
     sizes = sum(isinstance(each, types.FunctionType) and each.__code__.co_filename == "<sizes>" for each in found)
     return families, sizes
 before = run(60)

@@ -62,13 +62,14 @@ PARAMETERS = replace(PARAMETERS, name="mine", description="a machine of my own",
 
 RUN = """
 import torch, ftm_lazy
-from ftm_backend.machine import cycles, presets
+from ftm_backend.perf_model import cycle_model
+from ftm_backend.target import presets
 assert presets.load("mine").cores == 3 and ftm_lazy.settings.current().preset == "mine"
 a, b = torch.randn(300, 200), torch.randn(200, 100)
 y = torch.softmax(a.to("ftm") @ b.to("ftm"), 1)
 text = ftm_lazy.debug.text([y], "asm")
 assert text.startswith("@program main, mine"), text[:40]
-assert cycles.model(text).cores == 3
+assert cycle_model.model(text).cores == 3
 torch.testing.assert_close(y.cpu(), torch.softmax(a @ b, 1))
 print("right")
 """

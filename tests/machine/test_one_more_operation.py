@@ -26,17 +26,17 @@ template <> struct Function<Op::Hypot> : Present {
 """
 RUN = """
 import numpy as np
-from ftm_backend import isa
-from ftm_backend.target import table
-from ftm_backend.ir.asm import examples, header
-from ftm_backend.docgen import isa as manual
+from ftm_backend import assembler
+from ftm_backend.assembler import c_header
+from ftm_backend.docgen import instruction_examples, isa_manual
+from ftm_backend.target import instruction_table
 from ftm_backend.machine import Machine, build
 from ftm_backend.ir.tile.map_op_selection import RULES
 
-header.main(["--write"])
+c_header.main(["--write"])
 build.build(more=["-O1"])
-row = table.BY_NAME["VHYPOT"]
-example = examples.case(row)
+row = instruction_table.BY_NAME["VHYPOT"]
+example = instruction_examples.case(row)
 halves = example.text.replace("F64", "F16").replace("f64", "f16")
 for checked in (False, True):
     with Machine(cores=1, checked=checked) as machine:
@@ -46,7 +46,7 @@ for checked in (False, True):
         (half,) = machine.load(assembler.assemble(halves)).run([a, b], example.scalars)
         assert half.tolist() == np.hypot(a.astype(np.float32), b.astype(np.float32)).astype(np.float16).tolist(), half
 assert "math.hypot" in RULES  # what a body of linalg calls it
-assert "VHYPOT" in manual.render()
+assert "VHYPOT" in isa_manual.render()
 """
 
 
@@ -62,9 +62,7 @@ def test_a_row_and_a_kernel_make_an_operation(tmp_path: Path) -> None:
     copy = tmp_path / "ftm_backend"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "build", "*.so"))
     shutil.copy(PACKAGE / "machine" / "build.py", copy / "machine")
-    insert(
-        copy / "instructions" / "families" / "map_arithmetic.py", '    operation("VCOPYSIGN"', ROW
-    )
+    insert(copy / "target" / "instructions" / "map_arithmetic.py", '    operation("VCOPYSIGN"', ROW)
     insert(
         copy / "machine" / "src" / "kernels" / "math.h",
         "template <Op op>\nvoid put_function(",

@@ -78,7 +78,7 @@ def test_the_cheapest_of_all_is_found(seed: int, monkeypatch: pytest.MonkeyPatch
     found = panel_schedule.fitting_plan.__wrapped__(*given)
     assert found is None or panel_schedule.lower_bound(*given) <= found.cycles
     panel_schedule._coarse.cache_clear()
-    monkeypatch.setattr(panel_schedule, "Grid", Whole)
+    monkeypatch.setattr(panel_schedule, "PanelSearchSpace", Whole)
     monkeypatch.setattr(panel_schedule, "price", price_all)
     assert found == panel_schedule.fitting_plan.__wrapped__(*given)
     panel_schedule._coarse.cache_clear()

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from ftm_backend import driver
 from ftm_backend.assembler.object_files import OBJECTS
 from ftm_backend.codegen import pipeline as codegen
-from ftm_backend.codegen.emit_assembly import emit_function
+from ftm_backend.codegen.asm_printer import emit_function
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.frontend import lower
 from ftm_backend.ir.tile.program import TileProgram

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-SOURCE = Path(__file__).parents[2] / "csrc" / "eager"
+SOURCE = Path(__file__).parents[2] / "csrc" / "shape_inference"
 NAMED = re.findall(r"FTM_SHAPE\(\w+, (\w+)\)", (SOURCE / "shape_functions.inc").read_text())
 WRITTEN = [
     name

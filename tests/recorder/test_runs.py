@@ -259,7 +259,8 @@ def test_data_may_change_device() -> None:
 def _in_new_process(program: str) -> subprocess.CompletedProcess[str]:
     head = """
         import os, sys, torch
-        from ftm_lazy import _C, registration
+        from ftm_lazy import _C
+        from ftm_lazy.device import registration
         registration.initialize(); _C._set_executor("reference"); _C._set_native_ops({"*": []})
         """
     return subprocess.run(

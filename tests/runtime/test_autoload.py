@@ -42,7 +42,7 @@ FAULTS = {
     "module is missing": (
         "ftm_lazy.integrations.multiprocessing",
         "raise ModuleNotFoundError(f'No module named {name!r}', name=name)",
-        "'sharing'",
+        "'multiprocessing'",
     ),
     "interface of torch changed": (
         "ftm_lazy.device.torch_ftm",

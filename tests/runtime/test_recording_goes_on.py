@@ -177,9 +177,9 @@ def test_a_warning_that_is_an_error_loses_nothing(gate: Gate) -> None:
 PROGRAM = """
 import os, signal, threading, torch, ftm_lazy
 torch.zeros(1, device="ftm").item()
-from ftm_lazy import compiler
+from ftm_lazy.compile import compile_client
 y = torch.ones(3, device="ftm")
-bridge = compiler.bridge()
+bridge = compile_client.bridge()
 compile, begun = bridge._compiled, threading.Event()
 def slow(request):
     begun.set()

@@ -232,8 +232,8 @@ def test_sizes_need_symbols() -> None:
 
 def test_guards_do_not_need_assertions() -> None:
     program = """
-from ftm_backend.symbolic import Symbols, read, upper_bound
-with Symbols({"s0": (5, 2)}) as symbols:
+from ftm_backend.symbolic import ShapeEnv, read, upper_bound
+with ShapeEnv({"s0": (5, 2)}) as symbols:
     upper_bound(read("{s0}"))
     read("{s0}").bit_length()
 print(*map(str, symbols.guards.values()), sep=chr(10))

@@ -5,7 +5,7 @@ lays the tiles out; ``sync.py`` inserts waits; then ``registers.py`` allocates a
 the program together.
 """
 
-from ftm_backend.codegen.emit_assembly import CodegenError, emit
+from ftm_backend.codegen.asm_printer import CodegenError, emit
 from ftm_backend.codegen.pipeline import EMIT, PASSES
 
 __all__ = ["EMIT", "PASSES", "CodegenError", "emit"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ftm_backend.codegen import allocate_scratchpad, insert_waits, multi_buffer
-from ftm_backend.codegen.emit_assembly import emit
+from ftm_backend.codegen.asm_printer import emit
 from ftm_backend.codegen.promote_to_gsm import promote_to_gsm
 from ftm_backend.ir.tile.printer import print_tiles
 from ftm_backend.ir.tile.program import TileProgram

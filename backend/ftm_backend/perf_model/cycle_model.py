@@ -1,7 +1,7 @@
 """The cycle model: modelled time, traffic and utilisation of a program on a preset.
 
-    from ftm_backend.machine import cycles
-    print(cycles.model(text, machine="m7032", cores=8).table())
+    from ftm_backend.perf_model import cycle_model
+    print(cycle_model.model(text, machine="m7032", cores=8).table())
 
 Nothing here is measured. ``tests/isa/test_cycles_published.py`` compares the model with published
 figures.
