@@ -56,7 +56,7 @@ def trace(operations: int) -> str:
 def measure(text: str, machine: presets.MachineParameters) -> dict[str, float]:
     """Seconds by stage, from the trace to the image."""
     value, seconds = text, {}
-    for stage in driver.STAGES:
+    for stage in driver.stages(machine):
         start = time.perf_counter()
         value = stage.run(value, machine)
         seconds[stage.name] = time.perf_counter() - start

@@ -4,6 +4,7 @@ cost."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,17 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["STAGES", "profile", "text"]
 
 STAGES: tuple[str, ...]
-"""From what was recorded to what runs: every form that the compiler gives a program."""
+"""Names of the compiler's stages for the current machine, from the trace to the assembly."""
 
 
 def __getattr__(name: str) -> tuple[str, ...]:
-    """`STAGES`, which are the compiler's: asked for, it is loaded here; otherwise only its worker
-    process has it."""
+    """Compute `STAGES` on first use: it loads the compiler, which only its worker process needs
+    otherwise."""
     if name != "STAGES":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ftm_backend.driver import TEXT_STAGES
+    from ftm_backend import driver
+    from ftm_backend.target import presets
 
-    return TEXT_STAGES
+    values = settings.current()
+    machine = replace(presets.load(values.preset), cores=values.cores)
+    return tuple(stage.name for stage in driver.stages(machine) if stage.name != "image")
 
 
 def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:

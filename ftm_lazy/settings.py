@@ -22,6 +22,7 @@ __all__ = ["DEBUG_KEYS", "Settings", "SettingsError", "current", "read", "table"
 DEBUG_KEYS = {
     "compile": "a line for each program: compiled or found, where, in what time",
     "data": "with FTM_DUMP: also what each program was given when it first ran, and what came out, for `ftm-run`",
+    "diff": "with FTM_DUMP: also a file `NN_stage.diff` for each pass that changes the program",
     "locations": "every operation has its Python line noted, for explanations and errors; else those whose indices may be refused",
     "recompile": "a warning for each compile that says why: what differs from the nearest earlier trace, and in which line",
     "worker": "what the compiler's process writes to its stderr",

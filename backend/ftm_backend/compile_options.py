@@ -1,5 +1,4 @@
-"""What a compilation may be told. Fields marked as such decide what the program is and belong in a
-cache key."""
+"""Options of a compilation, and which of them belong in a cache key."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ __all__ = ["CompileOptions"]
 
 
 def _decides(default: object) -> Any:
-    """A field that changes the compiled program."""
+    """Declare a field that changes the compiled program."""
     return field(default=default, metadata={"cache": True})
 
 
@@ -22,23 +21,25 @@ class CompileOptions:
     """Name of the machine preset that the program is tiled for."""
 
     cores: int = _decides(0)
-    """How many cores the cost model counts on; 0 means the preset's. The program runs on any
-    number."""
+    """Cores that the cost model assumes; 0: the preset's number. The program runs on any number."""
 
     keep_texts: bool = False
     """Keep the text of every stage in the executable (`Executable.texts`)."""
 
     dump: str = ""
-    """Directory that gets a file ``NN_stage`` for every stage; created if needed.  Empty: none."""
+    """Directory for a file ``NN_stage`` for every stage, created if needed; empty: none."""
+
+    dump_diffs: bool = False
+    """With ``dump``: also write ``NN_stage.diff`` for each stage that changes the text of the stage
+    before it."""
 
     reproducers: str = ""
-    """Directory for the input of a stage that fails. Empty: a private one among the temporary
-    files."""
+    """Directory for the input of a stage that fails; empty: a private temporary directory."""
 
     def __post_init__(self) -> None:
         if self.cores < 0:
             raise ValueError(f"cores must be 0 (the preset's number) or more, not {self.cores}")
 
     def cache_key(self) -> dict[str, Any]:
-        """The options that decide what the program is, by name."""
+        """Return the options that change the compiled program, by name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.metadata.get("cache")}

@@ -1,15 +1,15 @@
-"""The compiler from end to end: a list of named stages, each of which turns one value into the
-next.
+"""The compiler from end to end: named stages, each a function from one value to the next.
 
-    trace   the recorded program            frontend.trace.Trace
-    torch   the same in the torch dialect   frontend.trace.Trace
-    linalg  loop nests on tensors           linalg.ir.Function
+    trace   the recorded program            Trace
+    torch   the same in the torch dialect   Trace
+    linalg  loop nests on tensors           LinalgFunction
     ...     one stage for each pass         see ``midend/pipeline.py`` and ``codegen/pipeline.py``
-    asm     matrix assembly                 text
+    asm     assembly                        str
     image   what the machine loads          bytes
 
-Every stage has a text, MLIR where MLIR has words for it, that can be read back and taken on from
-there (`run_from`): that is what the tools do, and what a reproducer of a failure is for.
+The value of every stage has a text, in MLIR where MLIR has operations for it. Compiling can start
+from the text of any stage (`run_from`); the tools do so, and so does the command that replays a
+failure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import re
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -39,12 +39,11 @@ from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.retry_policy import NONE, Restrictions, after_kernel, without_pass
 from ftm_backend.midend.transforms.fusion import fusion_cache
-from ftm_backend.pass_manager import FunctionError, IRFormat, VerifyError
+from ftm_backend.pass_manager import FunctionError, IRFormat, Pass, VerifyError, changes
 from ftm_backend.target import presets
 
 __all__ = [
     "STAGES",
-    "TEXT_STAGES",
     "CompileError",
     "CompilerStage",
     "compile",
@@ -52,20 +51,26 @@ __all__ = [
     "guess_stage",
     "infer_sizes",
     "run_from",
-    "stage",
+    "stages",
 ]
 
 
 class CompileError(Exception):
-    """A stage failed.  The message says which, why, and the command that replays it."""
+    """A stage failed; the message has the stage, the reason and the command that replays it."""
 
 
 class CompilerStage(NamedTuple):
-    """One form of the program, and how it comes from the one before.
+    """A stage of the compiler: a form of the program, and how it is made from the one before.
 
-    run: makes the value from the previous stage's, given the machine; of the midend's passes also
-    given `Restrictions`. read: from text; write: to text (bytes for the image); suffix: of files
-    that hold it.
+    Attributes:
+        name: The stage in dumps and options.
+        run: ``run(value, machine)`` makes the value from that of the previous stage. Stages of
+            the midend also take `Restrictions`.
+        read: ``read(text, machine)`` makes the value from its text.
+        write: ``write(value)`` returns the text; of stage ``image`` the bytes.
+        suffix: Ending of files that hold the text.
+        doc: One sentence for listings.
+        step: The pass that leaves the stage, if a pass does.
     """
 
     name: str
@@ -74,16 +79,16 @@ class CompilerStage(NamedTuple):
     write: Callable[[Any], str | bytes]
     suffix: str
     doc: str
+    step: Pass | None = None
 
 
 _STAGE = re.compile(r'ftm\.stage = "([\w-]+)"')
 _LOGGER = logging.getLogger(__name__)
 _LONGEST_MESSAGE = 4000
-"""Characters of an error's message that are shown."""
+"""Characters of an error's message; longer ones are cut."""
 
 
 # --- stages
-# ---------------------------------------------------------------------------------------------
 
 
 def _parse_trace(text: str, machine: presets.MachineParameters) -> Trace:
@@ -107,68 +112,87 @@ def _read_torch(text: str, machine: presets.MachineParameters) -> Trace:
 
 
 def _passes() -> Iterator[CompilerStage]:
-    """A stage for each pass."""
+    """Yield a stage for each pass."""
     for step in (*pipeline.PASSES, *codegen.PASSES):
-        write = functools.partial(_write, step.form, step.stage)
+        ir = step.ir.after
+        write = functools.partial(_write, ir, step.stage)
         run = functools.partial(pipeline.apply, step) if step in pipeline.PASSES else step.run
-        yield CompilerStage(step.stage, run, step.form.read, write, step.form.suffix, step.doc)
+        yield CompilerStage(step.stage, run, ir.read, write, ir.suffix, step.doc, step)
 
 
-def _write(form: IRFormat, name: str, value: object) -> str:
-    return form.write(value, name)
+def _write(ir: IRFormat, name: str, value: object) -> str:
+    return ir.write(value, name)
 
 
 STAGES: tuple[CompilerStage, ...] = (
-    CompilerStage("trace", _parse_trace, _parse_trace, str, ".trace", "the recorded program"),
+    CompilerStage("trace", _parse_trace, _parse_trace, str, ".trace", "The recorded program."),
     CompilerStage(
         "torch",
         lambda trace, machine: trace,
         _read_torch,
         _write_torch,
         ".mlir",
-        "the same in the torch dialect",
+        "The recorded program in the torch dialect.",
     ),
     CompilerStage(
         "linalg",
         lambda trace, machine: lower(trace),
-        pipeline.FUNCTION.read,
+        pipeline.LINALG.read,
         print_function,
         ".mlir",
-        "loop nests on tensors",
+        "Loop nests on tensors.",
     ),
     *_passes(),
-    CompilerStage("asm", codegen.emit, lambda text, machine: text, str, ".lan", "matrix assembly"),
+    CompilerStage(
+        "asm", codegen.emit, lambda text, machine: text, str, ".lan", codegen.EMIT.doc, codegen.EMIT
+    ),
     CompilerStage(
         "image",
         lambda text, machine: assemble(text),
         lambda text, machine: (text.encode(), None),
         lambda made: made[0],
         ".bin",
-        "what the machine loads",
+        "The bytes that the machine loads.",
     ),
 )
-
+"""The stages of all machines, in order."""
 
 _MIDEND = {step.stage: step for step in pipeline.PASSES}
 
-TEXT_STAGES = tuple(stage.name for stage in STAGES if stage.name != "image")
-"""The stages that can be looked at, in order."""
+
+def stages(machine: presets.MachineParameters) -> tuple[CompilerStage, ...]:
+    """Return the stages for ``machine`` in order: those of `STAGES` whose passes apply on it."""
+    return tuple(s for s in STAGES if s.step is None or not s.step.missing(machine))
 
 
-def stage(name: str) -> int:
-    """The position of a stage in `STAGES`.  Raises ValueError for an unknown name."""
-    for position, candidate in enumerate(STAGES):
+def _position(name: str, machine: presets.MachineParameters) -> int:
+    """Return the position of a stage in ``stages(machine)``.
+
+    Raises:
+        ValueError: No stage has this name, or its pass does not apply on the machine.
+    """
+    candidates = stages(machine)
+    for position, candidate in enumerate(candidates):
         if candidate.name == name:
             return position
-    raise ValueError(f"there is no stage {name!r}: use one of {', '.join(s.name for s in STAGES)}")
+    for candidate in STAGES:
+        if candidate.name == name and candidate.step is not None:
+            raise ValueError(
+                f"machine {machine.name!r} has no stage {name!r}: pass {candidate.step.name} needs "
+                f"{candidate.step.missing(machine)}"
+            )
+    names = ", ".join(candidate.name for candidate in candidates)
+    raise ValueError(f"there is no stage {name!r}: use one of {names}")
 
 
 def guess_stage(text: str) -> str:
-    """Which stage a text belongs to: what its first words say, and, of an MLIR module, its
-    attribute ``ftm.stage``.
+    """Return the name of the stage that a text belongs to, by its first line.
+
+    Args:
+        text: A text of the compiler. An MLIR module names its stage in the attribute ``ftm.stage``.
 
     Raises:
-        ValueError: when it looks like none.
+        ValueError: The text looks like no stage.
     """
     lines = [line.strip() for line in text.splitlines()]
     first = next((line for line in lines if line and not line.startswith("//")), "")
@@ -184,18 +208,16 @@ def guess_stage(text: str) -> str:
     if first.startswith(("module", "func.func", "#")):
         return "torch" if "!torch." in text else "linalg"
     raise ValueError(
-        "this looks like no stage of the compiler: a trace starts with `trace`, assembly with `@program`, tiles "
-        "with `@stage`, the others are MLIR modules; name the stage with --from"
+        "this looks like no stage of the compiler: a trace starts with `trace`, assembly with "
+        "`@program`, tiles with `@stage`, the others are MLIR modules; name the stage with --from"
     )
 
 
 # --- running
-# --------------------------------------------------------------------------------------------
 
 
 def forget() -> None:
-    """Forgets the functions that earlier programs have left, and what their statements were found
-    to be."""
+    """Clear what earlier programs left in this process: compiled functions and fusion decisions."""
     function_cache.KNOWN.clear()
     fusion_cache.forget()
 
@@ -205,13 +227,19 @@ def compile(
     options: CompileOptions | None = None,
     shelf: function_cache.FunctionStore | None = None,
 ) -> Executable:
-    """Compiles a trace.
+    """Compile a trace.
 
-    Functions that this process or the shelf has are taken from there, where nobody looks at the
-    stages that made them.
+    Functions that this process or ``shelf`` has compiled before are reused, unless the options
+    request the text of the stages.
+
+    Args:
+        trace_text: The trace, in the syntax of `ftm_backend.frontend.Trace`.
+        options: Machine, number of cores, and which texts to keep.
+        shelf: Compiled functions of the client, by key.
 
     Raises:
-        CompileError: with the stage, the reason and the command that replays it.
+        CompileError: A stage failed; the message has the stage, the reason and the command that
+            replays it.
     """
     options = options or CompileOptions()
     PROGRAMS.tick()
@@ -231,7 +259,7 @@ def compile(
                     missing = function_cache.fetch(
                         (function.key for function in value.functions), options.machine, shelf
                     )
-            if options.keep_texts and current.name in TEXT_STAGES:
+            if options.keep_texts and current.name != "image":
                 texts[current.name] = str(current.write(value))
             if current.name == "asm":
                 asm = value
@@ -243,33 +271,49 @@ def compile(
 
 
 def infer_sizes(text: str) -> str | None:
-    """A trace in which some sizes are symbols as one in which all numbers are that follow from
-    these; None if none of them can vary.
+    """Propagate the symbolic sizes of a trace's parameters to all other sizes.
+
+    Args:
+        text: A trace in which some sizes of parameters are symbols.
+
+    Returns:
+        The trace with all sizes that follow, or None if no size can vary.
 
     Raises:
-        CompileError: that cannot be said.
+        CompileError: Shape inference failed.
     """
     from ftm_backend.frontend.symbolic_shape_inference import infer_sizes
 
     try:
         return infer_sizes(text)
-    except Exception as error:  # nobody loses anything: the trace is compiled for its numbers
+    except Exception as error:  # no loss: the caller compiles the trace for its own sizes
         raise CompileError(f"{type(error).__name__}: {error}") from error
 
 
 def run_from(
     from_stage: str, text: str, to_stage: str, options: CompileOptions | None = None
 ) -> str | bytes:
-    """The text (for ``image`` the bytes) of ``to_stage``, made from the text of ``from_stage``.
+    """Compile from the text of one stage to the text of another one.
+
+    Args:
+        from_stage: Name of the stage of ``text``.
+        text: The program at that stage.
+        to_stage: Name of the stage to return.
+        options: The machine, and where to dump the stages between.
+
+    Returns:
+        The text of ``to_stage``; for ``image`` the bytes.
 
     Raises:
-        ValueError: unknown stages, or ``to_stage`` lies before ``from_stage``.
-        CompileError: a stage failed.
+        ValueError: The machine has no such stage, or ``to_stage`` comes before ``from_stage``.
+        CompileError: A stage failed.
     """
-    if stage(to_stage) < stage(from_stage):
+    options = options or CompileOptions()
+    machine = _machine(options)
+    if _position(to_stage, machine) < _position(from_stage, machine):
         raise ValueError(f"{to_stage} comes before {from_stage}: the compiler does not go back")
     result: str | bytes = ""
-    for current, value in _walk(from_stage, text, to_stage, options or CompileOptions(), {}):
+    for current, value in _walk(from_stage, text, to_stage, options, {}):
         if current.name == to_stage:
             result = current.write(value)
     return result
@@ -291,11 +335,10 @@ class _Again(Exception):
 def _walk(
     from_stage: str, text: str, to_stage: str, options: CompileOptions, seconds: dict[str, float]
 ) -> Iterator[tuple[CompilerStage, Any]]:
-    """Gives each stage with its value, from ``from_stage`` to ``to_stage``; later stages may change
-    the value.
+    """Yield each stage with its value, from ``from_stage`` to ``to_stage``.
 
-    Where fusion leaves a kernel that a later stage cannot lower, it begins anew without that fusion
-    and gives the stages again.
+    Later stages may change the value. If a later stage cannot lower a fused kernel, the stages are
+    yielded again from the first one, without that fusion.
     """
     restrictions = NONE
     while True:
@@ -315,17 +358,19 @@ def _attempt(
     seconds: dict[str, float],
     restrictions: Restrictions,
 ) -> Iterator[tuple[CompilerStage, Any]]:
-    """As `_walk`, under the given restrictions.  Raises _Again to ask for others."""
+    """Do the work of `_walk` under given restrictions; raise _Again to request others."""
     machine = _machine(options)
-    begin, end = stage(from_stage), stage(to_stage)
+    every = stages(machine)
+    begin, end = _position(from_stage, machine), _position(to_stage, machine)
+    dump = _StageDump(Path(options.dump), options.dump_diffs) if options.dump else None
     kernels: dict[str, Kernel] = {}
     value: Any = None
     for position in range(begin, end + 1):
-        current = STAGES[position]
+        current = every[position]
         start = time.perf_counter()
         with (
-            _reproducing(from_stage, text, position, options),
-            _undoing(current, kernels, restrictions, begin),
+            _reproducing(from_stage, text, every[position - 1 : position + 1], options),
+            _undoing(current, kernels, restrictions, every[begin + 1 :]),
         ):
             restricted = (restrictions,) if current.name in _MIDEND else ()
             value = (
@@ -333,8 +378,8 @@ def _attempt(
                 if position == begin
                 else current.run(value, machine, *restricted)
             )
-            if options.dump:
-                _dump(Path(options.dump), position, current.write(value))
+            if dump is not None:
+                dump.write(position, current, value)
         seconds[current.name] = seconds.get(current.name, 0.0) + time.perf_counter() - start
         if current.name == "outline-kernels":
             kernels = {function.name: function.kernel for function in value.functions}
@@ -343,14 +388,24 @@ def _attempt(
 
 @contextmanager
 def _undoing(
-    current: CompilerStage, kernels: Mapping[str, Kernel], restrictions: Restrictions, begin: int
+    current: CompilerStage,
+    kernels: Mapping[str, Kernel],
+    restrictions: Restrictions,
+    ran: Sequence[CompilerStage],
 ) -> Iterator[None]:
-    """Raises _Again where a stage fails and the midend has something to undo: not what lies before
-    the stage that all began with."""
+    """Raise _Again if the stage fails and leaving out a pass of the midend may avoid that.
+
+    Args:
+        current: The stage that runs inside.
+        kernels: The kernel of each function, by the function's name.
+        restrictions: Those of this attempt.
+        ran: The stages after the one that compiling started from: only their passes can be left
+            out.
+    """
     try:
         yield
     except (VerifyError, FunctionError) as error:
-        passes = [step for step in pipeline.PASSES if stage(step.stage) > begin]
+        passes = [_MIDEND[stage.name] for stage in ran if stage.name in _MIDEND]
         if isinstance(error, VerifyError):
             following = without_pass(restrictions, _MIDEND[current.name])
         elif error.function in kernels:
@@ -362,55 +417,76 @@ def _undoing(
         raise _Again(following) from error
 
 
-def _dump(directory: Path, position: int, content: str | bytes) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"{position:02}_{STAGES[position].name}{STAGES[position].suffix}"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+class _StageDump:
+    """Writes a file ``NN_stage`` for each stage, and on request the changes of each pass."""
+
+    def __init__(self, directory: Path, diffs: bool) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory, self._diffs = directory, diffs
+        self._last: tuple[CompilerStage, str] | None = None
+
+    def write(self, position: int, stage: CompilerStage, value: object) -> None:
+        content = stage.write(value)
+        path = self._directory / f"{position:02}_{stage.name}{stage.suffix}"
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+            return
+        path.write_text(content)
+        is_pass = stage.step is not None
+        if self._diffs and is_pass and self._last and self._last[0].suffix == stage.suffix:
+            before, text = self._last
+            diff = changes(text, content, (before.name, stage.name))
+            if diff:
+                path.with_suffix(".diff").write_text(diff)
+        self._last = stage, content
 
 
 # --- failures
-# -------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _reproducing(
-    from_stage: str, text: str, position: int, options: CompileOptions
+    from_stage: str, text: str, stages: Sequence[CompilerStage], options: CompileOptions
 ) -> Iterator[None]:
-    """Turns an exception inside into a CompileError that has saved the stage's input."""
+    """Turn an exception inside into a CompileError, after saving the input of the stage.
+
+    Args:
+        from_stage: The stage that compiling started from.
+        text: Its text.
+        stages: The stage that runs inside, after the one before it if there is one.
+        options: Those of the compilation.
+    """
     try:
         yield
     except (KeyboardInterrupt, SystemExit, CompileError, _Again):
         raise
     except Exception as error:
         reason = _shortened(f"{type(error).__name__}: {error}")
-        if position == stage(from_stage):
+        failed = stages[-1].name if stages else from_stage
+        if failed == from_stage:
             raise CompileError(
                 f"this is no valid {from_stage} text: {_shortened(str(error))}"
             ) from error
-        # nobody loses anything: the program is compiled for its numbers
-        if symbolic.current() is not None:
-            raise CompileError(
-                f"no program for all sizes: stage {STAGES[position].name!r}: {reason}"
-            ) from error
-        saved = _save_input(from_stage, text, position - 1, options)
-        raise CompileError(
-            f"compiling failed at stage {STAGES[position].name!r}: {reason}\n{saved}"
-        ) from error
+        if symbolic.current() is not None:  # no loss: the program is compiled for its own sizes
+            raise CompileError(f"no program for all sizes: stage {failed!r}: {reason}") from error
+        saved = _save_input(from_stage, text, stages[0], failed, options)
+        raise CompileError(f"compiling failed at stage {failed!r}: {reason}\n{saved}") from error
 
 
 def _shortened(message: str) -> str:
-    """A message that fits a terminal: an error may quote a whole module."""
+    """Cut a message to what fits a terminal: an error may quote a whole module."""
     left = len(message) - _LONGEST_MESSAGE
     return message if left <= 0 else f"{message[:_LONGEST_MESSAGE]}... ({left:,} characters more)"
 
 
-def _save_input(from_stage: str, text: str, position: int, options: CompileOptions) -> str:
-    """Writes the input of the stage after ``position``; says where, and how to replay it.
+def _save_input(
+    from_stage: str, text: str, source: CompilerStage, target: str, options: CompileOptions
+) -> str:
+    """Write the text of stage ``source``; return the command that runs stage ``target`` on it.
 
-    Stages change modules in place, so the input is made anew from the text that everything started
-    from.
+    Passes change values in place, so the value that failed may be damaged: the input is made again
+    from the text that compiling started from.
     """
-    source, target = STAGES[position], STAGES[position + 1]
     try:
         content = (
             text
@@ -424,10 +500,10 @@ def _save_input(from_stage: str, text: str, position: int, options: CompileOptio
         path.write_bytes(data)
     except (OSError, CompileError) as error:
         return f"its input could not be saved ({error})"
-    machine = f" --machine {shlex.quote(options.machine)}" if options.machine != "host" else ""
-    cores = f" --cores {options.cores}" if options.cores else ""
-    command = f"ftm-translate --from {source.name} --to {target.name}{machine}{cores} {shlex.quote(str(path))}"
-    return f"replay it with: {command}"
+    command = ["ftm-translate", "--from", source.name, "--to", target]
+    command += ["--machine", options.machine] if options.machine != presets.DEFAULT else []
+    command += ["--cores", str(options.cores)] if options.cores else []
+    return f"replay it with: {shlex.join([*command, str(path)])}"
 
 
 def _reproducers(options: CompileOptions) -> Path:
@@ -440,8 +516,11 @@ def _reproducers(options: CompileOptions) -> Path:
 
 @functools.cache
 def _private_directory() -> Path:
-    """One for this process, that no other user can have prepared: the place is shared with all of
-    them."""
+    """Return this process's directory for reproducers.
+
+    All users share the directory of temporary files, so mkdtemp picks a name that no other user
+    can have prepared.
+    """
     return Path(tempfile.mkdtemp(prefix="ftm-reproducers-"))
 
 

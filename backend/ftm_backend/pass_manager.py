@@ -1,25 +1,41 @@
-"""What a pass is, how the value that it leaves is checked, written and read back, and how it
-fails."""
+"""Passes, the IRs between them, the choice of passes for a machine, and how a pass fails."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["FunctionError", "IRFormat", "Pass", "VerifyError"]
+__all__ = [
+    "OVERLAPPING_DMA",
+    "SEVERAL_CORES",
+    "Conversion",
+    "FunctionError",
+    "IRFormat",
+    "Pass",
+    "Requirement",
+    "VerifyError",
+    "changes",
+    "converts",
+    "in_place",
+    "select",
+]
 
 
 class VerifyError(Exception):
-    """A pass left a value that breaks a rule of its form."""
+    """A pass returned a value that breaks a rule of its IR."""
 
 
 class FunctionError(Exception):
     """A pass failed at one function of the program.
 
-    function: its name.  too_large: its tiles exceed a scratchpad, so smaller tiles may help.
+    Attributes:
+        function: Name of the function.
+        too_large: The function's tiles exceed a scratchpad, so smaller tiles may help.
     """
 
     def __init__(self, function: str, reason: str, too_large: bool = False) -> None:
@@ -33,35 +49,117 @@ def _no_rules(value: Any) -> None:
 
 @dataclass(frozen=True)
 class IRFormat:
-    """The text of a value: ``write(value, stage)`` and ``read(text, machine)``; ``suffix`` of files
-    that hold it.
+    """An intermediate representation and its text. Two formats are equal if their names are.
 
-    verify: raises VerifyError for a value that breaks a rule of the form.
+    Attributes:
+        name: The IR in listings, such as ``linalg``.
+        write: ``write(value, stage)`` returns the text, which names its stage.
+        read: ``read(text, machine)`` is the inverse of ``write``.
+        suffix: Ending of files that hold the text, such as ``.mlir``.
+        verify: Raises VerifyError for a value that breaks a rule of the IR.
     """
 
-    write: Callable[[Any, str], str]
-    read: Callable[[str, MachineParameters], Any]
-    suffix: str
-    verify: Callable[[Any], None] = _no_rules
+    name: str
+    write: Callable[[Any, str], str] = field(compare=False)
+    read: Callable[[str, MachineParameters], Any] = field(compare=False)
+    suffix: str = field(compare=False)
+    verify: Callable[[Any], None] = field(default=_no_rules, compare=False)
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The IRs before and after a pass, and whether the pass returns the object that it took."""
+
+    before: IRFormat
+    after: IRFormat
+    in_place: bool
+
+    def __str__(self) -> str:
+        ends = dict.fromkeys((self.before.name, self.after.name))
+        return " -> ".join(ends) + (", in place" if self.in_place else "")
+
+
+def in_place(ir: IRFormat) -> Conversion:
+    """Declare a pass that changes the value that it takes, and returns it."""
+    return Conversion(ir, ir, in_place=True)
+
+
+def converts(before: IRFormat, after: IRFormat) -> Conversion:
+    """Declare a pass that returns a new value of another IR."""
+    return Conversion(before, after, in_place=False)
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A property of machines without which a pass does not apply.
+
+    Attributes:
+        text: The property as a noun, for messages.
+        holds: Whether a machine has it.
+    """
+
+    text: str
+    holds: Callable[[MachineParameters], bool]
+
+
+OVERLAPPING_DMA = Requirement("DMA that overlaps compute", lambda machine: machine.dma_overlaps)
+SEVERAL_CORES = Requirement("more than one core", lambda machine: machine.cores > 1)
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One named step: ``run(value, machine)`` gives the next value; it may change the one that it
-    takes.
+    """A named function from one value to the next.
 
-    form: of what it leaves.  alias: what the stage that it leaves is called, if not like the pass.
-    optional: without it the program costs more and computes the same.
+    A pass uses its input up: the next value may be the same object, or share parts with it.
+
+    Attributes:
+        name: The pass in dumps and options, as in ``ftm-opt --split-k``.
+        run: ``run(value, machine)`` returns the next value.
+        ir: The IRs before and after it.
+        doc: One sentence that starts with a verb.
+        optional: Programs without it cost more and compute the same, so a second attempt at
+            compiling may leave it out.
+        requires: What a machine needs for the pass to be in its pipeline.
+        alias: Name of the stage that it leaves, if it differs from ``name``.
     """
 
     name: str
     run: Callable[[Any, MachineParameters], Any]
-    form: IRFormat
+    ir: Conversion
     doc: str
-    alias: str = ""
     optional: bool = False
+    requires: tuple[Requirement, ...] = ()
+    alias: str = ""
 
     @property
     def stage(self) -> str:
         """Name of the stage that it leaves."""
         return self.alias or self.name
+
+    def missing(self, machine: MachineParameters) -> str:
+        """Return what ``machine`` lacks for this pass; empty if the pass applies."""
+        return " and ".join(need.text for need in self.requires if not need.holds(machine))
+
+
+def select(passes: Iterable[Pass], machine: MachineParameters) -> tuple[Pass, ...]:
+    """Return the passes that apply on ``machine``, in order."""
+    return tuple(step for step in passes if not step.missing(machine))
+
+
+_STAGE_NAME = re.compile(r'ftm\.stage = "[\w-]+"|^@stage [\w-]+$', re.MULTILINE)
+
+
+def changes(before: str, after: str, stages: tuple[str, str]) -> str:
+    """Return a unified diff of a program's texts at two stages.
+
+    Args:
+        before: Text of the earlier stage.
+        after: Text of the later stage.
+        stages: The names of both stages, for the diff's header. The line in which a text names its
+            stage is no difference.
+
+    Returns:
+        The diff with three lines of context; empty if the pass changed nothing.
+    """
+    old, new = (_STAGE_NAME.sub("", text).splitlines(keepends=True) for text in (before, after))
+    return "".join(difflib.unified_diff(old, new, *stages))

@@ -364,7 +364,7 @@ class CompileClient:
         except CompileError as error:  # the program itself came from the cache and is good
             notice(f"cannot show the stages of a program: {error}")
         else:
-            place = dump.write(self._settings.dump, texts)
+            place = dump.write(self._settings.dump, texts, "diff" in self._settings.debug)
             if place is not None and "data" in self._settings.debug:
                 self._dumped[text] = place
 

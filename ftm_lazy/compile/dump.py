@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy
 import torch
 
+from ftm_backend.pass_manager import changes
 from ftm_lazy.warnings_once import notice
 
 __all__ = ["describe", "write", "write_data", "write_stages"]
@@ -24,28 +25,44 @@ __all__ = ["describe", "write", "write_data", "write_stages"]
 _INPUT = re.compile(r"^  [%$](\d+) = (param|scalar) (\w+)(?:\[([\d,]*)\])?$", re.MULTILINE)
 
 
-def write(directory: Path, texts: dict[str, str]) -> Path | None:
+def write(directory: Path, texts: dict[str, str], diffs: bool = False) -> Path | None:
     """Writes one program; returns its directory, or None, with a warning, if it cannot be written.
 
     Args:
         directory: the directory of all programs, made if need be.
         texts: stage name to text, in the order of the stages, the trace among them.
+        diffs: also write what each pass changes.
     """
     digest = hashlib.blake2b(texts["trace"].encode(), digest_size=4).hexdigest()
     try:
         place = _fresh(directory, digest)
-        write_stages(place, texts)
+        write_stages(place, texts, diffs)
     except OSError as error:
         notice(f"cannot write to FTM_DUMP={directory}: {error.strerror}")
         return None
     return place
 
 
-def write_stages(place: Path, texts: dict[str, str]) -> None:
-    """Writes the stages of one program into a directory that is there; OSError if that cannot be
-    written."""
+def write_stages(place: Path, texts: dict[str, str], diffs: bool = False) -> None:
+    """Write the stages of one program into a directory that exists.
+
+    Args:
+        place: The directory.
+        texts: Stage name to text, in order.
+        diffs: Also write ``NN_stage.diff`` for each pass that changes the text.
+
+    Raises:
+        OSError: The directory cannot be written.
+    """
+    before, last = "", ".trace"
     for number, (stage, text) in enumerate(texts.items()):
-        (place / f"{number:02d}_{stage}{_suffix(stage, text)}").write_text(text)
+        path, suffix = place / f"{number:02d}_{stage}", _suffix(stage, text)
+        path.with_suffix(suffix).write_text(text)
+        if diffs and suffix == last and stage != "linalg":
+            diff = changes(texts[before], text, (before, stage))
+            if diff:
+                path.with_suffix(".diff").write_text(diff)
+        before, last = stage, suffix
     (place / "inputs.json").write_text(json.dumps(describe(texts["trace"]), indent=2) + "\n")
 
 

@@ -29,7 +29,7 @@ def place(program: str, number: int) -> Path:
     if number == 0:
         return HERE / program / "1-linalg.mlir"
     step = PASSES[number - 1]
-    return HERE / program / f"{number + 1}-{step.name}{step.form.suffix}"
+    return HERE / program / f"{number + 1}-{step.name}{step.ir.after.suffix}"
 
 
 def compare(left: Path, golden: Path, accept: bool) -> None:
@@ -67,7 +67,7 @@ def test_pass(program: str, number: int, tmp_path: Path, accept: bool) -> None:
 
 
 def test_every_pass_is_listed_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ftm_opt.main(["--list-passes"]) == 0
+    assert ftm_opt.main(["--list-passes", *MACHINE]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
         step.name for step in PASSES
     ]

@@ -337,8 +337,8 @@ def check(
 
 def joined(case: Case, machine: MachineParameters = M7032) -> list[str]:
     """The kinds of the program's kernels."""
-    value = pipeline.FUNCTION.read(linalg(case), machine)
-    for step in pipeline.PASSES:
+    value = pipeline.LINALG.read(linalg(case), machine)
+    for step in pipeline.pipeline(machine):
         value = step.run(value, machine)
         if step.name == "fuse-attention":
             break

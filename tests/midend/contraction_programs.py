@@ -39,9 +39,7 @@ def tensor(shape: Sequence[int], dtype: str = "f32") -> str:
 
 def assembly(text: str, machine: MachineParameters = HOST) -> str:
     """The assembly of linalg ``text``."""
-    return codegen.pipeline.run(
-        pipeline.run(pipeline.FUNCTION.read(text, machine), machine), machine
-    )
+    return codegen.pipeline.run(pipeline.run(pipeline.LINALG.read(text, machine), machine), machine)
 
 
 def run(

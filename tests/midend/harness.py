@@ -24,11 +24,11 @@ TOLERANCE = {"f32": 1e-5, "f64": 1e-12, "f16": 2e-3, "bf16": 2e-2}
 def stages(text: str, machine: presets.MachineParameters | None = None) -> dict[str, str]:
     """The text after each pass, by the pass's name, and ``asm``."""
     machine = machine or presets.load("host")
-    value: Any = pipeline.FUNCTION.read(text, machine)
+    value: Any = pipeline.LINALG.read(text, machine)
     texts: dict[str, str] = {}
-    for step in (*pipeline.PASSES, *codegen.PASSES):
+    for step in (*pipeline.pipeline(machine), *codegen.pipeline.pipeline(machine)):
         value = pipeline.apply(step, value, machine)
-        texts[step.name] = step.form.write(value, step.name)
+        texts[step.name] = step.ir.after.write(value, step.name)
     texts["asm"] = codegen.emit(value, machine)
     return texts
 

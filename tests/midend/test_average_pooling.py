@@ -86,7 +86,7 @@ def compiled(pool: Pool, cores: int) -> str:
     )
     machine = replace(M7032, cores=cores)
     return str(
-        codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(text, machine), machine), machine)
+        codegen.pipeline.run(pipeline.run(pipeline.LINALG.read(text, machine), machine), machine)
     )
 
 

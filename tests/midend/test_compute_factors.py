@@ -137,13 +137,13 @@ def planned(
 ) -> KernelProgram:
     """The program before its kernels are lowered."""
     machine = replace(machine, cores=cores)
-    value = pipeline.FUNCTION.read(
+    value = pipeline.LINALG.read(
         driver.run_from(
             "trace", product.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)
         ),
         machine,
     )
-    for step in pipeline.PASSES[:-1]:
+    for step in pipeline.pipeline(machine)[:-1]:
         value = step.run(value, machine)
     assert isinstance(value, KernelProgram)
     return value

@@ -147,8 +147,8 @@ class Block:
 def planned(block: Block, machine: presets.MachineParameters = M7032) -> KernelProgram:
     """The program before its kernels are lowered."""
     text = driver.run_from("trace", block.trace(), "linalg", CompileOptions(machine=machine.name))
-    value = pipeline.FUNCTION.read(text, machine)
-    for step in pipeline.PASSES[:-1]:
+    value = pipeline.LINALG.read(text, machine)
+    for step in pipeline.pipeline(machine)[:-1]:
         value = step.run(value, machine)
     assert isinstance(value, KernelProgram)
     return value

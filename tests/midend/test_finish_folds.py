@@ -105,7 +105,7 @@ def check(program: Program, cores: int, machine: str = "m7032") -> str:
 
 def grouped(text: str) -> KernelModule:
     """The kernels behind the pass."""
-    value = pipeline.FUNCTION.read(
+    value = pipeline.LINALG.read(
         driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032", cores=8)), M7032
     )
     for step in pipeline.PASSES[

@@ -219,7 +219,7 @@ def test_few_windows_of_an_image_wait_as_they_lie(dtype: str, cores: int) -> Non
 def folded(text: str) -> list[Statement]:
     """What the pass makes of a trace."""
     linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
-    function = pipeline.FUNCTION.read(linalg, M7032)
+    function = pipeline.LINALG.read(linalg, M7032)
     for step in pipeline.PASSES[
         : 1 + [step.name for step in pipeline.PASSES].index("conv-transpose-to-col2im")
     ]:

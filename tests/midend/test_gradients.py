@@ -101,7 +101,7 @@ def compiled(text: str, cores: int, machine: str = "m7032") -> str:
 
 def grouped(text: str) -> KernelModule:
     """The kernels that the pass finds."""
-    function = pipeline.FUNCTION.read(
+    function = pipeline.LINALG.read(
         driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), M7032
     )
     for step in pipeline.PASSES[

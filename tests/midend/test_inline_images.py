@@ -144,7 +144,7 @@ def compiled(stem: Stem, cores: int, machine: presets.MachineParameters = M7032)
     machine = replace(machine, cores=cores)
     return str(
         codegen.pipeline.run(
-            pipeline.run(pipeline.FUNCTION.read(stem.linalg(cores), machine), machine), machine
+            pipeline.run(pipeline.LINALG.read(stem.linalg(cores), machine), machine), machine
         )
     )
 
@@ -152,7 +152,7 @@ def compiled(stem: Stem, cores: int, machine: presets.MachineParameters = M7032)
 def images(stem: Stem, machine: presets.MachineParameters = M7032) -> bool:
     """Whether an image is computed where it is read: nothing as large is made but gradients and
     what is summed up."""
-    function = pipeline.FUNCTION.read(stem.linalg(), machine)
+    function = pipeline.LINALG.read(stem.linalg(), machine)
 
     def relus() -> int:
         statements = [item for item in function.body if isinstance(item, Statement)]
@@ -219,7 +219,3 @@ def test_windows_that_leave_some_of_an_image_out() -> None:
     stem = Stem((2, 40, 31, 34), kernel=(2, 3), stride=(3, 4), padding=(0, 1))
     assert not images(stem)
     check(stem, compiled(stem, 3), 3)
-
-
-def test_images_are_made_where_a_transfer_takes_the_core() -> None:
-    assert not images(CASES["odd images"], presets.load("host"))

@@ -120,7 +120,7 @@ def test_what_is_computed(name: str, machine: str, cores: int) -> None:
 def test_where_it_is_done(name: str) -> None:
     machine, kernels = presets.load("m7032"), PROGRAMS[name][2]
     linalg = driver.run_from("trace", _trace(name), "linalg", CompileOptions(machine="m7032"))
-    function = pipeline.FUNCTION.read(linalg, machine)
+    function = pipeline.LINALG.read(linalg, machine)
     statements = sum(isinstance(item, Statement) for item in function.body)
     function = fuse_elementwise_producers(function, machine)
     left = sum(isinstance(item, Statement) for item in function.body)

@@ -67,7 +67,7 @@ def test_what_is_written(name: str, cores: int, fill: float, dtype: str) -> None
 
 def _updates(name: str, machine: presets.MachineParameters = M7032) -> int:
     linalg = driver.run_from("trace", trace(name, 0.0), "linalg", CompileOptions(machine="m7032"))
-    function = fuse_interior_padding(pipeline.FUNCTION.read(linalg, machine), machine)
+    function = fuse_interior_padding(pipeline.LINALG.read(linalg, machine), machine)
     return sum(isinstance(item, Update) for item in function.body)
 
 
@@ -76,4 +76,3 @@ def test_where_it_is_done() -> None:
     assert _updates("rows apart, too") == 2
     assert _updates("without gaps") == 1
     assert _updates("up to the end") == 1  # the last gap would reach into the next row
-    assert _updates("every second", presets.load("host")) == 1

@@ -66,8 +66,8 @@ def test_what_is_taken_apart_on_chip():
 
 @pytest.mark.parametrize("images,channels,places", [(16, 512, 4), (8, 256, 196)])
 def test_little_more_than_the_elements_is_moved(images, channels, places):
-    value = pipeline.FUNCTION.read(text(images, channels, places), M7032)
-    for step in (*pipeline.PASSES, *codegen.PASSES):
+    value = pipeline.LINALG.read(text(images, channels, places), M7032)
+    for step in (*pipeline.pipeline(M7032), *codegen.pipeline.pipeline(M7032)):
         value = step.run(value, M7032)
     profile = cycle_model.model(codegen.emit(value, M7032), machine="m7032", cores=8)
     assert profile.dma_bytes < 1.1 * 4 * (3 * images * channels * places + channels)

@@ -31,10 +31,9 @@ def shared(
 ) -> KernelProgram:
     """The program of ``step``, through ``outline-kernels``."""
     value: Any = lower(capture.function(step, *tensors).trace)
-    for each in pipeline.PASSES:
-        if each.name == "lower-kernels":
-            break
-        value = each.run(value, presets.load(machine))
+    preset = presets.load(machine)
+    for each in pipeline.pipeline(preset)[:-1]:
+        value = each.run(value, preset)
     assert isinstance(value, KernelProgram) and len(value.calls) == len(value.kernels)
     return value
 
@@ -140,7 +139,7 @@ def written(
         made = TileProgram(
             preset.name, [lower_kernels._lower(function)], outputs=program.outputs
         )  # where buffers lie is no matter of functions
-        for each in codegen.PASSES:
+        for each in codegen.pipeline.pipeline(preset):
             made = each.run(made, preset)
         (kernel,) = made.kernels
         return emit_function(kernel)

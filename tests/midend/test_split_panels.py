@@ -174,7 +174,7 @@ def gradient(shape: tuple[int, ...]) -> tuple[PanelSchedule, float]:
     """How the gradient of a convolution's weights is planned, and the cycles that it is charged."""
     text = test_split_sums.weight(*shape)
     machine = M7032
-    function = pipeline.FUNCTION.read(
+    function = pipeline.LINALG.read(
         driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032")), machine
     )
     for step in pipeline.PASSES[: [step.name for step in pipeline.PASSES].index("outline-kernels")]:

@@ -83,7 +83,7 @@ def compiled(pool: Pool, cores: int, machine: presets.MachineParameters = M7032)
     )
     machine = replace(machine, cores=cores)
     return str(
-        codegen.pipeline.run(pipeline.run(pipeline.FUNCTION.read(text, machine), machine), machine)
+        codegen.pipeline.run(pipeline.run(pipeline.LINALG.read(text, machine), machine), machine)
     )
 
 

@@ -107,8 +107,8 @@ class Layer:
 def planned(layer: Layer, machine: presets.MachineParameters = M7032) -> KernelProgram:
     """The program before its kernels are lowered."""
     text = driver.run_from("trace", layer.trace(), "linalg", CompileOptions(machine=machine.name))
-    value = pipeline.FUNCTION.read(text, machine)
-    for step in pipeline.PASSES[:-1]:
+    value = pipeline.LINALG.read(text, machine)
+    for step in pipeline.pipeline(machine)[:-1]:
         value = step.run(value, machine)
     assert isinstance(value, KernelProgram)
     return value
@@ -229,8 +229,8 @@ def test_what_is_normalized_where_it_is_summed_is_read_once() -> None:
     text = layer.trace()
     text = text.replace("return %6, ", "return %7, %6, ")
     linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032", cores=8))
-    value = pipeline.FUNCTION.read(linalg, M7032)
-    for step in pipeline.PASSES[:-1]:
+    value = pipeline.LINALG.read(linalg, M7032)
+    for step in pipeline.pipeline(M7032)[:-1]:
         value = step.run(value, M7032)
     assert not any(k.kind == "summed" for k in value.kernels)
 

@@ -108,14 +108,14 @@ def compiled(
 ) -> tuple[str, bool]:
     """Assembly, and whether sums were joined."""
     machine = replace(machine, cores=cores)
-    value = pipeline.FUNCTION.read(
+    value = pipeline.LINALG.read(
         driver.run_from(
             "trace", program.trace(), "linalg", CompileOptions(machine="m7032", cores=cores)
         ),
         machine,
     )
     joined = False
-    for step in pipeline.PASSES:
+    for step in pipeline.pipeline(machine):
         value = step.run(value, machine)
         if step.name == "fuse-pool-reduction":
             joined = any(k.kind == "summed-strips" for k in value.kernels)

@@ -82,7 +82,7 @@ def test_small_scratchpads(name: str) -> None:
     text = driver.run_from(
         "trace", permuted(shape, order), "linalg", CompileOptions(machine="m7032", cores=3)
     )
-    program = pipeline.run(pipeline.FUNCTION.read(text, machine), machine)
+    program = pipeline.run(pipeline.LINALG.read(text, machine), machine)
     from ftm_backend import codegen
 
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)

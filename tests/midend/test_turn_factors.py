@@ -33,7 +33,7 @@ def phases(monkeypatch: pytest.MonkeyPatch) -> None:
 def _copies(text: str, machine: presets.MachineParameters = M7032) -> list[Statement]:
     """The copies that the pass adds."""
     linalg = driver.run_from("trace", text, "linalg", CompileOptions(machine="m7032"))
-    function = pipeline.FUNCTION.read(linalg, machine)
+    function = pipeline.LINALG.read(linalg, machine)
     before = [
         item for item in function.body if isinstance(item, Statement) and item.op == "linalg.copy"
     ]
@@ -85,10 +85,6 @@ def test_where_the_copy_takes_longer_than_it_saves_there_is_none() -> None:
     assert not _copies(gradient(2, 512, 512, 1, 3))
 
 
-def test_the_host_preset_copies_nothing() -> None:
-    assert not _copies(gradient(16, 64, 64, 8, 3), presets.load("host"))
-
-
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("cores", [1, 2, 3, 7, 8])
 @pytest.mark.parametrize(
@@ -117,7 +113,7 @@ def test_gradients(
         CompileOptions(machine="m7032"),
     )
     text = codegen.pipeline.run(
-        pipeline.run(pipeline.FUNCTION.read(linalg, machine), machine), machine
+        pipeline.run(pipeline.LINALG.read(linalg, machine), machine), machine
     )
     with Machine(cores=cores, checked=True) as emulator:
         (got,) = emulator.load(assembler.assemble(text)).run([t.numpy() for t in (grad, x, w)], [])

@@ -198,8 +198,8 @@ def test_a_part_of_the_scratchpads_is_in_the_text() -> None:
     machine = presets.load("m7032")
     found = grouped(CENTERED)
     found.kernels[1].shrink(4)
-    (_, kernel, *_) = pipeline.GROUPED.read(
-        pipeline.GROUPED.write(found, "fuse-ops"), machine
+    (_, kernel, *_) = pipeline.KERNELS.read(
+        pipeline.KERNELS.write(found, "fuse-ops"), machine
     ).kernels
     assert (kernel.share, kernel.machine.am_bytes) == (4, machine.am_bytes // 4)
 
@@ -212,7 +212,8 @@ def test_a_pass_that_breaks_a_rule_is_left_out(
         return grouped
 
     stages = list(driver.STAGES)
-    at, step = driver.stage("fuse-gemm-reduction"), driver._MIDEND["fuse-gemm-reduction"]
+    step = driver._MIDEND["fuse-gemm-reduction"]
+    at = [stage.name for stage in stages].index(step.stage)
     stages[at] = stages[at]._replace(run=partial(pipeline.apply, replace(step, run=broken)))
     monkeypatch.setattr(driver, "STAGES", tuple(stages))
     check(CENTERED, "m7032", 2)
@@ -245,8 +246,8 @@ def test_attempts_end() -> None:
 
 def grouped(program: Program) -> KernelModule:
     machine = presets.load("m7032")
-    value: Any = pipeline.FUNCTION.read(driver.run_from("trace", program[0], "linalg"), machine)
-    for step in pipeline.PASSES:
+    value: Any = pipeline.LINALG.read(driver.run_from("trace", program[0], "linalg"), machine)
+    for step in pipeline.pipeline(machine):
         value = pipeline.apply(step, value, machine)
         if step.name == "fuse-ops":
             break

@@ -83,7 +83,7 @@ def parts(name: str, machine: presets.MachineParameters = M7032) -> list[int]:
     )
     updates = [
         x
-        for x in split_pad(pipeline.FUNCTION.read(text, machine), machine).body
+        for x in split_pad(pipeline.LINALG.read(text, machine), machine).body
         if isinstance(x, Update)
     ]
     assert all((len(x.parts) == 1) == (x.base.value.splat is not None) for x in updates)
@@ -99,10 +99,6 @@ def test_a_border_is_as_many_parts_as_it_has_sides() -> None:
 def test_short_rows_are_filled_together_with_what_is_between() -> None:
     """A granule for each row is more than the row."""
     assert parts("short rows") == [1]
-
-
-def test_a_border_is_not_written_apart_where_a_transfer_takes_the_core() -> None:
-    assert parts("before, as of a pooling", presets.load("host")) == [1]
 
 
 def test_each_element_is_moved_once() -> None:

@@ -1,6 +1,5 @@
 // RUN: ftm-opt --split-k --machine mt3000 --cores 24 %s | filecheck %s
 // RUN: ftm-opt --split-k --machine m7032 --cores 8 %s | filecheck %s --check-prefix=KEPT
-// RUN: ftm-opt --split-k --machine host --cores 2 %s | filecheck %s --check-prefix=KEPT
 
 // The sum over 16384 is cut into parts of a batch, of which the results are added up.
 // CHECK-LABEL: func.func @main

@@ -53,7 +53,7 @@ def plan(kernel: TileKernel, machine: MachineParameters) -> None:
     sized = any(isinstance(tile.bytes, SymInt) for tile in kernel.tiles)
     placed = (
         place(kernel, separate=True)
-        if machine.dma_overlaps and not sized
+        if machine.tile_buffers > 1 and not sized
         else place(kernel, apart=True)
         if sized
         else None

@@ -1,4 +1,4 @@
-"""Code generation, in order: kernels on tiles in, kernels on tiles out that only lack registers."""
+"""The passes of code generation, in order: kernels on tiles in, assembly out."""
 
 from __future__ import annotations
 
@@ -8,29 +8,36 @@ from ftm_backend.codegen.promote_to_gsm import promote_to_gsm
 from ftm_backend.ir.tile.printer import print_tiles
 from ftm_backend.ir.tile.program import TileProgram
 from ftm_backend.ir.tile.reader import read_tiles
-from ftm_backend.pass_manager import IRFormat, Pass
+from ftm_backend.pass_manager import (
+    OVERLAPPING_DMA,
+    IRFormat,
+    Pass,
+    converts,
+    in_place,
+    select,
+)
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["EMIT", "PASSES", "run"]
+__all__ = ["EMIT", "PASSES", "pipeline", "run"]
 
-_TILES = IRFormat(print_tiles, lambda content, machine: read_tiles(content), ".tiles")
+_TILES = IRFormat("tiles", print_tiles, lambda content, machine: read_tiles(content), ".tiles")
+_ASSEMBLY = IRFormat("asm", lambda text, stage: text, lambda content, machine: content, ".lan")
 
 
-def _overlap(program: TileProgram, machine: MachineParameters) -> TileProgram:
-    if machine.dma_overlaps:
-        places = multi_buffer.SlotPlaces.of(program)
-        for kernel in program.kernels:
-            multi_buffer.overlap(kernel, machine, places.within(kernel))
+def _multi_buffer(program: TileProgram, machine: MachineParameters) -> TileProgram:
+    places = multi_buffer.SlotPlaces.of(program)
+    for kernel in program.kernels:
+        multi_buffer.overlap(kernel, machine, places.within(kernel))
     return program
 
 
-def _plan(program: TileProgram, machine: MachineParameters) -> TileProgram:
+def _allocate_scratchpad(program: TileProgram, machine: MachineParameters) -> TileProgram:
     for kernel in program.kernels:
         allocate_scratchpad.plan(kernel, machine)
     return program
 
 
-def _wait(program: TileProgram, machine: MachineParameters) -> TileProgram:
+def _insert_waits(program: TileProgram, machine: MachineParameters) -> TileProgram:
     del machine
     for kernel in program.kernels:
         insert_waits.insert_waits(kernel)
@@ -40,39 +47,50 @@ def _wait(program: TileProgram, machine: MachineParameters) -> TileProgram:
 PASSES: tuple[Pass, ...] = (
     Pass(
         "multi-buffer",
-        _overlap,
-        _TILES,
-        "load the next tile and store the last one while this one is computed",
+        _multi_buffer,
+        in_place(_TILES),
+        "Load the next tile and store the last one while this one is computed.",
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "allocate-scratchpad",
-        _plan,
-        _TILES,
-        "give each tile its place in AM, SM or GSM, by liveness",
+        _allocate_scratchpad,
+        in_place(_TILES),
+        "Assign offsets in AM, SM and GSM to tiles, by liveness.",
     ),
     Pass(
         "promote-to-gsm",
         promote_to_gsm,
-        _TILES,
-        "values between kernels lie in GSM where all kernels of their lifetime leave room",
+        in_place(_TILES),
+        "Move values between kernels from DDR to GSM, where kernels leave room.",
+        requires=(OVERLAPPING_DMA,),
     ),
-    Pass("insert-waits", _wait, _TILES, "wait for each transfer where its slot is used next"),
+    Pass(
+        "insert-waits",
+        _insert_waits,
+        in_place(_TILES),
+        "Wait for each DMA transfer before the next use of its tile.",
+    ),
 )
-
-ASSEMBLY = IRFormat(lambda text, stage: text, lambda content, machine: content, ".lan")
+"""All passes but the last one, `EMIT`."""
 
 EMIT = Pass(
     "emit-assembly",
     emit,
-    ASSEMBLY,
-    "give scalars registers, loops labels, and print matrix assembly",
+    converts(_TILES, _ASSEMBLY),
+    "Allocate scalar registers, linearize loops, and print assembly.",
     alias="asm",
 )
 
 
+def pipeline(machine: MachineParameters) -> tuple[Pass, ...]:
+    """Return the passes that run for ``machine`` before `EMIT`, in order."""
+    return select(PASSES, machine)
+
+
 def run(program: TileProgram, machine: MachineParameters) -> str:
-    """The assembly of a program: all passes, then emission."""
-    for step in PASSES:
+    """Run the pipeline of ``machine``, and return the assembly of a program, which it changes."""
+    for step in pipeline(machine):
         program = step.run(program, machine)
     assembly: str = EMIT.run(program, machine)
     return assembly

@@ -37,7 +37,7 @@ transfers."""
 
 def promote_to_gsm(program: TileProgram, machine: MachineParameters) -> TileProgram:
     """Moves regions of the arena to GSM, on machines whose cores compute while transfers run."""
-    if not machine.dma_overlaps or not program.arena:
+    if not program.arena:
         return program
     found = ArenaLifetimes(program, machine.gsm_bytes)
     functions = {function.name: function for function in program.functions}

@@ -1,9 +1,7 @@
-"""The midend, in order: linalg on tensors in, kernels on tiles out. Each pass is a function of the
-one value before it."""
+"""The passes of the midend, in order: linalg on tensors in, kernels on tiles out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ftm_backend import mlir
@@ -14,6 +12,7 @@ from ftm_backend.ir.tile.program import TileProgram
 from ftm_backend.ir.tile.reader import read_tiles
 from ftm_backend.midend.kernel_ir import text
 from ftm_backend.midend.kernel_ir.kernel import KernelModule
+from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.kernel_ir.verifier import verify_kernels
 from ftm_backend.midend.lowering.lower_kernels import lower_kernels
 from ftm_backend.midend.retry_policy import NONE, Restrictions
@@ -44,10 +43,20 @@ from ftm_backend.midend.transforms.tensor.pack_operands import pack_operands
 from ftm_backend.midend.transforms.tensor.rematerialize_pool_inputs import rematerialize_pool_inputs
 from ftm_backend.midend.transforms.tensor.split_k import split_k
 from ftm_backend.midend.transforms.tensor.split_pad import split_pad
-from ftm_backend.pass_manager import IRFormat, Pass, VerifyError
+from ftm_backend.pass_manager import (
+    OVERLAPPING_DMA,
+    SEVERAL_CORES,
+    Conversion,
+    IRFormat,
+    Pass,
+    VerifyError,
+    converts,
+    in_place,
+    select,
+)
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["FUNCTION", "PASSES", "TILES", "apply", "run"]
+__all__ = ["LINALG", "PASSES", "TILES", "apply", "pipeline", "run"]
 
 
 def _read_function(content: str, machine: MachineParameters) -> LinalgFunction:
@@ -58,230 +67,257 @@ def _read_function(content: str, machine: MachineParameters) -> LinalgFunction:
         return read_module(content)
 
 
-FUNCTION = IRFormat(print_function, _read_function, ".mlir")
+def _read_outlined(content: str, machine: MachineParameters) -> KernelProgram:
+    return outline_kernels(text.read_program(content, machine), machine)
+
+
+LINALG = IRFormat("linalg", print_function, _read_function, ".mlir")
 """Loop nests on tensors."""
 
-GROUPED = IRFormat(text.print_grouped, text.read_grouped, ".mlir", verify_kernels)
+KERNELS = IRFormat("kernels", text.print_grouped, text.read_grouped, ".mlir", verify_kernels)
 """Kernels on tensors."""
 
-PROGRAM = IRFormat(text.print_program, text.read_program, ".mlir")
-"""Kernels on tensors that have buffers."""
+BUFFERS = IRFormat("buffers", text.print_program, text.read_program, ".mlir")
+"""Kernels on tensors that have DDR buffers."""
 
-SHARED = IRFormat(
-    text.print_program,
-    lambda content, machine: outline_kernels(text.read_program(content, machine), machine),
-    ".mlir",
-)
-"""Kernels that say which function they call, with what."""
+CALLS = IRFormat("calls", text.print_program, _read_outlined, ".mlir")
+"""Kernels on tensors as calls of functions, with buffers and scalars as arguments."""
 
-TILES = IRFormat(print_tiles, lambda content, machine: read_tiles(content), ".tiles")
-"""Kernels on tiles."""
+TILES = IRFormat("tiles", print_tiles, lambda content, machine: read_tiles(content), ".tiles")
+"""Kernels on tiles in scratchpad, with DMA between tiles and buffers."""
 
 PASSES: tuple[Pass, ...] = (
     Pass(
         "rematerialize-pool-inputs",
         rematerialize_pool_inputs,
-        FUNCTION,
-        "what reads windows computes the image, from tensors that are in memory anyway, where that moves less",
+        in_place(LINALG),
+        "Recompute the input of a pooling in its kernel, instead of storing it.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "fold-pad-into-load",
         fold_pad_into_load,
-        FUNCTION,
-        "leave the zeros around what products and poolings read to DMA, where it works beside the core",
+        in_place(LINALG),
+        "Let DMA pad the input of a convolution or pooling with zeros as it loads it.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "conv-transpose-to-col2im",
         conv_transpose_to_col2im,
-        FUNCTION,
-        "transposed convolutions become one product whose windows are summed on chip, where that pays",
+        in_place(LINALG),
+        "Compute a transposed convolution as one matmul, whose result col2im adds up on chip.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "merge-conv-transpose-phases",
         merge_conv_transpose_phases,
-        FUNCTION,
-        "products whose results a copy interleaves become one, interleaved on chip, where that pays",
+        in_place(LINALG),
+        "Merge the phases of a transposed convolution, and interleave the result on chip.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "fuse-interior-padding",
         fuse_interior_padding,
-        FUNCTION,
-        "write elements with gaps of one number together with these, where DMA works beside the core",
+        in_place(LINALG),
+        "Store elements together with the constant between them, instead of filling it first.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "split-pad",
         split_pad,
-        FUNCTION,
-        "write what pads a tensor around it alone, not below it, where DMA works beside the core and rows are long",
+        in_place(LINALG),
+        "Fill only the border of a padded tensor, instead of all of it.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "fuse-elementwise-producers",
         fuse_elementwise_producers,
-        FUNCTION,
-        "let what follows a product compute operands that need none where it reads them",
+        in_place(LINALG),
+        "Inline scalings of inputs, such as `w * decay`, into the matmul epilogue that reads them.",
         optional=True,
     ),
     Pass(
         "resolve-in-place",
         resolve_in_place,
-        FUNCTION,
-        "give what is written in place memory that nobody else needs; drop what no result needs",
+        in_place(LINALG),
+        "Copy tensors that are overwritten but read elsewhere, and remove dead operations.",
     ),
     Pass(
         "pack-operands",
         pack_operands,
-        FUNCTION,
-        "copy factors of products whose short dimensions lie innermost, where that pays",
+        in_place(LINALG),
+        "Copy a matmul operand into row-panel layout when its contiguous dimension is short.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "split-k",
         split_k,
-        FUNCTION,
-        "cut products with long sums and small results along the sum, where that pays",
+        in_place(LINALG),
+        "Split the long K of a matmul with a small result into a batch, and add up the parts.",
         optional=True,
+        requires=(OVERLAPPING_DMA, SEVERAL_CORES),
     ),
-    Pass("fuse-ops", fuse_ops, GROUPED, "put operations that share a loop nest into one kernel"),
+    Pass(
+        "fuse-ops",
+        fuse_ops,
+        converts(LINALG, KERNELS),
+        "Fuse operations that share a loop nest into one kernel.",
+    ),
     Pass(
         "fuse-attention",
         fuse_attention,
-        GROUPED,
-        "put attention, or its gradients, into one kernel: scores stay on chip",
+        in_place(KERNELS),
+        "Fuse attention, or its gradients, into one kernel that keeps the scores on chip.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "fuse-conv-backward",
         fuse_conv_backward,
-        GROUPED,
-        "put both gradients of a product with weights into one kernel with what updates these, where that pays: weights are read once",
+        in_place(KERNELS),
+        "Fuse both gradients of a convolution with the weight update, to read the weights once.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "fuse-col2im-epilogue",
         fuse_col2im_epilogue,
-        GROUPED,
-        "what follows a transposed convolution element by element is computed before its images are stored, where that pays",
+        in_place(KERNELS),
+        "Apply elementwise consumers of a transposed convolution before its result is stored.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "fuse-gemm-prologue",
         fuse_gemm_prologue,
-        GROUPED,
-        "a factor made for one product alone is computed in its kernel, where that pays",
+        in_place(KERNELS),
+        "Compute a matmul operand in the kernel of the matmul, if nothing else reads it.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "fuse-conv-prologue",
         fuse_conv_prologue,
-        GROUPED,
-        "an image that products alone multiply is computed by them, of what its statistics are taken of, where that pays",
+        in_place(KERNELS),
+        "Apply batch norm and ReLU while a convolution loads its input, instead of storing it.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "lower-transposes",
         lower_transposes,
-        GROUPED,
-        "copies of columns to rows are turned on chip, where DMA works beside the core",
+        in_place(KERNELS),
+        "Transpose tiles on chip in kernels that only copy columns to rows.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "line-buffer-pooling",
         line_buffer_pooling,
-        GROUPED,
-        "reductions over windows fetch images once, where DMA works beside the core",
+        in_place(KERNELS),
+        "Keep the rows of a feature map on chip that overlapping windows of a pooling read.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "fuse-pool-reduction",
         fuse_pool_reduction,
-        GROUPED,
-        "sums of what a kernel of strips makes are taken in it, plane by plane, where that pays",
+        in_place(KERNELS),
+        "Compute partial sums of a pooling's result in its kernel, one for each plane.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "fuse-gemm-reduction",
         fuse_gemm_reduction,
-        GROUPED,
-        "sums of what a product makes are taken in it, block by block, where that pays",
+        in_place(KERNELS),
+        "Compute partial sums of a matmul's result in its kernel, one for each block.",
         optional=True,
+        requires=(OVERLAPPING_DMA,),
     ),
     Pass(
         "schedule-kernels",
         schedule_kernels,
-        GROUPED,
-        "find the kernels that can fault; let kernels that write over inputs wait for them",
+        in_place(KERNELS),
+        "Find the kernels that can fault, and run those that overwrite inputs after them.",
     ),
     Pass(
         "assign-buffers",
         assign_buffers,
-        PROGRAM,
-        "give each value between kernels its DDR buffer; place barriers",
+        converts(KERNELS, BUFFERS),
+        "Assign a DDR buffer to each value between kernels, and place barriers.",
     ),
     Pass(
         "outline-kernels",
         outline_kernels,
-        SHARED,
-        "turn kernels into functions of buffers and scalars; equal ones are one function",
+        Conversion(BUFFERS, CALLS, in_place=True),
+        "Outline kernels as functions of buffers and scalars; equal kernels share one function.",
     ),
     Pass(
         "lower-kernels",
         lower_kernels,
-        TILES,
-        "turn each function into one of tiles, DMA and maps",
+        converts(CALLS, TILES),
+        "Lower each function to tiles, DMA transfers and maps over tiles.",
         alias="ftm",
     ),
 )
+"""All passes. An optional pass rewrites only where the cost model (`ftm_backend.target.cost_rules`,
+through the planners in `midend.schedule`) predicts fewer cycles."""
+
+
+def pipeline(machine: MachineParameters) -> tuple[Pass, ...]:
+    """Return the passes that run for ``machine``, in order."""
+    return select(PASSES, machine)
 
 
 def apply(
     step: Pass, value: Any, machine: MachineParameters, restrictions: Restrictions = NONE
 ) -> Any:
-    """Runs one pass as far as restrictions allow, and verifies what it leaves.
+    """Run one pass unless the restrictions leave it out, and verify its result.
+
+    Args:
+        step: A pass of the machine's pipeline.
+        value: The program in the IR before the pass; not to be used afterwards.
+        machine: The machine to compile for.
+        restrictions: What an earlier attempt to compile the program rules out.
+
+    Returns:
+        The program in the IR after the pass.
 
     Raises:
-        VerifyError: the pass left kernels that break a rule; the message names the pass.
+        VerifyError: The result breaks a rule of its IR; the message names the pass.
     """
     if step.name in restrictions.skipped:
         return value
-    before = (
+    kinds = (
         {kernel: kernel.kind for kernel in value.kernels} if isinstance(value, KernelModule) else {}
     )
     separate = {"separate": restrictions.separate} if step.name == "fuse-ops" else {}
-    made = step.run(value, machine, **separate)
-    if isinstance(made, KernelModule):
-        for kernel in made.kernels:
-            if before.get(kernel) != kernel.kind:
+    result = step.run(value, machine, **separate)
+    if isinstance(result, KernelModule):
+        for kernel in result.kernels:
+            if kinds.get(kernel) != kernel.kind:
                 kernel.formed_by = step.name
     try:
-        step.form.verify(made)
+        step.ir.after.verify(result)
     except VerifyError as error:
         raise VerifyError(f"pass {step.name}: {error}") from error
     if step.name == "schedule-kernels":
-        restrictions.shrink(made.kernels)
-    return made
+        restrictions.shrink(result.kernels)
+    return result
 
 
-def run(
-    function: LinalgFunction,
-    machine: MachineParameters,
-    after: Callable[[str, Any], None] | None = None,
-) -> TileProgram:
-    """Runs all passes.
-
-    Args:
-        function: linalg on tensors, as the frontend makes it.
-        machine: what the kernels are grouped and tiled for.
-        after: called with the pass's name and its value after each pass.
-    """
+def run(function: LinalgFunction, machine: MachineParameters) -> TileProgram:
+    """Run the pipeline of ``machine`` on a function, which it changes."""
     value: Any = function
-    for step in PASSES:
+    for step in pipeline(machine):
         value = apply(step, value, machine)
-        if after is not None:
-            after(step.name, value)
+    assert isinstance(value, TileProgram)
     return value

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "micro_kernels",
     "outer_cycles",
     "pieces",
+    "tile_loop_cycles",
     "transfer_cycles",
     "transpose_cycles",
     "windows_cycles",
@@ -80,6 +83,23 @@ def columns_taken(machine: MachineParameters, dtype: str, n: Any) -> Any:
         + found.thin * found.vectors
     )
     return machine.lanes(dtype) * vectors
+
+
+def tile_loop_cycles(machine: MachineParameters, compute: Any, dma: Any, steps: Any) -> Any:
+    """Return the cycles of a loop over tiles.
+
+    With overlap the slower of DMA and compute counts, and the DMA of one step, which is the first
+    load and the last store, overlaps nothing. Without overlap, the core does both in turn.
+
+    Args:
+        machine: The machine whose core runs the loop.
+        compute: Cycles of the computation of all steps.
+        dma: Cycles of the transfers of all steps.
+        steps: Iterations of the loop.
+    """
+    if not machine.dma_overlaps:
+        return compute + dma
+    return np.maximum(compute, dma) + dma / np.maximum(steps, 1.0)
 
 
 def outer_cycles(

@@ -1,5 +1,4 @@
-"""`ftm-opt`: reads the text of any stage, runs passes of this compiler or of upstream MLIR, prints
-what they leave."""
+"""`ftm-opt`: run passes of this compiler or of upstream MLIR on the text of any stage."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ftm_backend.cli import MOST_CORES, Parser, bounded, command, naming
-from ftm_backend.pass_manager import IRFormat, Pass
+from ftm_backend.pass_manager import Pass, changes, select
 from ftm_backend.target.presets import MachineParameters
 from ftm_backend.tools.input_files import read_text, write
 
@@ -19,21 +18,22 @@ __all__ = ["main"]
 
 _EPILOG = """\
 examples:
-  ftm-opt --list-passes
+  ftm-opt --list-passes --machine m7032
   ftm-opt --resolve-in-place --fuse-ops a.mlir           two passes, in this order
-  ftm-opt --insert-waits a.tiles                          one pass of the tile level
+  ftm-opt --insert-waits a.tiles                         one pass on tiles
   ftm-opt --ftm-pipeline a.mlir                          all passes, from linalg to assembly
+  ftm-opt --ftm-pipeline --print-changed a.mlir -o a.lan and what each pass changes
   ftm-opt --pass-pipeline='builtin.module(canonicalize)' a.mlir
-  ftm-opt --verify a.mlir                                 parse, verify and print
+  ftm-opt --verify a.mlir                                parse, verify and print
 """
 
 
 _STAGE_OF_TILES = re.compile(r"^@stage ", re.MULTILINE)
-"""What a text of the tile level says first, after comments."""
+"""First line of a text of tiles, after comments."""
 
 
 class _Append(argparse.Action):
-    """Collects what is to be run in the order of the command line."""
+    """Collects passes and pipelines in the order of the command line."""
 
     def __call__(
         self,
@@ -60,7 +60,14 @@ def _parser() -> argparse.ArgumentParser:
         help="output; - (default): standard output",
     )
     parser.add_argument(
-        "--list-passes", action="store_true", help="print the passes in the order of the pipeline"
+        "--list-passes",
+        action="store_true",
+        help="print the passes of the machine in order: name, IR before -> after, effect",
+    )
+    parser.add_argument(
+        "--print-changed",
+        action="store_true",
+        help="print a diff of what each pass changes, to standard error",
     )
     parser.add_argument(
         "--verify",
@@ -69,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-verify", action="store_true", help="do not verify")
     parser.add_argument(
-        "--machine", default="host", help="machine preset that passes read (default: host)"
+        "--machine", default="host", help="machine preset to run passes for (default: host)"
     )
     parser.add_argument(
         "--cores", type=int, default=0, help="cores to plan for (default: the preset's)"
@@ -81,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs=0,
         const="all",
         action=_Append,
-        help="all passes of this compiler, from linalg on",
+        help="all passes of this compiler that apply on the machine, from linalg on",
     )
     passes.add_argument(
         "--pass-pipeline",
@@ -105,8 +112,24 @@ def _passes() -> tuple[Pass, ...]:
     return (*pipeline.PASSES, *codegen.PASSES, codegen.EMIT)
 
 
+def _listing(machine: MachineParameters) -> str:
+    """List the passes of a machine, then those that it lacks something for."""
+    passes = select(_passes(), machine)
+    names, irs = (
+        max(map(len, column)) for column in ((s.name for s in passes), (str(s.ir) for s in passes))
+    )
+    lines = [f"{step.name:{names}}  {step.ir!s:{irs}}  {step.doc}" for step in passes]
+    left_out: dict[str, list[str]] = {}
+    for step in _passes():
+        if step not in passes:
+            left_out.setdefault(step.missing(machine), []).append(step.name)
+    for missing, others in left_out.items():
+        lines += ["", f"Not on {machine.name}, which lacks {missing}: {', '.join(others)}."]
+    return "\n".join(lines)
+
+
 class _Program:
-    """What passes work on: a text, or the value that the last pass has left."""
+    """The program that passes run on: a text, or the value that the last pass returned."""
 
     def __init__(self, text: str, machine: MachineParameters, verify: bool) -> None:
         self._machine, self._verify = machine, verify
@@ -115,16 +138,16 @@ class _Program:
         self._last: Pass | None = None
 
     def text(self) -> str:
-        """The program as it is now; MLIR is verified.
+        """Return the program's current text; MLIR is verified.
 
         Raises:
-            ir.MLIRError: it is not valid.
+            ir.MLIRError: The text is not valid.
         """
         if self._text is None:
             assert self._last is not None
-            self._text = self._last.form.write(self._value, self._last.stage)
+            self._text = self._last.ir.after.write(self._value, self._last.stage)
         is_mlir = (
-            self._last.form.suffix == ".mlir"
+            self._last.ir.after.suffix == ".mlir"
             if self._last
             else not _STAGE_OF_TILES.search(self._text)
         )
@@ -143,51 +166,68 @@ class _Program:
             return str(module) + "\n"
 
     def run(self, kind: str, name: str) -> None:
-        """One pass: ``upstream`` with a pipeline in MLIR's syntax, or one of ours by its name."""
+        """Run one pass.
+
+        Args:
+            kind: ``upstream`` for passes of MLIR, ``ftm`` for a pass of this compiler.
+            name: A pipeline in MLIR's syntax, or the name of the pass.
+
+        Raises:
+            ValueError: The pass does not apply on the machine.
+        """
         if kind == "upstream":
             self.text()
             self._text, self._value = self._upstream(name), None
             return
-        before = _input_forms()
         step = next(p for p in _passes() if p.name == name)
-        if self._value is None or self._last is None or self._last.form is not before[name]:
-            self._value = before[name].read(self.text(), self._machine)
+        missing = step.missing(self._machine)
+        if missing:
+            raise ValueError(
+                f"the pass is not in the pipeline of machine {self._machine.name!r}: "
+                f"it needs {missing}"
+            )
+        if self._value is None or self._last is None or self._last.ir.after != step.ir.before:
+            self._value = step.ir.before.read(self.text(), self._machine)
         self._value, self._last, self._text = step.run(self._value, self._machine), step, None
-        step.form.verify(self._value)
+        step.ir.after.verify(self._value)
         if self._verify:
             self.text()
 
 
-def _input_forms() -> dict[str, IRFormat]:
-    """The form of what each pass takes."""
-    from ftm_backend.midend import pipeline
-
-    forms = [pipeline.FUNCTION, *(step.form for step in _passes())]
-    return {step.name: form for step, form in zip(_passes(), forms, strict=False)}
+def _print_changes(step: str, before: str, after: str) -> None:
+    """Print a diff of the texts before and after a pass to standard error."""
+    diff = changes(before, after, (f"before {step}", f"after {step}"))
+    print(diff.rstrip("\n") if diff else f"pass {step}: no change", file=sys.stderr)
 
 
 @command("ftm-opt")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; gives the exit status: 0, or 2 for wrong usage, a wrong input or a pass that
-    fails."""
+    """Run the command line.
+
+    Returns:
+        The exit status: 0, or 2 for wrong usage, a wrong input or a pass that fails.
+    """
     given = _parser().parse_args(arguments)
     from ftm_backend.target import presets
 
-    if given.list_passes:
-        width = max(len(step.name) for step in _passes())
-        print("\n".join(f"{step.name:{width}}  {step.doc}" for step in _passes()))
-        return 0
     cores = bounded("--cores", given.cores, 0, MOST_CORES)
     with naming("--machine", presets.UnknownPreset):
         machine = presets.load(given.machine)
     if cores:
         machine = replace(machine, cores=cores)
+    if given.list_passes:
+        print(_listing(machine))
+        return 0
     program = _Program(read_text(given.file), machine, not given.no_verify)
     for kind, name in given.steps:
-        for single in [p.name for p in _passes()] if name == "all" else [name]:
-            # whatever a pass raises is its diagnosis, for the user to read
+        names = [p.name for p in select(_passes(), machine)] if name == "all" else [name]
+        for single in names:
+            # an exception of a pass is its diagnosis, for the user to read
             with naming(f"{given.file}: pass {single}", Exception):
+                before = program.text() if given.print_changed else ""
                 program.run(kind, single)
+                if given.print_changed:
+                    _print_changes(single, before, program.text())
     with naming(f"{given.file}: reading the input", Exception):
         result = program.text()
     write(given.output, result)

@@ -1,4 +1,4 @@
-"""`ftm-translate`: takes a program from one stage of the compiler to a later one."""
+"""`ftm-translate`: compile a program from one stage of the compiler to a later one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ftm_backend.tools.input_files import read_text, write
 __all__ = ["main"]
 
 _EPILOG = """\
-stages, in order:
+stages in order (a machine has those whose passes apply on it):
 {stages}
 
 examples:
@@ -60,13 +60,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dump", default="", metavar="DIR", help="write every stage on the way into DIR"
     )
+    parser.add_argument(
+        "--diff", action="store_true", help="with --dump: also write what each pass changes"
+    )
     return parser
 
 
 @command("ftm-translate")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; gives the exit status: 0, or 2 for a program that does not compile and for
-    wrong usage."""
+    """Run the command line.
+
+    Returns:
+        The exit status: 0, or 2 for a program that does not compile and for wrong usage.
+    """
     given = _parser().parse_args(arguments)
     from ftm_backend import driver
     from ftm_backend.compile_options import CompileOptions
@@ -82,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             source,
             text,
             given.target,
-            CompileOptions(machine=given.machine, cores=cores, dump=given.dump),
+            CompileOptions(given.machine, cores, dump=given.dump, dump_diffs=given.diff),
         )
     write(given.output, result)
     return 0

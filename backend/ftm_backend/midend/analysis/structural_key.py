@@ -127,7 +127,7 @@ def signature(
         writer.value(value)
     for statement, body in zip(kernel.statements, arguments.bodies, strict=True):
         writer.statement(statement, body)
-    if kernel.kind in ("contraction", "computed", "summed") and kernel.machine.dma_overlaps:
+    if kernel.kind in ("contraction", "computed", "summed") and kernel.machine.uses_panels:
         product = kernel.statements[product_in(kernel.statements)]
         for operand in product.operands:
             granule = kernel.machine.dma_granule // ELEMENT_BYTES[operand.value.dtype]

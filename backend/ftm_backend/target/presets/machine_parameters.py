@@ -96,6 +96,23 @@ class MachineParameters:
     reduce_cycles: float
     """Cycles to reduce one vector register across its lanes, amortised over independent rows."""
 
+    @property
+    def tile_buffers(self) -> int:
+        """Buffers of each tile in a loop: with two, the next tile loads during computation."""
+        return 2 if self.dma_overlaps else 1
+
+    @property
+    def uses_panels(self) -> bool:
+        """Whether matmuls are planned as panels (``midend/schedule/gemm/panel_*``): operands stream
+        through multi-buffered tiles, so the plan balances DMA against compute."""
+        return self.dma_overlaps
+
+    @property
+    def transposes_on_chip(self) -> bool:
+        """Whether data moves in long runs and is reordered in scratchpad, instead of element by
+        element. A core that executes its own transfers gains nothing by that."""
+        return self.dma_overlaps
+
     def lanes(self, dtype: str) -> int:
         """Elements of ``dtype`` (a token such as ``"f32"``) in one vector register."""
         return self.vector_bytes // ELEMENT_BYTES[dtype]

@@ -186,7 +186,7 @@ def demands(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
     """What it asks of a plan: fields of a `tiling.Problem`."""
     others = epilogue.outputs[1:]
     parameters = [
-        o for o in epilogue.operands if machine.dma_overlaps and sum(map(bool, o.index.coeffs)) <= 1
+        o for o in epilogue.operands if machine.uses_panels and sum(map(bool, o.index.coeffs)) <= 1
     ]
     operands = [o for o in epilogue.operands if o not in parameters]
     stored = {store.index.coeffs for output in epilogue.outputs[:1] for store in output.stores}
@@ -212,7 +212,7 @@ def demands(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
         interval(
             machine, [output.element for output in epilogue.outputs], tiles + len(parameters) + 1
         )
-        if machine.dma_overlaps
+        if machine.uses_panels
         else 0.0
     )
     return {

@@ -50,7 +50,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     """
     machine = (
         replace(kernel.machine, cores=1)
-        if kernel.one_core and kernel.machine.dma_overlaps
+        if kernel.one_core and kernel.machine.uses_panels
         else kernel.machine
     )
     chosen = schedule(kernel.aligned, machine)

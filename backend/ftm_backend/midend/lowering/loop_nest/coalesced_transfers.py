@@ -30,7 +30,7 @@ def pays(nest: NestEmitter, place: AxisPosition, dtype: str) -> bool:
     rows."""
     plan, machine, steps = nest.plan, nest.kernel.machine, place.steps
     if (
-        not machine.dma_overlaps
+        not machine.transposes_on_chip
         or len(plan.rows) != 1
         or len(plan.columns) < 2
         or any(a in plan.cut for a in plan.columns)

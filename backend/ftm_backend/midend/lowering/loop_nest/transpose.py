@@ -56,7 +56,7 @@ def match_turn(
     targets: where its elements are stored; the first place decides.
     """
     if (
-        not machine.dma_overlaps
+        not machine.transposes_on_chip
         or not targets
         or statement.gathers
         or statement.tensors

@@ -97,7 +97,7 @@ class _Scan:
         """What is scanned, the carry, and the result, which has a tile of its own where loads go on
         meanwhile."""
         x = self.b.tile(self.dtype, rows, columns)
-        y = self.b.tile(self.dtype, rows, columns) if self.kernel.machine.dma_overlaps else x
+        y = self.b.tile(self.dtype, rows, columns) if self.kernel.machine.tile_buffers > 1 else x
         return x, self.b.tile(self.carried, *carry), y
 
     def _run(

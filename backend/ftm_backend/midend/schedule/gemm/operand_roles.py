@@ -118,7 +118,7 @@ def schedule(
     zipped = _zipped(contraction, epilogue, [straight, crossed], machine)
     if zipped is not None:
         return zipped
-    if machine.dma_overlaps and volume(form, form.k) != 0:
+    if machine.uses_panels and volume(form, form.k) != 0:
         problems = _problems(contraction, epilogue, (straight, crossed), machine, sums)
         number, panels = cheapest(problems, machine)
         return OperandRoles(
@@ -143,7 +143,7 @@ def computed_schedule(
     None if there is none."""
     contraction = match(statements[0])
     factor = read_factor(makers, contraction) if contraction is not None else None
-    if contraction is None or factor is None or not machine.dma_overlaps:
+    if contraction is None or factor is None:
         return None
     epilogue = read_epilogue(contraction, statements[1:])
     form = axes_of(contraction, _others(contraction, epilogue, factor), boxes=True)
@@ -195,10 +195,8 @@ def least_cycles(statements: Sequence[Statement], machine: MachineParameters) ->
     """Cycles that no schedule of panels is below; 0 where it is made otherwise."""
     contraction, epilogue, straight, crossed = roles(statements, machine)
     form = straight[0]
-    if (
-        not machine.dma_overlaps
-        or form.interleaved is not None
-        or any(volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k))
+    if form.interleaved is not None or any(
+        volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k)
     ):
         return 0.0
     return min(
@@ -217,7 +215,7 @@ def roles(
             f"{statements[0].op} over {statements[0].loops} is not a contraction of the matrix unit"
         )
     epilogue = read_epilogue(contraction, statements[1:])
-    form = axes_of(contraction, _others(contraction, epilogue), boxes=machine.dma_overlaps)
+    form = axes_of(contraction, _others(contraction, epilogue), boxes=machine.uses_panels)
     if epilogue.positions:
         form = _single_axes(form)
     return (
@@ -287,7 +285,7 @@ def _zipped(
     """The schedule that interleaves columns of two halves as it turns C; None where there are none,
     or a block of them fits no tile."""
     for form, a, b in both:
-        if not machine.dma_overlaps or form.interleaved is None or volume(form, form.k) == 0:
+        if not machine.uses_panels or form.interleaved is None or volume(form, form.k) == 0:
             continue
         problem = _problem(contraction, epilogue, form.zipped(), a, machine, zipped=True)
         if (
@@ -339,7 +337,7 @@ def _problem(
         zipped=between is not None,
         **demands(epilogue, machine),
         a_windows=windows_of(form, taken, machine, alone=side == "a")
-        if machine.dma_overlaps
+        if machine.uses_panels
         else (),
         sums=sums,
         **(_computing(factor, side, machine) if factor is not None else {}),

@@ -380,7 +380,7 @@ class _Grid:
         """For one loop order the cheapest point of each division: its cycles, and a function that
         makes its plan."""
         p, mc = self.problem, self.machine
-        depth = 2 if mc.dma_overlaps else 1
+        depth = mc.tile_buffers
         outer_blocks, inner_blocks = (
             (self.m_blocks, self.n_blocks) if m_outer else (self.n_blocks, self.m_blocks)
         )
@@ -461,10 +461,7 @@ class _Grid:
             + work * (self.store + self.epilogue)
         )
         dma = dma + (a_tiles + b_tiles + steps) * mc.dma_latency
-        # Without overlap a core does its own transfers; with it, the first tiles and the last store
-        # stand alone.
-        exposed = (dma / np.maximum(steps * self.k_blocks, 1.0)) if mc.dma_overlaps else 0.0
-        total = np.maximum(matrix, dma) + exposed if mc.dma_overlaps else matrix + dma
+        total = cost_rules.tile_loop_cycles(mc, matrix, dma, steps * self.k_blocks)
         total = np.where(fits, total + np.where(self.cores > 1, mc.barrier_cycles, 0.0), np.inf)
         best = total.reshape(len(self.divisions), -1).argmin(axis=1)
 

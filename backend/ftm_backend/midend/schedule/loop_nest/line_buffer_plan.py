@@ -84,7 +84,7 @@ def plan_strips(kernel: Kernel, together: bool = False) -> LineBufferPlan | None
     together: the tiles of a plane follow each other, as its sums need it.
     """
     machine = kernel.machine
-    if kernel.one_core or not machine.dma_overlaps or not _may_have_windows(kernel):
+    if kernel.one_core or not _may_have_windows(kernel):
         return None
     axes = axes_of(kernel)
     accesses = list(_accesses(axes))

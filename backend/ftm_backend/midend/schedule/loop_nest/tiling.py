@@ -225,7 +225,7 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
     )
     if shape.resident and shape.turned:
         _fit(plan, columns, _whole_columns(plan, axes))
-    elif shape.resident and kernel.machine.dma_overlaps:
+    elif shape.resident and kernel.machine.tile_buffers > 1:
         each = line_bytes(axes, columns) + pattern_bytes(axes, rows, columns) * at_hand(
             plan.column_count()
         )
@@ -307,7 +307,7 @@ def _spread(plan: NestTiling, axes: TileAxes) -> None:
         cut = at_hand(ceildiv(axis.extent, step))
         pieces = (
             ceildiv(cut * wanted, tiles)
-            if axes.kernel.machine.dma_overlaps
+            if axes.kernel.machine.tile_buffers > 1
             else cut * ceildiv(wanted, tiles)
         )
         pieces = min(pieces, at_hand(axis.extent))

@@ -29,12 +29,11 @@ __all__ = ["fuse_attention"]
 def fuse_attention(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
     """Joins the kernels of each attention of the program itself; those in repeats stay as they
     are."""
-    if machine.dma_overlaps:
-        former = KernelFormer(grouped.function, machine)
-        join_backward(grouped, machine, former, _kept(grouped.function))
-        joiner = _Joiner(grouped, machine, former)
-        for kernel in [k for k in grouped.kernels if k.kind == "contraction" and k.repeat is None]:
-            joiner.join(kernel)
+    former = KernelFormer(grouped.function, machine)
+    join_backward(grouped, machine, former, _kept(grouped.function))
+    joiner = _Joiner(grouped, machine, former)
+    for kernel in [k for k in grouped.kernels if k.kind == "contraction" and k.repeat is None]:
+        joiner.join(kernel)
     return grouped
 
 

@@ -31,11 +31,10 @@ __all__ = ["fuse_col2im_epilogue"]
 
 def fuse_col2im_epilogue(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
     """Moves such statements of the program itself; those in repeats stay where they are."""
-    if machine.dma_overlaps:
-        for fold in [
-            k for k in grouped.kernels if k.kind == "fold" and k.repeat is None and not k.one_core
-        ]:
-            _finish(grouped, fold, machine)
+    for fold in [
+        k for k in grouped.kernels if k.kind == "fold" and k.repeat is None and not k.one_core
+    ]:
+        _finish(grouped, fold, machine)
     return grouped
 
 

@@ -25,11 +25,10 @@ __all__ = ["fuse_conv_backward"]
 def fuse_conv_backward(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
     """Joins the kernels of both gradients of each convolution of the program itself; those in
     repeats stay as they are."""
-    if machine.dma_overlaps:
-        for kernel in [
-            k for k in grouped.kernels if k.kind == "fold" and k.repeat is None and not k.one_core
-        ]:
-            _join(grouped, kernel, machine)
+    for kernel in [
+        k for k in grouped.kernels if k.kind == "fold" and k.repeat is None and not k.one_core
+    ]:
+        _join(grouped, kernel, machine)
     return grouped
 
 

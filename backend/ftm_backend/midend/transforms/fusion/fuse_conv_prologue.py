@@ -80,8 +80,6 @@ class _FeatureMap:
 def fuse_conv_prologue(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
     """Lets products of the program itself compute such images; those in repeats stay as they
     are."""
-    if not machine.dma_overlaps:
-        return grouped
     inside: Inside = {}
     for product in list(filter(can_be_summed, grouped.kernels)):
         if product not in grouped.kernels:

@@ -26,8 +26,6 @@ __all__ = ["fuse_gemm_prologue"]
 
 def fuse_gemm_prologue(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
     """Joins such kernels of the program itself; those in repeats stay as they are."""
-    if not machine.dma_overlaps:
-        return grouped
     kept = {tensor.value for tensor in grouped.function.results}
     kept.update(
         value

@@ -45,8 +45,6 @@ class FusedSum:
 
 def fuse_gemm_reduction(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
     """Moves such sums of the program itself; those in repeats stay where they are."""
-    if not machine.dma_overlaps:
-        return grouped
     for product in list(filter(can_be_summed, grouped.kernels)):
         users = [
             k

@@ -39,8 +39,6 @@ class _Found:
 
 def fuse_pool_reduction(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
     """Joins such kernels of the program itself; those in repeats stay as they are."""
-    if not machine.dma_overlaps:
-        return grouped
     for strips in [k for k in grouped.kernels if k.kind == "strips" and k.repeat is None]:
         for sums in [k for k in grouped.kernels if k.kind == "nest" and k.repeat is None]:
             found = _match(grouped, strips, sums)

@@ -15,8 +15,7 @@ __all__ = ["line_buffer_pooling"]
 
 def line_buffer_pooling(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
     """``grouped`` with these kernels marked, where DMA works beside the core."""
-    if machine.dma_overlaps:
-        for kernel in grouped.kernels:
-            if kernel.kind == "nest" and plan_strips(kernel) is not None:
-                kernel.kind = "strips"
+    for kernel in grouped.kernels:
+        if kernel.kind == "nest" and plan_strips(kernel) is not None:
+            kernel.kind = "strips"
     return grouped

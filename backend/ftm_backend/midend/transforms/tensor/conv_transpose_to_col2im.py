@@ -37,8 +37,6 @@ def conv_transpose_to_col2im(
     function: LinalgFunction, machine: MachineParameters
 ) -> LinalgFunction:
     """``function``, rewritten in place; what is in a repeat stays as it is."""
-    if not machine.dma_overlaps:
-        return function
     replaced: set[Statement] = set()
     for number in range(len(function.body) - 1, -1, -1):
         item = function.body[number]

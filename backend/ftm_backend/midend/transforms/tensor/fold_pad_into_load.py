@@ -22,8 +22,6 @@ MOST_SIDES = 4
 
 def fold_pad_into_load(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """``function``, rewritten in place."""
-    if not machine.dma_overlaps:
-        return function
     readers: dict[Value, list[object]] = {t.value: [t] for t in function.results}
     for item in function.body:
         for value in item.reads():

@@ -44,8 +44,6 @@ FEWEST = 4
 
 def fuse_interior_padding(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """``function``, rewritten in place; what is in a repeat stays as it is."""
-    if not machine.dma_overlaps:
-        return function
     body: list[Statement | Update | SequentialLoop] = []
     readers = Counter(value for item in function.body for value in item.reads())
     readers.update(tensor.value for tensor in function.results)

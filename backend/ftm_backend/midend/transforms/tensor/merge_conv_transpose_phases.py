@@ -59,8 +59,6 @@ def merge_conv_transpose_phases(
     function: LinalgFunction, machine: MachineParameters
 ) -> LinalgFunction:
     """``function``, rewritten in place; what is in a repeat stays as it is."""
-    if not machine.dma_overlaps:
-        return function
     readers = _readers(function)
     for item in list(function.body):
         pair = _pair(item, readers) if isinstance(item, Statement) else None

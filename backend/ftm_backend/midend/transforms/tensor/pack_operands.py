@@ -32,8 +32,6 @@ __all__ = ["least_turned_cycles", "pack_operands", "turned_cycles"]
 
 def pack_operands(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """``function``, rewritten in place; what is in a repeat stays as it is."""
-    if not machine.dma_overlaps:
-        return function
     for position in range(len(function.body) - 1, -1, -1):
         item = function.body[position]
         if isinstance(item, Statement):

@@ -76,8 +76,6 @@ def rematerialize_pool_inputs(
     function: LinalgFunction, machine: MachineParameters
 ) -> LinalgFunction:
     """``function``, rewritten in place; what is in a repeat stays as it is."""
-    if not machine.dma_overlaps:
-        return function
     seen = [
         o.value
         for item in function.body

@@ -38,8 +38,6 @@ differ by a few hundredths."""
 
 def split_k(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """``function``, rewritten in place; what is in a repeat stays as it is."""
-    if not machine.dma_overlaps or machine.cores == 1:
-        return function
     for position in range(len(function.body) - 1, -1, -1):
         item = function.body[position]
         if isinstance(item, Statement):

@@ -32,8 +32,6 @@ __all__ = ["split_pad"]
 
 def split_pad(function: LinalgFunction, machine: MachineParameters) -> LinalgFunction:
     """``function``, rewritten in place."""
-    if not machine.dma_overlaps:
-        return function
     body: list[Statement | Update | SequentialLoop] = []
     for item in function.body:
         if isinstance(item, Update):
