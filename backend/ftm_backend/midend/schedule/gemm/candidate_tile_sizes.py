@@ -1,4 +1,4 @@
-"""Sizes of blocks that the planner of panels tries."""
+"""Candidate tile sizes of m, n and k for the planner of packed row panels (``panel_schedule``)."""
 
 from __future__ import annotations
 
@@ -20,17 +20,22 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST", "CandidateSizes", "Cuts", "axis", "cuts_of", "folded_sizes", "sizes", "taken"]
 
 Cuts = tuple[tuple[TileCut, ...], tuple[TileCut, ...], tuple[TileCut, ...]]
-"""Of m, n and k."""
+"""Cuts of m, of n and of k."""
 
 LARGEST = {"m": 768, "n": 4096, "k": 4096}
-"""Elements of a group that a tile may take."""
+"""Most elements of a tile along each group."""
 LARGE_IMAGE = 1024
-"""Windows of an image from which on blocks of some of its rows are tried."""
+"""From this many windows of a feature map, blocks of some of its rows are candidates."""
 
 
 class CandidateSizes(NamedTuple):
-    """Which sizes a grid has: their growth, the chunks of a panel, and whether they suit the
-    micro-kernels."""
+    """Sampling of the search space.
+
+    Attributes:
+        growth: Ratio of one candidate size to the next.
+        chunks: Candidate numbers of chunks of a panel.
+        quanta: Whether sizes are multiples of the micro-kernel's rows and columns.
+    """
 
     growth: float
     chunks: tuple[int, ...]
@@ -38,7 +43,7 @@ class CandidateSizes(NamedTuple):
 
 
 def axis(values: Sequence[Any], position: int) -> Any:
-    """Values along one of the axes (m, chunks, n, k)."""
+    """Reshape values for broadcasting along one axis of the grid (m, chunks, n, k)."""
     shape = [1, 1, 1, 1]
     shape[position] = len(values)
     return np.array(values).reshape(shape)
@@ -52,15 +57,15 @@ def cuts_of(
     turned: bool,
     sampling: CandidateSizes,
 ) -> Cuts:
-    """Cuts of m, n and k for one grid of cores.
+    """Return the candidate cuts of m, n and k for one grid of cores.
 
     Args:
-        problem: to be planned.
-        machine: whose micro-kernels they suit.
-        groups: of rows and of columns.
-        dots: whether products are sums along k.
-        turned: whether C is stored with its columns as rows.
-        sampling: which sizes.
+        problem: The contraction to tile.
+        machine: Gives the shapes of the micro-kernels.
+        groups: Rows and columns of the grid of cores.
+        dots: Whether the micro-kernel computes dot products along k.
+        turned: Whether C is stored transposed.
+        sampling: Density of the candidates.
     """
     rows, columns = groups
     shares = 1 if prod(problem.batch) >= rows else rows
@@ -79,7 +84,7 @@ def cuts_of(
             (shares, columns),
             sampling.growth,
         )
-    if problem.zipped:  # both halves of a block, and all that lies inside of them
+    if problem.zipped:  # both halves of a block, and all dimensions inside them
         *outside, halves, inside = problem.n
         n = (TileCut(len(outside), halves, halves * inside, prod(outside)),)
     if problem.sums:
@@ -88,8 +93,10 @@ def cuts_of(
 
 
 def _even(found: tuple[TileCut, ...], extents: Sequence[int]) -> tuple[TileCut, ...]:
-    """The cuts, but for those that leave a smaller block, if there are others: all rows of a block
-    are sums of as many elements."""
+    """Keep the cuts that leave no smaller last block; all cuts if there are none.
+
+    Row sums need it: each partial sum then covers the same number of elements.
+    """
     sides = extents or (1,)
     return tuple(cut for cut in found if sides[cut.dim] % cut.size == 0) or found
 
@@ -98,8 +105,10 @@ def _even(found: tuple[TileCut, ...], extents: Sequence[int]) -> tuple[TileCut, 
 def sizes(
     extents: tuple[int, ...], quantum: int, largest: int, shares: int, growth: float
 ) -> tuple[TileCut, ...]:
-    """Cuts of a group, growing by ``growth``; those of a single dimension give each of ``shares``
-    sharers as many."""
+    """Return cuts of a group whose sizes grow by ``growth``.
+
+    Cuts of a single dimension are balanced: each of ``shares`` cores gets as many tiles.
+    """
     extents = extents or (1,)
     if len(extents) > 1:
         kept: list[TileCut] = []
@@ -141,15 +150,16 @@ def folded_sizes(
     shares: tuple[int, int],
     growth: float,
 ) -> tuple[tuple[TileCut, ...], tuple[TileCut, ...]]:
-    """Cuts of rows and columns of a product whose windows are summed: whole channels; whole images,
-    and rows of large ones.
+    """Return cuts of rows and columns for a product whose result goes through col2im.
+
+    Rows are cut at channels. Columns are cut at feature maps, and large feature maps at rows.
 
     Args:
-        folded: the windows.
-        extents: channels, images.
-        quantum: rows of the micro-kernel.
-        shares: of how many sharers of each.
-        growth: of the sizes.
+        folded: The windows.
+        extents: Numbers of channels and of feature maps.
+        quantum: Rows of the micro-kernel.
+        shares: Numbers of cores that share each of the two.
+        growth: Ratio of one size to the next.
     """
     taps, windows = prod(folded.shape.taps), prod(folded.shape.windows)
     channels = sizes(
@@ -179,7 +189,7 @@ def folded_sizes(
 
 
 def taken(extents: Sequence[int], cut: TileCut) -> tuple[int, ...]:
-    """Steps of each dimension that a block takes."""
+    """Return the extent of a tile in each dimension of its group."""
     return tuple(
         1 if at < cut.dim else cut.size if at == cut.dim else extent
         for at, extent in enumerate(extents)

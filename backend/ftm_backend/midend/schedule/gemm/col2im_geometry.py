@@ -1,5 +1,10 @@
-"""Windows that are summed at the places that they see, before a block of C is stored: what ``FOLD``
-is told."""
+"""Col2im as the epilogue of a product: sum overlapping windows before a block of C is stored.
+
+A transposed convolution is ``T[(c, tap), (n, window)] = W^T . X``, followed by ``Y[n, c, window *
+stride + tap * dilation - padding] += T[(c, tap), (n, window)]``. The instruction ``FOLD`` computes
+the second step on a block of T in the scratchpad. This module computes the block sizes and the
+instruction's arguments.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +22,11 @@ __all__ = ["Col2Im", "Col2ImGeometry"]
 
 @dataclass(frozen=True)
 class Col2ImGeometry:
-    """Of a transposed convolution, in each dimension of an image.
+    """Geometry of a transposed convolution, one entry per spatial dimension.
 
-    A block of its columns takes all windows of some images, or the windows that see some rows of
-    one image: those that see rows of two blocks are computed for both.
+    A block of columns holds all windows of some feature maps, or the windows that contribute to
+    some rows of one feature map. In the second case, windows on the border of two blocks are
+    computed twice.
     """
 
     shape: cost_rules.Col2ImCost
@@ -28,40 +34,49 @@ class Col2ImGeometry:
     padding: tuple[int, ...]
 
     def reach(self) -> tuple[int, int]:
-        """How many windows before the first of as many rows of a phase see these, and how many
-        after the last."""
+        """Return how many windows before and after a block of rows contribute to it."""
         stride, taps = self.shape.strides[0], self.shape.taps[0]
         before, padding = self.dilation[0] * (taps - 1), self.padding[0]
         return (before - padding) // stride, (stride - 1 + padding) // stride
 
     def windows(self, rows: int) -> int:
-        """The most windows, in the first dimension, that see ``rows`` rows of a phase."""
+        """Return the most windows of the first dimension that contribute to ``rows`` rows.
+
+        The rows are those of one sub-pixel phase: every ``stride``-th row of the output.
+        """
         return min(max(rows + sum(self.reach()), 1), self.shape.windows[0])
 
     def cut(self, images: int, rows: int) -> TileCut:
-        """Columns in blocks of ``rows`` rows of each phase."""
+        """Cut columns into blocks of ``rows`` rows of each sub-pixel phase."""
         elements = self.windows(rows) * prod(self.shape.windows[1:])
         return TileCut(1, rows, elements, images * cost_rules.pieces(self.shape.steps[0], rows))
 
     def whole(self, images: int, each: int) -> TileCut:
-        """Columns in blocks of ``each`` images."""
+        """Cut columns into blocks of ``each`` feature maps."""
         return TileCut(0, each, each * prod(self.shape.windows), cost_rules.pieces(images, each))
 
     def columns(self, cut: TileCut) -> int:
-        """Elements of the image for the largest block, of one channel."""
+        """Return the output elements of the largest block, for one channel."""
         inside = prod(self.shape.sizes[1:])
         return cut.size * inside * (self.shape.sizes[0] if cut.dim == 0 else self.shape.strides[0])
 
     def elements(self, cut: TileCut) -> int:
-        """The same of one phase."""
+        """Return the output elements of the largest block, for one channel and one phase."""
         inside = prod(self.shape.steps[1:])
         return cut.size * inside * (self.shape.steps[0] if cut.dim == 0 else 1)
 
 
 @dataclass(frozen=True)
 class Col2Im:
-    """Where the blocks of a transposed convolution lie: m is (channel, tap), n is (image, windows);
-    ``axes`` walk the image's elements."""
+    """Positions of the blocks of a transposed convolution.
+
+    Attributes:
+        geometry: Its windows.
+        form: The product; m is (channel, tap), n is (feature map, windows).
+        image: The axis of feature maps.
+        windows: The axes of windows.
+        axes: The axes of output rows and columns.
+    """
 
     geometry: Col2ImGeometry
     form: ContractionForm
@@ -70,16 +85,18 @@ class Col2Im:
     axes: tuple[int, int]
 
     def sides(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The axes that make rows and columns of what is stored."""
+        """Return the axes of the rows and of the columns of the stored block."""
         return self.form.m[:1], (self.image, *self.axes)
 
     def most(self, m: TileCut, n: TileCut) -> tuple[int, int]:
-        """Extents of the sums of a block."""
+        """Return the largest extents of the stored block: channels, and elements of each."""
         return m.elements // prod(self.geometry.shape.taps), self.geometry.columns(n)
 
     def place(self, blocks: BlockTransfers, cut: TileCut, number: Index) -> Places:
-        """Where block ``number`` of the columns lies: its images, windows, and elements of the
-        images."""
+        """Return the offsets and extents of column block ``number``.
+
+        They cover its feature maps, its windows, and its output rows and columns.
+        """
         b, shape = blocks.b, self.geometry.shape
         windows: Places = {
             axis: (0, n) for axis, n in zip(self.windows, shape.windows, strict=True)
@@ -104,8 +121,11 @@ class Col2Im:
     def instruction(
         self, blocks: BlockTransfers, places: Places
     ) -> tuple[list[Index], list[Index]]:
-        """Extents of ``FOLD``'s dimensions and the numbers beside them, for the block at
-        ``places``."""
+        """Return the operands of ``FOLD`` for the block at ``places``.
+
+        Returns:
+            The extents (taps, windows, output), and the parameters (dilation, stride, offset).
+        """
         b, shape, geometry = blocks.b, self.geometry.shape, self.geometry
         windows, sizes = ([places[axis][1] for axis in axes] for axes in (self.windows, self.axes))
         before = [

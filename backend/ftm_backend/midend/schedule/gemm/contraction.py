@@ -1,13 +1,21 @@
-"""The linear form of a contraction: its loops sorted into batch, m, n and k, every access a sum of
-strides.
+"""Canonical form of a contraction: loops in groups batch, m, n and k; accesses as affine functions.
 
-A statement whose body is ``sum(a * b)`` is a contraction whatever its indexing maps: a loop that
-only A and the result use is an *m* loop, one that only B and the result use is *n*, one that all
-use is *batch*, and a reduced one is *k*. Transposed and broadcast operands, batches, convolutions
-and their gradients differ only in these strides.
+A statement with the body ``sum(a * b)`` is a contraction. Its loops are classified by use:
 
-An *axis* is a loop, or several loops that every access walks as one (``n, oh, ow`` of a 1x1
-convolution).
+====== =============================== =========================================
+group  loop is used by                 example ``C[b, i, j] = sum_k A[b, i, k] * B[b, k, j]``
+====== =============================== =========================================
+batch  A, B and C                      b
+m      A and C                         i
+n      B and C                         j
+k      A and B (reduced)               k
+====== =============================== =========================================
+
+Transposed and broadcast operands, batches, convolutions and their gradients differ only in the
+strides of A, B and C along these loops.
+
+An *axis* is one loop, or several loops that every access traverses with a common stride: ``n, oh,
+ow`` of a 1x1 convolution are one axis.
 """
 
 from __future__ import annotations
@@ -38,7 +46,7 @@ _WIDENING = {"arith.extf", "arith.extsi"}
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
-    """A statement that the matrix unit can execute: ``result[index] = init + sum(a * b)``."""
+    """A statement for the matrix unit: ``result[index] = init + sum(a * b)``."""
 
     statement: Statement
     a: Operand
@@ -46,24 +54,24 @@ class Contraction:
 
     @property
     def accumulator(self) -> str:
-        """Type of the sums, and of the result."""
+        """Element type of the sums and of the result."""
         return ACCUMULATORS[self.a.value.dtype]
 
     @property
     def init(self) -> Node | Operand:
-        """What the products are added to."""
+        """Initial value of the sum."""
         init = self.statement.results[0].init
         assert init is not None, "a sum starts from something"
         return init
 
     @property
     def starts_at_zero(self) -> bool:
-        """Whether the sum has no other initial value."""
+        """Whether the initial value is the constant 0."""
         init = self.init
         return isinstance(init, Node) and init.op == "constant" and init.payload == 0
 
     def group_of(self, loop: int) -> str:
-        """``"batch"``, ``"m"``, ``"n"`` or ``"k"``."""
+        """Return the group of a loop: ``"batch"``, ``"m"``, ``"n"`` or ``"k"``."""
         if self.statement.reduced[loop]:
             return "k"
         in_a, in_b = self.a.index.coeffs[loop] != 0, self.b.index.coeffs[loop] != 0
@@ -73,8 +81,10 @@ class Contraction:
 
 
 def _factor(node: Node) -> Operand | None:
-    """The tensor element that ``node`` is, seen through the widening that the matrix unit does
-    itself."""
+    """Return the operand that ``node`` loads, looking through a widening cast.
+
+    The matrix unit widens its operands itself. None: ``node`` is something else.
+    """
     inner = node.operands[0] if node.op in _WIDENING else node
     if inner.op != "in":
         return None
@@ -82,11 +92,12 @@ def _factor(node: Node) -> Operand | None:
 
 
 def match(statement: Statement) -> Contraction | None:
-    """``statement`` as a contraction, or None when the matrix unit cannot or should not execute it.
+    """Match a statement that the matrix unit should execute.
 
-    Not taken: other bodies than a sum of products, types the matrix unit lacks, and what a
-    reduction along rows does better: dot products, and matrix by vector where the matrix lies along
-    the sum.
+    Returns:
+        The contraction, or None. None for other bodies than a sum of products, for element types
+        that the matrix unit lacks, and for sums that a row reduction computes faster: dot
+        products, and matrix-vector products whose matrix is contiguous along k.
     """
     if len(statement.results) != 1 or not statement.is_reduction:
         return None
@@ -102,14 +113,14 @@ def match(statement: Statement) -> Contraction | None:
 
 
 def product_in(statements: Sequence[Statement]) -> int:
-    """The number of the first of them that is a contraction; there is one."""
+    """Return the index of the first contraction in ``statements``, which must contain one."""
     return next(
         number for number, statement in enumerate(statements) if match(statement) is not None
     )
 
 
 def _is_reduction(found: Contraction) -> bool:
-    """Whether it is one long row-wise sum for each element of the result."""
+    """Whether each element of the result is the sum of one contiguous row (a GEMV or a dot)."""
     loops = [k for k, extent in enumerate(found.statement.loops) if not seen_equal(extent, 1)]
     groups = {loop: found.group_of(loop) for loop in loops}
     free = {group for group in groups.values() if group in ("m", "n")}
@@ -121,10 +132,12 @@ def _is_reduction(found: Contraction) -> bool:
 
 @dataclass(frozen=True)
 class ContractionForm:
-    """Axes in groups, and accesses over the axes.
+    """Axes in groups, and accesses as functions of the axes.
 
-    ``accesses`` are in the order that they were given to ``axes_of``; the first three are A, B and
-    C.
+    Attributes:
+        extents: Extent of each axis.
+        batch: Axes of the group, outermost first; likewise ``m``, ``n`` and ``k``.
+        accesses: A, B, C, then the further accesses that ``axes_of`` was given, in its order.
     """
 
     extents: tuple[int, ...]
@@ -135,13 +148,16 @@ class ContractionForm:
     accesses: tuple[Affine, ...]
 
     def sizes(self, group: Sequence[int]) -> tuple[int, ...]:
-        """Extents of a group's axes, outermost first."""
+        """Return the extents of a group's axes, outermost first."""
         return tuple(self.extents[axis] for axis in group)
 
     @property
     def interleaved(self) -> int | None:
-        """The axis of n, of two steps, that lies innermost in C, between the steps of m's innermost
-        axis; None if there is none."""
+        """The axis of n with extent 2 that interleaves C's columns, or None.
+
+        Such an axis has stride 1 in C, and m's innermost axis has stride 2: C is stored as ``...
+        [m][2]``, as where two sub-pixel phases of a transposed convolution share a row.
+        """
         c = self.accesses[2].coeffs
         if not self.m or len(self.n) < 2 or at_hand(c[self.m[-1]]) != 2:
             return None
@@ -150,20 +166,24 @@ class ContractionForm:
         )
 
     def zipped(self) -> ContractionForm:
-        """The same with the interleaved axis just outside of n's innermost one: a block's columns
-        are those of two halves."""
+        """Move the interleaved axis next to n's innermost axis.
+
+        A block then holds the columns of both halves.
+        """
         between = self.interleaved
         others = [k for k in self.n if k != between]
         return self if between is None else replace(self, n=(*others[:-1], between, *others[-1:]))
 
     def swapped(self) -> ContractionForm:
-        """The same contraction with A and B, and m and n, exchanged."""
+        """Return the transposed contraction: A and B exchanged, and m and n."""
         a, b, *others = self.accesses
         return ContractionForm(self.extents, self.batch, self.n, self.m, self.k, (b, a, *others))
 
     def run(self, access: Affine, group: Sequence[int]) -> int:
-        """Contiguous elements of ``access`` along ``group`` from its innermost axis; 0 if that has
-        no stride 1."""
+        """Return the contiguous elements of ``access`` along ``group``, from its innermost axis.
+
+        0 if the innermost axis does not have stride 1.
+        """
         length = 1
         for walked, axis in enumerate(reversed(group)):
             if not seen_equal(access.coeffs[axis], length):
@@ -172,7 +192,7 @@ class ContractionForm:
         return length if group else 0
 
     def _beside(self, access: Affine, group: Sequence[int]) -> int:
-        """As ``run``, in either direction, of the sizes at hand."""
+        """Return the same as ``run`` for strides of either sign, with the sizes' hints."""
         length = 1
         for axis in reversed(group):
             if abs(at_hand(access.coeffs[axis])) != length:
@@ -183,8 +203,14 @@ class ContractionForm:
     def operand(
         self, access: Affine, dtype: str, outer: Sequence[int], inner: Sequence[int]
     ) -> TiledOperand:
-        """What the cost model must know of an operand that lies along the groups ``outer`` and
-        ``inner``."""
+        """Describe an operand to the cost model.
+
+        Args:
+            access: The operand's access.
+            dtype: Its element type.
+            outer: The group of its rows.
+            inner: The group of its columns.
+        """
         batched = any(access.coeffs[axis] for axis in self.batch)
         runs = self.run(access, outer), self.run(access, inner)
         whole = [
@@ -198,13 +224,13 @@ class ContractionForm:
 def axes_of(
     contraction: Contraction, others: Sequence[Affine], boxes: bool = False
 ) -> ContractionForm:
-    """Sorts the loops into groups, outermost first, and merges neighbours that every access walks
-    as one.
+    """Sort the loops into groups, outermost first, and merge loops with a common stride.
 
     Args:
-        contraction: gives the accesses of A, B and C. others: further accesses over the same loops
-        (stores, epilogue operands). boxes: whether windows that overlap are read where they lie
-        together: the taps of one then stay in one block of k.
+        contraction: Gives the accesses of A, B and C.
+        others: Further accesses over the same loops (stores, operands of the epilogue).
+        boxes: Whether overlapping windows are loaded as one box. The taps of a window then stay in
+            one block of k.
     """
     loops = contraction.statement.loops
     accesses = [
@@ -215,15 +241,15 @@ def axes_of(
     ]
     groups: dict[str, list[int]] = {"batch": [], "m": [], "n": [], "k": []}
     for loop, extent in enumerate(loops):
-        if is_walked(extent) or not extent:  # a loop of no trips is one
+        if is_walked(extent) or not extent:  # keep extents other than 1, and 0
             groups[contraction.group_of(loop)].append(loop)
 
     overlapping = [x for x in accesses[:2] if boxes and overlaps(x, loops)]
     sums = overlapping if len(overlapping) == 1 else accesses[:2]
 
     def far(loop: int) -> int:
-        # Results are walked in their own order; reduced loops in the order of the operand they
-        # stride most, or of that whose windows overlap.
+        # Result loops are sorted by the strides of C. Reduced loops are sorted by the larger stride
+        # of A and B, or by the operand whose windows overlap.
         reduced = contraction.statement.reduced[loop]
         return (
             max(abs(at_hand(x.coeffs[loop])) for x in sums)
@@ -238,7 +264,7 @@ def axes_of(
 
 
 def overlaps(access: Affine, loops: Sequence[int]) -> bool:
-    """Whether different places of the loops are one element."""
+    """Whether two different indices of the loops access the same element."""
     walked = sorted(
         (abs(at_hand(c)), at_hand(n))
         for c, n in zip(access.coeffs, loops, strict=True)
@@ -255,16 +281,16 @@ def overlaps(access: Affine, loops: Sequence[int]) -> bool:
 def merge_loops(
     loops: Sequence[int], groups: dict[str, list[int]], accesses: Sequence[Affine]
 ) -> tuple[tuple[int, ...], dict[str, tuple[int, ...]], tuple[Affine, ...]]:
-    """Turns loops into axes: neighbours within a group that every access walks as one become one
-    axis.
+    """Merge neighbouring loops of a group into one axis if every access has a common stride.
 
     Args:
-        loops: extents.
-        groups: which loops belong together, outermost first; loops of one trip may be left out.
-        accesses: functions of the loops.
+        loops: Extents.
+        groups: Loops of each group, outermost first. Loops of extent 1 may be left out.
+        accesses: Affine functions of the loops.
 
     Returns:
-        Extents of the axes, the groups in terms of axes, the accesses as functions of the axes.
+        The extents of the axes, the groups in terms of axes, and the accesses as functions of the
+        axes.
     """
     extents: list[int] = []
     kept: list[int] = []
@@ -287,5 +313,5 @@ def merge_loops(
 
 
 def volume(form: ContractionForm, group: Sequence[int]) -> int:
-    """Elements of a group."""
+    """Return the number of elements of a group."""
     return prod(form.sizes(group))

@@ -1,10 +1,14 @@
-"""Both gradients of a product with weights, and what updates these: what one kernel must know that
-makes both, and what it should cost.
+"""Cost model of the fused backward of a convolution: dX, dW and the weights' update in one kernel.
 
-The gradient of the input is a fold (``folds``), ``T[(c, tap), (n, window)] = sum_f W[f, c, tap] *
-G[n, f, window]``, whose windows are summed. That of the weights is a contraction, ``D[f, c, tap] =
-sum_(n, window) G[n, f, window] * X[n, c, window + tap]``, and what follows it reads the weights,
-too. A core takes the taps of some channels, and walks the filters: a block of W then serves both.
+With filters f, channels c, G = dY and im2col windows of X:
+
+- dX is a transposed convolution: ``T[(c, tap), (n, window)] = sum_f W[f, c, tap] * G[n, f,
+  window]``, followed by col2im.
+- dW is a contraction: ``D[f, c, tap] = sum_(n, window) G[n, f, window] * X[n, c, window + tap]``.
+  Its epilogue, the optimizer's update, reads W.
+
+A core owns the taps of some channels and iterates over blocks of filters. So a block of W that it
+has loaded serves both products, and so does a block of G.
 """
 
 from __future__ import annotations
@@ -35,19 +39,23 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["ConvBackward", "ConvBackwardPlan", "gradients_plan", "read_gradients"]
 
 _FILTERS = (16, 24, 32, 48, 64, 96, 128, 192, 256)
-"""Filters of a block that are tried."""
+"""Candidate numbers of filters of a block."""
 _CHANNELS = 64
-"""Most channels of a block; of those that take cores as many blocks the fewest are tried."""
+"""Most channels of a block. The candidates are the smallest sizes for each block count."""
 _TRANSFERS = 2
-"""Transfers of a step beside those of what follows the product."""
+"""Transfers of a step without those of the epilogue."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConvBackward:
-    """chosen: of the weights' gradient; A is the image, B the gradient of the result, m is
-    (channel, tap) and n are the filters.
+    """The matched pair of gradients.
 
-    weight: what follows the product reads it where it stores.  images: the form of the fold.
+    Attributes:
+        fold: The statement of dX, a transposed convolution.
+        chosen: Roles of dW's operands: A is X, B is G, m is (channel, tap), n are the filters.
+        weight: W as dW's epilogue reads it.
+        images: Canonical form of dX's product.
+        geometry: Windows of dX.
     """
 
     fold: Statement
@@ -58,44 +66,49 @@ class ConvBackward:
 
     @property
     def dtype(self) -> str:
-        """Type of the weights, of images and of their gradients."""
+        """Element type of the weights, the feature maps and their gradients."""
         return self.weight.value.dtype
 
     @property
     def channels(self) -> int:
-        """Of an image."""
+        """Number of input channels."""
         return self.images.extents[self.images.m[0]]
 
     @property
     def taps(self) -> int:
-        """Of a channel."""
+        """Number of taps of a channel."""
         return prod(self.geometry.shape.taps)
 
     @property
     def columns(self) -> int:
-        """Windows of all images."""
+        """Number of windows of all feature maps."""
         form = self.chosen.form
         return prod(form.sizes(form.k))
 
     @property
     def whole(self) -> TileCut:
-        """The windows of all images, as one block of the fold's columns."""
+        """The windows of all feature maps as one block of dX's columns."""
         images = self.images.extents[self.images.n[0]]
         return self.geometry.whole(images, images)
 
     @property
     def filters(self) -> int:
-        """How many there are."""
+        """Number of filters."""
         form = self.chosen.form
         return prod(form.sizes(form.n))
 
 
 @dataclass(frozen=True)
 class ConvBackwardPlan:
-    """Blocks of channels with all taps, of filters, and modelled cycles of the busiest core.
+    """A plan and its modelled cycles on the busiest core.
 
-    m: the same channels as a cut of the product's rows. a_space: where a core keeps its block of
-        the image.
+    Attributes:
+        channels: Channels of a block, with all their taps.
+        m: The same block as a cut of the product's rows.
+        n: Blocks of filters.
+        a_space: Memory of a core's block of X: ``"sm"`` or ``"gsm"``.
+        trans_a: Whether X is loaded transposed.
+        cycles: Modelled cycles.
     """
 
     channels: int
@@ -109,8 +122,11 @@ class ConvBackwardPlan:
 def read_gradients(
     statements: Sequence[Statement], machine: MachineParameters
 ) -> ConvBackward | None:
-    """The fold and the contraction with what follows it; None if they do not read the same weights
-    and gradient in the same order."""
+    """Match dX, dW and dW's epilogue.
+
+    Returns:
+        The pair, or None if they do not read the same weights and gradient in the same order.
+    """
     fold, *chain = statements
     if fold.op != col2im.OP:
         return None
@@ -154,19 +170,19 @@ def _alike(
     other: tuple[ContractionForm, Affine],
     groups: Sequence[tuple[Sequence[int], Sequence[int]]],
 ) -> bool:
-    """Whether two accesses walk the same elements in the same order, group by group."""
+    """Whether two accesses traverse the same elements in the same order, group by group."""
     return one[1].const == other[1].const and all(
         _walk(*one, mine) == _walk(*other, theirs) for mine, theirs in groups
     )
 
 
 def _walk(form: ContractionForm, access: Affine, group: Sequence[int]) -> list[tuple[int, int]]:
-    """Extents and strides of a group, outermost first; neighbours that lie as one are one."""
+    """Return extents and strides of a group, outermost first, with contiguous neighbours merged."""
     return merged(Strided(form.sizes(group), tuple(access.coeffs[axis] for axis in group), 0))
 
 
 def gradients_plan(found: ConvBackward, machine: MachineParameters) -> ConvBackwardPlan | None:
-    """The cheapest plan; None if no blocks fit the scratchpads."""
+    """Return the cheapest plan; None if no blocks fit the scratchpads."""
     plans = [plan for n in _FILTERS if n <= found.filters for plan in _plans(found, n, machine)]
     return min(plans, key=lambda plan: plan.cycles, default=None)
 
@@ -174,12 +190,12 @@ def gradients_plan(found: ConvBackward, machine: MachineParameters) -> ConvBackw
 def _plans(
     found: ConvBackward, filters: int, machine: MachineParameters
 ) -> Iterator[ConvBackwardPlan]:
-    """Those of blocks of so many filters."""
+    """Yield the plans with blocks of ``filters`` filters."""
     form = found.chosen.form
     outer = form.extents[form.m[0]] if form.m else 0
     if outer not in (found.channels, found.channels * found.taps):
         return
-    inside = found.channels * found.taps // outer  # rows of a step of the outer dimension
+    inside = found.channels * found.taps // outer  # rows of one index of the outer dimension
     n = TileCut(0, filters, filters, cost_rules.pieces(found.filters, filters))
     trips = range(
         cost_rules.pieces(found.channels, _CHANNELS * machine.cores),
@@ -196,7 +212,7 @@ def _plans(
 def _priced(
     found: ConvBackward, channels: int, m: TileCut, n: TileCut, machine: MachineParameters
 ) -> Iterator[ConvBackwardPlan]:
-    """The plan with these blocks, if they fit."""
+    """Yield the plan with these blocks if they fit."""
     chosen, k, item = found.chosen, found.columns, ELEMENT_BYTES[found.dtype]
     form, accumulator = chosen.form, ACCUMULATORS[found.dtype]
     rows, sums = m.elements, ELEMENT_BYTES[accumulator]
@@ -225,13 +241,13 @@ def _priced(
     computing = before * full.computing + last.computing
     moving = before * full.moving + last.moving
     rate = cost_rules.bytes_per_cycle(machine, machine.cores)
-    one_by_one = form.run(form.accesses[1], form.k) == 0  # how the gradient's elements are taken
+    one_by_one = form.run(form.accesses[1], form.k) == 0  # DMA transfers single elements of G
     arriving = (
         cost_rules.pieces(n.blocks, machine.cores) * n.elements * k * machine.dma_element_cycles
         if one_by_one
         else pool / machine.cores / rate
     )
-    # the engine's time has what is moved before and behind the steps
+    # The DMA engine is also busy before the first step and after the last one.
     walking = max(computing + full.beginning + last.ending, moving)
     trans_a = not chosen.windows and form.run(form.accesses[0], form.m) > form.run(
         form.accesses[0], form.k
@@ -242,8 +258,14 @@ def _priced(
 
 
 class _Block(NamedTuple):
-    """Cycles of all filters of a block of channels: of computing and of transfers, of those before
-    the first step, behind the last."""
+    """Cycles of a block of channels over all filters.
+
+    Attributes:
+        computing: Cycles of the core.
+        moving: Cycles of the DMA engine.
+        beginning: Cycles of the transfers before the first step.
+        ending: Cycles of the transfers after the last step.
+    """
 
     computing: float
     moving: float
@@ -254,7 +276,7 @@ class _Block(NamedTuple):
 def _block_cycles(
     found: ConvBackward, channels: int, n: TileCut, machine: MachineParameters
 ) -> _Block:
-    """Of a block of so many channels, the filters in blocks as ``n`` cuts them."""
+    """Return the cycles of a block of ``channels`` channels with filters cut as ``n``."""
     chosen, k, item = found.chosen, found.columns, ELEMENT_BYTES[found.dtype]
     form, accumulator = chosen.form, ACCUMULATORS[found.dtype]
     rows, beside = channels * found.taps, _beside(found)
@@ -293,7 +315,7 @@ def _block_cycles(
 
 @lru_cache(maxsize=4)
 def _interval(found: ConvBackward, machine: MachineParameters) -> float:
-    """Cycles of what follows the product for each vector; the same for all plans."""
+    """Return the epilogue's cycles per vector, which all plans share."""
     return interval(
         machine, [o.element for o in found.chosen.epilogue.outputs], len(_beside(found))
     )
@@ -301,7 +323,7 @@ def _interval(found: ConvBackward, machine: MachineParameters) -> float:
 
 @lru_cache(maxsize=4)
 def _beside(found: ConvBackward) -> list[int]:
-    """Bytes of an element of each tensor that what follows the product reads or makes."""
+    """Return the bytes per element of each tensor that the epilogue loads or stores."""
     epilogue = found.chosen.epilogue
     return [
         *(ELEMENT_BYTES[o.value.dtype] for o in epilogue.operands),
@@ -316,8 +338,15 @@ def _runs(form: ContractionForm) -> int:
 def _box(
     sides: Sequence[WindowSide], form: ContractionForm, outer: int, rows: int, k: int
 ) -> tuple[int, int]:
-    """Elements of the image that are fetched for a block of rows, ``outer`` steps of their outer
-    dimension, and of those that lie beside each other."""
+    """Return the elements of X loaded for a block of rows, and their contiguous run.
+
+    Args:
+        sides: Window box of A; empty if A has none.
+        form: Canonical form of dW.
+        outer: Extent of the block in m's outer dimension.
+        rows: Rows of the block.
+        k: Elements of k.
+    """
     if not sides:
         runs = [form.run(form.accesses[0], group) for group in (form.m, form.k)]
         return rows * k, max(1, min(max(runs), rows if runs[0] > runs[1] else k))

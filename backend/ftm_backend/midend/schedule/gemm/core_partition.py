@@ -1,5 +1,8 @@
-"""How large blocks are along one group of axes: full ones, the last one, and what the busiest core
-meets of both."""
+"""Block extents along one group of axes, and the share of the busiest core.
+
+Blocks are full except for the last one of the cut dimension. The cost model charges the busiest
+core for as few partial blocks as the partition allows.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,27 @@ __all__ = ["BlockExtents"]
 
 
 class BlockExtents:
-    """Elements of blocks, for each cut of a group: arrays along its axis of a grid, and where trips
-    are along others along those, too.
+    """Elements of the blocks of each candidate cut, as arrays along one axis of the grid.
 
-    full, last: of a full block, and of that behind which a walk of the cut dimension ends. part:
-    how many of the busiest core's blocks are such last ones. mean: of those that it walks.
+    Attributes:
+        full: Elements of a full block.
+        last: Elements of the last block of the cut dimension.
+        part: Fraction of the busiest core's blocks that are last blocks.
+        mean: Mean elements of the busiest core's blocks.
+        ragged: Whether any candidate has a smaller last block.
     """
 
     def __init__(
         self, cuts: Sequence[TileCut], sides: Sequence[int], position: int, whole: bool = False
     ) -> None:
-        """whole: blocks may overlap, and the last one counts as a full one."""
+        """Compute the extents.
+
+        Args:
+            cuts: Candidate cuts.
+            sides: Extents of the group's dimensions.
+            position: Axis of the grid.
+            whole: Whether blocks may overlap, so that the last one counts as full.
+        """
         sides = sides or (1,)
         self.full = axis([cut.elements for cut in cuts], position)
         self.blocks = axis([cut.blocks for cut in cuts], position)
@@ -47,13 +60,12 @@ class BlockExtents:
         self.ragged = any(rest != cut.size for rest, cut in zip(rests, cuts, strict=True))
 
     def walked(self, blocks: Any) -> None:
-        """Says how many blocks the busiest core walks: as few last ones among them as there can
-        be."""
+        """Set ``part`` and ``mean`` for a busiest core that processes ``blocks`` blocks."""
         self.part = blocks // self.period / blocks
         self.mean = self.over(lambda elements: elements)
 
     def times(self, factor: float) -> BlockExtents:
-        """The same with so many elements for each."""
+        """Return a copy with all extents multiplied by ``factor``."""
         found = copy(self)
         found.full, found.last, found.mean = (
             self.full * factor,
@@ -63,13 +75,17 @@ class BlockExtents:
         return found
 
     def over(self, cost: Callable[[Any], Any]) -> Any:
-        """The mean of what a block costs."""
+        """Return the mean over the busiest core's blocks of a cost."""
         full = cost(self.full)
         return full + (cost(self.last) - full) * self.part if self.ragged else full
 
     def even(self, cost: Callable[[Any], Any], trips: Any) -> Any:
-        """How many cores have blocks on average, by what these cost, while the busiest one walks
-        its ``trips``."""
+        """Return how many cores are busy on average while the busiest one does its ``trips``.
+
+        Args:
+            cost: Cost of a block with a number of elements.
+            trips: Blocks of the busiest core.
+        """
         if not self.ragged:
             return self.blocks / trips
         full, last = cost(self.full), cost(self.last)

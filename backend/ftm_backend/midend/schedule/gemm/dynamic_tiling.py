@@ -1,5 +1,8 @@
-"""Tilings of contractions whose extents are sizes: chosen for the numbers at hand, right for all of
-their class."""
+"""Tilings for symbolic extents: chosen for the size hints, valid for all sizes.
+
+Example: m has the size ``s`` with the hint 100. A tile of 100 rows becomes a tile of ``s`` rows; a
+tile of 32 rows stays, and the number of tiles becomes ``ceildiv(s, 32)``.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,11 @@ __all__ = ["general_plan", "generalized", "shared"]
 
 
 def general_plan(problem: TilingProblem, machine: MachineParameters) -> GemmTiling:
-    """As `tiling.plan`; a tile that takes all of a dimension takes all of it for every number, and
-    cores share what they share evenly."""
+    """Return the tiling of `tiling.plan` for the size hints, generalized to all sizes.
+
+    A tile that covers a dimension covers it for every size, and the loop that the cores share is
+    split evenly.
+    """
     found = plan(_known(problem), machine)
     m, n, k = (
         generalized(found.m, problem.m),
@@ -47,7 +53,7 @@ def _known(problem: TilingProblem) -> TilingProblem:
 
 
 def _sized(extents: Sequence[int]) -> int:
-    """The first dimension whose extent is a size; behind the last where none is."""
+    """Return the first dimension with a symbolic extent; the number of dimensions if none."""
     return next(
         (dim for dim, extent in enumerate(extents) if isinstance(extent, SymInt)), len(extents)
     )
@@ -59,8 +65,10 @@ def _operand(operand: OperandTraffic) -> OperandTraffic:
 
 
 def generalized(cut: TileCut, extents: Sequence[int]) -> TileCut:
-    """A cut that was chosen for the numbers at hand: what takes all of a dimension then takes all
-    of it always."""
+    """Make a cut for the size hints symbolic.
+
+    A tile that covers a dimension covers it for every size.
+    """
     extents = tuple(extents) or (1,)
     extent, inside, outside = (
         extents[cut.dim],
@@ -72,11 +80,10 @@ def generalized(cut: TileCut, extents: Sequence[int]) -> TileCut:
 
 
 def shared(cut: TileCut, extents: Sequence[int], quantum: int, cores: int) -> TileCut:
-    """A cut whose tiles ``cores`` take turns at: as many for each of them for every number, where
-    sizes decide how many there are.
+    """Balance the tiles of a symbolic dimension among ``cores``.
 
-    A tile of the size chosen for large numbers would leave small ones to a single core. The tiles
-    are no larger than that.
+    Tiles of the size chosen for the hint would leave small sizes to a single core. The tiles are
+    at most that large, and each core gets the same number of them.
     """
     extents = tuple(extents) or (1,)
     extent, inside, outside = (
@@ -98,5 +105,5 @@ def shared(cut: TileCut, extents: Sequence[int], quantum: int, cores: int) -> Ti
 
 
 def _pieces(extent: int, size: int) -> int:
-    """`ceildiv` of an extent that is not 0: never below 1, which is to be seen from its text."""
+    """Return ``ceildiv`` of a positive extent, in a form that is visibly at least 1."""
     return 1 + (extent - 1) // size

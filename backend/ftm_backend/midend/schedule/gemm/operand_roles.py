@@ -1,9 +1,9 @@
-"""From a contraction kernel's statements to its schedule: which operand is A, how axes are tiled,
-in what order.
+"""Schedule of a contraction kernel: which operand is A, and how its axes are tiled and ordered.
 
-Both roles of the operands are tried (``C = A.B`` and its transpose): the matrix unit and DMA care
-which side lies along a tile's rows. ``tiling`` models the time of each where the core does its own
-transfers, ``panel_plan`` where DMA works beside it.
+Both assignments are tried: ``C = A . B``, and its transpose ``C^T = B^T . A^T``. They differ in
+cost, because the matrix unit and DMA favour operands that are contiguous along a tile's rows.
+``tiling`` models machines whose cores do their own transfers, ``panel_schedule`` those whose DMA
+overlaps compute.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["OperandRoles", "computed_schedule", "least_cycles", "roles", "schedule", "windows_of"]
 
 Roles = tuple[ContractionForm, Operand, Operand]
-"""The axes of a contraction, and the operands that are taken as A and as B."""
+"""The canonical form of a contraction, and the operands in the roles of A and B."""
 
 WASTE = 0.1
-"""Part of the micro-kernel's columns that may be empty where it is taken to be full."""
+"""Fraction of the micro-kernel's columns that may be unused while n still counts as filling it."""
 MOST_ZIPPED = 1024
-"""Columns of a block whose halves are interleaved: it holds all of them."""
+"""Most columns of a block with interleaved halves: a block holds all columns of C."""
 NEAR = 4
-"""Elements that are this part of a granule apart are fetched with what lies between them."""
+"""Gaps up to a granule divided by this are loaded together with the elements around them."""
 
 
 @dataclass(frozen=True, eq=False)
 class OperandRoles:
-    """Everything that the lowering needs to know; accesses are over ``form``'s axes.
+    """The schedule of a contraction kernel. Accesses are functions of ``form``'s axes.
 
-    ``a`` and ``b`` are the operands in the roles chosen. ``plan`` is None when the result is empty.
+    ``a`` and ``b`` are the operands in their chosen roles. ``plan`` is None if the result is empty.
     """
 
     contraction: Contraction
@@ -65,16 +65,16 @@ class OperandRoles:
     b: Operand
     plan: GemmTiling | PanelSchedule | None
     windows: tuple[WindowSide, ...] = ()
-    """Of A, where its rows overlap in memory; see ``windows``."""
+    """Window box of A if its rows overlap in memory; see ``im2col_operand.windows``."""
     fold: Col2Im | None = None
-    """How C's windows are summed before it is stored; see ``folds``."""
+    """How C's windows are summed before it is stored; see ``lowering.gemm.col2im``."""
     factor: OperandPrologue | None = None
-    """What B is computed from, or A where it has ``windows``."""
+    """The fused prologue: computes A if A has ``windows``, else B."""
     sums: tuple[Statement, ...] = ()
-    """Of what is stored; see ``panel_sums``."""
+    """Partial sums of the stored block; see ``reduction_epilogue``."""
 
     def access(self, index: Affine) -> Affine:
-        """An access of the epilogue (over loops) as a function of the axes."""
+        """Return an access of the epilogue as a function of the axes instead of the loops."""
         return self._over_axes[index]
 
     @property
@@ -91,7 +91,7 @@ class OperandRoles:
 def _others(
     contraction: Contraction, epilogue: Epilogue, factor: OperandPrologue | None = None
 ) -> list[Affine]:
-    """Every access beside A, B and C, each once."""
+    """Return the accesses other than those of A, B and C, without duplicates."""
     init = contraction.statement.results[0].init
     found = [init.index] if isinstance(init, Operand) else []
     found += [store.index for output in epilogue.outputs for store in output.stores]
@@ -104,11 +104,15 @@ def _others(
 def schedule(
     statements: Sequence[Statement], machine: MachineParameters, sums: int = 0
 ) -> OperandRoles:
-    """The cheapest schedule of a kernel: a contraction followed by elementwise statements, and by
-    so many sums of each row of a block.
+    """Return the cheapest schedule of a contraction and its fused epilogue.
+
+    Args:
+        statements: The contraction, then elementwise statements.
+        machine: The target.
+        sums: Number of fused sums of each row of a block.
 
     Raises:
-        ValueError: the first statement is not a contraction, or another cannot follow it.
+        ValueError: The first statement is not a contraction, or another one cannot be fused.
     """
     contraction, epilogue, straight, crossed = roles(statements, machine)
     form = straight[0]
@@ -139,8 +143,16 @@ def schedule(
 def computed_schedule(
     statements: Sequence[Statement], makers: Sequence[Statement], machine: MachineParameters
 ) -> OperandRoles | None:
-    """The cheapest schedule of panels in which a factor is computed on chip, as ``makers`` make it;
-    None if there is none."""
+    """Return the cheapest panel schedule that computes an operand in a fused prologue.
+
+    Args:
+        statements: The contraction, then elementwise statements.
+        makers: The statements that produce the operand.
+        machine: The target.
+
+    Returns:
+        The schedule, or None if there is none.
+    """
     contraction = match(statements[0])
     factor = read_factor(makers, contraction) if contraction is not None else None
     if contraction is None or factor is None:
@@ -177,7 +189,7 @@ def computed_schedule(
 
 
 def _computing(factor: OperandPrologue, side: str, machine: MachineParameters) -> dict[str, Any]:
-    """What computing a factor asks of a plan."""
+    """Return the prologue's fields of a ``TilingProblem``."""
     return {
         f"{side}_tiles": len(factor.wide),
         f"{side}_parameters": len(factor.operands) - len(factor.wide),
@@ -186,13 +198,13 @@ def _computing(factor: OperandPrologue, side: str, machine: MachineParameters) -
 
 
 def _accesses(contraction: Contraction, epilogue: Epilogue, factor: OperandPrologue) -> list[int]:
-    """Which of a form's accesses are those of what a factor is computed of."""
+    """Return the positions of the prologue's operands in the form's accesses."""
     others = _others(contraction, epilogue, factor)
     return [3 + others.index(operand.index) for operand in factor.operands]
 
 
 def least_cycles(statements: Sequence[Statement], machine: MachineParameters) -> float:
-    """Cycles that no schedule of panels is below; 0 where it is made otherwise."""
+    """Return a lower bound of the cycles of all panel schedules; 0 for other kinds of schedule."""
     contraction, epilogue, straight, crossed = roles(statements, machine)
     form = straight[0]
     if form.interleaved is not None or any(
@@ -208,7 +220,7 @@ def least_cycles(statements: Sequence[Statement], machine: MachineParameters) ->
 def roles(
     statements: Sequence[Statement], machine: MachineParameters
 ) -> tuple[Contraction, Epilogue, Roles, Roles]:
-    """The contraction, what follows it, and the roles that its operands can take."""
+    """Return the contraction, its epilogue, and both assignments of its operands to A and B."""
     contraction = match(statements[0])
     if contraction is None:
         raise ValueError(
@@ -233,8 +245,10 @@ def _problems(
     machine: MachineParameters,
     sums: int = 0,
 ) -> list[TilingProblem]:
-    """To be planned with panels: the operands as they stand, and exchanged unless they would have
-    to be turned for that."""
+    """Return the panel problems worth planning.
+
+    The operands are exchanged only if they do not already lie along n.
+    """
     (form, a, b), (crossed, *_) = both
     found = [_problem(contraction, epilogue, form, a, machine, sums=sums)]
     if not _lies_well(found[0], machine) or windows_of(crossed, b, machine):
@@ -243,10 +257,9 @@ def _problems(
 
 
 def _single_axes(form: ContractionForm) -> ContractionForm:
-    """``form`` with only the innermost axis left in m and n, the others walked as batch.
+    """Keep only the innermost axis in m and n; move the others to batch.
 
-    A position in a map body is linear in the tile's row and column, so a tile may not span two
-    axes.
+    A map body's index is linear in the tile's row and column, so a tile may not span two axes.
     """
     return replace(form, batch=form.batch + form.m[:-1] + form.n[:-1], m=form.m[-1:], n=form.n[-1:])
 
@@ -254,9 +267,13 @@ def _single_axes(form: ContractionForm) -> ContractionForm:
 def windows_of(
     form: ContractionForm, a: Operand, machine: MachineParameters, alone: bool = False
 ) -> tuple[WindowSide, ...]:
-    """The sides of the boxes that A is fetched in; none where it is fetched as it lies.
+    """Return the sides of A's window box; none if A's rows do not overlap.
 
-    alone: they hold nothing of what lies behind a side.
+    Args:
+        form: The contraction.
+        a: The operand in the role of A.
+        machine: The target.
+        alone: Whether boxes may contain no elements outside of the windows.
     """
     granule = machine.dma_granule // ELEMENT_BYTES[a.value.dtype]
     left = 0 if alone else behind(form.extents, form.accesses[0], prod(a.value.shape), granule)
@@ -267,8 +284,10 @@ def windows_of(
 
 
 def _lies_well(problem: TilingProblem, machine: MachineParameters) -> bool:
-    """Whether B and C lie along n in memory, and n fills the micro-kernel's columns but for
-    ``WASTE`` of them."""
+    """Whether B and C are contiguous along n, and n fills the micro-kernel's columns.
+
+    At most the fraction ``WASTE`` of the columns may be unused.
+    """
     n = prod(problem.n)
     full = n >= (1 - WASTE) * cost_rules.columns_taken(machine, problem.accumulator, n)
     return full and all(
@@ -282,8 +301,10 @@ def _zipped(
     both: Sequence[tuple[ContractionForm, Operand, Operand]],
     machine: MachineParameters,
 ) -> OperandRoles | None:
-    """The schedule that interleaves columns of two halves as it turns C; None where there are none,
-    or a block of them fits no tile."""
+    """Return the schedule that interleaves two column halves while it transposes C.
+
+    None if C's columns are not interleaved, or if no block of them fits the scratchpad.
+    """
     for form, a, b in both:
         if not machine.uses_panels or form.interleaved is None or volume(form, form.k) == 0:
             continue
@@ -308,12 +329,21 @@ def _problem(
     factor: OperandPrologue | None = None,
     sums: int = 0,
 ) -> TilingProblem:
-    """taken: the operand that is taken as A; factor: what that is computed from, where it has
-    windows, or else B."""
+    """Return the tiling problem of one assignment.
+
+    Args:
+        contraction: The contraction.
+        epilogue: Its fused epilogue.
+        form: Its canonical form.
+        taken: The operand in the role of A.
+        machine: The target.
+        zipped: Whether C's column halves are interleaved.
+        factor: The prologue that computes A (which then has windows) or B.
+        sums: Number of fused row sums.
+    """
     a, b, c = form.accesses[:3]
     stores = [store.index for output in epilogue.outputs[:1] for store in output.stores]
-    # what is written elsewhere, such as between zeros, does not lie as the product's own value
-    # would
+    # The layout of the stored tensor counts, e.g. one with borders, and not that of the product.
     if stores:
         c = form.accesses[3 + _others(contraction, epilogue, factor).index(stores[0])]
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator

@@ -1,7 +1,6 @@
-"""What plans of panels cost: the sizes of a `panel_grid.Grid` under many choices of `panel_plan`,
-priced at once.
+"""Cost of panel schedules: prices the sizes of a search space under many choices at once.
 
-What everything costs is asked of ``target.cost_rules``, by which the cycle model charges programs.
+Costs come from ``target.cost_rules``, which the cycle model uses, too.
 """
 
 from __future__ import annotations
@@ -23,19 +22,17 @@ from ftm_backend.target.presets import ELEMENT_BYTES
 __all__ = ["CHUNKS", "PanelChoice", "PricedPlan", "price"]
 
 CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Chunks of a panel that are tried."""
+"""Candidate numbers of chunks of a panel."""
 FEW_PANELS = 2
-"""Panels of a core of which the last, whose stores nothing hides, is too much to finish them
-late."""
+"""Deferred epilogues need more panels per core than this: the stores of the last panel, which
+nothing hides, must be a small part."""
 DOUBT = 1.01
-"""Times longer that a plan which leaves all of B in GSM is taken to be when it is compared: what
-gains less is no gain, as plans and
-charges differ."""
+"""Penalty of plans that keep all of B in GSM: smaller gains are within the model's error."""
 _SPACES = ("sm", "gsm", "am")
 
 
 class PanelChoice(NamedTuple):
-    """What is neither a size nor the grid of cores; see `panel_plan.PanelPlan`."""
+    """The parts of a plan other than sizes and the grid of cores; see ``PanelSchedule``."""
 
     share: str
     m_outer: bool
@@ -44,13 +41,13 @@ class PanelChoice(NamedTuple):
 
 
 class PricedPlan:
-    """Cycles of sizes under some choices, those that do not fit the scratchpads infinite: arrays
-    with the axes (choice, sizes).
+    """Cycles of sizes under some choices, as arrays with the axes (choice, sizes).
 
-    best: the least of each choice.
+    Sizes that do not fit the scratchpads cost infinity. ``best`` is the minimum of each choice.
     """
 
     def __init__(self, grid: PanelSearchSpace, choices: Sequence[PanelChoice]) -> None:
+        """Price all sizes of ``grid`` under each of ``choices``."""
         self.grid, self.choices = grid, choices
         self.problem, self.machine = grid.problem, grid.machine
         self.best = [inf] * len(choices)
@@ -61,7 +58,7 @@ class PricedPlan:
         ).T[:, :, None]
         self.share_a, self.share_b, self.m_outer, self.keep, self.pooled = flags
         self.shared = self.share_a | self.share_b
-        # where A is exchanged, and not behind each step
+        # A is shared, but exchanged only once instead of in each step.
         self.meets_once = self.share_a & self.keep & self.m_outer
         self.keep_a, self.keep_b = self.keep & self.m_outer, self.keep & ~self.m_outer
         self.fills_late = self.pooled & self.share_a & self.keep_b
@@ -70,15 +67,18 @@ class PricedPlan:
         self.best = total[range(len(choices)), self._at].tolist()
 
     # --- transfers
-    # ------------------------------------------------------------------------------------
 
     def _share_bandwidth(self) -> None:
-        """Sets each core's part of DDR and GSM: between two barriers, all that cores move over what
-        the busiest one does share it.
+        """Set each core's share of the bandwidths of DDR and of GSM.
 
-        rate: for loads, of panels that fetch both operands; again_rate: of those that find one of
-        them; store_rate: beside stores, and last_rate: for those behind the last products.
-        first_rate: for A where B is on its way already.
+        Between two barriers, the traffic of all cores shares the bandwidth with that of the
+        busiest core. Rates are in bytes per cycle:
+
+        - ``rate``: loads of panels that load both operands.
+        - ``again_rate``: loads of panels that find one operand resident.
+        - ``store_rate``: stores that overlap loads.
+        - ``last_rate``: stores after the last products.
+        - ``first_rate``: loads of A while B is already being loaded.
         """
         g, mc = self.grid, self.machine
         members = np.minimum(g.n_blocks, g.groups[1])
@@ -92,9 +92,12 @@ class PricedPlan:
         c = g.walked * (g.moved_c + g.beside_c)
 
         def sharing(of_rows: Any, of_columns: Any, stores: Any) -> Callable[[Any, Any, Any], Any]:
-            """How many cores share DDR, by the groups that have rows, and columns of B and of C,
-            where so many parts of what is loaded along rows and along columns, and of what is
-            stored, move between barriers."""
+            """Return the number of cores that share DDR, as a function of the busy groups.
+
+            Arguments are the parts of the loads along rows, of the loads along columns, and of the
+            stores that are transferred between two barriers. The result's arguments are the groups
+            that have rows, columns of B, and columns of C.
+            """
             own_a, own_b, own_c = of_rows * one_a, of_columns * b, stores * c
             own = np.maximum(own_a + own_b + own_c, 1.0)
             for_rows, for_columns, stored = (
@@ -152,8 +155,7 @@ class PricedPlan:
         self.gsm_rate = mc.gsm_bytes_per_cycle / cores
 
     def _loads(self) -> None:
-        """Sets how A is turned, and the cycles of the engine for the loads of a step and for the
-        store of a chunk, with and without what is read for it."""
+        """Set whether A is transposed, and the DMA cycles of a step's loads and a chunk's store."""
         g, p, mc = self.grid, self.problem, self.machine
         sharers = np.where(self.share_a, np.minimum(g.groups[1], g.n_blocks), 1)
         self.loads = np.where(self.share_a, cost_rules.pieces(g.chunks, sharers), g.walked)
@@ -188,7 +190,7 @@ class PricedPlan:
             handed_on = cost_rules.transfer_cycles(
                 mc, 0.0, size * takers / mc.gsm_bytes_per_cycle, 0.0
             )
-            # Cores take turns; the one whose turn it is gets no more than its own bandwidth.
+            # Cores alternate; the loading core gets at most its own bandwidth.
             part = np.maximum(
                 1 / np.minimum(g.rows, g.groups[0]), self.rate * mc.clock_hz / mc.core_bandwidth
             )
@@ -231,11 +233,10 @@ class PricedPlan:
         )
         self.stored = store - read
         self.last_store = self.last_store + np.where(self.overlaps, 0.0, g.body)
-        # in the same tiles a chunk is fetched, computed, stored
+        # Otherwise load, epilogue and store of a chunk use the same tiles.
         self.store = store + np.where(self.overlaps, 0.0, g.body)
 
     # --- time
-    # -----------------------------------------------------------------------------------------
 
     def _total(self) -> Any:
         """Modelled cycles of the busiest core."""
@@ -265,8 +266,8 @@ class PricedPlan:
         if self.keep.any():
             again = self._block(step, load_again, self.shared & ~self.meets_once)
             total = np.where(self.keep, self.outer * (fresh + (self.inner - 1) * again), total)
-        # What the first step waits for is counted apart; beside it nothing is stored, and beside
-        # the last step nothing is fetched.
+        # The wait for the first step is counted separately. No store overlaps the first step, and
+        # no load overlaps the last one.
         kept = self.keep & (self.inner > 1)
         load, ended = np.where(kept, load_again, both), np.where(kept, step, first) + g.after
         own = ended / g.walked + (g.walked - 1) * self.last_store
@@ -282,8 +283,7 @@ class PricedPlan:
             ended, own
         )
         total = total + np.where(self.late, -np.maximum(both - first, 0.0), edges)
-        # Between panels the last chunk is stored before the transfers of the second step of the
-        # next one.
+        # Between panels, the last chunk is stored before the loads of the next panel's second step.
         behind = (
             step + g.after + self.stored + load - np.maximum(2 * step + g.after, 2 * load + stores)
         )
@@ -297,7 +297,7 @@ class PricedPlan:
             total,
         )
         ending = self.last_store
-        if self.late.any():  # behind the last panel, and not beside the first one
+        if self.late.any():  # after the last panel, instead of overlapping the first one
             beside = self._late(step, load) - g.k_blocks * np.maximum(step, load)
             left = np.maximum(g.after, g.walked * self.last_store)
             ending = np.where(self.late, np.maximum(left - beside, 0.0) + ending, ending)
@@ -311,8 +311,7 @@ class PricedPlan:
         return np.where(fits, total, inf)
 
     def _filling(self) -> Any:
-        """Cycles until B waits in GSM where it does, or its first blocks where the others arrive
-        later."""
+        """Return the cycles to load B into GSM, or its first blocks if the others overlap steps."""
         g = self.grid
         if not self.pooled.any():
             return 0.0
@@ -323,29 +322,28 @@ class PricedPlan:
         )
 
     def _ordered(self, of_rows: Any, of_columns: Any) -> tuple[Any, Any]:
-        """What belongs to the outer loop, and to the inner one."""
+        """Return the values of the outer and of the inner loop."""
         return np.where(self.m_outer, of_rows, of_columns), np.where(
             self.m_outer, of_columns, of_rows
         )
 
     def _block(self, step: Any, load: Any, shared: Any) -> Any:
-        """Cycles of one panel of C, all of its blocks of k: each step hides the transfers for the
-        next one.
+        """Return the cycles of one panel of C: each step hides the loads of the next one.
 
-        Where A or B is ``shared``, a barrier ends each step and waits for its transfers; stores are
-        in the last one or, ``late``, in all of the next panel's.
+        If A or B is ``shared``, a barrier ends each step and waits for its transfers. Stores then
+        overlap the last step, or all steps of the next panel if the epilogue is deferred.
         """
         g, store = self.grid, self.store
         stores, steps = g.walked * store, g.k_blocks
-        # With one panel of C, products of the next wait for the store of the chunk that they
+        # With one buffer of C, the next panel's products wait for the store of the chunk that they
         # overwrite.
         alone = np.where(shared | ((g.chunks == 1) & (self.rings == 1)), store, 0.0)
-        # what follows the first chunk's product stands behind the loads, too
+        # The epilogue of the first chunk waits for its operands, which are loaded after A and B.
         if g.problem.epilogue_operands:
             alone = alone + (g.chunks > 1) * np.maximum(
                 load + store - (step + g.after) / g.chunks, 0.0
             )
-        # the third chunk waits for the tile of the first, whose store stands behind the loads
+        # The third chunk needs the tile of the first one, whose store is queued after the loads.
         if g.turn_c:
             alone = alone + np.where(
                 g.chunks > 2, np.maximum(load - 2 / g.chunks * (step + g.after), 0.0), 0.0
@@ -353,7 +351,7 @@ class PricedPlan:
         one = np.maximum(step + g.after + alone, load * self.slower + stores)
         longer = np.maximum(step, load)
         two = np.maximum(2 * step + g.after + alone, 2 * load + stores)
-        # chunk by chunk: no product of the next panel begins before all but the last are finished
+        # The next panel's products start when all chunks but the last are finished.
         if g.problem.epilogue_operands:
             two = np.maximum(two, (g.chunks > 1) * (step + load + stores))
         separate = np.where(steps == 1, one, (steps - 2) * longer + two)
@@ -365,16 +363,17 @@ class PricedPlan:
         return np.where(shared, together + steps * self.machine.barrier_cycles, separate)
 
     def _late(self, step: Any, load: Any) -> Any:
-        """The same where some chunks of the panel before are finished in each step, barriers
-        apart."""
+        """Return the cycles of a panel whose steps finish chunks of the previous panel.
+
+        Without barriers.
+        """
         g = self.grid
         part, busy = g.late / g.chunks, cost_rules.pieces(g.chunks, g.late)
         with_chunks = np.maximum(step + part * g.after, load * self.slower + g.late * self.store)
         return busy * with_chunks + (g.k_blocks - busy) * np.maximum(step, load)
 
     def _places(self) -> tuple[Any, Any, Any]:
-        """Where A lies (a number of `_SPACES`), how many panels of C there is room for, and which
-        sizes fit."""
+        """Return the memory of A (index of ``_SPACES``), the buffers of C, and which sizes fit."""
         g, p, mc = self.grid, self.problem, self.machine
         item = ELEMENT_BYTES[p.a.dtype]
         kept = np.where(g.k_blocks == 1, 2, g.k_blocks)
@@ -382,8 +381,7 @@ class PricedPlan:
             b_slots = 2 + np.where(self.keep_b, kept, 1)
         else:
             b_slots = np.where(self.keep_b, kept, 2)
-        # what arrives, what is computed of it, and that as it is multiplied if it is turned for
-        # this
+        # A fused prologue needs tiles that arrive, the computed one, and a transposed one.
         if p.b_tiles:
             b_slots = 2 * p.b_tiles + (g.b_form == "turned") + np.where(self.keep_b, kept, 1)
         am = (
@@ -394,11 +392,11 @@ class PricedPlan:
         )
         a = slot_bytes(g.block, 1, item) * g.chunks * np.where(self.keep_a, kept, 2)
         owners = g.groups[0] * np.where(self.share_a, 1, g.groups[1])
-        # One core beside others cannot know what they keep in GSM.
+        # A core that works alone cannot know what other cores keep in GSM.
         pool = g.b_tile * np.where(self.pooled, g.n_blocks * g.k_blocks, 2 * self.share_b)
         in_gsm = (a * owners + pool <= mc.gsm_bytes) & (prod(g.groups) > 1 or mc.cores == 1)
         space = np.where(self.share_a, 1, np.where(a <= mc.sm_bytes, 0, np.where(in_gsm, 1, 2)))
-        if p.a_tiles:  # vectors make them where they are multiplied from
+        if p.a_tiles:  # the vector unit computes A in AM, where the matrix unit reads it
             space = space + 2 - space
             am = am + g.chunks * box_bytes(p, g.lengths)
         am = am + np.where(space == 2, a, 0)
@@ -411,7 +409,7 @@ class PricedPlan:
             + p.epilogue_parameters * g.parameter
             + g.result_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_wider
         )
-        # for what follows the next chunk's product, while this one's is moved
+        # Tiles for the next chunk's epilogue while this chunk's are transferred.
         second = g.result_tile * p.epilogue_tiles
         rings = np.where(am + g.c_tile * g.chunks + second <= mc.am_bytes, 2, 1)
         self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= mc.am_bytes
@@ -436,10 +434,9 @@ class PricedPlan:
         return space, rings, (am <= mc.am_bytes) & (in_gsm | ~self.share_a) & (pool <= mc.gsm_bytes)
 
     # --- the cheapest
-    # ---------------------------------------------------------------------------------
 
     def plan(self, number: int) -> dict[str, Any]:
-        """The cheapest sizes of a choice: the fields of a `panel_plan.PanelPlan`."""
+        """Return the cheapest sizes of choice ``number``, as the fields of a ``PanelSchedule``."""
         g, choice = self.grid, self.choices[number]
         at = int(self._at[number])
         m, _, n, k = (int(places[at]) for places in g.places)
@@ -492,8 +489,13 @@ class PricedPlan:
 
 
 def price(grid: PanelSearchSpace, choices: Sequence[PanelChoice], limit: float = inf) -> PricedPlan:
-    """What sizes cost under each of the choices: those whose computing alone is within ``limit``
-    cycles, and may fit."""
+    """Price sizes under each of the choices.
+
+    Args:
+        grid: The sizes.
+        choices: The choices.
+        limit: Skip sizes whose lower bound is above this many cycles, and those that cannot fit.
+    """
     places = np.nonzero((grid.floor <= limit) & (grid.floor < inf))
 
     def at(values: Any) -> Any:

@@ -1,19 +1,25 @@
-"""Plans contractions for machines whose DMA works beside the core: panels, rings, and who loads
-what.
+"""Panel schedules: plans of contractions for machines whose DMA overlaps compute.
 
-``C[b, m, n] = sum_k A[b, m, k] * B[b, k, n]`` as in ``tiling``. A core keeps a *panel* of C in AM
-while it walks all of k: ``chunks`` chunks of rows by one block of columns. In every step it takes
-one block of k: it multiplies the panel's chunks of A with one block of B while DMA fetches what the
-next step needs. So C moves once, and transfers hide behind products. The plan says
-- the cuts of m (a chunk), n and k, how many chunks make a panel, how many slots hold each;
-- the grid of cores: ``row_groups`` groups share the row panels of all batch entries, the cores of a
-  group share the columns. They may *share* A: each fetches some chunks of the panel into GSM, and
-  all read them there;
-- the order of the loops, and whether the outer loop's operand stays for all of the inner loop;
-- how a B that lies transposed in memory is taken: as dot products, or turned in AM once it has
-  arrived; and whether C is turned before it is stored.
+A *panel* of C is a stack of ``chunks`` row chunks by one block of columns. A core keeps a panel in
+AM while it iterates over all of k::
 
-What everything costs is asked of ``target.cost_rules``, by which the cycle model charges programs.
+    for each panel of C:
+        for each block kb of k:                    # a step
+            for each chunk i:  C[i] += A[i, kb] . B[kb]
+            # meanwhile, DMA loads the blocks of the next step
+        apply the epilogue, and store the panel
+
+So C moves once, and transfers hide behind products. The plan has
+
+- the cuts of m (a chunk), n and k, the number of chunks of a panel, and the buffers of each;
+- the grid of cores: ``row_groups`` groups share the row panels of all batch entries; the cores of a
+  group share the columns. They may *share* A: each loads some chunks of the panel into GSM, and all
+  read them there;
+- the loop order, and whether the outer loop's operand stays resident through the inner loop;
+- how a transposed B is read: as dot products, or transposed in AM after it was loaded;
+- whether C is transposed before it is stored.
+
+Costs come from ``target.cost_rules``, which the cycle model uses, too.
 """
 
 from __future__ import annotations
@@ -35,112 +41,123 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["PanelSchedule", "cheapest", "fitting_plan", "lower_bound", "panel_plan"]
 
 COARSE, FINE, FINEST = (2.2, CHUNKS[::3]), (1.4, CHUNKS), (1.25, CHUNKS)
-"""Ratio of the sizes that are tried, one to the next, and chunks of a panel."""
+"""Densities of the search: ratio of one size to the next, and numbers of chunks of a panel."""
 LONGEST = 4_000_000
-"""Cycles from which on more of the choices are tried: what searching takes is nothing beside
-them."""
+"""Plans that take at least so many cycles search more choices: search time is negligible then."""
 LONG = 400_000
-"""Cycles from which on the finest sizes are tried: what they gain in less is not above what plans
-and charges differ by."""
+"""Plans that take at least so many cycles search the finest sizes. Below, the gain is within the
+model's error."""
 PROMISING = 4
-"""Choices whose sizes are tried in full, if they come within ``NEAR`` of the best on a coarse grid,
-or ``NEAR_OF_LONGEST``."""
+"""Choices that are searched with fine sizes: those within ``NEAR`` of the best coarse plan
+(``NEAR_OF_LONGEST`` from ``LONGEST`` cycles on)."""
 NEAR, NEAR_OF_LONGEST = 1.1, 1.2
 PROBE = 1.2
-"""How far above the least computing the sizes are that tell what can be reached."""
+"""The first probe prices sizes whose lower bound is within this ratio of the least."""
 SLACK = 1.01
-"""How far above the best of a coarse grid that of a fine one is expected at most; if it is not, all
-of it is priced."""
+"""Expected ratio of the best fine plan to the best coarse one. If the best fine plan exceeds it,
+all fine sizes are priced."""
 
 SURE, SURE_LONG = 0.88, 0.97
-"""Part of a plan's time that one whose sum is cut must stay below, as plans and charges differ: the
-more so, the less time they take."""
+"""A split-k plan must take less than this part of the best plan's time, because of the model's
+error. Short plans need the larger margin."""
 
 
 @dataclass(frozen=True)
 class PanelSchedule:
-    """A plan and what it should cost the busiest core, in modelled cycles."""
+    """A plan and its modelled cost, in cycles of the busiest core."""
 
     m: TileCut
     n: TileCut
     k: TileCut
     chunks: int
     panels: int
-    """Row panels of one batch entry."""
+    """Row panels of a batch entry."""
     row_groups: int
     column_groups: int
     share: str
-    """What goes through GSM and is fetched once for several cores: ``none``; ``a``, by the cores of
-    a group; ``b``, by all, which must be one group each."""
+    """The operand that is loaded once for several cores, through GSM.
+
+    ``none``; ``a``: by the cores of a row group; ``b``: by all cores, each a row group.
+    """
     m_outer: bool
     keep: bool
-    """The outer loop's operand keeps all of its blocks of k through the inner loop."""
+    """Whether the outer loop's operand keeps all blocks of k through the inner loop."""
     a_space: str
     trans_a: bool
     b_form: str
-    """``plain``, ``dot`` (B is held as n x k and read so) or ``turned`` (it arrives as n x k and is
-    transposed)."""
+    """``plain``, ``dot`` (kept as n x k, multiplied by dot products), or ``turned`` (loaded as n x
+    k, then transposed in AM)."""
     turn_c: bool
     c_rings: int
-    """Panels of C that there is room for: with 2 the next one starts while this one is stored."""
+    """Buffers of C's panel: with 2, the next panel starts while this one is stored."""
     cycles: float
     compute_cycles: float
     dma_cycles: float
     zip_c: bool = False
-    """The halves of C's columns are interleaved as it is turned."""
+    """Whether the halves of C's columns are interleaved while it is transposed."""
     fold_c: bool = False
-    """In place of being turned, C's windows are summed at the places that they see."""
+    """Whether C goes through col2im before it is stored, instead of being transposed."""
     piecewise: bool = False
-    """Blocks of a shared B wait as they lie in memory, n's outer dimension x (k x its inner
-    one)."""
+    """Whether blocks of a shared B stay in memory order, n_outer x (k x n_inner)."""
     late: int = 0
-    """So many chunks of a panel are finished and stored in each step of the next one, as its
-    transfers are: no barrier waits for all of them. 0: behind the products of each."""
+    """Chunks that the deferred epilogue finishes and stores in each step of the next panel.
+
+    No barrier then waits for all of them. 0: the epilogue follows each panel's products.
+    """
     pooled: bool = False
-    """All of B waits in GSM: cores fetch some of its blocks each, before the first step unless it
-    ``fills_late``."""
+    """Whether all of B is kept in GSM. Each core loads some of its blocks, before the first step
+    or, with ``fills_late``, during the first panel."""
     k_groups: int = 1
-    """Parts of k: so many cores work on each panel of C, and add up their parts of it in GSM."""
+    """Parts of k (split-k): as many cores compute each panel, and add up partial sums in GSM."""
 
     @property
     def fills_late(self) -> bool:
-        """Whether blocks of a B that all cores find in GSM arrive beside the steps of the first
-        panel, which end at barriers anyway."""
+        """Whether B is loaded into GSM during the first panel, whose steps end at barriers."""
         return self.pooled and self.keep and not self.m_outer and self.share == "a"
 
     @property
     def cores(self) -> int:
-        """Cores that have work."""
+        """Number of cores that have work."""
         return self.row_groups * self.column_groups * self.k_groups
 
     def __str__(self) -> str:
-        """One line for people."""
-        words = [f"{self.chunks} chunks of {self.m.elements}x{self.n.elements}x{self.k.elements}"]
-        words += [f"order {'m,n,k' if self.m_outer else 'n,m,k'}"]
-        words += [f"keeps {'A' if self.m_outer else 'B'}"] if self.keep else []
-        words += (
-            [f"A in {self.a_space.upper()}"]
-            + ["A shared"] * (self.share == "a")
-            + ["A transposed"] * self.trans_a
-        )
-        words += [f"B {self.b_form}"] if self.b_form != "plain" else []
-        words += ["B pooled" + " piecewise" * self.piecewise] * self.pooled
-        words += ["B shared" + " piecewise" * self.piecewise] * (self.share == "b") + [
-            "C folded" if self.fold_c else "C zipped" if self.zip_c else "C turned"
-        ] * self.turn_c
-        words += [f"C late, {self.late} a step"] * (self.late > 0)
-        words += [
-            f"{self.c_rings} panels of C",
-            f"cores {self.row_groups}x{self.column_groups}"
-            + f"x{self.k_groups}" * (self.k_groups > 1),
+        """Return one line that describes the plan."""
+        sections = [
+            f"{self.chunks} chunks of {self.m.elements}x{self.n.elements}x{self.k.elements}",
+            f"order {'m,n,k' if self.m_outer else 'n,m,k'}",
         ]
-        return f"{', '.join(words)}: {self.cycles:.0f} cycles (compute {self.compute_cycles:.0f}, DMA {self.dma_cycles:.0f})"
+        if self.keep:
+            sections.append(f"keeps {'A' if self.m_outer else 'B'}")
+        sections.append(f"A in {self.a_space.upper()}")
+        if self.share == "a":
+            sections.append("A shared")
+        if self.trans_a:
+            sections.append("A transposed")
+        if self.b_form != "plain":
+            sections.append(f"B {self.b_form}")
+        piecewise = " piecewise" * self.piecewise
+        if self.pooled:
+            sections.append(f"B pooled{piecewise}")
+        if self.share == "b":
+            sections.append(f"B shared{piecewise}")
+        if self.turn_c:
+            sections.append("C folded" if self.fold_c else "C zipped" if self.zip_c else "C turned")
+        if self.late:
+            sections.append(f"C late, {self.late} a step")
+        sections.append(f"{self.c_rings} panels of C")
+        k_groups = f"x{self.k_groups}" if self.k_groups > 1 else ""
+        sections.append(f"cores {self.row_groups}x{self.column_groups}{k_groups}")
+        return (
+            f"{', '.join(sections)}: {self.cycles:.0f} cycles"
+            f" (compute {self.compute_cycles:.0f}, DMA {self.dma_cycles:.0f})"
+        )
 
 
 def panel_plan(problem: TilingProblem, machine: MachineParameters) -> PanelSchedule:
-    """The cheapest plan of ``problem``; all extents are at least 1.
+    """Return the cheapest plan of ``problem``, whose extents are all at least 1.
 
-    Raises ValueError when no tiles fit the scratchpads.
+    Raises:
+        ValueError: No tiles fit the scratchpads.
     """
     found = fitting_plan(problem, machine)
     if found is None:
@@ -151,10 +168,12 @@ def panel_plan(problem: TilingProblem, machine: MachineParameters) -> PanelSched
 def cheapest(
     problems: Sequence[TilingProblem], machine: MachineParameters
 ) -> tuple[int, PanelSchedule]:
-    """The number of the problem that has the cheapest plan, the first of them, and the plan.
+    """Return the problem with the cheapest plan: its index, and the plan.
 
-    Those whose lower bounds are above another one's plan are not searched. Raises ValueError when
-    no tiles fit the scratchpads.
+    Problems whose lower bound exceeds another one's plan are not searched.
+
+    Raises:
+        ValueError: No tiles fit the scratchpads.
     """
     if len(problems) == 1:
         return 0, panel_plan(problems[0], machine)
@@ -171,11 +190,12 @@ def cheapest(
 
 @lru_cache(maxsize=4096)
 def lower_bound(problem: TilingProblem, machine: MachineParameters) -> float:
-    """Cycles that no plan is below: all cores compute at peak, the engines take elements one by one
-    where no side of an operand lies along memory, and DDR moves what each transfer takes of its
-    granules; A, B and C move once.
+    """Return a lower bound of the cycles of all plans.
+
+    All cores compute at peak. DMA transfers single elements where an operand has no contiguous
+    group. DDR moves whole granules. A, B and C move once.
     """
-    if _is_short(problem, machine):  # only sizes of the coarse grids are tried
+    if _is_short(problem, machine):  # then the search is limited to the coarse grids
         least = min(grid.least for grid in _coarse(problem, machine, True))
         if least < inf:
             return least
@@ -198,7 +218,7 @@ def lower_bound(problem: TilingProblem, machine: MachineParameters) -> float:
 
 @lru_cache(maxsize=4096)
 def fitting_plan(problem: TilingProblem, machine: MachineParameters) -> PanelSchedule | None:
-    """As ``panel_plan``; None when no tiles fit."""
+    """Return the same as ``panel_plan``; None if no tiles fit the scratchpads."""
     short = _is_short(problem, machine)
     for quanta in (True, False):
         found = _search(problem, machine, quanta)
@@ -219,11 +239,18 @@ def fitting_plan(problem: TilingProblem, machine: MachineParameters) -> PanelSch
 def _search(
     problem: TilingProblem, machine: MachineParameters, quanta: bool
 ) -> tuple[PricedPlan, int] | None:
-    """The cheapest sizes of the best choice, as its number among those that were priced together;
-    None if nothing fits.
+    """Search for the cheapest sizes of the best choice.
 
-    A coarse grid of sizes tells which choices are promising. Sizes whose computing alone takes
-    longer than a promising choice are not priced.
+    A coarse grid of sizes selects the promising choices. Fine sizes whose compute alone exceeds a
+    promising plan are not priced.
+
+    Args:
+        problem: The contraction.
+        machine: The target.
+        quanta: Whether sizes are multiples of the micro-kernel's.
+
+    Returns:
+        A set of priced plans and the index of the best one; None if nothing fits.
     """
     short = _is_short(problem, machine)
 
@@ -231,7 +258,7 @@ def _search(
         return 1.0 if short else NEAR if least < LONGEST else NEAR_OF_LONGEST
 
     grids = _coarse(problem, machine, quanta)
-    # cycles, which of the grids, number of the choice
+    # cycles, index of the grid, index of the choice, priced plans
     seen: list[tuple[float, int, int, PricedPlan]] = []
     least = inf
     for position in sorted(range(len(grids)), key=lambda position: grids[position].least):
@@ -284,7 +311,7 @@ def _search(
 def _coarse(
     problem: TilingProblem, machine: MachineParameters, quanta: bool
 ) -> list[PanelSearchSpace]:
-    """A coarse grid of sizes for each grid of cores and each form of B."""
+    """Return a coarse grid of sizes for each grid of cores and each layout of B."""
     sampling = CandidateSizes(*COARSE, quanta)
     return [
         PanelSearchSpace(problem, machine, groups, b_form, sampling)
@@ -294,8 +321,7 @@ def _coarse(
 
 
 def _grids(problem: TilingProblem, machine: MachineParameters) -> list[tuple[int, int]]:
-    """Grids of cores worth trying: all cores, and one alone where the work is over before others
-    could help."""
+    """Return the candidate grids of cores: all cores, and a single one for short problems."""
     cores = machine.cores
     rows = prod(problem.batch) * cost_rules.pieces(prod(problem.m), machine.mm_rows)
     columns = cost_rules.pieces(prod(problem.n), cost_rules.DOT_COLUMNS)
@@ -310,7 +336,7 @@ def _grids(problem: TilingProblem, machine: MachineParameters) -> list[tuple[int
 
 
 def _is_short(problem: TilingProblem, machine: MachineParameters) -> bool:
-    """Whether one core at peak is done before barriers and latencies are forgotten."""
+    """Whether one core at peak takes less time than barriers and latencies matter."""
     products = prod(problem.batch) * prod(problem.m) * prod(problem.n) * prod(problem.k)
     return (
         products / (machine.fma_units * machine.lanes(problem.accumulator))
@@ -322,21 +348,21 @@ def _b_forms(problem: TilingProblem) -> tuple[str, ...]:
     along_n, along_k = problem.b.runs[1], problem.b.runs[0]
     turned: tuple[str, ...] = ("dot", "turned") if along_k > along_n else ()
     if problem.a_windows:
-        turned = turned[1:]  # windows are read element by element, as outer products take them
-    # element by element, DMA is slower than any turning
+        turned = turned[1:]  # only outer products read windows
+    # A transposition is faster than DMA of single elements.
     return turned if turned and along_n == 0 else ("plain", *turned)
 
 
 def _choices(problem: TilingProblem, groups: tuple[int, int]) -> Iterator[PanelChoice]:
     steady = not problem.b.batched or prod(problem.batch) == 1
-    # Cores that do not share A fetch it once each: only a small one is worth it.
+    # Cores that do not share A each load it: this can only pay for a small A.
     alone = (
         groups[1] == 1 or prod(problem.m) * groups[1] <= 4 * prod(problem.n) or problem.a_tiles > 0
     )
     shares = ["none"] if alone else []
     if groups[1] > 1 and not problem.a_tiles:
         shares.append("a")
-    # cores of one group would have blocks of their own to share
+    # B is shared by all cores: with several columns, cores would have different blocks of it.
     if groups[1] == 1 and groups[0] > 1 and steady and not problem.b_tiles:
         shares.append("b")
     for share, m_outer, keep in every(shares, (True, False), (True, False)):

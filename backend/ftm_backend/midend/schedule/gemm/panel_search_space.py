@@ -1,5 +1,7 @@
-"""Sizes of blocks that plans of panels may have, for one grid of cores, and what each moves and
-computes: what `panel_cost` prices."""
+"""Search space of panel schedules: candidate sizes for one grid of cores, with traffic and compute.
+
+``panel_cost`` prices them.
+"""
 
 from __future__ import annotations
 
@@ -34,23 +36,24 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["CERTAIN", "SCALARS", "PanelSearchSpace"]
 
 SCALARS = {"step": 60, "alone": 15, "late": 50, "load": 22, "product": 22, "store": 30}
-"""Scalar work around the tile instructions of a step, and around each of them, in instructions."""
+"""Scalar instructions around the tile instructions of a step, and around each of those."""
 CERTAIN = 1 - 1e-9
-"""How sure a lower bound is that is summed in another order than what it bounds."""
+"""Factor of lower bounds: a sum in another order may differ by rounding."""
 
 
 class PanelSearchSpace:
-    """All sizes that may fit, for one grid of cores and one form of B: arrays with an entry for
-    each.
+    """All sizes that may fit, for one grid of cores and one layout of B, as arrays.
 
-    floor: cycles of computing alone, or of moving all once, which no plan with these sizes is
-    below; ``least``: of the best sizes. places: for each axis (m, chunks, n, k) which of its sizes
-    an entry has.
+    Attributes:
+        floor: Lower bound of the cycles of any plan with these sizes: compute alone, or all
+            traffic once.
+        least: The smallest ``floor``.
+        places: For each axis (m, chunks, n, k), the index of each entry's size.
     """
 
     places: tuple[Any, ...]
     k_groups = 1
-    """Cores that walk a part of k each."""
+    """Parts of k that different cores compute."""
 
     def __init__(
         self,
@@ -60,6 +63,15 @@ class PanelSearchSpace:
         b_form: str,
         sampling: CandidateSizes,
     ) -> None:
+        """Compute the candidates.
+
+        Args:
+            problem: The contraction.
+            machine: The target.
+            groups: Rows and columns of the grid of cores.
+            b_form: Layout of B; see ``PanelSchedule``.
+            sampling: Density of the candidates.
+        """
         self.problem, self.machine, self.groups, self.b_form = problem, machine, groups, b_form
         self.batch = prod(problem.batch)
         rows, columns = groups
@@ -85,7 +97,7 @@ class PanelSearchSpace:
         self._windows(ms, ks)
         self.panels = self._panels(m_blocks, sampling)
         self.chunks = cost_rules.pieces(m_blocks, self.panels)
-        # chunks that are finished in each step of the next panel
+        # chunks that a deferred epilogue finishes in each step of the next panel
         self.late = cost_rules.pieces(self.chunks, self.k_blocks)
         self.rows = self.panels * self.batch
         self.row_trips = cost_rules.pieces(self.rows, rows)
@@ -94,7 +106,7 @@ class PanelSearchSpace:
         self.of_n.walked(self.column_trips)
         self.of_k.walked(cost_rules.pieces(self.k_blocks, self.k_groups))
         spared = self.row_trips // self.panels * (self.panels * self.chunks - m_blocks)
-        self.walked = self.chunks - spared / self.row_trips  # chunks of a panel on average
+        self.walked = self.chunks - spared / self.row_trips  # mean number of chunks of a panel
         self._even()
         self._moving()
         self._computing()
@@ -113,17 +125,17 @@ class PanelSearchSpace:
         self.least = float(self.floor.min())
 
     def _cuts(self, sampling: CandidateSizes) -> Cuts:
-        """Those of m, n and k that are tried."""
+        """Return the candidate cuts of m, n and k."""
         return cuts_of(
             self.problem, self.machine, self.groups, self.b_form == "dot", self.turn_c, sampling
         )
 
     def _panels(self, m_blocks: Any, sampling: CandidateSizes) -> Any:
-        """Row panels of a batch entry."""
+        """Return the number of row panels of a batch entry."""
         return cost_rules.pieces(m_blocks, np.minimum(axis(sampling.chunks, 1), m_blocks))
 
     def _image(self) -> tuple[Any, Any]:
-        """Channels of a block, and elements of its images."""
+        """Return the channels of a col2im block and the elements of its feature maps."""
         folded = self.problem.folded
         assert folded is not None
         self.whole_images = axis([cut.dim == 0 for cut in self.cuts[1]], 2)
@@ -132,13 +144,12 @@ class PanelSearchSpace:
         )
 
     def _mean_image(self) -> tuple[Any, Any]:
-        """The same of a block on average."""
+        """Return the same for the mean block."""
         channels, elements = self._image()
         return channels * (self.of_m.mean / self.mc), elements * (self.of_n.mean / self.nt)
 
     def _windows(self, ms: Sequence[TileCut], ks: Sequence[TileCut]) -> None:
-        """Elements of A that the largest block of m x k covers, lengths of its sides, and even runs
-        of k."""
+        """Set the elements of A below the largest block, the box's extents, and even runs of k."""
         p = self.problem
         self.block: Any = self.mc * self.kt
         self.lengths: tuple[Any, ...] = ()
@@ -150,8 +161,11 @@ class PanelSearchSpace:
             self.runs = axis([cost_rules.even_runs(counts) for counts in self.counts[1]], 3)
 
     def _lengths(self, *parts: Any) -> tuple[Any, ...]:
-        """Lengths of the sides of the box below a block of which that part of the cut dimensions of
-        m and of k is there."""
+        """Return the extents of the window box below a block.
+
+        Args:
+            parts: Fractions of the cut dimension of m and of k that the block covers; None: all.
+        """
         p, found = self.problem, []
         for side in p.a_windows:
             length: Any = 1
@@ -170,8 +184,10 @@ class PanelSearchSpace:
         return tuple(found)
 
     def _moving(self) -> None:
-        """For blocks of A as it lies and turned, of B, C and what follows: bytes that DDR moves,
-        and cycles of the engine for elements."""
+        """Set the DDR bytes and single-element DMA cycles of blocks of A, B and C.
+
+        A has them plain and transposed. C's include the epilogue's transfers.
+        """
         p = self.problem
         m, n, k = self.of_m, self.of_n, self.of_k
         self.mean_b = k.mean * n.mean
@@ -223,7 +239,7 @@ class PanelSearchSpace:
             self.moved_turned, self.elements_turned = moved(self.machine, p.a, m, k, True)
 
     def _product(self, n: Any, k: Any) -> Any:
-        """Cycles of the products of as many rows as the micro-kernel takes at once."""
+        """Return the cycles of the micro-kernel for as many rows as it computes at once."""
         p, mc = self.problem, self.machine
         if p.a_windows:
             return cost_rules.windows_cycles(mc, p.accumulator, mc.mm_rows, n, self.runs, k)
@@ -232,10 +248,10 @@ class PanelSearchSpace:
         )
 
     def _computing(self) -> None:
-        """Cycles of the products of a step and of what follows the last step of a panel."""
+        """Set the cycles of a step's products, and of the epilogue of a panel."""
         p, mc, m, n, k = self.problem, self.machine, self.of_m, self.of_n, self.of_k
         scalar = mc.scalar_latency
-        if self.b_form == "dot":  # of which each takes whole vectors
+        if self.b_form == "dot":  # partial vectors of k cost as much as whole ones
             product = n.over(lambda columns: k.over(lambda depth: self._product(columns, depth)))
         else:
             product = n.over(lambda columns: self._product(columns, k.mean))
@@ -276,11 +292,11 @@ class PanelSearchSpace:
         )
 
     def _least_moving(self) -> Any:
-        """Cycles below which no choice gets: the engine of the busiest core loads its part of A and
-        B and stores its part of C at least once, at a core's bandwidth; and all cores together move
-        all of them at least once, at the cluster's.
+        """Return a lower bound of the cycles of all transfers.
 
-        The sums are those of `Priced`, with each term at its least.
+        The busiest core loads its part of A and B and stores its part of C at least once, at a
+        core's bandwidth. All cores together move all of them at least once, at the cluster's. The
+        sums are those of `PricedPlan`, each term at its minimum.
         """
         p, mc = self.problem, self.machine
         columns = np.minimum(self.n_blocks, self.groups[1])
@@ -293,7 +309,7 @@ class PanelSearchSpace:
 
         each = cycles(moved_a, np.minimum(self.elements_a, self.elements_turned))
         own = self.row_trips * self.k_blocks * (self.walked / columns) * each
-        # where all fetch it together
+        # if all cores share B
         moved_b = np.minimum(self.moved_b, self.moved_pieces) / self.groups[0]
         own = own + self.column_trips * self.k_blocks * cycles(
             moved_b, self.elements_b / self.groups[0]
@@ -318,8 +334,10 @@ class PanelSearchSpace:
         return np.maximum(own, together * (mc.clock_hz / mc.ddr_bandwidth))
 
     def _even(self) -> None:
-        """How many groups of cores have rows and columns on average, while the busiest one works:
-        the latter by their elements, and by what moves for them of B and of C."""
+        """Set the mean number of busy core groups along rows and columns.
+
+        Columns are weighted by their elements, and by their traffic of B and of C.
+        """
         p, n, trips = self.problem, self.of_n, self.column_trips
         rows, columns = (
             np.minimum(self.rows, self.groups[0]),

@@ -1,5 +1,8 @@
-"""Plans of panels whose sum is cut (`split_panels`): one panel of C for each group of cores, whose
-members take a part of k each."""
+"""Cost model of split-k: each group of cores computes one panel of C, each core a part of k.
+
+Example: a 64 x 64 x 100000 product has too few panels for 8 cores. All 8 cores compute the whole
+panel over an eighth of k each, store their partial sums to GSM, and each adds up some chunks.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +23,23 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["split_plan"]
 
 _GROWTH = 1.25
-"""Of the sizes of blocks that are tried."""
+"""Ratio of one candidate size to the next."""
 _FULL = 0.97
-"""Part of a plan's time that computing at peak may take and nothing is left to gain."""
+"""Splitting k cannot pay if compute at peak takes this fraction of the best plan's time."""
 _SHARES = (1, 2, 3, 4)
-"""Chunks of a panel for each member to add up that are tried."""
+"""Candidate numbers of chunks of a panel that each core adds up."""
 _BARRIERS = 3
-"""Of a panel: before the walk over k, before the parts are added up, and before the next panel
-leaves its own."""
+"""Barriers per panel: before the loop over k, before the reduction, before the next stores."""
 
 
 def split_plan(
     problem: TilingProblem, machine: MachineParameters, limit: float
 ) -> dict[str, Any] | None:
-    """The cheapest plan in fewer than ``limit`` cycles, as the fields of a `panel_plan.PanelPlan`;
-    None if there is none."""
+    """Return the cheapest split-k plan that takes fewer than ``limit`` cycles.
+
+    Returns:
+        The fields of a ``PanelSchedule``, or None if there is no such plan.
+    """
     best = None
     for groups in _groups(problem, machine, limit):
         for b_form in ("turned",) if problem.b.runs[0] > problem.b.runs[1] else ("plain",):
@@ -47,8 +52,10 @@ def split_plan(
 def _groups(
     problem: TilingProblem, machine: MachineParameters, limit: float
 ) -> Iterator[tuple[int, int]]:
-    """Grids of panels that leave several cores for each, and whose panels may fit; none where
-    nothing is to be gained."""
+    """Yield the grids of panels that leave several cores to each panel and may fit.
+
+    None if splitting k cannot pay.
+    """
     m, n, k = prod(problem.m), prod(problem.n), prod(problem.k)
     if not problem.sum_alone or problem.folded or problem.zipped or prod(problem.batch) != 1:
         return
@@ -68,7 +75,7 @@ def _groups(
 
 
 class _Splits(PanelSearchSpace):
-    """Sizes of chunks and of blocks of k for one grid of panels."""
+    """Search space of chunks and blocks of k for one grid of panels."""
 
     def __init__(
         self,
@@ -77,13 +84,14 @@ class _Splits(PanelSearchSpace):
         groups: tuple[int, int],
         b_form: str,
     ) -> None:
+        """Compute the candidates of one grid; see the base class."""
         self.k_groups = machine.cores // prod(groups)
         super().__init__(problem, machine, groups, b_form, CandidateSizes(_GROWTH, (1,), True))
 
     def _cuts(self, sampling: CandidateSizes) -> Cuts:
         ms, ns, ks = super()._cuts(sampling)
         outer, *inside = self.problem.m or (1,)
-        for share in _SHARES:  # so many chunks for each member to add up
+        for share in _SHARES:  # number of chunks that each core adds up
             size = cost_rules.pieces(outer, self.groups[0] * self.k_groups * share)
             if (rows := size * prod(inside)) <= LARGEST["m"]:
                 ms += (TileCut(0, size, rows, cost_rules.pieces(outer, size)),)
@@ -98,7 +106,7 @@ class _Splits(PanelSearchSpace):
         return np.minimum(m_blocks, self.groups[0])
 
     def cheapest(self) -> dict[str, Any] | None:
-        """The fields of the cheapest plan; None if nothing fits."""
+        """Return the fields of the cheapest plan; None if nothing fits."""
         space, fits = self._places()
         trans_a, computing, moving, total = self._cycles()
         total = np.where(fits, total, inf)
@@ -132,8 +140,10 @@ class _Splits(PanelSearchSpace):
         }
 
     def _places(self) -> tuple[Any, Any]:
-        """Whether A lies in GSM, and which sizes fit: what finishes chunks may lie where blocks of
-        B did."""
+        """Return whether A is in GSM, and which candidates fit.
+
+        The reduction reuses the scratchpad of the blocks of B.
+        """
         p, mc = self.problem, self.machine
         a = 2 * self.chunks * slot_bytes(self.block, 1, ELEMENT_BYTES[p.a.dtype])
         mine, turned = cost_rules.pieces(self.chunks, self.k_groups), self.b_form == "turned"
@@ -141,7 +151,7 @@ class _Splits(PanelSearchSpace):
         walking = self.b_tile * b_slots + parameter_bytes(p, self.kt, self.nt, self.b_form)
         if p.a_tiles:
             walking = walking + a + self.chunks * box_bytes(p, self.lengths)
-        # parts that arrive, one turned, results
+        # the partial sums that arrive (two slots), the transposed block, the results
         finishing = self.c_tile * (2 + self.turn_c + p.epilogue_tiles - p.epilogue_operands)
         am = (
             self.c_tile * (self.chunks + mine * p.epilogue_operands)
@@ -155,7 +165,7 @@ class _Splits(PanelSearchSpace):
         return in_gsm, whole & (am <= mc.am_bytes) & (gsm <= mc.gsm_bytes)
 
     def _cycles(self) -> tuple[Any, Any, Any, Any]:
-        """Whether A is turned by DMA; cycles of computing, of the engine, and of both."""
+        """Return whether DMA transposes A, and the cycles of compute, of DMA, and in total."""
         p, mc = self.problem, self.machine
         rate = cost_rules.bytes_per_cycle(mc, mc.cores)
         plain = cost_rules.transfer_cycles(mc, self.moved_a / rate, 0.0, self.elements_a)

@@ -1,20 +1,22 @@
-"""The cost model that tiles contractions: which tile sizes, which loop order, what stays in
-scratchpad.
+"""Tiling of contractions by a cost model: tile sizes, loop order, and which tiles stay resident.
 
 A contraction is ``C[b, m, n] = sum_k A[b, m, k] * B[b, k, n]`` where each of m, n, k is a *group*
-of loop dimensions (a convolution's k is channel, window row and window column). A tile takes all of
-the inner dimensions of a group, a sub-range of one (the *cut*) and one step of those outside it.
+of loop dimensions: a convolution's k is (channel, window row, window column). A tile of a group
+covers the inner dimensions, a sub-range of one dimension (the *cut*), and one index of each outer
+dimension. Example: of k = (64, 3, 3), the tile of 8 channels is ``TileCut(dim=0, size=8,
+elements=72, blocks=8)``.
 
-The loop nest is fixed in form: batch, then an outer and an inner loop over the tiles of C (m then
-n, or n then m), then k, accumulating in a C tile that is stored once. The model chooses
-- the cut of each group and which of m and n is the outer loop,
-- how long operand tiles stay: the outer operand through the inner loop, the inner one for the whole
-  batch entry,
-- whether an operand that lies transposed in memory is turned by DMA or read so by the matrix unit,
-- which loop the cores share.
+The loop nest is fixed: batch, then the tiles of C (m then n, or n then m), then k. It accumulates
+in a C tile that is stored once. The model chooses
 
-It evaluates every combination at once (numpy arrays over the grid of candidates) and takes the
-cheapest. ``GemmTiling.explain`` prints the winner and its rivals.
+- the cut of each group, and whether m or n is the outer loop,
+- how long operand tiles stay resident: the outer operand through the inner loop, the inner one for
+  the whole batch entry,
+- whether an operand that is transposed in memory is transposed by DMA or by the matrix unit,
+- the loop that is split among cores.
+
+It evaluates all combinations at once, as numpy arrays over the grid of candidates, and takes the
+cheapest. ``GemmTiling.explain`` prints it and the runners-up.
 """
 
 from __future__ import annotations
@@ -43,26 +45,25 @@ _SPLITS = ("batch", "outer", "inner")
 
 @dataclass(frozen=True)
 class OperandTraffic:
-    """How A, B or C lies in memory.
+    """Memory layout of A, B or C.
 
-    ``runs`` are the contiguous elements found by walking each of its two groups from the innermost
-    dimension (A: m, k; B: k, n; C: m, n): 0 where the innermost stride is not 1.
+    ``runs`` has, for each of the operand's two groups (A: m, k; B: k, n; C: m, n), the number of
+    contiguous elements from the innermost dimension; 0 if the innermost stride is not 1.
     """
 
     dtype: str
     runs: tuple[int, int]
     batched: bool = True
-    """Whether it changes with the batch dimensions."""
+    """Whether it changes along the batch dimensions."""
     whole: tuple[bool, bool] = (False, False)
-    """For each group: whether a block that takes all of its run is contiguous from one step of the
-    other group to the next."""
+    """For each group: whether rows that cover its whole run are contiguous with the next row."""
     beside: int = 1
-    """Elements that lie beside each other along one of its groups, in either direction."""
+    """Elements that are contiguous along one of its groups, ascending or descending."""
 
 
 @dataclass(frozen=True)
 class TilingProblem:
-    """A contraction to be tiled: extents of each group, outermost dimension first."""
+    """A contraction to tile. Extents of a group are in order from the outermost dimension."""
 
     batch: tuple[int, ...]
     m: tuple[int, ...]
@@ -72,104 +73,108 @@ class TilingProblem:
     b: OperandTraffic
     c: OperandTraffic
     accumulator: str
-    """Type of the C tile."""
+    """Element type of the C tile."""
     epilogue_tiles: int = 0
-    """Tiles of C's extents that the epilogue needs beside it."""
+    """Tiles of C's extents that the epilogue needs besides C."""
     epilogue_wider: int = 0
-    """Bytes by which an element of all these tiles together is wider than as many of the
-    accumulator's type."""
+    """Bytes per element by which these tiles exceed tiles of the accumulator's type."""
     epilogue_operands: int = 0
-    """Those of them that are fetched, element by element."""
+    """Number of these tiles that are loaded."""
     epilogue_parameters: int = 0
-    """Tensors that it reads beside them, each of which changes along one dimension alone: a row or
-    a column of a tile."""
+    """Further tensors that the epilogue loads, constant along m or n: a row or column of a tile."""
     epilogue_bytes: int = 0
-    """Bytes that the epilogue moves for each element of C, beside the store of C itself."""
+    """Bytes that the epilogue transfers per element of C, without the store of C."""
     epilogue_alike: int = 0
-    """Of these, bytes of tensors that lie in memory as C does: they are moved in runs of the same
-    length."""
+    """Bytes of these whose tensors have C's layout, so that their runs have the same length."""
     epilogue_interval: float = 2.0
-    """Cycles that its body takes for each vector of C."""
+    """Cycles of the epilogue's body per vector of C."""
     sums: int = 0
-    """How often each row of a block is summed as it is stored, to a number of its own."""
+    """Number of partial sums of each row of a block (fused reductions)."""
     a_windows: tuple[WindowSide, ...] = ()
-    """Where rows of A overlap in memory, the sides of the box that they cover; positions count the
-    dimensions of m, then of k."""
+    """Sides of A's window box, if its rows overlap. Positions count the dimensions of m, then k."""
     zipped: bool = False
-    """Whether n's last dimension but one has two steps that lie beside each other in C, between
-    those of m; ``c`` then has them in m."""
+    """Whether n's last dimension but one has extent 2 and interleaves C's columns.
+
+    ``c`` then has this dimension in m.
+    """
     folded: Col2ImGeometry | None = None
-    """Windows that are summed before C is stored: m is (channel, tap) and n is (image, window), and
-    blocks take all taps of some channels and all windows of some images."""
+    """Geometry of a fused col2im: m is (channel, tap) and n is (feature map, window).
+
+    Blocks hold all taps of some channels and all windows of some feature maps.
+    """
     piecewise: bool = False
-    """Whether B lies in memory as n's outer dimension x (k x its inner one), and that one is
-    shorter than a granule: where cores share B, its blocks wait as they lie, and its rows are put
-    together on chip."""
+    """Whether B is in memory as n_outer x (k x n_inner), with n_inner shorter than a DMA granule.
+
+    If cores share B, its blocks stay in this layout in GSM, and rows are assembled on chip.
+    """
     b_tiles: int = 0
-    """Tensors of which each block of B is computed when it has arrived; 0: it is fetched itself."""
+    """Tensors that B's fused prologue loads for each block; 0: B itself is loaded."""
     b_parameters: int = 0
-    """Further ones, which change along k alone, or not along k."""
+    """Further ones that are constant along n or along k."""
     b_interval: float = 0.0
-    """Cycles that this takes for each vector of the block."""
+    """Cycles of the prologue per vector of the block."""
     a_tiles: int = 0
-    """Tensors of which each box of A is computed when theirs have arrived; 0: it is fetched
-    itself."""
+    """Tensors that A's fused prologue loads for each window box; 0: A itself is loaded."""
     a_parameters: int = 0
-    """Further ones, which change along some of the box's sides alone."""
+    """Further ones that are constant along some sides of the box."""
     a_interval: float = 0.0
-    """Cycles that this takes for each vector of the box."""
+    """Cycles of the prologue per vector of the box."""
     sum_alone: bool = False
-    """Whether C starts at zero, what follows needs no positions, and nothing sums C: parts of the
-    sum may be made by several cores."""
+    """Whether k may be split: C starts at zero, and no epilogue reads indices or sums rows."""
     sized: tuple[int, int, int] | None = None
-    """If extents are sizes: for m, n and k the outermost dimension that is one. A tile inside of it
-    is held as often as `sizes.upper_bound` says, which is up to twice the number at hand."""
+    """The outermost dimension with a symbolic extent in each of m, n and k; None: all are static.
+
+    A resident tile inside such a dimension is counted twice: buffers are allocated for
+    ``upper_bound``, which is at most twice the hint.
+    """
 
     @property
     def beside_read(self) -> float:
-        """The part of what moves beside C that is fetched."""
+        """Fraction of the epilogue's traffic that is loads."""
         moved = self.epilogue_operands + max(self.epilogue_tiles - self.epilogue_operands, 1) - 1
         return self.epilogue_operands / moved if moved else 0.0
 
 
 @dataclass(frozen=True)
 class TileCut:
-    """A tile of a group: ``size`` steps of dimension ``dim``, all of the dimensions inside it."""
+    """A tile of a group: a sub-range of dimension ``dim``, and all of the dimensions inside it."""
 
     dim: int
     size: int
     elements: int
-    """The tile's extent: ``size`` times the inner extents."""
+    """Elements of the tile: ``size`` times the inner extents."""
     blocks: int
-    """How many tiles cover the group."""
+    """Number of tiles that cover the group."""
 
 
 @dataclass(frozen=True)
 class GemmTiling:
-    """A tiling and what the model thinks of it.  Times are in cycles of the busiest core."""
+    """A tiling and its modelled cost. Times are in cycles of the busiest core."""
 
     m: TileCut
     n: TileCut
     k: TileCut
     m_outer: bool
     outer_resident: bool
-    """The outer loop's operand keeps its k tiles through the inner loop."""
+    """Whether the outer loop's operand keeps its tiles of k through the inner loop."""
     inner_resident: bool
-    """The inner loop's operand keeps all its tiles for the whole batch entry."""
+    """Whether the inner loop's operand keeps all its tiles for the whole batch entry."""
     trans_a: bool
     trans_b: bool
     depth: int
-    """Slots that there is room for in each ring of tiles that are not resident."""
+    """Slots of the ring buffer of each operand that is not resident (2: double buffering)."""
     split: str
-    """The loop that the cores share: ``"batch"``, ``"outer"``, ``"inner"`` or ``"none"`` (core 0
-    does it all)."""
+    """The loop that is split among cores: ``"batch"``, ``"outer"``, ``"inner"`` or ``"none"``.
+
+    ``"none"``: core 0 computes everything.
+    """
     cycles: float
     compute_cycles: float
     dma_cycles: float
     rivals: tuple[str, ...] = field(default=(), compare=False)
 
     def explain(self) -> str:
-        """The plan and its nearest rivals, one line each."""
+        """Return the plan and the runners-up, one line each."""
         return "\n".join(
             (f"chosen  {_line(self)}", *(f"rejected {rival}" for rival in self.rivals))
         )
@@ -183,25 +188,25 @@ def _line(p: GemmTiling) -> str:
         if held
     ]
     turned = "".join(name for name, on in ((".TA", p.trans_a), (".TB", p.trans_b)) if on)
+    keeping = " and ".join(keeps) or "nothing"
     return (
-        f"{p.m.elements}x{p.n.elements}x{p.k.elements} order {order} keeps {' and '.join(keeps) or 'nothing'}"
+        f"{p.m.elements}x{p.n.elements}x{p.k.elements} order {order} keeps {keeping}"
         f"{f', MM{turned}' if turned else ''}, cores share {p.split}: {p.cycles:.0f} cycles"
         f" (matrix {p.compute_cycles:.0f}, DMA {p.dma_cycles:.0f})"
     )
 
 
 # --- candidates
-# ---------------------------------------------------------------------------------------
 
 
 def cuts(extents: Sequence[int], quantum: int, largest: int) -> list[TileCut]:
-    """The tiles worth trying for a group: balanced sub-ranges growing by about 1.5, multiples of
-    ``quantum``.
+    """Return the candidate tiles of a group: balanced sub-ranges that grow by about 1.5.
 
     Args:
-        extents: of the group's dimensions, outermost first; all at least 1.
-        quantum: what the matrix unit computes at once along the group.
-        largest: no tile of more elements, unless nothing smaller exists.
+        extents: Extents of the group's dimensions, outermost first; all at least 1.
+        quantum: Elements that the matrix unit computes at once along the group. Sizes along the
+            innermost dimension are multiples.
+        largest: Most elements of a tile. The smallest tile is returned even if it has more.
     """
     extents = tuple(extents) or (1,)
     found: dict[int, TileCut] = {}
@@ -223,7 +228,7 @@ def cuts(extents: Sequence[int], quantum: int, largest: int) -> list[TileCut]:
 
 
 def _panels(extents: Sequence[int], cut: TileCut, quantum: int) -> int:
-    """How many pieces of ``quantum`` elements the group's tiles take together, tails included."""
+    """Return the micro-kernel blocks of ``quantum`` elements in all of the group's tiles."""
     extents = tuple(extents) or (1,)
     extent, inside, outside = (
         extents[cut.dim],
@@ -235,14 +240,21 @@ def _panels(extents: Sequence[int], cut: TileCut, quantum: int) -> int:
 
 
 # --- costs
-# --------------------------------------------------------------------------------------------
 
 
 def _moving(
     machine: MachineParameters, elements: float, run: Any, inner: Any, item: int, rate: Any
 ) -> Any:
-    """Cycles to move ``elements`` by DMA in runs of at most ``run``, ``inner`` elements to a row of
-    the tile; rate: bytes per cycle."""
+    """Return the cycles to transfer ``elements`` elements by DMA.
+
+    Args:
+        machine: The target.
+        elements: Number of elements.
+        run: Contiguous elements in memory; 0: single elements.
+        inner: Elements of a row of the tile.
+        item: Bytes of an element.
+        rate: Bytes per cycle.
+    """
     if run == 0:
         return elements * np.maximum(machine.dma_element_cycles, item / rate)
     length = np.minimum(run, inner)
@@ -258,8 +270,10 @@ def _operand(
     second: Any,
     rate: Any,
 ) -> tuple[Any, Any]:
-    """Cycles to load all of an operand once as tiles of ``first`` x ``second`` elements, and of the
-    transpose."""
+    """Return the cycles to load an operand once, in tiles of ``first`` x ``second`` elements.
+
+    The second result is for loading it transposed.
+    """
     item = ELEMENT_BYTES[x.dtype]
     return (
         _moving(machine, elements, x.runs[1], second, item, rate),
@@ -268,13 +282,17 @@ def _operand(
 
 
 def pitch(columns: Any, dtype: str) -> Any:
-    """Leading dimension of an operand tile with this many columns (a number, or an array of them).
+    """Return the leading dimension, in elements, of an operand tile with ``columns`` columns.
 
-    Rows a multiple of 512 bytes apart would contend for the same banks, or lines of a cache, when
-    the matrix unit walks down several of them at once: such rows get 64 bytes more.
+    A multiple of 512 bytes gets 64 bytes of padding. Otherwise rows that the matrix unit reads at
+    once would conflict in the same banks.
+
+    Args:
+        columns: A number, or an array of numbers.
+        dtype: Element type.
     """
     item = ELEMENT_BYTES[dtype]
-    # for other numbers as well: it costs little room
+    # The hint decides for all values of a symbolic size: the padding is cheap.
     return columns + (at_hand(columns) * item % 512 == 0) * (64 // item)
 
 
@@ -284,9 +302,10 @@ def _slot(rows: Any, columns: Any, dtype: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def plan(problem: TilingProblem, machine: MachineParameters) -> GemmTiling:
-    """The cheapest tiling of ``problem`` on ``machine`` under the model.
+    """Return the cheapest tiling under the model. All extents must be at least 1.
 
-    All extents must be at least 1.  Raises ValueError when no tiling fits the scratchpads.
+    Raises:
+        ValueError: No tiling fits the scratchpads.
     """
     mr, nr = machine.mm_rows, machine.mm_columns(problem.accumulator)
     ms = cuts(problem.m, mr, 1536)
@@ -301,10 +320,9 @@ def plan(problem: TilingProblem, machine: MachineParameters) -> GemmTiling:
 
 
 class _Grid:
-    """All combinations of divisions among cores and of candidate cuts as arrays with axes
-    (division, m, n, k).
+    """All combinations of candidates as arrays with the axes (division, m, n, k).
 
-    divisions: which loop so many cores share.
+    A division is a loop and the number of cores that share it.
     """
 
     def __init__(
@@ -315,6 +333,7 @@ class _Grid:
         ns: list[TileCut],
         ks: list[TileCut],
     ) -> None:
+        """Compute the parts of the costs that do not depend on the loop order."""
         self.problem, self.machine, self.cuts = problem, machine, (ms, ns, ks)
 
         def axis(values: list[int], position: int) -> Any:
@@ -334,7 +353,7 @@ class _Grid:
             axis([c.blocks * (2 if c.blocks > 1 and c.dim >= first else 1) for c in cs], i)
             for i, (cs, first) in enumerate(zip(self.cuts, sized, strict=True))
         )
-        # Of a product of counts no more than twice what there is at hand either.
+        # Tile counts of a product of groups: at most twice the counts for the size hints, too.
         self.a_held = np.minimum(m_most * k_most, 2 * self.m_blocks * self.k_blocks)
         self.b_held = np.minimum(n_most * k_most, 2 * self.n_blocks * self.k_blocks)
         self.k_held = k_most
@@ -344,7 +363,7 @@ class _Grid:
         self.n_vectors = axis(
             [_panels(problem.n, c, machine.lanes(problem.accumulator)) for c in ns], 1
         )
-        # An operand may turn out to be kept transposed: room for the larger of the two.
+        # Room for the larger layout: an operand may be kept transposed.
         a, b = problem.a.dtype, problem.b.dtype
         self.a_slot = np.maximum(
             _slot(self.mt, pitch(self.kt, a), a), _slot(self.kt, pitch(self.mt, a), a)
@@ -364,8 +383,10 @@ class _Grid:
         return np.array(values).reshape(-1, 1, 1, 1)
 
     def _moving(self) -> None:
-        """Cycles to load each operand once, as it lies and turned, to store C and to move what the
-        epilogue does."""
+        """Set the cycles to load A and B once (plain, transposed), to store C, and of the epilogue.
+
+        The epilogue's are those of its transfers.
+        """
         p, mc = self.problem, self.machine
         bandwidth = np.minimum(mc.core_bandwidth, mc.ddr_bandwidth / self.cores)
         rate = bandwidth / mc.clock_hz
@@ -377,8 +398,11 @@ class _Grid:
         self.epilogue = self.m * self.n * p.epilogue_bytes * mc.clock_hz / bandwidth
 
     def evaluate(self, m_outer: bool) -> list[tuple[float, Callable[[], GemmTiling]]]:
-        """For one loop order the cheapest point of each division: its cycles, and a function that
-        makes its plan."""
+        """Return the cheapest point of each division for one loop order.
+
+        Returns:
+            Pairs of its cycles and a function that makes its plan.
+        """
         p, mc = self.problem, self.machine
         depth = mc.tile_buffers
         outer_blocks, inner_blocks = (
@@ -398,8 +422,8 @@ class _Grid:
             inner_blocks * shares["inner"],
         )
 
-        # Scratchpad: the inner operand stays whole if it fits, then the outer one's k tiles, then
-        # single tiles.
+        # Scratchpad: keep the inner operand whole if it fits, else the outer operand's tiles of k,
+        # else single tiles.
         a_slot, b_slot = self.a_slot, self.b_slot
         c_bytes = (
             _slot(self.mt, self.nt, p.accumulator) * (depth + p.epilogue_tiles)
@@ -419,8 +443,8 @@ class _Grid:
             | ((inner_held if m_outer else outer_held) & (b_slot <= room_b))
         )
 
-        # How often each operand is loaded and read whole; shares turn totals into the busiest
-        # core's part.
+        # Number of times that each operand is loaded and read. Shares scale totals to the busiest
+        # core.
         inner_op = p.b if m_outer else p.a
         outer_passes = batches * shares["outer"] * np.where(outer_held, 1.0, inners)
         held_passes = batches if inner_op.batched else np.minimum(batches, 1.0)
@@ -434,8 +458,8 @@ class _Grid:
         )
         b_uses = inner_uses if m_outer else outer_uses
 
-        # The matrix unit takes elements of A one by one, in either order; vectors of B must lie
-        # along n.
+        # The matrix unit reads single elements of A, in either order. Vectors of B must be
+        # contiguous along n.
         a_plain, a_trans = (cost * a_passes for cost in self.load_a)
         b_plain, b_trans = (cost * b_passes for cost in self.load_b)
         turning = cost_rules.transpose_cycles(mc, p.b.dtype, self.k, self.n) * b_uses
@@ -444,7 +468,7 @@ class _Grid:
         share = shares["batch"] * shares["outer"] * shares["inner"]
         work = self.batch * share
         steps = batches * outers * inners
-        # A block of C waits for its own sums when it is too small to keep the pipes busy.
+        # Accumulation has a latency: a small block of C does not fill the FMA pipelines.
         panels = self.m_panels * self.n_panels
         per_k = np.maximum(self.m * self.n_vectors / mc.fma_units, panels * mc.fma_latency)
         matrix = work * (panels * self.k_blocks * mc.mm_overhead + self.k * per_k) + np.where(

@@ -1,5 +1,7 @@
-"""What blocks of operands take of DDR and of scratchpads, and what computing a factor of what
-arrives takes; sizes may be arrays."""
+"""Cost model of operand blocks: DDR traffic, scratchpad bytes, and cycles of fused prologues.
+
+Sizes may be numpy arrays over the grid of candidates.
+"""
 
 from __future__ import annotations
 
@@ -36,18 +38,24 @@ def moved(
     second: BlockExtents,
     turned: bool,
 ) -> tuple[Any, Any]:
-    """For a block of first x second elements of an operand, on average, the bytes that DDR moves,
-    and cycles of the engine for single
-    elements.
+    """Return the mean traffic of a block of ``first`` x ``second`` elements of an operand.
 
-    turned: rows along its other group.
+    Args:
+        machine: The target.
+        x: The operand.
+        first: Extents along its first group.
+        second: Extents along its second group.
+        turned: Whether the rows of the transfer lie along the first group.
+
+    Returns:
+        Bytes that DDR moves, and the DMA engine's cycles for single elements.
     """
     item = ELEMENT_BYTES[x.dtype]
     (inner, run), (across, beside) = ((first, x.runs[0]), (second, x.runs[1]))[
         :: 1 if turned else -1
     ]
     elements = inner.mean * across.mean
-    if run == 0:  # elements that are taken one by one share what DDR moves for those beside them
+    if run == 0:  # adjacent elements that are transferred one by one share DDR granules
         length = np.minimum(across.full, beside) if beside > 1 else x.beside
         return elements / length * cost_rules.granules(
             machine, length * item
@@ -60,8 +68,10 @@ def moved(
 def run_bytes(
     machine: MachineParameters, x: OperandTraffic, group: int, inner: Any, across: Any = 1
 ) -> Any:
-    """Bytes that DDR moves for ``inner`` elements along a group that lies along memory; of all of
-    its run, what is beside it may follow."""
+    """Return the bytes that DDR moves for ``inner`` elements along a contiguous group.
+
+    Rows merge into one transfer if a block takes whole runs and the operand allows it.
+    """
     item, run = ELEMENT_BYTES[x.dtype], x.runs[group]
     length = (
         np.where(inner == run, run * across, np.minimum(inner, run))
@@ -74,7 +84,7 @@ def run_bytes(
 def factor_cycles(
     machine: MachineParameters, problem: TilingProblem, kt: Any, nt: Any, b_form: str
 ) -> Any:
-    """Cycles of the map that computes a block of B of what has arrived."""
+    """Return the cycles of the fused prologue that computes a block of B."""
     rows, columns = (kt, nt) if b_form == "plain" else (nt, kt)
     return (
         problem.b_interval * rows * cost_rules.pieces(columns, machine.lanes(problem.b.dtype)) + 40
@@ -82,8 +92,14 @@ def factor_cycles(
 
 
 def fill_cycles(machine: MachineParameters, blocks: Any, moved_each: Any, elements: Any) -> Any:
-    """Cycles until so many blocks are where all cores find them: of the core that fetches most of
-    them."""
+    """Return the cycles until ``blocks`` blocks are in GSM, for the core that loads most of them.
+
+    Args:
+        machine: The target.
+        blocks: Number of blocks.
+        moved_each: DDR bytes of a block.
+        elements: DMA cycles of a block for single elements.
+    """
     most = cost_rules.pieces(blocks, machine.cores)
     rate = (
         np.minimum(machine.ddr_bandwidth * most / blocks, machine.core_bandwidth) / machine.clock_hz
@@ -92,8 +108,7 @@ def fill_cycles(machine: MachineParameters, blocks: Any, moved_each: Any, elemen
 
 
 def parameter_bytes(problem: TilingProblem, kt: Any, nt: Any, b_form: str) -> Any:
-    """Bytes of the rows or columns of parameters that a block of B is computed of, and of those
-    that the next one is."""
+    """Return the scratchpad bytes of the broadcast operands of B's prologue, double-buffered."""
     item, down = ELEMENT_BYTES[problem.b.dtype], kt if b_form == "plain" else nt
     return 2 * problem.b_parameters * (slot_bytes(down, 1, item) + slot_bytes(1, kt + nt, item))
 
@@ -101,8 +116,17 @@ def parameter_bytes(problem: TilingProblem, kt: Any, nt: Any, b_form: str) -> An
 def box_moved(
     machine: MachineParameters, problem: TilingProblem, lengths: Sequence[Any], block: Any
 ) -> tuple[Any, Any]:
-    """As `moved`, for the box of ``block`` elements below a block of A, with sides of these
-    lengths, or for all that it is computed of."""
+    """Return the mean traffic of the window boxes of a block of A.
+
+    Args:
+        machine: The target.
+        problem: The contraction.
+        lengths: Extents of a box.
+        block: Its elements.
+
+    Returns:
+        DDR bytes and DMA cycles for single elements, of all tensors that a box is computed from.
+    """
     item, count = ELEMENT_BYTES[problem.a.dtype], max(problem.a_tiles, 1)
     unit, run, joined = problem.a_windows[-1].unit, lengths[-1], np.True_
     for side, length in zip(problem.a_windows[-2::-1], lengths[-2::-1], strict=True):
@@ -116,7 +140,7 @@ def box_moved(
 
 
 def box_cycles(machine: MachineParameters, problem: TilingProblem, lengths: Sequence[Any]) -> Any:
-    """Cycles of the map that computes a box of A of what has arrived."""
+    """Return the cycles of the fused prologue that computes a window box of A."""
     rows, columns = prod(lengths[:-COLUMN_SIDES]), prod(lengths[-COLUMN_SIDES:])
     return (
         problem.a_interval * rows * cost_rules.pieces(columns, machine.lanes(problem.a.dtype))
@@ -126,8 +150,7 @@ def box_cycles(machine: MachineParameters, problem: TilingProblem, lengths: Sequ
 
 
 def box_bytes(problem: TilingProblem, lengths: Sequence[Any]) -> Any:
-    """Bytes of what a box of A is computed of beside what arrives in its place, and of that of the
-    next one."""
+    """Return the scratchpad bytes of the other operands of a box's prologue, double-buffered."""
     item, rows, columns = (
         ELEMENT_BYTES[problem.a.dtype],
         prod(lengths[:-COLUMN_SIDES]),
@@ -138,7 +161,7 @@ def box_bytes(problem: TilingProblem, lengths: Sequence[Any]) -> Any:
 
 
 def sums_cycles(machine: MachineParameters, problem: TilingProblem, rows: Any, columns: Any) -> Any:
-    """Cycles of the maps that sum each row of a block as it is stored."""
+    """Return the cycles of the row sums of a block of C."""
     each = (
         cost_rules.pieces(columns, machine.lanes(problem.accumulator)) * 1.0 + machine.reduce_cycles
     )

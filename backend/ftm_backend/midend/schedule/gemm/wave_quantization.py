@@ -1,4 +1,8 @@
-"""How many cores are busy while a plan of panels runs, and what each gets of DDR then."""
+"""Wave quantization of panels: how many cores are busy in each wave, and their DDR bandwidth.
+
+Example: 10 panels on 8 cores run in two waves. All 8 cores are busy in the first, 2 in the second;
+these 2 share DDR's bandwidth, limited by that of a core.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,18 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = ["share", "trips"]
 
 Trips = tuple[tuple[Any, Any], ...]
-"""How many groups of cores have work on average in all trips of the busiest one but the last, and
-in the last; each with its part of the trips. One group has work in all of them."""
+"""Full waves, then the last wave: mean number of busy groups of cores, fraction of all waves."""
 
 
 def trips(blocks: Any, busiest: Any, groups: int, even: Any) -> Trips:
-    """For ``blocks`` over so many groups. busiest: blocks of the one that has most; even: groups
-    that have work over all trips."""
+    """Return the waves of ``blocks`` blocks on ``groups`` groups of cores.
+
+    Args:
+        blocks: Number of blocks.
+        busiest: Blocks of the group that has most.
+        groups: Number of groups.
+        even: Mean number of busy groups over all waves.
+    """
     if groups == 1:
         return ((1.0, 1.0),)
     busy = np.minimum(blocks, groups)
@@ -33,14 +42,19 @@ def trips(blocks: Any, busiest: Any, groups: int, even: Any) -> Trips:
 def share(
     machine: MachineParameters, active: Callable[[Any, Any], Any], rows: Trips, columns: Trips
 ) -> tuple[Any, Any]:
-    """Bytes of DDR that the busiest core gets in a cycle, and how many cores are active, on average
-    over the trips.
+    """Return the busiest core's DDR bandwidth, averaged over the waves.
 
-    Cores that have a panel less than the others leave DDR to these for the last trip, and few cores
-    cannot take all of it.
+    In the last wave fewer cores share DDR, but each is limited by its own bandwidth.
 
-    active: all of the traffic over that of the busiest core, with so many groups that have rows,
-        and columns.
+    Args:
+        machine: The target.
+        active: Traffic of all cores over that of the busiest one, as a function of the number of
+            groups that have rows and of those that have columns.
+        rows: Waves of row panels.
+        columns: Waves of column blocks.
+
+    Returns:
+        Bytes per cycle of the busiest core, and the mean of ``active``.
     """
     seconds: Any = 0.0
     average: Any = 0.0
