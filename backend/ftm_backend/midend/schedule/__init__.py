@@ -1,2 +1,4 @@
-"""Schedules: how a kernel is tiled and ordered for a machine, chosen by the cost model before it is
-lowered."""
+"""Schedules: tiling, loop order and memory placement of each kernel, chosen by the cost model.
+
+Lowering turns a kernel and its schedule into tile IR.
+"""

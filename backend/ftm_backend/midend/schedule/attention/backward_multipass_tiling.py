@@ -1,4 +1,9 @@
-"""Sizes of the blocks of attention's gradients, by the machine's rules, for each of the phases."""
+"""Block sizes of attention's backward in several passes, chosen by the cost model.
+
+``QueryPass`` computes row statistics and dQ, ``KeyPass`` dK and dV. ``SlopePass`` computes dQ if it
+needs the scores a second time. Each pass keeps a block of one sequence resident and iterates over
+blocks of the other one. The sizes of each pass are chosen independently.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +35,14 @@ __all__ = ["MultipassTiling", "backward_plan", "fits"]
 Phases = type[QueryPass] | type[SlopePass] | type[KeyPass]
 
 _ROOM = 0.98
-"""The part of AM that is planned for; tiles are placed on boundaries of vectors."""
+"""Fraction of AM that is planned for; the alignment of tiles takes the rest."""
 
 
 @dataclass(frozen=True)
 class MultipassTiling:
-    """Sizes of the blocks of each phase, and what the program should cost the busiest core.
+    """Block sizes of each pass, and modelled cycles of the busiest core.
 
-    team: what is held in place of phases, where there are as many cores as that takes.
+    ``team`` is set if one pass with resident keys is cheaper; see ``backward_resident_keys``.
     """
 
     sizes: tuple[PassSizes, ...]
@@ -48,7 +53,7 @@ class MultipassTiling:
 def backward_plan(
     form: AttentionBackwardPattern, machine: MachineParameters, cores: int
 ) -> MultipassTiling | None:
-    """The cheapest plan for so many cores; None if no blocks fit on chip."""
+    """Return the cheapest plan for ``cores`` cores; None if no blocks fit on chip."""
     cycles, sizes = 0.0, []
     for phase in phases_of(form):
         found = _cheapest(form, machine, phase)
@@ -65,7 +70,7 @@ def backward_plan(
 
 
 def fits(form: AttentionBackwardPattern, machine: MachineParameters) -> bool:
-    """Whether there is a plan."""
+    """Whether every pass has block sizes that fit on chip."""
     return all(
         any(_fits(form, machine, phase, sizes) for sizes in sorted(_sizes(form, machine, phase)))
         for phase in phases_of(form)
@@ -104,7 +109,7 @@ def _sizes(
 def _fits(
     form: AttentionBackwardPattern, machine: MachineParameters, phase: Phases, sizes: PassSizes
 ) -> bool:
-    """Whether all tiles of the phase fit at once."""
+    """Whether all tiles of the pass fit at once."""
     b = TileBuilder("sizes")
     phase(form, b, sizes, [Value(form.accumulator, (1,))] * 3)
     held = {
@@ -114,11 +119,12 @@ def _fits(
 
 
 class _Costs:
-    """What a phase should cost the busiest core, by its sizes."""
+    """Cycles of a pass on the busiest core, as a function of its block sizes."""
 
     def __init__(
         self, form: AttentionBackwardPattern, machine: MachineParameters, phase: Phases
     ) -> None:
+        """Count the operations of the pass's maps."""
         self.form, self.machine = form, machine
         batch, m, n, d, v = form.axes
         self.first, self.last = phase is QueryPass, phase is KeyPass
@@ -151,7 +157,7 @@ class _Costs:
         ]
 
     def of(self, sizes: PassSizes) -> float:
-        """Cycles."""
+        """Return the cycles with these sizes."""
         machine, rows = self.machine, self.d + self.v
         still, walked = (self.form.extents[axis] for axis in self.axes)
         blocks = cost_rules.pieces(still, sizes.still)
@@ -170,7 +176,7 @@ class _Costs:
         return overlapped(computing, most * (held + passed) / rate) + fetched / rate
 
     def _unit(self, s: int, walked: int, w: int) -> float:
-        """All of what is walked for one block of what is held still."""
+        """Return the cycles of one resident block, over all blocks of the other sequence."""
         turns = self.d + self.v + (sum(self.sums) if self.last else self.d if self.sums else 0)
         ends = cost_rules.transpose_cycles(self.machine, self.form.accumulator, turns, s) + 3 * sum(
             self.sums
@@ -178,7 +184,7 @@ class _Costs:
         return _over(walked, w, lambda w: self._step(s, w, walked)) + float(ends)
 
     def _step(self, s: int, w: int, walked: int) -> float:
-        """One block of what is walked for one of what is held still."""
+        """Return the cycles of one block of the other sequence for one resident block."""
         machine, kind, vectors = self.machine, self.form.accumulator, self._vectors(s)
         found = sum(
             cost_rules.outer_cycles(machine, kind, w, s, inner) for inner in (self.d, self.v)

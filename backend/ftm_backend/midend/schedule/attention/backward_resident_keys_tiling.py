@@ -1,4 +1,8 @@
-"""Sizes of what a team of cores holds of attention's gradients, by the machine's rules."""
+"""Sizes of attention's backward with resident keys: a group of cores holds all keys of an entry.
+
+Each core of the group keeps a slice of the keys and values, and their gradients, in AM. The queries
+pass by in blocks; cores exchange partial row statistics and partial dQ.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +25,16 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["overlapped", "team_plan"]
 
 _ROOM = 0.98
-"""The part of AM that is planned for; tiles are placed on boundaries of vectors."""
+"""Fraction of AM that is planned for; the alignment of tiles takes the rest."""
 
 
 def team_plan(
     form: AttentionBackwardPattern, machine: MachineParameters, cores: int
 ) -> tuple[float, TeamSizes] | None:
-    """Cycles of the busiest core, and the cheapest sizes for so many cores; None if no team holds
-    all keys."""
+    """Return the cycles of the busiest core and the cheapest sizes for ``cores`` cores.
+
+    None if no group of cores can hold all keys, or if a gradient is stored by columns.
+    """
     _, m, n, d, v = form.axes
     if any(
         _lies_as_columns(form, *side)
@@ -47,8 +53,7 @@ def team_plan(
 def _lies_as_columns(
     form: AttentionBackwardPattern, gradient: OperandGradient, outer: int, inner: int
 ) -> bool:
-    """Whether neighbours of a gradient's columns, and not of its rows, are neighbours in memory:
-    those would be stored one by one."""
+    """Whether a gradient's rows are not contiguous, which requires stores of single elements."""
     indices = [gradient.access(s.index) for o in gradient.epilogue.outputs for s in o.stores]
     return any(x.coeffs[inner] != 1 < form.extents[inner] for x in indices)
 
@@ -58,7 +63,7 @@ def _sizes(
 ) -> Iterator[TeamSizes]:
     *_, queries, keys, _, _ = form.extents
     widths = machine.mm_widths(form.accumulator)
-    # of rows that are shared, rows and columns walk as one
+    # If the cores of a group share rows of dQ, rows and columns are traversed as one axis.
     whole = not form.of_q.epilogue.positions
     multiples = (
         machine.lanes(form.accumulator),
@@ -95,9 +100,10 @@ def _fits(form: AttentionBackwardPattern, machine: MachineParameters, sizes: Tea
 
 
 class _Costs:
-    """What it should cost the busiest core, by the sizes."""
+    """Cycles of the busiest core, as a function of the sizes."""
 
     def __init__(self, form: AttentionBackwardPattern, machine: MachineParameters) -> None:
+        """Count the operations of the maps."""
         self.form, self.machine, self.kind = form, machine, form.accumulator
         batch, m, n, d, v = form.axes
         self.queries, self.d, self.v = (form.extents[a] for a in (m, d, v))
@@ -112,11 +118,11 @@ class _Costs:
         self.turned = [o for o in self.masks if o.index.coeffs[n] == 1]
 
     def of(self, sizes: TeamSizes) -> float:
-        """Cycles."""
+        """Return the cycles with these sizes."""
         keys, queries, cores, teams, slots = sizes
         busy = min(teams, self.entries)
-        entries = cost_rules.pieces(self.entries, busy)  # of the busiest team
-        left = (self.entries - 1) % busy + 1  # teams that have so many
+        entries = cost_rules.pieces(self.entries, busy)  # batch entries of the busiest group
+        left = (self.entries - 1) % busy + 1  # groups with that many entries
         rate, last_rate = (
             cost_rules.bytes_per_cycle(self.machine, count * cores) for count in (busy, left)
         )
@@ -129,27 +135,29 @@ class _Costs:
         a_slice, a_block = keys * (self.d + self.v) * moved, queries * (self.d + self.v) * moved
         passed = self.queries * ((self.d + self.v) * moved + self.d * size / cores)
         passed += sum(self.queries * keys * ELEMENT_BYTES[o.value.dtype] for o in self.masks)
-        moving = (2 * a_slice + passed) / rate  # of one entry
+        moving = (2 * a_slice + passed) / rate  # of one batch entry
         ends, waiting = (a_slice + a_block) / rate + a_slice / last_rate, 0.0
         if cores > 1:
             moving += 2 * self.queries * self.d * size / told
-            # those of the last block are added up when all have been stored
+            # The partial dQ of the last block are added up after all have been stored.
             part = queries * self.d * size
             ends += self.machine.barrier_cycles + 2 * part / told + part / cores / last_rate
-            # What is known of the next entry's first rows is stored behind this one's gradients.
+            # The statistics of the next entry's first rows are stored after this entry's gradients.
             waiting = (entries - 1) * max(0.0, a_slice / rate - self._scores(keys, queries))
         found = (
             overlapped(entries * computing, self.entries / busy * moving - ends) + ends + waiting
         )
-        if slots == 1:  # the next slice arrives behind the last products with this one's
+        if slots == 1:  # the next slice is loaded after the last products with this one
             found += (entries - 1) * max(
                 0.0, (a_slice + a_block) / rate - 2 * self._product(keys, self.d, queries)
             )
         return float(found)
 
     def _exchange_rate(self, sizes: TeamSizes, busy: int) -> float:
-        """Bytes in a cycle that a core of ``busy`` teams exchanges: memory of one kernel alone lies
-        in GSM where that has room."""
+        """Return the bytes per cycle that a core of ``busy`` groups exchanges.
+
+        The workspace of a kernel is in GSM if it fits, otherwise in DDR.
+        """
         needed = sum(
             ELEMENT_BYTES[kind] * count for kind, count in team_workspace(self.form, sizes)
         )
@@ -158,8 +166,7 @@ class _Costs:
         return cost_rules.bytes_per_cycle(self.machine, busy * sizes.cores)
 
     def held(self, sizes: TeamSizes) -> int:
-        """Bytes of AM that the largest tiles take: candidates without room for them need not be
-        built to see that."""
+        """Return a lower bound of the bytes of AM, to reject candidates before building tiles."""
         keys, queries, *_, slots = sizes
         size, moved, rows = (
             ELEMENT_BYTES[self.kind],
@@ -176,14 +183,14 @@ class _Costs:
         return float(cost_rules.outer_cycles(self.machine, self.kind, m, n, k))
 
     def _scores(self, keys: int, queries: int) -> float:
-        """Scores of a block and their gradients' products."""
+        """Return the cycles of the scores of a block and of the products of their gradients."""
         found = self._product(keys, queries, self.d) + self._product(keys, queries, self.v)
         return found + float(
             cost_rules.transpose_cycles(self.machine, self.kind, self.d + self.v, queries)
         )
 
     def _step(self, sizes: TeamSizes, queries: int, told: float) -> float:
-        """One block of queries, of which cores exchange so many bytes in a cycle."""
+        """Return the cycles of one block of queries; ``told``: exchanged bytes per cycle."""
         machine, (keys, _, cores, *_), d, v = self.machine, sizes, self.d, self.v
         found = self._scores(keys, queries)
         found += (
@@ -216,5 +223,5 @@ def _operations(nodes: list[Node]) -> int:
 
 
 def overlapped(computing: float, moving: float) -> float:
-    """Time of both at once: where they take alike long, each waits for the other now and then."""
+    """Return the time of compute and DMA in parallel; if balanced, each sometimes waits."""
     return float((computing**4 + moving**4) ** 0.25)

@@ -1,4 +1,8 @@
-"""Sizes of attention's blocks, by the machine's rules."""
+"""Block sizes of attention's forward (flash attention), chosen by the cost model.
+
+A unit of work is ``parts`` blocks of ``m`` queries of one batch entry. It iterates over blocks of
+``n`` keys and keeps a running maximum, sum and result for each query.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +19,30 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["EXPONENTIAL", "STARTED", "AttentionTiling", "attention_plan", "nodes_in"]
 
 _MOST_PARTS = 8
-"""Blocks of queries that a unit has at most."""
+"""Most blocks of queries of a unit."""
 
 EXPONENTIAL = {"f32": 26, "f64": 32}
-"""Operations of a multiply-add pipe for each score: the exponential of a difference, the sum."""
+"""Multiply-add operations per score for ``exp(score - maximum)`` and the running sum."""
 
 STARTED = {"f32": 330, "f64": 400}
-"""Cycles of a step in which its maps wait for their first vectors: two of them for exponentials."""
+"""Start-up cycles of the maps of a step: their first vectors wait, twice for exponentials."""
 
 _ROOM = 0.95
-"""The part of AM that is planned for; rows of numbers and roundings take some more."""
+"""Fraction of AM that is planned for; row statistics and alignment take the rest."""
 
 
 @dataclass(frozen=True)
 class AttentionTiling:
-    """``m`` and ``n``: sizes of the blocks of scores, which are held as n x m. parts: blocks of
-    queries of a unit. space: where K and V wait to be broadcast from. units: of all cores. cycles:
-    what it should cost the busiest core."""
+    """Block sizes of attention's forward.
+
+    Attributes:
+        m: Queries of a block.
+        n: Keys of a block; a block of scores is stored as n x m.
+        parts: Blocks of queries of a unit.
+        space: Memory of K and V: ``"sm"`` or ``"am"``.
+        units: Units of all cores.
+        cycles: Modelled cycles of the busiest core.
+    """
 
     m: int
     n: int
@@ -43,12 +54,16 @@ class AttentionTiling:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What a plan depends on, so that equal attentions are planned once.
+    """Cache key: all that a plan depends on.
 
-    extents: of all axes. kind, dtype: of the accumulator and of keys and values; plain: these are
-    elements as they lie in memory. wide: of what is read for each score, the dtype and whether it
-    lies along n. rounded: weights are of another type than the accumulator. operations: on each
-    score.
+    Attributes:
+        extents: Extents of all axes.
+        kind: Element type of the accumulator.
+        dtype: Element type of keys and values.
+        plain: Whether keys and values are loaded without a fused prologue.
+        wide: For each tensor that is read per score: its dtype, and whether n is contiguous.
+        rounded: Whether weights have another type than the accumulator.
+        operations: Operations per score.
     """
 
     extents: tuple[int, ...]
@@ -61,7 +76,7 @@ class _Facts:
 
 
 def attention_plan(form: AttentionPattern, machine: MachineParameters) -> AttentionTiling | None:
-    """The cheapest plan; None if no blocks fit on chip."""
+    """Return the cheapest plan; None if no blocks fit on chip."""
     _, m, n, _, _ = form.axes
     nodes = walk([form.score, form.weight])
     reads = [(x.payload.value.dtype, x.payload.index.coeffs) for x in nodes if x.op == "in"]
@@ -120,12 +135,12 @@ def _cost(
     lanes = machine.lanes(kind)
 
     def step(m: int, n: int) -> float:
-        """One block of keys for one of queries."""
+        """Return the cycles of one block of keys for one block of queries."""
         vectors = cost_rules.pieces(m, lanes)
         found = cost_rules.outer_cycles(machine, kind, n, m, d) + cost_rules.outer_cycles(
             machine, kind, v, m, n
         )
-        # two vectors are loaded and one is stored through two ports
+        # Rescaling loads two vectors and stores one through two ports.
         found += 1.5 * v * vectors * (columns > n) + STARTED[kind]
         found += sum(
             cost_rules.transpose_cycles(machine, dtype, n, m)
@@ -143,14 +158,16 @@ def _cost(
     most = cost_rules.pieces(units, machine.cores)
 
     def queries(m: int) -> float:
-        """A block of queries, with all keys."""
+        """Return the cycles of a block of queries over all keys."""
         return over(columns, n, lambda n: step(m, n)) + cost_rules.transpose_cycles(
             machine, kind, d + v, m
         )
 
     def each(entry: float, unit: float) -> float:
-        """Of a unit, on average over the busiest core's: the last one of a batch entry may be
-        smaller."""
+        """Return the mean over the busiest core's units.
+
+        The last unit of a batch entry may be smaller.
+        """
         return (most // entry_units * entry + most % entry_units * unit) / most
 
     computing = each(over(rows, m, queries), min(parts, blocks) * queries(m)) / key_blocks
@@ -173,10 +190,16 @@ def _cost(
 
 @dataclass(frozen=True)
 class _Moves:
-    """What a unit moves, in bytes: of each block of keys and values, of its queries, of its
-    results, and beside the scores of a block.
+    """Traffic of a unit, in bytes.
 
-    rate: bytes of a core in a cycle.  parts: of its queries.
+    Attributes:
+        rate: Bytes per cycle of a core.
+        keys: Keys of a block.
+        values: Values of a block.
+        queries: Queries of the unit.
+        results: Results of the unit.
+        beside: Tensors that are read per score, of a block of scores.
+        parts: Blocks of queries of the unit.
     """
 
     rate: float
@@ -188,11 +211,16 @@ class _Moves:
     parts: int
 
     def walk(self, computing: float, blocks: int, units: int) -> float:
-        """Cycles where units walk several blocks of keys: while all parts meet one, the next one
-        arrives; with the first of a unit the queries of the next one, and what is left to store of
-        the one before; with its last one its results are stored.
+        """Return the cycles if units iterate over several blocks of keys.
 
-        computing: cycles of all parts for one block.
+        While all parts use one block of keys, the next block is loaded. The first step of a unit
+        also loads the next unit's queries and stores the rest of the previous unit's results; the
+        last step stores the unit's results.
+
+        Args:
+            computing: Cycles of all parts for one block.
+            blocks: Blocks of keys.
+            units: Units of the busiest core.
         """
         block, last = self.keys + self.values + self.beside, self.results / self.parts
         begins, goes_on = (
@@ -210,13 +238,17 @@ class _Moves:
         return most - over + self._edges(computing, block + self.queries)
 
     def keep(self, computing: float, units: int, entries: int) -> float:
-        """Cycles where one block has all keys: they arrive with the first unit of each of so many
-        entries.
+        """Return the cycles if one block holds all keys of a batch entry.
 
-        computing: cycles of a unit.
+        Keys and values are loaded with the first unit of an entry.
+
+        Args:
+            computing: Cycles of a unit.
+            units: Units of the busiest core.
+            entries: Batch entries of the busiest core.
         """
         apart = self.queries + self.beside
-        new = (entries - 1) / max(units - 1, 1)  # of the units that come next
+        new = (entries - 1) / max(units - 1, 1)  # fraction of units that start another entry
 
         def step(stored: float) -> float:
             both = (
@@ -233,10 +265,10 @@ class _Moves:
         return max(computing, moved / self.rate)
 
     def _edges(self, computing: float, beside: float) -> float:
-        """What nothing hides: the first queries and keys; the last results.
+        """Return the exposed cycles: loads of the first queries and keys, and the last store.
 
-        The first values and the other parts' queries arrive beside the first block, with what comes
-        next anyway.
+        The first values and the queries of the other parts are loaded during the first block,
+        together with the next block.
         """
         first, rest = self.queries / self.parts, self.queries * (self.parts - 1) / self.parts
         late = self._step(computing, self.values + rest + beside) - self._step(computing, beside)
@@ -244,5 +276,5 @@ class _Moves:
 
 
 def nodes_in(node: Node) -> list[Node]:
-    """The tensors' elements that a node is computed from."""
+    """Return the loads among the nodes below ``node``."""
     return [x for x in walk([node]) if x.op == "in"]

@@ -1,16 +1,16 @@
-"""The gradients of attention as one computation.
+"""Pattern of attention's backward: five products around a softmax, matched as one computation.
 
 With ``P = softmax_n(score(S))``, ``S = Q K'``, ``W = weight(P)`` and ``T = G V'``, where G is the
-gradient of the result ``W V``:
+gradient of the result ``W V``, the gradients for each entry of the batch are::
 
     dV[n, v] = sum_m W[m, n] * G[m, v]
     D[m, n]  = slope(P * (part(T) - sum_n(part(T) * P)))
     dQ[m, d] = sum_n D[m, n] * K[n, d]
     dK[n, d] = sum_m D[m, n] * Q[m, d]
 
-for each entry of the batch; ``score``, ``weight``, ``part`` and ``slope`` are elementwise, the last
-linear. So autograd writes it, whatever scales, masks, dropout and casts lie between. All accesses
-are functions of the axes (``elements``).
+``score``, ``weight``, ``part`` and ``slope`` are elementwise (scales, masks, dropout, casts), the
+last one linear. This is how autograd writes the backward of attention. All accesses are affine
+functions of the axes of ``score_expressions``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ __all__ = ["AttentionBackwardPattern", "OperandGradient", "read_attention_backwa
 
 @dataclass(frozen=True, eq=False)
 class OperandGradient:
-    """One of the three: what follows its product; its indices are over loops that ``access``
-    knows."""
+    """Epilogue of one of the three gradients; ``access`` maps its indices to the axes."""
 
     epilogue: Epilogue
     access: Callable[[Affine], Affine]
@@ -49,19 +48,26 @@ class OperandGradient:
 
 @dataclass(frozen=True, eq=False)
 class AttentionBackwardPattern(ScoreAxes):
-    """What the lowering needs to know.
+    """The matched computation.
 
-    q, k, v, grad: elements of the factors.  scores, products: stand for S and T,
-    of type ``accumulator``.
-
-    Of a row whose largest score and sum of exponentials are not known yet: ``score``,
-    ``exponential``, and, in terms of this and not yet divided by the sum, ``along``, whose sum is
-    the dot, and ``linear``, if D is linear in P: it is ``linear[0] - linear[1] * dot``. (It is not
-    where masked scores have gradients that only the running program knows.) empty: stands for
-    whether all scores of a row are -inf; given: whether P is given for such a row.
-
-    Of a row that is known: ``weight`` and ``slope``, W and D, in terms of ``known``: the largest
-    score, 1 / the sum, and dot.
+    Attributes:
+        q: Element of Q as the matrix unit reads it; likewise ``k``, ``v`` and ``grad`` (G).
+        scores: Placeholder of S, of type ``accumulator``.
+        products: Placeholder of T, of type ``accumulator``.
+        score: The softmax's input.
+        exponential: ``exp(score - maximum)``.
+        along: Summand of the row's dot ``sum_n(part(T) * P)``, before division by the softmax's
+            sum.
+        linear: Two terms with ``D = linear[0] - linear[1] * dot``, before the division, if D is
+            linear in P. None otherwise, e.g. if the gradient of a masked score depends on a
+            condition that is computed at run time.
+        empty: Placeholder of the condition that all scores of a row are -inf.
+        given: Whether the program defines P for such a row.
+        weight: W, in terms of ``known``.
+        slope: D, in terms of ``known``.
+        known: Placeholders of a row's statistics: its maximum, the inverse of its sum, and its dot.
+        accumulator: Element type of the products.
+        of_q: Epilogue of dQ; likewise ``of_k`` and ``of_v``.
     """
 
     q: Node
@@ -86,9 +92,14 @@ class AttentionBackwardPattern(ScoreAxes):
 
 
 def read_attention_backward(statements: Sequence[Statement]) -> AttentionBackwardPattern | None:
-    """The gradients that these statements compute, of which only the last products and what follows
-    them have results; None if they compute another thing, or there are no elements, or sizes are
-    not numbers."""
+    """Match the backward of attention.
+
+    Args:
+        statements: All statements; only the last three products and their epilogues have results.
+
+    Returns:
+        The pattern, or None. None also if an extent is 0 or symbolic.
+    """
     products = [s for s in statements if match(s) is not None]
     if len(products) != 5 or not all(type(n) is int and n for s in statements for n in s.loops):
         return None
@@ -109,7 +120,7 @@ def read_attention_backward(statements: Sequence[Statement]) -> AttentionBackwar
 
 
 def _after(statements: Sequence[Statement], products: Sequence[Statement]) -> list[list[Statement]]:
-    """The products from which no other one is computed, each with what follows it."""
+    """Return the products that no other product depends on, each followed by its epilogue."""
     found = []
     for product in products:
         made: set[Value] = {r.value for r in product.results}
@@ -203,7 +214,7 @@ def _read(
 
 
 def _dot(elements: ScoreExpressions, slope: Node, row: Node) -> tuple[Node, Node, Node]:
-    """The dot that ``slope`` is made with, and the two factors that it sums: P and part."""
+    """Return the dot in ``slope`` and the two operands of its product: P and part(T)."""
     other = next(x for x in elements.products.values() if x.payload == -1)
     dots = [x for x in walk([slope]) if x.op == "sum" and other in walk([x])]
     if len(dots) != 1 or dots[0].operands[0].op != "arith.mulf":
@@ -217,8 +228,17 @@ def _dot(elements: ScoreExpressions, slope: Node, row: Node) -> tuple[Node, Node
 def _linear(
     elements: ScoreExpressions, slope: Node, dot: Node, inner: tuple[Node, Node]
 ) -> tuple[Node, Node] | None:
-    """``slope``, if it is linear in ``P * (part - dot)``, with each of ``inner`` in place of
-    that."""
+    """Substitute ``P * (part - dot)`` in ``slope``, which must be linear in it.
+
+    Args:
+        elements: The expressions.
+        slope: D.
+        dot: The row's dot.
+        inner: The two substitutes.
+
+    Returns:
+        ``slope`` with each substitute; None if it is not linear.
+    """
     path: list[tuple[Node, int]] = []
     node = slope
     while not _is_core(node, dot):
@@ -239,7 +259,7 @@ def _linear(
 
 
 def _is_core(node: Node, dot: Node) -> bool:
-    """Whether a node is ``P * (part - dot)``, where dot sums ``P * part``."""
+    """Whether a node is ``P * (part - dot)``, where dot is the sum of ``P * part``."""
     factors = {id(x) for x in dot.operands[0].operands}
     if node.op == "arith.mulf":
         return any(
@@ -258,7 +278,7 @@ def _is_core(node: Node, dot: Node) -> bool:
 
 
 def _linear_side(elements: ScoreExpressions, node: Node, dot: Node) -> int | None:
-    """The operand in which the node is linear, and that dot is in; None if there is none."""
+    """Return the operand that depends on dot if the node is linear in it, else None."""
     sides = [k for k, x in enumerate(node.operands) if dot in walk([x])]
     others = [x for k, x in enumerate(node.operands) if k not in sides]
     if len(sides) == 1 and all(map(elements.plain, others)):

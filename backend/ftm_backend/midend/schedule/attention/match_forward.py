@@ -1,8 +1,8 @@
-"""Attention as one computation: a product, the softmax of its rows, and the product with these.
+"""Pattern of attention's forward: a product, the softmax of its rows, and a second product.
 
 ``result[b, m, v] = sum_n weight(softmax_n(score(sum_d Q[b, m, d] * K[b, n, d]))) * V[b, n, v]``,
 where ``score`` and ``weight`` are elementwise: scale, masks, dropout, casts. All accesses are
-functions of the axes (``elements``).
+affine functions of the axes of ``score_expressions``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,20 @@ __all__ = ["AttentionPattern", "LastOutput", "read_attention"]
 
 @dataclass(frozen=True, eq=False)
 class AttentionPattern(ScoreAxes):
-    """What the lowering needs to know.
+    """The matched computation.
 
-    q, k, v: elements of the factors, as the matrix unit takes them. product: stands for the element
-    of Q K', of type ``accumulator``; score: what the softmax is taken of. exponential, weight:
-    ``exp(score - largest of its row)``, and what is multiplied by V, in terms of it and not yet
-    divided by the sum of its row. empty: stands for whether all scores of a row are -inf; given:
-    whether ``weight`` says what such a row has. epilogue: what follows the second product; its
-    indices are over loops that ``access`` knows.
+    Attributes:
+        q: Element of Q as the matrix unit reads it; likewise ``k`` and ``v``.
+        product: Placeholder of the element of Q K', of type ``accumulator``.
+        score: The softmax's input.
+        exponential: ``exp(score - maximum of its row)``.
+        weight: The element that is multiplied by V, in terms of ``exponential`` and not yet divided
+            by the sum of its row.
+        empty: Placeholder of the condition that all scores of a row are -inf.
+        given: Whether ``weight`` defines the weights of such a row.
+        accumulator: Element type of the products.
+        epilogue: Epilogue of the second product.
+        access: Maps the epilogue's indices to the axes.
     """
 
     q: Node
@@ -52,9 +58,14 @@ class AttentionPattern(ScoreAxes):
 
 
 def read_attention(statements: Sequence[Statement]) -> AttentionPattern | None:
-    """The attention that these statements compute, of which the last product and what follows it
-    have results; None if they compute another thing, or there are no elements, or sizes are not
-    numbers."""
+    """Match the forward of attention.
+
+    Args:
+        statements: All statements; only the last product and its epilogue have results.
+
+    Returns:
+        The pattern, or None. None also if an extent is 0 or symbolic.
+    """
     products = [s for s in statements if match(s) is not None]
     if len(products) != 2 or not all(type(n) is int and n for s in statements for n in s.loops):
         return None
@@ -105,12 +116,19 @@ def _read(
 
 
 class LastOutput:
-    """A product of something that has an element for each score, and what follows it.
+    """A product with one operand per score (P or its gradient), and its epilogue.
 
-    values: the product; summed: the number of the axis that it sums along.
+    Attributes:
+        values: The product.
+        summed: The axis that it sums along.
     """
 
     def __init__(self, elements: ScoreExpressions, statements: Sequence[Statement]) -> None:
+        """Match the product and the axes of its loops.
+
+        Raises:
+            NotAttention: The statements have another structure.
+        """
         self.elements = elements
         try:
             self.statements = align_all(statements)
@@ -146,12 +164,15 @@ class LastOutput:
         (self.summed,) = self._loops[reduced[0]]
 
     def p(self) -> Node:
-        """What there is for each score, as an expression."""
+        """Return the operand per score as an expression."""
         return self.elements.element(self._p.value, self.access(self._p.index))
 
     def free(self, axis: int) -> None:
-        """Says which axis the result has that the scores have not: -2 for d, -1 for v; its extent
-        may be known by now."""
+        """Set which axis the other operand adds to the result: -2 for d, -1 for v.
+
+        Raises:
+            NotAttention: The axis has another extent elsewhere.
+        """
         elements, extent = self.elements, self.values.statement.loops[self._free]
         if elements.extents[axis] not in (0, extent):
             raise NotAttention
@@ -161,16 +182,16 @@ class LastOutput:
         self._loops[self._free] = (elements.rank + axis,)
 
     def other(self) -> Node:
-        """What the scores' are multiplied with, as an expression."""
+        """Return the other operand as an expression."""
         return self.elements.element(self._other.value, self.access(self._other.index))
 
     def epilogue(self) -> Epilogue:
-        """What follows the product; nothing that was followed is in memory."""
+        """Return the epilogue, which may not read values that the fused kernel does not store."""
         epilogue = read_epilogue(self.values, self.statements[1:])
         if any(o.value.producer in self.elements.inside for o in epilogue.operands):
             raise NotAttention
         return epilogue
 
     def access(self, index: Affine) -> Affine:
-        """An index over the product's loops as a function of the axes."""
+        """Map an index over the product's loops to the axes."""
         return self.elements.over(index, self._loops)
