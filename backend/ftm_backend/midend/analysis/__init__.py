@@ -1,2 +1,1 @@
-"""Analyses: facts about a program that transforms and lowerings ask for. Nothing here changes a
-program."""
+"""Analyses: facts about a program for transforms and lowerings. Analyses do not change programs."""

@@ -1,7 +1,7 @@
-"""Who held which bytes of the arena before: the buffers that a new one has to wait for.
+"""Analysis: which earlier buffers of the arena overlap a new one, so that it must wait for them.
 
-Offsets of programs for many sizes are polynomials, which have no order but a partial one
-(`ftm_backend.symbolic.Order`).
+Offsets of dynamic-shape programs are polynomials, which only have a partial order
+(`ftm_backend.symbolic.PartialOrder`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ Owner = TypeVar("Owner")
 
 
 class ArenaReuse(Generic[Owner]):
-    """Who held each byte of the arena last."""
+    """Maps each byte of the arena to its last owner."""
 
     def __init__(self) -> None:
+        """Start with an arena without owners."""
         self._starts: list[int] = []
         self._spans: list[tuple[int, Owner]] = []  # end, owner; parallel to _starts
         self._general: _General[Owner] | None = None
 
     def take(self, start: int, end: int, owner: Owner) -> list[Owner]:
-        """Notes the owner of the bytes from start to end; gives those who held parts of them
-        before."""
+        """Set the owner of the bytes from ``start`` to ``end``.
+
+        Returns:
+            The previous owners of any of these bytes. With symbolic offsets, all possible ones.
+        """
         if self._general is None and not isinstance(start, SymInt) and not isinstance(end, SymInt):
             return self._take(start, end, owner)
         if self._general is None:
@@ -60,7 +64,7 @@ class ArenaReuse(Generic[Owner]):
 
 @dataclass(eq=False, slots=True)
 class _Region(Generic[Owner]):
-    """``begin`` and ``end`` as numbers of the order, and at hand."""
+    """A range of bytes: its ends in the partial order, and the hints of both."""
 
     begin: int
     end: int
@@ -70,18 +74,19 @@ class _Region(Generic[Owner]):
 
 
 class _General(Generic[Owner]):
-    """The same where offsets are sizes: whoever may have held a part is among those before."""
+    """The same for symbolic offsets: returns all owners that may overlap."""
 
     def __init__(self) -> None:
         self._order = PartialOrder()
         self._regions: list[_Region[Owner]] = []
 
     def take(self, start: int, end: int, owner: Owner) -> list[Owner]:
+        """See `ArenaReuse.take`."""
         order = self._order
         new = _Region(order.number(start), order.number(end), at_hand(start), at_hand(end), owner)
         order.note(new.end, new.begin)
         met: list[_Region[Owner]] = []
-        # The nearest first: what is beyond it follows.
+        # Nearest region first: it orders the ones before it.
         for region in sorted(self._regions, key=attrgetter("last"), reverse=True):
             if region.last > new.first or not order.never_less(new.begin, region.end):
                 met.append(region)
@@ -93,7 +98,7 @@ class _General(Generic[Owner]):
         return [region.owner for region in met]
 
     def _covers(self, new: _Region[Owner], old: _Region[Owner]) -> bool:
-        """Whether nothing of an old region is left."""
+        """Whether the new region certainly covers an old one."""
         if old.first < new.first or old.last > new.last:
             return False
         return self._order.never_less(old.begin, new.begin) and self._order.never_less(

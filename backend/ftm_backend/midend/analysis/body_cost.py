@@ -1,5 +1,4 @@
-"""The size of a body of elements, and what it costs for each vector, by the instruction table,
-before it is written as a map."""
+"""Analysis: size and cycles per vector of an elementwise body, before it is lowered to a map."""
 
 from __future__ import annotations
 
@@ -14,18 +13,25 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = ["MOST_OPERATIONS", "interval", "operations"]
 
 MOST_OPERATIONS = 4096
-"""Element operations of a body that fusion may make. A longer one is bound by computing, so that
-fusing saves no time, and compiling it takes long. The map rules write at most 13 lines for an
-operation, so such a body fits the names of a map's registers."""
+"""Most element operations of a fused body.
+
+A longer body is bound by compute, so that fusion saves nothing, and it compiles slowly. Map rules
+emit at most 13 lines per operation, so a body of this size does not run out of register names.
+"""
 
 _ROWS = {element: row for row in STRIPS for element in row.elements}
 
 
 def interval(machine: MachineParameters, nodes: Iterable[Node], tiles: int) -> float:
-    """Cycles for each vector of ``nodes``, which read and write so many tiles of their extents.
+    """Return the initiation interval of a body: cycles per vector.
 
-    What is no operation of the table (a comparison, a conversion) is taken as one multiply-add;
-    sums that become part of one are counted.
+    Operations that have no row in the instruction table (comparisons, conversions) count as a
+    multiply-add. Additions count even if they will be fused into a multiply-add.
+
+    Args:
+        machine: The target.
+        nodes: Results of the body.
+        tiles: Number of tiles that it loads and stores.
     """
     taken: dict[str, float] = {"VLDST": float(tiles)}
     for node in walk(list(nodes)):
@@ -48,5 +54,5 @@ def interval(machine: MachineParameters, nodes: Iterable[Node], tiles: int) -> f
 
 
 def operations(statements: Iterable[Statement]) -> int:
-    """Element operations of the body that computes all results of the statements."""
+    """Return the element operations of a body that computes all results of the statements."""
     return sum(len(walk(result.yields for result in statement.results)) for statement in statements)

@@ -1,8 +1,8 @@
-"""When a kernel may write a result over memory that it reads, and which input a result replaces.
+"""Analysis: which outputs of a kernel may overwrite its inputs (buffer donation).
 
-Tiles are read before they are written, core by core, and each element is handled by one core only;
-so a kernel may overwrite an input when every read of it is at the very element that the same point
-of the iteration writes.
+A core reads a tile before it writes it, and each element belongs to one core. So a kernel may
+overwrite an input if each iteration reads only the element that it writes. Example: ``p - lr * g``
+may overwrite ``p``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,13 @@ from ftm_backend.midend.schedule.loop_nest.iteration_domain import domain_of
 
 
 def may_overwrite(view: Kernel, output: int, inputs: Sequence[int]) -> bool:
-    """Whether output number ``output`` may lie where the inputs with these numbers (one buffer)
-    lie."""
+    """Whether an output may share a buffer with some inputs.
+
+    Args:
+        view: The kernel.
+        output: Number of the output.
+        inputs: Numbers of the inputs, which are one buffer.
+    """
     result = view.made[output]
     if result is None or result.combine is not None or len(result.stores) != 1:
         return False
@@ -51,11 +56,10 @@ def may_overwrite(view: Kernel, output: int, inputs: Sequence[int]) -> bool:
 
 
 def _epilogue_may_overwrite(view: Kernel, result: FunctionResult, overwritten: set[Value]) -> bool:
-    """The same for what follows a contraction: it runs once for each tile of the product, when that
-    is complete.
+    """Whether an epilogue's output may overwrite inputs.
 
-    Where the other gradient reads the weights, too, it does so in the tile that was fetched for
-    that.
+    The epilogue runs once for each complete tile of the product. A fused convolution backward reads
+    the weights once per tile, for both gradients.
     """
     product, *others = view.aligned
     contraction = match(product)
@@ -78,8 +82,7 @@ def _epilogue_may_overwrite(view: Kernel, result: FunctionResult, overwritten: s
 
 @dataclass(frozen=True, eq=False)
 class ProducedValue:
-    """A tensor as a kernel makes it: output number ``output`` of ``view``, whose inputs are
-    ``buffers``."""
+    """A tensor as output number ``output`` of a kernel whose inputs are ``buffers``."""
 
     view: Kernel
     output: int
@@ -93,16 +96,18 @@ def donated_input(
     may_overwrite: Callable[[Kernel, int, Sequence[int]], bool],
     kernels: int,
 ) -> Any:
-    """The input that an output updates: the leftmost of its expression that will do, as ``p`` in
-    ``p - lr * g``.
+    """Return the input that an output updates in place, e.g. ``p`` for ``p - lr * g``.
+
+    It is the leftmost eligible input of the output's expression.
 
     Args:
-        made: the output, by the kernel that writes it first. maker: for the buffer of a tensor
-        between kernels how that is made, if one kernel makes it whole. eligible: whether a buffer
-        is an input of the right type and size that is still free and that no later
-            kernel reads.
-        may_overwrite: the function of this name, or one that knows its answers.
-        kernels: how many kernels to look through.
+        made: The output, in the kernel that writes it first.
+        maker: Returns how the buffer of an intermediate tensor is produced; None if several
+            kernels produce it.
+        eligible: Whether a buffer is an input of the same type and size that is not donated yet
+            and that no later kernel reads.
+        may_overwrite: The function of this name, or a memoized one.
+        kernels: Most kernels to search.
 
     Returns:
         The input's buffer, or None.
@@ -130,8 +135,7 @@ def donated_input(
 
 
 def _leaves(root: Node, view: Kernel) -> Iterator[Value]:
-    """The tensors that an expression reads, leftmost first, through values computed in the
-    kernel."""
+    """Yield the kernel's inputs that an expression reads, leftmost first."""
     members = set(view.statements)
     seen: set[int] = set()
     stack = [root]

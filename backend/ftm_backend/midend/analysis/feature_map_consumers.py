@@ -1,5 +1,8 @@
-"""Kernels that read an image, as they are if they compute it themselves: as a factor of their
-product, or in what follows that."""
+"""Analysis: kernels that could recompute a feature map instead of loading it.
+
+The feature map becomes a prologue of the kernel's product, or part of its epilogue. Example: a
+convolution that reads ``relu(batch_norm(x))`` computes it from ``x`` while it loads its input.
+"""
 
 from __future__ import annotations
 
@@ -29,29 +32,34 @@ __all__ = ["FeatureMapConsumer", "FeatureMapProducers", "Inside", "can_read", "r
 
 
 Inside = dict[tuple[object, ...], tuple[Operand, Statement]]
-"""Tensors of ones with borders, by their types and sizes, and what makes the ones."""
+"""Tensors of ones with borders by type and sizes, and the statements that create the ones."""
 
 
 class FeatureMapProducers:
-    """Statements that make an image of what it is computed of, with and without zeros around it;
-    each is made once.
+    """Statements that compute a feature map, with and without a border of zeros.
 
-    element: of the image, over its dimensions; made: the tensor of its size that it is computed of;
-        inside: is added to.
+    Args:
+        image: The feature map.
+        element: Its element, over its dimensions.
+        made: The tensor of the same size that it is computed from.
+        inside: Tensors of ones; new ones are added.
     """
 
     def __init__(self, image: Value, element: Node, made: Value, inside: Inside) -> None:
+        """See the class."""
         self.image, self.element, self.made, self.inside = image, element, made, inside
         self._made: dict[tuple[object, ...], Statement] = {}
 
     @property
     def statements(self) -> list[Statement]:
-        """All that have been made."""
+        """All statements created so far."""
         return list(self._made.values())
 
     def of(self, read: Value) -> Statement | None:
-        """What makes ``read``, the image or that with a border; None if it has another shape, or
-        parameters along the border."""
+        """Return the statement that computes the feature map or its padded version ``read``.
+
+        None if ``read`` has another shape, or if parameters vary along the border.
+        """
         shape, border = self.image.shape, read.border
         place = ReadPosition(shape, (0,) * len(shape), shape, None)
         if border is not None:
@@ -95,8 +103,15 @@ class FeatureMapProducers:
 
 @dataclass(frozen=True, eq=False)
 class FeatureMapConsumer:
-    """A kernel that computes an image: its kind and statements, which of them stand in place of
-    others, and cycles that it takes longer."""
+    """A kernel that recomputes a feature map.
+
+    Attributes:
+        kernel: The kernel that loads it.
+        kind: Kind of the new kernel.
+        statements: Statements of the new kernel.
+        instead: Maps replaced statements to new ones.
+        longer: Modelled extra cycles.
+    """
 
     kernel: Kernel
     kind: str
@@ -106,15 +121,20 @@ class FeatureMapConsumer:
 
 
 def can_read(kernel: Kernel) -> bool:
-    """Whether it is of a kind that may compute an image."""
+    """Whether a kernel's kind allows it to recompute a feature map."""
     return kernel.repeat is None and not kernel.one_core and kernel.kind in ("contraction", "fold")
 
 
 def reader_of(
     kernel: Kernel, makers: FeatureMapProducers, machine: MachineParameters
 ) -> FeatureMapConsumer | None:
-    """The kernel, which reads an image and is of such a kind, as one that computes it; None if it
-    cannot."""
+    """Return the kernel with the feature map recomputed; None if that is impossible.
+
+    Args:
+        kernel: A kernel that loads the feature map, and that ``can_read`` accepts.
+        makers: The feature map.
+        machine: The target.
+    """
     first, *others = kernel.statements
     instead: dict[Statement, Statement] = {}
     before: list[Statement] = []
@@ -127,7 +147,7 @@ def reader_of(
     for statement in others:
         if makers.image in statement.reads():
             inlined = _inlined(statement, makers)
-            if inlined is None or before:  # both is nothing that a network does
+            if inlined is None or before:  # no network needs both
                 return None
             instead[statement] = inlined
         chain.append(instead.get(statement, statement))
@@ -155,7 +175,7 @@ def _can_follow(kind: str) -> Callable[[Sequence[Statement], Statement, MachineP
 def _cycles(
     kind: str, statements: list[Statement], makers: list[Statement], machine: MachineParameters
 ) -> float | None:
-    """What a kernel takes, if it is made of panels."""
+    """Return the modelled cycles of a kernel; None if it has no panel schedule."""
     if kind == "fold":
         plan = col2im.planned(statements, machine)
         return None if plan is None else plan.cycles
@@ -174,7 +194,7 @@ def _cycles(
 def _multiplied(
     product: Statement, makers: FeatureMapProducers
 ) -> tuple[Statement, Statement] | None:
-    """What makes the image as a product reads it, and the product of that."""
+    """Return the statement that computes a product's operand, and the product that reads it."""
     read = {
         operand.value for operand in product.operands if operand.value.in_memory is makers.image
     }
@@ -198,7 +218,7 @@ def _multiplied(
 
 
 def _inlined(statement: Statement, makers: FeatureMapProducers) -> Statement | None:
-    """A statement that computes the image's elements where it has read them."""
+    """Return the statement with the feature map's element substituted for its loads."""
     results = [replace(result, stores=list(result.stores)) for result in statement.results]
     made = replace(statement, op="linalg.generic", results=results, tensors=(), attributes={})
     cuts = cuts_of(made, makers.image, makers.image.shape)

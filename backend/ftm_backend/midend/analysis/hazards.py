@@ -1,10 +1,9 @@
-"""Where all cores must meet: before a kernel that depends on memory other cores may still be
-working on.
+"""Analysis: barriers between kernels, from their RAW, WAR and WAW hazards.
 
-Between two barriers (an *epoch*) kernels run on each core without waiting for the others. A kernel
-needs a barrier when it reads what was written in this epoch, or writes what was read or written in
-it, through the same buffer or through arena memory that changed owner; unless both ran on core 0
-alone.
+Between two barriers (an *epoch*), each core runs kernels without waiting for the other cores. A
+kernel needs a barrier if it reads a buffer that was written in this epoch, or writes one that was
+read or written in it. Buffers that reuse the same bytes of the arena count as one. No barrier is
+needed if both kernels ran on core 0 alone.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from dataclasses import dataclass, field
 
 @dataclass(eq=False)
 class StorageRange:
-    """Memory as hazards see it; ``before`` is the storage whose memory this one took over (or may
-    share)."""
+    """Storage of a buffer; ``before``: earlier storages that share, or may share, its bytes."""
 
     before: list[StorageRange] = field(default_factory=list)
     written: tuple[int, bool] = (-1, False)  # epoch, by several cores
@@ -24,19 +22,20 @@ class StorageRange:
 
 
 class Barriers:
-    """Decides, kernel by kernel in order, whether a barrier comes before it."""
+    """Decides for each kernel, in program order, whether a barrier must precede it."""
 
     def __init__(self) -> None:
+        """Start in epoch 0."""
         self._epoch = 0
 
     def meet(self) -> None:
-        """All cores meet here."""
+        """Record a barrier."""
         self._epoch += 1
 
     def visit(
         self, reads: Iterable[StorageRange], writes: Iterable[StorageRange], one_core: bool
     ) -> bool:
-        """Notes a kernel's accesses; says whether a barrier must precede it."""
+        """Record a kernel's accesses; return whether a barrier must precede it."""
         reads, writes = list(reads), list(writes)
         several = not one_core
         barrier = any(self._conflict(s.written, several) for s in reads) or any(

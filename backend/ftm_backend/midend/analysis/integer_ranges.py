@@ -1,10 +1,9 @@
-"""Bounds of the integers that kernels compute, and what a gather that did not fault says about its
-indices.
+"""Analysis: integer ranges of index expressions, forward and backward.
 
-Indices of gathers and scatters are small expressions: positions, constants, elements of integer
-tensors, selections under comparisons. `Ranges.of` bounds such an expression from below and above.
-`Ranges.demand` goes the other way: when an expression is known to lie in bounds, it bounds the
-elements that went into it.
+Indices of gathers and scatters are small expressions of loop indices, constants, elements of
+integer tensors, and selects. `Ranges.of` bounds such an expression. `Ranges.demand` goes backward:
+if an expression lies in bounds (because a gather did not fault), it bounds the tensors' elements.
+Example: if ``idx + 1`` lies in [0, 9], then ``idx`` lies in [-1, 8].
 """
 
 from __future__ import annotations
@@ -19,29 +18,29 @@ from ftm_backend.ir.linalg.function import Node, Operand
 from ftm_backend.symbolic import SymInt, at_hand, greater, never_less, seen_equal, seen_less
 
 Range = tuple[int, int]
-"""The least and the greatest value."""
+"""Least and greatest value, both inclusive."""
 
 Bounds = dict[int, tuple[Node, Range]]
-"""What is known of nodes, by their id."""
+"""Known ranges of nodes, by the node's id."""
 
 _WIDTHS = {facts.token: facts.bits for facts in MACHINE if facts.kind == "int" and facts.signed}
 _MOST_NODES = 400
-"""Nodes looked at for one index: more than any index that is written by hand has."""
+"""Most nodes to visit for one index; hand-written indices are smaller."""
 
 _MIRRORED = {2: 4, 3: 5, 4: 2, 5: 3, 0: 0, 1: 1}
-"""arith.cmpi predicates (eq ne slt sle sgt sge) with their sides exchanged."""
+"""Predicates of arith.cmpi (eq ne slt sle sgt sge) with exchanged operands."""
 
 _NEGATED = {0: 1, 1: 0, 2: 5, 3: 4, 4: 3, 5: 2}
 
 
 def whole(dtype: str) -> Range:
-    """All values of a type; a boolean is 0 or 1."""
+    """Return the range of a type; a boolean is 0 or 1."""
     bits = _WIDTHS.get(dtype)
     return (0, 1) if bits is None else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
 def span(index: Affine, loops: Sequence[int]) -> Range:
-    """The least and the greatest value of an affine expression over non-empty loops."""
+    """Return the range of an affine expression over non-empty loops."""
     ends = [c * (n - 1) for c, n in zip(index.coeffs, loops, strict=True)]
     return index.const + sum(-greater(-end, 0) for end in ends), index.const + sum(
         greater(end, 0) for end in ends
@@ -49,23 +48,24 @@ def span(index: Affine, loops: Sequence[int]) -> Range:
 
 
 class _TooLarge(Exception):
-    """The expression has more nodes than are worth looking at."""
+    """The expression has too many nodes."""
 
 
 class Ranges:
-    """Bounds of the nodes of one statement.
-
-    Args:
-        loops: extents of the statement's loops; none is empty.
-        element: bounds of the elements that an operand reads.
-    """
+    """Ranges of the nodes of one statement."""
 
     def __init__(self, loops: Sequence[int], element: Callable[[Operand], Range]):
+        """Set the statement.
+
+        Args:
+            loops: Extents of its loops; none is 0.
+            element: Returns the range of the elements that an operand reads.
+        """
         self._loops, self._element = loops, element
         self._left = _MOST_NODES
 
     def of(self, node: Node, known: Bounds | None = None) -> Range:
-        """Bounds of a node's values, given bounds of some nodes below it."""
+        """Return the range of a node, given ranges of some nodes below it."""
         self._left = _MOST_NODES
         try:
             return self._of(node, known or {})
@@ -73,7 +73,7 @@ class Ranges:
             return whole(node.dtype)
 
     def demand(self, node: Node, low: int, high: int) -> Bounds:
-        """What holds for the elements below ``node`` if all its values lie in ``[low, high]``."""
+        """Return the ranges of the loads below ``node`` if its values lie in ``[low, high]``."""
         self._left = _MOST_NODES
         try:
             found = self._demand(node, (low, high), {})
@@ -81,8 +81,7 @@ class Ranges:
             return {}
         return {key: bound for key, bound in found.items() if bound[0].op == "in"}
 
-    # --- upwards
-    # ---------------------------------------------------------------------------------------
+    # --- forward
 
     def _of(self, node: Node, known: Bounds) -> Range:
         self._left -= 1
@@ -136,11 +135,10 @@ class Ranges:
             return 1, 1
         return (0, 0) if _always(_NEGATED[kind], a, b) else (0, 1)
 
-    # --- downwards
-    # -------------------------------------------------------------------------------------
+    # --- backward
 
     def _assume(self, condition: Node, holds: bool, known: Bounds) -> Bounds:
-        """``known`` and what a condition says, where it holds (or does not)."""
+        """Return ``known`` together with the ranges that a condition implies."""
         made = dict(known)
         if condition.op == ("arith.andi" if holds else "arith.ori"):
             for operand in condition.operands:
@@ -183,7 +181,10 @@ class Ranges:
         return found
 
     def _demand_select(self, node: Node, need: Range, known: Bounds) -> Bounds:
-        """A branch whose values are all outside was not taken; else what both branches say."""
+        """Return what follows if a select lies in ``need``.
+
+        A branch outside of ``need`` was not selected. Otherwise the ranges are the union of both.
+        """
         condition, yes, no = node.operands
         sides = []
         for holds, branch in ((True, yes), (False, no)):
@@ -209,7 +210,7 @@ class Ranges:
 
 
 def _number(node: Node) -> int:
-    """The payload of a constant; booleans are 0 and 1."""
+    """Return the payload of a constant; booleans are 0 and 1."""
     return int(node.payload) if isinstance(node.payload, bool) else node.payload
 
 
@@ -228,23 +229,22 @@ def _narrow(known: Bounds, node: Node, now: Range, allowed: Range) -> None:
 
 
 def _meet(a: Range, b: Range) -> Range:
-    """What both say; where they contradict each other (code that does not run) the first.
+    """Return the intersection; if it is empty (in dead code), the first range.
 
-    Of two ends that hold either may be taken, so that which of them is nearer at hand needs no
-    guard.
+    Of two valid bounds either may be taken. So comparing their hints needs no guard.
     """
     low, high = max(a[0], b[0], key=at_hand), min(a[1], b[1], key=at_hand)
     return (low, high) if at_hand(low) <= at_hand(high) else a
 
 
 def _within(made: Range, type_range: Range) -> Range:
-    """A result that may wrap around can be anything."""
+    """Return the whole type's range if a result may overflow."""
     fits = seen_less(type_range[0], made[0] + 1) and seen_less(made[1], type_range[1] + 1)
     return made if fits else type_range
 
 
 def _allowed(kind: int, other: Range) -> Range:
-    """Values that can stand in the relation ``kind`` to some value of ``other``."""
+    """Return the values that satisfy predicate ``kind`` with some value of ``other``."""
     low, high = whole("i64")
     return {
         0: other,
@@ -257,8 +257,7 @@ def _allowed(kind: int, other: Range) -> Range:
 
 
 def _always(kind: int, a: Range, b: Range) -> bool:
-    """Whether a comparison holds for all values; where sizes are such that it may or may not, it is
-    computed."""
+    """Whether a comparison is true for all values, and for all sizes."""
     if kind == 0:
         return seen_equal(a[0], a[1]) and seen_equal(a[1], b[0]) and seen_equal(b[0], b[1])
     if kind == 1:
@@ -269,8 +268,10 @@ def _always(kind: int, a: Range, b: Range) -> bool:
 
 
 def _less(left: int, right: int) -> bool:
-    """Whether one is less than another: a guard bounds sizes from above alone, as steps of a
-    search, say, are for small sizes, too."""
+    """Whether ``left < right``; guards the upper bound of a symbolic size only.
+
+    Lower bounds would exclude small sizes, for which the steps of a search hold, too.
+    """
     return seen_less(left, right) if isinstance(left, SymInt) else never_less(right, left + 1)
 
 
@@ -280,8 +281,11 @@ def _product(a: Range, b: Range) -> Range:
 
 
 def _minimum(a: Range, b: Range) -> Range:
-    """Of the upper ends either one holds, so that of sizes none is asked for its value: the one
-    that is a size says more of indices."""
+    """Return the range of a minimum.
+
+    Both upper bounds are valid. A symbolic one is preferred: it is the tighter one for indices,
+    and the choice needs no guard.
+    """
     (low, high), (other_low, other_high) = a, b
     if never_less(high, other_high) or (
         isinstance(other_high, SymInt) and not never_less(other_high, high)
@@ -295,7 +299,7 @@ def _minimum(a: Range, b: Range) -> Range:
 
 
 def _floor(number: int) -> int:
-    """What a number is at least, whatever the sizes."""
+    """Return a lower bound for all sizes."""
     return (
         max(whole("i64")[0], int(number.bounds[0]))
         if isinstance(number, SymInt) and number.bounds[0] > -inf
@@ -350,4 +354,4 @@ _RULES: dict[str, Any] = {
 }
 
 _ON_BOOLEANS = ("arith.andi", "arith.ori", "arith.extui")
-"""Operations whose rules hold for booleans; others see true as -1."""
+"""Operations whose rules hold for booleans. Others would treat true as -1."""

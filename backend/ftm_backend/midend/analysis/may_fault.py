@@ -1,8 +1,7 @@
-"""Which kernels can still fault: those that read or write at a place that the data says, unless it
-is proved inside.
+"""Analysis: which kernels may fault, i.e. have a computed index that is not proved to be in bounds.
 
-A kernel that ran without a fault has checked its indices. A later one that uses the same indices
-within the same bounds (an embedding's gradient after the embedding) cannot fault any more.
+A kernel that ran without a fault has checked its indices. A later kernel that uses the same indices
+with the same bounds (an embedding's gradient after the embedding) cannot fault.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.symbolic import at_hand, is_walked, seen_equal
 
 _DEEPEST = 8
-"""Statements through which the bounds of an index are followed."""
+"""Most statements through which an index is followed."""
 
 Dims = tuple[tuple[int, int], ...]
-"""Stride and extent of each dimension of an access, the smallest stride first."""
+"""Stride and extent of each dimension of an access, in order of increasing stride."""
 
 Inputs = Collection[Value]
-"""The values that a kernel reads from memory."""
+"""The values that a kernel loads from memory."""
 
 
 @dataclass(frozen=True)
 class _Checked:
-    """Elements of a tensor, and the bounds that they are known to keep."""
+    """Elements of a tensor, and their proved range."""
 
     first: int
     dims: Dims
     bounds: Range
 
     def covers(self, first: int, dims: Dims) -> bool:
-        """Whether an access touches these elements only."""
+        """Whether an access reads only these elements."""
         if (first, dims) == (self.first, self.dims):
             return True
         if self.dims and (len(self.dims) > 1 or self.dims[0][0] != 1):
@@ -45,7 +44,7 @@ class _Checked:
 
 @dataclass(frozen=True)
 class _Place:
-    """A computed place: ``node`` over the loops of ``statement`` must lie in [0, size)."""
+    """A computed index: ``node``, over the loops of ``statement``, must lie in [0, size)."""
 
     statement: Statement
     node: Node
@@ -54,13 +53,13 @@ class _Place:
 
 @dataclass
 class FaultAnalysis:
-    """Kernels are visited in the order in which they run."""
+    """Visits kernels in program order."""
 
     _checked: dict[Value, list[_Checked]] = field(default_factory=dict)
     _made: dict[Value, tuple[FunctionResult, Inputs]] = field(default_factory=dict)
 
     def visit(self, kernel: Kernel) -> bool:
-        """Whether the kernel can fault; what it checks is known from then on."""
+        """Return whether the kernel may fault. Later visits may assume that it did not."""
         inputs = set(kernel.inputs)
         for value, result in zip(kernel.outputs, kernel.made, strict=True):
             if result is not None and value.dtype.startswith("i"):
@@ -85,8 +84,7 @@ class FaultAnalysis:
                 first, dims = _elements(operand.index, loops)
                 self._checked.setdefault(operand.value, []).append(_Checked(first, dims, bounds))
 
-    # --- bounds
-    # ----------------------------------------------------------------------------------------
+    # --- ranges
 
     def _ranges(self, statement: Statement, inputs: Inputs, depth: int = 0) -> Ranges:
         return Ranges(
@@ -94,7 +92,7 @@ class FaultAnalysis:
         )
 
     def _element(self, operand: Operand, loops: Sequence[int], inputs: Inputs, depth: int) -> Range:
-        """Bounds of the elements that an operand reads."""
+        """Return the range of the elements that an operand reads."""
         value = operand.value
         made = whole(value.dtype)
         if depth == _DEEPEST:
@@ -119,7 +117,7 @@ class FaultAnalysis:
         return made
 
     def _result(self, result: FunctionResult, inputs: Inputs, depth: int) -> Range:
-        """Bounds of a statement's result."""
+        """Return the range of a statement's result."""
         statement = result.value.producer
         assert isinstance(statement, Statement)
         anything = whole(result.value.dtype)
@@ -136,7 +134,7 @@ class FaultAnalysis:
 
 
 def _places(statement: Statement) -> list[_Place]:
-    """The computed places of a statement that runs at all."""
+    """Return the computed indices of a statement; none if its loops are empty."""
     if statement.op == "ftm.scatter":
         dest, indices, _ = (t.view.sizes for t in statement.tensors)
         if not volume(dest) or not volume(indices):
@@ -164,7 +162,7 @@ def _result_of(value: Value) -> FunctionResult:
 
 
 def _elements(index: Affine, loops: Sequence[int]) -> tuple[int, Dims]:
-    """Which elements an access touches, whatever the order of its loops."""
+    """Return the elements that an access reads, independent of the order of its loops."""
     first = index.const
     dims: list[tuple[int, int]] = []
     for stride, extent in sorted(
@@ -183,7 +181,7 @@ def _elements(index: Affine, loops: Sequence[int]) -> tuple[int, Dims]:
 
 
 def _reach(dims: Dims) -> int:
-    """Elements from the first that an access touches to the last."""
+    """Return the number of elements between the first and the last that are read, minus one."""
     return sum((extent - 1) * stride for stride, extent in dims)
 
 

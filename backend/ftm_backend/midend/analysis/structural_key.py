@@ -1,9 +1,8 @@
-"""What a kernel is, apart from the program that it is in: two kernels of one signature have one
-function.
+"""Analysis: structural key of a kernel; kernels with equal keys share one function.
 
-A signature says everything that lowering looks at, in terms of the kernel's own parameters: buffers
-by number, addresses relative to the lowest element that the kernel touches of each, runtime scalars
-by number.
+The key contains all that lowering depends on, in terms of the kernel's parameters: buffers by
+number, addresses relative to the lowest element that the kernel accesses in each buffer, runtime
+scalars by number.
 """
 
 from __future__ import annotations
@@ -39,16 +38,17 @@ _SHIFTED = (
     "summed-strips",
     "turn",
 )
-"""Kinds of kernels that reach memory through the affine accesses of their statements alone, gathers
-apart."""
+"""Kinds of kernels that access memory only through affine accesses (and gathers)."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelArguments:
-    """What a kernel passes to its function: ``symbol -> (number, element that the parameter starts
-    at)``, and scalars.
+    """Arguments of a kernel's function.
 
-    bodies: the nodes of each statement, operands first.
+    Attributes:
+        buffers: For each symbol, the number of the parameter and the element it starts at.
+        scalars: For each runtime scalar, its number.
+        bodies: Nodes of each statement, operands first.
     """
 
     buffers: dict[str, tuple[int, int]]
@@ -57,8 +57,10 @@ class KernelArguments:
 
 
 def arguments_of(kernel: Kernel) -> KernelArguments:
-    """The kernel's buffers in the order inputs, outputs, workspaces, and its scalars in the order
-    of their uses."""
+    """Return the kernel's arguments.
+
+    Buffers are in the order inputs, outputs, workspaces; scalars in the order of their uses.
+    """
     symbols = dict.fromkeys(
         str(v.symbol) for v in (*kernel.inputs, *kernel.outputs, *kernel.workspaces)
     )
@@ -76,8 +78,10 @@ def arguments_of(kernel: Kernel) -> KernelArguments:
 
 
 def _lowest(kernel: Kernel) -> dict[str, int]:
-    """The first element that the kernel touches of each buffer; buffers that it addresses by data
-    start at 0."""
+    """Return the first element that the kernel accesses in each buffer.
+
+    0 for buffers with computed indices.
+    """
     found: dict[str, int] = {}
 
     def touch(value: Value, index: Affine, loops: tuple[int, ...]) -> None:
@@ -107,10 +111,12 @@ def _lowest(kernel: Kernel) -> dict[str, int]:
 def signature(
     kernel: Kernel, arguments: KernelArguments, shared: Iterable[tuple[int, int]]
 ) -> tuple[Any, ...]:
-    """The kernel in terms of its parameters, as one flat tuple that compares equal where the
-    kernels are equal.
+    """Return the structural key as a flat tuple.
 
-    shared: pairs of parameters that are one memory.
+    Args:
+        kernel: The kernel.
+        arguments: Its arguments.
+        shared: Pairs of parameters that are the same memory.
     """
     writer = _Writer(arguments)
     writer.words += [
@@ -138,9 +144,12 @@ def signature(
 
 
 def words_of(statement: Statement) -> tuple[tuple[Any, ...], list[Value]]:
-    """A statement of a program whose values have no buffers yet, as a tuple that compares equal
-    where statements are equal but for which values and runtime scalars they are about; and these
-    values, in order."""
+    """Return the structural key of a statement before buffers are assigned.
+
+    Returns:
+        A tuple that is equal for statements that differ only in their values and runtime scalars,
+        and these values in order.
+    """
     body = nodes_of(statement.results)
     starts = walk(r.init for r in statement.results if isinstance(r.init, Node))
     scalars = dict.fromkeys(n.payload for n in (*body, *starts) if n.op == "scalar")
@@ -159,7 +168,7 @@ class _Writer:
         self.values: list[Value] = []
 
     def _first(self, thing: object) -> bool:
-        """Writes the number of a record; whether it is met for the first time."""
+        """Append the number of an object; return whether it is new."""
         number = self._known.get(id(thing))
         if number is None:
             self._known[id(thing)] = number = len(self._known)

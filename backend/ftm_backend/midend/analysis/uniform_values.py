@@ -1,5 +1,7 @@
-"""Arithmetic on runtime scalars alone: done once per kernel in a map of one element, not for each
-element."""
+"""Analysis: uniform values, which depend on runtime scalars alone, and their map.
+
+A kernel computes them once, in a map of one element. Example: ``lr * (1 - beta)``.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from ftm_backend.midend.lowering.map_bodies import mapped
 
 
 class UniformValues:
-    """The uniform nodes of some statements: ``tiles`` has, for each that is computed ahead, its 1x1
-    tile."""
+    """The uniform nodes of some statements; ``tiles`` has the 1x1 tile of each that is computed."""
 
     def __init__(self, statements: Sequence[Statement], b: TileBuilder):
+        """Find the uniform nodes of ``statements``."""
         self._b = b
         self.tiles: dict[int, tuple[Node, Any]] = {}
         starts = [r.init for s in statements for r in s.results if isinstance(r.init, Node)]
@@ -40,7 +42,7 @@ class UniformValues:
         ]
 
     def compute(self) -> None:
-        """Builds the map at the insertion point."""
+        """Emit the map at the insertion point."""
         if not self._nodes:
             return
         b = self._b
@@ -56,7 +58,7 @@ class UniformValues:
 
 
 def _is_operand(node: Node) -> bool:
-    """Whether instructions take the node as an operand as it is: no need to compute it ahead."""
+    """Whether instructions accept the node as an operand, so that it needs no map."""
     if node.op in ("constant", "scalar"):
         return True
     return node.op == "arith.truncf" and node.operands[0].op == "scalar"

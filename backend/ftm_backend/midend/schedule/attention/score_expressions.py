@@ -1,9 +1,9 @@
-"""What the statements of an attention compute, as one expression over the axes of the scores.
+"""Scalar expressions of attention's statements, over the axes of the scores.
 
-The *axes* are those of the batch, then m (queries), n (keys), d (along which queries and keys are
-multiplied) and v. Statements are followed from a product to what they read: each becomes part of
-one expression over the axes, in which equal parts are one node, so that a softmax is recognised
-whatever statements it is spread over.
+The *axes* are those of the batch, then m (queries), n (keys), d (the head dimension that Q K' sums
+over) and v (the columns of V). The statements between two products are composed into one
+hash-consed expression over these axes. So a softmax is recognized however it is divided into
+statements.
 """
 
 from __future__ import annotations
@@ -31,32 +31,31 @@ __all__ = [
 ]
 
 OEQ = 1
-"""The predicate of a comparison of floats for equality."""
+"""Predicate of ``arith.cmpf`` for ordered equality."""
 
 LINEAR = {"arith.mulf": (0, 1), "arith.divf": (0,)}
-"""Operations that are linear in these operands, given the other one."""
+"""Operations that are linear in the operands with these numbers."""
 
 REDUCTIONS = ("max", "sum", "and")
 """Nodes that stand for a reduction of their operand along n."""
 
 Loops = dict[int, tuple[int, ...]]
-"""For each loop of a statement the axes that it walks, outermost first."""
+"""For each loop of a statement, the axes that it covers, outermost first."""
 
 
 class NotAttention(Exception):
-    """The statements are no attention."""
+    """The statements do not match attention."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreAxes:
-    """Of scores and what is multiplied to make them and with them. extents: of all axes; the last
-    four are m, n, d and v."""
+    """Extents of the axes; the last four are m, n, d and v."""
 
     extents: tuple[int, ...]
 
     @property
     def axes(self) -> tuple[tuple[int, ...], int, int, int, int]:
-        """Numbers of the axes: of the batch, m, n, d, v."""
+        """Indices of the axes: the batch's, then m, n, d, v."""
         m = len(self.extents) - 4
         return tuple(range(m)), m, m + 1, m + 2, m + 3
 
@@ -64,15 +63,19 @@ class ScoreAxes:
 class ScoreExpressions:
     """Elements of values as expressions over the axes.
 
-    inside: the statements that are followed; what others make is read from memory. products: those
-    of ``inside`` that are products, each with the axis that it sums along, counted from the end: -2
-    for d, -1 for v. ``extents`` and ``n``, the number of that axis, are set by who knows them.
+    Attributes:
+        inside: The statements that are composed. Results of other statements are loads.
+        sums: The products of ``inside``, each with the axis that it sums along, counted from the
+            end: -2 for d, -1 for v.
+        extents: Extents of the axes.
+        n: Index of the axis n.
     """
 
     extents: tuple[int, ...]
     n: int
 
     def __init__(self, inside: Sequence[Statement], products: Mapping[Statement, int]) -> None:
+        """Start with no expressions; ``find_axes`` must be called next."""
         self.inside: Collection[Statement] = set(inside)
         self.order, self.sums = inside, products
         self.nodes: dict[tuple[Any, ...], Node] = {}
@@ -81,15 +84,20 @@ class ScoreExpressions:
 
     @property
     def rank(self) -> int:
-        """How many axes there are."""
+        """Number of axes."""
         return self.n + 3
 
     # --- axes
-    # -----------------------------------------------------------------------------------------
 
     def find_axes(self) -> None:
-        """Extents of the axes: those of the reduction that finds the largest score, and what
-        products sum along."""
+        """Find the axes and their extents.
+
+        The batch, m and n come from the reduction that computes the row maximum, d and v from the
+        products.
+
+        Raises:
+            NotAttention: There is no such reduction.
+        """
         found = [
             s
             for s in self.order
@@ -110,19 +118,28 @@ class ScoreExpressions:
         self.extents = tuple(extents)
 
     def is_score(self, value: Value) -> bool:
-        """Whether a value has an element for each score: the one that is P."""
+        """Whether a value has an element per score and is not a boolean mask."""
         return value.dtype != "i1" and _volume(value.shape) == _volume(self.extents[:-2])
 
     def place_of(self, value: Value) -> Affine:
-        """The elements of a dense tensor of all scores, in the order of the axes."""
+        """Return the row-major index of a tensor of all scores."""
         coeffs, step = [0] * self.rank, 1
         for axis in range(self.n, -1, -1):
             coeffs[axis], step = step, step * self.extents[axis]
         return Affine(0, tuple(coeffs))
 
     def loops(self, extents: Sequence[int], index: Affine, place: Affine, known: Loops) -> Loops:
-        """The axes of each loop of a statement that touches elements ``index`` of a tensor; the
-        axes say ``place``."""
+        """Map the loops of a statement to axes.
+
+        Args:
+            extents: Extents of the loops.
+            index: The elements that the statement accesses, as a function of its loops.
+            place: The same elements, as a function of the axes.
+            known: Loops that are already mapped.
+
+        Raises:
+            NotAttention: The two functions do not match.
+        """
         if index.const != place.const:
             raise NotAttention
         loops = dict(known)
@@ -152,7 +169,7 @@ class ScoreExpressions:
         return loops
 
     def over(self, index: Affine, loops: Loops) -> Affine:
-        """An index over a statement's loops as a function of the axes."""
+        """Map an index over a statement's loops to the axes."""
         coeffs = [0] * self.rank
         for loop, axes in loops.items():
             step = index.coeffs[loop]
@@ -162,10 +179,9 @@ class ScoreExpressions:
         return Affine(index.const, tuple(coeffs))
 
     # --- elements
-    # -------------------------------------------------------------------------------------
 
     def made(self, op: str, dtype: str, operands: tuple[Node, ...], payload: Any = None) -> Node:
-        """The one node of this kind."""
+        """Return the unique node with these fields (hash consing)."""
         shown = (id(payload.value), payload.index) if isinstance(payload, Operand) else payload
         key = (op, dtype, *map(id, operands), repr(shown))
         if key not in self.nodes:
@@ -178,7 +194,7 @@ class ScoreExpressions:
         return self.nodes[key]
 
     def element(self, value: Value, place: Affine) -> Node:
-        """The element of a value at ``place``."""
+        """Return the element of a value at ``place``, as an expression."""
         maker = value.producer
         if not isinstance(maker, Statement) or maker not in self.inside:
             return self.made("in", value.dtype, (), Operand(value, place))
@@ -231,8 +247,10 @@ class ScoreExpressions:
         return self.made(node.op, node.dtype, operands, node.payload)
 
     def _product(self, maker: Statement, loops: Loops) -> Node:
-        """The element of a product; notes its factors: what moves along m, then what moves along
-        n."""
+        """Return the placeholder of a product's element.
+
+        Also record its operands: the one that depends on m, then the one that depends on n.
+        """
         contraction = match(maker)
         if contraction is None or not contraction.starts_at_zero:
             raise NotAttention
@@ -248,17 +266,27 @@ class ScoreExpressions:
         return self.products[maker]
 
     # --- softmax
-    # --------------------------------------------------------------------------------------
 
     def quotient(self, weight: Node) -> Node:
-        """The quotient of exponential and sum that ``weight`` is made of."""
+        """Return the softmax (exponential divided by its sum) that ``weight`` contains."""
         found = [node for node in walk([weight]) if _is_softmax(node)]
         if len(found) != 1:
             raise NotAttention
         return found[0]
 
     def weight(self, node: Node, row: Node, empty: Node, score: Node, given: list[Node]) -> Node:
-        """``node``, which is linear in the quotient ``row``, with the exponential in its place."""
+        """Return ``node``, which is linear in the softmax ``row``, without the division by the sum.
+
+        Args:
+            node: The expression.
+            row: The softmax: exponential divided by sum.
+            empty: Placeholder of the condition that all scores of a row are -inf.
+            score: The softmax's input.
+            given: Receives the weight that the program defines for such a row.
+
+        Raises:
+            NotAttention: The expression is not linear.
+        """
         if node is row:
             return row.operands[0]
         if node.op in ("arith.truncf", "arith.extf"):
@@ -289,14 +317,18 @@ class ScoreExpressions:
         raise NotAttention
 
     def plain(self, node: Node) -> bool:
-        """Whether a node depends on no score."""
+        """Whether a node does not depend on scores."""
         return all(n.op not in ("product", *REDUCTIONS) for n in walk([node]))
 
     def _walks(self, node: Node, axis: int) -> bool:
         return any(n.payload.index.coeffs[axis] for n in walk([node]) if n.op == "in")
 
     def check_free(self, node: Node, axis: int) -> None:
-        """A factor is elementwise, has no part that moves along ``axis`` and is no number alone."""
+        """Check that an operand is elementwise, constant along ``axis``, and loads something.
+
+        Raises:
+            NotAttention: It is not.
+        """
         nodes = walk([node])
         steps = [
             n.payload.index if n.op == "in" else n.payload for n in nodes if n.op in ("in", "index")
@@ -310,7 +342,7 @@ class ScoreExpressions:
 
 
 def _summed(product: Statement) -> int:
-    """The loop that a product sums along."""
+    """Return the loop that a product sums over."""
     found = [k for k, extent in enumerate(product.loops) if extent != 1 and product.reduced[k]]
     if len(found) != 1:
         raise NotAttention
@@ -318,7 +350,7 @@ def _summed(product: Statement) -> int:
 
 
 def _is_softmax(node: Node) -> bool:
-    """``exp(x - max(x)) / sum(exp(x - max(x)))``"""
+    """Whether a node is ``exp(x - max(x)) / sum(exp(x - max(x)))``."""
     if (
         node.op != "arith.divf"
         or node.operands[1].op != "sum"
@@ -333,7 +365,7 @@ def _is_softmax(node: Node) -> bool:
 
 
 def _all_lowest(node: Node, score: Node) -> bool:
-    """Whether it says that all scores of a row are -inf."""
+    """Whether a node is the condition that all scores of a row are -inf."""
     if node.op != "and":
         return False
     (test,) = node.operands
@@ -356,7 +388,12 @@ def _volume(extents: Sequence[int]) -> int:
 
 
 def replaced(node: Node, made: dict[int, Node]) -> Node:
-    """``node`` with those below it that ``made`` knows exchanged; adds what it makes."""
+    """Replace nodes below ``node``.
+
+    Args:
+        node: The root.
+        made: Replacements by the id of the replaced node. New nodes are added.
+    """
     if id(node) not in made:
         operands = tuple(replaced(x, made) for x in node.operands)
         changed = any(x is not y for x, y in zip(operands, node.operands, strict=True))
@@ -365,5 +402,5 @@ def replaced(node: Node, made: dict[int, Node]) -> Node:
 
 
 def is_lowest(largest: Node) -> Node:
-    """Whether all scores of a row are -inf, which say nothing about what to subtract."""
+    """Return the condition that all scores of a row are -inf, so that their maximum is."""
     return Node("arith.cmpf", "i1", (largest, constant(-inf, largest.dtype)), OEQ)

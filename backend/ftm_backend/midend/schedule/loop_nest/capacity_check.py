@@ -1,5 +1,4 @@
-"""Whether tiles can carry the statements of a nest: on their operands, their shape, and what AM
-holds."""
+"""Capacity check of a fused loop nest: number of operands, tile shape, and size in AM."""
 
 from __future__ import annotations
 
@@ -22,27 +21,26 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["MOST_STATEMENTS", "ONE_CORE_WORK", "Stored", "acceptable", "common_domain"]
 
 ONE_CORE_WORK = 20_000
-"""Element operations below which a nest kernel runs on one core: a barrier costs as much as this
-work."""
+"""Nest kernels with fewer element operations run on one core: a barrier costs as much."""
 
 MOST_STATEMENTS = 48
-_VECTOR = 64  # columns that a turned tile should have
+_VECTOR = 64  # desired columns of a transposed tile
 _MOST_OPERANDS = 24
-# tiles of held elements may take AM but for this: the next ones of some are fetched beside them
+# Headroom in AM for tiles that are being loaded while the current ones are in use.
 _BESIDE = 1.3
 
 Stored = Callable[[Value, Collection[Statement]], bool]
-"""Whether a value goes to memory from a kernel of these statements."""
+"""Whether a kernel of these statements stores the value to memory."""
 
 
 def common_domain(statements: list[Statement]) -> IterationDomain | None:
-    """The domain of a nest of these statements; None when their loops do not fit together."""
+    """Return the iteration domain of the statements; None if their loops do not match."""
     domain = IterationDomain()
     return domain if all(domain.add(statement) for statement in statements) else None
 
 
 def acceptable(domain: IterationDomain, machine: MachineParameters, stored: Stored) -> bool:
-    """Whether tiles can carry a domain, within the scratchpad and along memory."""
+    """Whether one tile shape fits all statements of a domain and the scratchpad."""
     if len(domain.loops) > MOST_STATEMENTS or operations(domain.loops) > MOST_OPERATIONS:
         return False
     operands = {(o.value, o.index) for _, o in domain.fetched()}
@@ -57,8 +55,10 @@ def acceptable(domain: IterationDomain, machine: MachineParameters, stored: Stor
 def _fits(
     domain: IterationDomain, shape: DomainShape, machine: MachineParameters, stored: Stored
 ) -> bool:
-    """Whether tiles of all held elements fit, with a vector's width of free ones where those are
-    columns."""
+    """Whether a tile fits that holds all resident dimensions.
+
+    If these are columns, it must have at least a vector's width of the free dimensions.
+    """
     held = set(shape.held)
     width = at_hand(volume([leaf.extent for leaf in held]))
     free = at_hand(volume([leaf.extent for leaf in shape.free]))
@@ -69,15 +69,18 @@ def _fits(
 
 
 def _held_bytes(domain: IterationDomain, held: set[DomainDim], stored: Stored) -> int:
-    """Bytes for each held element: of what is fetched, each once, of what is stored, of what a
-    later map reads, and of positions."""
+    """Return the bytes per resident element of all tiles.
+
+    Tiles are those of loads (without duplicates), stores, values that a later map reads, and
+    index vectors.
+    """
     tiles: dict[object, str] = {}
-    level: dict[Statement, int] = {}  # which map a statement is in, as of ``stages_of``
+    level: dict[Statement, int] = {}  # number of each statement's map, as in ``stages_of``
     wide: dict[Loops, bool] = {}
     steps: dict[tuple[Loops, tuple[int, ...]], frozenset[tuple[DomainDim, int]]] = {}
 
     def walked(loops: Loops, index: Affine) -> frozenset[tuple[DomainDim, int]]:
-        """How an access walks, if it does along what is held."""
+        """Return the strides of an access if it depends on resident dimensions."""
         key = loops, index.coeffs
         if key not in steps:
             found = steps_of(*key)
@@ -110,7 +113,7 @@ def _held_bytes(domain: IterationDomain, held: set[DomainDim], stored: Stored) -
             ):
                 tiles[o.value] = o.value.dtype
         reduced = domain.reduced(s)
-        if held.isdisjoint(reduced):  # along the free ones, if at all
+        if held.isdisjoint(reduced):  # reduced along the free dimensions, if at all
             tiles |= {
                 r.value: r.value.dtype
                 for r in s.results

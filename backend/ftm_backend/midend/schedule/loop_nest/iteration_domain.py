@@ -1,10 +1,9 @@
-"""The common iteration domain of a nest kernel's statements.
+"""Iteration domain: the common dimensions of the statements of a fused loop nest.
 
-Statements that share a kernel iterate over one set of dimensions. ``IterationDomain.add`` finds for
-each loop of a statement the dimensions that it stands for, from the values it reads: an elementwise
-consumer of ``[B*T, C]`` that iterates over ``[B, T, C]`` splits the producer's first dimension in
-two. ``IterationDomain.shape`` then says whether a tile of rows and columns can carry all statements
-at once.
+``IterationDomain.add`` maps each loop of a statement to dimensions, by means of the values that it
+reads. Example: a producer iterates over ``[B*T, C]`` and its elementwise consumer over ``[B, T,
+C]``. The consumer then splits the first dimension ``B*T`` into ``B`` and ``T``.
+``IterationDomain.shape`` returns whether one tile shape fits all statements.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from ftm_backend.ir.linalg.function import Operand, Statement, Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.symbolic import always_equal, at_hand, divides, is_walked, seen_equal
 
-_SHORT = 16  # fewer columns than this leave vector code idle
+_SHORT = 16  # with fewer columns, vector code is mostly idle
 
 
 @dataclass(eq=False, slots=True)
 class DomainDim:
-    """One dimension of the domain; ``parts`` are what it was split into, outer first."""
+    """A dimension of the domain; ``parts`` are its outer and inner part if it has been split."""
 
     extent: int
     parts: tuple[DomainDim, DomainDim] | None = None
 
     def leaves(self) -> list[DomainDim]:
-        """The dimensions that this one consists of now, outer first, without those of extent 1."""
+        """Return the unsplit dimensions inside this one, outermost first, without extents of 1."""
         if self.parts is None:
             return [self] if is_walked(self.extent) else []
         return self.parts[0].leaves() + self.parts[1].leaves()
 
     def split(self, inner: int) -> tuple[DomainDim, DomainDim]:
-        """Splits into ``extent / inner`` outer by ``inner`` inner."""
+        """Split into ``extent / inner`` (outer) and ``inner``."""
         self.parts = (DomainDim(self.extent // inner), DomainDim(inner))
         return self.parts
 
@@ -45,9 +44,9 @@ Loops = tuple[tuple[DomainDim, ...], ...]
 
 
 def leaves_of(dims: Sequence[DomainDim]) -> list[DomainDim]:
-    """The leaves of several dimensions in order."""
+    """Return the leaves of several dimensions in order."""
     found: list[DomainDim] = []
-    for dim in dims:  # most were never split: they are asked without a call
+    for dim in dims:  # most dimensions are unsplit: avoid the call
         if dim.parts is not None:
             found += dim.leaves()
         elif is_walked(dim.extent):
@@ -56,7 +55,7 @@ def leaves_of(dims: Sequence[DomainDim]) -> list[DomainDim]:
 
 
 def steps_of(loops: Loops, coeffs: Sequence[int]) -> dict[DomainDim, int]:
-    """The factor of each leaf in an index that has these factors of loops, zeros left out."""
+    """Return the nonzero strides of leaves, given an index's strides of loops."""
     factors: dict[DomainDim, int] = {}
     for dims, coefficient in zip(loops, coeffs, strict=True):
         if coefficient:
@@ -68,12 +67,14 @@ def steps_of(loops: Loops, coeffs: Sequence[int]) -> dict[DomainDim, int]:
 
 @dataclass(frozen=True)
 class DomainShape:
-    """How tiles can carry a domain.
+    """The tile shape of a domain.
 
-    ``free`` and ``held`` partition the leaves when ``resident``: then a tile holds all of ``held``
-    for some of ``free``, so that statements can use what others reduced along it. Held leaves are
-    the columns of tiles, or their rows when ``turned``. Otherwise ``held`` is empty, every
-    statement spans all leaves, and all reductions reduce ``reduced``.
+    If ``resident``, a tile covers all of the leaves ``held`` and a part of the leaves ``free``;
+    together these are all leaves. Statements can then use what others reduced along ``held``, e.g.
+    in a softmax over ``held``. The leaves ``held`` are columns of tiles, or rows if ``turned``.
+
+    If not ``resident``, ``held`` is empty, all statements iterate over all leaves, and all
+    reductions reduce ``reduced``.
     """
 
     resident: bool
@@ -85,15 +86,18 @@ class DomainShape:
 
 @dataclass(eq=False)
 class IterationDomain:
-    """Dimensions, and for each statement the dimensions of each of its loops."""
+    """Dimensions, and the dimensions of each statement's loops."""
 
     dims: list[DomainDim] = field(default_factory=list)
     loops: dict[Statement, Loops] = field(default_factory=dict)
     _reads: dict[Value, tuple[Statement, Operand]] = field(default_factory=dict)
 
     def add(self, statement: Statement) -> bool:
-        """Binds ``statement`` to the domain; says whether that was possible (else nothing
-        changed)."""
+        """Map a statement's loops to dimensions.
+
+        Returns:
+            Whether that is possible. If not, the statement is not added.
+        """
         bound: list[list[DomainDim] | None] = [
             None if is_walked(n) else [] for n in statement.loops
         ]
@@ -117,23 +121,25 @@ class IterationDomain:
         return True
 
     def remove(self, statement: Statement) -> None:
-        """Takes out the statement that was added last; dimensions that only it had go, splits
-        stay."""
+        """Remove the statement that was added last.
+
+        Dimensions of no other statement are removed. Splits stay.
+        """
         del self.loops[statement]
         self._reads = {v: (s, o) for v, (s, o) in self._reads.items() if s is not statement}
         used = set(leaves_of([d for loops in self.loops.values() for dims in loops for d in dims]))
         self.dims = [d for d in self.dims if used.issuperset(d.leaves())]
 
     def leaves(self) -> list[DomainDim]:
-        """All leaves, in the order in which their dimensions were added."""
+        """Return all leaves, in the order in which their dimensions were added."""
         return leaves_of(self.dims)
 
     def span(self, statement: Statement) -> list[DomainDim]:
-        """The leaves that a statement iterates over, in the order of its loops."""
+        """Return the leaves that a statement iterates over, in the order of its loops."""
         return [leaf for dims in self.loops[statement] for leaf in leaves_of(dims)]
 
     def reduced(self, statement: Statement) -> frozenset[DomainDim]:
-        """The leaves that a statement reduces."""
+        """Return the leaves that a statement reduces."""
         if not statement.is_reduction:
             return frozenset()
         loops = self.loops[statement]
@@ -145,17 +151,16 @@ class IterationDomain:
         )
 
     def coefficients(self, statement: Statement, index: Affine) -> dict[DomainDim, int]:
-        """``index`` as a function of leaves: the factor of each, zeros left out."""
+        """Return the nonzero strides of ``index`` along leaves."""
         return steps_of(self.loops[statement], index.coeffs)
 
     def fetched(self) -> Iterator[tuple[Statement, Operand]]:
-        """What statements read that is not made here."""
+        """Return the operands that are not produced in the domain."""
         return (
             (s, o) for s in self.loops for o in s.operands if o.value.producer not in self.loops
         )
 
-    # --- binding
-    # ---------------------------------------------------------------------------------------
+    # --- mapping of loops
 
     def _bind_whole(
         self,
@@ -164,8 +169,10 @@ class IterationDomain:
         producer: Statement,
         bound: list[list[DomainDim] | None],
     ) -> bool:
-        """Binds through a value computed in the domain: it must be read whole, each element
-        once."""
+        """Map loops by means of a value that the domain produces.
+
+        The statement must read each element once.
+        """
         result = next(r for r in producer.results if r.value is operand.value)
         written = digits(producer.loops, result.index)
         read = digits(statement.loops, operand.index)
@@ -190,7 +197,7 @@ class IterationDomain:
     def _bind_alike(
         self, statement: Statement, operand: Operand, bound: list[list[DomainDim] | None]
     ) -> None:
-        """Binds through a tensor that another statement reads with the same strides."""
+        """Map loops by means of a tensor that another statement reads with the same strides."""
         other, theirs = self._reads[operand.value]
         used = set(leaves_of([d for dims in bound for d in (dims or ())]))
         for loop, (extent, factor) in enumerate(
@@ -210,8 +217,11 @@ class IterationDomain:
                     break
 
     def _bind_rest(self, statement: Statement, bound: list[list[DomainDim] | None]) -> bool:
-        """Binds loops that no access ties: to dimensions not used yet if extents agree, else to new
-        ones."""
+        """Map loops that no access constrains.
+
+        They map to the dimensions that the statement does not use yet if extents match; without
+        such dimensions, to new ones.
+        """
         used = set(leaves_of([d for dims in bound for d in (dims or ())]))
         unused = [leaf for leaf in self.leaves() if leaf not in used]
         missing = [k for k, dims in enumerate(bound) if dims is None]
@@ -233,17 +243,16 @@ class IterationDomain:
         return True
 
     # --- tiles
-    # -----------------------------------------------------------------------------------------
 
     def shape(self) -> DomainShape | None:
-        """How tiles carry the domain; None when no single tile shape does."""
+        """Return the tile shape of the domain; None if no single shape fits all statements."""
         order = self.leaves()
         every = frozenset(order)
         if len(self.loops) > 1 and any(
             s.volume == 0 or any(r.combine == "general" for r in s.results) for s in self.loops
         ):
             return None
-        # many statements walk alike
+        # many statements have the same loops
         walks: dict[
             tuple[Loops, tuple[bool, ...]], tuple[frozenset[DomainDim], frozenset[DomainDim]]
         ] = {}
@@ -281,8 +290,10 @@ class IterationDomain:
         )
 
     def _better_turned(self, free: frozenset[DomainDim], held: frozenset[DomainDim]) -> bool:
-        """Whether held leaves are better rows: they are a short window, or memory runs along the
-        free ones."""
+        """Whether the held leaves should be rows.
+
+        They should if they are a short window, or if memory is contiguous along the free leaves.
+        """
         if (
             at_hand(volume([leaf.extent for leaf in held]))
             < _SHORT
@@ -307,7 +318,7 @@ def _held(
     narrow: set[frozenset[DomainDim]],
     sets: Sequence[frozenset[DomainDim]],
 ) -> frozenset[DomainDim] | None:
-    """The leaves that tiles must hold whole; None when statements disagree."""
+    """Return the leaves that tiles must cover completely; None if statements disagree."""
     if used:
         return next(iter(used)) if len(used) == 1 else None
     if narrow:
@@ -319,8 +330,7 @@ def _held(
 
 
 def _align(extents: Sequence[int], leaves: Sequence[DomainDim]) -> list[list[DomainDim]] | None:
-    """Groups ``leaves``, splitting where needed, so that the group for each extent has that
-    volume."""
+    """Group ``leaves`` by ``extents``, with splits where needed; None if that is impossible."""
     remaining = list(leaves)
     groups: list[list[DomainDim]] = []
     for extent in reversed(extents):
@@ -345,17 +355,18 @@ def _align(extents: Sequence[int], leaves: Sequence[DomainDim]) -> list[list[Dom
 
 
 def domain_of(kernel: Kernel) -> IterationDomain:
-    """The domain of a nest kernel, computed once.
+    """Return the domain of a nest kernel, which is computed once.
 
     Raises:
-        ValueError: its statements do not share one.
+        ValueError: Its statements have no common domain.
     """
     if kernel.domain is None:
         domain = IterationDomain()
         for statement in kernel.statements:
             if not domain.add(statement):
                 raise ValueError(
-                    f"{kernel.name}: {statement.op} over {statement.loops} does not fit the kernel's other loops"
+                    f"{kernel.name}: {statement.op} over {statement.loops}"
+                    " does not fit the kernel's other loops"
                 )
         kernel.domain = domain
     return kernel.domain

@@ -1,10 +1,12 @@
-"""Plans a nest kernel whose reductions go over windows so that each element comes from DDR once, in
-strips.
+"""Line-buffer plan: reductions over overlapping windows (pooling) that load each element once.
 
-Windows that overlap, or whose places lie a stride apart, would be fetched element by element, each
-as often as there are windows that see it. Where all that the kernel reads and writes has *planes*
-(images of a batch, channels) outside of the windows, a strip of some planes is fetched along memory
-instead, and turned on chip: neighbouring columns are then planes, whatever the windows' strides.
+Overlapping or strided windows would load single elements, each as often as windows contain it. If
+all tensors of the kernel have *planes* (batch, channels) as outer dimensions, the kernel loads some
+rows of some planes with contiguous transfers into a line buffer, and transposes them on chip. The
+columns of its vectors are then planes, whatever the windows' strides.
+
+Example: max pooling 3x3 with stride 2 on [N, C, H, W] has N*C planes. A line buffer has up to 128
+planes and as many rows as AM has room for.
 """
 
 from __future__ import annotations
@@ -30,17 +32,17 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["LineBufferPlan", "plan_strips"]
 
 _PLANES = (128, 64, 32, 16)
-"""Widths of strips that are tried."""
+"""Candidate numbers of planes of a line buffer."""
 
 _MOST_PLACES = 64
-"""Places of a window, each a row of what is reduced."""
+"""Most elements of a window; each is a row of the reduction."""
 
 _PART_OF_AM = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class LineBufferAccess:
-    """What is read or written at ``place``, in elements of ``dtype``."""
+    """A load or store at ``place``, of elements of type ``dtype``."""
 
     place: AxisPosition
     dtype: str
@@ -49,27 +51,28 @@ class LineBufferAccess:
 
 @dataclass(eq=False, slots=True)
 class LineBufferPlan:
-    """Tiles of a nest whose rows are the places of a window, and whose columns end in
-    ``planes``."""
+    """Tiles of a nest: rows are the elements of a window, the last column is ``planes``."""
 
     tiles: NestTiling
     planes: TileAxis
     apart: bool
-    """Whether one part of all planes is walked before the next part: what is the same for all
-    planes is then fetched once for all."""
+    """Whether a part of the windows is the outer loop and planes are the inner one.
+
+    Tensors that are the same for all planes are then loaded once for all of them.
+    """
 
     @property
     def across(self) -> list[TileAxis]:
-        """The columns without the planes: windows, outermost first."""
+        """The columns other than planes: windows, outermost first."""
         return self.tiles.columns[:-1]
 
     @property
     def width(self) -> int:
-        """Most planes of a strip."""
+        """Most planes of a line buffer."""
         return self.tiles.cut.get(self.planes, self.planes.extent)
 
     def run(self, place: AxisPosition) -> int:
-        """Most elements of each plane that a strip of ``place`` takes."""
+        """Return the most contiguous elements per plane that the buffer of ``place`` holds."""
         cut = self.tiles.cut
         return 1 + sum(
             (cut.get(a, a.extent) - 1) * place.steps.get(a, 0)
@@ -78,10 +81,15 @@ class LineBufferPlan:
 
 
 def plan_strips(kernel: Kernel, together: bool = False) -> LineBufferPlan | None:
-    """The cheapest plan; None if the kernel is no reduction over windows, or is cheaper as other
-    nests are.
+    """Return the cheapest plan.
 
-    together: the tiles of a plane follow each other, as its sums need it.
+    Args:
+        kernel: The loop nest.
+        together: Whether all tiles of a plane must be consecutive, as fused sums need it.
+
+    Returns:
+        The plan, or None. None also if the kernel has no window reduction, or if the plan of other
+        loop nests is cheaper.
     """
     machine = kernel.machine
     if kernel.one_core or not _may_have_windows(kernel):
@@ -95,7 +103,7 @@ def plan_strips(kernel: Kernel, together: bool = False) -> LineBufferPlan | None
         return None
     parallel = [a for a in axes.axes if a not in reduced]
     if axes.shape.resident:
-        axes.shape = replace(axes.shape, turned=True)  # the places of a window are rows
+        axes.shape = replace(axes.shape, turned=True)  # the elements of a window are rows
     found = [
         (_cycles(plan, accesses, machine), plan)
         for planes in _planes(parallel, accesses)
@@ -111,7 +119,7 @@ def plan_strips(kernel: Kernel, together: bool = False) -> LineBufferPlan | None
 
 
 def _may_have_windows(kernel: Kernel) -> bool:
-    """What is known without an analysis of the axes, which most kernels need not have."""
+    """Whether the loops may have windows; cheap, since most kernels have none."""
     found = False
     for s in kernel.statements:
         if not all(is_integer(n) and n > 0 for n in s.loops):
@@ -127,12 +135,11 @@ def _may_have_windows(kernel: Kernel) -> bool:
     return found
 
 
-# --- what the kernel does
-# -----------------------------------------------------------------------------------
+# --- accesses of the kernel
 
 
 def _accesses(axes: TileAxes) -> Iterator[LineBufferAccess]:
-    """What is fetched from DDR, each once, and what is stored there."""
+    """Yield the loads from DDR, without duplicates, and the stores."""
     seen = set()
     for s in axes.kernel.statements:
         for o in s.operands:
@@ -147,8 +154,10 @@ def _accesses(axes: TileAxes) -> Iterator[LineBufferAccess]:
 
 
 def _places(axes: TileAxes) -> list[TileAxis] | None:
-    """The axes of the places in a window, which all reductions go over; None if the statements do
-    anything else with them."""
+    """Return the axes of the elements of a window, which all reductions reduce.
+
+    None if the statements use these axes in another way.
+    """
     statements = axes.kernel.statements
     reduced = next(axes.reduced[s] for s in statements if axes.reduced[s])
     every = frozenset(axes.axes)
@@ -171,8 +180,10 @@ def _places(axes: TileAxes) -> list[TileAxis] | None:
 
 
 def _planes(parallel: Sequence[TileAxis], accesses: Sequence[LineBufferAccess]) -> list[TileAxis]:
-    """The axes that may be columns instead: nothing lies side by side along them, but for what
-    depends on nothing else."""
+    """Return the axes that may be columns.
+
+    Nothing is contiguous along them, except tensors that depend on no other axis.
+    """
     stored = [each.place.steps for each in accesses if each.stored]
     apart = [each.place.steps for each in accesses if len(each.place.steps) > 1]
     return [
@@ -183,7 +194,6 @@ def _planes(parallel: Sequence[TileAxis], accesses: Sequence[LineBufferAccess]) 
 
 
 # --- candidates
-# -----------------------------------------------------------------------------------------------
 
 
 def _candidates(
@@ -193,13 +203,13 @@ def _candidates(
     planes: TileAxis,
     accesses: Sequence[LineBufferAccess],
 ) -> Iterator[LineBufferPlan]:
-    """Plans that fit: of some planes, with as many windows as leave room for the next strips."""
+    """Yield the plans that fit, each with as many windows as leave room for double buffering."""
     target = next(each.place for each in accesses if each.stored)
     across = sorted((a for a in parallel if a is not planes), key=lambda a: -target.steps.get(a, 0))
     room = int(_PART_OF_AM * axes.kernel.machine.am_bytes)
     for width in sorted({min(width, planes.extent) for width in _PLANES}):
         for first in range(len(across)):
-            # What is outside of ``first`` is walked step by step; ``first`` is cut.
+            # Axes outside of ``first`` are loops of single steps; ``first`` is cut.
             fitting = (
                 n
                 for n in _sizes(across[first].extent)
@@ -214,7 +224,7 @@ def _candidates(
 
 
 def _sizes(extent: int) -> list[int]:
-    """Even pieces of an extent, the largest first."""
+    """Return the sizes of even parts of an extent, the largest first."""
     return sorted({ceildiv(extent, pieces) for pieces in range(1, extent + 1)}, reverse=True)
 
 
@@ -227,7 +237,7 @@ def _plan(
     width: int,
     apart: bool = False,
 ) -> LineBufferPlan:
-    """part: which of ``across`` is cut, and to how many steps."""
+    """Return a plan; ``part``: the index in ``across`` of the cut axis, and its tile size."""
     (first, step), cut = part, {}
     levels = [TileLevel(planes, width), *(TileLevel(a, 1) for a in across[:first])]
     if width < planes.extent:
@@ -242,7 +252,7 @@ def _plan(
 
 
 def _bytes(plan: LineBufferPlan, accesses: Sequence[LineBufferAccess]) -> int:
-    """Scratchpad of the tiles, with the rings that transfers beside the core take."""
+    """Return the scratchpad bytes of the tiles, including the ring buffers of transfers."""
     windows, width, places = (
         prod(plan.tiles.cut.get(a, a.extent) for a in g)
         for g in (plan.across, [plan.planes], plan.tiles.rows)
@@ -265,7 +275,6 @@ def _bytes(plan: LineBufferPlan, accesses: Sequence[LineBufferAccess]) -> int:
 
 
 # --- cost
-# -----------------------------------------------------------------------------------------------------
 
 
 def _over(place: AxisPosition, axes: Sequence[TileAxis]) -> bool:
@@ -275,8 +284,7 @@ def _over(place: AxisPosition, axes: Sequence[TileAxis]) -> bool:
 def _cycles(
     plan: LineBufferPlan, accesses: Sequence[LineBufferAccess], machine: MachineParameters
 ) -> float:
-    """What DMA and the turning take, one after the other: an upper bound, since they overlap in
-    part."""
+    """Return the cycles of DMA and transpositions in sequence, an upper bound: they overlap."""
     tiles = plan.tiles
     windows, width, places = (
         prod(tiles.cut.get(a, a.extent) for a in g)
@@ -304,8 +312,7 @@ def _cycles(
 
 
 def _nest_cycles(tiles: NestTiling, machine: MachineParameters) -> float:
-    """What DMA takes for the kernel as other nests are written, its arithmetic left out: a lower
-    bound."""
+    """Return the DMA cycles of the usual plan, without arithmetic: a lower bound."""
     rate = cost_rules.bytes_per_cycle(machine, machine.cores)
     total = 0.0
     for each in _accesses(tiles.axes):

@@ -1,8 +1,8 @@
-"""Order of the maps of one tile: statements that one map can hold form a stage.
+"""Stages of a tile: statements that one map computes together, in order.
 
-A map gives every element its value at once, so a statement that uses what another reduced along the
-held axes comes in a later map, and so does one that changes between whole tiles and one value for
-each free element (*narrow*).
+A map computes all results of an element at once. So a statement needs a later map if it uses a
+value that another statement reduces along the held axes (softmax divides by a sum), or if one of
+the two works on whole tiles and the other one on one value per free element (*narrow*).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ftm_backend.midend.schedule.loop_nest.tile_axes import TileAxes
 
 @dataclass(eq=False)
 class MapStage:
-    """Statements of one map; ``narrow``: over the free axes only."""
+    """Statements of one map. ``narrow``: the map covers the free axes only."""
 
     narrow: bool
     statements: list[Statement] = field(default_factory=list)
 
 
 def stages_of(axes: TileAxes) -> list[MapStage]:
-    """The stages of a kernel in order."""
+    """Return the stages of a kernel in order."""
     everything = frozenset(axes.axes)
     held = any(a.leaves[0] in axes.shape.held for a in axes.axes)
     level: dict[Statement, int] = {}
@@ -42,7 +42,7 @@ def stages_of(axes: TileAxes) -> list[MapStage]:
 
 
 def kept_values(axes: TileAxes, stages: list[MapStage]) -> set[Value]:
-    """Values that a later stage reads: they stay in tiles."""
+    """Return the values that a later stage reads, which stay in tiles."""
     number = {s: k for k, stage in enumerate(stages) for s in stage.statements}
     kept = set()
     for s in axes.kernel.statements:

@@ -1,7 +1,7 @@
-"""Axes of a nest kernel: the domain's leaves, joined where every access walks straight through.
+"""Axes of a nest kernel: leaves of the iteration domain, merged where every access has one stride.
 
-Also every memory access of the kernel as a function of axes. An index value (a position used as a
-number) counts as an access, so what it depends on stays addressable.
+Accesses are functions of the axes. An index value (an index used as a number, as by arange) counts
+as an access.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ftm_backend.symbolic import at_hand, seen_equal
 
 @dataclass(eq=False, slots=True)
 class TileAxis:
-    """One axis: ``leaves`` outer first, walked as one counter of ``extent`` steps."""
+    """An axis of ``extent`` steps: its ``leaves``, outermost first, with a common stride."""
 
     extent: int
     leaves: tuple[DomainDim, ...]
@@ -31,7 +31,7 @@ class TileAxis:
 
 @dataclass(eq=False, slots=True)
 class AxisPosition:
-    """An address (or index value) as a function of axes: ``const + sum(steps[axis] * counter)``."""
+    """An address or index value as a function of axes: ``const + sum(steps[axis] * counter)``."""
 
     const: int
     steps: dict[TileAxis, int]
@@ -39,7 +39,7 @@ class AxisPosition:
 
 @dataclass(eq=False)
 class TileAxes:
-    """The axes of a kernel, outermost first as its largest access walks them."""
+    """The axes of a kernel, in the order of its largest access, outermost first."""
 
     kernel: Kernel
     domain: IterationDomain
@@ -49,7 +49,7 @@ class TileAxes:
     reduced: dict[Statement, frozenset[TileAxis]] = field(default_factory=dict)
 
     def place(self, statement: Statement, index: Affine) -> AxisPosition:
-        """``index``, a function of the statement's loops, as a function of axes."""
+        """Return a function of the statement's loops as a function of axes."""
         factors = self.domain.coefficients(statement, index)
         steps = {}
         for axis in self.axes:
@@ -60,10 +60,10 @@ class TileAxes:
 
 
 def axes_of(kernel: Kernel) -> TileAxes:
-    """Analyses a nest kernel.
+    """Compute the axes of a nest kernel.
 
     Raises:
-        ValueError: its statements cannot share tiles.
+        ValueError: No tile shape fits all of its statements.
     """
     domain = domain_of(kernel)
     shape = domain.shape()
@@ -89,7 +89,7 @@ def axes_of(kernel: Kernel) -> TileAxes:
 
 
 def indices_of(statement: Statement) -> Iterable[Affine]:
-    """Every function of the loops that a statement's tiles must follow."""
+    """Yield every function of the loops in a statement: its accesses and index values."""
     for operand in statement.operands:
         yield operand.index
     for result in statement.results:
@@ -103,15 +103,14 @@ def indices_of(statement: Statement) -> Iterable[Affine]:
 
 
 def index_nodes(results: Iterable[FunctionResult]) -> list[Node]:
-    """The ``index`` nodes of bodies."""
+    """Return the ``index`` nodes of bodies."""
     return [n for n in nodes_of(results) if n.op == "index"]
 
 
 def _order(
     domain: IterationDomain, shape: DomainShape, factors: list[dict[DomainDim, int]]
 ) -> list[DomainDim]:
-    """Leaves as the access that depends on most elements walks them, free ones of a resident shape
-    first."""
+    """Return the leaves in the order of the largest access, with free leaves first."""
     leaves = domain.leaves()
     main = max(factors, key=lambda f: at_hand(volume([leaf.extent for leaf in f])), default={})
     held = set(shape.held)

@@ -1,5 +1,9 @@
-"""Tiles of a nest kernel: which axes are rows, which columns, which are loops, and how large a tile
-is."""
+"""Tiling of a nest kernel: axes of the tile's rows, of its columns, and of the loops around it.
+
+Example: for ``y[n, c] = relu(x[n, c])`` with n = 4096 and c = 300, c is the column axis and n the
+row axis. The tile takes all of c and a part of n. One level loops over the parts, and cores share
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,33 +24,33 @@ from ftm_backend.midend.schedule.loop_nest.tile_axes import (
 from ftm_backend.symbolic import at_hand, ceildiv, lower_bound, seen_equal
 from ftm_backend.target.presets import ELEMENT_BYTES
 
-_WIDE = 1024  # columns that keep vector code busy; more axes are joined to reach it
-_RUN = 256  # columns that DMA fetches well, where there are few such rows
-_SHARE = 4  # tiles take 1/_SHARE of AM, which leaves room for rings
-_LEAST_SHARE = 3  # those that would waste a part of each granule that DMA moves: room for two
+_WIDE = 1024  # columns that keep vector code busy; axes are joined to reach it
+_RUN = 256  # columns that DMA transfers efficiently, if there are few such rows
+_SHARE = 4  # tiles take 1/_SHARE of AM, the rest is for ring buffers
+_LEAST_SHARE = 3  # the same if tiles would otherwise waste a part of each DMA granule
 
 
 @dataclass(eq=False, slots=True)
 class TileLevel:
-    """A loop over tiles: ``trips`` steps of ``step`` along ``axis``."""
+    """A loop over tiles: ``trips`` iterations of ``step`` elements along ``axis``."""
 
     axis: TileAxis
     step: int
 
     @property
     def trips(self) -> int:
-        """Number of steps; the last one may be shorter."""
+        """Number of iterations; the last tile may be smaller."""
         return ceildiv(self.axis.extent, self.step)
 
 
 @dataclass(eq=False)
 class NestTiling:
-    """Rows and columns of a tile (outermost axis first, which alone may be cut) and the loops
-    around it.
+    """The tiling of a nest kernel.
 
-    ``levels[:inner]`` run outside the accumulators of reductions, ``levels[inner:]`` inside.
-    ``divided`` is the level that the cores share. With ``parts`` > 0 it is an inner one: it is cut
-    into that many parts, each of which leaves partial results that are combined at the end.
+    Rows and columns are lists of axes, outermost first; only the outermost may be cut.
+    ``levels[:inner]`` are loops outside the accumulators of reductions, ``levels[inner:]`` inside.
+    The cores share the level ``divided``. If ``parts`` > 0, that is an inner level: it is cut into
+    that many parts, whose partial results are combined at the end.
     """
 
     axes: TileAxes
@@ -59,16 +63,18 @@ class NestTiling:
     cut: dict[TileAxis, int] = field(default_factory=dict)
 
     def row_count(self) -> int:
-        """Most rows of a tile."""
+        """Return the most rows of a tile."""
         return self._count(self.rows)
 
     def column_count(self) -> int:
-        """Most columns of a tile."""
+        """Return the most columns of a tile."""
         return self._count(self.columns)
 
     def levels_around(self, place: AxisPosition) -> int:
-        """How many levels are around a load of what is at ``place``: those that it depends on, and
-        those outside of them."""
+        """Return the loop depth of a load of ``place``.
+
+        These are the levels that the address depends on and those outside of them.
+        """
         needs = set(place.steps)
         for group in (self.rows, self.columns):
             if any(a in place.steps for a in group):
@@ -83,7 +89,7 @@ class NestTiling:
 
 
 def plan_tiles(kernel: Kernel) -> NestTiling:
-    """Chooses the tiles of a nest kernel."""
+    """Choose the tiling of a nest kernel."""
     axes = axes_of(kernel)
     if axes.shape.resident:
         columns = [a for a in axes.axes if a.leaves[0] in axes.shape.held]
@@ -100,7 +106,6 @@ def plan_tiles(kernel: Kernel) -> NestTiling:
 
 
 # --- rows and columns
-# ---------------------------------------------------------------------------------
 
 
 def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
@@ -138,8 +143,8 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
     columns.sort(key=lambda a: order[a])
     if not rest:
         return [], columns
-    # Reduced columns leave parallel rows (one result per row); parallel columns add up reduced
-    # rows.
+    # Reduced columns go with parallel rows (one result per row). Parallel columns go with reduced
+    # rows, which are accumulated.
     preferred = [a for a in rest if (a in reduced) != (columns[0] in reduced)] if reduced else rest
     kind = (preferred or rest)[0] in reduced
     rows: list[TileAxis] = []
@@ -153,7 +158,7 @@ def _rows_and_columns(axes: TileAxes) -> tuple[list[TileAxis], list[TileAxis]]:
 
 
 def memory_places(axes: TileAxes) -> list[AxisPosition]:
-    """The addresses of what kernels move between DDR and tiles."""
+    """Return the addresses that the kernel transfers between DDR and tiles."""
     found = []
     for s in axes.kernel.statements:
         found += [axes.place(s, o.index) for o in s.operands if o.value.producer not in axes.spans]
@@ -162,18 +167,24 @@ def memory_places(axes: TileAxes) -> list[AxisPosition]:
 
 
 # --- sizes
-# --------------------------------------------------------------------------------------------
 
 
 def element_bytes(axes: TileAxes) -> int:
-    """Bytes of scratchpad for each element of a tile: operands, stored results, results for later
-    maps."""
+    """Return the scratchpad bytes per element of a tile.
+
+    They cover loads, stores and values that later maps read.
+    """
     return max(sum(size for size, _ in _tiles(axes)), 1)
 
 
 def line_bytes(axes: TileAxes, across: list[TileAxis]) -> int:
-    """The same for each column of a tile that has all rows, or for each row of one that has all
-    columns: what is the same along ``across``, these rows or columns, has one element."""
+    """Return the scratchpad bytes per column of a tile with all rows, or per row with all columns.
+
+    Args:
+        axes: The kernel's axes.
+        across: Axes of these rows or columns. A tensor that does not depend on them has a single
+            element.
+    """
     count = at_hand(volume([a.extent for a in across]))
     return max(
         sum(
@@ -185,7 +196,7 @@ def line_bytes(axes: TileAxes, across: list[TileAxis]) -> int:
 
 
 def _tiles(axes: TileAxes) -> list[tuple[int, AxisPosition]]:
-    """Bytes of an element of each tile, and what it depends on."""
+    """Return the bytes per element and the address of each tile."""
     seen: set[tuple[object, int, tuple[int, ...]]] = set()
     found = []
     kept = kept_values(axes, stages_of(axes))
@@ -204,8 +215,10 @@ def _tiles(axes: TileAxes) -> list[tuple[int, AxisPosition]]:
 
 
 def pattern_bytes(axes: TileAxes, rows: list[TileAxis], columns: list[TileAxis]) -> int:
-    """Bytes for each element of a tile that vectors of positions take: all of a vector's where a
-    tile has one row, or may have."""
+    """Return the bytes per element of a tile for its index vectors.
+
+    A tile with a single row, or possibly so, needs a whole vector per column.
+    """
     each = ELEMENT_BYTES["i64"]
     sharing = {True: volume([a.extent for a in columns]), False: volume([a.extent for a in rows])}
     least = (lower_bound(sharing[is_rows]) for is_rows, _ in patterns(axes, rows, columns))
@@ -213,8 +226,7 @@ def pattern_bytes(axes: TileAxes, rows: list[TileAxis], columns: list[TileAxis])
 
 
 def _cut(plan: NestTiling, axes: TileAxes) -> None:
-    """Cuts the outermost row and column axes so that a tile takes its share of AM and all cores get
-    some."""
+    """Cut the outermost row and column axes for the tile's part of AM and the number of cores."""
     kernel, shape = axes.kernel, axes.shape
     rows, columns = plan.rows, plan.columns
     elements = max(
@@ -241,8 +253,10 @@ def _cut(plan: NestTiling, axes: TileAxes) -> None:
 
 
 def _whole_columns(plan: NestTiling, axes: TileAxes) -> int:
-    """The most columns of a tile that has all its rows: whole granules of DMA, if they are that
-    many or there is room for one."""
+    """Return the most columns of a tile with all its rows.
+
+    They are a multiple of DMA granules if they are at least one, or if AM has room for one.
+    """
     am, granule = axes.kernel.machine.am_bytes, _granule(plan, axes)
     each = line_bytes(axes, plan.rows) + pattern_bytes(axes, plan.rows, plan.columns) * at_hand(
         plan.row_count()
@@ -254,7 +268,7 @@ def _whole_columns(plan: NestTiling, axes: TileAxes) -> int:
 
 
 def _granule(plan: NestTiling, axes: TileAxes) -> int:
-    """Columns that DMA moves at once, if tiles lie along memory there."""
+    """Return the columns of a DMA granule if tiles are contiguous along columns, else 1."""
     sizes = [
         size
         for size, place in _tiles(axes)
@@ -266,8 +280,7 @@ def _granule(plan: NestTiling, axes: TileAxes) -> int:
 
 
 def _fit(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
-    """Makes loops of outer axes, then cuts the outermost that is left, until ``group`` has
-    ``limit`` elements."""
+    """Limit ``group`` to ``limit`` elements: move outer axes to loops, then cut the outermost."""
     while len(group) > 1 and at_hand(volume([a.extent for a in group[1:]])) > at_hand(limit):
         group.pop(0)
     if group:
@@ -275,7 +288,7 @@ def _fit(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
 
 
 def _cut_axis(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
-    """Cuts ``group`` to at most ``limit`` elements, in even pieces."""
+    """Cut ``group`` into even parts of at most ``limit`` elements."""
     inner, extent = at_hand(volume([a.extent for a in group[1:]])), group[0].extent
     most = max(at_hand(limit) // max(inner, 1), 1)
     if at_hand(extent) > most:
@@ -283,7 +296,7 @@ def _cut_axis(plan: NestTiling, group: list[TileAxis], limit: int) -> None:
 
 
 def _spread(plan: NestTiling, axes: TileAxes) -> None:
-    """Cuts further when there are fewer tiles than it takes to keep all cores busy."""
+    """Cut further if there are too few tiles to keep all cores busy."""
     wanted = 2 * axes.kernel.machine.cores
     shape = axes.shape
     reduced = frozenset(a for s in axes.kernel.statements for a in axes.reduced[s])
@@ -298,7 +311,7 @@ def _spread(plan: NestTiling, axes: TileAxes) -> None:
         within = [level for level in levels if level.axis in reduced]
         least = _RUN if at_hand(volume([level.trips for level in within])) <= wanted else _WIDE
         if axis not in reduced and at_hand(volume([a.extent for a in group])) >= wanted * least:
-            # Cores that have results of their own need not put parts of sums together.
+            # Cores with separate results need not combine partial sums.
             levels = [level for level in levels if level not in within]
         tiles = at_hand(volume([level.trips for level in levels]))
         if tiles >= wanted:
@@ -312,7 +325,7 @@ def _spread(plan: NestTiling, axes: TileAxes) -> None:
         )
         pieces = min(pieces, at_hand(axis.extent))
         step = ceildiv(at_hand(axis.extent), pieces)
-        if shape.turned:  # what is fetched in parts of granules takes as long on more cores
+        if shape.turned:  # transfers below a granule are not faster on more cores
             step = max(
                 step, ceildiv(_granule(plan, axes), at_hand(volume([a.extent for a in group[1:]])))
             )
@@ -321,11 +334,10 @@ def _spread(plan: NestTiling, axes: TileAxes) -> None:
 
 
 # --- loops
-# --------------------------------------------------------------------------------------------
 
 
 def _levels(plan: NestTiling, axes: TileAxes) -> list[TileLevel]:
-    """All loops around a tile: axes outside tiles, then cut columns, then cut rows."""
+    """Return all loops around a tile: axes outside tiles, then cut columns, then cut rows."""
     tiled = (*plan.rows, *plan.columns)
     levels = [TileLevel(a, 1) for a in axes.axes if a not in tiled]
     for group in (plan.columns, plan.rows):
@@ -347,7 +359,7 @@ def _order_levels(plan: NestTiling, axes: TileAxes) -> None:
 
 
 def _share(plan: NestTiling, axes: TileAxes) -> None:
-    """Chooses the level that cores share."""
+    """Choose the level that cores share."""
     kernel = axes.kernel
     if kernel.one_core:
         return
@@ -367,7 +379,7 @@ def _share(plan: NestTiling, axes: TileAxes) -> None:
 
 
 def _can_split(axes: TileAxes) -> bool:
-    """Whether partial results can be combined in a pass over the results' own elements."""
+    """Whether a pass over the results can combine partial results."""
     held = {a for a in axes.axes if a.leaves[0] in axes.shape.held}
     for s in axes.kernel.statements:
         if not axes.reduced[s] or (axes.shape.resident and axes.reduced[s] <= held):
