@@ -1,1 +1,1 @@
-"""Lowering: kernels and their schedules become tile IR."""
+"""Lowering: kernels and their schedules become tile IR, one package per kind of kernel."""

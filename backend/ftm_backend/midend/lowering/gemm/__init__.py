@@ -1,1 +1,1 @@
-"""Kernels that are matrix products, convolutions and their gradients."""
+"""Lowering of contractions: matrix products, convolutions and their gradients."""

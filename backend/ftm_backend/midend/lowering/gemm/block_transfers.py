@@ -1,9 +1,8 @@
-"""Blocks of tensors, and bodies on tiles: what the lowerings of contractions and of row kernels
-share.
+"""Transfers of tensor blocks between memory and tiles, and elementwise bodies on tiles.
 
-A kernel's axes are sorted into groups; a tile covers a block of a row group and of a column group
-(see ``tiling.Cut``). *Places* say where a block lies: for each axis its start and how many steps it
-takes.
+The lowerings of contractions and of row kernels share this module. A kernel's axes are in groups; a
+tile covers a block of a row group and of a column group (see ``tiling.TileCut``). *Places* give the
+position of a block: for each axis its first index and its extent.
 """
 
 from __future__ import annotations
@@ -23,20 +22,21 @@ from ftm_backend.symbolic import ceildiv, divides, seen_equal
 __all__ = ["BlockTransfers", "Places", "TileBody", "nodes_above", "sides"]
 
 Places = dict[int, tuple[Index, Index]]
-"""For each axis where a block starts and how many steps it takes."""
+"""For each axis, the first index and the extent of a block."""
 
 Group = Sequence[int]
 """Axes, outermost first."""
 
 
 class BlockTransfers:
-    """Addresses of blocks, over axes of the given extents."""
+    """Addresses and transfers of blocks, over axes with the given extents."""
 
     def __init__(self, b: TileBuilder, extents: Sequence[int]) -> None:
+        """Set the builder and the extents of all axes."""
         self.b, self.extents = b, extents
 
     def steps(self, group: Group, number: Index) -> Places:
-        """Step ``number`` of the axes of ``group`` walked in row-major order."""
+        """Return index ``number`` of the row-major order of ``group``, with extents of 1."""
         b = self.b
         places: Places = {}
         for position in range(len(group) - 1, -1, -1):
@@ -46,7 +46,7 @@ class BlockTransfers:
         return places
 
     def place(self, group: Group, cut: TileCut, block: Index) -> Places:
-        """Where block number ``block`` of a group lies."""
+        """Return the position of block number ``block`` of a group."""
         if not group:
             return {}
         b, axis = self.b, group[cut.dim]
@@ -62,21 +62,21 @@ class BlockTransfers:
         return places
 
     def address(self, access: Affine, places: Places) -> Index:
-        """Flat element at which the block of ``access`` at ``places`` starts."""
+        """Return the flat element index of the first element of the block at ``places``."""
         at: Index = access.const
         for axis, (start, _) in places.items():
             at = self.b.add(at, self.b.mul(start, access.coeffs[axis]))
         return at
 
     def count(self, group: Group, places: Places) -> Index:
-        """How many elements of a group the block takes."""
+        """Return the number of elements of a group in the block."""
         total: Index = 1
         for axis in group:
             total = self.b.mul(total, places[axis][1])
         return total
 
     def _dims(self, access: Affine, group: Group, places: Places) -> list[tuple[Index, int]]:
-        """Extents and strides of one side of a block; neighbours that lie as one are merged."""
+        """Return extents and strides of one side of a block, with contiguous neighbours merged."""
         dims: list[tuple[Index, int]] = []
         for axis in group:
             extent, stride = places[axis][1], access.coeffs[axis]
@@ -89,7 +89,7 @@ class BlockTransfers:
         return dims or [(1, 1)]
 
     def block(self, access: Affine, places: Places, rows: Group, columns: Group) -> dict[str, Any]:
-        """Offset, extents, strides and row dimensions of a transfer."""
+        """Return the offset, extents, strides and number of row dimensions of a transfer."""
         row_dims, column_dims = (
             self._dims(access, rows, places),
             self._dims(access, columns, places),
@@ -102,10 +102,10 @@ class BlockTransfers:
         }
 
     def buffer(self, value: Value) -> Any:
-        """The DDR buffer that holds ``value``, or what is inside its border.
+        """Return the DDR buffer of ``value``, or of its interior if it has a border.
 
         Raises:
-            ValueError: the value has none, because it is computed inside the kernel.
+            ValueError: It has no buffer, because it is computed inside the kernel.
         """
         value = value.in_memory
         if value.symbol is None:
@@ -124,7 +124,7 @@ class BlockTransfers:
         rows: Group,
         columns: Group,
     ) -> None:
-        """DMA of the block of a DDR tensor at ``places`` into a tile."""
+        """Load the block of a DDR tensor at ``places`` into a tile by DMA."""
         self.b.load(
             self.buffer(value),
             tile=tile,
@@ -144,15 +144,16 @@ class BlockTransfers:
         rows: Group,
         columns: Group,
     ) -> None:
-        """DMA of a tile to where ``store`` puts its block; ``access`` is its index over the
-        axes."""
+        """Store a tile as the block at ``places`` by DMA.
+
+        ``access`` is the index of ``store`` as a function of the axes.
+        """
         buffer = self.b.buffer(store.symbol, dtype, store.elements)
         self.b.store(tile, slot, buffer, **self.block(access, places, rows, columns))
 
 
 def sides(value: Value) -> list[PaddedAddress]:
-    """The dimensions of ``value`` with a border, and those inside of them; none if it lies in
-    memory as it is."""
+    """Return the padded dimensions of ``value`` and those inside them; none without a border."""
     border = value.border
     if border is None:
         return []
@@ -164,8 +165,10 @@ def sides(value: Value) -> list[PaddedAddress]:
 
 
 def nodes_above(nodes: Iterable[Node], leaves: Container[int]) -> list[Node]:
-    """The nodes that ``nodes`` are computed from, without what lies below those whose ``id`` is in
-    ``leaves``."""
+    """Return ``nodes`` and all nodes that they depend on.
+
+    The search stops at nodes whose ``id`` is in ``leaves``.
+    """
     found: dict[int, Node] = {}
     stack = list(nodes)
     while stack:
@@ -177,19 +180,7 @@ def nodes_above(nodes: Iterable[Node], leaves: Container[int]) -> list[Node]:
 
 
 class TileBody:
-    """An elementwise body on tiles of a row and a column group: fetches what it reads, maps,
-    stores.
-
-    Args:
-        blocks: of the kernel.
-        rows, columns: the groups that make a tile's sides.
-        most: extents of the largest tile.
-        operands: DDR tensors that the body reads.
-        outputs: elements and where each is stored; ``tiles`` holds those that are computed.
-        access: an index of ``operands``, stores or positions as a function of the axes.
-        given: tiles that hold, element by element, the value of a node of the body.
-        ahead, slots: slots for what is read, and for what is computed.
-    """
+    """An elementwise body on tiles of a row and a column group: load, map, store."""
 
     def __init__(
         self,
@@ -204,6 +195,20 @@ class TileBody:
         ahead: int = 1,
         slots: int = 1,
     ) -> None:
+        """Declare the tiles of the body.
+
+        Args:
+            blocks: Transfers of the kernel.
+            rows: Axes of a tile's rows.
+            columns: Axes of a tile's columns.
+            most: Extents of the largest tile.
+            operands: DDR tensors that the body loads.
+            outputs: Elements and their stores. ``tiles`` holds those that the body computes.
+            access: Maps an index of an operand, store or index node to the axes.
+            given: Tiles that already hold the values of some nodes, by the node's id.
+            ahead: Slots of loaded tiles.
+            slots: Slots of computed tiles.
+        """
         self.blocks, self.rows, self.columns, self.access, self.given = (
             blocks,
             rows,
@@ -232,8 +237,7 @@ class TileBody:
             key: b.tile(node.dtype, *most, "am", slots) for key, node in self.computed.items()
         }
         self.behind: Callable[[Places, Any, Index], None] | None = None
-        """What is done with the block of each output, in a slot of a tile, once its stores are
-        under way."""
+        """Called with each output's block, tile and slot after its stores have been issued."""
 
     def _word(self, index: Affine) -> str:
         down = any(index.coeffs[axis] for axis in self.rows)
@@ -246,13 +250,12 @@ class TileBody:
         }[down, along]
 
     def build(self, places: Places, slot: Index = 0) -> None:
-        """Everything for the tile at ``places``; ``slot`` is that of the given tiles."""
+        """Emit load, map and store for the tile at ``places``; ``slot``: of the given tiles."""
         self.fetch(places)
         self.finish(places, slot)
 
     def fetch(self, places: Places, read: Index = 0) -> None:
-        """Starts the transfers of what the body reads for the tile at ``places``, into slots
-        ``read``."""
+        """Start the loads for the tile at ``places`` into slots ``read``."""
         for operand, word, tile in self.reads:
             rows = self.rows if word in ("full", "col") else ()
             columns = self.columns if word in ("full", "row") else ()
@@ -261,7 +264,7 @@ class TileBody:
             )
 
     def finish(self, places: Places, slot: Index = 0, own: Index = 0, read: Index = 0) -> None:
-        """The map of what was fetched into slots ``read``, and its stores from slots ``own``."""
+        """Emit the map of the loads in slots ``read``, and the stores from slots ``own``."""
         if self.computed:
             self._map(places, slot, own, read)
         for node, stores in self.outputs:
@@ -284,7 +287,7 @@ class TileBody:
         ins = [(self.given[key], slot, "full") for key in given] + [
             (tile, read, word) for _, word, tile in self.reads
         ]
-        # Addresses are scalar instructions: they come before the map.
+        # Address computations are scalar instructions, so they must precede the map.
         starts = {
             index: self.blocks.address(self.access(index), places) for index in self.positions
         }
@@ -315,7 +318,9 @@ class TileBody:
         b.map(rows, columns, ins, [(tile, own, "full") for tile in self.tiles.values()], body)
 
     def _position(self, index: Affine, start: Index) -> Any:
-        """``index`` inside the map; each side of the tile has one axis with more than one step, or
-        walks as one."""
+        """Return ``index`` inside the map.
+
+        Each side of the tile has a single axis with an extent above 1, or axes that merge.
+        """
         steps = [index.coeffs[group[-1]] if group else 0 for group in (self.rows, self.columns)]
         return self.blocks.b.position(start, *steps)

@@ -1,12 +1,10 @@
-"""Lowers transposed convolutions as a product whose windows are summed on chip: ``FOLD`` in the
-place of what turns C.
+"""Lowering of transposed convolutions: a product, then col2im (``FOLD``) on chip.
 
-``T[(c, tap), (n, window)] = sum_f W[f, c, tap] * X[n, f, window]`` has no zeros to multiply,
-whatever the stride, reads weights and windows as they lie, and needs no border. A block of it takes
-all taps of some channels and all windows of some images; when its sum over f is complete, each of
-its elements is added to the place of the image that it belongs to, and the images are stored. What
-follows element by element (bias, activation, another gradient that is added, the mask of an
-activation's) is computed of them before that.
+``T[(c, tap), (n, window)] = sum_f W[f, c, tap] * X[n, f, window]`` multiplies no zeros, whatever
+the stride, loads weights and windows without a copy, and needs no border. A block of T holds all
+taps of some channels and all windows of some feature maps. When its sum over f is complete, col2im
+adds each element to its output element. The epilogue (bias, activation, an added gradient, the mask
+of an activation's gradient) runs before the output is stored.
 """
 
 from __future__ import annotations
@@ -44,23 +42,24 @@ _CHANNEL, _TAP, _IMAGE, _DOWN, _ACROSS, _FILTER, _ROW, _COLUMN = range(8)
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the kernel's function body at the insertion point.
+    """Emit the kernel's function body at the insertion point.
 
     Raises:
-        ValueError: the convolution does not fit the scratchpads.
+        ValueError: The convolution does not fit the scratchpads.
     """
     statements = kernel.statements
     machine = replace(kernel.machine, cores=1) if kernel.one_core else kernel.machine
     plan = planned(statements, machine)
     if plan is None:
         raise ValueError(
-            f"no blocks of {OP} of {statements[0].loops} fit the scratchpads of machine {machine.name!r}"
+            f"no blocks of {OP} of {statements[0].loops}"
+            f" fit the scratchpads of machine {machine.name!r}"
         )
     (DeferredEpilogue if plan.late else PanelLoop)(kernel, schedule_of(statements, plan), b).build()
 
 
 def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
-    """Whether the model says that sharing the kernel among cores does not pay."""
+    """Whether a single core is fastest according to the cost model."""
     plan = planned(statements, machine)
     return plan is not None and plan.cores == 1
 
@@ -68,10 +67,14 @@ def one_core(statements: Sequence[Statement], machine: MachineParameters) -> boo
 def can_follow(
     chain: Sequence[Statement], statement: Statement, machine: MachineParameters
 ) -> bool:
-    """Whether a statement may be computed behind a transposed convolution and what already follows
-    it, before the images are stored.
+    """Whether a statement can be fused into the epilogue of a transposed convolution.
 
-    It must be over the elements of the images, and read what the others make where it is itself.
+    It must be elementwise over the output, and read the chain's values at the same element.
+
+    Args:
+        chain: The transposed convolution and its present epilogue.
+        statement: The candidate.
+        machine: The target.
     """
     shape, made = (
         chain[0].results[0].value.shape,
@@ -94,7 +97,7 @@ def can_follow(
 
 
 def planned(statements: Sequence[Statement], machine: MachineParameters) -> PanelSchedule | None:
-    """The cheapest plan; None if no blocks fit the scratchpads."""
+    """Return the cheapest plan; None if no blocks fit the scratchpads."""
     form, geometry = _form(statements[0], ()), geometry_of(statements[0])
     _, weight = statements[0].tensors
     if prod(geometry.shape.taps) > LARGEST["m"] or geometry.cut(1, 1).elements > LARGEST["n"]:
@@ -135,8 +138,10 @@ def _plan(
 
 
 def _epilogue(statements: Sequence[Statement]) -> Epilogue:
-    """What follows, over the dimensions of the images; while nothing is said to be stored, the last
-    result is."""
+    """Return the epilogue over the output's dimensions.
+
+    If no result has a store yet, the last one counts as stored.
+    """
     (image,) = statements[0].results
     shape = image.value.shape
     if not any(result.stores for each in statements for result in each.results):
@@ -155,7 +160,7 @@ def _epilogue(statements: Sequence[Statement]) -> Epilogue:
 
 
 def _is_piecewise(form: ContractionForm, dtype: str, machine: MachineParameters) -> bool:
-    """Whether images lie as filters x windows, few windows each."""
+    """Whether the input is filters x windows in memory, with few windows per filter."""
     windows, b = prod(form.sizes(form.n[1:])), form.accesses[1]
     return (
         1 < windows < machine.dma_granule // ELEMENT_BYTES[dtype]
@@ -168,7 +173,7 @@ def _numbers(words: str) -> tuple[int, ...]:
 
 
 def geometry_of(statement: Statement) -> Col2ImGeometry:
-    """What is summed."""
+    """Return the geometry of the windows."""
     x, weight = statement.tensors
     (result,) = statement.results
     stride, dilation, padding = (
@@ -184,8 +189,10 @@ def geometry_of(statement: Statement) -> Col2ImGeometry:
 
 
 def _form(statement: Statement, others: Sequence[Affine]) -> ContractionForm:
-    """Axes of the product, and of the elements of an image; accesses of the weights, the windows,
-    the product, and others of images."""
+    """Return the canonical form of the product, with axes for the output's rows and columns.
+
+    Accesses are those of the weights, the windows and the product, and ``others`` of the output.
+    """
     x, weight = (tensor.view for tensor in statement.tensors)
     (result,) = statement.results
     images, filters, *windows = x.sizes
@@ -216,7 +223,7 @@ def _form(statement: Statement, others: Sequence[Affine]) -> ContractionForm:
 
 
 def _together(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """The stride of two dimensions that are walked as one."""
+    """Return the common stride of two dimensions; raises ValueError if there is none."""
     outer, inner = sizes
     if 1 not in (outer, inner) and strides[0] != inner * strides[1]:
         raise ValueError(f"taps {outer} x {inner} with strides {strides} are not walked as one")
@@ -224,8 +231,11 @@ def _together(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 
 def schedule_of(statements: Sequence[Statement], plan: PanelSchedule | None = None) -> OperandRoles:
-    """The product and what follows it; accesses are those of the weights, the windows, the sums,
-    and of what is stored and read behind."""
+    """Return the roles of the product's operands and its epilogue.
+
+    Accesses are those of the weights, the windows and the product, then those of the epilogue's
+    stores and loads.
+    """
     x, weight = statements[0].tensors
     epilogue = _epilogue(statements)
     others = [store.index for output in epilogue.outputs for store in output.stores]

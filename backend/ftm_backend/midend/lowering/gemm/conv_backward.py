@@ -1,11 +1,15 @@
-"""Lowers the gradients of a product's input and of its weights, and what updates these, as one
-kernel: see ``gradients_form``.
+"""Lowering of a convolution's fused backward: dX, dW and the weights' update in one kernel.
 
-The gradient of the result is the same for all cores: it waits in GSM. A step takes a block of
-filters for the channels that a core is at. While what the next step needs is on its way, it
-multiplies the gradient, turned, with windows of the image, multiplies the weights of the block with
-the gradient as it lies, and runs what follows the first product. Behind the last filters the
-windows of the second one are summed, and are stored.
+See ``schedule.gemm.conv_backward_plan`` for the formulas. G, the gradient of the result, is the
+same for all cores and stays in GSM. A step handles a block of filters for the core's current
+channels:
+
+1. start the loads of the next step;
+2. multiply G, transposed, with windows of X: a block of dW;
+3. multiply the block of W with G: a partial sum of dX;
+4. run the epilogue of dW (the update of W).
+
+After the last filters, col2im sums the windows of dX, which is then stored.
 """
 
 from __future__ import annotations
@@ -28,17 +32,17 @@ __all__ = ["lower"]
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the kernel's function body at the insertion point.
+    """Emit the kernel's function body at the insertion point.
 
     Raises:
-        ValueError: the statements are not both gradients, or their blocks do not fit the
-            scratchpads.
+        ValueError: The statements are not such a pair of gradients, or do not fit the scratchpads.
     """
     found = read_gradients(kernel.statements, kernel.machine)
     plan = None if found is None else gradients_plan(found, kernel.machine)
     if found is None or plan is None:
         raise ValueError(
-            f"the gradients of kernel {kernel.name} are not made by one kernel on machine {kernel.machine.name!r}"
+            f"the gradients of kernel {kernel.name} are not made by one kernel"
+            f" on machine {kernel.machine.name!r}"
         )
     _Builder(kernel, found, plan, b).build()
 
@@ -56,7 +60,7 @@ class _Builder:
         self.core, self.cores = kernel.core(b)
         self.low, self.high = core_share(b, kernel, found.channels)
         fold = col2im.schedule_of([found.fold]).fold
-        assert fold is not None, "a transposed convolution is one"
+        assert fold is not None, "a transposed convolution has a col2im"
         self.fold = fold
         self._declare()
 
@@ -100,7 +104,7 @@ class _Builder:
         )
 
     def build(self) -> None:
-        """Builds the whole sequence of steps."""
+        """Emit the whole sequence of steps."""
         b, filters = self.b, self.plan.n.blocks
         if not self.kernel.one_core:
             b.barrier()  # other cores may still read what an earlier kernel left in GSM
@@ -129,12 +133,13 @@ class _Builder:
                 self._fetch(following)
             self._step(step)
 
-    # --- places
-    # ---------------------------------------------------------------------------------------
+    # --- positions
 
     def _channels(self, step: Index) -> tuple[Index, Index]:
-        """The block's first channel, and how many it takes: the last block of a core has those that
-        are left."""
+        """Return the block's first channel and its number of channels.
+
+        The last block of a core may be smaller.
+        """
         b = self.b
         first = b.add(self.low, b.mul(b.div(step, self.plan.n.blocks), self.plan.channels))
         return first, b.min(self.plan.channels, b.sub(self.high, first))
@@ -159,10 +164,9 @@ class _Builder:
         return b.add(self.a_first, b.rem(b.div(step, self.plan.n.blocks), 2))
 
     # --- steps
-    # ----------------------------------------------------------------------------------------
 
     def _fetch(self, step: Index) -> None:
-        """Starts the transfers of what a step needs."""
+        """Start the loads of a step."""
         b, form, a = self.b, self.form, self.chosen.a.value
         places, slot, number = self._places(step), b.rem(step, 2), b.rem(step, self.plan.n.blocks)
         with b.where(("eq", number, 0)):
@@ -204,7 +208,7 @@ class _Builder:
             self._store(step)
 
     def _store(self, step: Index) -> None:
-        """Sums the windows of all images, of the step's block of channels, and stores these."""
+        """Apply col2im to dX of the block's channels, and store the result."""
         found, form = self.found, self.found.images
         channel, *taps = form.m
         places: Places = (

@@ -1,10 +1,9 @@
-"""Panels that are finished late: what follows the products of one, and its stores, run beside the
-steps of the next one.
+"""Deferred epilogue: epilogue and stores of a panel run during the steps of the next panel.
 
-Where cores meet at a barrier after each step, it waits for all that the step has stored: a panel
-that is finished behind its last products stores when nobody multiplies, and the engines have little
-to do in the other steps. So each step of a panel finishes some chunks of the one before (its C lies
-in the other ring), and fetches what finishing the next ones takes.
+If cores share an operand, a barrier ends each step, and waits for the step's stores. An epilogue
+after the last products would store while no core multiplies, and leave DMA idle in the other steps.
+So each step finishes some chunks of the previous panel (whose C is in the other buffer), and loads
+what the next chunks need. Example: with 8 chunks and 4 steps of k, each step finishes 2 chunks.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["DeferredEpilogue"]
 
 
 class DeferredEpilogue(PanelLoop):
-    """Chunks that are finished in one step are a *part* of their panel."""
+    """A panel loop with a deferred epilogue. A *part* is the chunks that one step finishes."""
 
     def _between(self, step: PanelStep) -> None:
         b, last = self.b, self.plan.k.blocks - 1
@@ -38,7 +37,7 @@ class DeferredEpilogue(PanelLoop):
             self._finish(last, part)
 
     def _ahead(self, step: PanelStep, part: Index) -> None:
-        """Starts the transfers of what a part of the step's panel needs to be finished."""
+        """Start the loads of the epilogue of a part of the step's panel."""
         b = self.b
         if not self.body.reads:
             return
@@ -49,7 +48,7 @@ class DeferredEpilogue(PanelLoop):
             self.body.fetch(self._c_places(step, chunk), self._slot(part, chunk, 2))
 
     def _finish(self, step: PanelStep, part: Index) -> None:
-        """What follows the products of a part of the step's panel."""
+        """Emit the epilogue of a part of the step's panel."""
         b = self.b
         with (
             b.where(*self._has_row(step), *self._has_column(step)),
@@ -71,8 +70,10 @@ class DeferredEpilogue(PanelLoop):
         return first, b.min(self._chunks(step), b.add(first, late))
 
     def _slot(self, part: Index, chunk: Index, rings: int) -> Index:
-        """Of a chunk, in as many rings of a part's chunks; there is one where a panel has one
-        step."""
+        """Return the slot of a chunk in a ring of ``rings`` parts.
+
+        The ring has one part if a panel has one step.
+        """
         b, late = self.b, self.plan.late
         ring = b.mul(b.rem(part, rings), late) if self.plan.k.blocks > 1 else 0
         return b.add(ring, b.rem(chunk, late))

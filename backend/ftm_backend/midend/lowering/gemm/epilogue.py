@@ -1,9 +1,8 @@
-"""What a contraction's kernel computes on a tile of C before storing it: bias, activation,
-residual, casts.
+"""Epilogue of a contraction: elementwise statements on a tile of C before it is stored.
 
-The elementwise statements that follow a contraction in its kernel become one body over the
-contraction's own loops: operands and positions are rewritten as functions of these loops, values
-computed in between vanish.
+Examples: bias, activation, residual, casts. The statements become one body over the contraction's
+own loops: operands and index nodes are rewritten as functions of these loops, and intermediate
+values disappear.
 """
 
 from __future__ import annotations
@@ -29,13 +28,12 @@ __all__ = [
 ]
 
 MOST_TILES = 10
-"""Tiles of C's extents that an epilogue may need; more would leave too little scratchpad for the
-operands."""
+"""Most tiles of C's extents of an epilogue. More would leave too little scratchpad for operands."""
 
 
 @dataclass(frozen=True, eq=False)
 class EpilogueOutput:
-    """One result of the kernel: its element, in the rewritten body, and where it goes."""
+    """A result of the kernel: its element in the rewritten body, and its stores."""
 
     element: Node
     stores: tuple[Store, ...]
@@ -43,10 +41,15 @@ class EpilogueOutput:
 
 @dataclass(frozen=True, eq=False)
 class Epilogue:
-    """The body over one element of C; ``product`` stands for the element that the contraction gave.
+    """The body over one element of C.
 
-    ``operands`` are the DDR tensors that it reads, ``positions`` the index functions that it
-    computes with; all indices are over the contraction's loops.
+    All indices are over the contraction's loops.
+
+    Attributes:
+        product: Placeholder of the contraction's element.
+        outputs: Elements that are stored.
+        operands: DDR tensors that the body loads.
+        positions: Index functions that the body computes with.
     """
 
     product: Node
@@ -56,8 +59,7 @@ class Epilogue:
 
 
 class _Rewriter:
-    """Rewrites bodies of the kernel's statements over the contraction's loops, statement by
-    statement."""
+    """Rewrites statements one by one over the contraction's loops."""
 
     def __init__(self, contraction: Contraction) -> None:
         result = contraction.statement.results[0]
@@ -70,8 +72,7 @@ class _Rewriter:
         self.positions: dict[Affine, Node] = {}
 
     def loops_of(self, statement: Statement) -> list[int | None] | None:
-        """For each loop of ``statement`` the contraction's loop that it walks; None when they do
-        not match."""
+        """Map each loop of ``statement`` to one of the contraction; None if they do not match."""
         reads = [o for o in statement.operands if id(o.value) in self.elements]
         if statement.is_reduction or statement.gathers or not reads or not statement.loops:
             return None
@@ -105,7 +106,7 @@ class _Rewriter:
         return loops if same else None
 
     def _trimmed(self, index: Affine) -> Affine:
-        """``index`` without the terms of loops of one trip."""
+        """Return ``index`` without the terms of loops with extent 1."""
         extents = self.contraction.statement.loops
         return Affine(
             index.const,
@@ -120,7 +121,7 @@ class _Rewriter:
         return Affine(index.const, tuple(coeffs))
 
     def take(self, statement: Statement) -> list[EpilogueOutput] | None:
-        """Rewrites one statement; its outputs, or None when it cannot run on a tile of C."""
+        """Rewrite a statement; return its outputs, or None if it cannot run on a tile of C."""
         loops = self.loops_of(statement)
         if loops is None:
             return None
@@ -156,15 +157,15 @@ class _Rewriter:
 
     @property
     def tiles(self) -> int:
-        """Tiles that the operands need."""
+        """Number of tiles of the operands."""
         return len(self.operands)
 
 
 def read_epilogue(contraction: Contraction, statements: Sequence[Statement]) -> Epilogue:
-    """The body of the elementwise ``statements`` that follow ``contraction`` in its kernel.
+    """Return the epilogue of ``contraction`` that consists of elementwise ``statements``.
 
     Raises:
-        ValueError: a statement that ``can_fuse_epilogue`` does not allow.
+        ValueError: ``can_fuse_epilogue`` rejects a statement.
     """
     rewriter = _Rewriter(contraction)
     result = contraction.statement.results[0]
@@ -183,7 +184,7 @@ def read_epilogue(contraction: Contraction, statements: Sequence[Statement]) -> 
 
 
 def demands(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
-    """What it asks of a plan: fields of a `tiling.Problem`."""
+    """Return the epilogue's fields of a `tiling.TilingProblem`."""
     others = epilogue.outputs[1:]
     parameters = [
         o for o in epilogue.operands if machine.uses_panels and sum(map(bool, o.index.coeffs)) <= 1
@@ -230,13 +231,15 @@ def demands(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
 
 
 def can_fuse_epilogue(chain: Sequence[Statement], candidate: Statement) -> bool:
-    """Whether ``candidate`` may join the kernel ``chain``: a contraction and what already follows
-    it.
+    """Whether ``candidate`` can be fused into the epilogue of a contraction.
 
-    It must be elementwise over exactly the elements of the contraction's result, reading a value of
-    the chain at the same element; its other operands may be any affine reads. Where it computes
-    with positions (random numbers, masks), the position must be one function of the tile's rows and
-    columns.
+    It must be elementwise over exactly the contraction's result, and read a value of the chain at
+    the same element. Its other operands may be any affine reads. If it computes with indices
+    (random numbers, masks), these must be one linear function of the tile's row and column.
+
+    Args:
+        chain: The contraction and its present epilogue.
+        candidate: The statement.
     """
     contraction = match(chain[0])
     if contraction is None:

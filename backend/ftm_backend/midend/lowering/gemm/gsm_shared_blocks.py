@@ -1,5 +1,4 @@
-"""Blocks of B that wait in GSM for all cores: each is fetched by one of them, and copied from
-there."""
+"""Blocks of B in GSM, shared by all cores: one core loads each block, the others copy it."""
 
 from __future__ import annotations
 
@@ -18,10 +17,10 @@ __all__ = ["GsmSharedBlocks"]
 
 
 class GsmSharedBlocks:
-    """Slots of GSM: two, for blocks that pass, or one for each block of B where all of them stay
-    (`PanelSchedule.pooled`)."""
+    """Slots in GSM: two for passing blocks, or one per block if all of B is kept there."""
 
     def __init__(self, blocks: BlockTransfers, chosen: OperandRoles) -> None:
+        """Declare the slots."""
         assert isinstance(chosen.plan, PanelSchedule)
         self.blocks, self.b, self.chosen, self.form, self.plan = (
             blocks,
@@ -43,11 +42,11 @@ class GsmSharedBlocks:
         self.tile = self.b.tile(chosen.b.value.dtype, *waiting, "gsm", slots)
 
     def slot(self, column: Index, k: Index) -> Index:
-        """Where a block waits, if all of them stay."""
+        """Return the slot of a block if all of B is kept."""
         return self.b.add(self.b.mul(column, self.plan.k.blocks), k)
 
     def fill(self, core: Index, cores: Index) -> None:
-        """Starts the transfers of this core's part of all blocks."""
+        """Start the loads of this core's part of all blocks."""
         b, form, plan, depths = self.b, self.form, self.plan, self.plan.k.blocks
         with b.for_(core, plan.n.blocks * depths, cores) as number:
             columns = self.blocks.place(form.n, plan.n, b.div(number, depths))
@@ -56,18 +55,18 @@ class GsmSharedBlocks:
             self.load(number, columns | self.blocks.place(form.k, plan.k, b.rem(number, depths)))
 
     def load(self, slot: Index, places: Places) -> None:
-        """Starts the transfer of the block at ``places``, which are those of columns and of k."""
+        """Start the load of the block at ``places``, which cover columns and k."""
         form, plan = self.form, self.plan
         sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
         if plan.piecewise:
             sides = (form.n[:1], (*form.k, *form.n[1:]))
-        entry = self.blocks.steps(form.batch, 0)  # B is the same for all of them
+        entry = self.blocks.steps(form.batch, 0)  # B is the same for all batch entries
         self.blocks.load(
             self.chosen.b.value, form.accesses[1], self.tile, slot, places | entry, *sides
         )
 
     def hand_on(self, waiting: Index, places: Places, tile: TileDecl, slot: Index) -> None:
-        """Copies a block of B from GSM; pieces of its rows are put together."""
+        """Copy a block of B from GSM to a tile, with its rows assembled if they are split."""
         b, form = self.b, self.form
         if not self.plan.piecewise:
             b.copy(self.tile, waiting, tile, slot)

@@ -1,11 +1,11 @@
-"""Windows of an operand: blocks that DMA would fetch in pieces or repeatedly, fetched as the box
-that they cover.
+"""Im2col operands: the windows below a block are loaded once, as the box that they cover.
 
-The windows of a convolution take each element of the image once for every tap. A block of them is a
-*box* of the tensor: DMA brings the box into a slot once, and ``MMW`` reads the windows there. A box
-has *sides*, outermost first; each is walked by one or more axes of the contraction: the rows of an
-image by the rows of the result, ``stride`` at a time, and by those of the window. Weights that are
-read backwards, or with filters and channels exchanged, are such boxes too.
+The windows of a convolution contain each element of the feature map once per tap. The windows of a
+block cover a *box* of the tensor. DMA loads the box into a slot once, and ``MMW`` reads overlapping
+windows there. A box has *sides*, outermost first. One or more axes of the contraction traverse each
+side: the rows of a feature map are traversed by the rows of the result, in steps of ``stride``, and
+by the rows of the window. Weights that are read backwards, or with filters and channels exchanged,
+are boxes, too.
 """
 
 from __future__ import annotations
@@ -20,21 +20,24 @@ from ftm_backend.symbolic import is_integer
 __all__ = ["COLUMN_SIDES", "WindowSide", "behind", "box_strides", "windows"]
 
 FEWEST = 3
-"""Sides of a box whose elements are in turn, and which is one for being fetched in longer runs."""
+"""A box that merely makes runs longer needs at least so many sides."""
 COLUMN_SIDES = 2
-"""The innermost sides of a box, which lie along a slot's rows."""
+"""Number of innermost sides of a box that form a slot's columns."""
 MOST_BEHIND = 4
-"""Granules of a tensor behind what a kernel reads that boxes may reach into."""
+"""A box may extend over the kernel's last element by so many DMA granules of the tensor."""
 
 
 @dataclass(frozen=True)
 class WindowSide:
     """One side of a box.
 
-    unit: distance of neighbours along it in the tensor, in elements. steps: for the position of
-    each axis that walks it, as given to ``windows``, how many of these it goes at once; backwards
-    if negative. full: its length where blocks take all of its axes; joined: the length that it is
-    then fetched with, up to where the next side's neighbour begins, where that makes longer runs.
+    Attributes:
+        unit: Distance of neighbours along the side, in elements of the tensor.
+        steps: Pairs (position, step): the axis at this position, as given to ``windows``,
+            traverses the side in steps of so many units; negative: backwards.
+        full: Length of the side for blocks that cover all of its axes.
+        joined: Length to load instead of ``full``, up to the next side's neighbour, if this makes
+            longer runs; else 0.
     """
 
     unit: int
@@ -43,7 +46,7 @@ class WindowSide:
     joined: int = 0
 
     def fetched(self, length: int) -> int:
-        """The length that DMA brings for a block that covers ``length``."""
+        """Return the length to load for a block that covers ``length``."""
         return self.joined if length == self.full and self.joined else length
 
 
@@ -56,15 +59,20 @@ def windows(
     granule: int = 1,
     behind: int = 0,
 ) -> tuple[WindowSide, ...] | None:
-    """The sides of the box that ``access`` covers; None where DMA fetches the rows as they are, or
-    they cover no box.
+    """Return the sides of the box that ``access`` covers.
 
     Args:
-        extents: of all axes. rows, columns: the axes that make the operand's rows and columns;
-        ``WindowSide`` tells them by their position here, rows first. near: elements at a distance
-        below this are worth fetching with what lies between them. granule: elements of DMA's
-        granule. behind: elements of the tensor behind the last one, as ``behind`` tells; sides are
-        joined where that leaves them in it.
+        extents: Extents of all axes.
+        access: The operand's access.
+        rows: Axes of the operand's rows.
+        columns: Axes of its columns. ``WindowSide`` numbers the axes in the order rows, columns.
+        near: Elements closer than this are loaded together with the gaps between them.
+        granule: Elements of a DMA granule.
+        behind: Elements of the tensor after the last one of ``access``; see ``behind``. Sides may
+            only be joined within them.
+
+    Returns:
+        The sides, or None if rows should be loaded as they are, or do not cover a box.
     """
     axes = (*rows, *columns)
     walks = [
@@ -105,10 +113,15 @@ def windows(
 def box_strides(
     sides: Sequence[WindowSide], axes: Sequence[int], access: Affine
 ) -> tuple[int, ...] | None:
-    """How far apart neighbours along each side are in another tensor, 0 where they are one element
-    of it; None if that differs.
+    """Return the strides of another tensor along each side; 0 if it is constant along a side.
 
-    axes: those that ``WindowSide`` tells by their position.  access: to the other tensor.
+    Args:
+        sides: The box.
+        axes: The axes that ``WindowSide`` numbers.
+        access: The other tensor's access.
+
+    Returns:
+        The strides, or None if a side has no single stride.
     """
     found = []
     for side in sides:
@@ -125,11 +138,16 @@ def box_strides(
 
 
 def behind(extents: Sequence[int], access: Affine, size: int, granule: int) -> int:
-    """Elements of a tensor of ``size`` behind the last that ``access`` touches, as many as boxes
-    may reach into; 0 if their number varies.
+    """Return how many elements after the last access a box may load; 0 for symbolic sizes.
 
-    It is a fact of the kernel, for two that read the same elements in tensors that end elsewhere
-    are not one.
+    It is part of a kernel's structural key: kernels that access the same elements of tensors with
+    different sizes differ.
+
+    Args:
+        extents: Extents of all axes.
+        access: The operand's access.
+        size: Elements of the tensor.
+        granule: Elements of a DMA granule.
     """
     last = access.const + sum(
         c * (n - 1) for c, n in zip(access.coeffs, extents, strict=True) if c > 0
@@ -141,10 +159,12 @@ def behind(extents: Sequence[int], access: Affine, size: int, granule: int) -> i
 def _joined(
     extents: Sequence[int], sides: list[WindowSide], axes: Sequence[int], granule: int, left: int
 ) -> list[WindowSide]:
-    """The sides, innermost first, with the lengths that make one run of each and the next, where
-    runs take as much by their granules."""
+    """Set the ``joined`` lengths, which merge a side with the next one into one run.
+
+    Sides are innermost first. They are joined only if that loads no more granules.
+    """
     found: list[WindowSide] = []
-    run = sides[0].unit == 1  # whether all inside is one
+    run = sides[0].unit == 1  # whether all inner sides are one run
     for side, following in zip(sides, [*sides[1:], None], strict=True):
         full, joined = 1 + sum((extents[axes[at]] - 1) * abs(step) for at, step in side.steps), 0
         if (
@@ -167,6 +187,6 @@ def _joined(
 
 
 def _in_turn(positions: Sequence[int], rows: int) -> bool:
-    """Whether all rows lie outside of all columns, or inside."""
+    """Whether all rows are outside of all columns, or all inside."""
     groups = [position < rows for position in positions]
     return sum(a != b for a, b in pairwise(groups)) <= 1

@@ -1,5 +1,7 @@
-"""Two products of one input, whose results are interleaved, as one: their columns lie beside each
-other; see ``merge_conv_transpose_phases``."""
+"""Merge of two products of the same input whose results are interleaved (sub-pixel phases).
+
+The merged product has the columns of both; see the pass ``merge_conv_transpose_phases``.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,24 @@ from ftm_backend.target.presets import MachineParameters
 __all__ = ["PhaseTaps", "Products", "cheapest", "cycles"]
 
 MOST_COLUMNS = 512
-"""Columns of a block that both take together."""
+"""Most columns of a block of both phases."""
 
 Products = tuple[Contraction, Contraction]
-"""That differ in their weights alone, and in how many taps they have along one loop."""
+"""Two products that differ only in their weights, and in the number of taps along one loop."""
 
 
 @dataclass(frozen=True)
 class PhaseTaps:
-    """Weights of both phases: element ``index`` of ``value``, which phase r moves by ``phase``; how
-    many taps there are along the loop ``tap`` (-1: one), and where in the input the first one
-    is."""
+    """Weights of both phases.
+
+    Attributes:
+        value: The tensor.
+        index: Index of phase 0.
+        phase: Offset of phase 1.
+        count: Number of taps along ``tap``.
+        first: Access of the input at the first tap.
+        tap: Loop of the taps; -1: there is one tap.
+    """
 
     value: Value
     index: Affine
@@ -36,7 +45,7 @@ class PhaseTaps:
 
 
 def cycles(statement: Statement, machine: MachineParameters) -> float:
-    """What the planner says of a product."""
+    """Return the modelled cycles of a product."""
     plan = schedule([statement], machine).plan
     return plan.cycles if plan is not None else 0.0
 
@@ -44,8 +53,10 @@ def cycles(statement: Statement, machine: MachineParameters) -> float:
 def cheapest(
     products: Products, taps: PhaseTaps, machine: MachineParameters
 ) -> tuple[float, Statement] | None:
-    """The product of both phases, ``[..., 2]``, whose columns lie in blocks of the best size, and
-    its time; None if there is none."""
+    """Return the cheapest merged product, with result ``[..., 2]``, and its modelled cycles.
+
+    None if there is none.
+    """
     found = [(cycles(made, machine), made) for made in _candidates(products, taps, machine)]
     return min(found, key=lambda each: each[0], default=None)
 
@@ -69,14 +80,17 @@ def _candidates(
 
 
 def _product(products: Products, taps: PhaseTaps, column: int, width: int) -> Statement:
-    """Over the loops of the products, of which ``column`` is split into blocks of ``width``, and
-    the phase."""
+    """Return the merged product.
+
+    Its loops are those of the products, with ``column`` split into blocks of ``width``, and the
+    phase.
+    """
     one, other = products
     old, (result,), tap = one.statement, one.statement.results, taps.tap
     longest = tuple(map(max, old.loops, other.statement.loops))
     free = [k for k, reduced in enumerate(old.reduced) if not reduced]
     sums = [k for k, reduced in enumerate(old.reduced) if reduced]
-    # extents; for each the loop of the product and how many of its steps it takes
+    # Extents; for each, the loop of the product and its step.
     loops, source = [], []
     for k in free:
         if k == column:

@@ -1,11 +1,14 @@
-"""Lowers contraction kernels: matrix products, convolutions and their gradients, with what follows
-them.
+"""Lowering of contraction kernels: matrix products, convolutions and gradients, with epilogues.
 
-The nest, on each core: for each batch entry, for each tile of the outer loop, for each tile of the
-inner loop: accumulate over k in a C tile (A from SM, B from AM), run the epilogue on it, store it.
-Operand tiles are fetched by strided DMA straight from where the tensors lie, so transposes, windows
-(im2col) and broadcasts cost no pass over memory; the schedule says which tiles stay in scratchpad
-and which loop the cores share.
+Each core executes this loop nest::
+
+    for each batch entry, tile of the outer loop, tile of the inner loop:
+        for each block of k:  C += A . B        # A from SM, B from AM
+        apply the epilogue, and store C
+
+Strided DMA loads operand tiles from the tensors' own layout, so transposes, windows (im2col) and
+broadcasts need no copy. The schedule determines which tiles stay resident and which loop is split
+among cores. ``PanelLoop`` replaces this nest on machines whose DMA overlaps compute.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ __all__ = ["can_fuse_epilogue", "lower", "lower_computed", "lower_summed", "matc
 
 
 def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
-    """Whether the model says that sharing this kernel among cores does not pay."""
+    """Whether a single core is fastest according to the cost model."""
     found = schedule(statements, machine).plan
     return found is None or (
         found.cores == 1 if isinstance(found, PanelSchedule) else found.split == "none"
@@ -42,10 +45,10 @@ def one_core(statements: Sequence[Statement], machine: MachineParameters) -> boo
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the kernel's function body at the insertion point.
+    """Emit the kernel's function body at the insertion point.
 
     Raises:
-        ValueError: the kernel is not a contraction with a fusible epilogue, or does not fit the
+        ValueError: The kernel is not a contraction with a fusible epilogue, or does not fit the
             scratchpads.
     """
     machine = (
@@ -61,10 +64,10 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
 
 
 def lower_summed(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the body of a kernel that sums what its product makes.
+    """Emit a contraction with fused row sums.
 
     Raises:
-        ValueError: the sums do not go with the product's blocks.
+        ValueError: The sums do not match the product's blocks.
     """
     sums = tuple(kernel.statements[len(kernel.aligned) :])
     chosen = replace(schedule(kernel.aligned, kernel.machine, len(sums)), sums=sums)
@@ -74,22 +77,22 @@ def lower_summed(kernel: Kernel, b: TileBuilder) -> None:
 
 
 def lower_computed(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the body of a kernel whose first statements make a factor of the product that follows.
+    """Emit a contraction with a fused prologue: the first statements compute an operand.
 
     Raises:
-        ValueError: they do not, or blocks of all that it takes do not fit the scratchpads.
+        ValueError: They do not, or the blocks do not fit the scratchpads.
     """
     chosen = computed_schedule(
         kernel.aligned, kernel.statements[: product_in(kernel.statements)], kernel.machine
     )
     if chosen is None:
-        raise ValueError(f"{kernel.name}: its first statements make no factor of its product")
-    assert isinstance(chosen.plan, PanelSchedule), "other schedules fetch their factors"
+        raise ValueError(f"{kernel.name}: its first statements compute no operand of its product")
+    assert isinstance(chosen.plan, PanelSchedule), "only panel schedules have prologues"
     _panels(chosen.plan)(kernel, chosen, b).build()
 
 
 def _panels(plan: PanelSchedule) -> type[PanelLoop]:
-    """What builds a plan's panels."""
+    """Return the class that emits a plan's panels."""
     return SplitKPanels if plan.k_groups > 1 else DeferredEpilogue if plan.late else PanelLoop
 
 
@@ -135,16 +138,14 @@ class _Nest:
         resident: tuple[bool, int],
     ) -> Any:
         first, second = (columns, rows) if turned else (rows, columns)
-        # A tile that is fetched anew in the loop has one slot here: the multi-buffer pass gives it
-        # more.
+        # A tile that each iteration loads gets one slot; the pass ``multi-buffer`` adds more.
         depth = resident[1] if resident[0] else 1
         return self.b.tile(dtype, first.elements, pitch(second.elements, dtype), space, depth)
 
     # --- loops
-    # ------------------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Builds the whole nest, on all cores or guarded for core 0."""
+        """Emit the whole nest, on all cores or guarded for core 0."""
         if self.plan.split == "none" and not self.kernel.one_core:
             with self.b.if_(self.b.compare("eq", self.b.core_id(), 0)):
                 self._batches()
@@ -181,7 +182,7 @@ class _Nest:
                     )
 
     def _fill_inner(self, entry: Places, numbers: tuple[Index, Index]) -> None:
-        """Fetches this core's part of the inner operand, where it stays."""
+        """Load this core's part of the inner operand, which stays resident."""
         b, side = self.b, not self.plan.m_outer
         if not self.k_blocks:
             return
@@ -192,7 +193,7 @@ class _Nest:
                 self._load(side, places | self.blocks.place(self.form.k, self.plan.k, k), slot)
 
     def _tile(self, places: Places, inner: Index) -> None:
-        """One tile of C."""
+        """Emit one tile of C."""
         has_start = self._start(places)
         if self.k_blocks:
             self._accumulate(places, inner, 0, has_start)
@@ -202,8 +203,7 @@ class _Nest:
         self.body.build(places)
 
     def _start(self, places: Places) -> bool:
-        """Puts the initial value into the C tile; False when the matrix product may overwrite
-        it."""
+        """Initialize the C tile; return False if the product may overwrite it."""
         b, form, contraction = self.b, self.form, self.chosen.contraction
         init = contraction.init
         if isinstance(init, Operand):
@@ -246,7 +246,7 @@ class _Nest:
         )
 
     def _load(self, is_a: bool, places: Places, slot: Index) -> None:
-        """Fetches the tile of A or of B at ``places``."""
+        """Load the tile of A or of B at ``places``."""
         form, plan, chosen = self.form, self.plan, self.chosen
         if is_a:
             rows, columns, turned = form.m, form.k, plan.trans_a

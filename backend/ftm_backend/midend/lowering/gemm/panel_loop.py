@@ -1,12 +1,16 @@
-"""Lowers contractions by a ``PanelSchedule``: for machines whose DMA works beside the core.
+"""Lowering of contractions with a ``PanelSchedule``, for machines whose DMA overlaps compute.
 
-Each core walks its panels of C and, in each, the blocks of k, as one sequence of *steps*: a step
-starts the transfers of the next step's blocks of A and B, multiplies its own, and, at the last
-block of k, runs the epilogue and stores. Where cores share A in GSM, a barrier ends the step: what
-the next one reads has arrived then, and what it overwrites nobody reads any more.
+Each core executes a sequence of *steps*, one per panel of C and block of k. A step
 
-The program is right on any number of cores: the plan's grid only bounds the groups, which are made
-of the cores that there are.
+1. starts the loads of the next step's blocks of A and B,
+2. multiplies its own blocks,
+3. at the last block of k, runs the epilogue and stores the panel.
+
+If cores share an operand in GSM, a barrier ends each step: the next step's blocks have then been
+loaded, and no core reads the blocks that the step after it overwrites.
+
+The program is correct for any number of cores. The plan's grid is an upper bound of the number of
+core groups.
 """
 
 from __future__ import annotations
@@ -30,8 +34,16 @@ __all__ = ["PanelLoop", "PanelStep"]
 
 
 class PanelStep(NamedTuple):
-    """Where a step is: number; positions in the outer and the inner loop; block of k; row panel and
-    block of columns."""
+    """Indices of a step.
+
+    Attributes:
+        number: Position in the core's sequence.
+        outer: Index of the outer loop.
+        inner: Index of the inner loop.
+        k: Block of k.
+        row: Row panel.
+        column: Block of columns.
+    """
 
     number: Index
     outer: Index
@@ -42,8 +54,7 @@ class PanelStep(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """This core's part of the row panels or of the blocks of columns, and how many steps all cores
-    take through them."""
+    """This core's part of the row panels or column blocks; ``trips``: steps of all cores."""
 
     low: Index
     high: Index
@@ -51,27 +62,29 @@ class _Range(NamedTuple):
 
 
 class PanelLoop:
-    """Builds the function body of a kernel at the insertion point of ``b``."""
+    """Emits the function body of a kernel at the insertion point of ``b``."""
 
     def __init__(self, kernel: Kernel, chosen: OperandRoles, b: TileBuilder) -> None:
+        """Declare the tiles and the core's part of the work."""
         assert isinstance(chosen.plan, PanelSchedule)
         self.b, self.kernel, self.chosen = b, kernel, chosen
         self.form, self.plan = chosen.form, chosen.plan
         self.blocks = BlockTransfers(b, self.form.extents)
         self.together = self.plan.share != "none"
-        """Whether the cores meet at a barrier after each step."""
+        """Whether a barrier ends each step."""
         self.early = self.plan.chunks == 1 and not self.plan.late
-        """Whether what follows a panel's products is fetched before its last step; of several
-        chunks a ring of slots is made."""
+        """Whether the epilogue's operands are loaded before a panel's last step.
+
+        With several chunks, the multi-buffer pass adds slots instead.
+        """
         self.rows = prod(self.form.sizes(self.form.batch)) * self.plan.panels
         self._divide()
         self._declare()
 
     # --- cores
-    # ----------------------------------------------------------------------------------------
 
     def _divide(self) -> None:
-        """The grid of cores, as far as there are that many."""
+        """Set the grid of cores, limited to the number of cores at run time."""
         b, plan = self.b, self.plan
         core, cores = self.kernel.core(b)
         row_groups = b.min(plan.row_groups, cores)
@@ -89,7 +102,7 @@ class PanelLoop:
         low, high = (
             b.min(b.div(b.mul(at, total), parts), total) for at in (number, b.add(number, 1))
         )
-        # Cores that meet at barriers take as many steps as the busiest one, if only to wait.
+        # With barriers, all cores execute as many steps as the busiest one.
         together = (
             b.div(b.add(b.sub(parts, 1), total), parts) if self.together else b.sub(high, low)
         )
@@ -99,7 +112,7 @@ class PanelLoop:
         return (rows, columns) if self.plan.m_outer else (columns, rows)
 
     def _at(self, number: Index) -> PanelStep:
-        """Step ``number`` of this core."""
+        """Return step ``number`` of this core."""
         b, blocks = self.b, self.plan.k.blocks
         panel = b.div(number, blocks)
         outer, inner = (
@@ -124,7 +137,6 @@ class PanelLoop:
         return [("lt", step.column, self.column_range.high)] if self.together else []
 
     # --- tiles
-    # ----------------------------------------------------------------------------------------
 
     def _declare(self) -> None:
         b, plan, form, chosen = self.b, self.plan, self.form, self.chosen
@@ -192,8 +204,7 @@ class PanelLoop:
             self.body.behind = ReductionEpilogue(self.blocks, chosen).take
 
     def _owner(self) -> tuple[Index, int]:
-        """Whose part of GSM this core's chunks of A lie in, and how many such parts there are at
-        most."""
+        """Return which part of GSM has this core's chunks of A, and the number of such parts."""
         plan = self.plan
         if plan.share == "a":
             return self.group, plan.row_groups
@@ -202,16 +213,16 @@ class PanelLoop:
         ), plan.row_groups * plan.column_groups
 
     def _beside(self) -> tuple[int, int]:
-        """Slots for what follows a product: for what it reads, and for what it computes."""
+        """Return the slots of the epilogue: for tiles that it loads, and that it computes."""
         plan = self.plan
         return ((2 if plan.k.blocks > 1 else 1) * plan.late, plan.late) if plan.late else (1, 1)
 
     def _turned(self) -> int:
-        """Slots for chunks of C that have been turned."""
+        """Return the slots of transposed chunks of C."""
         return self.plan.late or 2
 
     def _computed_factor(self) -> TileBody:
-        """What makes a block of B of what arrives in its place."""
+        """Return the prologue that computes a block of B in place of the loaded one."""
         plan, form, factor = self.plan, self.form, self.chosen.factor
         assert factor is not None
         n, k = plan.n.elements, plan.k.elements
@@ -232,11 +243,11 @@ class PanelLoop:
         )
 
     def _depth(self, kept: bool) -> int:
-        """Blocks of k that an operand's ring holds: all that are kept, and one that is arriving."""
+        """Return the slots of an operand's ring: all resident blocks of k, and one being loaded."""
         return max(2, self.plan.k.blocks) if kept else 2
 
     def _block(self, step: PanelStep, kept: bool) -> Index:
-        """Which of them the step uses."""
+        """Return the slot of the step's block in that ring."""
         if not kept:
             return self.b.rem(step.number, 2)
         return self.b.rem(step.outer, 2) if self.plan.k.blocks == 1 else step.k
@@ -246,11 +257,10 @@ class PanelLoop:
         block = b.mul(self._block(step, self.a_kept), self.plan.chunks)
         return b.add(self.a_first, b.add(block, chunk))
 
-    # --- places
-    # ---------------------------------------------------------------------------------------
+    # --- positions
 
     def _chunks(self, step: PanelStep) -> Index:
-        """How many chunks the row panel has."""
+        """Return the number of chunks of the step's row panel."""
         b, plan = self.b, self.plan
         if plan.m.blocks % plan.chunks == 0:
             return plan.chunks
@@ -275,10 +285,9 @@ class PanelLoop:
         return self.blocks.place(self.form.k, self.plan.k, step.k)
 
     # --- steps
-    # ----------------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Builds the whole sequence."""
+        """Emit the whole sequence."""
         b, plan = self.b, self.plan
         if (plan.a_space == "gsm" or plan.share == "b" or plan.pooled) and not self.kernel.one_core:
             b.barrier()  # other cores may still read what an earlier kernel left in GSM
@@ -315,8 +324,7 @@ class PanelLoop:
         self._behind()
 
     def _expect(self, step: PanelStep) -> None:
-        """Starts the transfers of what follows a panel of one chunk reads, before those of what is
-        needed behind the panel."""
+        """Start the epilogue's loads for a panel of one chunk, before the next panel's loads."""
         k = self.plan.k.blocks
         if self.early and self.body.reads:
             with self.b.where(
@@ -327,20 +335,21 @@ class PanelLoop:
                 self.body.fetch(self._c_places(step, 0))
 
     def _between(self, step: PanelStep) -> None:
-        """What a step does beside its own products; see ``late_panels``."""
+        """Emit what a step does besides its own products; see ``deferred_epilogue``."""
 
     def _behind(self) -> None:
-        """What is left to do after the last step."""
+        """Emit what remains after the last step."""
 
     def _meet(self, step: PanelStep) -> None:
-        """The barrier at the end of a step: always, or, where A is kept, while a panel of A is
-        being exchanged."""
+        """Emit the barrier at the end of a step.
+
+        If A stays resident, a barrier is needed only while a panel of A is exchanged.
+        """
         b = self.b
         if not self.a_kept or self.plan.share == "b":
             b.barrier()
             return
-        # Behind the step before the exchange begins, too: the first blocks are overwritten during
-        # the last step.
+        # Also after the step before the exchange: the last step overwrites the first blocks.
         for ahead in (1, 2):
             with self.b.where(
                 ("eq", self._at(b.add(step.number, ahead)).inner, 0),
@@ -349,10 +358,10 @@ class PanelLoop:
                 b.barrier()
 
     def _fetch(self, step: PanelStep) -> None:
-        """Starts the transfers of the step's blocks of A and B, as far as they are not there.
+        """Start the loads of the step's blocks of A and B that are not resident.
 
-        All chunks wait for B, which comes first: the first one's products begin while those of A
-        behind it are on their way.
+        B is first, since all chunks need it. Products of the first chunk can then start while the
+        other chunks of A are loaded.
         """
         first = [("eq", step.inner, 0)] if not isinstance(step.inner, int) else []
         with self.b.where(
@@ -383,7 +392,7 @@ class PanelLoop:
         return self._entry(step) | self._depths(step) | self._rows(step, chunk)
 
     def _a_beside(self, step: PanelStep, chunk: Index) -> Index:
-        """The slot of what else the chunk's box is computed of."""
+        """Return the slot of the prologue's other operands for a chunk."""
         return self.b.add(self.b.mul(self.b.rem(step.number, 2), self.plan.chunks), chunk)
 
     def _fetch_b(self, step: PanelStep) -> None:
@@ -409,8 +418,7 @@ class PanelLoop:
         )
 
     def _pool(self, number: Index) -> None:
-        """Starts the transfer of a step's block of B into GSM, where it waits for all cores; they
-        take turns."""
+        """Start the load of a step's block of B into GSM; the row groups alternate."""
         b, step = self.b, self._at(number)
         once = [("eq", step.inner, 0), *self._has_column(step)] if self.plan.pooled else []
         with b.where(
@@ -420,7 +428,7 @@ class PanelLoop:
             self.pool.load(slot, self._columns(step) | self._depths(step))
 
     def _multiply(self, step: PanelStep) -> None:
-        """The step's products; at the last block of k also what follows them."""
+        """Emit the step's products; at the last block of k, also the epilogue."""
         plan = self.plan
         self._make_b(step)
         last = plan.k.blocks - 1
@@ -436,7 +444,7 @@ class PanelLoop:
             self._products(step, False, True)
 
     def _make_a(self, step: PanelStep, chunk: Index) -> None:
-        """Computes a chunk of the step's A of what has arrived, if it is to be and is not kept."""
+        """Emit A's prologue for a chunk, unless A is resident already."""
         if self.computed_a is not None:
             with self.b.where(
                 *(
@@ -452,8 +460,7 @@ class PanelLoop:
                 )
 
     def _make_b(self, step: PanelStep) -> None:
-        """Computes the step's block of B of what has arrived, or turns it, if it is to be and is
-        not kept."""
+        """Emit B's prologue and transposition for the step, unless B is resident already."""
         b, plan = self.b, self.plan
         if plan.b_form == "turned" or self.factor is not None:
             slot, arrived = self._block(step, True) if self.b_kept else 0, b.rem(step.number, 2)
@@ -480,7 +487,7 @@ class PanelLoop:
             started = self._start(places, c_slot) if first else True
             finished = last and not plan.late
             if finished and not self.early:
-                self.body.fetch(places)  # beside the product
+                self.body.fetch(places)  # overlaps the product
             self._product(step, chunk, (b_slot, c_slot), places, started)
             if finished:
                 if plan.turn_c:
@@ -488,15 +495,22 @@ class PanelLoop:
                 self.body.finish(places, b.rem(chunk, 2) if plan.turn_c else c_slot)
 
     def _b_slot(self, step: PanelStep) -> Index:
-        """The slot that the step's products read B from."""
+        """Return the slot of B for the step's products."""
         alone = not self.b_kept and (self.plan.b_form == "turned" or self.factor is not None)
         return 0 if alone else self._block(step, self.b_kept)
 
     def _product(
         self, step: PanelStep, chunk: Index, slots: tuple[Index, Index], places: Places, acc: bool
     ) -> None:
-        """The step's product for one chunk; slots: of B and of C. places: of the chunk, where A's
-        windows are read in place."""
+        """Emit the step's product for one chunk.
+
+        Args:
+            step: The step.
+            chunk: The chunk.
+            slots: Slots of B and of C.
+            places: Position of the chunk, if A is read as windows.
+            acc: Whether to accumulate.
+        """
         b, plan, (b_slot, c_slot) = self.b, self.plan, slots
         a, a_slot, factor, c = self.a_tile, self._a_slot(step, chunk), self.b_tile, self.c_tile
         self._make_a(step, chunk)
@@ -517,7 +531,7 @@ class PanelLoop:
             )
 
     def _turn(self, places: Places, slot: Index, result: Index) -> None:
-        """Brings the chunk of C at ``places`` into the form that it is stored in."""
+        """Transpose the chunk of C at ``places``, or apply col2im to it."""
         b, fold = self.b, self.chosen.fold
         if fold is not None:
             b.fold(self.c_tile, slot, *fold.instruction(self.blocks, places), self.c_result, result)
@@ -525,7 +539,7 @@ class PanelLoop:
             b.transpose(self.c_tile, slot, self.c_result, result, zipped=self.plan.zip_c)
 
     def _c_ring(self, step: PanelStep) -> Index:
-        """The slot of the panel's first chunk."""
+        """Return the slot of the panel's first chunk."""
         b, plan = self.b, self.plan
         return b.mul(b.rem(b.div(step.number, plan.k.blocks), plan.c_rings), plan.chunks)
 
@@ -533,7 +547,7 @@ class PanelLoop:
         return self._entry(step) | self._columns(step) | self._rows(step, chunk)
 
     def _start(self, places: Places, slot: Index) -> bool:
-        """Puts the initial value into a chunk of C; False when the product may overwrite it."""
+        """Initialize a chunk of C; return False if the product may overwrite it."""
         b, form, contraction = self.b, self.form, self.chosen.contraction
         init = contraction.init
         if isinstance(init, Operand):

@@ -1,4 +1,7 @@
-"""A factor of a product that is computed on chip, block by block, from what it is made of."""
+"""Prologue of a contraction: computes an operand on chip, block by block, as its inputs arrive.
+
+Example: ``relu(scale * x + shift)`` as the operand B of a matmul.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +24,32 @@ __all__ = ["OperandPrologue", "element_of", "read_factor"]
 
 @dataclass(frozen=True, eq=False)
 class OperandPrologue:
-    """``element`` stands for an element of ``operand``, one of a contraction's two; ``operands``
-    are what it reads, over its loops."""
+    """The prologue of an operand.
+
+    Attributes:
+        operand: One of the contraction's two operands.
+        element: Its element as an expression.
+        operands: The tensors that the expression loads, over the contraction's loops.
+    """
 
     operand: Operand
     element: Node
     operands: tuple[Operand, ...]
     reduced: tuple[bool, ...]
-    """For each loop whether the sum is along it."""
+    """For each loop, whether the contraction sums over it."""
 
     @property
     def wide(self) -> list[Operand]:
-        """Those that are read as the factor would be, one element for each of its."""
+        """The tensors with one element for each element of the operand."""
         return [operand for operand in self.operands if operand.index == self.operand.index]
 
     @property
     def in_blocks(self) -> bool:
-        """Whether blocks of it can be computed: all that it reads is memory without a border, and
-        but for ``wide`` it changes along the sum alone, or not along it."""
+        """Whether blocks of the operand can be computed.
+
+        No tensor may have a border. Tensors other than ``wide`` may depend only on reduced loops,
+        or only on the others.
+        """
         for operand in self.operands:
             along = {
                 reduced for c, reduced in zip(operand.index.coeffs, self.reduced, strict=True) if c
@@ -51,8 +62,10 @@ class OperandPrologue:
 
 
 def read_factor(makers: Sequence[Statement], product: Contraction) -> OperandPrologue | None:
-    """What statements compute as a factor of a product; None if it is not made element by element,
-    or not read at one place."""
+    """Match statements that compute an operand of a product.
+
+    None if they are not elementwise, or if the product reads the result twice.
+    """
     value = makers[-1].results[0].value
     read = [operand for operand in (product.a, product.b) if operand.value is value]
     made = element_of(makers, value.shape)
@@ -73,8 +86,10 @@ def read_factor(makers: Sequence[Statement], product: Contraction) -> OperandPro
 
 
 def element_of(makers: Sequence[Statement], shape: tuple[int, ...]) -> Node | None:
-    """What the last of some statements computes, of what none of them does; None if they are not
-    over the elements of one shape."""
+    """Return the element that the last statement computes, from values of other statements.
+
+    None if the statements are not elementwise over ``shape``.
+    """
     elements: dict[Value, Node] = {}
     for maker in makers:
         if not is_elementwise(maker, shape):

@@ -1,8 +1,7 @@
-"""Boxes of A that are computed on chip, of boxes of other tensors as they arrive.
+"""Prologue of an im2col operand: computes window boxes of A on chip.
 
-The windows of a convolution read what a normalization and an activation make of another
-convolution's result. The box below a block is fetched of that result; a map computes the elements
-in the same place in AM, where products take them from.
+Example: a convolution reads ``relu(batch_norm(x))``. The box of ``x`` below a block is loaded, and
+a map replaces it by ``relu(batch_norm(x))`` in AM, where the products read it.
 """
 
 from __future__ import annotations
@@ -23,15 +22,7 @@ __all__ = ["PrologueBox"]
 
 
 class PrologueBox:
-    """The boxes of a factor.
-
-    Args:
-        box: how each lies in a slot.
-        factor: what it is computed of.
-        access: an index of the factor's operands as a function of the axes.
-        tile: where it is computed; the first tensor of its size arrives there.
-        slots: for what else it is computed of.
-    """
+    """The boxes of an operand with a prologue."""
 
     def __init__(
         self,
@@ -41,6 +32,15 @@ class PrologueBox:
         tile: TileDecl,
         slots: int,
     ) -> None:
+        """Declare the tiles of the prologue's operands.
+
+        Args:
+            box: Layout of a box in a slot.
+            factor: The prologue.
+            access: Maps an index of the prologue's operands to the axes.
+            tile: Tile of the result. The first operand of the same size is loaded into it.
+            slots: Slots of each other operand.
+        """
         self.box, self.factor, self.access, self.tile = box, factor, access, tile
         self.first, *others = sorted(
             factor.operands, key=lambda operand: operand not in factor.wide
@@ -48,8 +48,7 @@ class PrologueBox:
         self.others = [(operand, *self._beside(operand, slots)) for operand in others]
 
     def _beside(self, operand: Operand, slots: int) -> tuple[str, TileDecl]:
-        """Whether an operand has rows and columns of its own, as maps say it, and where it
-        arrives."""
+        """Return an operand's broadcast mode in the map, and its tile."""
         strides, rows = self._strides(operand), self.box.row_sides
         down, along = any(strides[:rows]), any(strides[rows:])
         extents = self.tile.rows if down else 1, self.tile.columns if along else 1
@@ -63,12 +62,17 @@ class PrologueBox:
 
     def _strides(self, operand: Operand) -> tuple[int, ...]:
         strides = box_strides(self.box.sides, self.box.axes, self.access(operand.index))
-        assert strides is not None, "such a factor is not planned so"
+        assert strides is not None, "the planner accepts only operands that fit the box"
         return strides
 
     def fetch(self, places: Places, slot: Index, beside: Index) -> None:
-        """Starts the transfers of what the box below the block at ``places`` is computed of, into
-        slots of its tile and of the others."""
+        """Start the loads of the box below the block at ``places``.
+
+        Args:
+            places: The block.
+            slot: Slot of the result's tile.
+            beside: Slot of the other operands' tiles.
+        """
         self.box.load(self.first.value, self.access(self.first.index), self.tile, slot, places)
         for operand, word, tile in self.others:
             taken = word in ("full", "col"), word in ("full", "row")
@@ -83,7 +87,7 @@ class PrologueBox:
             )
 
     def make(self, places: Places, slot: Index, beside: Index) -> None:
-        """Computes the box of what has arrived."""
+        """Emit the map that computes the box."""
         b, here = self.box.blocks.b, (self.tile, slot, "full")
 
         def body(arguments: Sequence[Node]) -> list[Node]:

@@ -1,9 +1,9 @@
-"""Sums that a product's kernel takes of its results, block by block, while a block is on chip to be
-stored.
+"""Reduction epilogue of a contraction: partial sums of each block before it is stored.
 
-Each row of a block, such as the places of some lines of a channel, is a *part*: a statement behind
-the kernel's others sums the elements of each part, or the squares of what they differ from their
-mean. Other kernels add the parts up.
+Each row of a block (some rows of one channel's feature map) is a *part*. A statement after the
+kernel's other statements sums the elements of each part, or the squares of their deviations from
+the part's mean. Other kernels add up the partial sums. Example: the batch statistics of batch norm,
+computed in the convolution before it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,20 @@ Walk = tuple[tuple[int, int], ...]
 
 
 def divide(statements: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """The product with what follows it element by element, and the sums behind them."""
+    """Split statements into the product with its elementwise epilogue, and the sums."""
     number = next((k for k, s in enumerate(statements) if k and s.is_reduction), len(statements))
     return list(statements[:number]), list(statements[number:])
 
 
 @dataclass(frozen=True)
 class PartialSums:
-    """How the elements of a result lie in parts: which part, an element of it, and the row that
-    each part is of."""
+    """Division of a result into parts, one partial sum each.
+
+    Attributes:
+        outer: Extents and strides of the parts of a row.
+        inner: Extents and strides of the elements of a part.
+        row: Extent and stride of the rows (channels).
+    """
 
     outer: Walk
     inner: Walk
@@ -46,17 +51,16 @@ class PartialSums:
 
     @property
     def count(self) -> int:
-        """Elements of a part."""
+        """Number of elements of a part."""
         return prod(n for n, _ in self.inner)
 
     @property
     def loops(self) -> tuple[int, ...]:
-        """Of a statement that sums each part."""
+        """Loops of a statement that sums each part."""
         return (*(n for n, _ in self.outer), *(n for n, _ in self.inner), self.row[0])
 
     def walks(self, statement: Statement, operand: Operand) -> bool:
-        """Whether a statement reads all elements there, and keeps what belongs to one row
-        together."""
+        """Whether a statement reduces exactly these elements to one value per row."""
         pairs = [*zip(statement.loops, operand.index.coeffs, strict=True)]
         kept = [
             pair
@@ -73,7 +77,7 @@ class PartialSums:
     def of_elements(
         self, dtype: str, value: Value, yields: Node, operands: list[Operand]
     ) -> Statement:
-        """The statement that sums each part into ``value``."""
+        """Create the statement that sums each part of ``yields`` into ``value``."""
         rank, outer = len(self.loops), len(self.outer)
         every = [*range(outer), rank - 1]
         coeffs = [0] * rank
@@ -94,17 +98,17 @@ class PartialSums:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a number for each part of each row."""
+        """Shape of the partial sums: parts, rows."""
         return (*(n for n, _ in self.outer), self.row[0])
 
     @property
     def element(self) -> Affine:
-        """Where an element lies, over the loops."""
+        """Index of an element, over the loops."""
         return Affine(0, (*(step for _, step in (*self.outer, *self.inner)), self.row[1]))
 
     @property
     def part(self) -> Affine:
-        """Where the number of a part lies, over the loops."""
+        """Index of a partial sum, over the loops."""
         steps = row_major(self.shape)
         return Affine(0, (*steps[:-1], *(0 for _ in self.inner), steps[-1]))
 
@@ -115,15 +119,17 @@ def _joined(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _sides(chosen: OperandRoles) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes that make the rows and the columns of a block as it is stored."""
+    """Return the axes of the rows and of the columns of a stored block."""
     assert isinstance(chosen.plan, PanelSchedule)
     form = chosen.form
     return (form.n, form.m) if chosen.plan.turn_c else (form.m, form.n)
 
 
 def parts_of(chosen: OperandRoles) -> PartialSums | None:
-    """The parts that the blocks of a plan have; None where they differ in size, or a row of a block
-    is not one of the result."""
+    """Return the parts of a plan's blocks.
+
+    None if their sizes differ, or if a row of a block is not a row of the result.
+    """
     plan, form = chosen.plan, chosen.form
     if (
         not isinstance(plan, PanelSchedule)
@@ -151,9 +157,14 @@ def parts_of(chosen: OperandRoles) -> PartialSums | None:
 
 
 class ReductionEpilogue:
-    """Writes the sums of one kernel."""
+    """Emits the partial sums of one kernel."""
 
     def __init__(self, blocks: BlockTransfers, chosen: OperandRoles) -> None:
+        """Declare the tiles of the sums.
+
+        Raises:
+            ValueError: The sums do not match the product's blocks.
+        """
         parts = parts_of(chosen)
         if parts is None or any(s.loops != parts.loops for s in chosen.sums):
             raise ValueError("sums do not go with the blocks of their product")
@@ -168,7 +179,13 @@ class ReductionEpilogue:
         }
 
     def take(self, places: Places, made: TileDecl, slot: Index) -> None:
-        """The sums of the block at ``places``, which lies in a tile, and their stores."""
+        """Emit the sums of a block and their stores.
+
+        Args:
+            places: The block.
+            made: Its tile.
+            slot: The tile's slot.
+        """
         b = self.blocks.b
         rows, columns = (
             self.blocks.count(self.rows, places),

@@ -1,10 +1,9 @@
-"""Panels whose sum is cut: the cores of a group walk a part of k each for the same panel of C, and
-add up what they have in GSM.
+"""Split-k: the cores of a group compute a part of k each for the same panel of C.
 
-Where C is small and k is long, as in the gradient of a convolution's weights, cores that share C
-fetch and turn most of both factors. Cores that share k read their own part of each alone, and meet
-only when a panel is done: each chunk is then the business of one *member* of the group, which takes
-the other members' parts of it from GSM, and runs what follows the product.
+It suits a small C with a long k, as in the gradient of a convolution's weights. Cores that share C
+would each load most of both operands; cores that share k load only their part. When a panel's
+products are done, the cores exchange partial sums through GSM. Each chunk belongs to one *member*
+of the group, which adds up the other members' partial sums and runs the epilogue.
 """
 
 from __future__ import annotations
@@ -20,15 +19,13 @@ __all__ = ["SplitKPanels"]
 
 
 class SplitKPanels(PanelLoop):
-    """A step is one block of k of this core's part; its number counts from the beginning of the
-    panel."""
+    """A panel loop with split k. Steps are the core's blocks of k, numbered within the panel."""
 
     # --- cores
-    # ----------------------------------------------------------------------------------------
 
     def _divide(self) -> None:
         b, plan = self.b, self.plan
-        self.together = False  # steps do not end at barriers
+        self.together = False  # no barrier ends a step
         self.core, cores = self.kernel.core(b)
         self.groups = b.min(plan.row_groups * plan.column_groups, cores)
         self.members = b.max(1, b.min(min(plan.k_groups, plan.k.blocks), b.div(cores, self.groups)))
@@ -37,9 +34,9 @@ class SplitKPanels(PanelLoop):
         self.low, self.high = (
             b.div(b.mul(at, total), self.groups) for at in (self.group, b.add(self.group, 1))
         )
-        # of the busiest group: all take part in its barriers
+        # Panels of the busiest group: all cores execute its barriers.
         self.panels = b.div(b.add(b.sub(self.groups, 1), total), self.groups)
-        # of cores without a group nothing is left
+        # Cores without a group get no blocks of k.
         first, last = (b.min(at, self.members) for at in (self.member, b.add(self.member, 1)))
         self.first_k, end = (b.div(b.mul(at, plan.k.blocks), self.members) for at in (first, last))
         self.steps = b.sub(end, self.first_k)
@@ -55,7 +52,7 @@ class SplitKPanels(PanelLoop):
 
     def _declare(self) -> None:
         b, plan = self.b, self.plan
-        # chunks of a member: what they need is fetched while it walks k
+        # Chunks of a member, whose epilogue operands are loaded during the loop over k.
         self.ahead = cost_rules.pieces(plan.chunks, plan.k_groups)
         super()._declare()
         kind = self.chosen.contraction.accumulator
@@ -63,15 +60,14 @@ class SplitKPanels(PanelLoop):
         self.arrived = b.tile(kind, plan.m.elements, plan.n.elements, "am", 2)
 
     def _part(self, member: Index, chunk: Index) -> Index:
-        """Where in GSM a member's part of a chunk lies."""
+        """Return the slot in GSM of a member's partial sum of a chunk."""
         b = self.b
         return b.add(b.mul(b.add(b.mul(member, self.groups), self.group), self.plan.chunks), chunk)
 
     # --- steps
-    # ----------------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Builds the whole sequence."""
+        """Emit the whole sequence."""
         b = self.b
         b.barrier()  # other cores may still read what an earlier kernel left in GSM
         with b.for_(0, self.panels) as number:
@@ -82,7 +78,7 @@ class SplitKPanels(PanelLoop):
             b.barrier()
             with b.where(has_panel, ("lt", self.member, self.members)):
                 self._add_up(panel)
-            b.barrier()  # the next panel's parts take the place of those that were added up
+            b.barrier()  # the next panel's partial sums overwrite those of this one
 
     def _step(self, panel: Index, number: Index) -> PanelStep:
         b, blocks = self.b, self.plan.n.blocks
@@ -91,8 +87,7 @@ class SplitKPanels(PanelLoop):
         )
 
     def _walk(self, panel: Index) -> None:
-        """The products of this core's part of k, and the transfers of its parts of the chunks that
-        others add up."""
+        """Emit the products of this core's part of k, and copies of its partial sums to GSM."""
         b, last = self.b, self.b.sub(self.steps, 1)
         with b.for_(0, b.min(1, self.steps)):
             self._fetch(self._step(panel, 0))
@@ -105,7 +100,7 @@ class SplitKPanels(PanelLoop):
             self._multiply(step)
 
     def _clear(self, step: PanelStep) -> None:
-        """Sets the panel to zero, while its first blocks are on their way."""
+        """Set the panel to zero while its first blocks are loaded."""
         b, kind = self.b, self.chosen.contraction.accumulator
         with b.for_(0, self._chunks(step)) as chunk:
             b.map(
@@ -125,14 +120,13 @@ class SplitKPanels(PanelLoop):
                 b.copy(self.c_tile, chunk, self.parts, self._part(self.member, chunk))
 
     def _add_up(self, panel: Index) -> None:
-        """The other members' parts of every chunk that is this one's business, and what follows the
-        product."""
+        """Add up the other members' partial sums of this member's chunks, and run the epilogue."""
         b, step = self.b, self._step(panel, 0)
         left = b.sub(self._chunks(step), self.member)
         mine = b.div(b.add(left, b.sub(self.members, 1)), self.members)
         with b.for_(0, mine) as number:
             chunk = self._mine(number)
-            # on fewer cores than planned
+            # with fewer cores than planned
             with b.where(("lt", b.sub(b.min(self.ahead, self.steps), 1), number)):
                 self.body.fetch(self._c_places(step, chunk), b.rem(number, self.ahead))
             with b.for_(1, b.min(2, self.members)) as other:
@@ -147,25 +141,23 @@ class SplitKPanels(PanelLoop):
             self.body.finish(places, 0 if self.plan.turn_c else chunk, 0, b.rem(number, self.ahead))
 
     def _mine(self, number: Index) -> Index:
-        """The chunk that is so many after this member's first one."""
+        """Return this member's chunk number ``number``."""
         return self.b.add(self.member, self.b.mul(number, self.members))
 
     def _expect_part(self, step: PanelStep, number: Index) -> None:
-        """Starts the transfers of what follows the product reads for one of this member's chunks,
-        if it has that many."""
+        """Start the epilogue's loads for one of this member's chunks, if it exists."""
         b = self.b
         with b.where(("lt", number, self.ahead), ("lt", self._mine(number), self._chunks(step))):
             self.body.fetch(self._c_places(step, self._mine(number)), number)
 
     def _receive(self, other: Index, chunk: Index) -> None:
-        """Starts the transfer of the part that the member ``other`` behind this one has of a
-        chunk."""
+        """Start the copy of another member's partial sum; ``other``: its distance in the group."""
         b = self.b
         member = b.rem(b.add(self.member, other), self.members)
         b.copy(self.parts, self._part(member, chunk), self.arrived, b.rem(other, 2))
 
     def _add(self, places: Places, chunk: Index, slot: Index) -> None:
-        """Adds a part that has arrived to this core's own."""
+        """Add a received partial sum to this core's own."""
         kind = self.chosen.contraction.accumulator
         name, c = (
             "arith.addf" if kind.startswith("f") else "arith.addi",
@@ -179,5 +171,5 @@ class SplitKPanels(PanelLoop):
         )
 
     def _sides(self, places: Places) -> tuple[Index, Index]:
-        """Rows and columns of the chunk at ``places``."""
+        """Return the rows and columns of the chunk at ``places``."""
         return self.blocks.count(self.form.m, places), self.blocks.count(self.form.n, places)

@@ -1,4 +1,4 @@
-"""Boxes of a tensor in a slot: how they are fetched, and where the windows lie in them."""
+"""Window boxes in a slot: loads of boxes, and strides of windows inside them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,24 @@ __all__ = ["WindowBox"]
 
 
 class WindowBox:
-    """The boxes of an operand; ``axes``: those that ``WindowSide`` counts."""
+    """The boxes of an operand; see ``im2col_operand``."""
 
     def __init__(
         self, blocks: BlockTransfers, sides: Sequence[WindowSide], axes: Sequence[int]
     ) -> None:
+        """Set the layout.
+
+        Args:
+            blocks: Transfers of the kernel.
+            sides: Sides of the box.
+            axes: The axes that ``WindowSide`` numbers.
+        """
         self.blocks, self.axes = blocks, axes
         self.sides = list(sides)
         self.row_sides = max(len(self.sides) - COLUMN_SIDES, 0)
 
     def most(self, counts: Sequence[int]) -> tuple[int, int]:
-        """Rows and columns of the largest box, for a block that takes so many steps of each
-        axis."""
+        """Return rows and columns of the largest box, for a block with extents ``counts``."""
         lengths = [
             side.fetched(1 + sum((counts[at] - 1) * abs(step) for at, step in side.steps))
             for side in self.sides
@@ -46,7 +52,7 @@ class WindowBox:
         return found
 
     def extents(self, places: Places) -> tuple[Index, Index]:
-        """Rows and columns of the box below the block at ``places``."""
+        """Return rows and columns of the box below the block at ``places``."""
         b, lengths = self.blocks.b, self._lengths(places)
         one: Index = 1
         return reduce(b.mul, lengths[: self.row_sides], one), reduce(
@@ -63,10 +69,16 @@ class WindowBox:
         strides: Sequence[int] | None = None,
         taken: tuple[bool, bool] = (True, True),
     ) -> None:
-        """DMA of the box below the block at ``places``.
+        """Load the box below the block at ``places`` by DMA.
 
-        strides: of its sides, if ``value`` is not the tensor that they are known of; ``taken``:
-            whether it has the rows and the columns.
+        Args:
+            value: The tensor.
+            access: Its access.
+            tile: The tile.
+            slot: The tile's slot.
+            places: The block.
+            strides: The sides' strides, if ``value`` is not the tensor of ``sides``.
+            taken: Whether ``value`` has the rows and the columns.
         """
         extents, strides = (
             self._lengths(places),
@@ -93,19 +105,27 @@ class WindowBox:
         )
 
     def _corner(self, access: Affine, places: Places, strides: Sequence[int]) -> Index:
-        """Where the box below the block at ``places`` starts."""
+        """Return the first element of the box below the block at ``places``."""
         b, first = self.blocks.b, self.blocks.address(access, places)
         for side, stride in zip(self.sides, strides, strict=True):
             for at, step in side.steps:
-                if step < 0:  # the block starts at the box's far end
+                if step < 0:  # the block starts at the far end of the box
                     first = b.add(first, b.mul(b.sub(places[self.axes[at]][1], 1), step * stride))
         return first
 
     def reads(
         self, tile: TileDecl, places: Places, rows: int
     ) -> tuple[list[Index], list[Index], int]:
-        """Extents and strides in the slot of the axes of the block at ``places``, of which ``rows``
-        make the product's rows; and how many of these there are."""
+        """Return how ``MMW`` reads the block at ``places`` from the slot.
+
+        Args:
+            tile: The box's tile.
+            places: The block.
+            rows: Number of axes that form the product's rows.
+
+        Returns:
+            Extents and strides of the axes, and the number of axes of the rows.
+        """
         b, lengths = self.blocks.b, self._lengths(places)
         distance: dict[int, Index] = {}
         pitch: Index = 1
