@@ -1,4 +1,8 @@
-"""Pass ``lower-kernels``: each function becomes one of tiles, DMA and maps; ``main`` calls them."""
+"""Pass ``lower-kernels``: lower each kernel function to tiles, DMA and maps.
+
+Reads a kernel program with buffers and outlined functions, returns a tile program. ``main`` calls
+the functions. Functions that the program knows already (``known``) are reused.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ __all__ = ["lower_kernels"]
 
 
 def lower_kernels(program: KernelProgram, machine: MachineParameters) -> TileProgram:
-    """The tile level of a planned program."""
+    """Return the tile program of a kernel program."""
     made = TileProgram(
         machine.name,
         inputs=program.inputs,
@@ -57,10 +61,10 @@ def lower_kernels(program: KernelProgram, machine: MachineParameters) -> TilePro
 
 
 def _lower(function: OutlinedFunction) -> kernel_tree.TileKernel:
-    """The tile level of one function.
+    """Lower one function.
 
     Raises:
-        FunctionError: its kernel cannot be lowered, for whatever reason.
+        FunctionError: Its kernel cannot be lowered, for whatever reason.
     """
     arguments = function.arguments
     b = TileBuilder(
@@ -77,7 +81,7 @@ def _lower(function: OutlinedFunction) -> kernel_tree.TileKernel:
 
 
 def _call(kernels: list[Kernel], calls: list[KernelCall], b: TileBuilder, iteration: Index) -> None:
-    """Calls kernels in order; those of one core that follow each other share one test."""
+    """Call kernels in order; consecutive one-core kernels share one test of the core's number."""
 
     def call(number: int) -> None:
         places = [

@@ -1,5 +1,4 @@
-"""Bodies of statements as bodies of maps: their leaves become elements of tiles, positions and
-runtime scalars."""
+"""Bodies of statements as bodies of maps: leaves become tile elements, indices or scalars."""
 
 from __future__ import annotations
 
@@ -12,14 +11,20 @@ from ftm_backend.ir.tile.builder import TileBuilder
 __all__ = ["Leaf", "mapped"]
 
 Leaf = Callable[[Node], Node | None]
-"""What a node of a statement's body is in the map; None when it has to be computed there."""
+"""Returns the map's node for a leaf of a statement's body; None: compute it in the map."""
 
 
 def mapped(b: TileBuilder, nodes: Sequence[Node], leaf: Leaf) -> list[Node]:
-    """``nodes`` in terms of what a map knows.
+    """Rewrite the nodes of a statement's body for a map.
 
-    leaf: must know ``in``, ``carry`` and ``index`` nodes; constants, runtime scalars and gathers
-        are known here.
+    Args:
+        b: The builder.
+        nodes: Roots of the body.
+        leaf: Handles ``in``, ``carry`` and ``index`` nodes. Constants, runtime scalars and gathers
+            are handled here.
+
+    Returns:
+        The rewritten roots.
     """
     made: dict[int, Node] = {}
     stack = [(n, False) for n in reversed(nodes)]
@@ -46,5 +51,5 @@ def _computed(b: TileBuilder, node: Node, operands: tuple[Node, ...]) -> Node:
         table: Value = node.payload
         return b.gather(b.buffer(str(table.symbol), table.dtype, volume(table.shape)), operands[0])
     if not node.op.startswith(("arith.", "math.", "ftm.")):
-        raise ValueError(f"body node {node.op} has no value here")
+        raise ValueError(f"body node {node.op} cannot be lowered here")
     return Node(node.op, node.dtype, operands, node.payload)

@@ -1,4 +1,4 @@
-"""Which function lowers which kind of kernel: the one place to add a kind."""
+"""Registry of lowerings by kind of kernel: the single place to add a kind."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from ftm_backend.midend.lowering.sort import lower as sort
 
 
 def no_workspace(kernel: Kernel) -> list[tuple[str, int]]:
-    """For kernels that need no DDR buffers of their own."""
+    """Return no buffers."""
     del kernel
     return []
 
 
 @dataclass(frozen=True)
 class KernelLowering:
-    """``lower(kernel, builder)`` builds the body of the kernel's function at the insertion point.
+    """The lowering of a kind of kernel.
 
-    ``workspace(kernel)`` lists the (dtype, elements) of DDR buffers that it needs besides its
-    operands; their symbols come back as ``kernel.workspaces``.
+    Attributes:
+        lower: Emits the body of a kernel's function at the builder's insertion point.
+        workspace: Returns (dtype, elements) of the DDR buffers that a kernel needs besides its
+            operands. They become ``kernel.workspaces``.
     """
 
     lower: Callable[[Kernel, TileBuilder], None]

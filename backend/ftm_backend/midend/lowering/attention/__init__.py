@@ -1,1 +1,1 @@
-"""Kernels that are an attention, or its gradients."""
+"""Lowering of attention, forward and backward."""

@@ -1,5 +1,8 @@
-"""Lowers the gradients of attention: a team of cores that holds all keys of a batch entry
-(``backward_team``), or phases (``backward_phases``), between which all cores meet."""
+"""Lowering of attention's backward: one pass with resident keys, or several passes.
+
+With resident keys (``backward_resident_keys``), a group of cores holds all keys of a batch entry.
+Otherwise passes (``backward_multipass``) follow each other, with a barrier between them.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,10 @@ __all__ = ["lower", "workspace"]
 
 
 def workspace(kernel: Kernel) -> list[tuple[str, int]]:
-    """What the first phase leaves for the others: three numbers for each row of scores; what a team
-    exchanges."""
+    """Return the DDR buffers of a kernel as (dtype, elements).
+
+    They hold row statistics of the first pass for later passes, and what cores of a group exchange.
+    """
     form, plan = _planned(kernel)
     shared = [] if plan.team is None else team_workspace(form, plan.team)
     return (
@@ -35,11 +40,10 @@ def workspace(kernel: Kernel) -> list[tuple[str, int]]:
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the kernel's function body at the insertion point.
+    """Emit the kernel's function body at the insertion point.
 
     Raises:
-        ValueError: the kernel's statements are no gradients of an attention whose blocks fit on
-            chip.
+        ValueError: The kernel's statements are no backward of attention that fits on chip.
     """
     form, plan = _planned(kernel)
     if plan.team is None:
@@ -55,7 +59,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
 
 
 def _team_alone(plan: MultipassTiling) -> bool:
-    """Whether there are always as many cores as a team takes."""
+    """Whether any number of cores is enough for a group."""
     return plan.team is not None and plan.team.cores == 1
 
 

@@ -1,8 +1,7 @@
-"""What the cores of a team tell each other about attention's gradients, through memory: numbers of
-rows, parts of the gradient of queries.
+"""Exchange between the cores of a group in attention's backward, through memory.
 
-There is room for two steps of each, so that one barrier a step keeps what is written apart from
-what is read.
+Cores exchange row statistics (maximum, sum, dot) and partial sums of dQ. Buffers have room for two
+steps, so one barrier per step separates writes from reads.
 """
 
 from __future__ import annotations
@@ -20,9 +19,16 @@ __all__ = ["TeamExchange", "TeamSizes", "team_workspace"]
 
 
 class TeamSizes(NamedTuple):
-    """Keys of a slice and queries of a block; cores of a team and the most teams that there are;
-    ``slots`` for slices: a second one takes that of the next batch entry while the first is in
-    use."""
+    """Sizes of attention's backward with resident keys.
+
+    Attributes:
+        keys: Keys of a core's slice.
+        queries: Queries of a block.
+        cores: Cores of a group.
+        teams: Most groups of cores.
+        slots: Slots of slices; with 2, the next batch entry's slice is loaded while the first one
+            is in use.
+    """
 
     keys: int
     queries: int
@@ -32,8 +38,10 @@ class TeamSizes(NamedTuple):
 
 
 def team_workspace(form: AttentionBackwardPattern, sizes: TeamSizes) -> list[tuple[str, int]]:
-    """What is exchanged, type and elements: three numbers of each row, and the parts; nothing in a
-    team of one."""
+    """Return the exchange buffers as (dtype, elements): row statistics, and partial sums of dQ.
+
+    A group of one core needs none.
+    """
     slices = 2 * sizes.teams * sizes.cores * sizes.queries
     return (
         [(form.accumulator, slices)] * 3 + [(form.accumulator, slices * form.extents[-2])]
@@ -43,11 +51,12 @@ def team_workspace(form: AttentionBackwardPattern, sizes: TeamSizes) -> list[tup
 
 
 class TeamExchange:
-    """Transfers of this core, member ``member`` of team ``team``.
+    """Transfers of this core, member ``member`` of group ``team``.
 
-    memory: as `team_workspace` says. rows: tiles for what all members know of rows, members x
-    queries; arrived: for their parts of the share of rows that this core adds up, a row for each
-    member.
+    Attributes:
+        rows: Tiles of all members' row statistics, members x queries.
+        arrived: Tile of the partial sums of the rows of dQ that this core adds up, members x
+            elements.
     """
 
     def __init__(
@@ -58,6 +67,15 @@ class TeamExchange:
         kind: str,
         width: int,
     ) -> None:
+        """Declare the tiles.
+
+        Args:
+            blocks: Transfers of the kernel.
+            sizes: Sizes of the plan.
+            memory: The buffers of ``team_workspace``.
+            kind: Element type.
+            width: Columns of dQ.
+        """
         self.blocks, self.b, self.sizes, self.width = blocks, blocks.b, sizes, width
         *self.of_rows, self.of_parts = memory
         self.share = -(-sizes.queries // sizes.cores)
@@ -67,19 +85,19 @@ class TeamExchange:
         self.member: Index = 0
 
     def _at(self, step: Index, member: Index, size: int) -> Index:
-        """Where a member's part of ``size`` elements begins."""
+        """Return the first element of a member's part, if parts have ``size`` elements."""
         b, (*_, cores, teams, _) = self.b, self.sizes
         ring = b.add(b.mul(b.rem(step, 2), teams), self.team)
         return b.mul(b.add(b.mul(ring, cores), member), size)
 
     def send_rows(self, step: Index, tiles: Sequence[TileDecl], rows: Index) -> None:
-        """Stores what this core knows of ``rows`` rows: slot ``step`` of the tiles."""
+        """Store this core's statistics of ``rows`` rows, from slot ``step`` of the tiles."""
         start = self._at(step, self.member, self.sizes.queries)
         for value, tile in zip(self.of_rows, tiles, strict=True):
             self.b.store(tile, step, self.blocks.buffer(value), start, [1, rows], [1, 1], 1)
 
     def fetch_rows(self, step: Index, rows: Index) -> None:
-        """Starts the transfers of what all members know."""
+        """Start the loads of all members' statistics."""
         start, size = self._at(step, 0, self.sizes.queries), self.sizes.queries
         for value, tile in zip(self.of_rows, self.rows, strict=True):
             self.b.load(
@@ -87,7 +105,7 @@ class TeamExchange:
             )
 
     def send_part(self, step: Index, tile: TileDecl, rows: Index) -> None:
-        """Stores this core's part: slot ``step`` of the tile."""
+        """Store this core's partial sum of dQ, from slot ``step`` of the tile."""
         start = self._at(step, self.member, self.sizes.queries * self.width)
         self.b.store(
             tile,
@@ -100,14 +118,12 @@ class TeamExchange:
         )
 
     def shared(self, rows: Index) -> tuple[Index, Index]:
-        """The first of the rows whose parts this core adds up, and how many there are; maybe
-        none."""
+        """Return the first row that this core adds up, and the number of such rows (maybe 0)."""
         low = self.b.mul(self.member, self.share)
         return low, self.b.max(0, self.b.min(self.share, self.b.sub(rows, low)))
 
     def fetch_parts(self, step: Index, rows: Index) -> None:
-        """Starts the transfer of all members' parts of this core's share of ``rows``, of which
-        there are some."""
+        """Start the load of all members' partial sums of this core's rows, of which some exist."""
         b, size = self.b, self.sizes.queries * self.width
         low, shared = self.shared(rows)
         start = b.add(self._at(step, 0, size), b.mul(low, self.width))

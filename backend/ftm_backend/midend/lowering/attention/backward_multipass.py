@@ -1,11 +1,11 @@
-"""The phases of attention's gradients, in blocks: neither scores nor their gradients leave the
-chip.
+"""Attention's backward in two or three passes; scores and their gradients stay on chip.
 
-The first phase holds a block of queries still and walks the keys. It carries the largest score, the
-sum of exponentials and the *dot* (``sum_n P * part``) of each query along, as attention itself
-does, with the two sums that the gradient of the queries is made of; it leaves what it knows of each
-row in memory. Where that gradient is not linear in P, a phase of its own walks the keys again. The
-last phase holds a block of keys still and walks the queries, whose rows are known.
+1. ``QueryPass`` keeps a block of queries resident and iterates over keys. As in the forward, it
+   maintains each query's running maximum and sum, and also its *dot* (``sum_n P * part``) and the
+   two sums of ``dQ = linear[0] - linear[1] * dot``. It stores dQ and the row statistics.
+2. ``SlopePass`` computes dQ instead if that is not linear in P.
+3. ``KeyPass`` keeps a block of keys resident and iterates over queries, whose statistics are known.
+   It stores dK and dV.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ __all__ = ["KeyPass", "QueryPass", "SlopePass", "phases_of"]
 
 
 class QueryPass(BackwardPass):
-    """The first phase: the gradient of the queries; leaves the largest score, 1 / the sum and the
-    dot of each row in ``known``."""
+    """First pass: stores dQ and, in ``known``, the row statistics (maximum, 1 / sum, dot)."""
 
     def __init__(
         self,
@@ -43,6 +42,7 @@ class QueryPass(BackwardPass):
         sizes: PassSizes,
         known: Sequence[Value],
     ) -> None:
+        """Declare the tiles of the pass; ``known``: buffers of the row statistics."""
         _, m, n, d, _ = form.axes
         super().__init__(form, b, sizes, (m, n), ((form.q, form.grad), (form.k, form.v)))
         self.known, kind, still = known, form.accumulator, sizes.still
@@ -73,13 +73,13 @@ class QueryPass(BackwardPass):
         self.stored = StoredBlock(self, form.of_q, self.sums[0], m, d) if summed else None
 
     def fetch_walked(self, step: PassStep) -> None:
-        """Keys, values, masks."""
+        """Start the loads of keys, values and masks."""
         super().fetch_walked(step)
         self.score.fetch(step.places, step.number)
         self.parts.fetch(step.places, step.number)
 
     def start(self, step: PassStep) -> None:
-        """No score has been seen."""
+        """Initialize the row statistics and the sums of dQ."""
         kind = self.form.accumulator
         starts = [constant(identity("max", kind), kind), constant(0, kind), constant(0, kind)]
         rows = [(t, step.unit, "full") for t in (self.largest, self.total, self.dot)]
@@ -88,7 +88,7 @@ class QueryPass(BackwardPass):
             self.zero(step, sums)
 
     def block(self, step: PassStep) -> None:
-        """The scores of one block of keys, and what they add."""
+        """Emit the scores of one block of keys, and update statistics and sums."""
         form, places = self.form, step.places
         scores, products = self.products
         largest, given = (self.block_largest, 0, "cmax"), [(scores, 0, "full")]
@@ -117,7 +117,7 @@ class QueryPass(BackwardPass):
             self.sum_up(step, self.walked[0], elements, sums)
 
     def _rescale(self, step: PassStep) -> None:
-        """The largest scores so far; what was summed is scaled to them."""
+        """Emit the new maxima, and rescale the sums to them."""
         kind, now = self.form.accumulator, step.unit
 
         def rows(arguments: Sequence[Node]) -> list[Node]:
@@ -160,12 +160,12 @@ class QueryPass(BackwardPass):
                 )
 
     def finish(self, step: PassStep) -> None:
-        """Divides by the sums of the rows; stores what is known of them, and the gradient."""
+        """Divide by the sums of the rows; store the statistics and dQ."""
         b, kind, now = self.b, self.form.accumulator, step.unit
 
         def rows(arguments: Sequence[Node]) -> list[Node]:
             total, largest, dot = arguments
-            # the weights of a row without scores are what they are, not parts of a sum
+            # A row without scores has the weights that the program defines, not quotients.
             if self.form.given:
                 total = Node("arith.select", kind, (is_lowest(largest), constant(1, kind), total))
             inverse = Node("arith.divf", kind, (constant(1, kind), total))
@@ -199,11 +199,9 @@ class QueryPass(BackwardPass):
 
 
 class RowStatisticsPass(BackwardPass):
-    """A phase whose rows are known: sums of elements that are computed from both products, each sum
-    a gradient.
+    """A pass with known row statistics: sums of elements computed from both products.
 
-    axes, factors: as of `BackwardPass`; of the axes one is that of the rows. made: for each
-    gradient its elements, itself, and the number of its inner axis.
+    Each sum is a gradient.
     """
 
     def __init__(
@@ -216,6 +214,17 @@ class RowStatisticsPass(BackwardPass):
         factors: tuple[Factors, Factors],
         made: Sequence[tuple[Node, OperandGradient, int]],
     ) -> None:
+        """Declare the tiles of the pass.
+
+        Args:
+            form: The matched pattern.
+            b: The builder.
+            sizes: Block sizes.
+            known: Buffers of the row statistics.
+            axes: As of `BackwardPass`; one of them is the axis of queries.
+            factors: As of `BackwardPass`.
+            made: For each gradient: its summand, its epilogue, and its inner axis.
+        """
         super().__init__(form, b, sizes, axes, factors)
         self.known, kind, still = known, form.accumulator, sizes.still
         self.rows_walked = axes[1] == self.m
@@ -241,25 +250,25 @@ class RowStatisticsPass(BackwardPass):
         ]
 
     def fetch_still(self, step: PassStep) -> None:
-        """Its factors, and what is known of rows where these are held still."""
+        """Start the loads of the resident block, with its row statistics if it has queries."""
         super().fetch_still(step)
         if not self.rows_walked:
             self.fetch_known(self.known, self.rows, step.unit, step.places, down=False)
 
     def fetch_walked(self, step: PassStep) -> None:
-        """Its factors, masks, and what is known of rows where these are walked."""
+        """Start the loads of a passing block, with its row statistics if it has queries."""
         super().fetch_walked(step)
         if self.rows_walked:
             self.fetch_known(self.known, self.rows, step.number, step.places, down=True)
         self.parts.fetch(step.places, step.number)
 
     def start(self, step: PassStep) -> None:
-        """Nothing has been summed."""
+        """Set the sums to zero."""
         for sums in self.sums:
             self.zero(step, sums)
 
     def block(self, step: PassStep) -> None:
-        """What one block of what is walked adds."""
+        """Add one passing block to the sums."""
         slot, access = (step.number, "col") if self.rows_walked else (step.unit, "row")
         given = [*((t, 0, "full") for t in self.products), *((t, slot, access) for t in self.rows)]
         self.parts.map(
@@ -269,13 +278,13 @@ class RowStatisticsPass(BackwardPass):
             self.sum_up(step, walked, elements, sums)
 
     def finish(self, step: PassStep) -> None:
-        """Stores the gradients."""
+        """Store the gradients."""
         for stored in self.stored:
             stored.build(step)
 
 
 class SlopePass(RowStatisticsPass):
-    """The phase between, where the first did not see to it: the gradient of the queries."""
+    """Second pass, if the first one cannot compute dQ: stores dQ."""
 
     def __init__(
         self,
@@ -284,6 +293,7 @@ class SlopePass(RowStatisticsPass):
         sizes: PassSizes,
         known: Sequence[Value],
     ) -> None:
+        """Declare the tiles of the pass."""
         _, m, n, d, _ = form.axes
         super().__init__(
             form,
@@ -297,7 +307,7 @@ class SlopePass(RowStatisticsPass):
 
 
 class KeyPass(RowStatisticsPass):
-    """The last phase: the gradients of keys and values."""
+    """Last pass: stores dK and dV."""
 
     def __init__(
         self,
@@ -306,6 +316,7 @@ class KeyPass(RowStatisticsPass):
         sizes: PassSizes,
         known: Sequence[Value],
     ) -> None:
+        """Declare the tiles of the pass."""
         _, m, n, d, v = form.axes
         super().__init__(
             form,
@@ -321,5 +332,5 @@ class KeyPass(RowStatisticsPass):
 def phases_of(
     form: AttentionBackwardPattern,
 ) -> tuple[type[QueryPass] | type[SlopePass] | type[KeyPass], ...]:
-    """The phases that make the gradients, in order; all cores meet between them."""
+    """Return the passes of a pattern in order; a barrier separates them."""
     return (QueryPass, KeyPass) if form.linear else (QueryPass, SlopePass, KeyPass)

@@ -1,9 +1,8 @@
-"""A phase of attention's gradients: holds blocks of one side still and walks those of the other,
-with transfers a step ahead.
+"""One pass of attention's backward: a resident block of one sequence, passing blocks of the other.
 
-What is held still is turned once. Then what is walked is the operand of all products whose elements
-are broadcast one by one, and is read as it lies; what is summed has the columns of what is held
-still.
+Loads are one step ahead. The resident operands are transposed once per block. The passing operands
+are then the ones that the matrix unit broadcasts element by element, so they need no transposition.
+Sums have the resident rows as columns.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ __all__ = ["BackwardPass", "Factors", "PassSizes", "PassStep", "StoredBlock"]
 
 
 class PassSizes(NamedTuple):
-    """Rows of what is held still and of what is walked in a block; where the latter waits to be
-    broadcast from."""
+    """Rows of a resident and of a passing block, and the memory of the passing operands."""
 
     still: int
     walked: int
@@ -40,8 +38,14 @@ class PassSizes(NamedTuple):
 
 
 class PassStep(NamedTuple):
-    """Where a step is: its number, its unit, the blocks within the batch entry, the places of
-    both."""
+    """Indices of a step.
+
+    Attributes:
+        number: Position in the core's sequence.
+        unit: The resident block.
+        walked: The passing block within the batch entry.
+        places: Positions of both blocks.
+    """
 
     number: Index
     unit: Index
@@ -50,14 +54,13 @@ class PassStep(NamedTuple):
 
 
 Factors = tuple[Node, Node]
-"""What is multiplied to make the scores, and what to make their gradients."""
+"""Operands of the scores and of the gradients' products: (k, v) or (q, grad)."""
 
 
 class BackwardPass(ABC):
-    """What all phases do: fetch a step ahead, turn what is held still, multiply.
+    """What all passes share: loads one step ahead, transpositions, and the two products.
 
-    axes: of what is held still and of what is walked; factors: those of the two products, held
-    still and walked. The products are walked x still; ``sums`` are d or v x still.
+    Products are passing x resident; sums are d or v x resident.
     """
 
     def __init__(
@@ -68,6 +71,15 @@ class BackwardPass(ABC):
         axes: tuple[int, int],
         factors: tuple[Factors, Factors],
     ) -> None:
+        """Declare the tiles of the operands and products.
+
+        Args:
+            form: The matched pattern.
+            b: The builder.
+            sizes: Block sizes.
+            axes: Axes of the resident and of the passing block.
+            factors: Resident and passing operands of the two products.
+        """
         self.form, self.b, self.sizes, self.axes = form, b, sizes, axes
         self.blocks = BlockTransfers(b, form.extents)
         self.batch, self.m, self.n, self.d, self.v = form.axes
@@ -95,8 +107,10 @@ class BackwardPass(ABC):
         self.products = [b.tile(form.accumulator, walked, still) for _ in inner]
 
     def element_tile(self, node: Node, like: TileDecl) -> TileDecl:
-        """Where the elements of a node go that is computed from the products: over one of them if
-        they have its type."""
+        """Return the tile of a node that is computed from the products.
+
+        It is the product's tile ``like`` if the types match.
+        """
         return (
             like
             if node.dtype == like.dtype
@@ -104,10 +118,9 @@ class BackwardPass(ABC):
         )
 
     # --- steps
-    # ----------------------------------------------------------------------------------------
 
     def build(self, kernel: Kernel) -> None:
-        """The steps of this core."""
+        """Emit the steps of this core."""
         b = self.b
         units = prod(self.form.extents[a] for a in self.batch) * self.still_blocks
         self.low, high = core_share(b, kernel, units)
@@ -135,7 +148,7 @@ class BackwardPass(ABC):
 
     @contextmanager
     def where(self, conditions: Sequence[tuple[str, Index, Index]]) -> Iterator[None]:
-        """What is built inside happens where all conditions hold."""
+        """Guard the code inside by all conditions."""
         if not conditions:
             yield
             return
@@ -163,7 +176,7 @@ class BackwardPass(ABC):
         return PassStep(number, unit, walked, places)
 
     def fetch_still(self, step: PassStep) -> None:
-        """Starts the transfers of what is held still."""
+        """Start the loads of the resident operands."""
         for factor in self.still:
             factor.fetch(step.places, step.unit)
 
@@ -175,18 +188,17 @@ class BackwardPass(ABC):
         places: Places,
         down: bool,
     ) -> None:
-        """Starts the transfers of what is known of rows, which go ``down`` a tile or along it."""
+        """Start the loads of row statistics, as a column (``down``) or a row of a tile."""
         sides = ((self.m,), ()) if down else ((), (self.m,))
         for value, tile in zip(known, tiles, strict=True):
             self.blocks.load(value, self.row_access(), tile, slot, places, *sides)
 
     def fetch_walked(self, step: PassStep) -> None:
-        """Starts the transfers of what is walked."""
+        """Start the loads of the passing operands."""
         for factor in self.walked:
             factor.fetch(step.places, step.number)
 
-    # --- computing
-    # ------------------------------------------------------------------------------------
+    # --- compute
 
     def _turn(self, step: PassStep) -> None:
         for factor, turned in zip(self.still, self.turned, strict=True):
@@ -195,7 +207,7 @@ class BackwardPass(ABC):
                 self.b.transpose(*factor.at(step.unit, 0), turned, 0)
 
     def _multiply(self, step: PassStep) -> None:
-        """Both products."""
+        """Emit both products."""
         for still, turned, walked, product in zip(
             self.still, self.turned, self.walked, self.products, strict=True
         ):
@@ -206,17 +218,17 @@ class BackwardPass(ABC):
     def sum_up(
         self, step: PassStep, walked: BlockOperand, elements: TileDecl, sums: TileDecl
     ) -> None:
-        """Adds ``walked' elements`` to ``sums``."""
+        """Add ``walked^T . elements`` to ``sums``."""
         self.b.mm(
             *walked.at(step.number, 0), elements, 0, sums, 0, acc=True, trans_a=not walked.turned
         )
 
     def columns(self, step: PassStep) -> Index:
-        """Of what is held still: how many there are."""
+        """Return the rows of the resident block."""
         return step.places[self.axes[0]][1]
 
     def zero(self, step: PassStep, sums: TileDecl) -> None:
-        """Begins a sum."""
+        """Set a sum to zero."""
         kind = self.form.accumulator
         self.b.map(
             sums.rows, self.columns(step), [], [(sums, 0, "full")], lambda _: [constant(0, kind)]
@@ -224,18 +236,18 @@ class BackwardPass(ABC):
 
     @abstractmethod
     def start(self, step: PassStep) -> None:
-        """Begins with a block of what is held still."""
+        """Emit what precedes the first passing block."""
 
     @abstractmethod
     def block(self, step: PassStep) -> None:
-        """What a block of products adds."""
+        """Emit what one passing block adds."""
 
     @abstractmethod
     def finish(self, step: PassStep) -> None:
-        """Ends with a block of what is held still."""
+        """Emit what follows the last passing block."""
 
     def row_access(self) -> Affine:
-        """The elements of a tensor that has a number for each row of scores."""
+        """Return the access of a tensor with one element per row of scores."""
         coeffs, step = [0] * len(self.form.extents), 1
         for axis in (self.m, *reversed(self.batch)):
             coeffs[axis], step = step, step * self.form.extents[axis]
@@ -243,11 +255,12 @@ class BackwardPass(ABC):
 
 
 class StoredBlock:
-    """A gradient from its sums, ``inner`` x ``outer``, to memory."""
+    """Transposition, epilogue and store of a gradient from its sums, ``inner`` x ``outer``."""
 
     def __init__(
         self, phase: BackwardPass, gradient: OperandGradient, sums: TileDecl, outer: int, inner: int
     ) -> None:
+        """Declare the tiles."""
         indices = [gradient.access(s.index) for o in gradient.epilogue.outputs for s in o.stores]
         self.by_columns = bool(indices) and all(
             x.coeffs[outer] == 1 and x.coeffs[inner] != 1 for x in indices
@@ -269,7 +282,7 @@ class StoredBlock:
         )
 
     def build(self, step: PassStep) -> None:
-        """Computes what follows, and stores it."""
+        """Emit the epilogue and the store."""
         if not self.by_columns:
             self.b.transpose(self.sums, 0, self.tile, step.unit)
         self.body.build(step.places, step.unit)

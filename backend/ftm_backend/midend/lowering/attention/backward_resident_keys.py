@@ -1,14 +1,15 @@
-"""Attention's gradients by five products: a *team* of cores holds all keys of a batch entry, each
-core a slice of them.
+"""Attention's backward in one pass of five products: a group of cores holds all keys of an entry.
 
-A core keeps its slice of keys and values, and the sums of their gradients, while blocks of queries
-pass. Scores and their gradients, keys x queries, stay in AM until the rows are known: each core
-finds the largest score, the sum of exponentials and the dot of its slice, and the team exchanges
-these through memory. The gradients of keys and values are the core's own; of the gradient of
-queries it has a part, and the cores add up all parts of some rows each, a step later, when all have
-passed that step's barrier.
+Each core keeps a slice of the keys and values, and their gradients, in AM, while blocks of queries
+pass. For each block of queries:
 
-A team of one core exchanges nothing and meets nobody.
+1. Each core computes scores and the products of their gradients (keys x queries, in AM), and the
+   maximum, sum and dot of each row over its slice.
+2. The group exchanges these statistics through memory, and meets at a barrier.
+3. Each core updates dK and dV of its slice, and computes a partial sum of dQ.
+4. One step later, after the next barrier, each core adds up the partial sums of some rows of dQ.
+
+A group of one core needs neither exchange nor barrier.
 """
 
 from __future__ import annotations
@@ -40,8 +41,7 @@ __all__ = ["ResidentKeysTeam"]
 
 
 class _Step(NamedTuple):
-    """Where a step is: its number, its batch entry, the block of queries of this, the places of
-    both slice and block."""
+    """Indices of a step: number, batch entry, block of queries, positions of slice and block."""
 
     number: Index
     entry: Index
@@ -50,10 +50,7 @@ class _Step(NamedTuple):
 
 
 class ResidentKeysTeam:
-    """Declares the tiles, and builds the steps.
-
-    exchanged: memory for what cores tell each other, as `team_workspace` says.
-    """
+    """Declares the tiles and emits the steps."""
 
     def __init__(
         self,
@@ -62,6 +59,7 @@ class ResidentKeysTeam:
         sizes: TeamSizes,
         exchanged: Sequence[Value],
     ) -> None:
+        """Declare the tiles; ``exchanged``: the buffers of ``team_workspace``."""
         self.form, self.b, self.sizes = form, b, sizes
         self.batch, self.m, self.n, self.d, self.v = form.axes
         self.blocks, self.together = BlockTransfers(b, form.extents), sizes.cores > 1
@@ -78,7 +76,6 @@ class ResidentKeysTeam:
         self._declare_gradients()
 
     # --- tiles
-    # ----------------------------------------------------------------------------------------
 
     def _declare_factors(self) -> None:
         form, b, (keys, queries, *_, slots) = self.form, self.b, self.sizes
@@ -97,7 +94,7 @@ class ResidentKeysTeam:
         for factor in self.passing:
             factor.declare(2, 1)
         self.keys = b.tile(form.k.dtype, keys, d) if self.held[0].turned else None
-        """Keys as rows, where they lie as columns."""
+        """Keys as rows, if they are loaded as columns."""
         self.turned = [b.tile(x.node.dtype, *x.most[::-1]) for x in self.passing]
 
     def _declare_elements(self) -> None:
@@ -117,7 +114,7 @@ class ResidentKeysTeam:
         exchanged = [replaced(x, made) for x in inner]
         left = {id(x) for x in nodes_above(exchanged, {id(x) for x in form.known})}
         self.kept = not left.intersection(map(id, (form.scores, form.exponential)))
-        """Whether exponentials take the place of scores, so that they are computed once."""
+        """Whether exponentials overwrite the scores, so that they are computed once."""
         slope, weight = exchanged if self.kept else inner
         first = form.score if self.kept else form.scores
         self.score = ComputedBlock(self.blocks, form.score, [form.scores], axes, most)
@@ -188,10 +185,9 @@ class ResidentKeysTeam:
         )
 
     # --- steps
-    # ----------------------------------------------------------------------------------------
 
     def build(self, kernel: Kernel) -> None:
-        """The steps of this core."""
+        """Emit the steps of this core."""
         b, entries = self.b, prod(self.form.extents[a] for a in self.batch)
         if self.exchange is None:
             self.low, self.high = core_share(b, kernel, entries)
@@ -204,7 +200,7 @@ class ResidentKeysTeam:
             self.low, self.high = (
                 b.min(b.div(b.mul(x, entries), teams), entries) for x in (team, b.add(team, 1))
             )
-            # all cores meet as often as the busiest ones
+            # All cores execute as many barriers as the busiest ones.
             trips = b.div(b.add(b.sub(teams, 1), entries), teams)
         self.steps = b.mul(trips, self.query_blocks)
         first = self._at(0)
@@ -242,7 +238,7 @@ class ResidentKeysTeam:
                 self._add_parts(self.exchange, last)
 
     def _exists(self, step: _Step) -> list[tuple[str, Index, Index]]:
-        """Where this core has such a step; others only meet the barrier."""
+        """Return the condition that this core has such a step; otherwise it only waits."""
         return [("lt", step.entry, self.high)] if self.together else []
 
     def _at(self, number: Index) -> _Step:
@@ -271,26 +267,23 @@ class ResidentKeysTeam:
         return [("eq", step.block, self.query_blocks - 1)] if self.query_blocks > 1 else []
 
     # --- transfers
-    # ------------------------------------------------------------------------------------
 
     def _fetch_slice(self, step: _Step) -> None:
-        """Starts the transfers of keys and values."""
+        """Start the loads of keys and values."""
         for factor in self.held:
             factor.fetch(step.places, step.entry)
 
     def _fetch_queries(self, step: _Step) -> None:
-        """Starts the transfers of queries, of the result's gradient, and of what is read for each
-        score."""
+        """Start the loads of queries, of the result's gradient, and of tensors per score."""
         for factor in self.passing:
             factor.fetch(step.places, step.number)
         for made in (self.score, self.parts, self.slope):
             made.fetch(step.places, step.number)
 
-    # --- computing
-    # ------------------------------------------------------------------------------------
+    # --- compute
 
     def _scores(self, step: _Step) -> None:
-        """Scores and their gradients' products; what this core's keys say of the rows."""
+        """Emit scores, products of their gradients, and the row statistics of this core's keys."""
         b, places = self.b, step.places
         with self.b.where(*self._first(step)):
             for factor in self.held:
@@ -311,8 +304,7 @@ class ResidentKeysTeam:
             )
 
     def _know_slice(self, step: _Step) -> None:
-        """The largest score of each row, the sum of exponentials and the dot, of this core's
-        keys."""
+        """Emit the maximum, sum of exponentials and dot of each row over this core's keys."""
         form, places, kind = self.form, step.places, self.form.accumulator
         scores, products = ((t, 0, "full") for t in self.products)
         largest, columns = (self.largest, step.number, "cmax"), places[self.m][1]
@@ -337,8 +329,7 @@ class ResidentKeysTeam:
         )
 
     def _know_rows(self, step: _Step) -> None:
-        """The same of all keys: the largest score, 1 / the sum, the dot, and by what this core's
-        exponentials are multiplied."""
+        """Emit the same over all keys, with 1 / sum, and the scale of this core's exponentials."""
         b, kind, columns, cores = (
             self.b,
             self.form.accumulator,
@@ -366,7 +357,7 @@ class ResidentKeysTeam:
 
         def known(arguments: Sequence[Node]) -> list[Node]:
             top, whole, total, dot = arguments
-            # the weights of a row without scores are what they are, not parts of a sum
+            # A row without scores has the weights that the program defines, not quotients.
             if self.form.given:
                 total = Node("arith.select", kind, (is_lowest(whole), constant(1, kind), total))
             inverse = Node("arith.divf", kind, (constant(1, kind), total))
@@ -381,7 +372,7 @@ class ResidentKeysTeam:
         b.map(1, columns, [own[0], largest, total, dot], outs, known)
 
     def _gradients(self, step: _Step) -> None:
-        """What a block of queries adds to the gradients."""
+        """Emit what a block of queries adds to the gradients."""
         b, places = self.b, step.places
         self._know_rows(step)
         top = (
@@ -427,7 +418,7 @@ class ResidentKeysTeam:
                 stored.build(places)
 
     def _fetch_next_slice(self, step: _Step) -> None:
-        """Starts the transfers of the next entry's slice, behind all that is more urgent."""
+        """Start the loads of the next batch entry's slice, after more urgent transfers."""
         later = self._at(self.b.add(step.number, self.query_blocks if self.sizes.slots > 1 else 1))
         conditions = self._first(step) if self.sizes.slots > 1 else self._last(step)
         with self.b.where(*conditions, ("lt", later.entry, self.high)):
@@ -439,7 +430,7 @@ class ResidentKeysTeam:
             exchange.fetch_parts(step.number, rows)
 
     def _add_parts(self, exchange: TeamExchange, step: _Step) -> None:
-        """Adds up the parts of this core's share of rows, and stores the gradient of queries."""
+        """Add up the partial sums of this core's rows, and store dQ."""
         b, (start, rows) = self.b, step.places[self.m]
         low, shared = exchange.shared(rows)
         with self.b.where(("lt", 0, shared)):
@@ -455,7 +446,6 @@ class ResidentKeysTeam:
 
 
 def _scale(part: Node, whole: Node) -> Node:
-    """By what a sum of exponentials is multiplied whose largest score was ``part``, and is
-    ``whole`` of all."""
+    """Return the factor that rescales a sum of exponentials from maximum ``part`` to ``whole``."""
     scale = Node("math.exp", part.dtype, (Node("arith.subf", part.dtype, (part, whole)),))
     return Node("arith.select", part.dtype, (is_lowest(whole), constant(1, part.dtype), scale))

@@ -1,5 +1,4 @@
-"""Blocks of attention's operands, and maps over blocks of scores: what they read is fetched a step
-ahead."""
+"""Blocks of attention's operands, and maps over blocks of scores; loads are one step ahead."""
 
 from __future__ import annotations
 
@@ -16,12 +15,9 @@ __all__ = ["BlockOperand", "ComputedBlock"]
 
 
 class ComputedBlock:
-    """An element over blocks of two axes: it is computed from ``given`` nodes, whose tiles its maps
-    are told, and from tensors.
+    """An elementwise expression over blocks of two axes, of given nodes and of tensors.
 
-    axes: of a tile's rows and of its columns; most: the largest block; depth: of the rings of what
-    is fetched; also: other nodes that its maps compute. What lies with neighbours along the rows is
-    turned.
+    Tensors that are contiguous along the rows are transposed after they were loaded.
     """
 
     def __init__(
@@ -34,6 +30,17 @@ class ComputedBlock:
         depth: int = 2,
         also: Sequence[Node] = (),
     ) -> None:
+        """Declare the tiles of the tensors.
+
+        Args:
+            blocks: Transfers of the kernel.
+            node: The expression.
+            given: Nodes below it whose tiles are given to ``map``.
+            axes: Axes of a tile's rows and columns.
+            most: Extents of the largest block.
+            depth: Slots of the loaded tiles.
+            also: Other expressions that ``map`` may compute.
+        """
         self.blocks, self.node, self.given, self.axes = blocks, node, given, axes
         inside = nodes_above([node, *also], {id(x) for x in given})
         self.positions = list(dict.fromkeys(x.payload for x in inside if x.op == "index"))
@@ -58,7 +65,7 @@ class ComputedBlock:
             self.reads.append((operand, word, b.tile(dtype, *sides, depth=depth), turned))
 
     def fetch(self, places: Places, slot: Index) -> None:
-        """Starts the transfers of what the map reads, into slot ``slot`` of each ring."""
+        """Start the loads of the block at ``places`` into slot ``slot``."""
         for operand, word, tile, turned in self.reads:
             sides = (
                 self.axes[:1] if word in ("full", "col") else (),
@@ -81,8 +88,15 @@ class ComputedBlock:
         outs: Sequence[Mapped],
         extra: Sequence[Node] = (),
     ) -> None:
-        """The map: ``given`` are the tiles of the given nodes; ``outs`` take the node, and then
-        each of ``extra``."""
+        """Emit the map.
+
+        Args:
+            places: The block.
+            slot: Slot of the loaded tiles.
+            given: Tiles of the given nodes.
+            outs: Outputs: of the expression, then of each of ``extra``.
+            extra: Further expressions to compute.
+        """
         b, ins = self.blocks.b, list(given)
         for _, word, tile, turned in self.reads:
             if turned is not None:
@@ -116,11 +130,9 @@ class ComputedBlock:
 
 
 class BlockOperand:
-    """Blocks of queries, keys or values as they lie: ``outer`` x ``inner``, or the other way
-    (``turned``).
+    """Blocks of queries, keys or values in memory order: ``outer`` x ``inner``, or transposed.
 
-    arriving, kept: slots of what is fetched, and of what is computed of it if it is no tensor as it
-    is.
+    An operand that is not a plain tensor is computed from loaded tiles.
     """
 
     def __init__(
@@ -131,6 +143,7 @@ class BlockOperand:
         most: tuple[int, int],
         space: str,
     ) -> None:
+        """Determine the layout; ``declare`` declares the tiles."""
         self.blocks, self.node, self.space = blocks, node, space
         whole = [
             x.payload.index for x in nodes_in(node) if all(x.payload.index.coeffs[a] for a in axes)
@@ -140,7 +153,7 @@ class BlockOperand:
         self.computed = node.op != "in"
 
     def declare(self, arriving: int, kept: int) -> None:
-        """Declares the tiles."""
+        """Declare the tiles: ``arriving`` slots for loads, ``kept`` slots for computed blocks."""
         self.made = (
             ComputedBlock(self.blocks, self.node, [], self.axes, self.most, arriving)
             if self.computed
@@ -153,7 +166,7 @@ class BlockOperand:
         )
 
     def fetch(self, places: Places, slot: Index) -> None:
-        """Starts the transfers of the block at ``places``."""
+        """Start the loads of the block at ``places``."""
         if self.made is not None:
             self.made.fetch(places, slot)
             return
@@ -163,10 +176,10 @@ class BlockOperand:
         )
 
     def build(self, places: Places, slot: Index, kept: Index) -> None:
-        """Computes what is no tensor as it is, from what was fetched into ``slot``."""
+        """Compute the block from slot ``slot`` if the operand is not a plain tensor."""
         if self.made is not None:
             self.made.map(places, slot, [], [(self.tile, kept, "full")])
 
     def at(self, slot: Index, kept: Index) -> tuple[TileDecl, Index]:
-        """The tile and slot to multiply."""
+        """Return the tile and slot of the operand."""
         return self.tile, slot if self.made is None else kept

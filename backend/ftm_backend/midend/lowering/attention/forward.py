@@ -1,15 +1,20 @@
-"""Lowers attention in blocks: no score leaves the chip.
+"""Lowering of attention's forward (flash attention): scores stay on chip.
 
-A *unit* of work is a block of queries of one batch entry. Its core walks the blocks of keys: their
-scores, held as keys x queries, stay in AM; the largest score and the sum of exponentials of each
-query are carried along, and what was summed before is scaled when a larger score is met (the
-*online softmax*). Held so, keys and values are the operand of both products whose elements are
-broadcast one by one, so that they are read as they lie, and rows of the softmax are columns of a
-tile, which are reduced without crossing lanes.
+A *unit* of work is some blocks of queries (its *parts*) of one batch entry. Its core iterates over
+blocks of keys, each loaded once for all parts. For each part and block of keys::
 
-A unit has several *parts*, for which each block of keys is fetched once. All parts of all blocks of
-all units of a core are one sequence of *steps*: a step starts transfers for later ones, then
-computes.
+    S = K . Q^T                                   # keys x queries, in AM
+    new_maximum = max(maximum, max(S))            # per query: online softmax
+    scale = exp(maximum - new_maximum)
+    P = exp(S - new_maximum)
+    total = total * scale + sum(P)
+    O^T = O^T * scale + V^T . P
+
+With this layout the matrix unit broadcasts elements of K and V, so both are read as they are in
+memory, and the softmax reduces along columns of a tile, which needs no operations across lanes.
+
+All parts of all blocks of all units of a core are one sequence of *steps*. A step starts loads of
+later steps, then computes.
 """
 
 from __future__ import annotations
@@ -34,10 +39,10 @@ __all__ = ["lower"]
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the kernel's function body at the insertion point.
+    """Emit the kernel's function body at the insertion point.
 
     Raises:
-        ValueError: the kernel is no attention whose blocks fit on chip.
+        ValueError: The kernel is not an attention that fits on chip.
     """
     form = read_attention(kernel.statements)
     plan = None if form is None else attention_plan(form, kernel.machine)
@@ -47,9 +52,17 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
 
 
 class _Step(NamedTuple):
-    """Where a step is: its number; its unit, the batch entry of this, the block of keys and that of
-    queries within the unit; the number of the block of queries within the batch entry; the places
-    of all blocks."""
+    """Indices of a step.
+
+    Attributes:
+        number: Position in the core's sequence.
+        unit: Unit.
+        entry: Batch entry of the unit.
+        block: Block of keys.
+        part: Block of queries within the unit.
+        queries: Block of queries within the batch entry.
+        places: Positions of all blocks.
+    """
 
     number: Index
     unit: Index
@@ -122,18 +135,16 @@ class _Lowering:
         )
 
     def _stored_by_columns(self) -> bool:
-        """Whether neighbours in a column of the result are neighbours in memory, and those in a row
-        are not."""
+        """Whether the stored result is contiguous along columns (m) and not along rows (v)."""
         indices = [self.form.access(s.index) for o in self.form.epilogue.outputs for s in o.stores]
         return bool(indices) and all(
             x.coeffs[self.m] == 1 and x.coeffs[self.v] != 1 for x in indices
         )
 
     # --- steps
-    # ----------------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """The steps of this core."""
+        """Emit the steps of this core."""
         b, parts = self.b, self.plan.parts
         units = prod(self.form.extents[a] for a in self.batch) * self.entry_units
         self.low, high = core_share(b, self.kernel, units)
@@ -170,7 +181,7 @@ class _Lowering:
 
     @contextmanager
     def _where(self, conditions: Sequence[tuple[str, Index, Index]]) -> Iterator[None]:
-        """What is built inside happens where all conditions hold."""
+        """Guard the code inside by all conditions."""
         if not conditions:
             yield
             return
@@ -195,29 +206,30 @@ class _Lowering:
         return _Step(number, unit, entry, block, part, queries, places)
 
     def _exists(self, step: _Step) -> list[tuple[str, Index, Index]]:
-        """Where there are such queries: the last unit of a batch entry may have fewer parts."""
+        """Return the condition that the part exists: the last unit of an entry may have fewer."""
         return [("lt", step.queries, self.m_blocks)] if self.m_blocks % self.plan.parts else []
 
     def _slot(self, step: _Step) -> Index:
-        """Where keys and values of a step are: if one block has them all, they stay for all units
-        of a batch entry."""
+        """Return the slot of a step's keys and values.
+
+        If one block has all keys of a batch entry, it stays for all of the entry's units.
+        """
         return step.entry if self.n_blocks == 1 else self.b.div(step.number, self.plan.parts)
 
     def _new(self, step: _Step) -> list[tuple[str, Index, Index]]:
-        """When the keys and values of a step, which is not the core's first, are not those of the
-        step before."""
+        """Return the condition that a step's keys and values differ from the previous step's."""
         if self.n_blocks > 1:
             return [("eq", step.part, 0)] if self.plan.parts > 1 else []
         return [("eq", step.queries, 0)] if self.m_blocks > 1 else []
 
     def _fetch_factors(self, step: _Step, first: bool = False) -> None:
-        """Starts the transfers of keys and values."""
+        """Start the loads of keys and values."""
         with self._where([] if first or self.n_blocks > 1 else self._new(step)):
             self.keys.fetch(step.places, self._slot(step))
             self.values.fetch(step.places, self._slot(step))
 
     def _fetch_beside(self, step: _Step) -> None:
-        """Starts the transfers of masks and the like."""
+        """Start the loads of tensors per score, such as masks."""
         with self._where(self._exists(step)):
             self.score.fetch(step.places, step.number)
             self.weight.fetch(step.places, step.number)
@@ -229,11 +241,10 @@ class _Lowering:
         with self._where(self._exists(step)):
             self.q.fetch(step.places, self._queries(step))
 
-    # --- computing
-    # ------------------------------------------------------------------------------------
+    # --- compute
 
     def _start(self, step: _Step) -> None:
-        """Begins with a block of queries."""
+        """Emit what precedes a block of queries."""
         b, columns, kind = self.b, step.places[self.m][1], self.form.accumulator
         self.q.build(step.places, self._queries(step), step.number)
         if not self.q.turned:
@@ -255,12 +266,12 @@ class _Lowering:
         )
 
     def _factors(self, step: _Step) -> None:
-        """Computes keys and values that are no tensors as they are, where they are new."""
+        """Compute new keys and values that are not plain tensors."""
         made = [x for x in (self.keys, self.values) if x.computed]
         conditions = self._new(step)
         if not made:
             return
-        if conditions and self.n_blocks == 1:  # the core's first step, too
+        if conditions and self.n_blocks == 1:  # also in the core's first step
             (_, a, b), first = conditions[0], self.b.compare("eq", step.number, 0)
             conditions = [("lt", 0, self.b.add(first, self.b.compare("eq", a, b)))]
         with self._where(conditions):
@@ -268,7 +279,7 @@ class _Lowering:
                 factor.build(step.places, self._slot(step), 0)
 
     def _block(self, step: _Step) -> None:
-        """The scores of one block of keys, and what they add."""
+        """Emit the scores of one block of keys, and update the running statistics and result."""
         b, form, places = self.b, self.form, step.places
         self._factors(step)
         keys, values = (x.at(self._slot(step), 0) for x in (self.keys, self.values))
@@ -304,7 +315,7 @@ class _Lowering:
         )
 
     def _rescale(self, step: _Step) -> None:
-        """The largest scores so far; what was summed is scaled to them."""
+        """Emit the new maxima, and rescale the sums to them."""
         columns, kind = step.places[self.m][1], self.form.accumulator
 
         def rows(arguments: Sequence[Node]) -> list[Node]:
@@ -329,7 +340,7 @@ class _Lowering:
             self._scale(step, self.scale, 0)
 
     def _scale(self, step: _Step, factors: TileDecl, slot: Index) -> None:
-        """Multiplies what was summed for each query by a number."""
+        """Multiply the running result by a factor per query."""
         sums, kind = (self.sums, step.number, "full"), self.form.accumulator
         self.b.map(
             step.places[self.v][1],
@@ -340,12 +351,12 @@ class _Lowering:
         )
 
     def _finish(self, step: _Step) -> None:
-        """Divides by the sums of the rows; what follows; the result is stored."""
+        """Divide by the sums of the rows, run the epilogue, and store the result."""
         b, kind = self.b, self.form.accumulator
 
         def inverse(arguments: Sequence[Node]) -> list[Node]:
             total, largest = arguments
-            # the weights of a row without scores are what they are, not parts of a sum
+            # A row without scores has the weights that the program defines, not quotients.
             if self.form.given:
                 total = Node("arith.select", kind, (is_lowest(largest), constant(1, kind), total))
             return [Node("arith.divf", kind, (constant(1, kind), total))]

@@ -1,2 +1,1 @@
-"""Kernels that are loop nests: elementwise work, broadcasts, reductions, and nests over windows in
-strips."""
+"""Lowering of loop nests: elementwise ops, broadcasts, reductions, pooling and transposes."""

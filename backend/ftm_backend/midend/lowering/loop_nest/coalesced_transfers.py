@@ -1,10 +1,9 @@
-"""Transfers of tiles whose rows lie behind each other in memory, in runs that waste a part of each
-granule.
+"""Coalesced transfers: short rows that are contiguous with each other are transferred together.
 
-Normalizations hold channels as rows, all images and places of each as columns. Of an image a
-channel's places are a run, the next channel's lie behind it: 16 bytes each where images are 2x2, of
-which DMA moves granules. Such a tile goes through another one, with a row for each image, which all
-its channels share; ``DCW`` takes it apart on chip, or puts it together.
+Example: batch norm on [N, C, 2, 2] in f32 has channels as rows. In each image a channel has a run
+of 4 elements (16 bytes), the next channel follows, and DMA moves whole granules. So one transfer
+loads all channels of an image as one row of another tile, and ``DCW`` splits it on chip, or
+assembles it before a store.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ __all__ = ["fetch", "pays", "put"]
 
 
 def pays(nest: NestEmitter, place: AxisPosition, dtype: str) -> bool:
-    """Whether a tile of all rows and columns at ``place`` is cheaper to move in runs of all its
-    rows."""
+    """Whether a tile of all rows and columns at ``place`` is cheaper to transfer coalesced."""
     plan, machine, steps = nest.plan, nest.kernel.machine, place.steps
     if (
         not machine.transposes_on_chip
@@ -56,7 +54,7 @@ def pays(nest: NestEmitter, place: AxisPosition, dtype: str) -> bool:
 
 
 def fetch(nest: NestEmitter, buffer: BufferAddress, place: AxisPosition, tile: TileDecl) -> None:
-    """Loads a tile."""
+    """Load a tile."""
     b, joined = nest.b, _tile(nest, tile.dtype)
     b.load(buffer, nest.address(place), joined, 0, *_in_memory(nest, place))
     count, run = _sizes(nest)
@@ -66,7 +64,7 @@ def fetch(nest: NestEmitter, buffer: BufferAddress, place: AxisPosition, tile: T
 
 
 def put(nest: NestEmitter, tile: TileDecl, buffer: BufferAddress, place: AxisPosition) -> None:
-    """Stores a tile."""
+    """Store a tile."""
     b, joined = nest.b, _tile(nest, tile.dtype)
     count, run = _sizes(nest)
     b.copy_windows(
@@ -76,7 +74,7 @@ def put(nest: NestEmitter, tile: TileDecl, buffer: BufferAddress, place: AxisPos
 
 
 def _sizes(nest: NestEmitter) -> tuple[int, int]:
-    """Runs of a row, and elements of each."""
+    """Return the number of runs of a row, and the elements of a run."""
     return prod(a.extent for a in nest.plan.columns[:-1]), nest.plan.columns[-1].extent
 
 
@@ -86,7 +84,7 @@ def _tile(nest: NestEmitter, dtype: str) -> TileDecl:
 
 
 def _in_memory(nest: NestEmitter, place: AxisPosition) -> tuple[list[Index], list[int], int]:
-    """Extents and strides of the runs, and how many of them are rows."""
+    """Return extents and strides of the transfer, and its number of row dimensions."""
     outer = nest.plan.columns[:-1]
     run = nest.b.mul(nest.extent(rows=True), nest.plan.columns[-1].extent)
     return [*(a.extent for a in outer), run], [*(place.steps[a] for a in outer), 1], len(outer)

@@ -1,11 +1,13 @@
-"""Writes the loops, loads and stores of a nest kernel around the maps of its tiles.
+"""Emits the loops, loads and stores of a nest kernel around the maps of its tiles.
 
-parts (if the cores share a reduction)        partial results, then a barrier and the combining pass
-  levels outside accumulators                 loads that depend on these alone sit here
-    accumulators start
-    levels inside
-      loads; one map per stage; stores
-    accumulators are finished and stored
+The structure is::
+
+    parts (if cores share a reduction)            # partial results; a barrier; a combining pass
+      levels outside the accumulators             # with the loads that depend only on these
+        initialize accumulators
+        levels inside
+          loads; one map per stage; stores
+        finish and store accumulators
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ from ftm_backend.symbolic import divides, seen_equal
 
 
 class NestEmitter:
-    """Builds one nest kernel at the insertion point."""
+    """Emits one nest kernel at the insertion point."""
 
     def __init__(self, kernel: Kernel, plan: NestTiling, b: TileBuilder):
+        """Analyze the kernel's stages and reductions."""
         self.kernel, self.plan, self.b, self.axes = kernel, plan, b, plan.axes
         self.stages = stages_of(self.axes)
         self.kept = kept_values(self.axes, self.stages)
@@ -50,7 +53,7 @@ class NestEmitter:
         self._map = MapEmitter(self)
 
     def build(self) -> None:
-        """Builds everything."""
+        """Emit the whole kernel."""
         self.uniforms.compute()
         self.positions.prepare()
         self._schedule_loads()
@@ -67,7 +70,6 @@ class NestEmitter:
                 self._nest(0)
 
     # --- loops
-    # -----------------------------------------------------------------------------------------
 
     def _build_parts(self) -> None:
         plan, b = self.plan, self.b
@@ -117,15 +119,14 @@ class NestEmitter:
             self._map.write(stage)
 
     # --- loads
-    # -----------------------------------------------------------------------------------------
 
     def key(self, statement: Statement, operand: Operand) -> tuple[object, AxisPosition]:
-        """What identifies the tile of an operand read from DDR, and its address."""
+        """Return a key of the tile of an operand in DDR, and its address."""
         place = self.axes.place(statement, operand.index)
         return (operand.value, place.const, frozenset(place.steps.items())), place
 
     def _schedule_loads(self) -> None:
-        """Puts each load into the outermost loop that has all it depends on."""
+        """Hoist each load into the outermost loop that its address depends on."""
         seen = set()
         for s in self.kernel.statements:
             for operand in s.operands:
@@ -145,7 +146,7 @@ class NestEmitter:
             self.tiles[key] = self.load(operand, place, rows, columns)
 
     def reach(self, place: AxisPosition) -> tuple[bool, bool]:
-        """Whether an address changes along rows, and along columns."""
+        """Whether an address depends on rows, and whether on columns."""
         return (
             any(a in place.steps for a in self.plan.rows),
             any(a in place.steps for a in self.plan.columns),
@@ -159,7 +160,7 @@ class NestEmitter:
         columns: bool,
         tile: TileDecl | None = None,
     ) -> TileDecl:
-        """Loads an operand at the current place into ``tile`` or a new one."""
+        """Load an operand at the current indices into ``tile`` or a new one."""
         value = operand.value
         if tile is None:
             tile = self.tile(value.dtype, rows, columns)
@@ -172,29 +173,28 @@ class NestEmitter:
         return tile
 
     def source(self, value: Value) -> tuple[BufferAddress, list[PaddedAddress]]:
-        """The buffer that a value is read from, and the border around what is there."""
+        """Return the buffer of a value, and the border around it."""
         inside = value.in_memory
         assert inside.symbol is not None, "what another kernel makes is in memory"
         return self.b.buffer(inside.symbol, inside.dtype, volume(inside.shape)), sides(value)
 
     # --- tiles and addresses
-    # ---------------------------------------------------------------------------
 
     def tile(self, dtype: str, rows: bool, columns: bool) -> TileDecl:
-        """A new tile: of all rows or one, of all columns or one."""
+        """Declare a tile with all rows or one, and all columns or one."""
         return self.b.tile(
             dtype, self.plan.row_count() if rows else 1, self.plan.column_count() if columns else 1
         )
 
     def extent(self, rows: bool) -> Index:
-        """Current number of rows or columns of the tile."""
+        """Return the current number of rows or columns of the tile."""
         total: Index = 1
         for axis in self.plan.rows if rows else self.plan.columns:
             total = self.b.mul(total, self.count[axis])
         return total
 
     def address(self, place: AxisPosition) -> Index:
-        """The address of the tile's first element."""
+        """Return the address of the tile's first element."""
         total: Index = place.const
         for axis, step in place.steps.items():
             if axis in self.base:
@@ -204,15 +204,14 @@ class NestEmitter:
     def dims(
         self, place: AxisPosition, rows: bool, columns: bool
     ) -> tuple[list[Index], list[int], int]:
-        """Extents and strides of a transfer, and how many of them are rows."""
+        """Return extents and strides of a transfer, and its number of row dimensions."""
         row_part = self._dims(place, self.plan.rows if rows else [])
         column_part = self._dims(place, self.plan.columns if columns else [])
         both = row_part + column_part
         return [n for n, _ in both], [s for _, s in both], len(row_part)
 
     def _dims(self, place: AxisPosition, group: list[TileAxis]) -> list[tuple[Index, int]]:
-        """``(extent, stride)`` of a group of axes, neighbours joined where one stride walks through
-        both."""
+        """Return (extent, stride) of a group of axes, with neighbours of a common stride merged."""
         dims: list[tuple[Index, int]] = []
         for axis in group:
             step = place.steps.get(axis, 0)
@@ -223,12 +222,11 @@ class NestEmitter:
         return dims or [(1, 1)]
 
     # --- stores
-    # ----------------------------------------------------------------------------------------
 
     def store(
         self, statement: Statement, result: FunctionResult, tile: TileDecl, form: ReductionForm
     ) -> None:
-        """Stores a result's tile to all places in DDR that it goes to."""
+        """Emit all stores of a result's tile."""
         for store in result.stores:
             place = self.axes.place(statement, store.index)
             buffer = self.b.buffer(store.symbol, result.value.dtype, store.elements)
@@ -245,7 +243,7 @@ class NestEmitter:
     def store_partial(
         self, statement: Statement, result: FunctionResult, tile: TileDecl, form: ReductionForm
     ) -> None:
-        """Stores what this part contributes to a result into the workspace."""
+        """Store this part's partial result into the workspace."""
         symbol, offset = self.partial[result]
         place = self.axes.place(statement, result.index)
         extents, strides, row_dims = self.dims(place, form.rows, form.columns)
@@ -256,11 +254,10 @@ class NestEmitter:
             tile, 0, buffer, self.b.add(offset, self.address(place)), extents, strides, row_dims
         )
 
-    # --- putting parts together
-    # ------------------------------------------------------------------------
+    # --- combination of parts
 
     def _combine(self, result: FunctionResult, symbol: str) -> None:
-        """Reduces the parts of a result, from the workspace to where it is stored."""
+        """Reduce the partial results in the workspace, and store the result."""
         b, parts = self.b, self.plan.parts
         count = volume(result.value.shape)
         width = min(count, 2048)

@@ -1,5 +1,4 @@
-"""Writes the maps of a nest kernel: one for each stage of a tile, and those that start and finish
-reductions."""
+"""Emits the maps of a nest kernel: one per stage of a tile, and those around reductions."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class _Inputs:
-    """Inputs of a map under construction: each tile once."""
+    """Inputs of a map under construction, without duplicates."""
 
     def __init__(self) -> None:
         self.list: list[tuple[TileDecl, int, str]] = []
         self._number: dict[tuple[TileDecl, str], int] = {}
 
     def add(self, tile: TileDecl, access: str) -> int:
-        """The number of an input."""
+        """Return the number of an input."""
         key = (tile, access)
         if key not in self._number:
             self._number[key] = len(self.list)
@@ -35,19 +34,19 @@ class _Inputs:
 
 
 class MapEmitter:
-    """Writes maps for ``nest``, the kernel's writer."""
+    """Emits maps for the kernel of ``nest``."""
 
     def __init__(self, nest: NestEmitter):
+        """Set the emitter of the kernel's loops."""
         self._nest, self._b = nest, nest.b
 
     # --- one stage
-    # -------------------------------------------------------------------------------------
 
     def write(self, stage: MapStage) -> None:
-        """The map of a stage, with the stores of what it completes."""
+        """Emit the map of a stage, and the stores of its complete results."""
         nest, b = self._nest, self._b
         inputs = _Inputs()
-        number: dict[int, int] = {}  # node: input of the map
+        number: dict[int, int] = {}  # input of the map by the node's id
         positions: dict[int, tuple[Index, int, int, list[int]]] = {}
         here = {r.value for s in stage.statements for r in s.results}
         elements: list[tuple[Statement, FunctionResult, Node]] = []
@@ -110,7 +109,7 @@ class MapEmitter:
             self._complete(s, r, tile, form)
 
     def _element(self, s: Statement, r: FunctionResult) -> Node:
-        """What the map computes for a result: the element, or the new running value."""
+        """Return what the map computes for a result: the element, or the new running value."""
         nest = self._nest
         reduced = nest.axes.reduced[s]
         if r.combine is None or (reduced and r.combine != "general" and nest.forms[s].word):
@@ -120,7 +119,7 @@ class MapEmitter:
         if reduced:
             number = s.results.index(r)
             return combined(r.combine, Node("carry", r.value.dtype, payload=number), r.yields)
-        # Every reduced extent is 1: the start value takes part once.
+        # All reduced extents are 1: combine with the initial value once.
         start = self._start_node(s, r)
         if r.combine == "general":
             return _substituted(r.yields, [self._start_node(s, other) for other in s.results])
@@ -147,7 +146,7 @@ class MapEmitter:
             key, place = nest.key(s, operand)
             whole_rows, whole_columns = nest.reach(place)
             tile = nest.tiles[key]
-        # A map over one row or one column reads vectors along the other side as full tiles.
+        # A map over one row or one column reads vectors along the other side as whole tiles.
         turned = nest.axes.shape.turned
         one_row = not nest.plan.rows or (narrow and turned)
         one_column = not nest.plan.columns or (narrow and not turned)
@@ -176,7 +175,7 @@ class MapEmitter:
     def _complete(
         self, s: Statement, r: FunctionResult, tile: TileDecl, form: ReductionForm
     ) -> None:
-        """Stores a result that this tile completes, or keeps it for later stages."""
+        """Store a result that this tile completes, or keep it for later stages."""
         nest = self._nest
         if form.crossing:
             return
@@ -186,10 +185,9 @@ class MapEmitter:
         nest.store(s, r, tile, form)
 
     # --- reductions
-    # ------------------------------------------------------------------------------------
 
     def start_accumulators(self) -> None:
-        """Allocates what tiles accumulate into and sets it to where its reduction starts."""
+        """Declare and initialize the accumulators."""
         nest = self._nest
         for s, form in self._crossing():
             rows, columns = self._extents(form)
@@ -211,7 +209,7 @@ class MapEmitter:
                     self.fill(tile, rows, columns, r.init)
 
     def finish_accumulators(self) -> None:
-        """Stores what was accumulated."""
+        """Store the accumulators."""
         nest = self._nest
         for s, form in self._crossing():
             for r in s.results:
@@ -222,7 +220,7 @@ class MapEmitter:
                     nest.store(s, r, self._with_start(s, r, tile, form), form)
 
     def _crossing(self) -> list[tuple[Statement, ReductionForm]]:
-        """The statements whose reductions go on from tile to tile."""
+        """Return the statements whose reductions continue from tile to tile."""
         return [
             (s, form)
             for s in self._nest.kernel.statements
@@ -230,7 +228,7 @@ class MapEmitter:
         ]
 
     def _extents(self, form: ReductionForm) -> tuple[Index, Index]:
-        """Rows and columns of a result's tile."""
+        """Return rows and columns of a result's tile."""
         nest = self._nest
         return nest.extent(rows=True) if form.rows else 1, nest.extent(
             rows=False
@@ -239,7 +237,7 @@ class MapEmitter:
     def _with_start(
         self, s: Statement, r: FunctionResult, tile: TileDecl, form: ReductionForm
     ) -> TileDecl:
-        """The tile of a reduction of ``s`` that is complete, combined with where it starts."""
+        """Return the tile of a complete reduction of ``s``, combined with its initial value."""
         rows, columns = self._extents(form)
         return self.started(
             r,
@@ -266,7 +264,16 @@ class MapEmitter:
         make: Callable[[], TileDecl],
         start_tile: TileDecl | None,
     ) -> TileDecl:
-        """The tile of a finished reduction: what was reduced, combined with where it starts."""
+        """Return the tile of a complete reduction, combined with its initial value.
+
+        Args:
+            r: The result.
+            tile: The reduced elements.
+            rows: Rows of the tile.
+            columns: Columns of the tile.
+            make: Declares the tile of the combined result.
+            start_tile: The initial values, if they are a tensor.
+        """
         if r.combine == "general" or starts_at_identity(r):
             return tile
         inputs = _Inputs()
@@ -294,7 +301,7 @@ class MapEmitter:
         return out
 
     def fill(self, tile: TileDecl, rows: Index, columns: Index, node: Node) -> None:
-        """Sets a tile to a constant or uniform value."""
+        """Set a tile to a constant or uniform value."""
         inputs = _Inputs()
         known = self._nest.uniforms.tiles.get(id(node))
         if known is not None:
@@ -311,7 +318,7 @@ class MapEmitter:
 
 
 def _substituted(node: Node, starts: Sequence[Node]) -> Node:
-    """``node`` with the running values replaced."""
+    """Return ``node`` with the running values replaced by ``starts``."""
     made: dict[int, Node] = {}
     for n in walk([node]):
         if n.op == "carry":

@@ -1,8 +1,8 @@
-"""Positions used as numbers (``linalg.index``) within tiles.
+"""Loop indices used as numbers (``linalg.index``) within tiles.
 
-A position that steps evenly along rows and along columns is one ``ftm.position``. Where a side of
-the tile is made of several axes it is not even; what it adds along that side is the same in every
-tile, so it is computed once, before the loops, into a vector that maps read.
+An index that is linear in the tile's row and column is one ``ftm.position``. If several axes form
+a side of the tile, the index is not linear along it. Its contribution is then the same in every
+tile, so it is computed once, before the loops, into a vector.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ Runs = tuple[tuple[int, int], ...]
 
 
 class IndexPositions:
-    """Positions of one nest kernel."""
+    """Index values of one nest kernel."""
 
     def __init__(self, nest: NestEmitter):
+        """Start without vectors; ``prepare`` computes them."""
         self._nest = nest
         self._patterns: dict[tuple[bool, Runs], Any] = {}
 
     def prepare(self) -> None:
-        """Computes the vectors that uneven positions need, at the insertion point."""
+        """Emit the vectors of nonlinear indices at the insertion point."""
         plan = self._nest.plan
         for rows, runs in patterns(self._nest.axes, plan.rows, plan.columns):
             self._patterns[rows, runs] = self._pattern(rows, runs)
 
     def parts(self, s: Statement, node: Node) -> tuple[Index, int, int, list[tuple[Any, str]]]:
-        """The position as base, even steps along rows and columns, and (vector, access) to be
-        added."""
+        """Return an index: base, strides of rows and columns, pairs (vector, access) to add."""
         place = self._nest.axes.place(s, node.payload)
         steps = [0, 0]
         added = []
@@ -78,8 +78,10 @@ class IndexPositions:
 def patterns(
     axes: TileAxes, rows: Sequence[TileAxis], columns: Sequence[TileAxis]
 ) -> list[tuple[bool, Runs]]:
-    """The vectors that tiles of these rows and columns need: (of a row's place?, how it steps),
-    each once."""
+    """Return the vectors that tiles of these rows and columns need, without duplicates.
+
+    Each is a pair: whether it is along rows, and its extents and strides.
+    """
     places = [
         axes.place(s, node.payload)
         for s in axes.kernel.statements
@@ -102,7 +104,7 @@ def _sides(
 
 
 def _runs(steps: Sequence[tuple[TileAxis, int]]) -> Runs:
-    """``(extent, step)`` of a side's axes, neighbours joined where one step walks through both."""
+    """Return (extent, stride) of a side's axes, with neighbours of a common stride merged."""
     runs: list[tuple[int, int]] = []
     for axis, step in steps:
         if runs and runs[-1][1] == step * axis.extent:

@@ -1,15 +1,16 @@
-"""Lowers nests over windows in strips, see ``strips_plan``: as other nests, but for how tiles come
-from DDR and go there.
+"""Lowering of pooling with a line buffer; see ``schedule.loop_nest.line_buffer_plan``.
 
-DLD     planes x run          along memory
-TRANS   run x planes          a strip: one row for each element of the images
-DCW     places x (windows, planes)   what the windows see, read in place
-maps                          as in every nest
-DCW     windows x planes
-TRANS   planes x windows
-DST                           along memory
+It is a nest kernel with other loads and stores::
 
-Sums of what is stored (``strip_sums``) are taken before it is.
+    DLD     planes x run                 contiguous in memory
+    TRANS   run x planes                 the line buffer: a row per element of the feature map
+    DCW     window x (windows, planes)   elements of the windows
+    maps                                 as in every nest
+    DCW     windows x planes
+    TRANS   planes x windows
+    DST                                  contiguous in memory
+
+Fused sums of the result (``line_buffer_sums``) are computed before the store.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ __all__ = ["lower", "lower_summed"]
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the kernel's function body at the insertion point.
+    """Emit the kernel's function body at the insertion point.
 
     Raises:
-        ValueError: the kernel is no reduction over windows, or is cheaper as other nests are.
+        ValueError: The kernel is no window reduction, or another plan is cheaper.
     """
     _build(kernel, [], b)
 
 
 def lower_summed(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the body of a kernel of strips whose last statements sum what it stores.
+    """Emit a kernel whose last statements sum its result.
 
     Raises:
-        ValueError: as of `lower`, or the sums do not go with the strips.
+        ValueError: As of `lower`, or the sums do not match the tiles.
     """
     statements, sums = divide(kernel.statements)
     _build(replace(kernel, statements=statements, domain=None), sums, b)
@@ -53,22 +54,23 @@ def lower_summed(kernel: Kernel, b: TileBuilder) -> None:
 def _build(kernel: Kernel, sums: Sequence[Statement], b: TileBuilder) -> None:
     plan = plan_strips(kernel, together=bool(sums))
     if plan is None:
-        raise ValueError(f"{kernel.name}: no strips serve its windows")
+        raise ValueError(f"{kernel.name}: no line buffer serves its windows")
     LineBufferWriter(kernel, plan, sums, b).build()
 
 
 class LineBufferWriter(NestEmitter):
-    """Builds one kernel at the insertion point."""
+    """Emits one kernel at the insertion point."""
 
     def __init__(
         self, kernel: Kernel, plan: LineBufferPlan, sums: Sequence[Statement], b: TileBuilder
     ) -> None:
+        """Set the plan and the fused sums."""
         super().__init__(kernel, plan.tiles, b)
         self.strips = plan
         self.sums = LineBufferSums(self, kernel.statements[-1], sums)
 
     def build(self) -> None:
-        """Builds everything."""
+        """Emit the whole kernel."""
         self.sums.prepare()
         super().build()
 
@@ -88,8 +90,7 @@ class LineBufferWriter(NestEmitter):
         columns: bool,
         tile: TileDecl | None = None,
     ) -> TileDecl:
-        """A strip of the operand at the current place, and out of it what the windows see, in
-        ``tile`` or a new one."""
+        """Load a line buffer of the operand, and copy the windows into ``tile`` or a new one."""
         b, value, planes = self.b, operand.value, self.strips.planes
         buffer, border = self.source(value)
         tile = self.tile(value.dtype, rows, columns) if tile is None else tile
@@ -101,7 +102,7 @@ class LineBufferWriter(NestEmitter):
         if step is None:
             strip = b.tile(value.dtype, 1, most)
             b.load(buffer, self.address(place), strip, 0, [1, run], [1, 1], 1, border)
-        elif place.steps.keys() == {planes}:  # a number for each plane
+        elif place.steps.keys() == {planes}:  # one element per plane
             strip = b.tile(value.dtype, 1, self.strips.width)
             b.load(
                 buffer, self.address(place), strip, 0, [1, self.count[planes]], [1, step], 1, border
@@ -132,10 +133,9 @@ class LineBufferWriter(NestEmitter):
     def store(
         self, statement: Statement, result: FunctionResult, tile: TileDecl, form: ReductionForm
     ) -> None:
-        """Stores a result's tile, whose columns are windows and planes, to all places in DDR that
-        it goes to."""
+        """Emit all stores of a result's tile, whose columns are windows and planes."""
         b, planes, dtype = self.b, self.strips.planes, result.value.dtype
-        steps: dict[TileAxis, Index] = {}  # of the tile's memory
+        steps: dict[TileAxis, Index] = {}  # strides in the tile
         for group, step in (
             (self.strips.across, self.count[planes]),
             (self.plan.rows if form.rows else [], self.plan.column_count()),
@@ -146,7 +146,7 @@ class LineBufferWriter(NestEmitter):
         most = prod(self.plan.cut.get(a, a.extent) for a in steps)
         for store in result.stores:
             place = self.axes.place(statement, store.index)
-            walked = sorted(steps, key=lambda a: -place.steps.get(a, 0))  # as they lie in memory
+            walked = sorted(steps, key=lambda a: -place.steps.get(a, 0))  # in memory order
             spread, turned = (
                 b.tile(dtype, most, self.strips.width),
                 b.tile(dtype, self.strips.width, most),

@@ -1,9 +1,9 @@
-"""Sums that a kernel of strips takes of what it makes, plane by plane, while a tile of that is on
-chip, turned to be stored.
+"""Fused sums in a line-buffer kernel: one sum per plane of its result, before the store.
 
-What is summed may also take what the strips were fetched from, as it arrived, and parameters of a
-plane. A tile's rows are planes there, its columns lie as in memory: each row is added to one
-number, which is stored when all tiles of the planes have been there.
+Example: the backward of max pooling produces ``dy``; batch norm's backward needs ``sum(dy)`` and
+``sum(dy * x_hat)`` per channel. Summands may contain the loaded line buffer and parameters of a
+plane. A tile's rows are planes, and its columns are in memory order. Each row is added to one
+number, which is stored after all tiles of the planes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ __all__ = ["KeptSum", "LineBufferSums", "divide", "kept_of", "sums_of"]
 
 
 def divide(statements: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """The statements of a kernel of strips, and those behind them that sum elements of the last
-    one's result."""
+    """Split statements into those of the kernel and the sums of its result."""
     for number in range(1, len(statements)):
         if all(sums_of(statements[number - 1], s) for s in statements[number:]):
             return list(statements[:number]), list(statements[number:])
@@ -41,8 +40,7 @@ def divide(statements: Sequence[Statement]) -> tuple[list[Statement], list[State
 
 
 def sums_of(last: Statement, statement: Statement) -> bool:
-    """Whether ``statement`` walks the elements of what ``last`` makes as that does, and only
-    sums."""
+    """Whether ``statement`` only sums, over the elements of the result of ``last``."""
     if (
         last.is_reduction
         or not statement.is_reduction
@@ -66,8 +64,13 @@ def sums_of(last: Statement, statement: Statement) -> bool:
 
 @dataclass(frozen=True)
 class KeptSum:
-    """Loops of a sum that are not reduced, without those of the planes; the loops of the planes;
-    and how many levels of the plan are around all of a plane."""
+    """Placement of a sum in the loops.
+
+    Attributes:
+        loops: Loops that are not reduced, without those of planes.
+        planes: Loops of planes.
+        levels: Number of levels of the plan outside a plane.
+    """
 
     loops: tuple[int, ...]
     planes: tuple[int, ...]
@@ -75,8 +78,13 @@ class KeptSum:
 
 
 def kept_of(plan: LineBufferPlan, last: Statement, statement: Statement) -> KeptSum | None:
-    """How a sum of each plane goes with the plan's tiles, whatever ``statement`` does with the
-    planes; None if it does not."""
+    """Return where a sum per plane fits into the plan's loops; None if it does not.
+
+    Args:
+        plan: The kernel's plan.
+        last: The statement whose result is summed.
+        statement: The sum. It may reduce planes or not.
+    """
     axes = plan.tiles.axes
     every = range(len(last.loops))
     walked = [_walked(plan, last, k) for k in every]
@@ -119,14 +127,14 @@ def _key(value: Value, place: AxisPosition) -> object:
 
 
 def _walked(plan: LineBufferPlan, last: Statement, loop: int) -> set[TileAxis]:
-    """The axes that a loop of the last statement walks."""
+    """Return the axes of a loop of the last statement."""
     axes = plan.tiles.axes
     factors = axes.domain.coefficients(last, Affine.loop(loop, len(last.loops)))
     return {axis for axis in axes.axes if any(factors.get(leaf) for leaf in axis.leaves)}
 
 
 def _is_straight(plan: LineBufferPlan, last: Statement, index: Affine) -> bool:
-    """Whether an access walks each axis with one step."""
+    """Whether an access has a single stride along each axis."""
     axes = plan.tiles.axes
     factors = axes.domain.coefficients(last, index)
     return all(
@@ -137,7 +145,7 @@ def _is_straight(plan: LineBufferPlan, last: Statement, index: Affine) -> bool:
 
 
 def _is_strip(plan: LineBufferPlan, place: AxisPosition) -> bool:
-    """Whether all of a plane's elements in a tile lie beside each other in memory."""
+    """Whether the elements of a plane in a tile are contiguous in memory."""
     run = 1
     for axis in sorted(plan.across, key=lambda a: place.steps.get(a, 0)):
         if place.steps.get(axis) != run:
@@ -147,28 +155,33 @@ def _is_strip(plan: LineBufferPlan, place: AxisPosition) -> bool:
 
 
 class LineBufferSums:
-    """Writes the sums of one kernel."""
+    """Emits the sums of one kernel."""
 
     def __init__(
         self, nest: LineBufferWriter, last: Statement, statements: Sequence[Statement]
     ) -> None:
+        """Place the sums.
+
+        Raises:
+            ValueError: The sums do not match the plan.
+        """
         self.nest, self.last, self.statements = nest, last, statements
         kept = [kept_of(nest.strips, last, s) for s in statements]
         if None in kept:
             raise ValueError(f"{nest.kernel.name}: its sums do not go with its strips")
         self.levels = next((each.levels for each in kept if each is not None), None)
         self.arrived: dict[object, TileDecl] = {}
-        """Strips as they came from memory, by operand and address."""
+        """Line buffers before their transposition, by operand and address."""
         self._uniforms = UniformValues(statements, nest.b)
         self._totals: list[TileDecl] = []
         self._parameters: dict[object, tuple[TileDecl, str]] = {}
 
     def prepare(self) -> None:
-        """What depends on no tile."""
+        """Emit what does not depend on tiles."""
         self._uniforms.compute()
 
     def begin(self) -> None:
-        """Sets the sums of some planes to zero, and fetches their parameters."""
+        """Set the sums of some planes to zero, and load their parameters."""
         b, nest = self.nest.b, self.nest
         planes, width = nest.strips.planes, nest.strips.width
         self._totals, self._parameters = [], {}
@@ -201,8 +214,7 @@ class LineBufferSums:
                 self._parameters[key] = tile, "col" if step else "one"
 
     def add(self, made: TileDecl) -> None:
-        """Adds a tile of what has been made: a row for each plane, columns as they lie in
-        memory."""
+        """Add a tile of the result: one row per plane, columns in memory order."""
         b, nest = self.nest.b, self.nest
         columns: Index = 1
         for axis in nest.strips.across:
@@ -245,7 +257,7 @@ class LineBufferSums:
         )
 
     def end(self) -> None:
-        """Stores the sums."""
+        """Store the sums."""
         b, nest = self.nest.b, self.nest
         planes = nest.strips.planes
         for statement, total in zip(self.statements, self._totals, strict=True):

@@ -1,5 +1,4 @@
-"""Lowering of "nest" kernels: elementwise work, broadcasts, reductions and row-wise groups of
-them."""
+"""Lowering of nest kernels: fused elementwise ops, broadcasts and reductions."""
 
 from __future__ import annotations
 
@@ -13,13 +12,13 @@ from ftm_backend.midend.schedule.loop_nest.tiling import plan_tiles
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the function of a nest kernel at the insertion point."""
+    """Emit the function of a nest kernel at the insertion point."""
     for piece in _without_empty(kernel):
         NestEmitter(piece, plan_tiles(piece), b).build()
 
 
 def workspace(kernel: Kernel) -> list[tuple[str, int]]:
-    """Buffers for partial results, one for each result that the cores put together."""
+    """Return the buffers of partial results, one for each result that cores combine."""
     if (
         kernel.one_core
         or not any(s.is_reduction for s in kernel.statements)
@@ -31,8 +30,7 @@ def workspace(kernel: Kernel) -> list[tuple[str, int]]:
 
 
 def _without_empty(kernel: Kernel) -> list[Kernel]:
-    """The kernel, or what remains of it when its domain is empty: results get what they start
-    from."""
+    """Return the kernel, or kernels that store the initial values if its domain is empty."""
     first = kernel.statements[0]
     if first.volume:
         return [kernel]
@@ -52,8 +50,7 @@ def _without_empty(kernel: Kernel) -> list[Kernel]:
 
 
 def _start_only(statement: Statement, result: FunctionResult) -> Statement:
-    """A statement over the loops that are not reduced, which stores the start value of
-    ``result``."""
+    """Return a statement over the parallel loops that stores the initial value of ``result``."""
     kept = [k for k, reduced in enumerate(statement.reduced) if not reduced]
 
     def restricted(index: Affine) -> Affine:

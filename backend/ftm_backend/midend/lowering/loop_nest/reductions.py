@@ -1,5 +1,4 @@
-"""Reductions of nest kernels: what tiles they need, where they start, how cores put their parts
-together."""
+"""Reductions of nest kernels: shapes of their tiles, initial values, and partial results."""
 
 from __future__ import annotations
 
@@ -12,10 +11,14 @@ from ftm_backend.midend.schedule.loop_nest.tiling import NestTiling
 
 @dataclass(frozen=True)
 class ReductionForm:
-    """How one result of a statement looks within a tile.
+    """Shape of a statement's results within a tile.
 
-    ``word``: ``"r"`` reduces along columns, ``"c"`` down the rows, ``"a"`` both; ``""`` keeps every
-    element. ``crossing``: further tiles add to it, so it is accumulated.
+    Attributes:
+        word: Direction of the reduction: ``"r"`` along columns, ``"c"`` down the rows, ``"a"``
+            both, ``""`` none.
+        crossing: Whether the reduction continues in other tiles, so that it needs an accumulator.
+        rows: Whether the results have all rows of the tile.
+        columns: Whether the results have all columns of the tile.
     """
 
     word: str
@@ -25,7 +28,7 @@ class ReductionForm:
 
 
 def form_of(plan: NestTiling, statement: Statement, narrow: bool) -> ReductionForm:
-    """The form of a statement's results."""
+    """Return the form of a statement's results."""
     reduced = plan.axes.reduced[statement]
     turned = plan.axes.shape.turned
     rows = [] if narrow and turned else plan.rows
@@ -43,7 +46,7 @@ def form_of(plan: NestTiling, statement: Statement, narrow: bool) -> ReductionFo
 
 
 def partial_results(plan: NestTiling) -> list[FunctionResult]:
-    """Results that each part leaves in a workspace, in order."""
+    """Return the results with partial results in workspaces, in order."""
     if not plan.parts:
         return []
     return [
@@ -55,7 +58,7 @@ def partial_results(plan: NestTiling) -> list[FunctionResult]:
 
 
 def starts_at_identity(result: FunctionResult) -> bool:
-    """Whether a reduction starts from what a reduction of nothing gives."""
+    """Whether a reduction's initial value is the identity of its combination."""
     start = result.init
     if not isinstance(start, Node) or start.op != "constant" or result.combine in (None, "general"):
         return False

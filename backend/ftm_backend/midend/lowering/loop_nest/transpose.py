@@ -1,8 +1,7 @@
-"""Lowers copies into another order whose rows are columns of what they read: a permutation, an
-interleaving.
+"""Lowering of transposes on chip: copies (permutations, interleavings) with other contiguous axes.
 
-Element by element, DMA moves a granule for each. Instead, a tile is fetched along what lies
-together in the source, turned by ``TRANS``, and stored along what lies together in the result.
+DMA of single elements would move a granule for each. Instead, a tile is loaded along the source's
+contiguous axis, transposed by ``TRANS``, and stored along the result's contiguous axis.
 """
 
 from __future__ import annotations
@@ -25,18 +24,26 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = ["lower", "match_turn"]
 
 _PART_OF_AM = 6
-"""A tile takes at most this part of AM: there are two, each a ring of two."""
+"""A tile takes at most this part of AM: there are two tiles, with two slots each."""
 
 _ROWS = 256
-"""Rows of a tile that leave enough columns for DMA's runs."""
+"""Most rows of a tile, which leaves enough columns for DMA's runs."""
 
 _LAUNCHES = 16
-"""Launches of a transfer that a copy element by element must take for turning to pay."""
+"""A copy by single elements must take as long as so many DMA latencies for TRANS to pay."""
 
 
 class TransposeWriter(NamedTuple):
-    """A copy over merged axes: ``down`` lie together in the result, ``along`` in the source,
-    ``others`` are walked."""
+    """A copy over merged axes.
+
+    Attributes:
+        source: What is copied.
+        extents: Extents of the axes.
+        others: Axes outside of tiles.
+        down: Axes of a tile's rows, contiguous in the result.
+        along: Axes of a tile's columns, contiguous in the source.
+        accesses: Access of the source, then of each store.
+    """
 
     source: Operand
     extents: tuple[int, ...]
@@ -44,16 +51,20 @@ class TransposeWriter(NamedTuple):
     down: tuple[int, ...]
     along: tuple[int, ...]
     accesses: tuple[Affine, ...]
-    """Of the source, then of the places that it is stored at."""
 
 
 def match_turn(
     statement: Statement, machine: MachineParameters, targets: Sequence[Affine]
 ) -> TransposeWriter | None:
-    """``statement`` as a copy that is worth turning on chip; None if it is another operation, or
-    lies well as it is.
+    """Match a copy that is worth transposing on chip.
 
-    targets: where its elements are stored; the first place decides.
+    Args:
+        statement: The statement.
+        machine: The target.
+        targets: Indices of its stores; the first one decides.
+
+    Returns:
+        The copy; None for other operations, and for copies whose rows are contiguous already.
     """
     if (
         not machine.transposes_on_chip
@@ -89,7 +100,7 @@ def match_turn(
 def _together(
     axis: int, candidates: Sequence[int], extents: Sequence[int], strides: Sequence[int]
 ) -> tuple[int, ...]:
-    """``axis`` and those that continue it in memory, outermost first."""
+    """Return ``axis`` and the axes that continue it in memory, outermost first."""
     found, length = [axis], extents[axis]
     while True:
         following = [k for k in candidates if k not in found and strides[k] == length]
@@ -100,16 +111,16 @@ def _together(
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the kernel's function body at the insertion point.
+    """Emit the kernel's function body at the insertion point.
 
     Raises:
-        ValueError: the kernel is no copy to be turned.
+        ValueError: The kernel is no such copy.
     """
     (statement,) = kernel.statements
     stores = statement.results[0].stores
     turn = match_turn(statement, kernel.machine, [store.index for store in stores])
     if turn is None:
-        raise ValueError(f"{statement.op} over {statement.loops} is no copy to be turned")
+        raise ValueError(f"{statement.op} over {statement.loops} is no copy to be transposed")
     _, *targets = turn.accesses
     dtype = turn.source.value.dtype
     rows, columns = _cuts(turn, dtype, kernel)
@@ -139,7 +150,7 @@ def _places(
 
 
 def _cuts(turn: TransposeWriter, dtype: str, kernel: Kernel) -> tuple[TileCut, TileCut]:
-    """Tiles that fill their part of AM, or less where cores would have nothing to do."""
+    """Return tiles that fill their part of AM, or less to keep all cores busy."""
     item = ELEMENT_BYTES[dtype]
     room = kernel.machine.am_bytes // _PART_OF_AM // item
     down, along, others = (

@@ -1,1 +1,1 @@
-"""Kernels that move whole rows, and running combinations along them."""
+"""Lowering of row kernels: gathers and scatters of whole rows, and scans."""

@@ -1,9 +1,7 @@
-"""Lowers row kernels: ``ftm.scatter``, and gathers that read whole rows (embeddings,
-``index_select``).
+"""Lowering of ``ftm.scatter``, and of gathers of whole rows (embeddings, ``index_select``).
 
-Both move rows by the DMA engine's indexed transfers. A scatter happens in the order of its rows, so
-repeated indices give the same result every time; cores share the columns, never an element of the
-result.
+Both use DMA's indexed transfers of rows. A scatter processes its rows in order, so repeated indices
+give the same result every time. Cores share its columns and thus never write the same element.
 """
 
 from __future__ import annotations
@@ -26,17 +24,17 @@ from ftm_backend.target.presets import ELEMENT_BYTES
 __all__ = ["largest", "lower", "match_gather"]
 
 _PART_OF_AM = 3
-"""A row kernel plans for this part of AM: the multi-buffer pass may double its tiles."""
+"""A row kernel plans for this part of AM: the pass ``multi-buffer`` may double its tiles."""
 
 _LEAST_COLUMNS = 16
-"""Columns that a core must get for sharing a scatter to pay."""
+"""Least columns of a core that make sharing a scatter pay."""
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the kernel's function body at the insertion point.
+    """Emit the kernel's function body at the insertion point.
 
     Raises:
-        ValueError: the kernel is neither one scatter nor one gather of rows.
+        ValueError: The kernel is neither one scatter nor one gather of rows.
     """
     (statement,) = kernel.statements
     if statement.op == "ftm.scatter":
@@ -49,13 +47,15 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
 
 
 def largest(extents: Sequence[int], most: int) -> TileCut:
-    """The largest cut of a group of at most ``most`` elements."""
+    """Return the largest cut of a group with at most ``most`` elements."""
     return generalized(cuts(tuple(map(at_hand, extents)), 1, max(1, at_hand(most)))[-1], extents)
 
 
 class _Scatter:
-    """``dest[indices[i], :] (reduce)= updates[i, :]``: axes 0 = rows of updates, 1 = columns, 2 =
-    rows of dest."""
+    """``dest[indices[i], :] (reduce)= updates[i, :]``.
+
+    Axes are 0: rows of updates, 1: columns, 2: rows of dest.
+    """
 
     def __init__(self, kernel: Kernel, statement: Statement, b: TileBuilder) -> None:
         self.kernel, self.b, self.statement = kernel, b, statement
@@ -65,8 +65,7 @@ class _Scatter:
         self.blocks = BlockTransfers(b, (self.moves, self.width, self.entries))
 
     def build(self) -> None:
-        """Copies what the result starts from unless it is there already, then scatters; column
-        block by block."""
+        """For each block of columns, copy the initial values unless in place, then scatter."""
         if not self.entries or not self.width:
             return
         machine = self.kernel.machine
@@ -131,7 +130,7 @@ class _Scatter:
 
 
 class _Gather:
-    """Rows of a table, and the elementwise body on them."""
+    """A gather of rows of a table, with a fused elementwise body."""
 
     def __init__(self, kernel: Kernel, found: RowGather, b: TileBuilder) -> None:
         self.kernel, self.found, self.b = kernel, found, b
@@ -152,7 +151,7 @@ class _Gather:
         self.run = over[0]
         self.outside: tuple[int, ...] = ()
         self.rows, self.columns = axes["rows"], axes["columns"]
-        # a position is linear in a tile's row and column: these may not span two axes
+        # An index is linear in a tile's row and column, so these may not span two axes.
         if found.positions:
             self.outside = self.rows[:-1] + self.columns[:-1]
             self.rows, self.columns = self.rows[-1:], self.columns[-1:]
@@ -160,7 +159,7 @@ class _Gather:
 
     @staticmethod
     def _run(loops: Sequence[int], columns: Sequence[int]) -> tuple[int, ...]:
-        """Coefficients of the element within a row."""
+        """Return the coefficients of the element within a row."""
         coeffs, length = [0] * len(loops), 1
         for loop in reversed(columns):
             coeffs[loop] = length
@@ -168,7 +167,7 @@ class _Gather:
         return tuple(coeffs)
 
     def build(self) -> None:
-        """For each block of rows: their numbers, the rows, the body, the results."""
+        """For each block of rows, emit the indices, the gather, the body and the stores."""
         b, blocks, found = self.b, self.blocks, self.found
         statement = found.statement
         tiles = (
@@ -228,7 +227,7 @@ class _Gather:
                 body.build(inside)
 
     def _computed_numbers(self, rows: TileCut) -> TileBody | None:
-        """The body that computes row numbers; None when they are read as they are."""
+        """Return the body that computes row indices; None if they are a plain tensor."""
         if self.found.identity.op == "in":
             return None
         return TileBody(

@@ -1,8 +1,7 @@
-"""Recognises gathers that read whole rows: ``table[ids[i], j]`` with ``j`` running along contiguous
-elements.
+"""Pattern of a gather of whole rows: ``table[ids[i], j]`` with contiguous elements along ``j``.
 
-The flat element that is read is a sum; terms that depend on data are constant along the *column*
-loops, along which the rest walks consecutive elements. What remains is the address of a row.
+The flat element index is a sum. Along the *column* loops, the terms that depend on data are
+constant, and the other terms step through consecutive elements. The rest is the address of a row.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from ftm_backend.symbolic import at_hand, seen_equal
 __all__ = ["RowGather", "match_gather"]
 
 SHORTEST_ROW = 8
-"""Elements below which the DMA engine gains nothing over gathering element by element in a map."""
+"""Shortest rows for which DMA's indexed transfers pay over gathers of single elements in a map."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowGather:
-    """An elementwise statement whose one gather reads rows.
+    """An elementwise statement whose only gather reads rows.
 
-    Row ``r`` starts at element ``base + row_stride * identity(r)`` of ``table``; ``identity`` is a
-    node over the row loops. Inside a row, ``columns`` walks consecutive elements.
+    Row ``r`` starts at element ``base + row_stride * identity(r)`` of ``table``. ``identity`` is a
+    node over the row loops. Within a row, ``columns`` step through consecutive elements.
     """
 
     statement: Statement
@@ -40,18 +39,18 @@ class RowGather:
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """Tensors that the body reads beside the table and the row numbers."""
+        """Tensors that the body loads besides the table and the row indices."""
         return tuple(n.payload for n in _body(self.statement, self.gather) if n.op == "in")
 
     @property
     def positions(self) -> tuple[Affine, ...]:
-        """Index functions in the body and in the row numbers."""
+        """Index functions in the body and in the row indices."""
         inside = [*_body(self.statement, self.gather), *walk([self.identity])]
         return tuple(dict.fromkeys(n.payload for n in inside if n.op == "index"))
 
 
 def _body(statement: Statement, gather: Node) -> list[Node]:
-    """Nodes of the bodies, without what computes the place of the gather."""
+    """Return the nodes of the bodies without those of the gather's index."""
     return nodes_above([result.yields for result in statement.results], {id(gather)})
 
 
@@ -62,7 +61,7 @@ def _terms(node: Node) -> list[Node]:
 
 
 def _depends(nodes: Sequence[Node], loop: int) -> bool:
-    """Whether any of ``nodes`` changes along ``loop``."""
+    """Whether any of ``nodes`` depends on ``loop``."""
     for node in walk(nodes):
         index = (
             node.payload.index if node.op == "in" else node.payload if node.op == "index" else None
@@ -73,7 +72,7 @@ def _depends(nodes: Sequence[Node], loop: int) -> bool:
 
 
 def match_gather(statement: Statement) -> RowGather | None:
-    """``statement`` as a gather of rows, or None."""
+    """Match a gather of rows; None if the statement is something else."""
     if statement.is_reduction or len(statement.gathers) != 1 or 0 in statement.loops:
         return None
     gathers = [n for n in walk(r.yields for r in statement.results) if n.op == "gather"]
@@ -94,8 +93,8 @@ def match_gather(statement: Statement) -> RowGather | None:
     loops = [k for k, extent in enumerate(statement.loops) if not seen_equal(extent, 1)]
     columns: list[int] = []
     length = 1
-    # In the order of the sizes at hand: a loop of one may lie anywhere, and a column is as far
-    # apart as those before it are long.
+    # In the order of the size hints: the order of a loop of extent 1 is arbitrary, and a column's
+    # stride is the product of the previous columns' extents.
     for loop in sorted(loops, key=lambda k: at_hand(place.coeffs[k])):
         if seen_equal(place.coeffs[loop], length) and not _depends(data, loop):
             columns.insert(0, loop)
@@ -120,7 +119,7 @@ def match_gather(statement: Statement) -> RowGather | None:
 
 
 def _row_number(data: list[Node], rest: Affine) -> tuple[Node, int]:
-    """The part of the address that is computed, and what it is multiplied by."""
+    """Return the computed part of the address, and its factor."""
     if len(data) == 1 and rest.is_constant:
         node = data[0]
         if node.op == "arith.muli" and node.operands[1].op == "constant":

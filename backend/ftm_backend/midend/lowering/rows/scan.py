@@ -1,9 +1,8 @@
-"""Lowers ``ftm.scan``: running combinations over tensors of any length, tile after tile with a
-carry.
+"""Lowering of ``ftm.scan`` (cumsum, cumprod, ...): tile by tile, with a carry.
 
-The result lies as O x N x I, row-major, and the scan goes along N. Where I is wide, tiles are N x I
-and the scan goes down their columns, all of which are contiguous in memory; else tiles are (O, I) x
-N and it goes along their rows. Cores share what is independent, never the length of a scan.
+The row-major result is O x N x I, and the scan is along N. If I is large, tiles are N x I and the
+scan goes down their columns, with contiguous transfers along I. Otherwise tiles are (O, I) x N and
+the scan goes along rows. Cores share O and I, never N.
 """
 
 from __future__ import annotations
@@ -24,35 +23,35 @@ from ftm_backend.symbolic import ceildiv
 from ftm_backend.target.presets import ELEMENT_BYTES
 
 ONE_CORE_ELEMENTS = 20_000
-"""Elements below which a scan runs on one core."""
+"""Scans with fewer elements run on one core."""
 
 _DOWN_FROM = 8
-"""Contiguous columns from which scanning down them beats gathering rows along the scan."""
+"""Contiguous columns from which a scan down columns is faster than one along rows."""
 
 _PART_OF_AM = 4
-"""A tile takes at most this part of AM: there may be two, each a ring of two."""
+"""A tile takes at most this part of AM: there may be two tiles, with two slots each."""
 
 _TOGETHER = 4
-"""Rows or columns that should be scanned side by side."""
+"""Desired number of rows or columns that are scanned at once."""
 
 _IDENTITY = {"add": 0.0, "mul": 1.0, "lse": -inf}
 
 
 def one_core(statement: Statement) -> bool:
-    """Whether sharing the scan among cores does not pay, or there is nothing to share."""
+    """Whether sharing the scan among cores does not pay, or is impossible."""
     outer, length, inner = statement.loops
     return outer * inner == 1 or outer * length * inner < ONE_CORE_ELEMENTS
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the kernel's function body at the insertion point."""
+    """Emit the kernel's function body at the insertion point."""
     (statement,) = kernel.statements
     if statement.volume:
         _Scan(kernel, statement, b).build()
 
 
 class _Scan:
-    """Axes 0 = O, 1 = N, 2 = I."""
+    """A scan with axes 0 = O, 1 = N, 2 = I."""
 
     def __init__(self, kernel: Kernel, statement: Statement, b: TileBuilder) -> None:
         self.kernel, self.statement, self.b = kernel, statement, b
@@ -63,7 +62,7 @@ class _Scan:
         self.room = kernel.machine.am_bytes // _PART_OF_AM // ELEMENT_BYTES[self.carried]
 
     def build(self) -> None:
-        """The whole kernel."""
+        """Emit the whole kernel."""
         if self.statement.loops[2] >= _DOWN_FROM:
             self._down()
         else:
@@ -94,8 +93,10 @@ class _Scan:
     def _tiles(
         self, rows: int, columns: int, carry: tuple[int, int]
     ) -> tuple[TileDecl, TileDecl, TileDecl]:
-        """What is scanned, the carry, and the result, which has a tile of its own where loads go on
-        meanwhile."""
+        """Return the tiles of the source, the carry and the result.
+
+        The result has a separate tile if loads overlap compute.
+        """
         x = self.b.tile(self.dtype, rows, columns)
         y = self.b.tile(self.dtype, rows, columns) if self.kernel.machine.tile_buffers > 1 else x
         return x, self.b.tile(self.carried, *carry), y
@@ -109,7 +110,7 @@ class _Scan:
         rows: tuple[int, ...],
         columns: tuple[int, ...],
     ) -> None:
-        """One carry from the start of the scan to its end, ``steps`` at a time."""
+        """Scan from start to end with one carry, ``steps`` at a time."""
         b, blocks = self.b, self.blocks
         x, carry, y = tiles
         b.map(*carried, [], [(carry, 0, "full")], lambda _: [self._identity()])

@@ -1,1 +1,1 @@
-"""Kernels that sort."""
+"""Lowering of sorts."""

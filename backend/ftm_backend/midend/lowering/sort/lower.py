@@ -1,9 +1,9 @@
-"""Lowers ``ftm.sort``: rows of i64 of any length, of which all or the first elements are wanted.
+"""Lowering of ``ftm.sort``: rows of i64 of any length, complete or only the first elements (top-k).
 
-A row that fits into scratchpad is sorted there. A longer one is sorted in *chunks*, then pairs of
-sorted *runs* are merged, pass after pass, between the result's buffer and workspaces, until one run
-is left (``sort_merge``). Where only a few elements are wanted, each chunk leaves no more than so
-many, and what they leave is a row to begin again with.
+A row that fits the scratchpad is sorted there. A longer row is sorted in *chunks*; then passes
+merge pairs of sorted *runs* between the result's buffer and workspaces until one run is left
+(``merge_pass``). For a top-k with small k, each chunk keeps only its first k elements, and these
+form a new, shorter row.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 _ITEM = ELEMENT_BYTES["i64"]
 
 _FEW = 4
-"""Elements of a chunk for each that is kept, from which keeping only those pays."""
+"""Keeping only the first k elements of a chunk pays if it has at least k times this many."""
 
 _ONE_CORE_STEPS = 20_000
-"""Elements times passes of a sort below which it runs on one core."""
+"""Sorts with fewer elements times passes run on one core."""
 
 
 def chunk_elements(machine: MachineParameters) -> int:
-    """The longest row that is sorted in scratchpad, a power of two."""
+    """Return the length of the longest row that is sorted in the scratchpad, a power of two."""
     return 1 << (machine.am_bytes // _ITEM).bit_length() - 1
 
 
 def one_core(statement: Statement, machine: MachineParameters) -> bool:
-    """Whether sharing the sort among cores does not pay, or there is nothing to share."""
+    """Whether sharing the sort among cores does not pay, or is impossible."""
     rows, length = statement.loops
     if rows == 1 and length <= chunk_elements(machine):
         return True
@@ -45,10 +45,12 @@ def one_core(statement: Statement, machine: MachineParameters) -> bool:
 
 @dataclass(frozen=True)
 class _Stages:
-    """How a row of ``length`` becomes ``kept`` sorted elements.
+    """Stages that reduce a row to its sorted first elements.
 
-    lengths: of the rows after each round that keeps a few elements of every chunk. passes: of
-        merging after that.
+    Attributes:
+        chunk: Elements of a chunk.
+        lengths: Length of a row after each round that keeps a few elements of every chunk.
+        passes: Number of merge passes after that.
     """
 
     chunk: int
@@ -57,12 +59,12 @@ class _Stages:
 
     @staticmethod
     def of(statement: Statement, machine: MachineParameters) -> _Stages:
-        """The stages of an ``ftm.sort``."""
+        """Return the stages of an ``ftm.sort``."""
         length, kept = statement.loops[1], statement.results[0].value.shape[1]
         chunk = chunk_elements(machine)
         if kept * _FEW > min(length, chunk // 2):
             return _Stages(chunk, (), max(0, ceildiv(length, chunk) - 1).bit_length())
-        chunk //= 2  # the elements that are kept have a tile of their own
+        chunk //= 2  # the kept elements have a separate tile
         lengths = []
         while length > chunk:
             whole, rest = divmod(length, chunk)
@@ -72,29 +74,31 @@ class _Stages:
 
 
 def workspace(kernel: Kernel) -> list[tuple[str, int]]:
-    """Where the rows of each round lie, or the runs between passes and for each core the ends of
-    the block that it makes."""
+    """Return the workspaces as (dtype, elements).
+
+    They hold the rows of each round, or the runs between passes and two numbers of each core.
+    """
     (statement,) = kernel.statements
     rows, length = statement.loops
     stages = _Stages.of(statement, kernel.machine)
     between = [("i64", rows * after) for after in stages.lengths]
     if stages.passes:
-        # The last pass keeps what is wanted; only then may the result take turns with one
-        # workspace.
+        # The result alternates with one workspace only if it has room for complete rows. Otherwise
+        # two workspaces alternate, and the last pass writes the result.
         turns = 1 if statement.results[0].value.shape[1] == length else 2
         between += [("i64", rows * length)] * turns + [("i64", 2 * max(1, kernel.machine.cores))]
     return between
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
-    """Builds the kernel's function body at the insertion point."""
+    """Emit the kernel's function body at the insertion point."""
     (statement,) = kernel.statements
     if statement.volume and statement.results[0].value.shape[1]:
         _Sort(kernel, statement, b).build()
 
 
 class _Sort:
-    """Axes 0 = rows, 1 = along them."""
+    """A sort with axes 0 = rows, 1 = elements of a row."""
 
     def __init__(self, kernel: Kernel, statement: Statement, b: TileBuilder) -> None:
         self.kernel, self.statement, self.b = kernel, statement, b
@@ -108,7 +112,7 @@ class _Sort:
         ]
 
     def build(self) -> None:
-        """All stages; the last one writes the result."""
+        """Emit all stages; the last one writes the result."""
         operand, stages = self.statement.operands[0], self.stages
         source, access, length = (
             BlockTransfers(self.b, ()).buffer(operand.value),
@@ -155,8 +159,10 @@ class _Sort:
         target: BufferAddress,
         after: int,
     ) -> None:
-        """Sorts pieces of rows of ``length``; ``kept`` elements of each make rows of ``after`` in
-        ``target``."""
+        """Sort chunks of rows of ``length`` elements.
+
+        The first ``kept`` elements of each chunk form rows of ``after`` elements in ``target``.
+        """
         b, chunk = self.b, self.stages.chunk
         blocks = BlockTransfers(b, (self.rows, length))
         cores = 1 if self.kernel.one_core else self.kernel.machine.cores

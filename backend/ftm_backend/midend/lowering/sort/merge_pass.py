@@ -1,8 +1,7 @@
-"""One pass of a sort that is too long for scratchpad: pairs of sorted runs become one run each.
+"""A merge pass of a sort: pairs of sorted runs become one run each.
 
-A pass makes its result in *blocks*. What a block takes from each of its two runs follows from a
-binary search in them (``sort_split``), so every block can be made by any core at any time, and no
-tile grows with the row.
+The pass produces its result in *blocks*. A binary search in both runs (``merge_path``) finds the
+elements of a block. So any core can produce any block, and tiles have a fixed size.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ftm_backend.symbolic import ceildiv
 __all__ = ["merge_runs"]
 
 _BLOCKS_OF_CHUNK = 4
-"""Blocks that make a chunk: three tiles of a block must fit where one of a chunk does."""
+"""Blocks per chunk: three tiles of a block must fit where one tile of a chunk does."""
 
 
 def merge_runs(
@@ -29,13 +28,17 @@ def merge_runs(
     ends: BufferAddress,
     chunk: int,
 ) -> None:
-    """Merges runs of ``run`` elements, of which a row's last ones may be shorter, into ``target``.
+    """Merge runs of ``run`` elements into ``target``. The last runs of a row may be shorter.
 
     Args:
-        shape: rows, their length, and how many elements of each go to ``target``.
-        source, target: rows of runs, dense.
-        ends: room for two numbers of each core.
-        chunk: what was sorted at once; the blocks' size derives from it.
+        b: The builder.
+        kernel: The kernel.
+        run: Elements of a run.
+        shape: Rows, elements of a row, and elements of each row that go to ``target``.
+        source: Dense rows of runs.
+        target: Dense rows of merged runs.
+        ends: Buffer with two numbers per core.
+        chunk: Elements of a chunk; determines the size of blocks.
     """
     rows, length, kept = shape
     block = chunk // _BLOCKS_OF_CHUNK

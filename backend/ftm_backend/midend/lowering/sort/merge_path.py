@@ -1,9 +1,8 @@
-"""Where a block of a merge begins and ends in the two runs that are merged: a binary search, by
-maps.
+"""Merge path: binary search for the part of each run that a block of the merged run consists of.
 
-The first ``d`` elements of two merged runs are the first ``i`` of one and the first ``d - i`` of
-the other. ``i`` is the least number for which element ``i`` of the first run does not come before
-element ``d - 1 - i`` of the second; both ends of a block are searched at once, in a tile of two
+The first ``d`` elements of the merged run are the first ``i`` of one run and the first ``d - i`` of
+the other. ``i`` is the least number such that element ``i`` of the first run does not precede
+element ``d - 1 - i`` of the second. Both ends of a block are searched at once, in a tile of two
 columns that a loop of maps narrows.
 """
 
@@ -23,11 +22,18 @@ __all__ = ["MergeSplit", "split_runs"]
 
 @dataclass(frozen=True)
 class MergeSplit:
-    """The search: in ``buffer`` of ``elements``, runs of ``mine`` at ``a`` and of ``others`` at
-    ``b``.
+    """A search for elements ``first`` to ``first + count`` of the merged run.
 
-    The block holds elements ``first`` to ``first + count`` of the merged run. ``most``: the longest
-    that a run can be.
+    Attributes:
+        buffer: Buffer of both runs.
+        elements: Its elements.
+        a: Start of the first run.
+        mine: Length of the first run.
+        b: Start of the second run.
+        others: Length of the second run.
+        first: First element of the block.
+        count: Elements of the block.
+        most: Longest possible run.
     """
 
     buffer: BufferAddress
@@ -42,8 +48,7 @@ class MergeSplit:
 
 
 def split_runs(b: TileBuilder, split: MergeSplit, low: TileDecl, high: TileDecl) -> None:
-    """Leaves in ``low``, 1x2, how many elements of the first run lie before the block's first and
-    behind its last."""
+    """Compute, into ``low`` (1x2), the elements of the first run before the block's both ends."""
 
     def start(_: Sequence[Node]) -> list[Node]:
         place = b.position(split.first, 0, split.count)
@@ -69,8 +74,10 @@ def split_runs(b: TileBuilder, split: MergeSplit, low: TileDecl, high: TileDecl)
 
 
 def _read(b: TileBuilder, split: MergeSplit, run: Index, place: Node) -> Node:
-    """Element ``place`` of a run; where a finished search reads beside the runs, any element of the
-    buffer."""
+    """Return element ``place`` of a run; any element of the buffer if it is outside of the run.
+
+    The latter happens only after a search has ended.
+    """
     inside = _of("maxsi", place, _number(0))
     at = _of("addi", b.position(run, 0, 0), inside)
     at = _of("minsi", at, _number(split.elements - 1))
