@@ -1,19 +1,19 @@
-"""Sizes that are data: integers that remember how they come from the symbols of a program.
+"""Symbolic sizes: integers that remember which polynomial of a program's symbols they are.
 
-A *size* is a Python integer, or a `SymInt`: a polynomial over symbols with integer coefficients,
-together with the number that it is in the program at hand. Arithmetic keeps the polynomial. A
-comparison answers for the number at hand and writes down, as a *guard*, what has to hold for other
-values of the symbols for the answer to be the same. Wherever a number is taken (an index of a list,
-a C function), the guard is equality: so code that knows nothing of sizes is right with them, and
-what it does not keep general it specializes.
+A size is a Python integer or a `SymInt`: a polynomial over symbols with integer coefficients, and
+its *hint*, the value for the example shapes that the program is compiled with (PyTorch's words).
+Arithmetic builds the polynomial. A comparison is decided by the hints, and records a *guard*: the
+condition under which other values of the symbols give the same answer. Taking a plain number (an
+index of a list, an argument of a C function) records an equality as guard. Code that does not know
+about symbols is therefore correct with them: it specializes whatever it does not keep symbolic.
 
-    with Symbols({"s0": (37, 2)}) as symbols:
+    with ShapeEnv({"s0": (37, 2)}) as symbols:    # hint 37, least value 2
         rows = read("{s0}")
-        rows * 64 // 16          # {4*s0}, which is 148
-        rows > 1000              # False; the guard is -s0+1000 >= 0
-        symbols.guards           # what has to hold
+        rows * 64 // 16          # {4*s0}, hint 148
+        rows > 1000              # False; records the guard -s0+1000 >= 0
+        symbols.guards           # conditions for the program's validity
 
-What a compiler makes of them is a *template*: a program with expressions for numbers, see
+The compiler turns a symbolic program into a *template* with expressions in place of numbers, see
 `assembler/image_template.py`.
 """
 

@@ -1,4 +1,4 @@
-"""Sizes as texts: checked expressions, and functions that evaluate many of them at once."""
+"""Check symbolic expressions in text form, and compile many of them into one Python function."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, cast
 __all__ = ["OPERATIONS", "SPELLED", "SymbolicExpressionError", "evaluator", "parse"]
 
 SPELLED = r"\{[^{}]+\}"
-"""A size within another text, as a regular expression."""
+"""Regular expression of a size within another text."""
 
 
 class SymbolicExpressionError(ValueError):
-    """A text is no size, or a size is used where there are no symbols."""
+    """A text is no symbolic expression, or a symbol is used without an environment."""
 
 
 OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
@@ -26,8 +26,8 @@ OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
 }
 
-# An image of a few hundred kernels has a thousand texts: they are checked and compiled by their
-# characters and never become trees.
+# An image of a few hundred kernels has a thousand expressions. Checking them with regular
+# expressions is faster than building a syntax tree of each.
 _NAME = r"[A-Za-z_]\w*+"
 _WHOLE = r"[0-9]++"
 _FLOATING = _WHOLE + r"(?:\.[0-9]++)?(?:e[-+]?[0-9]++)?"
@@ -39,8 +39,12 @@ _BRACKETS = re.compile(r"\[([^][]*)\]")
 
 
 def parse(text: str, symbols: Collection[str]) -> ast.expr:
-    """The expression of a text; SizeError if there is more in it than sums, products, quotients and
-    remainders of symbols."""
+    """Parse a checked expression.
+
+    Raises:
+        SymbolicExpressionError: The text contains more than sums, products, quotients and
+            remainders of symbols and integers.
+    """
     _check(text, symbols, real=False)
     return ast.parse(text, mode="eval").body
 
@@ -48,12 +52,19 @@ def parse(text: str, symbols: Collection[str]) -> ast.expr:
 def evaluator(
     texts: Sequence[str], symbols: tuple[str, ...], real: bool = False
 ) -> Callable[..., tuple[Any, ...]]:
-    """A function of the symbols' values, in this order, that gives the numbers of all ``texts``.
+    """Compile expressions into one function.
 
-    real: the texts are floating numbers, in which sizes stand in brackets and ``/`` is not rounded.
+    Args:
+        texts: The expressions.
+        symbols: The function's parameters, in order.
+        real: The texts are floating-point expressions; sizes stand in brackets, and ``/`` divides
+            exactly outside of them.
+
+    Returns:
+        A function from the symbols' values to the values of all `texts`.
 
     Raises:
-        SizeError: a text is no size of these symbols.
+        SymbolicExpressionError: A text is no expression of these symbols.
     """
     for text in dict.fromkeys(texts):
         _check(text, symbols, real)
@@ -69,7 +80,7 @@ def evaluator(
 
 
 def _check(text: str, symbols: Collection[str], real: bool) -> None:
-    """Refuses a text that is no expression of numbers, symbols, ``+ - * / %`` and groups."""
+    """Raise unless a text consists of numbers, symbols, ``+ - * / %`` and parentheses."""
     plain = _BRACKETS.sub(r"(\1)", text) if real else text
     if not (_REALS if real else _INTEGERS).fullmatch(plain) or _POWER_OR_CALL.search(plain):
         raise SymbolicExpressionError(
@@ -87,4 +98,5 @@ def _check(text: str, symbols: Collection[str], real: bool) -> None:
 
 
 def _round(bracket: re.Match[str]) -> str:
+    """Use integer division inside of brackets."""
     return f"({bracket[1].replace('/', '//')})"

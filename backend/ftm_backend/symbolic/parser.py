@@ -1,4 +1,4 @@
-"""Sizes in texts: the symbols that a trace declares, and the sizes that it spells."""
+"""Parse sizes and symbol declarations in the text of a trace, and solve equality guards."""
 
 from __future__ import annotations
 
@@ -19,21 +19,27 @@ _NAME = re.compile(r"\bs\d+\b")
 
 
 def declared(text: str) -> ShapeEnv | None:
-    """The symbols that the lines ``size s0 = 37, 2`` of a trace declare: name, number at hand,
-    least number; None without."""
+    """Return the environment that a trace's text declares, or None without declarations.
+
+    Each symbol has a line such as ``size s0 = 37, 2``: name, hint, least value.
+    """
     found = {name: (int(value), int(least)) for name, value, least in _DECLARED.findall(text)}
     return ShapeEnv(found) if found else None
 
 
 def new_symbol(symbols: ShapeEnv, value: int, least: int = 2) -> SymInt:
-    """One more symbol: ``value`` at hand."""
+    """Declare another symbol with hint `value`."""
     name = f"s{1 + max((int(name[1:]) for name in symbols.values), default=-1)}"
     symbols.declare(name, value, least)
     return SymInt({(name,): 1}, value, symbols)
 
 
 def read(text: str) -> int:
-    """The size that ``{4*s0+1}`` spells, of the symbols at hand; a plain integer without any."""
+    """Parse a size such as ``{4*s0+1}`` in the current environment, or a plain integer.
+
+    Raises:
+        SymbolicExpressionError: The text is no size, or no environment is entered.
+    """
     if not text.startswith("{"):
         return int(text)
     symbols = current()
@@ -61,10 +67,11 @@ def _evaluate(node: ast.expr, symbols: ShapeEnv) -> Any:
 
 
 def solved(symbols: ShapeEnv) -> dict[str, str]:
-    """What the guards of equality make of some symbols: a polynomial of others each, or the number
-    at hand.
+    """Solve the equality guards for symbols.
 
-    No symbol that is given away occurs in another's polynomial.
+    Returns:
+        By eliminated symbol, a polynomial of the other symbols, or its hint as a number. No
+        eliminated symbol occurs in another's polynomial.
     """
     found: dict[str, str] = {}
     for guard in symbols.pinned:
@@ -74,30 +81,30 @@ def solved(symbols: ShapeEnv) -> dict[str, str]:
         polynomial = difference.polynomial
         atoms = [atom for monomial in polynomial for atom in monomial]
         names = [name for atom in atoms for name in _NAME.findall(atom)]
-        alone = [
+        linear = [
             m[0]
             for m, factor in polynomial.items()
             if len(m) == 1 and abs(factor) == 1 and names.count(m[0]) == 1 and m[0] in names
         ]
-        name = max(alone or names, key=lambda name: int(name[1:]))
-        rest: Polynomial = (
+        name = max(linear or names, key=lambda name: int(name[1:]))
+        solution: Polynomial = (
             {m: -polynomial[name,] * c for m, c in polynomial.items() if m != (name,)}
-            if alone
+            if linear
             else {(): symbols.values[name]}
         )
-        found = {other: substituted(text, {name: spell(rest)}) for other, text in found.items()} | {
-            name: spell(rest)
-        }
+        found = {
+            other: substituted(text, {name: spell(solution)}) for other, text in found.items()
+        } | {name: spell(solution)}
     return found
 
 
 def symbols_of(text: str) -> set[str]:
-    """The symbols that a size's text names."""
+    """Return the symbols that occur in a size's text."""
     return set(_NAME.findall(text))
 
 
 def substituted(text: str, polynomials: Mapping[str, str]) -> str:
-    """A size's text in which symbols are what they were found to be."""
+    """Replace symbols in a size's text by polynomials, e.g. those of `solved`."""
     return _NAME.sub(
         lambda name: f"({polynomials[name[0]]})" if name[0] in polynomials else name[0], text
     )

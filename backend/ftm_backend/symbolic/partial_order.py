@@ -1,8 +1,8 @@
-"""Which of some sizes are never less than which, as far as that can be proved.
+"""Analysis: which sizes are provably never less than which others.
 
-A proof takes arithmetic on polynomials, and who places regions of memory asks for thousands. So
-proofs are kept, and follow from one another: what lies above a size lies above all that this one
-lies above.
+A proof takes polynomial arithmetic, and placing memory regions needs thousands of them. Results are
+therefore cached and closed under transitivity: a size is never less than anything below its
+predecessors.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ __all__ = ["PartialOrder"]
 
 
 class PartialOrder:
-    """Sizes by numbers of its own; each proof is looked for once."""
+    """A cache of proven ``>=`` relations between sizes, which are numbered on first use."""
 
     def __init__(self) -> None:
+        """Create an empty order."""
         self._numbers: dict[str, int] = {}
         self._sizes: list[int] = []
-        self._lower: list[int] = []  # of each size, those that it is never less than, one bit each
+        self._lower: list[int] = []  # by size, a bit mask of the sizes that it is never less than
         self._unproved: set[tuple[int, int]] = set()
 
     def number(self, size: int) -> int:
-        """The number of a size here."""
+        """Return the number of a size, which `note` and `never_less` take."""
         number = self._numbers.setdefault(str(size), len(self._sizes))
         if number == len(self._sizes):
             self._sizes.append(size)
@@ -30,11 +31,11 @@ class PartialOrder:
         return number
 
     def note(self, high: int, low: int) -> None:
-        """``high`` is never less than ``low``, nor than what that is never less than."""
+        """Record that `high` is never less than `low`."""
         self._lower[high] |= self._lower[low]
 
     def never_less(self, high: int, low: int) -> bool:
-        """Whether that is so."""
+        """Whether `high` is provably never less than `low`."""
         if self._lower[high] >> low & 1:
             return True
         if (high, low) in self._unproved:

@@ -1,4 +1,4 @@
-"""Polynomials over symbols, with integer coefficients."""
+"""Polynomials over symbols with integer coefficients."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ __all__ = ["Polynomial", "add", "exact", "grouped", "leads_negative", "parts", "
 
 
 Polynomial = dict[tuple[str, ...], int]
-"""Monomials, each the sorted tuple of its atoms, and their coefficients. An atom is a symbol or a
-quotient or remainder."""
+"""Coefficients by monomial; a monomial is the sorted tuple of its atoms.
+
+An atom is a symbol, or the text of a quotient or remainder.
+"""
 
 
 def add(left: Polynomial, right: Polynomial, sign: int) -> Polynomial:
-    """``left + sign * right``"""
+    """Return ``left + sign * right``; coefficients may be zero."""
     total = dict(left)
     for monomial, factor in right.items():
         total[monomial] = total.get(monomial, 0) + sign * factor
@@ -19,52 +21,59 @@ def add(left: Polynomial, right: Polynomial, sign: int) -> Polynomial:
 
 
 def leads_negative(polynomial: Polynomial) -> bool:
-    """Whether the coefficient of its first term, of the highest degree, is negative."""
+    """Whether the leading coefficient (of the highest degree) is negative."""
     leading = max(polynomial, key=lambda m: (len(m), m), default=())
     return bool(leading) and polynomial[leading] < 0
 
 
 def parts(top: Polynomial, by: int) -> tuple[Polynomial, Polynomial]:
-    """``top`` as a multiple of ``by`` and a rest with coefficients from 0 to ``by - 1``."""
+    """Split `top` into a multiple of `by` and a remainder with coefficients in ``[0, by)``."""
     return {m: c // by for m, c in top.items() if c // by}, {
         m: c % by for m, c in top.items() if c % by
     }
 
 
 def exact(top: Polynomial, bottom: Polynomial) -> tuple[Polynomial, Polynomial]:
-    """``top`` as a multiple of ``bottom`` and a rest: by one monomial term by term, by others only
-    multiples of all."""
+    """Divide `top` by `bottom` as far as it divides exactly.
+
+    Division by a monomial is term by term. By another polynomial, only an exact multiple divides.
+
+    Returns:
+        Quotient and remainder.
+    """
     if len(bottom) == 1:
         ((divisor, factor),) = bottom.items()
-        whole: Polynomial = {}
-        rest: Polynomial = {}
+        quotient: Polynomial = {}
+        remainder: Polynomial = {}
         for monomial, c in top.items():
-            left = list(monomial)
-            if c % factor == 0 and all(_take(left, atom) for atom in divisor):
-                whole[tuple(left)] = c // factor
+            remaining = list(monomial)
+            if c % factor == 0 and all(_remove(remaining, atom) for atom in divisor):
+                quotient[tuple(remaining)] = c // factor
             else:
-                rest[monomial] = c
-        return whole, rest
+                remainder[monomial] = c
+        return quotient, remainder
     leading = max(bottom, key=lambda m: (len(m), m))
     for monomial, c in top.items():
-        left = list(monomial)
-        if c % bottom[leading] == 0 and all(_take(left, atom) for atom in leading):
+        remaining = list(monomial)
+        if c % bottom[leading] == 0 and all(_remove(remaining, atom) for atom in leading):
             multiple = {
-                tuple(sorted((*left, *m))): f * (c // bottom[leading]) for m, f in bottom.items()
+                tuple(sorted((*remaining, *m))): f * (c // bottom[leading])
+                for m, f in bottom.items()
             }
             if all(top.get(m) == f for m, f in multiple.items()) and len(multiple) == len(top):
-                return {tuple(left): c // bottom[leading]}, {}
+                return {tuple(remaining): c // bottom[leading]}, {}
     return {}, top
 
 
 def without(monomial: tuple[str, ...], atom: str) -> tuple[str, ...]:
-    """A monomial divided by one of its atoms."""
-    left = list(monomial)
-    left.remove(atom)
-    return tuple(left)
+    """Divide a monomial by one of its atoms."""
+    remaining = list(monomial)
+    remaining.remove(atom)
+    return tuple(remaining)
 
 
-def _take(atoms: list[str], atom: str) -> bool:
+def _remove(atoms: list[str], atom: str) -> bool:
+    """Remove an atom from a list; return whether it was there."""
     if atom not in atoms:
         return False
     atoms.remove(atom)
@@ -72,7 +81,7 @@ def _take(atoms: list[str], atom: str) -> bool:
 
 
 def spell(polynomial: Polynomial) -> str:
-    """The text of a polynomial, in an order that depends on nothing but itself."""
+    """Return the canonical text of a polynomial."""
     parts = []
     for monomial, factor in sorted(polynomial.items(), key=lambda item: (-len(item[0]), item[0])):
         sign = "-" if factor < 0 else "+"
@@ -83,7 +92,7 @@ def spell(polynomial: Polynomial) -> str:
 
 
 def grouped(text: str) -> str:
-    """A text as one operand of another."""
+    """Parenthesize a text if needed for use as an operand."""
     return (
         text
         if text.isalnum() or (text[0] == "(" and text.count("(") == 1 and text[-1] == ")")

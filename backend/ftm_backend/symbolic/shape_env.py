@@ -1,5 +1,4 @@
-"""The symbols of a program: what they are in the program at hand, and what has been asked of
-them."""
+"""`ShapeEnv`: the symbols of one program, their hints and bounds, and the recorded guards."""
 
 from __future__ import annotations
 
@@ -18,19 +17,26 @@ __all__ = ["PLACEHOLDER", "Guard", "ShapeEnv", "current"]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What has to hold: ``size`` compared with 0 by ``relation``, one of ``== != >= ``; ``place``
-    is the code that asked."""
+    """The condition ``size <relation> 0``.
+
+    Attributes:
+        size: Text of the polynomial.
+        relation: ``==``, ``!=`` or ``>=``.
+        place: The source line that recorded the guard, for messages.
+    """
 
     size: str
     relation: str
     place: str = ""
 
     def __str__(self) -> str:
+        """Return the condition as text."""
         return f"{self.size} {self.relation} 0"
 
 
 _LARGEST = 1 << 31
-"""Bytes that are products of a size and a few numbers are no question of 64 bits."""
+"""Upper bound of a tensor's extent. With it, byte offsets (products of an extent and a few small
+numbers) provably fit into 64 bits."""
 
 _HERE = Path(__file__).parent
 
@@ -41,46 +47,59 @@ class _Spelled(Protocol):
 
 
 class ShapeEnv:
-    """The symbols of one program, what they are in the program at hand, and the guards that were
-    met.
+    """The symbols of one program, and the guards under which the program is valid.
+
+    As a context manager, it is the thread's `current` environment.
 
     Args:
-        values: for each symbol its number at hand and the least number that it may be; one that is
-            at least 1 is a size of tensors, and not above ``_LARGEST``.
+        values: By symbol, its hint and its least value. A symbol with a least value of 1 or more is
+            a tensor's extent and is bounded by ``_LARGEST``.
+
+    Attributes:
+        values: The symbols' hints.
+        guards: Recorded guards, by text and relation.
     """
 
     def __init__(self, values: Mapping[str, tuple[int, int]]) -> None:
+        """Declare the symbols of `values`."""
         self.values: dict[str, int] = {}
         self.guards: dict[tuple[str, str], Guard] = {}
         self.atoms: dict[str, int] = {}
-        """For the symbols and the quotients and remainders of sizes that were met, their number at
-        hand."""
+        """Hints of the symbols, and of the quotients and remainders that occurred."""
         self.read: dict[str, Any] = {}
-        """Sizes by the texts that they were read from."""
+        """Sizes by their text in braces."""
         self.divided: dict[tuple[str, str | int], tuple[Any, Any]] = {}
-        """Quotients and remainders by what was divided, and by what: the same few are asked for
-        again and again."""
+        """Quotient and remainder by dividend's text and divisor; divisions repeat often."""
         self._quotients: dict[str, tuple[Polynomial, int]] = {}
-        """For quotients by an integer what is divided, and by what."""
+        """Dividend and divisor of each quotient by a constant."""
         self._spans: dict[tuple[str, ...], tuple[float, float]] = {}
         self._bounds: dict[str, tuple[float, float]] = {}
-        # Least and greatest numbers of what varies in polynomials that were met: many differ by a
-        # constant alone.
-        self._met: dict[frozenset[tuple[tuple[str, ...], int]], tuple[float, float]] = {}
-        self._met_divided: dict[frozenset[tuple[tuple[str, ...], int]], tuple[float, float]] = {}
-        self._placed: list[str] | None = None
+        # Bounds of polynomials without their constant term: many polynomials differ only in it.
+        self._bounds_cache: dict[frozenset[tuple[tuple[str, ...], int]], tuple[float, float]] = {}
+        self._divided_bounds_cache: dict[
+            frozenset[tuple[tuple[str, ...], int]], tuple[float, float]
+        ] = {}
+        self._placeholders: list[str] | None = None
         for name, (value, least) in values.items():
             self.declare(name, value, least)
 
     def __enter__(self) -> ShapeEnv:
+        """Make this the current environment."""
         _CURRENT.symbols.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
+        """Restore the previous environment."""
         _CURRENT.symbols.pop()
 
     def declare(self, name: str, value: int, least: int) -> None:
-        """One symbol more: its number at hand, and the least that it may be."""
+        """Add a symbol.
+
+        Args:
+            name: The symbol.
+            value: Its hint.
+            least: Its least value.
+        """
         high = _LARGEST if least > 0 else math.inf
         self.values[name] = self.atoms[name] = value
         self._bounds[name] = least, high
@@ -92,38 +111,37 @@ class ShapeEnv:
 
     @property
     def pinned(self) -> list[Guard]:
-        """Guards of equality: what has become special."""
+        """The guards that are equalities, i.e. what has been specialized."""
         return [guard for guard in self.guards.values() if guard.relation == "=="]
 
     def require(self, size: _Spelled, relation: str) -> None:
-        """Writes down a guard."""
+        """Record a guard."""
         key = (size.text, relation)
         if key not in self.guards:
-            self.guards[key] = Guard(size.text, relation, _place())
+            self.guards[key] = Guard(size.text, relation, _calling_line())
 
     def bounds(self, polynomial: Polynomial) -> tuple[float, float]:
-        """Least and greatest number that a polynomial can be for any values of the symbols."""
+        """Return bounds of a polynomial that hold for all values of the symbols."""
         constant = polynomial.get((), 0)
         varying = {m: c for m, c in polynomial.items() if m} if constant else polynomial
         key = frozenset(varying.items())
-        found = self._met.get(key)
+        found = self._bounds_cache.get(key)
         if found is None:
-            found = self._met[key] = self._bounds_of_terms(varying)
+            found = self._bounds_cache[key] = self._bounds_of_terms(varying)
         low, high = found[0] + constant, found[1] + constant
         if low < 0 < high and len(polynomial) > 1 and self._quotients:
-            divided = self._met_divided.get(key)
+            divided = self._divided_bounds_cache.get(key)
             if divided is None:
-                divided = self._met_divided[key] = self._bounds_divided(varying)
+                divided = self._divided_bounds_cache[key] = self._bounds_divided(varying)
             low, high = max(low, divided[0] + constant), min(high, divided[1] + constant)
         return low, high
 
     def _bounds_divided(self, polynomial: Polynomial) -> tuple[float, float]:
-        """The same where quotients are taken for what is divided, less a remainder: ``128*(s/64)``
-        is ``2*s`` or up to 126 less.
+        """Bound a polynomial after replacing quotients by their dividends minus a remainder.
 
-        No term is a constant.
+        Example: ``128*(s/64)`` lies between ``2*s - 126`` and ``2*s``. No term is constant.
         """
-        taken: Polynomial = {}
+        expanded: Polynomial = {}
         low: float = 0
         high: float = 0
         for monomial, factor in polynomial.items():
@@ -136,22 +154,24 @@ class ShapeEnv:
                 None,
             )
             if atom is None:
-                taken[monomial] = taken.get(monomial, 0) + factor
+                expanded[monomial] = expanded.get(monomial, 0) + factor
                 continue
             top, by = self._quotients[atom]
-            others, times = without(monomial, atom), factor // by
+            others, multiple = without(monomial, atom), factor // by
             for m, c in top.items():
                 product = tuple(sorted((*others, *m)))
-                taken[product] = taken.get(product, 0) + times * c
+                expanded[product] = expanded.get(product, 0) + multiple * c
             least, most = self._spans.get(others) or self._span(others)
-            rest = sorted((0, -times * (by - 1) * most)) if least >= 0 else (-math.inf, math.inf)
-            low, high = low + rest[0], high + rest[1]
-        inner_low, inner_high = self._bounds_of_terms({m: c for m, c in taken.items() if c})
-        return _multiples(polynomial, low + inner_low, high + inner_high)
+            remainder = (
+                sorted((0, -multiple * (by - 1) * most)) if least >= 0 else (-math.inf, math.inf)
+            )
+            low, high = low + remainder[0], high + remainder[1]
+        inner_low, inner_high = self._bounds_of_terms({m: c for m, c in expanded.items() if c})
+        return _round_to_multiples(polynomial, low + inner_low, high + inner_high)
 
     def _bounds_of_terms(self, polynomial: Polynomial) -> tuple[float, float]:
         low: float = 0
-        high: float = 0  # integers unless infinite: numbers beyond 2**53 are exact
+        high: float = 0  # Python integers unless infinite: exact beyond 2**53
         for monomial, factor in polynomial.items():
             least, most = self._spans.get(monomial) or self._span(monomial)
             if factor < 0:
@@ -171,7 +191,7 @@ class ShapeEnv:
         return low, high
 
     def _span(self, monomial: tuple[str, ...]) -> tuple[float, float]:
-        """The same of a product of atoms."""
+        """Bound a product of atoms."""
         least: float = 1
         most: float = 1
         for atom in monomial:
@@ -191,10 +211,17 @@ class ShapeEnv:
         high: float,
         divided: tuple[Polynomial, int] | None = None,
     ) -> str:
-        """A quotient or a remainder, as an atom of polynomials: its text, its number at hand, and
-        what it can be.
+        """Register a quotient or remainder as an atom of polynomials.
 
-        ``divided``: of a quotient by an integer, what is divided, and by what.
+        Args:
+            text: Its text, e.g. ``(s0/64)``.
+            value: Its hint.
+            low: Lower bound.
+            high: Upper bound.
+            divided: Dividend and divisor, if it is a quotient by a constant.
+
+        Returns:
+            `text`.
         """
         self.atoms[text] = value
         if divided is not None:
@@ -203,41 +230,46 @@ class ShapeEnv:
         return text
 
     def placeholder(self, size: _Spelled) -> int:
-        """While `placing`: the number that stands for a size."""
-        assert self._placed is not None
-        self._placed.append(size.text)
-        return PLACEHOLDER + len(self._placed) - 1
+        """Return a number that stands for `size` while `placing` is active."""
+        assert self._placeholders is not None
+        self._placeholders.append(size.text)
+        return PLACEHOLDER + len(self._placeholders) - 1
 
-    def placing(self) -> _Placing:
-        """While this is entered, sizes are taken as placeholders: numbers from `PLACEHOLDER` on,
-        counted in ``texts``."""
-        return _Placing(self)
+    def placing(self) -> _PlaceholderRecorder:
+        """Record placeholders: inside of the block, sizes convert to numbers from `PLACEHOLDER` on.
+
+        The returned context manager lists the sizes' texts in ``texts``, in the order of their
+        numbers. Nothing is specialized meanwhile.
+        """
+        return _PlaceholderRecorder(self)
 
     @property
     def is_placing(self) -> bool:
-        """Whether placeholders are given for sizes."""
-        return self._placed is not None
+        """Whether sizes convert to placeholders."""
+        return self._placeholders is not None
 
 
 PLACEHOLDER = 0x5A17_0000_0000_0000
-"""Numbers from here on stand for sizes in an image that is being made into a template."""
+"""First of the numbers that stand for sizes in an image that becomes a template."""
 
 
-class _Placing:
+class _PlaceholderRecorder:
+    """Context manager of `ShapeEnv.placing`."""
+
     def __init__(self, symbols: ShapeEnv) -> None:
         self._symbols = symbols
         self.texts: list[str] = []
 
-    def __enter__(self) -> _Placing:
-        self._symbols._placed = self.texts
+    def __enter__(self) -> _PlaceholderRecorder:
+        self._symbols._placeholders = self.texts
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._symbols._placed = None
+        self._symbols._placeholders = None
 
 
-def _multiples(polynomial: Polynomial, low: float, high: float) -> tuple[float, float]:
-    """Bounds, as near as the divisor that all coefficients have in common allows."""
+def _round_to_multiples(polynomial: Polynomial, low: float, high: float) -> tuple[float, float]:
+    """Tighten bounds to multiples of the coefficients' greatest common divisor."""
     common = math.gcd(*polynomial.values())
     if not math.isinf(low):
         low = -(-int(low) // common) * common
@@ -247,7 +279,7 @@ def _multiples(polynomial: Polynomial, low: float, high: float) -> tuple[float, 
 
 
 class _Current(threading.local):
-    """Each thread is at a program of its own."""
+    """Environments that were entered; the last is the current one of its thread."""
 
     def __init__(self) -> None:
         self.symbols: list[ShapeEnv] = []
@@ -257,13 +289,13 @@ _CURRENT = _Current()
 
 
 def current() -> ShapeEnv | None:
-    """The symbols of the program that is being compiled; None where it has none."""
+    """Return the environment of the program that this thread compiles, or None."""
     symbols = _CURRENT.symbols
     return symbols[-1] if symbols else None
 
 
-def _place() -> str:
-    """The code outside of this package that compares or takes a size."""
+def _calling_line() -> str:
+    """Return the source line outside of this package that compares or specializes a size."""
     frame: Any = sys._getframe(2)
     while frame is not None and Path(frame.f_code.co_filename).parent == _HERE:
         frame = frame.f_back

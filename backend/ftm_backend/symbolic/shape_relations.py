@@ -1,11 +1,10 @@
-"""Families: traces that are alike but for numbers, and how the numbers of their members are
-related.
+"""Analysis: how the varying numbers in traces of the same structure are related.
 
-`relate` finds, from the numbers of some members, which of them vary, and writes each of these as a
-polynomial over as few symbols as it can: equal, a multiple, a product, a sum. What it finds are
-guesses, which `ShapeRelation.values` proves for each new member: its numbers are those of the
-polynomials, or it has no values. Which numbers of a trace may vary the recorder knows
-(``csrc/graph/shape_family.h``).
+Example: three traces differ only in sizes (8, 16), (10, 20) and (12, 24). `relate` writes them as
+``s0`` and ``2*s0``. It guesses polynomials over as few symbols as possible: equal, a multiple, a
+product, a sum. `ShapeRelation.values` then checks the guess for each new trace, and returns None if
+its numbers do not satisfy the polynomials. The recorder determines which numbers of a trace may
+vary (``csrc/graph/shape_family.h``).
 """
 
 from __future__ import annotations
@@ -21,25 +20,29 @@ from ftm_backend.symbolic import evaluator
 __all__ = ["Places", "ShapeRelation", "relate"]
 
 Places = Sequence[tuple[int, int, bool]]
-"""Where each number that may vary begins and ends in the text of a trace, and whether it is an
-extent of a tensor."""
+"""For each number that may vary: begin and end in the trace's text, and whether it is an extent."""
 
 
 _FACTORS = 12
+"""At most this many symbols and sums are combined to products."""
 _STEEP, _NEAR, _SURE = 4, 64, 3
-"""A sum of a multiple of a symbol and a number is likely if it is a multiple of a sum or beside
-one, as ``8*s0-8`` and ``8*s0+7``, and, among so many members, up to these: two differ by the same
-somewhere if there are a few sizes, as tokens of experts. What so many different members agree on is
-no accident."""
+"""Heuristics for an affine relation ``slope * symbol + intercept`` between two columns of numbers.
+
+Accept it if the intercept is near a multiple of the slope (``8*s0-8``, ``8*s0+7``), or if it holds
+for `_SURE` different values of the symbol: so many traces do not agree by accident. With fewer
+different values, e.g. counts of tokens per expert, it needs `_SURE` traces, a slope up to `_STEEP`
+and an intercept up to `_NEAR`.
+"""
 
 
 @dataclass(frozen=True)
 class ShapeRelation:
-    """How the numbers of a family's members come from symbols.
+    """Polynomials that give the numbers of every trace of a structure.
 
-    texts: for each number that varies its place among the numbers, and its polynomial; the other
-    numbers are ``fixed``. symbols: name, the place where it is itself, and the least number that it
-    may be.
+    Attributes:
+        fixed: Position and value of each number that does not vary.
+        texts: Position and polynomial of each number that varies.
+        symbols: Name, position of a number that equals the symbol, and least value.
     """
 
     fixed: tuple[tuple[int, int], ...]
@@ -54,17 +57,16 @@ class ShapeRelation:
         texts: Sequence[tuple[int, str]],
         symbols: Sequence[tuple[str, int, int]],
     ) -> ShapeRelation:
-        """A relation from its parts.
+        """Create a relation from its parts.
 
         Raises:
-            SizeError: a text is no polynomial of the symbols.
+            SymbolicExpressionError: A text is no polynomial of the symbols.
         """
         numbers = evaluator([text for _, text in texts], tuple(name for name, _, _ in symbols))
         return cls(tuple(fixed), tuple(texts), tuple(symbols), numbers)
 
     def values(self, numbers: Sequence[int]) -> tuple[int, ...] | None:
-        """The symbols' values in a member with these numbers; None if they are related
-        otherwise."""
+        """Return the symbols' values in a trace with these numbers; None if the relation fails."""
         values = self._values(numbers)
         if values is None:
             return None
@@ -78,10 +80,10 @@ class ShapeRelation:
         return values if varying(numbers, found) else None
 
     def numbers(self, values: Sequence[int]) -> tuple[int, ...]:
-        """All numbers of the member with these values.
+        """Return all numbers of the trace with these values of the symbols.
 
         Raises:
-            ZeroDivisionError: there is none.
+            ZeroDivisionError: A polynomial divides by zero for these values.
         """
         found = dict(self.fixed) | dict(
             zip((place for place, _ in self.texts), self._numbers(*values), strict=True)
@@ -97,8 +99,10 @@ class ShapeRelation:
         )
 
     def wrong(self, numbers: Sequence[int]) -> list[int]:
-        """The places of a member's numbers that are related otherwise; none where a symbol would be
-        less than it may."""
+        """Return the positions of numbers that violate the relation.
+
+        The result is empty if a symbol would be less than its least value.
+        """
         values = self._values(numbers)
         if values is None:
             return []
@@ -117,25 +121,32 @@ class ShapeRelation:
     def _checks(
         self,
     ) -> tuple[Callable[[Sequence[int]], bool], Callable[[Sequence[int], tuple[int, ...]], bool]]:
-        """Of a member's numbers: whether those that do not vary are those of all, and whether the
-        others are what was found for them."""
+        """Predicates: whether fixed numbers are as expected, and varying ones as computed."""
         numbers = tuple(number for _, number in self.fixed)
         fixed, varying = (
-            _taken([place for place, _ in self.fixed]),
-            _taken([place for place, _ in self.texts]),
+            _select([place for place, _ in self.fixed]),
+            _select([place for place, _ in self.texts]),
         )
         return lambda given: fixed(given) == numbers, lambda given, found: varying(given) == found
 
     def general(self, text: str, places: Places, values: Sequence[int]) -> str:
-        """The general trace: a member's text with polynomials for the numbers that vary, after a
-        line for each symbol."""
+        """Return the symbolic trace.
+
+        Args:
+            text: The text of a trace of this structure.
+            places: The positions of its numbers in the text.
+            values: The symbols' hints.
+
+        Returns:
+            The text with polynomials for the varying numbers, and a declaration of each symbol.
+        """
         spelled = dict(self.texts)
-        pieces, at = [], 0
+        chunks, at = [], 0
         for place, (start, end, _) in enumerate(places):
             if place in spelled:
-                pieces += [text[at:start], "{" + spelled[place] + "}"]
+                chunks += [text[at:start], "{" + spelled[place] + "}"]
                 at = end
-        head, _, body = "".join([*pieces, text[at:]]).partition("\n")
+        head, _, body = "".join([*chunks, text[at:]]).partition("\n")
         declared = [
             f"  size {name} = {value}, {least}"
             for (name, _, least), value in zip(self.symbols, values, strict=True)
@@ -143,19 +154,21 @@ class ShapeRelation:
         return "\n".join([head, *declared, body])
 
 
-def _taken(places: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:
-    """A function that takes the numbers at these places."""
-    if len(places) < 2:  # for which there would be no tuple
+def _select(places: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    """Return a function that selects the numbers at these positions as a tuple."""
+    if len(places) < 2:  # itemgetter returns a tuple only for two or more items
         return lambda numbers: tuple(numbers[place] for place in places)
     return operator.itemgetter(*places)
 
 
 def relate(members: Sequence[tuple[int, ...]], places: Places) -> ShapeRelation:
-    """How the numbers of at least two members are related; ``places``: of the numbers in the text
-    of one of them.
+    """Find the relation of the numbers of at least two traces of the same structure.
 
-    A symbol that is a size of a tensor is general from 2 on: what is done with one element is often
-    something else.
+    A symbol that is an extent of a tensor is at least 2: an extent of 1 often broadcasts.
+
+    Args:
+        members: The numbers of each trace.
+        places: The positions of the numbers in the text of one of them.
     """
     extents = {place for place, (_, _, is_extent) in enumerate(places) if is_extent}
     columns = list(zip(*members, strict=True))
@@ -164,11 +177,11 @@ def relate(members: Sequence[tuple[int, ...]], places: Places) -> ShapeRelation:
     )
     varying = [(place, column) for place, column in enumerate(columns) if len(set(column)) > 1]
     symbols: list[tuple[str, int, int]] = []
-    known: dict[tuple[int, ...], str] = {}  # a column that was met, and its polynomial
+    polynomials: dict[tuple[int, ...], str] = {}  # polynomials by column
     bases: list[tuple[str, tuple[int, ...]]] = []
-    factors: list[tuple[str, tuple[int, ...]]] = []  # symbols, and sums of a symbol and a number
-    # Symbols are taken from what varies least, and comes first, so that the rest are multiples,
-    # products and sums of them.
+    factors: list[tuple[str, tuple[int, ...]]] = []  # symbols, and sums of a symbol and a constant
+    # Introduce symbols for the columns with the smallest range first, so that other columns become
+    # multiples, products and sums of them.
     for column in sorted(
         dict.fromkeys(column for _, column in varying), key=lambda column: max(column) - min(column)
     ):
@@ -183,8 +196,8 @@ def relate(members: Sequence[tuple[int, ...]], places: Places) -> ShapeRelation:
             factors.append((text, column))
         elif text[-1].isdigit() and ("+" in text or "-" in text):
             factors.append((f"({text})", column))
-        known[column] = text
-    texts = tuple((place, known[column]) for place, column in varying)
+        polynomials[column] = text
+    texts = tuple((place, polynomials[column]) for place, column in varying)
     return ShapeRelation.of(fixed, texts, symbols)
 
 
@@ -193,7 +206,7 @@ def _expressions(
     bases: list[tuple[str, tuple[int, ...]]],
     factors: list[tuple[str, tuple[int, ...]]],
 ) -> Iterator[str]:
-    """Polynomials of the symbols that give a column, the likeliest first."""
+    """Yield polynomials of the symbols that reproduce a column, the most likely first."""
     for degree in (1, 2, 3):
         for chosen in combinations_with_replacement(
             factors[:_FACTORS] if degree < 3 else bases, degree
@@ -209,19 +222,23 @@ def _expressions(
                     [*([str(factor)] if factor != 1 else []), *(name for name, _ in chosen)]
                 )
     for name, values in bases:
-        steps = {
+        differences = {
             (b - a, w - v)
             for a, b, v, w in zip(values, values[1:], column, column[1:], strict=False)
             if b != a or v != w
         }
-        slopes = {rise // run for run, rise in steps if run and rise % run == 0}
-        if len(slopes) == 1 and all(run and rise % run == 0 for run, rise in steps):
+        slopes = {rise // run for run, rise in differences if run and rise % run == 0}
+        if len(slopes) == 1 and all(run and rise % run == 0 for run, rise in differences):
             slope = slopes.pop()
-            rest = column[0] - slope * values[0]
-            near = abs(rest) <= 2 * abs(slope) and any(
-                (rest + off) % slope == 0 for off in (-1, 0, 1)
+            intercept = column[0] - slope * values[0]
+            is_near_multiple = abs(intercept) <= 2 * abs(slope) and any(
+                (intercept + off) % slope == 0 for off in (-1, 0, 1)
             )
-            flat = abs(slope) <= _STEEP and abs(rest) <= _NEAR
-            likely = near or len(set(values)) >= _SURE or (flat and len(values) >= _SURE)
-            if likely and all(n == slope * v + rest for n, v in zip(column, values, strict=True)):
-                yield f"{'' if slope == 1 else f'{slope}*'}{name}{rest:+d}"
+            is_small = abs(slope) <= _STEEP and abs(intercept) <= _NEAR
+            is_likely = (
+                is_near_multiple or len(set(values)) >= _SURE or (is_small and len(values) >= _SURE)
+            )
+            if is_likely and all(
+                n == slope * v + intercept for n, v in zip(column, values, strict=True)
+            ):
+                yield f"{'' if slope == 1 else f'{slope}*'}{name}{intercept:+d}"

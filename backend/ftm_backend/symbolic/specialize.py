@@ -1,4 +1,10 @@
-"""What a compiler asks of sizes beside arithmetic and comparisons."""
+"""Queries on sizes: hints, comparisons without guards, and conversions that specialize.
+
+Three kinds of comparison, weakest first. `always_equal`, `never_negative`, `never_less` and
+`divides` record no guard and answer True only for what holds for all values of the symbols.
+`seen_equal` and `seen_less` guard only the answer True. The operators of `SymInt` guard either
+answer.
+"""
 
 from __future__ import annotations
 
@@ -25,117 +31,124 @@ __all__ = [
     "upper_bound",
 ]
 
-_FAR = 4
-"""So many times as large as at hand, or more, a size may be in a program that had to choose."""
+_MAX_GROWTH = 4
+"""Growth that a program allows for where it fixes a bit width: values up to 4 times the hint."""
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Whether a value is an integer or a size; booleans are none."""
+    """Whether a value is an integer or a `SymInt`, but not a boolean."""
     return isinstance(value, (int, SymInt)) and not isinstance(value, bool)
 
 
 def is_walked(extent: int) -> bool:
-    """Whether a loop is written for an extent; without a guard: one that varies is walked where it
-    is 1 as well."""
+    """Whether an extent may exceed 1, so that it needs a loop; records no guard.
+
+    A symbolic extent counts as a loop even where its value is 1.
+    """
     return isinstance(extent, SymInt) or extent > 1
 
 
 def as_integer(number: float) -> int:
-    """A finite number that is an integer, or a size, as such."""
+    """Convert a finite integral number to int; return a `SymInt` unchanged."""
     return number if isinstance(number, SymInt) else int(number)
 
 
 def at_hand(size: int) -> int:
-    """The number that a size is in the program at hand, without a guard: for choices that every
-    number allows."""
+    """Return the hint without a guard, for decisions that are correct for every value."""
     return size.value if isinstance(size, SymInt) else size
 
 
 def enough_bits(size: int) -> int:
-    """Bits for a number that is not negative, where more are right as well.
+    """Return a bit width that holds a nonnegative number; a larger width is correct as well.
 
-    Of one that varies they are enough for all up to `_FAR` times that at hand, and a guard refuses
-    larger ones.
+    For a symbolic size it suffices up to `_MAX_GROWTH` times the hint; a guard rejects larger values.
     """
     bits = at_hand(size).bit_length()
     if isinstance(size, SymInt):
-        bits += _FAR.bit_length()
+        bits += _MAX_GROWTH.bit_length()
         if not size < 1 << bits:
             raise SymbolicExpressionError(f"{size.value} has more than {bits} bits")
     return bits
 
 
 def ceildiv(size: int, by: int) -> int:
-    """``size / by``, rounded up."""
+    """Return ``size / by``, rounded up."""
     return -(-size // by)
 
 
 def divides(divisor: int, size: int) -> bool:
-    """Whether ``size`` is a multiple of ``divisor`` for all values of the symbols; without a
-    guard."""
+    """Whether `size` is a multiple of `divisor` for all values of the symbols; records no guard."""
     if isinstance(divisor, SymInt) and not isinstance(size, SymInt):
         return size == 0
-    rest = size % divisor
-    return not isinstance(rest, SymInt) and rest == 0
+    remainder = size % divisor
+    return not isinstance(remainder, SymInt) and remainder == 0
 
 
 def lower_bound(size: int) -> int:
-    """A number that an extent is never below; without a guard."""
+    """Return a lower bound of an extent; records no guard."""
     return int(max(size.bounds[0], 0)) if isinstance(size, SymInt) else size
 
 
 def upper_bound(size: int) -> int:
-    """A number that a size is never above: the greatest that it can be if that is near, else twice
-    that at hand, with a guard."""
+    """Return an upper bound of a size.
+
+    It is the largest possible value, or twice the hint with a guard if that is less.
+    """
     if not isinstance(size, SymInt):
         return size
     bound = int(min(size.bounds[1], 2 * size.value))
-    if size > bound:  # never: the comparison writes the guard
+    if size > bound:  # never true; the comparison records the guard
         raise SymbolicExpressionError(f"{size.value} is above its bound {bound}")
     return bound
 
 
 def always_equal(left: float, right: float) -> bool:
-    """Whether two numbers are equal for all values of the symbols; without a guard."""
+    """Whether two numbers are equal for all values of the symbols; records no guard."""
     difference = left - right
     return not isinstance(difference, SymInt) and difference == 0
 
 
 def seen_equal(left: float, right: float) -> bool:
-    """Whether two numbers are equal, for choices that are right where the answer is no: a guard
-    only where they are equal at hand."""
+    """Whether two numbers are equal; records a guard only if the answer is True.
+
+    Use it where the answer False is always correct, e.g. to choose a faster path.
+    """
     return at_hand(left) == at_hand(right) and left == right  # type: ignore[arg-type]
 
 
 def seen_less(left: int, right: int) -> bool:
-    """Whether one number is less than another, for choices that are right where the answer is no: a
-    guard only where it is less at hand."""
+    """Whether `left` is less than `right`; records a guard only if the answer is True.
+
+    Use it where the answer False is always correct.
+    """
     return at_hand(left) < at_hand(right) and left < right
 
 
 def never_negative(difference: float) -> bool:
-    """Whether a number is not negative for all values of the symbols; without a guard."""
+    """Whether a number is nonnegative for all values of the symbols; records no guard."""
     if not isinstance(difference, SymInt):
         return difference >= 0
     return difference.value >= 0 and difference.bounds[0] >= 0
 
 
 def never_less(left: int, right: int) -> bool:
-    """``never_negative(left - right)``, for those who compare all with all: most of it the numbers
-    at hand decide."""
+    """Return ``never_negative(left - right)``; the hints decide most cases without arithmetic."""
     return at_hand(left) >= at_hand(right) and never_negative(left - right)
 
 
 def greater(left: int, right: int) -> int:
-    """The greater of two numbers; with a guard only where it depends on the symbols which of them
-    that is."""
+    """Return the larger number; records a guard only if the order depends on the symbols."""
     if never_less(left, right):
         return left
     return right if never_less(right, left) else max(left, right)
 
 
 def narrow(size: int) -> int:
-    """A size for a field of 32 bits, while an image is made."""
+    """Convert a size to a 32-bit field of an image.
+
+    A placeholder has 64 bits: its marker, which tells it from other numbers, and its number are
+    packed into 32.
+    """
     if not isinstance(size, SymInt):
         return size
     wide = size.__index__()

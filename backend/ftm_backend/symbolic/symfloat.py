@@ -1,4 +1,4 @@
-"""Floating numbers that come from sizes."""
+"""`SymFloat`: a floating-point number computed from sizes."""
 
 from __future__ import annotations
 
@@ -16,74 +16,93 @@ __all__ = ["FloatBits", "SymFloat", "operation", "read_real", "real", "rounded"]
 
 
 class SymFloat:
-    """A floating number that remembers the sizes that it comes from, such as the share of one
-    element in a mean.
+    """A floating-point number with the expression of sizes that produces it.
 
-    Arithmetic keeps the expression, in the order in which Python computed it, so that it gives the
-    same bits for other sizes. What asks for the number itself is special for the one at hand.
+    Example: a mean over ``s0`` rows multiplies by ``1/[s0]``. The expression keeps the order of
+    Python's evaluation, so other sizes give the same bits as PyTorch. Converting to float
+    specializes the sizes.
     """
 
     __slots__ = ("_sizes", "text", "value")
 
     def __init__(self, text: str, value: float, sizes: tuple[SymInt, ...]) -> None:
+        """Create a number from its expression, its hint, and the sizes that occur in it."""
         self.text, self.value, self._sizes = text, value, sizes
 
     def __repr__(self) -> str:
+        """Return the expression in braces, as `read_real` parses it."""
         return "{=" + self.text + "}"
 
     def __hash__(self) -> int:
+        """Hash the expression."""
         return hash(self.text)
 
     def __eq__(self, other: object) -> bool:
+        """Compare the expressions, else specialize and compare the values."""
         if isinstance(other, SymFloat):
             return self.text == other.text or float(self) == float(other)
         return float(self) == other
 
     def __bool__(self) -> bool:
+        """Specialize, and return whether the value is nonzero."""
         return float(self) != 0
 
     def __float__(self) -> float:
+        """Specialize all sizes and return the value."""
         for size in self._sizes:
             int(size)
         return self.value
 
     def __neg__(self) -> SymFloat:
+        """Return ``-self``."""
         return SymFloat(f"(-{self.text})", -self.value, self._sizes)
 
     def __add__(self, other: Number) -> SymFloat:
+        """Return ``self + other``."""
         return operation("+", self, other)
 
     def __radd__(self, other: Number) -> SymFloat:
+        """Return ``other + self``."""
         return operation("+", other, self)
 
     def __sub__(self, other: Number) -> SymFloat:
+        """Return ``self - other``."""
         return operation("-", self, other)
 
     def __rsub__(self, other: Number) -> SymFloat:
+        """Return ``other - self``."""
         return operation("-", other, self)
 
     def __mul__(self, other: Number) -> SymFloat:
+        """Return ``self * other``."""
         return operation("*", self, other)
 
     def __rmul__(self, other: Number) -> SymFloat:
+        """Return ``other * self``."""
         return operation("*", other, self)
 
     def __truediv__(self, other: Number) -> SymFloat:
+        """Return ``self / other``."""
         return operation("/", self, other)
 
     def __rtruediv__(self, other: Number) -> SymFloat:
+        """Return ``other / self``."""
         return operation("/", other, self)
 
     def __lt__(self, other: Number) -> bool:
+        """Return ``self < other``."""
         return float(self) < other
 
     def __le__(self, other: Number) -> bool:
+        """Return ``self <= other``."""
         return float(self) <= other
 
     def __gt__(self, other: Number) -> bool:
+        """Return ``self > other``."""
         return float(self) > other
 
     def __ge__(self, other: Number) -> bool:
+        """Return ``self >= other``."""
         return float(self) >= other
 
 
@@ -98,12 +117,12 @@ _REAL: dict[str, Callable[[float, float], float]] = {
 
 
 def real(number: Number) -> SymFloat:
-    """A size as a floating number."""
+    """Convert a size to a `SymFloat`."""
     return number if isinstance(number, SymFloat) else operation("*", number, 1.0)
 
 
 def operation(symbol: str, left: Number, right: Number) -> SymFloat:
-    """One operation on numbers of which at least one is a size or comes from one."""
+    """Apply one of ``+ - * /`` to numbers, of which at least one is symbolic."""
     texts: list[str] = []
     values: list[float] = []
     sizes: list[SymInt] = []
@@ -123,21 +142,30 @@ def operation(symbol: str, left: Number, right: Number) -> SymFloat:
 
 
 class FloatBits:
-    """The bits of a floating number in some type, for the pool of an image; ``text`` is its
-    expression."""
+    """The bit pattern of a symbolic float in a dtype, for the constant pool of an image.
+
+    Attributes:
+        text: ``dtype:expression``.
+    """
 
     __slots__ = ("_symbols", "text")
 
     def __init__(self, text: str, dtype: str) -> None:
+        """Bind the expression to the current environment."""
         self.text, self._symbols = f"{dtype}:{text}", current()
 
     def __index__(self) -> int:
+        """Return a placeholder; valid only while the environment records placeholders."""
         assert self._symbols is not None, "bits are of a general program"
         return self._symbols.placeholder(self)
 
 
 def read_real(text: str) -> SymFloat:
-    """The floating number that ``{=(1/[s0])}`` spells."""
+    """Parse a number such as ``{=(1/[s0])}`` in the current environment.
+
+    Raises:
+        SymbolicExpressionError: The text is no such number, or no environment is entered.
+    """
     symbols = current()
     if symbols is None:
         raise SymbolicExpressionError(
@@ -148,13 +176,13 @@ def read_real(text: str) -> SymFloat:
 
 
 def rounded(value: float, token: str) -> float:
-    """The number of type ``token`` that ``value`` is rounded to, as MLIR's attributes do."""
+    """Round `value` to dtype `token`, as MLIR's float attributes do."""
     if token == "f64" or value != value or value in (math.inf, -math.inf):
         return value
     if token == "bf16":
-        short = np.float32(value).view(np.uint32)
+        bits = np.float32(value).view(np.uint32)
         return float(
-            ((short + 0x7FFF + ((short >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+            ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
         )
     with np.errstate(over="ignore"):
         return float(np.float32(value) if token == "f32" else np.float16(value))

@@ -1,4 +1,10 @@
-"""An integer that remembers the polynomial that it is."""
+"""`SymInt`: an integer with the polynomial that it equals.
+
+Rules for callers: `__index__` and `__int__` specialize, comparisons guard, arithmetic does
+neither. Two methods have side effects: `__str__` registers the text in its `ShapeEnv` so that
+`read` finds the same object again, and `__index__` returns a placeholder instead of the hint while
+the environment records placeholders.
+"""
 
 from __future__ import annotations
 
@@ -24,50 +30,63 @@ if TYPE_CHECKING:
 __all__ = ["SymInt"]
 
 
-_MOST_TERMS = 48
-"""Longer polynomials than this are no sizes that somebody wrote; what makes one is specialized
-instead."""
+_MAX_TERMS = 48
+"""Maximum number of terms of a product. Longer polynomials do not come from shapes; specialize
+them."""
 
 
 class SymInt:
-    """An integer that remembers its ``polynomial``; ``value``: what it is in the program at hand.
-    Made by arithmetic."""
+    """An integer with a polynomial over symbols and a hint.
+
+    Arithmetic on symbols makes instances; construct them only in this package.
+
+    Attributes:
+        polynomial: Coefficients by monomial.
+        value: The hint, i.e. the value for the example shapes.
+    """
 
     __slots__ = ("_bounds", "_products", "_sums", "_symbols", "_text", "polynomial", "value")
 
     def __init__(self, polynomial: Polynomial, value: int, symbols: ShapeEnv) -> None:
+        """Create a size.
+
+        Args:
+            polynomial: Coefficients by monomial; not constant.
+            value: The hint.
+            symbols: The environment that declares the symbols and collects guards.
+        """
         self.polynomial, self.value, self._symbols = polynomial, value, symbols
         self._text = ""
         self._bounds: tuple[float, float] | None = None
-        # What has been made of it, by the other operand: a number, or a size's text. A program asks
-        # for the same few again and again, and what is found here has its text and bounds already.
+        # Results by the other operand (a number, or a SymInt's text). Programs repeat the same few
+        # operations, and a cached result already has its text and bounds.
         self._sums: dict[int | str, Any] = {}
         self._products: dict[int | str, Any] = {}
 
     @property
     def text(self) -> str:
-        """The polynomial, in an order that depends on nothing but itself."""
+        """The polynomial as text, in canonical order."""
         if not self._text:
             self._text = spell(self.polynomial)
         return self._text
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Least and greatest number that it can be."""
+        """Smallest and largest possible value."""
         if self._bounds is None:
             self._bounds = self._symbols.bounds(self.polynomial)
         return self._bounds
 
     @property
     def monomial(self) -> tuple[int, tuple[str, ...]] | None:
-        """Its factor and its atoms, where it is one product."""
+        """The coefficient and the atoms if this is a single monomial, else None."""
         if len(self.polynomial) != 1:
             return None
         ((atoms, factor),) = self.polynomial.items()
         return factor, atoms
 
     def product(self, atoms: Sequence[str]) -> SymInt:
-        """The product of some of its atoms."""
+        """Return the product of `atoms`, which occur in this size."""
         return SymInt(
             {tuple(sorted(atoms)): 1},
             math.prod(self._symbols.atoms[atom] for atom in atoms),
@@ -75,6 +94,7 @@ class SymInt:
         )
 
     def __str__(self) -> str:
+        """Return the text in braces, and register it so that `read` returns this object."""
         spelled = "{" + self.text + "}"
         # who reads it back has the size that was meant
         self._symbols.read.setdefault(spelled, self)
@@ -82,16 +102,19 @@ class SymInt:
 
     __repr__ = __str__
 
-    def __format__(self, wanted: str) -> str:
-        return f"+{self}" if wanted.startswith("+") else str(self)
+    def __format__(self, format_spec: str) -> str:
+        """Format with a leading ``+`` if the format specification begins with one."""
+        return f"+{self}" if format_spec.startswith("+") else str(self)
 
     def __hash__(self) -> int:
+        """Hash the canonical text."""
         return hash(self.text)
 
     # --- arithmetic
     # -----------------------------------------------------------------------------------
 
     def __add__(self, other: object) -> Any:
+        """Return ``self + other``."""
         if isinstance(other, float):
             return other if math.isinf(other) else _real("+", self, other)
         if isinstance(other, SymInt):
@@ -105,43 +128,48 @@ class SymInt:
                 self._sums[other.text] = found
             return found
         if isinstance(other, int):
-            return self._moved(other)
+            return self._add_constant(other)
         return NotImplemented
 
     __radd__ = __add__
 
     def __sub__(self, other: object) -> Any:
+        """Return ``self - other``."""
         if isinstance(other, float):
             return self + -other
         if isinstance(other, SymInt):
             return self + -other
         if isinstance(other, int):
-            return self._moved(-other)
+            return self._add_constant(-other)
         return NotImplemented
 
-    def _moved(self, by: int) -> SymInt:
-        """The sum with a number."""
-        if not by:
+    def _add_constant(self, constant: int) -> SymInt:
+        """Add a constant."""
+        if not constant:
             return self
-        found: SymInt | None = self._sums.get(by)
+        found: SymInt | None = self._sums.get(constant)
         if found is None:
             polynomial = dict(self.polynomial)
-            constant = polynomial.pop((), 0) + by
-            if constant:
-                polynomial[()] = constant
-            found = self._sums[by] = SymInt(polynomial, self.value + by, self._symbols)
+            total = polynomial.pop((), 0) + constant
+            if total:
+                polynomial[()] = total
+            found = self._sums[constant] = SymInt(polynomial, self.value + constant, self._symbols)
         return found
 
     def __rsub__(self, other: object) -> Any:
+        """Return ``other - self``."""
         return -self + other if isinstance(other, (int, float)) else NotImplemented
 
     def __neg__(self) -> SymInt:
+        """Return ``-self``."""
         return cast(SymInt, self * -1)
 
     def __pos__(self) -> SymInt:
+        """Return ``+self``."""
         return self
 
     def __mul__(self, other: object) -> Any:
+        """Return ``self * other``."""
         if isinstance(other, SymInt):
             found = self._products.get(other.text)
             if found is None:
@@ -166,7 +194,7 @@ class SymInt:
         return NotImplemented
 
     def _times(self, other: SymInt) -> Any:
-        if len(self.polynomial) * len(other.polynomial) > _MOST_TERMS:
+        if len(self.polynomial) * len(other.polynomial) > _MAX_TERMS:
             return int(self) * int(other)
         product: Polynomial = {}
         for a, x in self.polynomial.items():
@@ -178,27 +206,35 @@ class SymInt:
     __rmul__ = __mul__
 
     def __pow__(self, power: int) -> Any:
+        """Return ``self ** power``."""
         return math.prod([self] * power)
 
     def __lshift__(self, bits: int) -> Any:
+        """Return ``self << bits``."""
         return self * (1 << bits)
 
     def __rshift__(self, bits: int) -> Any:
+        """Return ``self >> bits``."""
         return self // (1 << bits)
 
     def __floordiv__(self, other: object) -> Any:
+        """Return ``self // other``."""
         return self.__divmod__(other)[0] if isinstance(other, (int, SymInt)) else NotImplemented
 
     def __mod__(self, other: object) -> Any:
+        """Return ``self % other``."""
         return self.__divmod__(other)[1] if isinstance(other, (int, SymInt)) else NotImplemented
 
     def __rfloordiv__(self, other: object) -> Any:
+        """Return ``other // self``."""
         return self.__rdivmod__(other)[0] if isinstance(other, int) else NotImplemented
 
     def __rmod__(self, other: object) -> Any:
+        """Return ``other % self``."""
         return self.__rdivmod__(other)[1] if isinstance(other, int) else NotImplemented
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        """Return ``divmod(self, other)``."""
         key = self.text, other.text if isinstance(other, SymInt) else int(other)
         found = self._symbols.divided.get(key)
         if found is None:
@@ -212,16 +248,20 @@ class SymInt:
         return found
 
     def __rdivmod__(self, other: int) -> tuple[Any, Any]:
+        """Return ``divmod(other, self)``."""
         constant: Polynomial = {(): other} if other else {}
         return _divide(constant, other, self.polynomial, self.value, self._symbols)
 
     def __abs__(self) -> SymInt:
+        """Return ``abs(self)``."""
         return self if self >= 0 else -self
 
     def __round__(self, digits: int | None = None) -> SymInt:
+        """Return self; a size is integral."""
         return self
 
     def __ceil__(self) -> SymInt:
+        """Return self; a size is integral."""
         return self
 
     __floor__ = __trunc__ = __ceil__
@@ -230,6 +270,7 @@ class SymInt:
     # --------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
+        """Compare the hints, and guard the answer unless the bounds prove it."""
         if not isinstance(other, (int, SymInt)):
             if not isinstance(other, float) or not other.is_integer():
                 return False
@@ -247,9 +288,11 @@ class SymInt:
         return equal
 
     def __ne__(self, other: object) -> bool:
+        """Return ``self != other``."""
         return not self == other
 
     def __ge__(self, other: SymInt | float) -> bool:
+        """Compare the hints, and guard the answer unless the bounds prove it."""
         if isinstance(other, float):
             return other < 0 if math.isinf(other) else self >= math.ceil(other)
         if isinstance(other, int) and (other <= self.bounds[0] or other > self.bounds[1]):
@@ -257,23 +300,31 @@ class SymInt:
         return _not_negative(self - other)
 
     def __gt__(self, other: SymInt | float) -> bool:
+        """Return ``self > other``."""
         if isinstance(other, float):
             return other < 0 if math.isinf(other) else self > math.floor(other)
         return self >= other + 1
 
     def __le__(self, other: SymInt | float) -> bool:
+        """Return ``self <= other``."""
         return not self > other
 
     def __lt__(self, other: SymInt | float) -> bool:
+        """Return ``self < other``."""
         return not self >= other
 
     def __bool__(self) -> bool:
+        """Return ``bool(self)``."""
         return self != 0
 
     # --- where a number is taken
     # ----------------------------------------------------------------------
 
     def __index__(self) -> int:
+        """Specialize: guard equality with the hint and return it.
+
+        While the environment records placeholders, return a placeholder and record no guard.
+        """
         if self._symbols.is_placing:
             return self._symbols.placeholder(self)
         self._symbols.require(_signed(self - self.value), "==")
@@ -282,28 +333,33 @@ class SymInt:
     __int__ = __index__
 
     def __float__(self) -> float:
+        """Specialize, and return the hint as a float."""
         return float(self.__index__())
 
     def __truediv__(self, other: SymInt | float) -> SymFloat:
+        """Return ``self / other``."""
         return _real("/", self, other)
 
     def __rtruediv__(self, other: float) -> SymFloat:
+        """Return ``other / self``."""
         return _real("/", other, self)
 
     def __and__(self, other: SymInt | int) -> int:
+        """Return ``self & other``."""
         return int(self) & int(other)
 
     __rand__ = __and__
 
     def __or__(self, other: SymInt | int) -> int:
+        """Return ``self | other``."""
         return int(self) | int(other)
 
     __ror__ = __or__
 
     def bit_length(self) -> int:
-        """As an integer's; the guard keeps to the numbers of as many bits."""
+        """Return the hint's bit length; guard that it stays the same."""
         bits = abs(self.value).bit_length()
-        # always: the comparisons write the guards
+        # always true; the comparisons record the guards
         if not (1 << bits) >> 1 <= abs(self) < 1 << bits:
             raise SymbolicExpressionError(f"{self.value} has not {bits} bits")
         return bits
@@ -316,6 +372,7 @@ def _real(symbol: str, left: SymInt | float, right: SymInt | float) -> SymFloat:
 
 
 def _make(polynomial: Polynomial, value: int, symbols: ShapeEnv) -> Any:
+    """Return a SymInt, or a plain integer if the polynomial is constant."""
     if 0 in polynomial.values():
         polynomial = {m: c for m, c in polynomial.items() if c}
     if not polynomial or (len(polynomial) == 1 and () in polynomial):
@@ -324,12 +381,16 @@ def _make(polynomial: Polynomial, value: int, symbols: ShapeEnv) -> Any:
 
 
 def _signed(size: SymInt) -> SymInt:
-    """The one of a size and its negative whose first term is positive: both are 0 together."""
+    """Return the size or its negative, whichever has a positive first coefficient.
+
+    Both are zero for the same symbols, so they share one guard.
+    """
     first = min(size.polynomial)
     return size if size.polynomial[first] > 0 else -size
 
 
 def _not_negative(difference: SymInt | float) -> bool:
+    """Compare with 0 by the hint, and guard the answer unless the bounds prove it."""
     if not isinstance(difference, SymInt):
         return bool(difference >= 0)
     low, high = difference.bounds
@@ -345,46 +406,54 @@ def _not_negative(difference: SymInt | float) -> bool:
 def _divide(
     top: Polynomial, value: int, bottom: Polynomial, by: int, symbols: ShapeEnv
 ) -> tuple[Any, Any]:
-    """Quotient and remainder, rounded down as Python's."""
+    """Return quotient and remainder, rounded toward negative infinity like Python's.
+
+    Args:
+        top: The dividend.
+        value: The dividend's hint.
+        bottom: The divisor.
+        by: The divisor's hint.
+        symbols: The environment.
+    """
     if by == 0:
         raise ZeroDivisionError("integer division or modulo by zero")
-    made = _make(bottom, by, symbols)
-    if isinstance(made, SymInt) and not made > 0:
-        return divmod(int(_make(top, value, symbols)), int(made))
-    if not isinstance(made, SymInt) and by < 0:
+    divisor_size = _make(bottom, by, symbols)
+    if isinstance(divisor_size, SymInt) and not divisor_size > 0:
+        return divmod(int(_make(top, value, symbols)), int(divisor_size))
+    if not isinstance(divisor_size, SymInt) and by < 0:
         quotient = -_make(top, value, symbols) // -by
         return quotient, _make(top, value, symbols) - quotient * by
-    # so that -(-n // 16) is (n + 15) // 16, however it is written
-    if leads_negative(top) and not isinstance(made, SymInt):
+    # canonical form: -(-n // 16) becomes (n + 15) // 16
+    if leads_negative(top) and not isinstance(divisor_size, SymInt):
         raised = _make(
             add({m: -c for m, c in top.items()}, {(): by - 1}, 1), by - 1 - value, symbols
         )
         quotient = -(raised // by)
         return quotient, _make(top, value, symbols) - quotient * by
-    whole, rest = exact(top, bottom) if isinstance(made, SymInt) else parts(top, by)
-    over = value - _value(whole, symbols) * by
-    quotient, remainder = over // by, over % by
-    q, r = _make(whole, _value(whole, symbols), symbols), _make(rest, over, symbols)
+    whole, rest = exact(top, bottom) if isinstance(divisor_size, SymInt) else parts(top, by)
+    excess = value - _value(whole, symbols) * by
+    quotient, remainder = excess // by, excess % by
+    q, r = _make(whole, _value(whole, symbols), symbols), _make(rest, excess, symbols)
     if not isinstance(r, SymInt):
-        if not isinstance(made, SymInt):
+        if not isinstance(divisor_size, SymInt):
             return q + quotient, remainder
-        if over == 0 or (over > 0 and made > over):
-            return q, over
+        if excess == 0 or (excess > 0 and divisor_size > excess):
+            return q, excess
     else:
         low, high = symbols.bounds(r.polynomial)
-        if low >= 0 and 0 <= over < by:
+        if low >= 0 and 0 <= excess < by:
             below = (
                 high < by
-                if not isinstance(made, SymInt)
+                if not isinstance(divisor_size, SymInt)
                 else symbols.bounds(add(bottom, rest, -1))[0] > 0
             )
             if below:
                 return q, r
     low, high = symbols.bounds(rest)
     spelled, divisor = spell(rest), spell(bottom)
-    most = by - 1 if not isinstance(made, SymInt) else math.inf
-    if not isinstance(made, SymInt):
-        low, high = (n if math.isinf(n) else n // by for n in (low, high))  # inf // by is no number
+    most = by - 1 if not isinstance(divisor_size, SymInt) else math.inf
+    if not isinstance(divisor_size, SymInt):
+        low, high = (n if math.isinf(n) else n // by for n in (low, high))  # inf // by is NaN
     else:
         low, high = 0 if low >= 0 else -math.inf, max(high, 0)
     down = symbols.atom(
@@ -392,12 +461,12 @@ def _divide(
         quotient,
         low,
         high,
-        (rest, by) if not isinstance(made, SymInt) else None,
+        (rest, by) if not isinstance(divisor_size, SymInt) else None,
     )
     left = symbols.atom(f"({grouped(spelled)}%{grouped(divisor)})", remainder, 0, most)
     return q + SymInt({(down,): 1}, quotient, symbols), SymInt({(left,): 1}, remainder, symbols)
 
 
 def _value(polynomial: Polynomial, symbols: ShapeEnv) -> int:
-    """The number at hand."""
+    """Evaluate a polynomial with the hints."""
     return sum(c * math.prod(symbols.atoms[a] for a in m) for m, c in polynomial.items())
