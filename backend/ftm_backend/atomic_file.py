@@ -1,8 +1,8 @@
-"""Files that appear whole or not at all, whatever ends the writer.
+"""Write files atomically: a reader sees the whole file or none, even if the writer is killed.
 
-The content goes to a partial file beside the target, which is renamed at the end. The writer holds
-a lock on it, so that `remove_abandoned` can tell the partial file of a killed writer from one that
-is being written.
+The content goes to a partial file in the same directory, which is renamed at the end. The writer
+holds a lock on it, so `remove_abandoned` can distinguish a killed writer's partial file from one in
+use.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from typing import IO
 __all__ = ["remove_abandoned", "replacing"]
 
 _WITHOUT_LOCKS = 3600.0
-"""Seconds after which a partial file counts as abandoned where the file system has no locks."""
+"""Age in seconds at which a partial file counts as abandoned if the file system has no locks."""
 
 
 @contextlib.contextmanager
 def replacing(path: Path, prefix: str) -> Iterator[IO[bytes]]:
-    """A file to write to, readable for this user only, which replaces `path` when the block ends
-    without an exception.
+    """Open a file that replaces `path` when the block ends without an exception.
+
+    Only this user can read it.
 
     Args:
         path: The target.
-        prefix: What the name of the partial file begins with; it lies in the same directory.
+        prefix: Prefix of the partial file's name, which lies in the same directory.
 
     Raises:
-        OSError: It cannot be made or renamed.
+        OSError: The file cannot be created or renamed.
     """
     descriptor, partial = _locked(path.parent, prefix)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
-            os.replace(partial, path)  # before the lock is gone
+            os.replace(partial, path)  # while the lock is held
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(partial)
@@ -47,8 +48,7 @@ def replacing(path: Path, prefix: str) -> Iterator[IO[bytes]]:
 
 
 def remove_abandoned(directory: Path, prefix: str) -> None:
-    """Removes the partial files that no process writes to any more; one that cannot be removed
-    stays."""
+    """Remove partial files that no process is writing; skip those that cannot be removed."""
     with contextlib.suppress(OSError), os.scandir(directory) as files:
         for file in files:
             if file.name.startswith(prefix):
@@ -57,14 +57,14 @@ def remove_abandoned(directory: Path, prefix: str) -> None:
 
 
 def _locked(directory: Path, prefix: str) -> tuple[int, str]:
-    """A new partial file and its lock, if there are locks."""
+    """Create a partial file and lock it if the file system has locks."""
     while True:
         descriptor, partial = tempfile.mkstemp(prefix=prefix, dir=directory)
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return descriptor, partial
-        os.close(descriptor)  # another process took it for abandoned before it was locked
+        os.close(descriptor)  # remove_abandoned of another process ran between the two calls
 
 
 def _remove_if_abandoned(partial: str) -> None:
@@ -73,7 +73,7 @@ def _remove_if_abandoned(partial: str) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.unlink(partial)
     except BlockingIOError:
-        pass  # somebody writes to it
+        pass  # a process is writing it
     except OSError:
         if os.fstat(descriptor).st_mtime < time.time() - _WITHOUT_LOCKS:
             os.unlink(partial)

@@ -1,8 +1,8 @@
-"""What every command does the same way: how it reports errors, ends, and takes its arguments.
+"""Common behaviour of all commands: error messages, exit status, and argument parsing.
 
-Exit status: 0 done; 2 the command line or a file is wrong, after a message on stderr that names it;
-130 interrupted; 141 whoever read standard output has closed it. 1 is left to commands that answer a
-question with no, as ``cmp`` does.
+Exit status: 0 success; 2 the command line or a file is invalid, after a message on stderr that
+names it; 130 interrupted; 141 the reader of standard output has closed it. 1 is reserved for
+commands that answer a question with no, as ``cmp`` does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ftm_backend import safe_names
 __all__ = ["MOST_CORES", "Parser", "UserError", "bounded", "command", "naming", "say"]
 
 MOST_CORES = 256
-"""Cores that a machine can have, see ``ftm_config`` in ``ftm_machine.h``."""
+"""Maximum number of cores of a machine, see ``ftm_config`` in ``ftm_machine.h``."""
 
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _CLOSED_PIPE = 128 + 13  # as a shell reports SIGPIPE
@@ -30,21 +30,21 @@ _LONGEST_MESSAGE = 4000
 
 
 class Main(Protocol):
-    """A command: takes its arguments, or those of the process, and returns the exit status."""
+    """A command: takes its arguments, by default the process's, and returns the exit status."""
 
     def __call__(self, arguments: Sequence[str] | None = None) -> int:
-        """Runs it."""
+        """Run the command."""
 
 
 class UserError(Exception):
-    """The command line or a file that it names is wrong; the message says which and what to do."""
+    """The command line or a file that it names is invalid; the message names it and the remedy."""
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose messages are short and safe for a terminal, and whose help keeps its
-    layout."""
+    """An ArgumentParser with short, terminal-safe messages; its help keeps the layout."""
 
     def __init__(self, prog: str, description: str, epilog: str = "") -> None:
+        """Create a parser for the program `prog`."""
         super().__init__(
             prog=prog,
             description=description,
@@ -53,16 +53,16 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Prints the usage and the message, and exits with 2."""
+        """Print usage and message, and exit with status 2."""
         super().error(safe_names.printable(safe_names.shortened(message, _LONGEST_MESSAGE)))
 
 
 def command(program: str) -> Callable[[Main], Main]:
-    """Makes a command of a function that takes the arguments and returns the exit status.
+    """Decorator: turn a function from arguments to exit status into a command.
 
-    The command reports every exception as one message and returns the status that the module's
-    docstring lists. An exception that nothing foresaw is reported with the command line; in
-    Python's development mode it is raised.
+    The command reports every exception as one message and returns the status listed in the module's
+    docstring. The message for an unexpected exception includes the command line; Python's
+    development mode raises it instead.
     """
 
     def wrap(body: Main) -> Main:
@@ -71,7 +71,7 @@ def command(program: str) -> Callable[[Main], Main]:
             try:
                 try:
                     status = body(arguments)
-                finally:  # also after argparse's help, which ends with SystemExit
+                finally:  # argparse's help ends with SystemExit
                     _flush()
                 return status
             except BrokenPipeError:
@@ -85,12 +85,13 @@ def command(program: str) -> Callable[[Main], Main]:
             except Exception as error:
                 if sys.flags.dev_mode:
                     raise
-                given = shlex.join(
+                command_line = shlex.join(
                     [program, *map(str, sys.argv[1:] if arguments is None else arguments)]
                 )
                 _report(
                     program,
-                    f"`{given}` failed inside: {_message(error)} (python -X dev shows where)",
+                    f"`{command_line}` failed inside: {_message(error)}"
+                    " (python -X dev shows where)",
                 )
             return 2
 
@@ -101,12 +102,12 @@ def command(program: str) -> Callable[[Main], Main]:
 
 @contextlib.contextmanager
 def naming(subject: Path | str, *kinds: type[Exception], what: str = "") -> Iterator[None]:
-    """Turns exceptions of the given kinds into a UserError that begins with what they are about.
+    """Convert exceptions of the given kinds to a UserError that begins with its subject.
 
     Args:
-        subject: The file or the option that is at fault.
-        kinds: Exceptions to turn; for a parser of other people's formats, ``Exception``.
-        what: What the subject turned out to be, as "no JSON".
+        subject: The file or option at fault.
+        kinds: Exceptions to convert; for a parser of foreign formats, ``Exception``.
+        what: A description of the subject's fault, such as "no JSON".
     """
     caught: tuple[type[Exception], ...] = (MemoryError, *kinds)
     try:
@@ -118,21 +119,22 @@ def naming(subject: Path | str, *kinds: type[Exception], what: str = "") -> Iter
 
 
 def bounded(option: str, value: int, low: int, high: int) -> int:
-    """The value of an option; UserError unless it lies between the bounds, both included."""
+    """Return an option's value; raise UserError unless ``low <= value <= high``."""
     if not low <= value <= high:
         raise UserError(
-            f"{option} {safe_names.shortened(str(value), 40)}: expected a whole number from {low} to {high}"
+            f"{option} {safe_names.shortened(str(value), 40)}:"
+            f" expected a whole number from {low} to {high}"
         )
     return value
 
 
 def say(text: str) -> None:
-    """Prints a line on standard output that holds names from files."""
+    """Print a line that may contain names from files on standard output."""
     print(safe_names.printable(text))
 
 
 def _report(program: str, message: str) -> None:
-    with contextlib.suppress(OSError):  # nobody reads stderr
+    with contextlib.suppress(OSError):  # stderr is closed
         print(
             f"{program}: {safe_names.printable(safe_names.shortened(message, _LONGEST_MESSAGE))}",
             file=sys.stderr,
@@ -159,7 +161,7 @@ def _flush() -> None:
 
 
 def _discard_output() -> None:
-    """Lets the interpreter's own flush at exit succeed: it would complain of the closed pipe."""
+    """Redirect standard output to the null device, so that the flush at exit succeeds."""
     with contextlib.suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

@@ -1,9 +1,9 @@
-"""The element types of programs and of the machine, in one table, and PyTorch's promotion.
+"""Record: the element types of programs and of the machine, and PyTorch's type promotion.
 
-A dtype is its token everywhere in the compiler: a plain string such as ``"f32"``. Whatever else is
-said of dtypes follows from this table: what PyTorch, MLIR, numpy and the assembly call them, the
-recorder's table (``csrc/graph/dtypes_gen.h``) and the machine's (``ftm_machine.h``, ``isa_gen.h``).
-Nothing here imports torch or MLIR.
+Throughout the compiler a dtype is its token, a plain string such as ``"f32"``. This table is the
+only source of dtype facts: names in PyTorch, MLIR, numpy and the assembly, the recorder's table
+(``csrc/graph/dtypes_gen.h``) and the machine's (``ftm_machine.h``, ``isa_gen.h``). Imports neither
+torch nor MLIR.
 """
 
 from __future__ import annotations
@@ -37,14 +37,21 @@ __all__ = [
 class DTypeInfo:
     """Facts about one dtype.
 
-    number: PyTorch's ``ScalarType`` number, which the torch dialect uses for dtype arguments. name:
-    PyTorch's in Python. torch: element type in the torch dialect. builtin: element type from linalg
-    on. kind: ``float``, ``float8``, ``int``, ``bool`` or ``complex``. signed: False for unsigned
-    integers and i1. digits: binary digits of integers that it counts exactly (without the sign); of
-    a complex dtype those of its parts. numpy: the numpy type with the same bytes (bf16: uint16,
-    c32: uint32, float8: uint8). code, suffix: of the machine's element types, their number in
-    images and in its interface, and what map operations call them; None and empty for what the
-    machine holds as another type.
+    Attributes:
+        token: The compiler's name.
+        number: PyTorch's ``ScalarType``, which the torch dialect uses for dtype arguments.
+        name: PyTorch's name in Python.
+        torch: Element type in the torch dialect.
+        builtin: Element type from linalg on.
+        kind: ``float``, ``float8``, ``int``, ``bool`` or ``complex``.
+        bits: Width of an element.
+        signed: False for unsigned integers and i1.
+        digits: Binary digits of the integers that it represents exactly, without the sign; of a
+            complex dtype, those of its parts.
+        numpy: The numpy type with the same bytes (bf16: uint16, c32: uint32, float8: uint8).
+        code: Number of the machine's element type in images and in its interface; None for a dtype
+            that the machine stores as another type.
+        suffix: The element type's name in map operations; empty without `code`.
     """
 
     token: str
@@ -62,7 +69,7 @@ class DTypeInfo:
 
     @property
     def bytes(self) -> int:
-        """Of one element in memory."""
+        """Size of one element in memory."""
         return max(8, self.bits) // 8
 
 
@@ -114,7 +121,7 @@ DTYPES = {
         ),
     )
 }
-"""Every dtype token with its facts."""
+"""All dtypes by token."""
 
 MACHINE = tuple(
     sorted(
@@ -122,7 +129,7 @@ MACHINE = tuple(
         key=lambda facts: facts.code or 0,
     )
 )
-"""The machine's element types, by their numbers."""
+"""The machine's element types, by `code`."""
 
 FLOATS = ("f32", "f64", "f16", "bf16")
 HALVES = ("f16", "bf16")
@@ -132,9 +139,9 @@ COMPLEX = ("c32", "c64", "c128")
 NUMBERS = FLOATS + INTS
 ALL = NUMBERS + BOOL
 PART = {"c32": "f16", "c64": "f32", "c128": "f64"}
-"""The dtype of the parts of a complex dtype."""
+"""Dtype of the real and imaginary parts of a complex dtype."""
 STORED = (*ALL, "u16", "u32", "u64", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu")
-"""What is moved and converted; the rest of arithmetic knows no more than ALL."""
+"""Dtypes that can be moved and converted; arithmetic supports only ALL."""
 
 _BY_NUMBER = {facts.number: token for token, facts in DTYPES.items()}
 _MEMORY = {facts.builtin: token for token, facts in reversed(DTYPES.items())} | {"i8": "u8"}
@@ -142,7 +149,11 @@ _RANK = {"bool": 0, "int": 1, "float": 2, "complex": 3}
 
 
 def info(token: str) -> DTypeInfo:
-    """Facts of ``token``; KeyError with the known tokens if there is no such dtype."""
+    """Return the facts of a dtype.
+
+    Raises:
+        KeyError: There is no such dtype; the message lists all tokens.
+    """
     try:
         return DTYPES[token]
     except KeyError:
@@ -150,7 +161,7 @@ def info(token: str) -> DTypeInfo:
 
 
 def by_number(number: int) -> str:
-    """The token of PyTorch's ``ScalarType`` ``number``."""
+    """Return the token of a PyTorch ``ScalarType`` number."""
     try:
         return _BY_NUMBER[number]
     except KeyError:
@@ -158,13 +169,15 @@ def by_number(number: int) -> str:
 
 
 def memory(token: str) -> str:
-    """The element type of the machine's memory that holds ``token``'s bits: its own, or the integer
-    that it is stored as."""
+    """Return the machine's element type that holds a dtype's bits.
+
+    It is the dtype itself, or the integer type that it is stored as.
+    """
     return token if token in ALL else _MEMORY[info(token).builtin]
 
 
 def promote(a: str, b: str) -> str:
-    """``torch.promote_types``: the smallest dtype that holds both."""
+    """Return the smallest dtype that holds both, as ``torch.promote_types``."""
     if a == b:
         return a
     first, second = info(a), info(b)
@@ -179,11 +192,13 @@ def promote(a: str, b: str) -> str:
 
 
 def promote_operands(operands: Iterable[tuple[str, str]]) -> str:
-    """``torch.result_type`` of operands given as (dtype, category).
+    """Return the common dtype of operands, as ``torch.result_type``.
 
-    Categories, strongest first: ``tensor`` (one or more dimensions), ``scalar`` (0-dim tensor),
-    ``number`` (Python number). A weaker one only raises the kind of the result, never its width; a
-    Python float beside integers gives f32, PyTorch's default dtype.
+    Args:
+        operands: (dtype, category) pairs. Categories, strongest first: ``tensor`` (one or more
+            dimensions), ``scalar`` (0-dim tensor), ``number`` (Python number). A weaker category
+            only raises the kind of the result, never its width. A Python float with integers gives
+            f32, PyTorch's default dtype.
     """
     best: dict[str, str] = {}
     for dtype, category in operands:
@@ -203,6 +218,5 @@ def promote_operands(operands: Iterable[tuple[str, str]]) -> str:
 
 
 def compute_dtype(token: str) -> str:
-    """The dtype in which elementwise arithmetic on ``token`` runs: f32 for the half types, else
-    itself."""
+    """Return the dtype of elementwise arithmetic: f32 for the half types, else `token`."""
     return "f32" if token in HALVES else token

@@ -1,4 +1,4 @@
-"""A least-recently-used cache that is bounded by size, by number of entries and by age."""
+"""`LRUCache`: a least-recently-used cache bounded by total size, number of entries, and age."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["KEPT_PROGRAMS", "PROGRAMS", "LRUCache", "ProgramClock"]
 V = TypeVar("V")
 
 KEPT_PROGRAMS = 256
-"""The compiler forgets what none of its last 256 programs used: as many as the device keeps
+"""Age limit of the compiler's caches, in programs: as many as the device keeps
 (``FTM_PROGRAM_LIMIT``)."""
 
 
 class ProgramClock:
-    """Counts the programs that this process has compiled: the time by which caches of the compiler
-    age."""
+    """Counts compiled programs; the caches measure age by it."""
 
     def __init__(self) -> None:
+        """Start at 0."""
         self.now = 0
 
     def tick(self) -> None:
-        """Another program begins."""
+        """Count a program."""
         self.now += 1
 
 
@@ -39,13 +39,13 @@ class _Entry(Generic[V]):
 
 
 class LRUCache(Generic[V]):
-    """A mapping that drops the least recently used entries first.
+    """A mapping that evicts the least recently used entries first.
 
     Args:
-        most: the largest sum of the sizes of all entries.
-        most_entries: the largest number of entries; None for any number.
-        kept_programs: entries that no program used for so long are dropped; None to keep them.
-        clock: counts the programs.
+        most: Maximum total size of the entries.
+        most_entries: Maximum number of entries; None for any number.
+        kept_programs: Evict entries unused for this many programs; None to keep them.
+        clock: The clock that counts programs.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class LRUCache(Generic[V]):
         kept_programs: int | None = None,
         clock: ProgramClock = PROGRAMS,
     ) -> None:
+        """Create an empty cache; see the class for the arguments."""
         self._most = most
         self._most_entries = most_entries
         self._kept_programs = kept_programs
@@ -63,10 +64,11 @@ class LRUCache(Generic[V]):
         self._entries: OrderedDict[Hashable, _Entry[V]] = OrderedDict()
 
     def __len__(self) -> int:
+        """Return the number of entries."""
         return len(self._entries)
 
     def get(self, key: Hashable) -> V | None:
-        """The value of ``key``, which becomes the most recently used; None if there is none."""
+        """Return the value of `key` and mark it as most recently used; None if there is none."""
         found = self._entries.get(key)
         if found is None:
             return None
@@ -75,7 +77,11 @@ class LRUCache(Generic[V]):
         return found.value
 
     def put(self, key: Hashable, value: V, size: int) -> list[V]:
-        """Keeps ``value``, of ``size``.  Returns the values of other keys that were dropped."""
+        """Store `value` under `key`.
+
+        Returns:
+            The evicted values of other keys.
+        """
         self.pop(key)
         self._entries[key] = _Entry(value, size, self._clock.now)
         self._size += size
@@ -88,7 +94,7 @@ class LRUCache(Generic[V]):
         return dropped
 
     def pop(self, key: Hashable) -> V | None:
-        """Forgets ``key``.  Returns its value; None if there was none."""
+        """Remove `key` and return its value; None if there was none."""
         gone = self._entries.pop(key, None)
         if gone is None:
             return None
@@ -96,12 +102,12 @@ class LRUCache(Generic[V]):
         return gone.value
 
     def clear(self) -> None:
-        """Forgets all entries."""
+        """Remove all entries."""
         self._entries.clear()
         self._size = 0
 
     def _is_full(self) -> bool:
-        """Whether the least recently used entry has to go."""
+        """Whether the least recently used entry must be evicted."""
         if self._size > self._most or (
             self._most_entries is not None and len(self._entries) > self._most_entries
         ):

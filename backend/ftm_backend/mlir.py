@@ -1,11 +1,11 @@
-"""The one door to MLIR's Python bindings.
+"""The only importer of MLIR's Python bindings.
 
-MLIR comes from the ``torch-mlir`` wheel, which carries upstream MLIR whole.  Nothing else in
-``ftm_backend`` imports ``torch_mlir``, so that the bindings can be exchanged in one place.
+MLIR comes with the ``torch-mlir`` wheel, which contains all of upstream MLIR. Nothing else in
+``ftm_backend`` imports ``torch_mlir``, so the bindings can be replaced in one place.
 
-Importing the bindings takes about half a second. Modules that only *describe* things (op records,
-the instruction table) are also imported by the user's process, which never builds IR; so the door
-opens on first use: ``from ftm_backend import mlir`` is free, ``mlir.ir`` loads.
+Importing the bindings takes about half a second, and the user's process imports modules such as the
+op records without ever building IR. Attributes therefore load on first use: ``from ftm_backend
+import mlir`` is free, ``mlir.ir`` imports.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def __getattr__(name: str) -> Any:
 
 
 def context() -> Any:
-    """A fresh MLIR context in which the upstream dialects, ``torch`` and ``ftm`` are loaded.
+    """Create an MLIR context with the upstream dialects, ``torch`` and ``ftm`` loaded.
 
     Returns:
-        torch_mlir.ir.Context: enter it (``with``) before building or parsing IR.
+        torch_mlir.ir.Context: Enter it (``with``) before building or parsing IR.
     """
     ir = __getattr__("ir")
     torch = __getattr__("torch")
@@ -60,6 +60,6 @@ def context() -> Any:
 
 
 def run_passes(module: Module, pipeline: str) -> None:
-    """Runs an upstream pass pipeline, in MLIR's textual syntax, on ``module`` in place."""
+    """Run an upstream pass pipeline, in MLIR's textual syntax, on `module` in place."""
     passmanager = __getattr__("passmanager")
     passmanager.PassManager.parse(pipeline, context=module.context).run(module.operation)

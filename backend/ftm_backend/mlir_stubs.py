@@ -1,6 +1,6 @@
-"""What this package uses of MLIR's bindings, for the type checker: they come without types.
+"""Type stubs for the subset of MLIR's bindings that this package uses; they ship without types.
 
-Attributes and types are of many classes, of which each has members of its own; they stay untyped.
+Attributes and types have many classes with different members, so they remain untyped.
 """
 
 from __future__ import annotations
@@ -20,18 +20,23 @@ class Value(Protocol):
     type: Type
 
     def replace_all_uses_with(self, other: Value) -> None:
-        """Lets everything that reads this one read the other."""
+        """Replace this value by `other` in all its users."""
 
-    def __hash__(self) -> int: ...
+    def __hash__(self) -> int:
+        """Hash by identity."""
 
 
 class Blocks(Protocol):
     """The blocks of a region."""
 
-    def __getitem__(self, number: int) -> Block: ...
-    def __len__(self) -> int: ...
+    def __getitem__(self, number: int) -> Block:
+        """Return a block by its number."""
+
+    def __len__(self) -> int:
+        """Return the number of blocks."""
+
     def append(self, *types: Type) -> Block:
-        """A new last block with arguments of these types."""
+        """Append a block with arguments of these types."""
 
 
 class Region(Protocol):
@@ -41,7 +46,7 @@ class Region(Protocol):
 
 
 class Operation(Protocol):
-    """An operation, or a view of one as a class of its own."""
+    """An operation, or its view as an instance of a specific op class."""
 
     name: str
     operation: Operation
@@ -52,27 +57,27 @@ class Operation(Protocol):
     location: Any
 
     def erase(self) -> None:
-        """Takes it out of its block."""
+        """Remove the operation from its block."""
 
     def verify(self) -> bool:
-        """Whether it is valid; an error says what is not."""
+        """Return True if the operation is valid; raise an error that describes what is not."""
 
 
 class Block(Protocol):
-    """A list of operations with arguments."""
+    """A list of operations, with block arguments."""
 
     arguments: Sequence[Value]
     operations: Sequence[Operation]
 
     def append(self, operation: Operation) -> None:
-        """Puts an operation at the end."""
+        """Append an operation."""
 
     def add_argument(self, type: Type, loc: object) -> Value:
-        """A new last argument."""
+        """Append a block argument."""
 
 
 class Module(Protocol):
-    """A program."""
+    """A module operation."""
 
     body: Block
     operation: Any

@@ -1,11 +1,10 @@
-"""Op records of other packages: found by the entry point group `GROUP`, loaded with the compiler's
-own.
+"""Load op records from other packages, found through the entry point group `GROUP`.
 
     [project.entry-points."ftm.ops"]
     gated = "gated_records"            # a module that registers records when it is imported
 
-The user's process and the compiler's both load them, so such a module imports neither torch nor
-MLIR (lowerings get what they need as their builder), and neither do the packages that it lies in.
+Both the user's process and the compile server load these modules. Neither they nor their parent
+packages may therefore import torch or MLIR; lowerings get everything from the builder.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _UNWANTED = ("torch", "torch_mlir")
 
 
 class PluginError(ImportError):
-    """Another package's op records cannot be used; the message names the package and says why."""
+    """A package's op records cannot be used; the message names the package and the reason."""
 
 
 def _entry_points() -> list[metadata.EntryPoint]:
-    """In an order that does not depend on the order of directories."""
+    """Return all entry points, without duplicates, in an order independent of the file system."""
     unique = {
         (_distribution(point), point.name, point.value): point
         for point in metadata.entry_points(group=GROUP)
@@ -43,10 +42,13 @@ def _distribution(point: metadata.EntryPoint) -> str:
 
 
 def load(*registers: dict[str, Any]) -> None:
-    """Imports the modules of all entry points; ``registers``: what they enter their records into.
+    """Import the modules of all entry points.
+
+    Args:
+        registers: The dictionaries that these modules register records in.
 
     Raises:
-        PluginError: a module that cannot be used; nothing of it is left in the registers.
+        PluginError: A module cannot be used. `registers` are restored to their state before it.
     """
     for point in _entry_points():
         before, loaded = (
@@ -58,8 +60,8 @@ def load(*registers: dict[str, Any]) -> None:
             unwanted = [name for name in _UNWANTED if name in sys.modules and name not in loaded]
             if unwanted:
                 raise ImportError(
-                    f"it imports {unwanted[0]}, which the compiler's process is to do without: put the records in"
-                    " a module of their own, outside packages that import it"
+                    f"it imports {unwanted[0]}, which the compile server must not load:"
+                    " move the records to a separate module, outside packages that import it"
                 )
         except Exception as error:
             for register, content in zip(registers, before, strict=True):
@@ -67,15 +69,18 @@ def load(*registers: dict[str, Any]) -> None:
                 register.update(content)
             sys.modules.pop(point.value, None)
             raise PluginError(
-                f"the op records of {_distribution(point)} (entry point {point.name} = {point.value} in the group"
-                f" {GROUP}) cannot be loaded: {error}; repair or uninstall {_distribution(point)}"
+                f"the op records of {_distribution(point)} (entry point {point.name} ="
+                f" {point.value} in the group {GROUP}) cannot be loaded: {error};"
+                f" repair or uninstall {_distribution(point)}"
             ) from error
 
 
 def identity() -> str:
-    """What the compiled programs depend on beside ftm itself: each entry point, its package's
-    version, and the source of its module (of all modules in its folder, if it is a package).
-    Imports none of them."""
+    """Return a hash of all plugins, as a part of cache keys; empty without plugins.
+
+    It covers each entry point, its package's version, and its source files (of a package, all
+    modules in its folder). Imports none of them.
+    """
     state = hashlib.blake2b(digest_size=16)
     points = _entry_points()
     for point in points:
@@ -88,8 +93,10 @@ def identity() -> str:
 
 
 def _sources(module: str) -> list[Path]:
-    """The source files of a module, found without importing its packages; none if it is not there,
-    which `load` tells."""
+    """Return the source files of a module without importing its packages.
+
+    Empty if the module does not exist; `load` reports that.
+    """
     top, *rest = module.split(".")
     spec = importlib.util.find_spec(top)
     if spec is None:
@@ -97,9 +104,9 @@ def _sources(module: str) -> list[Path]:
     if not spec.submodule_search_locations:
         return [Path(spec.origin)] if spec.origin else []
     for location in spec.submodule_search_locations:
-        place = Path(location, *rest)
-        if place.is_dir():
-            return sorted(place.rglob("*.py"))
-        if place.with_suffix(".py").is_file():
-            return [place.with_suffix(".py")]
+        path = Path(location, *rest)
+        if path.is_dir():
+            return sorted(path.rglob("*.py"))
+        if path.with_suffix(".py").is_file():
+            return [path.with_suffix(".py")]
     return []

@@ -1,8 +1,7 @@
-"""Names that a file declares: checked before one becomes a file's name, escaped before one is
-printed.
+"""Sanitize names from files: check them before use as a file name, escape them before printing.
 
-A package, a program or a manifest may come from anybody. Its names must not choose where a tool
-writes, and must not send control sequences to a terminal.
+A package, a program or a manifest may come from an untrusted source. Its names must not choose
+where a tool writes, and must not send control sequences to a terminal.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from pathlib import Path
 __all__ = ["InvalidName", "file_in", "is_printable", "printable", "shortened"]
 
 _LONGEST = 200
-"""Characters of a name that becomes a file's name; file systems allow 255 bytes with the suffix."""
+"""Maximum length in bytes of a name in a file name; file systems allow 255 with the suffix."""
 
 
 class InvalidName(ValueError):
@@ -20,10 +19,10 @@ class InvalidName(ValueError):
 
 
 def file_in(directory: Path, name: str, suffix: str) -> Path:
-    """The file of a declared name, directly inside a directory.
+    """Return the path of a declared name, directly inside `directory`.
 
     Raises:
-        InvalidName: the name is a path, is empty or too long, or holds control characters.
+        InvalidName: The name is a path, is empty or too long, or has control characters.
     """
     is_component = name not in ("", ".", "..") and "/" not in name and "\\" not in name
     if not (is_component and is_printable(name) and len(name.encode()) <= _LONGEST):
@@ -37,8 +36,10 @@ def is_printable(name: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """A text for a terminal: everything but line breaks and printable characters becomes an escape
-    such as ``\\x1b``."""
+    r"""Escape a text for a terminal.
+
+    Line breaks and printable characters are kept; the others become escapes such as ``\x1b``.
+    """
     if text.isprintable():
         return text
     return "".join(
@@ -47,5 +48,5 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str, limit: int = 200) -> str:
-    """A text of at most `limit` characters for a message."""
+    """Truncate a text for a message to `limit` characters, and append its length."""
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"

@@ -41,7 +41,7 @@ def product_and_sum(
     """A state through a product, with what comes in."""
 
     def step(at: LoopIteration) -> None:
-        state = _half(b, product(b, at.made(0, *steps.before), w))
+        state = _half(b, product(b, at.result_row(0, *steps.before), w))
         at.store(0, *steps.after, _plus(b, state, at.row(x, *steps.x)))
 
     return list(repeat(b, steps.count, [_states(b, y, steps)], step))
@@ -55,7 +55,7 @@ def in_place(
     start = b.reshape(y, (1, *y.shape))
 
     def step(at: LoopIteration) -> None:
-        at.store(0, 0, 0, _plus(b, _half(b, at.made(0, 0, 0)), at.row(x, *steps.x)))
+        at.store(0, 0, 0, _plus(b, _half(b, at.result_row(0, 0, 0)), at.row(x, *steps.x)))
 
     (made,) = repeat(b, steps.count, [start], step)
     return [made, _plus(b, b.reshape(made, y.shape), y)]
@@ -91,7 +91,7 @@ def reductions(
             [row, total.unsqueeze(1).expand(row.shape)],
             TensorType("f32", row.shape),
         )
-        at.store(0, *steps.after, _plus(b, spread, at.made(0, *steps.before)))
+        at.store(0, *steps.after, _plus(b, spread, at.result_row(0, *steps.before)))
         at.store(1, *steps.x, total)
         at.store(2, *steps.x, row)
 
@@ -160,7 +160,7 @@ def test_loops_do_what_upstreams_do(
 
 def test_windows_that_would_cross_are_refused() -> None:
     def crossing(at: LoopIteration) -> None:
-        at.store(0, 1, 1, at.made(0, 0, 0))
+        at.store(0, 1, 1, at.result_row(0, 0, 0))
 
     b = LinalgBuilder()
     start = b.input(TensorType("f32", (5, 3)))

@@ -1,9 +1,9 @@
-"""Front end of the compiler: trace -> linalg.
+"""The compiler's front end: trace to linalg.
 
-In the order in which data goes through: `trace.py` (the recorded program, its text and hash),
-`complex/` (complex tensors become real ones), `lowering.py` (to linalg, by the op records in
-`ops/`). Beside the way lies the torch dialect, a trace spelled in MLIR for other tools:
-`importer.py` writes it, `torch_reader.py` reads it.
+In the order of the data: `ir.trace` (the recorded program), `complex/` (splits complex tensors into
+real and imaginary parts), `trace_to_linalg.py` (lowers to linalg by the op records in `ops/`). For
+other tools, `trace_to_torch_dialect.py` and `torch_dialect_to_trace.py` convert a trace to and from
+MLIR's torch dialect.
 """
 
 from __future__ import annotations
@@ -16,8 +16,15 @@ __all__ = ["Trace", "TraceError", "import_trace", "lower"]
 
 
 def import_trace(trace: Trace, locations: Any = None) -> Any:
-    """Trace -> module of the torch dialect, in the current MLIR context; see
-    `importer.import_trace`."""
+    """Convert a trace to a module of the torch dialect, in the current MLIR context.
+
+    Args:
+        trace: A verified trace.
+        locations: For each node, the user's source line that recorded it; optional.
+
+    Returns:
+        The module; see `trace_to_torch_dialect.import_trace`.
+    """
     from ftm_backend.frontend import complex, trace_to_torch_dialect
 
     trace, origins = complex.as_pairs(trace)
@@ -27,7 +34,7 @@ def import_trace(trace: Trace, locations: Any = None) -> Any:
 
 
 def lower(trace: Trace) -> Any:
-    """Trace -> `ir.linalg.function.Function`; see `lowering.lower`."""
+    """Lower a verified trace to a `LinalgFunction`; see `trace_to_linalg.lower`."""
     from ftm_backend.frontend import trace_to_linalg
 
     return trace_to_linalg.lower(trace)

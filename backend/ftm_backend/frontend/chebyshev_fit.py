@@ -1,8 +1,8 @@
-"""Functions of one variable as Chebyshev sums, fitted when they are first compiled.
+"""Chebyshev approximations of functions of one variable, fitted on first compilation.
 
-A special function is given as plain Python that is right to double precision but far too slow for a
-device (a series, an integral). `ChebyshevFit` samples it once and gives the scalar expression that
-a body computes: as many terms as the dtype needs.
+A special function is given as plain Python that is accurate to double precision but too slow for a
+device (a series, an integral). `ChebyshevFit` samples it once, and builds the scalar expression of
+a body with as many terms as the dtype needs.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ __all__ = ["ChebyshevFit", "integral", "polynomial"]
 
 
 class ChebyshevFit:
-    """``function`` on [low, high] as a sum of Chebyshev polynomials.
+    """A function on ``[low, high]`` as a sum of Chebyshev polynomials.
 
-    function: from float to float, smooth on the interval, its end points included. terms: how many
-        are enough for f64.
+    Args:
+        function: A smooth function from float to float on the closed interval.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+        terms: Number of terms that suffices for f64.
     """
 
     def __init__(
         self, function: Callable[[float], float], low: float, high: float, terms: int = 32
     ) -> None:
+        """Store the arguments; `function` is sampled on first use."""
         self.function, self.low, self.high, self.terms = function, low, high, terms
         self._coefficients: list[float] = []
 
     def coefficients(self, dtype: str) -> list[float]:
-        """The terms that matter in ``dtype``, lowest degree first."""
+        """Return the significant terms for `dtype`, lowest degree first."""
         if not self._coefficients:
             self._coefficients = self._sample()
         all_, least = (
@@ -54,7 +58,7 @@ class ChebyshevFit:
         ]
 
     def __call__(self, x: Any) -> Any:
-        """The sum at the Elem ``x`` (Clenshaw's recurrence); x lies in the interval."""
+        """Evaluate the sum at a ScalarExpr in the interval, by Clenshaw's recurrence."""
         twice = (x * 2 - (self.low + self.high)) * (2 / (self.high - self.low))
         first, *rest = self.coefficients(x.dtype)
         later = last = x.const(0)
@@ -64,15 +68,17 @@ class ChebyshevFit:
 
 
 def integral(function: Callable[[float], Any], step: float, end: float) -> Any:
-    """Trapezoidal sum of an even function over the real line, cut at ``end``: exact up to rounding
-    for functions that are analytic near the line and have vanished at ``end``."""
+    """Integrate an even function over the real line by the trapezoidal rule, cut at `end`.
+
+    Exact up to rounding for functions that are analytic near the real line and vanish at `end`.
+    """
     count = round(end / step)
     values = [function(k * step) for k in range(1, count + 1)]
-    return step * (function(0.0) + 2 * sum(reversed(values)))  # smallest first
+    return step * (function(0.0) + 2 * sum(reversed(values)))  # add the smallest values first
 
 
 def polynomial(x: Any, *coefficients: float) -> Any:
-    """Sum of coefficients[k] * x**k."""
+    """Return the sum of ``coefficients[k] * x**k``."""
     result = x.const(coefficients[-1])
     for c in reversed(coefficients[:-1]):
         result = e.fma(result, x, x.const(c))

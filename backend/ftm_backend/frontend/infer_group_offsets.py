@@ -1,8 +1,7 @@
-"""Parts of one value, such as the tokens of each expert: where they begin, and that windows of
-other values are of the same parts.
+"""Analysis: consecutive groups of rows in a tensor, such as the tokens of each expert.
 
-What is computed of each part is put together again in the same order, so places there are sums of
-the parts' sizes.
+Groups of symbolic sizes that are concatenated begin at sums of these sizes. A window whose offset
+and extent match a group's hints therefore gets the group's symbolic offset and extent.
 """
 
 from __future__ import annotations
@@ -14,12 +13,17 @@ from typing import NamedTuple
 from ftm_backend.ir.trace.trace import TensorType
 from ftm_backend.symbolic import SymInt, at_hand
 
-__all__ = ["GroupOffset", "GroupOffsets", "parts_of"]
+__all__ = ["GroupOffset", "GroupOffsets", "groups_of_params"]
 
 
 class GroupOffset(NamedTuple):
-    """What a window sees of a part: the dimension along which it is one, its extent there, and the
-    window's offset."""
+    """The group that a window shows.
+
+    Attributes:
+        dimension: The dimension along which the groups are concatenated.
+        extent: The group's extent in it.
+        offset: The window's offset.
+    """
 
     dimension: int
     extent: int
@@ -27,40 +31,42 @@ class GroupOffset(NamedTuple):
 
 
 class GroupOffsets:
-    """Parts that are known: by where they begin and end at hand, the same as sizes."""
+    """Groups by the hints of their offset and extent."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], tuple[int, int]] = {}
+        """Start without groups."""
+        self._groups: dict[tuple[int, int], tuple[int, int]] = {}
 
     def learn(self, extents: Sequence[int]) -> None:
-        """Parts that follow one another, if they are sizes."""
+        """Register consecutive groups of these extents, if all extents are symbolic."""
         if len(extents) < 2 or not all(isinstance(extent, SymInt) for extent in extents):
             return
         begin = 0
         for extent in extents:
-            self._known.setdefault((at_hand(begin), at_hand(extent)), (begin, extent))
+            self._groups.setdefault((at_hand(begin), at_hand(extent)), (begin, extent))
             begin = begin + extent
 
-    def seen(self, sizes: Sequence[int], strides: Sequence[int], offset: int) -> GroupOffset | None:
-        """The part that a window with these numbers at hand sees; None if it sees none that is
-        known."""
-        if not self._known or not sizes or type(offset) is not int:
+    def find(self, sizes: Sequence[int], strides: Sequence[int], offset: int) -> GroupOffset | None:
+        """Return the group that a window with these numbers shows, or None."""
+        if not self._groups or not sizes or type(offset) is not int:
             return None
         dimension = max(range(len(sizes)), key=lambda d: at_hand(strides[d]))
         stride = strides[dimension]
         if type(stride) is not int or not stride or offset % stride:
             return None
-        found = self._known.get((offset // stride, at_hand(sizes[dimension])))
-        return None if found is None else GroupOffset(dimension, found[1], found[0] * stride)
+        group = self._groups.get((offset // stride, at_hand(sizes[dimension])))
+        return None if group is None else GroupOffset(dimension, group[1], group[0] * stride)
 
 
-def parts_of(params: Sequence[TensorType]) -> GroupOffsets:
-    """Parameters that differ in their first extent, which is a size, are taken for parts of one
-    value, or of several in a row."""
-    parts = GroupOffsets()
+def groups_of_params(params: Sequence[TensorType]) -> GroupOffsets:
+    """Register groups of consecutive parameters that differ only in a symbolic first extent.
+
+    They may begin at any of these parameters.
+    """
+    groups = GroupOffsets()
     sized = (param for param in params if param.shape and isinstance(param.shape[0], SymInt))
-    for _, alike in groupby(sized, key=lambda param: (param.dtype, param.shape[1:])):
-        extents = [param.shape[0] for param in alike]
+    for _, group in groupby(sized, key=lambda param: (param.dtype, param.shape[1:])):
+        extents = [param.shape[0] for param in group]
         for first in range(len(extents)):
-            parts.learn(extents[first:])
-    return parts
+            groups.learn(extents[first:])
+    return groups

@@ -1,4 +1,4 @@
-"""Where a view's numbers come from, by the memory that it looks at."""
+"""Analysis: express a view's sizes, strides and offset by the symbolic shape of its base."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ def view_arguments(
     offset: int,
     guess: Callable[[int], int],
 ) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Sizes, strides and offset of a view, as numbers that come from the shape of its base where
-    they seem to.
+    """Return sizes, strides and offset of a view in terms of its base's shape, where they match.
 
     Args:
-        base: extents of the tensor whose elements, in row-major order, the view looks at. guess:
-        from a number that does not come from the base to the size that it may be, or to itself.
+        base: Shape of the tensor whose elements, in row-major order, the view shows.
+        sizes: The view's sizes; plain or symbolic.
+        strides: The view's strides, in elements.
+        offset: The view's offset, in elements.
+        guess: From a number that does not follow from the base to a guess of its size, or itself.
+
+    Returns:
+        Sizes, strides and offset.
     """
     memory = _Memory(base)
     if not memory.varies and memory.is_whole(sizes, strides):
@@ -31,7 +36,7 @@ def view_arguments(
             size if stride else guess(size) for size, stride in zip(sizes, strides, strict=True)
         )
         return tuple(repeated), tuple(strides), offset
-    # declared, and the others are numbers
+    # strides declared symbolic are complete: the others are constants
     if any(isinstance(stride, SymInt) for stride in strides):
         found = tuple(strides)
     else:
@@ -43,36 +48,35 @@ def view_arguments(
 
 
 class _Memory:
-    """Elements of a tensor in row-major order; ``steps[d]`` of them are between neighbours along
-    dimension ``d``."""
+    """Row-major layout of a tensor; ``steps[d]`` is the stride of dimension ``d``."""
 
     def __init__(self, shape: Sequence[int]) -> None:
         self.shape = tuple(shape)
-        self.steps = tuple(math.prod(self.shape[d + 1 :]) for d in range(len(self.shape)))
+        self.dim_strides = tuple(math.prod(self.shape[d + 1 :]) for d in range(len(self.shape)))
         self.count = math.prod(self.shape)
         self.varies = any(isinstance(size, SymInt) for size in self.shape)
 
     def is_whole(self, sizes: Sequence[int], strides: Sequence[int]) -> bool:
         """Whether a view shows every element, as reshapes, permutations and expansions do."""
-        seen = math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride)
-        return at_hand(seen) == at_hand(self.count)
+        shown = math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride)
+        return at_hand(shown) == at_hand(self.count)
 
     def stride(self, stride: int, guess: Callable[[int], int]) -> int:
-        """A stride that is one of a dimension's, or of a part of a dimension."""
+        """Express a stride by that of a dimension, or of a part of a dimension."""
         if isinstance(stride, SymInt) or stride <= 1:
             return stride
-        for whole in (*reversed(self.steps), self.count):
+        for whole in (*reversed(self.dim_strides), self.count):
             if at_hand(whole) == stride:
                 return whole
-        for step, extent in zip(reversed(self.steps), reversed(self.shape), strict=True):
-            times, rest = divmod(stride, at_hand(step))
-            if not rest and times <= at_hand(extent):
-                part = next((part for part in _parts(extent) if at_hand(part) == times), 0)
-                return step * (part or (times if divides(times, extent) else guess(times)))
+        for step, extent in zip(reversed(self.dim_strides), reversed(self.shape), strict=True):
+            multiple, remainder = divmod(stride, at_hand(step))
+            if not remainder and multiple <= at_hand(extent):
+                part = next((part for part in _factors(extent) if at_hand(part) == multiple), 0)
+                return step * (part or (multiple if divides(multiple, extent) else guess(multiple)))
         return guess(stride)
 
     def size(self, size: int, stride: int, guess: Callable[[int], int]) -> int:
-        """The extent of a view along elements of this distance."""
+        """Express a view's extent along a dimension of this stride."""
         if isinstance(size, SymInt) or size <= 1:
             return size
         if not at_hand(stride):
@@ -81,41 +85,46 @@ class _Memory:
             if at_hand(candidate) == size:
                 return candidate
             if not number and not isinstance(candidate, SymInt) and candidate % size == 0:
-                return size  # as heads of a fixed width
+                return size  # a constant divisor, such as the heads of attention
         return guess(size)
 
     def _along(self, stride: int) -> Iterator[int]:
-        """How many elements there may be at this distance: what is left of its dimension, with
-        those before it, and parts of these."""
+        """Yield the possible extents at this stride, the most likely first.
+
+        They are the rest of the stride's dimension, its products with the dimensions before, and
+        their factors.
+        """
         for d in reversed(range(len(self.shape))):
             if (
-                at_hand(self.steps[d])
+                at_hand(self.dim_strides[d])
                 <= at_hand(stride)
-                < at_hand(self.steps[d]) * at_hand(self.shape[d])
+                < at_hand(self.dim_strides[d]) * at_hand(self.shape[d])
             ):
-                times = stride // self.steps[d] if divides(self.steps[d], stride) else 0
-                if not at_hand(times) or not divides(times, self.shape[d]):
+                multiple = (
+                    stride // self.dim_strides[d] if divides(self.dim_strides[d], stride) else 0
+                )
+                if not at_hand(multiple) or not divides(multiple, self.shape[d]):
                     return
-                left = self.shape[d] // times
-                yield left
+                remaining = self.shape[d] // multiple
+                yield remaining
                 for before in reversed(range(d)):
-                    yield math.prod(self.shape[before:d]) * left
+                    yield math.prod(self.shape[before:d]) * remaining
                 for first in reversed(range(d + 1)):
-                    yield from _parts(math.prod(self.shape[first:d]) * left)
+                    yield from _factors(math.prod(self.shape[first:d]) * remaining)
                 return
 
     def offset(
         self, offset: int, sizes: Sequence[int], strides: Sequence[int], guess: Callable[[int], int]
     ) -> int:
-        """The first element, dimension by dimension: from the start, or so many before the end."""
+        """Express an offset dimension by dimension: from the start, or relative to the end."""
         if isinstance(offset, SymInt) or not offset:
             return offset
-        place, left = 0, offset
-        for extent, step in zip(self.shape, self.steps, strict=True):
-            digit, left = divmod(left, at_hand(step)) if at_hand(step) else (0, left)
-            if not digit:
+        symbolic_offset, remaining = 0, offset
+        for extent, step in zip(self.shape, self.dim_strides, strict=True):
+            index, remaining = divmod(remaining, at_hand(step)) if at_hand(step) else (0, remaining)
+            if not index:
                 continue
-            shown = next(
+            view_extent = next(
                 (
                     size
                     for size, stride in zip(sizes, strides, strict=True)
@@ -123,8 +132,8 @@ class _Memory:
                 ),
                 1,
             )
-            # Of the dimension, or of the parts that the view cuts it into, as the rows of each text
-            # of a batch.
+            # The end of the dimension, or of the parts that the view splits it into, such as the
+            # rows of each sequence of a batch.
             parts = (
                 stride // step
                 for stride in strides
@@ -133,21 +142,21 @@ class _Memory:
             ends = (
                 end
                 for end in (extent, *parts)
-                if isinstance(end, SymInt) and digit + at_hand(shown) == end.value
+                if isinstance(end, SymInt) and index + at_hand(view_extent) == end.value
             )
             end = next(ends, None)
-            place += (guess(digit) if end is None else end - shown) * step
-        return place + left
+            symbolic_offset += (guess(index) if end is None else end - view_extent) * step
+        return symbolic_offset + remaining
 
 
-def _parts(size: int) -> Iterator[int]:
-    """Products of some factors of a monomial, those with most symbols first."""
-    if not isinstance(size, SymInt) or (found := size.monomial) is None:
+def _factors(size: int) -> Iterator[int]:
+    """Yield factors of a monomial, those with most symbols first."""
+    if not isinstance(size, SymInt) or (monomial := size.monomial) is None:
         return
-    factor, atoms = found
+    factor, atoms = monomial
     for count in range(len(atoms), 0, -1):
         for chosen in dict.fromkeys(itertools.combinations(atoms, count)):
             part = size.product(chosen)
-            for times in range(1, abs(factor) + 1):
-                if factor % times == 0:
-                    yield part * times
+            for coefficient in range(1, abs(factor) + 1):
+                if factor % coefficient == 0:
+                    yield part * coefficient

@@ -1,5 +1,4 @@
-"""What lowerings build with: values of the program, and loop nests over them made of scalar
-expressions."""
+"""`LinalgBuilder`: builds a linalg function from tensors and loop nests over scalar expressions."""
 
 from __future__ import annotations
 
@@ -29,24 +28,34 @@ __all__ = [
 
 
 Body = Callable[..., ScalarExpr | tuple[ScalarExpr, ...]]
-"""What a loop nest computes: from the elements that it reads to those that it writes."""
+"""A loop nest's body: a function from the elements read to the elements written."""
 
 
 class LoweringError(ValueError):
-    """An op whose arguments the compiler does not take; the message says which and why."""
+    """The compiler does not support these arguments of an op; the message gives the reason."""
 
 
 class LinalgBuilder:
-    """Builds one function; ``results`` holds the result types of the op being lowered."""
+    """Builds one linalg function.
+
+    Attributes:
+        emitter: Creates scalar nodes.
+        function: The function being built.
+        results: Result types of the op that is being lowered.
+        copies: Dense copies made so far, by base and access.
+        pooled: For the i64 indices of a max pooling, its windows and the same indices in a narrow
+            type.
+    """
 
     def __init__(self) -> None:
+        """Start an empty function."""
         self.emitter = ScalarEmitter()
         self.function = function.LinalgFunction()
         self.results: tuple[TensorType | None, ...] = ()
         self._rank = 0
         self._gathers: list[function.Value] = []
         self.copies: dict[tuple[int, Strided], tuple[function.Value, StridedValue]] = {}
-        # i64 places of maxima found here -> their windows, and the places in a narrow type
+        # i64 indices of a max pooling -> its windows, and the indices in a narrow type
         self.pooled: dict[function.Value, Any] = {}
 
     @property
@@ -55,65 +64,65 @@ class LinalgBuilder:
         return self.wanted(0)
 
     def wanted(self, number: int) -> TensorType:
-        """Type of one of the op's results, which is defined."""
-        found = self.results[number]
-        assert found is not None, f"result {number} is an undefined tensor"
-        return found
+        """Return the type of one of the op's results, which must be defined."""
+        type_ = self.results[number]
+        assert type_ is not None, f"result {number} is an undefined tensor"
+        return type_
 
     # --- values
     # ---------------------------------------------------------------------------------------
 
     def input(self, type_: TensorType) -> StridedValue:
-        """The next tensor argument of the function."""
+        """Append a tensor argument to the function."""
         base = function.Value(info(type_.dtype).builtin, type_.shape)
         self.function.inputs.append(base)
         self.function.input_types.append(memory(type_.dtype))
         return StridedValue(base, type_.dtype)
 
     def scalar(self, dtype: str) -> ScalarExpr:
-        """The next runtime number of the function, ``f64`` or ``i64``."""
+        """Append a runtime scalar argument of dtype ``f64`` or ``i64`` to the function."""
         node = function.Node("scalar", dtype, payload=f"s{len(self.function.scalars)}")
         self.function.scalars.append(node)
         return ScalarExpr(self.emitter, node, dtype, True)
 
     def dim(self, loop: int) -> OperandDim:
-        """The counter of a loop, for places."""
+        """Return the counter of a loop, for affine indices."""
         return OperandDim(0, {loop: 1})
 
     def constant(self, value: float | SymInt | SymFloat, dtype: str) -> ScalarExpr:
-        """A scalar constant."""
+        """Create a scalar constant."""
         return self.emitter.constant(value, dtype)
 
     def empty(self, dtype: str, shape: Sequence[int]) -> StridedValue:
-        """A tensor whose elements will all be written."""
+        """Return an uninitialized tensor; the caller writes all elements."""
         return StridedValue(function.Value(info(dtype).builtin, tuple(shape)), dtype)
 
     def full(self, fill: Number, dtype: str, shape: Sequence[int]) -> StridedValue:
-        """A tensor of one number; ``fill`` is an Elem or a Python number."""
+        """Return a tensor with all elements equal to `fill`, a ScalarExpr or a Python number."""
         elem = fill.to(dtype) if isinstance(fill, ScalarExpr) else self.constant(fill, dtype)
         return StridedValue(
             function.Value(info(dtype).builtin, tuple(shape), splat=elem.node), dtype
         )
 
     def numbers(self, values: Sequence[float], dtype: str) -> StridedValue:
-        """A one-dimensional constant tensor."""
+        """Return a one-dimensional constant tensor."""
         elems = [self.constant(v, dtype).node.payload for v in values]
         if values and all(repr(v) == repr(elems[0]) for v in elems):
             return self.full(elems[0], dtype, (len(elems),))
         return StridedValue(function.constant(elems, info(dtype).builtin), dtype)
 
     def tensor(self, x: StridedValue) -> function.Tensor:
-        """``x`` for an operation that reads it as a whole."""
+        """Return `x` as an operand of an operation that reads it whole."""
         return function.Tensor(x.base, x.access)
 
     def copy(self, x: StridedValue) -> StridedValue:
-        """A dense copy; one for all who ask for the same."""
+        """Return a dense copy; the same value and access share one copy."""
         key = id(x.base), x.access
         found = self.copies.get(key)
         if found is None:
             made = function.copy_statement(self.tensor(x))
             self.function.body.append(made)
-            # the key's value stays alive
+            # holds `base`, so that its id stays valid
             found = self.copies[key] = (x.base, StridedValue(made.results[0].value, x.dtype))
         return found[1]
 
@@ -121,7 +130,7 @@ class LinalgBuilder:
     # ----------------------------------------------------------------------------------------
 
     def reshape(self, x: StridedValue, shape: Sequence[int]) -> StridedValue:
-        """Row-major reshape to ``shape`` (no -1)."""
+        """Reshape in row-major order to `shape` (no -1)."""
         shape = tuple(shape)
         if len(shape) == len(x.shape) and all(map(seen_equal, shape, x.shape)):
             return x
@@ -129,20 +138,25 @@ class LinalgBuilder:
         return x.at(access) if access is not None else self.reshape(self.copy(x), shape)
 
     def strided(self, x: StridedValue, access: Strided) -> StridedValue:
-        """``access`` on the row-major flattening of ``x``."""
+        """Apply `access` to the row-major flattening of `x`."""
         if x.access.is_contiguous():
             return x.at(Strided(access.sizes, access.strides, access.offset + x.access.offset))
         composed = compose(access, x.access)
         return x.at(composed) if composed is not None else self.copy(x).at(access)
 
     def update(self, base: StridedValue, value: StridedValue, access: Strided) -> StridedValue:
-        """``base`` with ``value`` written at ``access`` of its flattening."""
+        """Return `base` with `value` written at `access` of its row-major flattening."""
         return self.placed(base, [(value, access)])
 
     def placed(
         self, base: StridedValue, parts: Sequence[tuple[StridedValue, Strided]]
     ) -> StridedValue:
-        """``base`` with several parts written over it; no two of them have an element in common."""
+        """Return `base` with several disjoint parts overwritten.
+
+        Args:
+            base: The tensor to update.
+            parts: Values and their accesses into the row-major flattening of `base`.
+        """
         written = [
             function.WindowPart(
                 self.tensor(value), Strided(value.shape, access.strides, access.offset)
@@ -168,7 +182,18 @@ class LinalgBuilder:
         operands: Sequence[function.Tensor],
         attributes: dict[str, Any] | None = None,
     ) -> StridedValue:
-        """An operation that is no loop nest: ``ftm.scatter``, ``ftm.scan`` or ``ftm.sort``."""
+        """Append an operation that is no loop nest: ``ftm.scatter``, ``ftm.scan`` or ``ftm.sort``.
+
+        Args:
+            name: The operation.
+            dtype: The result's dtype.
+            shape: The result's shape.
+            operands: Tensors, read whole.
+            attributes: The operation's attributes.
+
+        Returns:
+            The result.
+        """
         result = function.Value(info(dtype).builtin, tuple(shape))
         self.function.body.append(
             function.whole_statement(name, operands, result, attributes or {})
@@ -186,17 +211,18 @@ class LinalgBuilder:
         body: Body,
         reduced: Sequence[int] = (),
     ) -> tuple[StridedValue, ...]:
-        """One loop nest, or a view where it only moves elements.
+        """Append a loop nest; return a view instead if it only moves elements.
 
         Args:
-            loops: extent of each loop. inputs, outputs: operands with their index in terms of the
-            loops. body: takes an Elem for each input, then one for each output that has an
-            ``init``; gives an Elem
-                (or a tuple) for the outputs, each of the output's dtype.
-            reduced: the loops that are reductions.
+            loops: Extent of each loop.
+            inputs: Operands, with indices in terms of the loops.
+            outputs: Results, with indices in terms of the loops.
+            body: Takes a ScalarExpr for each input, then one for each output with `init`. Returns a
+                ScalarExpr, or a tuple, of the outputs' dtypes.
+            reduced: The reduction loops.
 
         Returns:
-            One Value for each output.
+            One StridedValue for each output.
         """
         made = self._nest(tuple(loops), inputs, outputs, body, reduced)
         statement = self.function.body[-1]
@@ -216,16 +242,16 @@ class LinalgBuilder:
         reduced: Sequence[int],
     ) -> tuple[StridedValue, ...]:
         rank = len(loops)
-        before = self._rank, self._gathers
+        saved = self._rank, self._gathers
         self._rank, self._gathers = rank, []
         operands: list[function.Operand] = []
         elems = [self._read(i.value, i.index, loops, operands) for i in inputs]
-        marks = tuple(k in reduced for k in range(rank))
-        carried = any(marks)
+        is_reduced = tuple(k in reduced for k in range(rank))
+        has_reduction = any(is_reduced)
         for number, output in enumerate(outputs):
             if output.init is None:
                 continue
-            if carried:
+            if has_reduction:
                 node = function.Node("carry", info(output.dtype).builtin, payload=number)
                 elems.append(ScalarExpr(self.emitter, node, output.dtype))
             elif isinstance(output.init, StridedValue):
@@ -243,7 +269,7 @@ class LinalgBuilder:
             result = function.FunctionResult(
                 value, dot(indices, row_major(output.shape), 0, rank), indices, elem.node
             )
-            if carried:
+            if has_reduction:
                 result.init = self._start(output, indices, rank)
                 recognise_reduction(result, len(results))
             results.append(result)
@@ -251,7 +277,7 @@ class LinalgBuilder:
         statement = function.Statement(
             "linalg.generic",
             loops,
-            marks,
+            is_reduced,
             [o for o in operands if id(o) in used],
             results,
             list(dict.fromkeys(self._gathers)),
@@ -259,12 +285,13 @@ class LinalgBuilder:
         for result in results:
             result.value.producer = statement
         self.function.body.append(statement)
-        self._rank, self._gathers = before
+        self._rank, self._gathers = saved
         return tuple(StridedValue(r.value, o.dtype) for r, o in zip(results, outputs, strict=True))
 
     def _start(
         self, output: LoopOutput, indices: tuple[Affine, ...], rank: int
     ) -> function.Node | function.Operand:
+        """Return the initial value of a reduction."""
         if not isinstance(output.init, StridedValue):
             assert output.init is not None, "a reduction starts from something"
             return self.constant(output.init, output.dtype).node
@@ -276,8 +303,10 @@ class LinalgBuilder:
     def _read(
         self, x: StridedValue, index: Index, loops: Sequence[int], operands: list[function.Operand]
     ) -> ScalarExpr:
-        """The element of an operand; an extent of 1 is read at 0, unless its loop has one iteration
-        as well."""
+        """Return the element of an operand.
+
+        An extent of 1 is read at 0 (broadcast), unless it is provably the extent of its loop.
+        """
         if x.base.splat is not None:
             return ScalarExpr(self.emitter, x.base.splat, x.dtype, True)
         const, coeffs = x.access.offset, [0] * len(loops)
@@ -297,21 +326,27 @@ class LinalgBuilder:
     def pointwise(
         self, body: Body, inputs: Sequence[StridedValue], output: TensorType
     ) -> StridedValue:
-        """An elementwise nest over the output's shape; inputs broadcast to it from the right."""
+        """Append an elementwise loop nest over `output`'s shape; inputs broadcast to it.
+
+        Args:
+            body: Takes a ScalarExpr for each input, and returns one of `output`'s dtype.
+            inputs: Tensors whose shapes broadcast to `output`'s, aligned from the right.
+            output: Type of the result.
+        """
         return self.pointwise_all(body, inputs, [output])[0]
 
     def pointwise_all(
         self, body: Body, inputs: Sequence[StridedValue], outputs: Sequence[TensorType]
     ) -> tuple[StridedValue, ...]:
-        """The same with several outputs, of one shape."""
+        """Append an elementwise loop nest with several outputs of one shape; see `pointwise`."""
         shape = outputs[0].shape
         rank = len(shape)
-        reading = [LoopInput(x, range(rank - x.rank, rank)) for x in inputs]
-        writing = [LoopOutput(o.dtype, o.shape, range(rank)) for o in outputs]
-        return self.generic(shape, reading, writing, body)
+        loop_inputs = [LoopInput(x, range(rank - x.rank, rank)) for x in inputs]
+        loop_outputs = [LoopOutput(o.dtype, o.shape, range(rank)) for o in outputs]
+        return self.generic(shape, loop_inputs, loop_outputs, body)
 
     def cast(self, x: StridedValue, dtype: str) -> StridedValue:
-        """``x`` converted to ``dtype``."""
+        """Convert `x` to `dtype`."""
         if x.dtype == dtype:
             return x
         if (
@@ -322,12 +357,11 @@ class LinalgBuilder:
         return self.pointwise(lambda e: e.to(dtype), [x], TensorType(dtype, x.shape))
 
     def relabel(self, x: StridedValue, dtype: str) -> StridedValue:
-        """``x`` as a dtype that is the same type from linalg on: other signs, or bytes that mean
-        something else."""
+        """Reinterpret `x` as a dtype with the same builtin type: other signedness, or float8."""
         return StridedValue(x.base, dtype, x.access)
 
     def index(self, loop: int) -> ScalarExpr:
-        """In a body: the number of the current iteration of ``loop``, as i64."""
+        """In a body: return the iteration number of `loop`, as i64."""
         return ScalarExpr(
             self.emitter,
             function.Node("index", "i64", payload=Affine.loop(loop, self._rank)),
@@ -335,18 +369,18 @@ class LinalgBuilder:
         )
 
     def extract(self, x: StridedValue, indices: Sequence[ScalarExpr]) -> ScalarExpr:
-        """In a body: the element of ``x`` at integer ``indices``, which must lie inside it."""
-        places = [i.node for i in indices]
+        """In a body: return the element of `x` at integer `indices`, which must be in bounds."""
+        nodes = [i.node for i in indices]
         if x.base.splat is not None:
             if all(
-                _stays_inside(place, extent)
-                for place, extent in zip(places, x.access.sizes, strict=True)
+                _stays_inside(node, extent)
+                for node, extent in zip(nodes, x.access.sizes, strict=True)
             ):
                 return ScalarExpr(self.emitter, x.base.splat, x.dtype, True)
-            # a place outside has to fault, even where memory holds one number throughout
+            # an index out of bounds must fault even if all elements are equal
             x = self.copy(x)
         access = x.access
-        flat = gather_place(places, access.sizes, access.strides, access.offset)
+        flat = gather_place(nodes, access.sizes, access.strides, access.offset)
         self._gathers.append(x.base)
         return ScalarExpr(
             self.emitter, function.Node("gather", x.base.dtype, (flat,), x.base), x.dtype
@@ -355,7 +389,7 @@ class LinalgBuilder:
     def pad(
         self, x: StridedValue, low: Sequence[int], high: Sequence[int], fill: Number
     ) -> StridedValue:
-        """``x`` with a border; see `builder_ops.pad`."""
+        """Pad `x` with `fill`; see `named_op_builder.pad`."""
         from ftm_backend.frontend.named_op_builder import pad
 
         return pad(self, x, low, high, fill)
@@ -364,7 +398,7 @@ class LinalgBuilder:
     # ---------------------------------------------------------------------------------------
 
     def promoted(self, operands: Sequence[StridedValue | Number]) -> str:
-        """PyTorch's result dtype of Values and scalars (Elems, Python numbers or bools)."""
+        """Return PyTorch's result dtype of tensors, ScalarExprs, and Python numbers or bools."""
         numbers: dict[type, str] = {bool: "i1", int: "i64", float: "f64"}
         return promote_operands(
             (o.dtype, "number" if isinstance(o, ScalarExpr) else "tensor" if o.rank else "scalar")
@@ -374,25 +408,26 @@ class LinalgBuilder:
         )
 
     def compute(self, dtype: str) -> str:
-        """The dtype of arithmetic for values of ``dtype``."""
+        """Return the dtype of arithmetic on values of `dtype`."""
         return compute_dtype(dtype)
 
     def inline(self, x: Number, dtype: str) -> ScalarExpr:
-        """A scalar argument (Elem, Python number or bool) as an Elem of ``dtype``."""
+        """Convert a scalar argument (ScalarExpr, number or bool) to a ScalarExpr of `dtype`."""
         return x.to(dtype) if isinstance(x, ScalarExpr) else self.constant(x, dtype)
 
 
 def _is_one(size: int, loop: int | None) -> bool:
-    """Whether an extent is 1, which has no stride; one that is its loop's is walked, whatever it
-    is."""
-    walked = loop is not None and isinstance(size, SymInt) and always_equal(size, loop)
-    return not walked and size == 1
+    """Whether a dimension broadcasts: its extent is 1, and not symbolically equal to its loop's."""
+    is_loop_extent = loop is not None and isinstance(size, SymInt) and always_equal(size, loop)
+    return not is_loop_extent and size == 1
 
 
-def _stays_inside(place: function.Node, extent: int) -> bool:
-    """Whether a place is known to lie inside: a number that does, or one that the lowering itself
-    has counted."""
-    if place.op == "constant":
-        return 0 <= place.payload < extent
-    found = {n.op for n in function.walk([place])}
-    return "index" in found and not found & {"in", "gather", "carry", "scalar"}
+def _stays_inside(index: function.Node, extent: int) -> bool:
+    """Whether an index is provably in bounds.
+
+    It is a constant in bounds, or is computed from loop counters and constants only.
+    """
+    if index.op == "constant":
+        return 0 <= index.payload < extent
+    op_names = {n.op for n in function.walk([index])}
+    return "index" in op_names and not op_names & {"in", "gather", "carry", "scalar"}

@@ -1,4 +1,4 @@
-"""Operands and results of a loop nest: a value each, and which loops walk its dimensions."""
+"""Record: operands and results of a loop nest, and their indices in terms of the loops."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ __all__ = ["Index", "LoopInput", "LoopOutput", "OperandDim", "affine"]
 
 @dataclass(frozen=True, slots=True)
 class OperandDim:
-    """A place along a dimension as a sum of multiples of loops: ``const + sum(factor * loop)``."""
+    """An affine index of one dimension: ``const + sum(factor * loop)``."""
 
     const: int
     factors: Mapping[int, int]
 
     def __add__(self, other: OperandDim | int) -> OperandDim:
+        """Return the sum of two indices, or of an index and a constant."""
         if not isinstance(other, OperandDim):
             return OperandDim(self.const + other, self.factors)
         factors = dict(self.factors)
@@ -27,19 +28,19 @@ class OperandDim:
         return OperandDim(self.const + other.const, factors)
 
     def __mul__(self, factor: int) -> OperandDim:
+        """Return the index times a constant."""
         return OperandDim(
             self.const * factor, {loop: f * factor for loop, f in self.factors.items()}
         )
 
 
 Index = Sequence["int | OperandDim | None"]
-"""For each dimension of a tensor the loop that walks it, or a place; None reads element 0
-(broadcast)."""
+"""The index of each dimension: a loop, an affine index, or None for element 0 (broadcast)."""
 
 
 @dataclass(slots=True)
 class LoopInput:
-    """An operand of a loop nest."""
+    """An operand of a loop nest and its index."""
 
     value: StridedValue
     index: Index
@@ -47,10 +48,14 @@ class LoopInput:
 
 @dataclass(slots=True)
 class LoopOutput:
-    """A result of a loop nest: dtype, shape, the loop of each dimension, and the value it starts
-    from.
+    """A result of a loop nest.
 
-    init: None where every element is written once; a Python number for reductions; or a Value.
+    Attributes:
+        dtype: Its dtype.
+        shape: Its shape.
+        index: The loop of each dimension.
+        init: Initial value of a reduction, a Python number or a tensor; None if every element is
+            written once.
     """
 
     dtype: str
@@ -59,10 +64,10 @@ class LoopOutput:
     init: StridedValue | float | None = None
 
 
-def affine(place: int | OperandDim | None, rank: int) -> Affine:
-    """What an entry of an index is as a function of ``rank`` loops."""
-    if place is None:
+def affine(entry: int | OperandDim | None, rank: int) -> Affine:
+    """Convert an entry of an index to an affine function of `rank` loops."""
+    if entry is None:
         return Affine.constant(0, rank)
-    if isinstance(place, int):
-        return Affine.loop(place, rank)
-    return Affine(place.const, tuple(place.factors.get(k, 0) for k in range(rank)))
+    if isinstance(entry, int):
+        return Affine.loop(entry, rank)
+    return Affine(entry.const, tuple(entry.factors.get(k, 0) for k in range(rank)))

@@ -1,4 +1,4 @@
-"""Linalg's named operations and padding, as functions of the builder."""
+"""Append linalg's named operations, and padding."""
 
 from __future__ import annotations
 
@@ -24,10 +24,19 @@ def contraction(
     accumulator: str,
     attributes: dict[str, tuple[int, ...]] | None = None,
 ) -> StridedValue:
-    """The named operation ``name`` on x and y, accumulating onto zeros.
+    """Append the named contraction `name` of `x` and `y`, accumulating onto zeros.
+
+    Args:
+        b: The builder.
+        name: A linalg op, such as ``linalg.matmul``.
+        x: First operand.
+        y: Second operand.
+        shape: The result's shape.
+        accumulator: Dtype of the accumulator and of the result.
+        attributes: The op's attributes, such as strides.
 
     Returns:
-        Value of ``shape`` and dtype ``accumulator``.
+        The result, of `shape` and dtype `accumulator`.
     """
     result = function.Value(info(accumulator).builtin, tuple(shape))
     start = b.constant(0, accumulator).node
@@ -40,8 +49,15 @@ def contraction(
 def pad(
     b: LinalgBuilder, x: StridedValue, low: Sequence[int], high: Sequence[int], fill: Number
 ) -> StridedValue:
-    """``x`` with ``low`` and ``high`` elements of ``fill`` (number or Elem) around each dimension;
-    a negative amount cuts off."""
+    """Pad each dimension of `x` with `fill`.
+
+    Args:
+        b: The builder.
+        x: The tensor.
+        low: Elements to add before each dimension; a negative amount crops.
+        high: Elements to add after each dimension; a negative amount crops.
+        fill: A ScalarExpr or a Python number.
+    """
     for dim, (before, after) in enumerate(zip(low, high, strict=True)):
         if before < 0 or after < 0:
             x = x.slice(dim, max(0, -before), x.shape[dim] - max(0, -before) - max(0, -after))

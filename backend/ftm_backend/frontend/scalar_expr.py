@@ -1,10 +1,9 @@
-"""Scalar expressions: what the body of an op computes for one element, written as Python
-arithmetic.
+"""Scalar expressions: the computation of a loop nest's body, written as Python arithmetic.
 
-An `ScalarExpr` is one node of a body with its dtype token. Operators, and the functions of
-``elements``, make ``arith`` and ``math`` operations; signedness comes from the token, so that
-``u8`` divides unsigned. What depends on constants and runtime scalars alone (``uniform``) is
-converted once for the whole program. Python numbers take the dtype of the Elem beside them.
+A `ScalarExpr` is a node of a body with its dtype token. Operators and the functions of
+`scalar_math` create ``arith`` and ``math`` operations. The token determines signedness, so ``u8``
+divides unsigned. A Python number takes the dtype of the other operand. An expression of constants
+and runtime scalars only is *uniform*; it is converted once for the whole program.
 """
 
 from __future__ import annotations
@@ -54,22 +53,22 @@ _BUILTIN = {token: facts.builtin for token, facts in DTYPES.items()}
 
 
 class ScalarEmitter:
-    """Makes the nodes of one program; equal constants and conversions of uniform values are made
-    once."""
+    """Creates the nodes of one program; shares constants and conversions of uniform values."""
 
     def __init__(self) -> None:
+        """Start without nodes."""
         self._constants: dict[tuple[str, str], ScalarExpr] = {}
         self._conversions: dict[tuple[int, str], tuple[ScalarExpr, ScalarExpr]] = {}
 
     def emit(
         self, name: str, token: str, *operands: ScalarExpr, payload: object = None
     ) -> ScalarExpr:
-        """One operation with one result of dtype ``token``."""
+        """Create an operation with one result of dtype `token`."""
         node = operation(name, _BUILTIN[token], tuple(o.node for o in operands), payload)
         return ScalarExpr(self, node, token, all(o.uniform for o in operands))
 
     def constant(self, value: float | SymInt | SymFloat, token: str) -> ScalarExpr:
-        """``value`` as a constant of dtype ``token``; integers wrap, bools are ``value != 0``."""
+        """Create a constant of dtype `token`; integers wrap, bools are ``value != 0``."""
         key = (repr(value), token)
         found = self._constants.get(key)
         if found is None:
@@ -78,7 +77,7 @@ class ScalarEmitter:
                 found = self._constants[key] = self.constant(value, "f32").to(token)
                 return found
             if isinstance(value, SymInt) and facts.kind != "float" and facts.bits < _WIDEST:
-                # wraps as well, whatever the size
+                # a symbolic size cannot be wrapped now; the conversion wraps it
                 return self.converted(self.constant(value, "i64"), token)
             number: float | SymInt | SymFloat
             if facts.kind == "float":
@@ -95,11 +94,11 @@ class ScalarEmitter:
         return found
 
     def converted(self, elem: ScalarExpr, token: str) -> ScalarExpr:
-        """A uniform ``elem`` as ``token``, converted once for the program."""
+        """Convert a uniform `elem` to `token`, once for the program."""
         key = (id(elem.node), token)
         found = self._conversions.get(key)
         if found is None:
-            # the key's node stays alive
+            # holds `elem`, so that its node's id stays valid
             found = self._conversions[key] = (elem, _convert(elem, token))
         return found[1]
 
@@ -113,18 +112,26 @@ def _wrapped(value: float | SymInt | SymFloat, kind: str, bits: int) -> int:
 
 
 class ScalarExpr:
-    """One scalar of the body; see the module's docstring."""
+    """A scalar of a body; see the module's docstring.
+
+    Attributes:
+        emitter: Creates the nodes of its program.
+        node: Its node.
+        dtype: Its dtype token.
+        uniform: Whether it depends on constants and runtime scalars only.
+    """
 
     __slots__ = ("dtype", "emitter", "node", "uniform")
 
     def __init__(
         self, emitter: ScalarEmitter, node: Node, dtype: str, uniform: bool = False
     ) -> None:
+        """Wrap a node."""
         self.emitter, self.node, self.dtype, self.uniform = emitter, node, dtype, uniform
 
     @property
     def is_float(self) -> bool:
-        """Whether the dtype is a floating one."""
+        """Whether the dtype is floating-point."""
         return info(self.dtype).kind == "float"
 
     @property
@@ -133,8 +140,7 @@ class ScalarExpr:
         return self.dtype == "i1"
 
     def to(self, token: str) -> ScalarExpr:
-        """Converted as PyTorch converts: floats truncate toward zero to integers, anything non-zero
-        is True."""
+        """Convert as PyTorch does: floats truncate toward zero to integers; nonzero is True."""
         if token == self.dtype:
             return self
         if self.uniform:
@@ -142,11 +148,11 @@ class ScalarExpr:
         return _convert(self, token)
 
     def const(self, value: float) -> ScalarExpr:
-        """A constant of this Elem's dtype."""
+        """Create a constant of this expression's dtype."""
         return self.emitter.constant(value, self.dtype)
 
     def bitcast(self, token: str) -> ScalarExpr:
-        """The same bits as ``token``."""
+        """Reinterpret the bits as `token`."""
         return self.emitter.emit("arith.bitcast", token, self)
 
     def _pair(self, other: Number) -> tuple[ScalarExpr, ScalarExpr]:
@@ -179,98 +185,116 @@ class ScalarExpr:
         return a.emitter.emit(op, "i1", a, b, payload=_COMPARE[name][column])
 
     def __add__(self, other: Number) -> ScalarExpr:
+        """Return ``self + other``."""
         return self._binary(_BINARY, "add", other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Number) -> ScalarExpr:
+        """Return ``self - other``."""
         return self._binary(_BINARY, "sub", other)
 
     def __rsub__(self, other: Number) -> ScalarExpr:
+        """Return ``other - self``."""
         return self._binary(_BINARY, "sub", other, swap=True)
 
     def __mul__(self, other: Number) -> ScalarExpr:
+        """Return ``self * other``."""
         return self._binary(_BINARY, "mul", other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Number) -> ScalarExpr:
+        """Return ``self / other``."""
         return self._binary(_SIGNED, "div", other)
 
     def __rtruediv__(self, other: Number) -> ScalarExpr:
+        """Return ``other / self``."""
         return self._binary(_SIGNED, "div", other, swap=True)
 
     def __mod__(self, other: Number) -> ScalarExpr:
-        """C's remainder: the sign of the dividend."""
+        """Return the remainder of C: it has the dividend's sign."""
         return self._binary(_SIGNED, "rem", other)
 
     def __neg__(self) -> ScalarExpr:
+        """Return ``-self``."""
         if self.is_float:
             return self.emitter.emit("arith.negf", self.dtype, self)
         return self.const(0) - self
 
     def __and__(self, other: Number) -> ScalarExpr:
+        """Return ``self & other``."""
         return self._binary(_BINARY, "and", other)
 
     def __or__(self, other: Number) -> ScalarExpr:
+        """Return ``self | other``."""
         return self._binary(_BINARY, "or", other)
 
     def __xor__(self, other: Number) -> ScalarExpr:
+        """Return ``self ^ other``."""
         return self._binary(_BINARY, "xor", other)
 
     def __invert__(self) -> ScalarExpr:
+        """Return ``~self``."""
         return self ^ (1 if self.is_bool else -1)
 
     def __lshift__(self, other: Number) -> ScalarExpr:
+        """Return ``self << other``."""
         return self._binary(_SIGNED, "shl", other)
 
     def __rshift__(self, other: Number) -> ScalarExpr:
+        """Return ``self >> other``."""
         return self._binary(_SIGNED, "shr", other)
 
     def eq(self, other: Number) -> ScalarExpr:
-        """``==`` as i1; False beside NaN."""
+        """Return ``self == other`` as i1; False for NaN."""
         return self._compare("eq", other)
 
     def ne(self, other: Number) -> ScalarExpr:
-        """``!=`` as i1; True beside NaN."""
+        """Return ``self != other`` as i1; True for NaN."""
         return self._compare("ne", other)
 
     def __lt__(self, other: Number) -> ScalarExpr:
+        """Return ``self < other``."""
         return self._compare("lt", other)
 
     def __le__(self, other: Number) -> ScalarExpr:
+        """Return ``self <= other``."""
         return self._compare("le", other)
 
     def __gt__(self, other: Number) -> ScalarExpr:
+        """Return ``self > other``."""
         return self._compare("gt", other)
 
     def __ge__(self, other: Number) -> ScalarExpr:
+        """Return ``self >= other``."""
         return self._compare("ge", other)
 
     def __abs__(self) -> ScalarExpr:
+        """Return ``abs(self)``."""
         if self.is_float:
             return self.emitter.emit("math.absf", self.dtype, self)
         return self if not info(self.dtype).signed or self.is_bool else where(self < 0, -self, self)
 
     def maximum(self, other: Number) -> ScalarExpr:
-        """The larger; NaN where either is NaN."""
+        """Return the larger operand; NaN if either is NaN."""
         return self._binary(_SIGNED, "max", other)
 
     def minimum(self, other: Number) -> ScalarExpr:
-        """The smaller; NaN where either is NaN."""
+        """Return the smaller operand; NaN if either is NaN."""
         return self._binary(_SIGNED, "min", other)
 
     def maxnum(self, other: Number) -> ScalarExpr:
-        """The larger; the number where one is NaN."""
+        """Return the larger operand; the other operand if one is NaN."""
         return self._binary(_SIGNED, "maxnum", other)
 
     def minnum(self, other: Number) -> ScalarExpr:
-        """The smaller; the number where one is NaN."""
+        """Return the smaller operand; the other operand if one is NaN."""
         return self._binary(_SIGNED, "minnum", other)
 
 
 Number = ScalarExpr | float
-"""A number of the program: one that is computed or comes at run time, or a Python number."""
+"""A scalar operand: computed, passed at run time, or a Python number."""
 
 
 def _convert(x: ScalarExpr, token: str) -> ScalarExpr:
@@ -287,7 +311,7 @@ def _convert(x: ScalarExpr, token: str) -> ScalarExpr:
         return x.ne(0)
     if target.kind == "float":
         if source.kind != "float":
-            if target.bits == 16:  # PyTorch goes through float32
+            if target.bits == 16:  # PyTorch converts integers to half types through float32
                 return x.to("f32").to(token)
             return emit("arith.sitofp" if source.signed else "arith.uitofp", token, x)
         if target.bits > source.bits:
@@ -298,27 +322,27 @@ def _convert(x: ScalarExpr, token: str) -> ScalarExpr:
     if source.kind == "float":
         if source.bits == 16:
             return x.to("f32").to(token)
-        if target.bits < 32:  # low bits of the 32-bit result, as compilers of C++ do
+        if target.bits < 32:  # as C++ compilers do: the low bits of a conversion to 32 bits
             return emit("arith.fptosi", "i32", x).to(token)
         if target.signed:
             return emit("arith.fptosi", token, x)
         wide = emit("arith.fptosi", "i64", x)
-        if target.bits == 64:  # what is above the signed range comes from half of the range below
+        if target.bits == 64:  # above the signed range, convert ``x - 2**63`` and set the top bit
             wide = where(x < 2.0**63, wide, emit("arith.fptosi", "i64", x - 2.0**63) ^ -(1 << 63))
         return wide.to(token)
     if target.bits > source.bits:
         return emit("arith.extsi" if source.signed else "arith.extui", token, x)
     if target.bits < source.bits:
         return emit("arith.trunci", token, x)
-    return ScalarExpr(x.emitter, x.node, token, x.uniform)  # signed and unsigned are the same bits
+    return ScalarExpr(x.emitter, x.node, token, x.uniform)  # same bits, other signedness
 
 
 def where(condition: ScalarExpr, a: Number, b: Number) -> ScalarExpr:
-    """``a`` where ``condition`` (i1) holds, else ``b``; at least one of the two is an Elem."""
+    """Select `a` where `condition` (i1) is true, else `b`; at least one is a ScalarExpr."""
     if isinstance(a, ScalarExpr):
         a, b = a._pair(b)
     elif isinstance(b, ScalarExpr):
         b, a = b._pair(a)
     else:
-        raise TypeError(f"neither {a} nor {b} says of which dtype the result is")
+        raise TypeError(f"neither {a} nor {b} has a dtype, so the result's is undefined")
     return a.emitter.emit("arith.select", a.dtype, condition, a, b)

@@ -1,5 +1,7 @@
-"""Functions of scalar expressions, for the bodies of ops: ``from ftm_backend.frontend import
-elements as e``, then ``e.exp(x)``."""
+"""Functions of scalar expressions, for the bodies of lowerings.
+
+Import it as ``from ftm_backend.frontend import scalar_math as e``, then write ``e.exp(x)``.
+"""
 
 from __future__ import annotations
 
@@ -60,47 +62,47 @@ trunc, round_even = map(_unary, ("math.trunc", "math.roundeven"))
 
 
 def apply(op: str, *operands: ScalarExpr) -> ScalarExpr:
-    """The operation ``op`` on operands of one dtype, with a result of that dtype."""
+    """Apply the operation `op` to operands of one dtype; the result has that dtype."""
     return operands[0].emitter.emit(op, operands[0].dtype, *operands)
 
 
 def pow_(x: ScalarExpr, y: ScalarExpr) -> ScalarExpr:
-    """Floating power."""
+    """Return ``x ** y`` of floats."""
     return apply("math.powf", x, y)
 
 
 def sigmoid(x: ScalarExpr) -> ScalarExpr:
-    """1 / (1 + exp(-x))."""
+    """Return ``1 / (1 + exp(-x))``."""
     return x.const(1) / (exp(-x) + 1)
 
 
 def copysign(x: ScalarExpr, y: ScalarExpr) -> ScalarExpr:
-    """Magnitude of x, sign of y."""
+    """Return the magnitude of `x` with the sign of `y`."""
     return apply("math.copysign", x, y)
 
 
 def fma(a: ScalarExpr, b: ScalarExpr, c: ScalarExpr) -> ScalarExpr:
-    """``a * b + c`` rounded once."""
+    """Return ``a * b + c``, rounded once."""
     return apply("math.fma", a, b, c)
 
 
 def isnan(x: ScalarExpr) -> ScalarExpr:
-    """i1: x is NaN."""
+    """Whether `x` is NaN, as i1."""
     return x.ne(x)
 
 
 def maximum(a: ScalarExpr, b: Number) -> ScalarExpr:
-    """The larger; NaN where either is NaN."""
+    """Return the larger operand; NaN if either is NaN."""
     return a.maximum(b)
 
 
 def minimum(a: ScalarExpr, b: Number) -> ScalarExpr:
-    """The smaller; NaN where either is NaN."""
+    """Return the smaller operand; NaN if either is NaN."""
     return a.minimum(b)
 
 
 def lowest(token: str) -> float:
-    """The identity of max: -inf, or the smallest integer."""
+    """Return the identity of max: -inf, or the smallest integer."""
     facts = info(token)
     if facts.kind == "float":
         return -math.inf
@@ -108,7 +110,7 @@ def lowest(token: str) -> float:
 
 
 def highest(token: str) -> float:
-    """The identity of min: inf, or the largest integer."""
+    """Return the identity of min: inf, or the largest integer."""
     facts = info(token)
     if facts.kind == "float":
         return math.inf

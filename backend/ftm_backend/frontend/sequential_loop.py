@@ -1,4 +1,4 @@
-"""Loops over iterations, each of which needs the one before: cells over time."""
+"""Build sequential loops, whose iterations depend on the previous one, such as RNN cells."""
 
 from __future__ import annotations
 
@@ -13,56 +13,63 @@ __all__ = ["LoopIteration", "repeat"]
 
 
 class LoopIteration:
-    """What the body of a `repeat` takes out of tensors and puts into the results; rows are ``first
-    + step * k`` in iteration k."""
+    """Reads and writes rows in the body of `repeat`.
+
+    A row is an element of a tensor's first dimension. In iteration k it is row ``first + step *
+    k``.
+    """
 
     def __init__(
         self, b: LinalgBuilder, outside: function.LinalgFunction, results: list[StridedValue]
     ) -> None:
+        """Start the body; `outside` is the function that contains the loop."""
         self._b, self._outside, self._results = b, outside, results
         self.stores: list[function.Window] = []
         self._windows: list[function.Window] = []
 
     def row(self, x: StridedValue, first: int, step: int) -> StridedValue:
-        """A row of a tensor from outside: an element of its first dimension."""
+        """Return a row of a tensor from outside of the loop."""
         if x.base.splat is not None:
             return StridedValue(
                 function.Value(x.base.dtype, x.shape[1:], splat=x.base.splat), x.dtype
             )
         return self._window(self._dense(x), first, step)
 
-    def made(self, number: int, first: int, step: int) -> StridedValue:
-        """A row of a result."""
+    def result_row(self, number: int, first: int, step: int) -> StridedValue:
+        """Return a row of a result."""
         return self._window(self._results[number], first, step)
 
     def store(self, number: int, first: int, step: int, x: StridedValue) -> None:
-        """Writes a row of a result; in one iteration, each row is written once, and read before if
-        at all."""
+        """Write a row of a result.
+
+        An iteration writes each row at most once, and reads it before that if at all.
+        """
         self.stores.append(self._moving(self._results[number], first, step))
         self._b.function.results.append(self._b.tensor(x))
 
     def _window(self, x: StridedValue, first: int, step: int) -> StridedValue:
-        made = function.Value(x.base.dtype, x.shape[1:], window=self._moving(x, first, step))
-        self._b.function.inputs.append(made)
-        return StridedValue(made, x.dtype)
+        value = function.Value(x.base.dtype, x.shape[1:], window=self._moving(x, first, step))
+        self._b.function.inputs.append(value)
+        return StridedValue(value, x.dtype)
 
     def _moving(self, x: StridedValue, first: int, step: int) -> function.Window:
         row = volume(x.shape[1:])
-        made = function.Window(x.base, x.access.offset + first * row, step * row)
+        window = function.Window(x.base, x.access.offset + first * row, step * row)
         for other in self._windows:
-            same = always_equal(made.step, other.step)
-            distance = made.start - other.start
+            same = always_equal(window.step, other.step)
+            distance = window.start - other.start
             disjoint = never_negative(distance - row) or never_negative(-distance - row)
             if (
                 x in self._results
-                and other.value is made.value
+                and other.value is window.value
                 and not (same and (disjoint or always_equal(distance, 0)))
             ):
                 raise ValueError(
-                    f"rows {first} + {step} * k of a result may be those of another window of it, in some iterations"
+                    f"rows {first} + {step} * k of a result may overlap"
+                    " another window of it in some iterations"
                 )
-        self._windows.append(made)
-        return made
+        self._windows.append(window)
+        return window
 
     def _dense(self, x: StridedValue) -> StridedValue:
         if x.access.is_contiguous():
@@ -79,14 +86,16 @@ def repeat(
     bases: Sequence[StridedValue],
     body: Callable[[LoopIteration], None],
 ) -> tuple[StridedValue, ...]:
-    """``body`` for each of ``trips`` iterations, one after the other.
+    """Append a loop that runs `body` for `trips` iterations, one after the other.
 
     Args:
-        trips: at least 1. bases: what the results are before; rows that will all be written may be
-        `LinalgBuilder.empty`. body: called once; builds what one iteration computes.
+        b: The builder.
+        trips: Number of iterations, at least 1.
+        bases: Initial values of the results; `LinalgBuilder.empty` if all rows will be written.
+        body: Builds the computation of one iteration; called once.
 
     Returns:
-        The results, in the shapes of their bases.
+        The results, in the shapes of `bases`.
     """
     dense = [x if x.base.splat is not None or b.tensor(x).is_whole else b.copy(x) for x in bases]
     results = [StridedValue(function.Value(x.base.dtype, x.shape), x.dtype) for x in dense]
@@ -94,11 +103,11 @@ def repeat(
     iteration = LoopIteration(b, outside, results)
     b.function, b.copies = function.LinalgFunction(), dict(copies)
     body(iteration)
-    made = function.SequentialLoop(
+    loop = function.SequentialLoop(
         trips, b.function, iteration.stores, [r.base for r in results], [x.base for x in dense]
     )
     b.function, b.copies = outside, copies
     for result in results:
-        result.base.producer = made
-    b.function.body.append(made)
+        result.base.producer = loop
+    b.function.body.append(loop)
     return tuple(results)

@@ -1,7 +1,7 @@
-"""A tensor of the program under a strided access.
+"""`StridedValue`: a tensor of the program under a strided access.
 
-Views, permutations, broadcasts and copies in another order cost no operation: what reads a value
-reads through its access.
+Views, permutations, broadcasts and transposed copies need no operation: consumers read the base
+tensor through the access.
 """
 
 from __future__ import annotations
@@ -16,52 +16,56 @@ __all__ = ["StridedValue"]
 
 
 class StridedValue:
-    """A tensor: ``access`` into the flat buffer of ``base``.
+    """A tensor: a strided access into the flat buffer of a base tensor.
 
-    shape, dtype: of the value itself; dtype is a token of `dtypes`, which tells u8 from i8.
+    Attributes:
+        base: The tensor that is computed or passed in.
+        access: Sizes, strides and offset into the flat buffer of `base`.
+        dtype: Token of `dtypes`; distinguishes u8 from i8.
     """
 
     __slots__ = ("access", "base", "dtype")
 
     def __init__(self, base: function.Value, dtype: str, access: Strided | None = None) -> None:
+        """Create a value; without `access`, the whole of `base`."""
         self.base, self.dtype = base, dtype
         self.access = access if access is not None else Strided.whole(base.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents."""
+        """The extents."""
         return self.access.sizes
 
     @property
     def rank(self) -> int:
-        """Number of dimensions."""
+        """The number of dimensions."""
         return len(self.access.sizes)
 
     @property
     def type(self) -> TensorType:
-        """dtype and shape."""
+        """The dtype and shape."""
         return TensorType(self.dtype, self.shape)
 
     def at(self, access: Strided) -> StridedValue:
-        """The same buffer under another access."""
+        """Return the same buffer under another access."""
         return StridedValue(self.base, self.dtype, access)
 
     def permute(self, order: Sequence[int]) -> StridedValue:
-        """Dimension k of the result is dimension ``order[k]``."""
+        """Permute dimensions; dimension k of the result is dimension ``order[k]``."""
         return self.at(self.access.permute(order))
 
     def transpose(self, a: int = -1, b: int = -2) -> StridedValue:
-        """Two dimensions exchanged."""
+        """Exchange two dimensions."""
         order = list(range(self.rank))
         order[a], order[b] = order[b], order[a]
         return self.permute(order)
 
     def expand(self, sizes: Sequence[int]) -> StridedValue:
-        """Broadcast."""
+        """Broadcast to `sizes`."""
         return self.at(self.access.expand(sizes))
 
     def slice(self, dim: int, start: int, length: int, step: int = 1) -> StridedValue:
-        """Part of one dimension."""
+        """Return a slice of one dimension."""
         return self.at(self.access.slice(dim, start, length, step))
 
     def unsqueeze(self, dim: int) -> StridedValue:

@@ -1,13 +1,14 @@
-"""A trace of which some sizes are symbols, and the same where all numbers that follow from these
-are.
+"""Analysis: propagate symbolic sizes from a trace's declarations to all dependent numbers.
 
-What a parameter's sizes are decides what nearly all other numbers of a trace are: the lowerings
-know how results come from operands. Only integers among the arguments were computed by somebody's
-Python and have lost where they come from. They are guessed, `view_arguments` from the operand's
-memory, others by what is known to be of that size. Two sizes may be the same number by chance, so
-each guess is a symbol of its own while the operations say what has to be equal; it is what was
-guessed only where they leave that open. A wrong guess cannot do harm: a trace is served by a
-program only where the trace's numbers are the program's (`ftm_backend.symbolic.shape_relations`).
+The shapes of parameters determine nearly all other numbers of a trace, because the lowerings
+compute result shapes from operands. The exceptions are integer arguments: the user's Python
+computed them, and their origin is lost. They are guessed, `view_arguments` from the layout of the
+operand, others from sizes with the same hint.
+
+Two sizes may have the same hint by chance. Each guess is therefore a new symbol while the
+operations are lowered, whose guards determine what must be equal; only if they leave a symbol open
+does it become the guessed size. A wrong guess is harmless: a program serves only traces whose
+numbers satisfy its relations (`ftm_backend.symbolic.shape_relations`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ftm_backend.frontend.infer_group_offsets import parts_of
+from ftm_backend.frontend.infer_group_offsets import groups_of_params
 from ftm_backend.frontend.infer_view_strides import view_arguments
 from ftm_backend.frontend.trace_to_linalg import LoweringError, TraceLowering
 from ftm_backend.ir.trace.trace import Node, Ref, TensorType, Trace, argument_refs
@@ -35,36 +36,43 @@ from ftm_backend.symbolic import (
 
 __all__ = ["infer_sizes"]
 
-_COUNTS = frozenset(
-    "C HxW N diagonal end index input_size input_sizes length m n normalized_shape num_classes num_samples num_weights offset "
-    "output_size pad repeats self_sizes shifts size sizes split_size split_sizes start steps storage_offset strides".split()
+_COUNT_ARGUMENTS = frozenset(
+    "C HxW N diagonal end index input_size input_sizes length m n normalized_shape num_classes"
+    " num_samples num_weights offset output_size pad repeats self_sizes shifts size sizes"
+    " split_size split_sizes start steps storage_offset strides".split()
 )
-"""Arguments that count elements or say where they are, of those that the recorder lets vary
+"""Arguments that count elements or are indices, among those that the recorder allows to vary
 (``csrc/graph/shape_family.cpp``)."""
-_COPIES = frozenset({"aten::index_copy", "aten::index_add"})
-"""From a source that is as large as what they write into, but along one dimension."""
-_PRODUCTS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"})
-_OWN = re.compile(r"^(  size (s\d+) = .*), own$", re.MULTILINE)
-"""What `ftm_lazy.dynamic_shapes.mark_dynamic_dims` says of symbols that other traces have told from
-all others: for this stage alone, no trace declares it."""
+_COPY_OPS = frozenset({"aten::index_copy", "aten::index_add"})
+"""Ops whose source has the shape of the destination, except along one dimension."""
+_PRODUCT_OPS = frozenset({"aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"})
+_DISTINCT_MARK = re.compile(r"^(  size (s\d+) = .*), own$", re.MULTILINE)
+"""Mark of a symbol that other traces have distinguished from all others
+(`ftm_lazy.dynamic_shapes.mark_dynamic_dims`). Input of this analysis only; traces do not declare
+it."""
 
 
 def infer_sizes(text: str) -> str | None:
-    """A trace's text with a size for each number that follows from those it declares; None if none
-    of them can vary.
+    """Replace each number of a trace that follows from the declared symbols by a symbolic size.
 
-    Equalities that the operations ask for make symbols one, or numbers: the width of a model is a
-    number, since its weights have it. A symbol that is declared as its ``own`` is no other one,
-    unless they ask for that.
+    Equalities that operations require merge symbols or make them constant: the width of a model is
+    a constant, because its weights have it. A symbol marked ``own`` is merged only if an operation
+    requires it.
+
+    Args:
+        text: A trace with declarations ``size s0 = 37, 2``, optionally marked ``, own``.
+
+    Returns:
+        The text with symbolic sizes, or None if no symbol remains.
 
     Raises:
-        TraceError: the text is no trace.
-        LoweringError: an operation has no lowering for these sizes.
+        TraceError: The text is no trace.
+        LoweringError: An operation has no lowering for these sizes.
     """
     from ftm_backend.frontend import ops  # noqa: F401  (registers the records)
 
-    own = frozenset(name for _, name in _OWN.findall(text))
-    text = _OWN.sub(r"\1", text)
+    own = frozenset(name for _, name in _DISTINCT_MARK.findall(text))
+    text = _DISTINCT_MARK.sub(r"\1", text)
     symbols = declared(text)
     if symbols is None:
         return None
@@ -86,44 +94,48 @@ def infer_sizes(text: str) -> str | None:
 
 
 class _Inference(TraceLowering):
-    """A lowering that takes its own results' types for those of the trace."""
+    """A lowering that replaces the trace's result types by those it computes."""
 
     def __init__(self, trace: Trace, symbols: ShapeEnv, own: frozenset[str]) -> None:
         super().__init__(trace)
         self._symbols, self._own = symbols, own
         self._declared = frozenset(symbols.values)
-        # by the number at hand, sizes by their texts
-        self._known: dict[int, dict[str, SymInt]] = {}
-        self._guesses: dict[str, SymInt] = {}  # symbols that may be one of these, by name
-        self._likeliest: dict[str, Any] = {}  # of some of them what they are, if they may be
-        self._places: dict[int, SymInt] = {}  # that were written, by the number at hand
-        self._parts = parts_of(trace.params)
+        # by hint, the sizes by text
+        self._candidates: dict[int, dict[str, SymInt]] = {}
+        self._guesses: dict[str, SymInt] = {}  # symbols introduced as guesses, by name
+        self._preferred: dict[str, Any] = {}  # the preferred value of some guesses
+        self._update_offsets: dict[int, SymInt] = {}  # offsets of updates, by hint
+        self._groups = groups_of_params(trace.params)
         for type_ in trace.params:
             self._learn(type_.shape)
-        # which windows are the first to tell of
+        # symbols that first occur in windows
         self._learn(read(f"{{{name}}}") for name in symbols.values)
 
     def run(self) -> Trace:  # type: ignore[override]
-        """The trace with the sizes that were found."""
+        """Return the trace with inferred sizes."""
         nodes = [self._inferred(node) for node in self.trace.nodes]
         return Trace(self.trace.params, self.trace.scalars, nodes, self.trace.results)
 
     def decide(self) -> None:
-        """Writes down as equalities the guesses that the operations have left open: the first size
-        that varies, else the number."""
+        """Resolve the guesses that operations left open, by recording equality guards.
+
+        Each becomes the first symbolic size with its hint, else a constant.
+        """
         decided = solved(self._symbols)
         for name, symbol in self._guesses.items():
             if name in decided:
                 continue
-            likely = [size for size in (self._likeliest.get(name),) if isinstance(size, SymInt)]
-            sizes = (*likely, *self._known.get(symbol.value, {}).values())
-            same = (size for size in sizes if self._is_free(substituted(size.text, decided), name))
-            size: Any = next(same, symbol if name in self._declared else symbol.value)
+            preferred = [size for size in (self._preferred.get(name),) if isinstance(size, SymInt)]
+            sizes = (*preferred, *self._candidates.get(symbol.value, {}).values())
+            matches = (
+                size for size in sizes if self._is_free(substituted(size.text, decided), name)
+            )
+            size: Any = next(matches, symbol if name in self._declared else symbol.value)
             if symbol != size:  # never: the comparison writes the guard
                 raise LoweringError(f"{symbol} is not {size}")
 
     def _is_free(self, text: str, name: str) -> bool:
-        """Whether a size comes from declared symbols alone, and from another one than this."""
+        """Whether a size depends only on declared symbols, and not on `name`."""
         names = symbols_of(text)
         return bool(names) and names <= self._declared - {name}
 
@@ -138,24 +150,24 @@ class _Inference(TraceLowering):
             node = self._view(node)
         else:
             args = tuple(
-                (name, self._count(value) if name in _COUNTS else value)
+                (name, self._count(value) if name in _COUNT_ARGUMENTS else value)
                 for name, value in node.args
             )
             node = Node(node.op, args, node.results)
-        _ask(node, operands)
+        _guard_equal_extents(node, operands)
         if node.op == "aten::cat":
-            alike = [
+            same_rank = [
                 operand.shape
                 for operand in operands
                 if len(operand.shape) == len(operands[-1].shape)
             ]
-            self._parts.learn([shape[node.argument("dim")] for shape in alike])
+            self._groups.learn([shape[node.argument("dim")] for shape in same_rank])
         guessed = tuple(
             None if type_ is None else self._result(type_, operands, node) for type_ in node.results
         )
-        made = self.lowered(Node(node.op, node.args, guessed))
+        lowered = self.lower_node(Node(node.op, node.args, guessed))
         results: list[TensorType | None] = []
-        for value, expected in zip(made, node.results, strict=True):
+        for value, expected in zip(lowered, node.results, strict=True):
             self.values.append(value if expected is not None else None)
             if expected is None or value is None:
                 results.append(None)
@@ -165,7 +177,8 @@ class _Inference(TraceLowering):
                 map(at_hand, expected.shape)
             ):
                 raise LoweringError(
-                    f"{node.op}: the trace says the result is {expected}, its lowering gives {found}"
+                    f"{node.op}: the result is {expected} in the trace,"
+                    f" but the lowering gives {found}"
                 )
             self._learn(found.shape)
             results.append(found)
@@ -178,38 +191,41 @@ class _Inference(TraceLowering):
 
     def _view(self, node: Node) -> Node:
         base = self._type(node.argument("base").index)
-        given = {name: node.argument(name) for name in ("sizes", "strides", "offset")}
+        numbers = {name: node.argument(name) for name in ("sizes", "strides", "offset")}
         if node.op == "ftm.update":
-            given["sizes"] = self._type(node.argument("value").index).shape
-        part = self._parts.seen(given["sizes"], given["strides"], given["offset"])
-        if part is not None:
-            extents = [*given["sizes"]]
-            if type(extents[part.dimension]) is int:
-                extents[part.dimension] = self._guess(extents[part.dimension], part.extent)
-            given |= {"sizes": tuple(extents), "offset": part.offset}
-        offset = given["offset"]
+            numbers["sizes"] = self._type(node.argument("value").index).shape
+        group = self._groups.find(numbers["sizes"], numbers["strides"], numbers["offset"])
+        if group is not None:
+            extents = [*numbers["sizes"]]
+            if type(extents[group.dimension]) is int:
+                extents[group.dimension] = self._guess(extents[group.dimension], group.extent)
+            numbers |= {"sizes": tuple(extents), "offset": group.offset}
+        offset = numbers["offset"]
         if node.op == "ftm.update" and isinstance(offset, SymInt):
-            self._places.setdefault(offset.value, offset)
-        elif offset in self._places:  # what was written there is read there
-            given["offset"] = self._guessed(offset, self._places[offset], 0)
+            self._update_offsets.setdefault(offset.value, offset)
+        elif offset in self._update_offsets:  # an offset that an update wrote at
+            numbers["offset"] = self._guessed(offset, self._update_offsets[offset], 0)
         sizes, strides, offset = view_arguments(
-            base.shape, given["sizes"], given["strides"], given["offset"], self._guess
+            base.shape, numbers["sizes"], numbers["strides"], numbers["offset"], self._guess
         )
         if node.op == "ftm.update":
-            sizes = given["sizes"]
-        made = {"sizes": sizes, "strides": strides, "offset": offset}
+            sizes = numbers["sizes"]
+        inferred = {"sizes": sizes, "strides": strides, "offset": offset}
         result = base if node.op == "ftm.update" else TensorType(base.dtype, sizes)
         return Node(
-            node.op, tuple((name, made.get(name, value)) for name, value in node.args), (result,)
+            node.op,
+            tuple((name, inferred.get(name, value)) for name, value in node.args),
+            (result,),
         )
 
     def _learn(self, sizes: Iterable[object]) -> None:
+        """Register symbolic sizes as candidates for guesses."""
         for size in sizes:
             if isinstance(size, SymInt):
-                self._known.setdefault(size.value, {}).setdefault(size.text, size)
+                self._candidates.setdefault(size.value, {}).setdefault(size.text, size)
 
     def _count(self, value: Any) -> Any:
-        """An argument that counts: a size, or what may be one."""
+        """Convert an argument that counts elements to a size or a guess."""
         if isinstance(value, tuple):
             return tuple(map(self._count, value))
         if isinstance(value, SymInt):
@@ -220,12 +236,16 @@ class _Inference(TraceLowering):
         return self._guess(value) if type(value) is int else value
 
     def _guess(self, number: int, likely: int = 0) -> int:
-        """A symbol for a number that may be a size that is known, ``likely`` at first; itself where
-        there is none."""
+        """Return a new symbol for a number that may be a known size, else the number.
+
+        Args:
+            number: The number.
+            likely: The preferred size for the symbol.
+        """
         if (
             type(number) is not int
             or number < 2
-            or (number not in self._known and not isinstance(likely, SymInt))
+            or (number not in self._candidates and not isinstance(likely, SymInt))
         ):
             return number
         return self._guessed(number, likely, 2)
@@ -233,36 +253,43 @@ class _Inference(TraceLowering):
     def _guessed(self, number: int, likely: object, least: int) -> Any:
         symbol = new_symbol(self._symbols, number, least)
         self._guesses[symbol.text] = symbol
-        self._likeliest[symbol.text] = likely
+        self._preferred[symbol.text] = likely
         return symbol
 
     def _result(self, type_: TensorType, operands: Sequence[TensorType], node: Node) -> TensorType:
-        """A result's type as its operands suggest: their extents at the same place, else anywhere,
-        else among the arguments."""
+        """Guess a result's shape from its operands.
+
+        Each extent is taken from operands at the same position, else from any dimension of an
+        operand, else from the arguments.
+        """
         shape: list[Any] = []
         counts = [
             size
             for name, value in node.args
-            if name in _COUNTS
+            if name in _COUNT_ARGUMENTS
             for size in (value if isinstance(value, tuple) else (value,))
         ]
         for back, extent in enumerate(reversed(type_.shape), 1):
             if isinstance(extent, SymInt):
                 shape.append(extent)
                 continue
-            there = [operand.shape[-back] for operand in operands if len(operand.shape) >= back]
-            everywhere = [*(size for operand in operands for size in operand.shape), *counts]
-            symbolic = [size for size in there if isinstance(size, SymInt)]
-            # most of what is one elsewhere is another one
-            sizes = (*symbolic, *there, *everywhere) if extent > 1 else symbolic
-            alike = (size for size in sizes if at_hand(size) == extent)
-            shape.append(next(alike, extent))
+            same_position = [
+                operand.shape[-back] for operand in operands if len(operand.shape) >= back
+            ]
+            any_position = [*(size for operand in operands for size in operand.shape), *counts]
+            symbolic = [size for size in same_position if isinstance(size, SymInt)]
+            # an extent of 1 at another position is usually unrelated
+            sizes = (*symbolic, *same_position, *any_position) if extent > 1 else symbolic
+            matches = (size for size in sizes if at_hand(size) == extent)
+            shape.append(next(matches, extent))
         return TensorType(type_.dtype, tuple(reversed(shape)))
 
 
 def _broadcast(node: Node, operands: Sequence[TensorType]) -> list[tuple[int, int]]:
-    """Extents that operands have at the same place, where all are of a result's shape or are
-    broadcast to it."""
+    """Return pairs of extents at the same position that broadcasting requires to be equal.
+
+    Empty unless all operands have the result's shape or broadcast to it.
+    """
     result = node.results[0]
     if result is None or len(operands) < 2 or node.op in ("ftm.view", "ftm.update"):
         return []
@@ -281,10 +308,12 @@ def _broadcast(node: Node, operands: Sequence[TensorType]) -> list[tuple[int, in
     return [(column[0], other) for column in columns for other in column[1:]]
 
 
-def _ask(node: Node, operands: Sequence[TensorType]) -> None:
-    """Compares what has to be equal, as the recorder's shape functions do and lowerings need not:
-    the guards are equalities."""
-    if node.op in _PRODUCTS:
+def _guard_equal_extents(node: Node, operands: Sequence[TensorType]) -> None:
+    """Compare extents that must be equal, to record equality guards.
+
+    The recorder's shape functions check them, but lowerings need not.
+    """
+    if node.op in _PRODUCT_OPS:
         left, right = (operand.shape for operand in operands[-2:])
         pairs = [(left[-1], right[-2]), *zip(left[:-2], right[:-2], strict=True)]
     elif node.op == "aten::cat":
@@ -296,13 +325,13 @@ def _ask(node: Node, operands: Sequence[TensorType]) -> None:
             for d in range(len(first))
             if d != dim % len(first)
         ]
-    elif node.op in _COPIES:
+    elif node.op in _COPY_OPS:
         into, source = operands[0].shape, operands[-1].shape
-        alike = len(into) == len(source)
+        same_rank = len(into) == len(source)
         pairs = [
             (into[d], source[d])
             for d in range(len(into))
-            if alike and d != node.argument("dim") % len(into)
+            if same_rank and d != node.argument("dim") % len(into)
         ]
     else:
         pairs = _broadcast(node, operands)

@@ -1,8 +1,7 @@
-"""torch dialect -> trace: what other front ends write in MLIR enters the compiler as the program
-that it records.
+"""Convert MLIR's torch dialect to a trace, for programs of other front ends.
 
-The other way is `importer.import_trace`. One operation becomes one node; constants, lists and 0-dim
-tensors of runtime numbers become arguments.
+The reverse of `trace_to_torch_dialect.import_trace`. Each operation becomes one node; constants,
+lists and 0-dim tensors of runtime scalars become arguments.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _CONSTANTS = frozenset(f"torch.constant.{kind}" for kind in ("int", "float", "bo
 
 
 def read_torch(module: Module) -> Trace:
-    """The trace of a module of the torch dialect, in the current MLIR context.
+    """Convert a module of the torch dialect to a trace, in the current MLIR context.
 
     Raises:
-        TraceError: an operation or a type that no trace has.
+        TraceError: The module has an operation or a type that traces do not support.
     """
     functions = [op for op in module.body.operations if op.operation.name == "func.func"]
     if len(functions) != 1:
@@ -47,7 +46,7 @@ class _Reader:
                 self._values[argument] = ScalarRef(len(self.trace.scalars))
                 self.trace.scalars.append("f64" if str(argument.type) == "!torch.float" else "i64")
             else:
-                self._values[argument] = self._number()
+                self._values[argument] = self._next_ref()
                 self.trace.params.append(type_)
         operations = list(block.operations)
         for op in operations[:-1]:
@@ -55,7 +54,7 @@ class _Reader:
         for returned in operations[-1].operation.operands:
             self.trace.results.append(self._values[returned].index)
 
-    def _number(self) -> Ref:
+    def _next_ref(self) -> Ref:
         self._count += 1
         return Ref(self._count - 1)
 
@@ -68,9 +67,9 @@ class _Reader:
         elif name == "torch.prim.NumToTensor.Scalar":
             self._values[op.results[0]] = self._values[op.operands[0]]
         else:
-            self._node(op)
+            self._read_node(op)
 
-    def _node(self, op: Operation) -> None:
+    def _read_node(self, op: Operation) -> None:
         if op.name == "torch.operator":
             name = mlir.ir.StringAttr(op.attributes["name"]).value
             operands = tuple(
@@ -82,7 +81,8 @@ class _Reader:
             operands, _ = self._names.get(op.name, ((), 0))
         if len(operands) != len(op.operands):
             raise TraceError(
-                f"{op.name}: the names of its operands are not known, so no trace can name its arguments"
+                f"{op.name}: the names of its operands are unknown,"
+                " so a trace cannot name its arguments"
             )
         arguments = []
         for key, operand in zip(operands, op.operands, strict=True):
@@ -94,16 +94,16 @@ class _Reader:
         op_name = name if name.startswith("ftm.") else name.replace(".", "::", 1)
         self.trace.nodes.append(Node(op_name, tuple(arguments), types))
         for result in op.results:
-            self._values[result] = self._number()
+            self._values[result] = self._next_ref()
 
 
 def _tensor_type(kind: Type) -> TensorType | None:
-    """The tensor type of a type of the torch dialect; None if it is not a tensor."""
+    """Return the tensor type of a torch dialect type, or None if it is no tensor."""
     match = _VTENSOR.fullmatch(str(kind))
     if match is None:
         return None
     if match[2] not in _TOKENS:
-        raise TraceError(f"{kind}: no dtype of a trace; they are {', '.join(_TOKENS)}")
+        raise TraceError(f"{kind}: traces do not have this dtype; they have {', '.join(_TOKENS)}")
     return TensorType(_TOKENS[match[2]], tuple(int(n) for n in match[1].split(",") if n))
 
 

@@ -1,7 +1,7 @@
-"""Trace -> linalg: each op is lowered by its record.
+"""Lowering: trace to linalg, by the op records.
 
-The result is a function on dense tensors and runtime numbers (f64, i64); it remembers the types
-that inputs and outputs have in memory, since a ``u8`` tensor is ``i8`` from here on.
+The result is a function on dense tensors and runtime scalars (f64, i64). It keeps the memory dtypes
+of inputs and outputs, because a ``u8`` tensor is ``i8`` from here on.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from ftm_backend.ir.trace.trace import DType, Node, Ref, ScalarRef, Trace
 
 __all__ = ["LoweringError", "TraceLowering", "lower"]
 
-_MEANINGLESS = frozenset({"device", "layout", "pin_memory", "generator", "non_blocking"})
+_IGNORED = frozenset({"device", "layout", "pin_memory", "generator", "non_blocking"})
+"""Arguments that do not affect the result."""
 
 
 def lower(trace: Trace) -> LinalgFunction:
-    """Lowers a verified trace.
+    """Lower a verified trace.
 
     Raises:
-        LoweringError: for an op without a record, or arguments that its record does not take.
+        LoweringError: An op has no record, or its record does not support the arguments.
     """
     from ftm_backend.frontend import complex, ops  # noqa: F401  (registers the records)
 
@@ -34,9 +35,15 @@ def lower(trace: Trace) -> LinalgFunction:
 
 
 class TraceLowering:
-    """State of one lowering: what each value of the trace has become."""
+    """State of one lowering.
+
+    Attributes:
+        values: The lowered values, by the trace's numbering.
+        scalars: The runtime scalars.
+    """
 
     def __init__(self, trace: Trace) -> None:
+        """Declare the function's inputs."""
         self.trace = trace
         self.builder = LinalgBuilder()
         self.values: list[StridedValue | None] = [
@@ -45,6 +52,7 @@ class TraceLowering:
         self.scalars = [self.builder.scalar(dtype) for dtype in trace.scalars]
 
     def run(self) -> LinalgFunction:
+        """Lower all nodes and return the function."""
         for node in self.trace.nodes:
             self.node(node)
         function = self.builder.function
@@ -56,17 +64,18 @@ class TraceLowering:
         return function
 
     def node(self, node: Node) -> None:
-        """Lowers one, and holds its results against their types."""
-        for value, expected in zip(self.lowered(node), node.results, strict=True):
+        """Lower a node and check its results against the trace's types."""
+        for value, expected in zip(self.lower_node(node), node.results, strict=True):
             if expected is not None and (value is None or value.type != expected):
                 found = "nothing" if value is None else value.type
                 raise LoweringError(
-                    f"{node.op}: the trace says the result is {expected}, its lowering gives {found}"
+                    f"{node.op}: the result is {expected} in the trace,"
+                    f" but the lowering gives {found}"
                 )
             self.values.append(value)
 
-    def lowered(self, node: Node) -> tuple[StridedValue | None, ...]:
-        """What the record makes of a node; the node's types say what is asked for."""
+    def lower_node(self, node: Node) -> tuple[StridedValue | None, ...]:
+        """Return the values that the node's op record computes."""
         record = RECORDS.get(node.op)
         if record is None:
             raise LoweringError(
@@ -77,30 +86,30 @@ class TraceLowering:
             if name in _OPERANDS
             else self.argument(value)
             for name, value in node.args
-            if name not in _MEANINGLESS
+            if name not in _IGNORED
         }
         self.builder.results = node.results
         try:
-            made = record.lower(self.builder, **arguments)
+            results = record.lower(self.builder, **arguments)
         except (LoweringError, TypeError, KeyError) as error:
             types = ", ".join(f"{k}={_describe(v)}" for k, v in arguments.items())
             raise LoweringError(f"{node.op}({types}): {error}") from error
-        return made if isinstance(made, tuple) else (made,)
+        return results if isinstance(results, tuple) else (results,)
 
     def number(self, value: Any) -> Any:
-        """An operand; a number that the trace holds takes part in promotion as one that comes at
-        run time does."""
+        """Convert an operand. A constant promotes like a runtime scalar."""
         if type(value) in (int, float):
             return self.builder.constant(value, "i64" if type(value) is int else "f64")
         return self.argument(value)
 
     def argument(self, value: object) -> Any:
+        """Convert an argument: references to values, dtypes to tokens, tuples to lists."""
         convert = _CONVERSIONS.get(type(value))
         return value if convert is None else convert(self, value)
 
 
 _OPERANDS = frozenset({"self", "other"})
-"""Arguments that are tensors or numbers to compute with, never attributes."""
+"""Arguments that are tensors or scalars of the computation, never attributes."""
 
 _CONVERSIONS: dict[type, Callable[[TraceLowering, Any], Any]] = {
     Ref: lambda lowering, ref: lowering.values[ref.index],

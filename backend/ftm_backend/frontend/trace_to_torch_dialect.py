@@ -1,10 +1,9 @@
-"""Trace -> torch dialect, one op to one op.
+"""Convert a trace to MLIR's torch dialect, one op to one op.
 
-What an op is called and in which order it takes its operands comes from MLIR's own torch dialect;
-the trace names its arguments, so no table of ours stands between the two. An op that the dialect
-does not know, or knows with other arguments (random ops carry seed and offset), becomes
-``torch.operator "aten.name"`` with its argument names in the attribute ``args``. Views are spelled
-in PyTorch's words where strides allow.
+Names and operand order come from the torch dialect itself, and the trace names its arguments, so no
+table of ours is needed. An op that the dialect lacks, or has with other arguments (random ops carry
+seed and offset), becomes ``torch.operator "aten.name"`` with its argument names in the attribute
+``args``. Views become PyTorch's view ops where their strides allow.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ftm_backend.mlir_stubs import Module, Operation, Type, Value
 __all__ = ["ARGS_ATTRIBUTE", "MEMORY_FORMATS", "import_trace", "operand_names"]
 
 ARGS_ATTRIBUTE = "args"
-"""Attribute of ``torch.operator`` that names its operands."""
+"""Attribute of ``torch.operator`` with the names of its operands."""
 
 MEMORY_FORMATS = {
     "contiguous_format": 0,
@@ -31,21 +30,23 @@ MEMORY_FORMATS = {
     "channels_last": 2,
     "channels_last_3d": 3,
 }
-"""PyTorch's numbers of the memory formats, as the torch dialect spells them."""
+"""PyTorch's numbers of the memory formats, which the torch dialect uses."""
 
-_LEFT_OUT: dict[str, Any] = {
+_OMITTED_DEFAULTS: dict[str, Any] = {
     "device": None,
     "layout": None,
     "pin_memory": None,
     "generator": None,
     "non_blocking": False,
-}  # what the recorder does not print, because it says nothing about the result
+}  # the recorder omits these arguments, because they do not affect the result
 
 
 @functools.cache
 def operand_names() -> dict[str, tuple[tuple[str, ...], int]]:
-    """For each op of the torch dialect (``torch.aten.add.Tensor``): names of its operands, number
-    of results."""
+    """Return operand names and number of results of each op of the torch dialect.
+
+    Keys are names such as ``torch.aten.add.Tensor``.
+    """
     table = {}
     for cls in vars(mlir.torch).values():
         name = getattr(cls, "OPERATION_NAME", None)
@@ -65,15 +66,19 @@ def operand_names() -> dict[str, tuple[tuple[str, ...], int]]:
 
 
 def import_trace(trace: Trace, locations: Sequence[str] | None = None) -> Module:
-    """Builds the module of ``trace``, in the current MLIR context.
+    """Convert a trace to a module, in the current MLIR context.
 
     Args:
-        trace: a verified trace. locations: for each node the place in the user's program that
-        recorded it; kept as MLIR locations.
+        trace: A verified trace.
+        locations: For each node, the user's source line that recorded it; becomes the MLIR
+            location.
 
     Returns:
         torch_mlir.ir.Module: ``func.func @main`` from tensors (``!torch.vtensor``) and scalars
         (``!torch.float``, ``!torch.int``) to tensors.
+
+    Raises:
+        TraceError: The torch dialect cannot represent an argument.
     """
     ir = mlir.ir
     with ir.Location.unknown():
@@ -84,7 +89,7 @@ def import_trace(trace: Trace, locations: Sequence[str] | None = None) -> Module
 
 
 class _Importer:
-    """State of one import: values by number, shared constants."""
+    """State of one conversion: values by number, shared constants."""
 
     def __init__(self, trace: Trace, locations: Sequence[str] | None) -> None:
         if locations is not None and len(locations) != len(trace.nodes):
@@ -98,7 +103,7 @@ class _Importer:
         self.scalars: list[Value] = []
         self.constants: dict[tuple[str, object], Value] = {}
         self.wrapped: dict[int, Value] = {}
-        self.respelled_positions: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {}
+        self.converted_positions: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {}
         self.plans: dict[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]] | None] = {}
         self.parse = functools.cache(ir.Type.parse)
         self.i64 = ir.IntegerType.get_signless(64)
@@ -142,25 +147,30 @@ class _Importer:
         self.values.extend(op.results)
 
     def registered_op(self, node: Node, types: list[Type]) -> Operation | None:
-        """``node`` as the op that the torch dialect has for it; None if it has none, or its
-        verifier takes less than PyTorch does (a dim of a 0-dim tensor)."""
+        """Return `node` as an op of the torch dialect, or None.
+
+        None if the dialect has no such op, or if its verifier is stricter than PyTorch (a dim of a
+        0-dim tensor).
+        """
         plan = self.plan(node)
         if plan is None:
             return None
         name, names = plan
-        given = dict(node.args)
-        arguments = [given[n] if n in given else _LEFT_OUT[n] for n in names]
+        arguments_by_name = dict(node.args)
+        arguments = [
+            arguments_by_name[n] if n in arguments_by_name else _OMITTED_DEFAULTS[n] for n in names
+        ]
         operands = [self.argument(value) for value in arguments]
-        for k in self.respelled(name, types, arguments, operands):
-            operands[k] = self.other_spelling(arguments[k])
+        for k in self.operands_to_convert(name, types, arguments, operands):
+            operands[k] = self.converted_operand(arguments[k])
         op = self.ir.Operation.create(name, types, operands)
-        if self.sound(op):
+        if self.is_valid(op):
             return op
         op.erase()
         return None
 
     def plan(self, node: Node) -> tuple[str, tuple[str, ...]] | None:
-        """Name and operand names of the registered op that ``node`` is, or None."""
+        """Return name and operand names of the registered op for `node`, or None."""
         names = tuple(name for name, _ in node.args)
         key = (node.op, names)
         if key not in self.plans:
@@ -169,7 +179,7 @@ class _Importer:
             fits = (
                 results == len(node.results)
                 and set(names) <= set(operands)
-                and all(n in _LEFT_OUT for n in operands if n not in names)
+                and all(n in _OMITTED_DEFAULTS for n in operands if n not in names)
             )
             self.plans[key] = (name, operands) if fits else None
         return self.plans[key]
@@ -177,56 +187,55 @@ class _Importer:
     # --- operands
     # -------------------------------------------------------------------------------------
 
-    def respelled(
+    def operands_to_convert(
         self, name: str, types: list[Type], arguments: Sequence[object], operands: list[Value]
     ) -> tuple[int, ...]:
-        """Positions where a runtime number is given and the op takes a tensor, or a bool and it
-        takes a number.
+        """Return the positions of operands that need conversion to the type the op declares.
 
-        What an operand must be is known to the op's verifier and to nobody else, so the verifier is
-        asked, once for each op and set of positions: the fewest operands that must be spelled
-        otherwise.
+        Candidates are runtime scalars where the op takes a tensor, and bools where it takes a
+        number. Operand types are defined only by the op's verifier. So try the verifier with the
+        smallest sets first, once per op and set of candidates.
         """
-        doubtful = tuple(
+        candidates = tuple(
             k for k, value in enumerate(arguments) if isinstance(value, (ScalarRef, bool))
         )
-        if not doubtful:
+        if not candidates:
             return ()
-        key = (name, doubtful)
-        if key not in self.respelled_positions:
-            for count in range(len(doubtful) + 1):
-                for chosen in itertools.combinations(doubtful, count):
-                    trial = [
-                        self.other_spelling(arguments[k]) if k in chosen else v
+        key = (name, candidates)
+        if key not in self.converted_positions:
+            for count in range(len(candidates) + 1):
+                for chosen in itertools.combinations(candidates, count):
+                    converted = [
+                        self.converted_operand(arguments[k]) if k in chosen else v
                         for k, v in enumerate(operands)
                     ]
-                    if self.verifies(name, types, trial):
-                        self.respelled_positions[key] = chosen
+                    if self.verifies(name, types, converted):
+                        self.converted_positions[key] = chosen
                         return chosen
-            self.respelled_positions[key] = ()
-        return self.respelled_positions[key]
+            self.converted_positions[key] = ()
+        return self.converted_positions[key]
 
-    def other_spelling(self, value: Any) -> Any:
-        """A runtime number as a 0-dim tensor, a bool as an integer."""
+    def converted_operand(self, value: Any) -> Any:
+        """Convert a runtime scalar to a 0-dim tensor, or a bool to an integer."""
         return (
             self.wrap(value) if isinstance(value, ScalarRef) else self.constant("int", int(value))
         )
 
     def verifies(self, name: str, types: list[Type], operands: list[Value]) -> bool:
         op = self.ir.Operation.create(name, types, operands)
-        sound = self.sound(op)
+        is_valid = self.is_valid(op)
         op.erase()
-        return sound
+        return is_valid
 
-    def sound(self, op: Operation) -> bool:
-        """Whether the verifier of the torch dialect accepts ``op``."""
+    def is_valid(self, op: Operation) -> bool:
+        """Whether the torch dialect's verifier accepts `op`."""
         try:
             return bool(op.verify())
         except self.ir.MLIRError:
             return False
 
     def wrap(self, ref: ScalarRef) -> Value:
-        """A 0-dim tensor of a runtime number."""
+        """Return a 0-dim tensor of a runtime scalar."""
         if ref.index not in self.wrapped:
             type_ = self.tensor_type(TensorType(self.trace.scalars[ref.index], ()))
             op = self.ir.Operation.create(
@@ -321,14 +330,17 @@ class _Importer:
     # ----------------------------------------------------------------------------------------
 
     def view(self, node: Node) -> bool:
-        """Spells ``ftm.view`` as reshape, slices, permutation, expansion; False where strides do
-        not allow it."""
+        """Convert ``ftm.view`` to reshape, slices, permutation and expansion.
+
+        Returns:
+            False if its strides allow no such sequence.
+        """
         base_ref = node.argument("base")
         base = self.types[base_ref.index]
         assert base is not None and node.results[0] is not None, "the trace is not verified"
         view = Strided(node.argument("sizes"), node.argument("strides"), node.argument("offset"))
-        words = decompose(view, base.numel)
-        if words is None:
+        steps = decompose(view, base.numel)
+        if steps is None:
             return False
         value, shape = self.values[base_ref.index], base.shape
 
@@ -338,33 +350,33 @@ class _Importer:
             type_ = self.tensor_type(TensorType(base.dtype, shape))
             value = self.ir.Operation.create(name, [type_], [value, *operands]).results[0]
 
-        if words.lengths == words.shape and words.order == tuple(range(len(words.order))):
-            if shape != words.insert:
-                emit("torch.aten.view", words.insert, self.list(words.insert))
+        if steps.lengths == steps.shape and steps.order == tuple(range(len(steps.order))):
+            if shape != steps.insert:
+                emit("torch.aten.view", steps.insert, self.list(steps.insert))
         else:
-            self.slice_and_permute(words, shape, emit)
-            if shape != words.insert:
-                emit("torch.aten.view", words.insert, self.list(words.insert))
-        if shape != words.expand:
+            self.slice_and_permute(steps, shape, emit)
+            if shape != steps.insert:
+                emit("torch.aten.view", steps.insert, self.list(steps.insert))
+        if shape != steps.expand:
             emit(
                 "torch.aten.expand",
-                words.expand,
-                self.list(words.expand),
+                steps.expand,
+                self.list(steps.expand),
                 self.constant("bool", False),
             )
         self.values.append(value)
         return True
 
-    def slice_and_permute(self, words: Any, shape: tuple[int, ...], emit: Any) -> None:
-        if shape != words.shape:
-            emit("torch.aten.view", words.shape, self.list(words.shape))
-        sliced = list(words.shape)
-        for dim, (start, length) in enumerate(zip(words.starts, words.lengths, strict=True)):
-            if length != words.shape[dim]:
+    def slice_and_permute(self, steps: Any, shape: tuple[int, ...], emit: Any) -> None:
+        if shape != steps.shape:
+            emit("torch.aten.view", steps.shape, self.list(steps.shape))
+        sliced = list(steps.shape)
+        for dim, (start, length) in enumerate(zip(steps.starts, steps.lengths, strict=True)):
+            if length != steps.shape[dim]:
                 sliced[dim] = length
                 bounds = (dim, start, start + length, 1)
                 emit("torch.aten.slice.Tensor", sliced, *(self.constant("int", b) for b in bounds))
-        order = words.order
+        order = steps.order
         moved = [k for k, source in enumerate(order) if k != source]
         permuted = [sliced[k] for k in order]
         if len(moved) == 2:

@@ -61,7 +61,8 @@ def at_hand(size: int) -> int:
 def enough_bits(size: int) -> int:
     """Return a bit width that holds a nonnegative number; a larger width is correct as well.
 
-    For a symbolic size it suffices up to `_MAX_GROWTH` times the hint; a guard rejects larger values.
+    For a symbolic size it suffices up to `_MAX_GROWTH` times the hint; a guard rejects larger
+    values.
     """
     bits = at_hand(size).bit_length()
     if isinstance(size, SymInt):

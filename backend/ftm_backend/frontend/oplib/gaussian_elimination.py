@@ -62,7 +62,7 @@ def steps(
     def body(at: LoopIteration) -> None:
         k = at.row(numbers, first, increment)
         for number, state in enumerate(
-            step(at, k, [at.made(number, 0, 0) for number in range(len(states))])
+            step(at, k, [at.result_row(number, 0, 0) for number in range(len(states))])
         ):
             at.store(number, 0, 0, state)
 

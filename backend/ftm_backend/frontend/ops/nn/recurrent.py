@@ -95,7 +95,7 @@ def _lstm_forward(
 
     def step(at: LoopIteration) -> None:
         own = _parts(at.row(gates, *steps.x), 4)
-        recurrent = _parts(product(b, at.made(0, *steps.before), weight.transpose()), 4)
+        recurrent = _parts(product(b, at.result_row(0, *steps.before), weight.transpose()), 4)
 
         def body(c: ScalarExpr, *x: ScalarExpr) -> tuple[ScalarExpr, ...]:
             i, f, g, o = (x[k] + x[4 + k] for k in range(4))
@@ -103,7 +103,7 @@ def _lstm_forward(
             c = f * c + i * g
             return o * e.tanh(c), c, i, f, g, o
 
-        h, c, *kept = _cell(b, [at.made(1, *steps.before), *own, *recurrent], 6, body)
+        h, c, *kept = _cell(b, [at.result_row(1, *steps.before), *own, *recurrent], 6, body)
         at.store(0, *steps.after, h)
         at.store(1, *steps.after, c)
         at.store(2, *steps.x, _joined(b, kept))
@@ -159,8 +159,8 @@ def _lstm_backward(
 
         states = [
             at.row(grad, *steps.x),
-            at.made(1, *steps.before),
-            at.made(2, *steps.before),
+            at.result_row(1, *steps.before),
+            at.result_row(2, *steps.before),
             c,
             before,
         ]
@@ -212,7 +212,7 @@ def _gru_forward(
     width = hidden.shape[1]
 
     def step(at: LoopIteration) -> None:
-        before = at.made(0, *steps.before)
+        before = at.result_row(0, *steps.before)
         own, recurrent = (
             _parts(at.row(gates, *steps.x), 3),
             _parts(product(b, before, weight.transpose()), 3),
@@ -266,7 +266,7 @@ def _gru_backward(
 
         inputs = [
             at.row(grad, *steps.x),
-            at.made(2, *steps.before),
+            at.result_row(2, *steps.before),
             before,
             *_parts(at.row(kept, *steps.x), 4),
         ]
@@ -305,7 +305,7 @@ def _rnn_forward(
     steps = _Steps(gates.shape[0], backwards)
 
     def step(at: LoopIteration) -> None:
-        recurrent = product(b, at.made(0, *steps.before), weight.transpose())
+        recurrent = product(b, at.result_row(0, *steps.before), weight.transpose())
         made = _cell(
             b, [at.row(gates, *steps.x), recurrent], 1, lambda x, y: _activated(x + y, relu)
         )
@@ -336,7 +336,7 @@ def _rnn_backward(
             b,
             [
                 at.row(grad, *steps.x),
-                at.made(1, *steps.before),
+                at.result_row(1, *steps.before),
                 at.row(states, *_row(forward.after, steps)),
             ],
             1,
