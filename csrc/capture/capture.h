@@ -40,7 +40,7 @@ class Capture {
 
  private:
   friend class Captured;
-  std::optional<DrawsOfItsOwn> draws_; // until it ends
+  std::optional<LocalRandomOffset> draws_; // until it ends
   std::vector<at::Tensor> placeholders_;
   std::vector<BufferPtr>
       contents_; // of the placeholders: told apart by these, whatever is written over them

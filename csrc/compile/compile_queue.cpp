@@ -173,7 +173,7 @@ void build_later(std::vector<LaunchUnit> cuts) {
 }
 
 void build_and_wait(std::vector<LaunchUnit> cuts) {
-  if (!runs_signal_handlers() || is_ending()) {
+  if (!runs_signal_handlers() || is_shutting_down()) {
     build_now(std::move(cuts));
     return;
   }

@@ -365,7 +365,7 @@ void Waiting::give_up() {
 }
 
 void wait_for(const BufferPtr& buffer) {
-  rest_if_ending();
+  park_if_shutting_down();
   auto& l = launcher();
   FailurePtr failure;
   {

@@ -1,5 +1,5 @@
-// A value in device memory: immutable once computed, shared by whoever holds it, and donated to a
-// program's result when the program is its last holder.
+// A value in device memory. It is immutable once computed and shared by reference counting. A
+// program that holds the last reference may reuse its memory for a result (donation).
 #pragma once
 
 #include "memory/poison.h"
@@ -14,25 +14,26 @@
 
 namespace ftm {
 
-// The only device, as torch::lazy knows it.
+// Returns the only device, as torch::lazy represents it.
 const torch::lazy::BackendDevice& lazy_device();
 
 class Buffer final : public torch::lazy::BackendData {
  public:
+  // : pending: no program has computed the value yet. failed: its program failed; see `failure`.
   enum class State : uint8_t { pending, ready, failed };
 
-  // Has no memory yet: a program will bring it.
+  // Makes a pending buffer without memory; the program that computes it allocates.
   Buffer(at::ScalarType dtype, c10::IntArrayRef sizes);
   ~Buffer() override;
 
-  // Holds a copy of a CPU tensor's elements in row-major order.
+  // Makes a ready buffer with a copy of a CPU tensor's elements in row-major order.
   static std::shared_ptr<Buffer> from_cpu(const at::Tensor& tensor);
-  // Whether it was made so: its elements are known as long as it lives.
+  // Whether `from_cpu` made it. Its elements are then available to the recorder without waiting.
   bool is_from_cpu() const { return from_cpu_; }
 
-  // Which dimensions are likely to be of another size in another run of the program, one bit each:
-  // those that the program that computed it has as symbols. Of whole numbers from the CPU, which
-  // are texts, labels or places, all are.
+  // Bit mask of the dimensions whose sizes may differ in the next run of the program: those that
+  // are symbols in the program that computed the buffer. For integers from the CPU (token ids,
+  // labels, indices), all dimensions.
   uint64_t varies() const { return varies_.load(std::memory_order_relaxed); }
   void set_varies(uint64_t dimensions) { varies_.store(dimensions, std::memory_order_relaxed); }
 
@@ -40,16 +41,18 @@ class Buffer final : public torch::lazy::BackendData {
   void* data() const { return block_.data; }
   State state() const { return state_.load(std::memory_order_acquire); }
 
-  // For the launcher: gives the buffer memory of its own, or that of a value that nobody needs any
-  // more.
+  // For the launcher: gets a block from the pool. Throws c10::OutOfMemoryError.
   void allocate();
+  // : Takes over the block of a buffer that is no longer used; returns false if that is too small.
   bool adopt(Buffer& donor);
+  // : Publish the value, or the error, to other threads.
   void set_ready();
   void set_failed(FailurePtr failure);
   const FailurePtr& failure() const { return failure_; }
 
-  // The elements as a CPU tensor that shares this memory (for reading only) and keeps it alive.
-  // Ready buffers only. A dtype other than the buffer's own reinterprets the bytes.
+  // Returns the elements as a CPU tensor that shares this memory and keeps it alive. Treat it as
+  // read-only. The buffer must be ready. If `dtype` differs from the buffer's, the bytes are
+  // reinterpreted. `offset` is in elements of `dtype`.
   static at::Tensor as_cpu(
       const std::shared_ptr<Buffer>& buffer, at::ScalarType dtype, c10::IntArrayRef sizes,
       c10::IntArrayRef strides, int64_t offset);
@@ -69,7 +72,7 @@ class Buffer final : public torch::lazy::BackendData {
 
 using BufferPtr = std::shared_ptr<Buffer>;
 
-// What a program reads: a buffer from a byte on.
+// A program's input: a buffer and the byte offset at which the value begins.
 struct Input {
   Input(BufferPtr buffer, int64_t offset = 0) : buffer(std::move(buffer)), offset(offset) {}
 

@@ -15,8 +15,8 @@ size_t physical_memory() {
   return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// The least number in a file of this name in `folder` or in a folder above it. A group without a
-// limit has the word "max", or a number that exceeds all memory.
+// Returns the smallest limit in files of this name in `folder` and its parents up to `root`. For a
+// group without a limit the file has the word "max", or a number larger than any memory.
 size_t least_limit(std::string folder, const std::string& root, const char* file, size_t least) {
   while (folder.size() >= root.size()) {
     size_t limit = 0;
@@ -28,8 +28,8 @@ size_t least_limit(std::string folder, const std::string& root, const char* file
   return least;
 }
 
-// A line of /proc/self/cgroup is "number:controllers:/path"; in version 2 of control groups there
-// are no controllers.
+// A line of /proc/self/cgroup is "number:controllers:/path". In cgroups version 2 the list of
+// controllers is empty.
 size_t control_group_memory(size_t least) {
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {

@@ -1,4 +1,4 @@
-// How much memory the device has: that of the host, or what this process may use of it.
+// The memory size of the device: the host's memory, or the part of it that this process may use.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +6,11 @@
 
 namespace ftm {
 
-// Bytes: the host's physical memory, or the least limit of the control groups that the process was
-// started in.
+// Returns the limit in bytes: the smaller of the host's physical memory and the limits of the
+// process's cgroups. Read once; later changes have no effect.
 size_t memory_limit();
 
-// "1.50 GiB".
+// Formats a number of bytes, as in "1.50 GiB".
 std::string size_text(size_t nbytes);
 
 } // namespace ftm

@@ -19,35 +19,33 @@
 namespace ftm {
 namespace {
 
-constexpr size_t kLeast = 512;
+constexpr size_t kSmallestBlock = 512;
 constexpr size_t kSmall = size_t{1} << 20;
-constexpr size_t kSteps =
-    8; // capacities from one power of two to the next, of blocks that are not small
+constexpr size_t kSizeClasses = 8; // between two powers of two, for blocks above kSmall
 
-// Blocks of nearby sizes are one another's: where each batch is of another length, no other way
-// would one come back that fits. What a block has more than was asked for is never touched, and so
-// takes no memory where it is whole pages.
-size_t rounded(size_t bytes) {
+// Rounds up to a size class. Nearby sizes share a class, so that blocks are reused even if each
+// batch has another length. The unused tail of a large block is never touched, so its pages take no
+// physical memory.
+size_t size_class(size_t bytes) {
   if (bytes <= kSmall) {
-    return std::bit_ceil(std::max(kLeast, bytes));
+    return std::bit_ceil(std::max(kSmallestBlock, bytes));
   }
-  const size_t granule = std::bit_floor(bytes) / kSteps;
+  const size_t granule = std::bit_floor(bytes) / kSizeClasses;
   return (bytes + granule - 1) / granule * granule;
 }
 
-constexpr uint64_t kWindow = 4096; // blocks taken: what "lately" is
-constexpr int64_t kAlwaysIdle = int64_t{16}
-                                << 20; // bytes that may lie idle however little is in use
+constexpr uint64_t kWindow = 4096; // the unit of age: this many allocations
+constexpr int64_t kAlwaysIdle = int64_t{16} << 20; // idle bytes that are always allowed
 
 struct Idle {
   void* data;
-  uint64_t since; // blocks that had been taken then
+  uint64_t since; // value of Pool::allocations when the block became idle
 };
 
 using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
 
-// In all, and in the pool of small blocks or that of large ones.
+// Statistics have a total, and one entry each for small and large blocks.
 void increase(StatArray& statistic, bool is_small, size_t amount) {
   statistic[static_cast<size_t>(StatType::AGGREGATE)].increase(amount);
   statistic[static_cast<size_t>(is_small ? StatType::SMALL_POOL : StatType::LARGE_POOL)].increase(
@@ -61,22 +59,22 @@ void decrease(StatArray& statistic, bool is_small, size_t amount) {
 }
 
 struct Pool {
+  // : Guarded by `mutex`.
   std::mutex mutex;
-  std::map<size_t, std::vector<Idle>>
-      blocks; // that are idle, by capacity; of one capacity the longest idle first
+  std::map<size_t, std::vector<Idle>> blocks; // idle ones by capacity, the longest idle first
   std::unordered_map<void*, Segment> segments; // all blocks, by address
-  c10::CachingDeviceAllocator::DeviceStats statistics; // of blocks
+  c10::CachingDeviceAllocator::DeviceStats statistics; // of blocks, not of storages
   double fraction = 1; // of the limit that may be reserved
-  int64_t reserved = 0; // bytes taken from the system
-  int64_t idle = 0; // bytes of reserved in blocks
-  uint64_t taken = 0; // blocks, ever
-  int64_t most_before = 0, most = 0; // bytes in use at once, in the last window and in this one
+  int64_t reserved = 0; // bytes allocated from the system
+  int64_t idle = 0; // bytes of `reserved` in idle blocks
+  uint64_t allocations = 0; // of blocks, since the process began
+  int64_t previous_peak = 0, peak = 0; // bytes in use, in the previous and the current window
 
   void count_use(size_t capacity) {
-    if (++taken % kWindow == 0) {
-      most_before = std::exchange(most, 0);
+    if (++allocations % kWindow == 0) {
+      previous_peak = std::exchange(peak, 0);
     }
-    most = std::max(most, reserved - idle + static_cast<int64_t>(capacity));
+    peak = std::max(peak, reserved - idle + static_cast<int64_t>(capacity));
   }
 };
 
@@ -85,8 +83,8 @@ Pool& pool() {
   return *instance;
 }
 
-// Of tensors' storages. They are made by threads that record while others run programs: a lock of
-// its own.
+// Statistics of tensors' storages. Recording threads make storages while other threads run
+// programs, so these have their own lock.
 struct StorageStatistics {
   std::mutex mutex;
   StatArray count, bytes;
@@ -125,41 +123,40 @@ Idles longest_idle(Pool& pool) {
   });
 }
 
-void release_front(Pool& pool, Idles of) {
-  auto& [capacity, blocks] = *of;
+void release_front(Pool& pool, Idles entry) {
+  auto& [capacity, blocks] = *entry;
   free_block(pool, blocks.front().data, capacity);
   blocks.erase(blocks.begin());
   if (blocks.empty()) {
-    pool.blocks.erase(of);
+    pool.blocks.erase(entry);
   }
 }
 
-// Blocks of sizes that nobody asks for any more must not pile up: a new block takes the place of
-// ones that were idle for a window, and half as much as was lately in use at once may lie idle
-// beside it.
-void make_room(Pool& pool, int64_t capacity) {
-  const int64_t limit =
-      std::max(pool.most, pool.most_before) * 3 / 2 + kAlwaysIdle; // of what is reserved
+// Frees idle blocks before a new one is allocated, so that blocks of sizes that are no longer
+// requested do not accumulate. Blocks that were idle for a whole window are freed to make up for
+// the new one. Beyond that, idle memory is limited to half the recent peak.
+void trim_idle(Pool& pool, int64_t capacity) {
+  const int64_t reserve_limit = std::max(pool.peak, pool.previous_peak) * 3 / 2 + kAlwaysIdle;
   const int64_t before = pool.reserved;
   while (!pool.blocks.empty()) {
     const auto longest = longest_idle(pool);
-    const bool replaced =
-        longest->second.front().since + kWindow < pool.taken && before - pool.reserved < capacity;
-    if (!replaced && pool.reserved + capacity <= limit) {
+    const bool is_stale = longest->second.front().since + kWindow < pool.allocations &&
+                          before - pool.reserved < capacity;
+    if (!is_stale && pool.reserved + capacity <= reserve_limit) {
       break;
     }
     release_front(pool, longest);
   }
 }
 
-void count_taken(Pool& pool, Segment& segment, size_t bytes) {
-  segment.requested = std::max<size_t>(bytes, 1); // of an empty value as well: the block is in use
+void count_allocation(Pool& pool, Segment& segment, size_t bytes) {
+  segment.requested = std::max<size_t>(bytes, 1); // a block of an empty value is in use as well
   const bool is_small = segment.capacity <= kSmall;
   increase(pool.statistics.active, is_small, 1);
   increase(pool.statistics.active_bytes, is_small, segment.capacity);
 }
 
-// Null where the system has no more, or the process may have no more.
+// Returns null if the system has no memory left, or the limit is reached.
 void* allocate_block(Pool& pool, size_t capacity) {
   const auto limit = static_cast<double>(memory_limit()) * pool.fraction;
   const bool fits = static_cast<double>(pool.reserved) + static_cast<double>(capacity) <= limit;
@@ -172,7 +169,7 @@ size_t storage_bytes() {
   return static_cast<size_t>(storages.bytes[static_cast<size_t>(StatType::AGGREGATE)].current);
 }
 
-[[noreturn]] void refuse(Pool& pool, size_t nbytes) {
+[[noreturn]] void throw_out_of_memory(Pool& pool, size_t nbytes) {
   ++pool.statistics.num_ooms;
   TORCH_CHECK_WITH(
       OutOfMemoryError, false, "ftm out of memory. Tried to allocate ", size_text(nbytes),
@@ -185,7 +182,7 @@ size_t storage_bytes() {
 } // namespace
 
 Block allocate_block(size_t bytes) {
-  const size_t capacity = rounded(bytes);
+  const size_t capacity = size_class(bytes);
   auto& p = pool();
   std::lock_guard<std::mutex> guard(p.mutex);
   p.count_use(capacity);
@@ -198,10 +195,10 @@ Block allocate_block(size_t bytes) {
     if (blocks.empty()) {
       p.blocks.erase(found);
     }
-    count_taken(p, p.segments.at(block.data), bytes);
+    count_allocation(p, p.segments.at(block.data), bytes);
     return block;
   }
-  make_room(p, static_cast<int64_t>(capacity));
+  trim_idle(p, static_cast<int64_t>(capacity));
   void* data = allocate_block(p, capacity);
   if (data == nullptr) {
     ++p.statistics.num_alloc_retries;
@@ -209,14 +206,14 @@ Block allocate_block(size_t bytes) {
     data = allocate_block(p, capacity);
   }
   if (data == nullptr) {
-    refuse(p, capacity);
+    throw_out_of_memory(p, capacity);
   }
   p.reserved += static_cast<int64_t>(capacity);
   const bool is_small = capacity <= kSmall;
   increase(p.statistics.segment, is_small, 1);
   increase(p.statistics.reserved_bytes, is_small, capacity);
   ++p.statistics.num_device_alloc;
-  count_taken(p, p.segments.emplace(data, Segment{data, capacity, 0}).first->second, bytes);
+  count_allocation(p, p.segments.emplace(data, Segment{data, capacity, 0}).first->second, bytes);
   return {data, capacity};
 }
 
@@ -226,7 +223,7 @@ void free_block(Block block) noexcept {
   }
   auto& p = pool();
   std::lock_guard<std::mutex> guard(p.mutex);
-  p.blocks[block.capacity].push_back({block.data, p.taken});
+  p.blocks[block.capacity].push_back({block.data, p.allocations});
   p.idle += static_cast<int64_t>(block.capacity);
   p.segments.at(block.data).requested = 0;
   const bool is_small = block.capacity <= kSmall;
@@ -241,7 +238,7 @@ void empty_memory_pool() {
     release_idle(p);
   }
 #ifdef __GLIBC__
-  malloc_trim(0); // which keeps what was freed, between blocks that are in use
+  malloc_trim(0); // glibc keeps freed memory between blocks that are in use
 #endif
 }
 
@@ -288,7 +285,7 @@ void check_storage(size_t nbytes) {
   if (nbytes > memory_limit()) {
     auto& p = pool();
     const std::lock_guard<std::mutex> guard(p.mutex);
-    refuse(p, nbytes);
+    throw_out_of_memory(p, nbytes);
   }
 }
 
@@ -315,7 +312,7 @@ double memory_fraction() {
 
 namespace {
 
-// Calls `change` for each statistic of memory that changes.
+// Calls `change` for each memory statistic that is not a plain counter.
 template <typename Change>
 void change_statistics(Change change) {
   const auto change_all = [&](StatArray& statistic) {

@@ -1,5 +1,6 @@
-// Device memory: the emulated machine's DDR is host memory, pooled, because a training step asks
-// for the same sizes again and again.
+// The device's memory pool. The emulated machine's DDR is host memory. Freed blocks are kept for
+// reuse, since a training step requests the same sizes again and again. All functions are
+// thread-safe.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -12,46 +13,51 @@ namespace ftm {
 
 struct Block {
   void* data = nullptr;
-  size_t capacity = 0; // bytes; at least what was asked for
+  size_t capacity = 0; // bytes; at least the requested size
 };
 
-// 64-byte aligned; contents are arbitrary. Throws c10::OutOfMemoryError.
+// Returns a 64-byte aligned block with arbitrary contents. Throws c10::OutOfMemoryError.
 Block allocate_block(size_t bytes);
+// : Returns a block to the pool. A block without memory is ignored.
 void free_block(Block block) noexcept;
 
-// Returns pooled blocks that nobody uses to the system, and what the C library keeps of memory that
-// was freed.
+// Returns the idle blocks to the system, and the memory that the C library keeps after `free`.
 void empty_memory_pool();
 
-// Counts a tensor's storage: "allocated" memory in the statistics. "Active" memory is the blocks
-// behind computed values and the temporaries of running programs.
+// Count tensors' storages, which the statistics report as "allocated" memory. "Active" memory is
+// the blocks of computed values and of running programs' temporaries.
 void count_new_storage(size_t bytes) noexcept;
 void count_freed_storage(size_t bytes) noexcept;
 
-// Each block is a segment of its own, so no memory is ever split off.
+// Returns the statistics in PyTorch's terms. Each block is its own segment, so no segment is ever
+// split.
 c10::CachingDeviceAllocator::DeviceStats memory_statistics();
 
+// : A block, in the terms of PyTorch's memory snapshots.
 struct Segment {
   void* address;
   size_t capacity; // bytes
-  size_t requested; // bytes; 0 while it is idle
+  size_t requested; // bytes; 0 if the block is idle
 };
+// : Returns all blocks, in no particular order.
 std::vector<Segment> memory_segments();
 
-// Throws c10::OutOfMemoryError for a storage that exceeds the memory. What all storages have
-// together may exceed it: many are of values that a program never stores.
+// Throws c10::OutOfMemoryError if a single storage exceeds the memory limit. The sum of all
+// storages may exceed it, since programs never store many of their values.
 void check_storage(size_t nbytes);
-// Bytes of blocks that hold values or that programs work in.
+// Returns the bytes of the blocks that hold values or that programs use.
 size_t memory_in_use();
-// The share of the memory's limit that this process may reserve, over 0 and at most 1. Throws
+// Sets the fraction of the memory limit that this process may reserve: above 0, at most 1. Throws
 // ValueError.
 void set_memory_fraction(double fraction);
+// : Returns that fraction.
 double memory_fraction();
 
+// : Reset the peaks, or the accumulated sums and event counts, of `memory_statistics`.
 void reset_peak_memory();
 void reset_accumulated_memory();
 
-// Taken around fork, so that the child finds the pool in order.
+// Acquire and release the pool's locks around fork, so that the child finds a consistent pool.
 void lock_memory();
 void unlock_memory();
 

@@ -1,5 +1,5 @@
-// Why a value was not computed: the error of the program that should have made it, kept until
-// somebody asks, with the exception type that eager raises.
+// The error that kept a value from being computed. It is stored in the value's buffer and raised,
+// with the exception type of the eager op, when the value is read.
 #pragma once
 
 #include <atomic>
@@ -9,6 +9,7 @@
 
 namespace ftm {
 
+// : A failed computation's error. Immutable but for `seen`; shared by all its results.
 struct Failure {
   enum class Type : uint8_t {
     runtime,
@@ -24,14 +25,14 @@ struct Failure {
 
   const Type type;
   const std::string message;
-  std::atomic<bool> seen{false}; // somebody has got the exception
+  std::atomic<bool> seen{false}; // the exception was raised at least once
 };
 using FailurePtr = std::shared_ptr<Failure>;
 
-// `error` as a failure; `where` says on a line of its own where it happened.
+// Makes a failure from a program's exception; `where` is a line of text that names the place.
 FailurePtr failure_from(const std::exception& error, const std::string& where);
 
-// Raises it, of its type, and marks it seen.
+// Raises the stored error with its exception type, and marks it as seen.
 [[noreturn]] void throw_failure(Failure& failure);
 
 } // namespace ftm

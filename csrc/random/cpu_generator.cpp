@@ -17,15 +17,15 @@ CpuStream::CpuStream(
   }
   auto generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard<std::mutex> guard(generator.mutex());
-  lent_state_ = generator.get_state();
+  saved_state_ = generator.get_state();
   generator.set_current_seed(seed);
 }
 
 CpuStream::~CpuStream() {
-  if (lent_state_.defined()) {
+  if (saved_state_.defined()) {
     auto generator = at::detail::getDefaultCPUGenerator();
     const std::lock_guard<std::mutex> guard(generator.mutex());
-    generator.set_state(lent_state_);
+    generator.set_state(saved_state_);
   }
 }
 

@@ -1,4 +1,5 @@
-// The CPU's random numbers, for ops that draw there: reproducible from the device's generator.
+// The CPU's random numbers, for ops that draw on the CPU, made reproducible from the device's
+// generator.
 #pragma once
 
 #include "random/philox.h"
@@ -9,9 +10,9 @@
 
 namespace ftm {
 
-// While it lives, the op whose arguments end the stack draws on the CPU from a stream that follows
-// from `draw`: it is given a generator, or, where it takes none, the CPU's own one is lent and put
-// back as it was.
+// For its lifetime, the op whose arguments are on top of the stack draws from a CPU stream that is
+// seeded by `draw`. An op with a `generator` argument gets a new generator there. For other ops the
+// CPU's default generator is reseeded, and restored by the destructor.
 class CpuStream {
  public:
   CpuStream(const c10::OperatorHandle& op, torch::jit::Stack& stack, const RandomDraw& draw);
@@ -20,7 +21,7 @@ class CpuStream {
   CpuStream& operator=(const CpuStream&) = delete;
 
  private:
-  at::Tensor lent_state_; // of the CPU's own generator
+  at::Tensor saved_state_; // of the CPU's default generator
 };
 
 } // namespace ftm

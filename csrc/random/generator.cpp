@@ -10,9 +10,9 @@
 namespace ftm {
 namespace {
 
-// Of the thread's own draws, in place of the default generator's.
-thread_local uint64_t own_offset = 0;
-thread_local bool has_own_offset = false;
+// Replaces the default generator's offset on a thread with a LocalRandomOffset.
+thread_local uint64_t local_offset = 0;
+thread_local bool has_local_offset = false;
 
 class PhiloxGenerator final : public c10::GeneratorImpl {
  public:
@@ -25,8 +25,8 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
     seed_ = seed;
     set_offset(0);
   }
-  void set_offset(uint64_t offset) override { (is_own() ? own_offset : offset_) = offset; }
-  uint64_t get_offset() const override { return is_own() ? own_offset : offset_; }
+  void set_offset(uint64_t offset) override { (is_own() ? local_offset : offset_) = offset; }
+  uint64_t get_offset() const override { return is_own() ? local_offset : offset_; }
   uint64_t current_seed() const override { return seed_; }
   uint64_t seed() override {
     set_current_seed(c10::detail::getNonDeterministicRandom());
@@ -61,7 +61,7 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
   }
 
  private:
-  bool is_own() const { return is_default_ && has_own_offset; }
+  bool is_own() const { return is_default_ && has_local_offset; }
   PhiloxGenerator* clone_impl() const override {
     auto* copy = new PhiloxGenerator(/*is_default=*/false);
     copy->seed_ = seed_;
@@ -86,13 +86,13 @@ at::Generator make_generator() {
   return at::make_generator<PhiloxGenerator>(/*is_default=*/false);
 }
 
-DrawsOfItsOwn::DrawsOfItsOwn() {
-  own_offset = 0;
-  has_own_offset = true;
+LocalRandomOffset::LocalRandomOffset() {
+  local_offset = 0;
+  has_local_offset = true;
 }
 
-DrawsOfItsOwn::~DrawsOfItsOwn() {
-  has_own_offset = false;
+LocalRandomOffset::~LocalRandomOffset() {
+  has_local_offset = false;
 }
 
 RandomDraw next_random_draw(const c10::IValue& argument) {
@@ -101,7 +101,7 @@ RandomDraw next_random_draw(const c10::IValue& argument) {
       generator.device().type() == c10::kPrivateUse1,
       "Expected a 'ftm' device type for generator but found '", generator.device().type(), "'");
   TORCH_CHECK_NOT_IMPLEMENTED(
-      !has_own_offset ||
+      !has_local_offset ||
           generator.unsafeGetGeneratorImpl() == default_generator().unsafeGetGeneratorImpl(),
       "a captured program draws from the default generator alone: its launches know no other");
   const std::lock_guard<std::mutex> guard(generator.mutex());

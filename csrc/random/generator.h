@@ -1,4 +1,4 @@
-// The device's generator: it hands out (seed, offset) pairs, one for each call that draws.
+// The device's generator: it returns one (seed, offset) pair for each call that draws.
 #pragma once
 
 #include "random/philox.h"
@@ -8,21 +8,26 @@
 
 namespace ftm {
 
-// The next draw of a generator argument: a Generator, or None for the default one.
+// Returns the next draw of a generator argument (a Generator, or None for the default one) and
+// advances it. Throws if the generator is another device's, or not the default one during a
+// capture.
 RandomDraw next_random_draw(const c10::IValue& generator);
 
+// : Returns the device's default generator, which lives for the rest of the process.
 const at::Generator& default_generator();
 
-// While it lives, this thread finds the default generator's offset at 0 and moves that alone: other
-// threads, which draw meanwhile, find the generator as they would have. They do not nest.
-class DrawsOfItsOwn {
+// For its lifetime, the default generator's offset starts at 0 on this thread, and draws on this
+// thread leave the shared offset unchanged. Other threads are not affected. Instances must not
+// nest.
+class LocalRandomOffset {
  public:
-  DrawsOfItsOwn();
-  ~DrawsOfItsOwn();
-  DrawsOfItsOwn(const DrawsOfItsOwn&) = delete;
-  DrawsOfItsOwn& operator=(const DrawsOfItsOwn&) = delete;
+  LocalRandomOffset();
+  ~LocalRandomOffset();
+  LocalRandomOffset(const LocalRandomOffset&) = delete;
+  LocalRandomOffset& operator=(const LocalRandomOffset&) = delete;
 };
 
+// : Makes a generator with the default seed.
 at::Generator make_generator();
 
 } // namespace ftm

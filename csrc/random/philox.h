@@ -1,11 +1,12 @@
-// Random numbers are a function of (seed, offset, element): the generator hands out offsets,
-// programs compute.
+// Random numbers are a function of (seed, offset, element index). The generator returns offsets;
+// programs compute the numbers.
 #pragma once
 
 #include <cstdint>
 
 namespace ftm {
 
+// : The key and the counter's high half of one call that draws.
 struct RandomDraw {
   uint64_t seed;
   uint64_t offset;

@@ -1,4 +1,5 @@
-// Named event counters, shared with the Python side (`ftm_lazy.metrics`).
+// Named event counters, shared with Python (`ftm_lazy.metrics`). Every function may run on any
+// thread; the table has a mutex, the cells are atomic.
 #pragma once
 
 #include <atomic>
@@ -8,9 +9,11 @@
 
 namespace ftm {
 
-// The counter's cell; lives for ever. Look it up once and keep the reference where it matters.
+// Returns the counter's cell, which is created at 0 and lives for the rest of the process. On hot
+// paths, look it up once and keep the reference.
 std::atomic<int64_t>& counter(const std::string& name);
 
+// : Returns a snapshot of all counters by name.
 std::map<std::string, int64_t> counter_values();
 
 // Sets every counter to zero.

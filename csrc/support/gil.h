@@ -1,13 +1,13 @@
-// What of Python the recorder needs: its lock and its exceptions.
+// The Python lock (GIL), Python exceptions, and signal handlers, as the recorder uses them.
 #pragma once
 
 #include <exception>
 
 namespace ftm {
 
-// Gives the GIL up for the scope, if this thread holds it: whoever waits must not keep others from
-// finishing what it waits for. A thread that would get it back when the interpreter is gone rests
-// (support/shutdown.h).
+// Releases the GIL for the scope, if this thread holds it. Use it around every wait: the thread
+// that finishes the awaited work may need the GIL. If the interpreter is gone when the scope ends,
+// the thread parks (support/shutdown.h).
 class GilRelease {
  public:
   GilRelease();
@@ -19,7 +19,8 @@ class GilRelease {
   void* state_ = nullptr;
 };
 
-// Takes the GIL for the scope, unless this thread holds it; rests where the interpreter is gone.
+// Acquires the GIL for the scope, unless this thread holds it. If the interpreter is gone, the
+// thread parks.
 class GilAcquire {
  public:
   GilAcquire();
@@ -31,17 +32,17 @@ class GilAcquire {
   int state_; // PyGILState_STATE
 };
 
-// For a thread that waits without the GIL: runs the handlers of signals that have arrived, if this
-// is the thread that Python runs them on. Throws what a handler raises.
+// Runs the Python handlers of signals that have arrived, if this is the thread on which Python runs
+// them. Call it periodically in waits without the GIL. Throws the exception that a handler raises.
 void handle_signals();
 
-// Whether Python runs handlers of signals on this thread: between any two instructions of Python,
-// and so under its locks.
+// Whether Python runs signal handlers on this thread (its main thread). A handler can run between
+// any two bytecode instructions, so also while Python code holds locks.
 bool runs_signal_handlers();
 
-// True if a Python kernel raised NotImplementedError.
+// Whether a Python kernel raised NotImplementedError.
 bool is_python_not_implemented(const std::exception& error);
-// True for KeyboardInterrupt and its like.
+// Whether the exception is Python's but no subclass of `Exception`: KeyboardInterrupt, SystemExit.
 bool is_python_interrupt(const std::exception& error);
 
 } // namespace ftm

@@ -36,7 +36,7 @@ std::string metric_report(const std::vector<std::string>& names) {
   if (names.empty()) {
     return {};
   }
-  const std::vector<std::string> no_counters{""}; // an empty list would ask for all
+  const std::vector<std::string> no_counters{""}; // an empty list would report all counters
   return lazy::CreateMetricReport(no_counters, names);
 }
 

@@ -1,5 +1,5 @@
-// Times and sizes that are measured while programs run, kept by torch::lazy's own metrics, which
-// also print them.
+// Durations and sizes that are measured while programs run. torch::lazy's metrics store and print
+// them. Thread-safe.
 #pragma once
 
 #include <torch/csrc/lazy/core/metrics.h>
@@ -12,20 +12,23 @@
 
 namespace ftm {
 
-// Times are in nanoseconds.
+// The unit of a metric: nanoseconds or bytes.
 enum class Measure { time, bytes };
 
-// Names of the metrics that have samples.
+// Returns the names of the metrics that have samples.
 std::vector<std::string> metric_names();
 
-// Number of samples, their sum, and the last ones as (time in seconds, value).
+// Number of samples, their sum, and the most recent samples as (time in seconds, value).
 using MetricSamples = std::tuple<size_t, double, std::vector<std::pair<double, double>>>;
+// : Returns a metric's samples, or nullopt if it has none.
 std::optional<MetricSamples> metric_samples(const std::string& name);
 
-// The metrics as text, in the order given.
+// Formats the named metrics as torch::lazy's report, in the given order.
 std::string metric_report(const std::vector<std::string>& names);
 
+// : Adds one sample; the first one creates the metric with this unit.
 void add_sample(const std::string& name, Measure measure, double value);
+// : Drops all samples of all metrics.
 void reset_metrics();
 
 } // namespace ftm

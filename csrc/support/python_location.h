@@ -1,4 +1,4 @@
-// Where in the user's program a call is made: a line of Python.
+// Where in the user's Python program a call is made.
 #pragma once
 
 #include <memory>
@@ -7,18 +7,20 @@
 
 namespace ftm {
 
-// "FILE:LINE"; null: there is none.
+// "FILE:LINE", or null if there is none.
 using PythonLine = std::shared_ptr<const std::string>;
 
-// A thread, as Python knows it.
+// A thread's identifier in Python (`threading.get_ident()`).
 using ThreadIdent = unsigned long;
+// : Returns the calling thread's identifier.
 ThreadIdent this_thread();
 
-// The innermost line of this thread's Python frames that is neither PyTorch's nor ours. Where there
-// is none (the thread computes gradients), that of `asking`, for which it works. Takes the GIL.
-PythonLine python_line(ThreadIdent asking);
+// Returns the innermost line of this thread's Python stack that is in the user's code. If there is
+// none (for example on an autograd thread), returns that of the thread `requester`, for which this
+// one works. Takes the GIL.
+PythonLine python_line(ThreadIdent requester);
 
-// Folders whose files are not the user's.
+// Sets the folders whose files do not count as the user's code. Needs the GIL.
 void set_library_folders(std::vector<std::string> folders);
 
 } // namespace ftm

@@ -13,39 +13,40 @@
 namespace ftm {
 namespace {
 
-// Long enough for a thread that gets Python's lock now and then to come to its next call.
-constexpr auto kPatience = std::chrono::milliseconds(200);
+// How long shutdown waits for recording threads to park: long enough for a thread that gets the GIL
+// now and then to reach its next call on the device.
+constexpr auto kParkTimeout = std::chrono::milliseconds(200);
 constexpr auto kTick = std::chrono::milliseconds(1);
 
 std::atomic<int> recording{0};
-std::atomic<int> resting{0};
-std::atomic<bool> ending{false};
-thread_local bool records = false;
-thread_local bool ends = false;
-std::terminate_handler terminate_as_before = nullptr;
+std::atomic<int> parked{0};
+std::atomic<bool> shutting_down{false};
+thread_local bool is_recording = false;
+thread_local bool is_finalizer = false;
+std::terminate_handler previous_terminate = nullptr;
 
-// What unwinds a thread that Python ends is no exception of C++; where a destructor of PyTorch's is
-// in its way, the thread rests.
-void rest_or_terminate() {
-  if (!ends && abi::__cxa_current_exception_type() == nullptr) park_thread();
-  terminate_as_before();
+// Terminate handler. Python is_finalizer a thread by a forced unwind, which is no C++ exception; a
+// noexcept destructor of PyTorch on its stack then calls std::terminate. The thread parks instead.
+void park_or_terminate() {
+  if (!is_finalizer && abi::__cxa_current_exception_type() == nullptr) park_thread();
+  previous_terminate();
   std::abort();
 }
 
 } // namespace
 
 RecordingThread::RecordingThread() {
-  records = true;
+  is_recording = true;
   ++recording;
 }
 
 RecordingThread::~RecordingThread() {
-  records = false;
+  is_recording = false;
   --recording;
 }
 
 void park_thread() {
-  resting += records;
+  parked += is_recording;
   if (Py_IsInitialized() && PyGILState_Check()) {
     PyEval_SaveThread();
   }
@@ -54,26 +55,26 @@ void park_thread() {
   }
 }
 
-void begin_end() {
-  ends = true;
-  if (!ending.exchange(true)) terminate_as_before = std::set_terminate(rest_or_terminate);
-  if (recording > records) {
-    // One of autograd's threads that rests in the midst of another's backward does not answer
-    // PyTorch, which would wait ten seconds.
+void begin_shutdown() {
+  is_finalizer = true;
+  if (!shutting_down.exchange(true)) previous_terminate = std::set_terminate(park_or_terminate);
+  if (recording > is_recording) {
+    // An autograd thread that is parked inside another thread's backward never answers PyTorch,
+    // which would wait 10 s for it.
     setenv("TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT", "0", /*replace=*/0);
   }
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (resting < recording - records && std::chrono::steady_clock::now() < until) {
+  const auto until = std::chrono::steady_clock::now() + kParkTimeout;
+  while (parked < recording - is_recording && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(kTick);
   }
 }
 
-bool is_ending() {
-  return ending;
+bool is_shutting_down() {
+  return shutting_down;
 }
 
-void rest_if_ending() {
-  if (ending.load(std::memory_order_relaxed) && !ends &&
+void park_if_shutting_down() {
+  if (shutting_down.load(std::memory_order_relaxed) && !is_finalizer &&
       PyGILState_GetThisThreadState() != nullptr) {
     park_thread();
   }

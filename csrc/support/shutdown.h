@@ -1,32 +1,33 @@
-// The end of the process. A thread that waits for Python's lock while the interpreter is taken down
-// is ended by Python, which unwinds its stack: through C++, PyTorch's and ours, that ends the
-// process with "terminate called without an active exception". So from the interpreter's last
-// handler on, other threads of Python do not come back from calls on the device: they rest, without
-// Python's lock, until the process is gone, as all threads do from Python 3.14 on. One that is
-// late, in an operation of PyTorch's own, rests where its unwinding would terminate the process.
+// Shutdown of the process. While the interpreter is finalized, Python ends every other thread that
+// tries to take the GIL, by unwinding its stack. Through C++ frames that terminates the process
+// ("terminate called without an active exception"). So from the interpreter's last atexit handler
+// on, other Python threads do not return from calls on the device: they park, without the GIL,
+// until the process is gone. Python 3.14 and later do the same with all threads. A thread that gets
+// into the unwinding elsewhere, in PyTorch's own code, parks in the terminate handler.
 #pragma once
 
-// Of a function that catches abi::__forced_unwind, by which Python ends a thread: that exception
-// has no object, and sanitizers take the handler's reference to none for a fault.
+// For functions that catch abi::__forced_unwind. That exception has no object, and sanitizers
+// report the handler's null reference as an error.
 #define FTM_CATCHES_FORCED_UNWIND __attribute__((no_sanitize("null")))
 
 namespace ftm {
 
-// Sleeps until the process ends; gives Python's lock up if this thread holds it.
+// Sleeps until the process ends. Releases the GIL if this thread holds it.
 [[noreturn]] void park_thread();
 
-// For the thread that ends the interpreter, without Python's lock: others rest from now on. Waits
-// for those that record, but not long: a thread may be busy with something else.
-void begin_end();
+// Begins the shutdown: from now on, other Python threads park at their next call on the device.
+// Called without the GIL by the thread that finalizes the interpreter. Waits up to 200 ms for the
+// recording threads to park.
+void begin_shutdown();
 
-// Whether it has begun.
-bool is_ending();
+// Whether the shutdown has begun.
+bool is_shutting_down();
 
-// Rests if the process is ending, this is a thread of Python, and not the one that ends it. Not
-// under a lock.
-void rest_if_ending();
+// Parks this thread if the shutdown has begun, unless it is no Python thread or the one that
+// finalizes the interpreter. Must not be called with a lock held.
+void park_if_shutting_down();
 
-// Counts a thread that records, while it lives.
+// Registers this thread as recording for the object's lifetime.
 class RecordingThread {
  public:
   RecordingThread();

@@ -140,7 +140,7 @@ BufferPtr observe(Variable& variable) {
 }
 
 RecorderLock lock_to_read(c10::ArrayRef<const at::TensorImpl*> tensors, PendingTrace& own) {
-  rest_if_ending();
+  park_if_shutting_down();
   RecorderLock lock(recorder_mutex());
   while (auto* trace = capturing ? nullptr : pending_elsewhere(tensors, own)) {
     lock.unlock();

@@ -208,7 +208,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       "_shutdown",
       [] {
         wait_for_autograd();
-        begin_end();
+        begin_shutdown();
         stop_builder();
         stop_launcher();
       },
