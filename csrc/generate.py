@@ -1,8 +1,7 @@
-"""Writes the recorder's table of dtypes, ``csrc/graph/dtypes_gen.h``, from the compiler's, or
-checks that it is fresh.
+"""Write the recorder's table of dtypes, ``csrc/graph/dtypes_gen.h``, from the compiler's.
 
 python csrc/generate.py           # rewrite
-python csrc/generate.py --check   # exit 1 if it is stale
+python csrc/generate.py --check   # exit 1 if the file is stale
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ HEAD = """\
 
 namespace ftm {
 
-// What the recorder knows of a dtype.
-struct DtypeFacts {
-  const char* token; // in the trace; null: no dtype of a trace
-  int held; // the machine's element type (enum ftm_dtype) that programs hold it as: of complex numbers their parts'
-  int digits; // binary digits of integers that it counts exactly
-  bool common; // computed with by most ops; of the others only some ops know more than how to move and convert them
+// Properties of a dtype.
+struct DtypeInfo {
+  const char* token; // name in traces; null if traces do not support it
+  int element_type; // enum ftm_dtype of its elements in memory; for complex numbers, of their parts
+  int integer_bits; // all integers of this many bits, without the sign, are exact
+  bool in_most_ops; // most ops compute with it; otherwise most can only copy and convert it
 };
 
-constexpr DtypeFacts kDtypes[] = { // by at::ScalarType
+constexpr DtypeInfo kDtypes[] = { // by at::ScalarType
 """
 TAIL = """\
 };
@@ -40,20 +39,21 @@ TAIL = """\
 
 
 def row(facts: DTypeInfo) -> str:
-    """One dtype's line."""
-    held = DTYPES[memory(PART.get(facts.token, facts.token))].code
-    return f'    {{"{facts.token}", {held}, {facts.digits}, {str(facts.token in ALL).lower()}}},'
+    """Return a dtype's row of the table."""
+    element_type = DTYPES[memory(PART.get(facts.token, facts.token))].code
+    in_most_ops = str(facts.token in ALL).lower()
+    return f'    {{"{facts.token}", {element_type}, {facts.digits}, {in_most_ops}}},'
 
 
 def render() -> str:
-    """The text of the header."""
+    """Return the text of the header."""
     by_number = {facts.number: row(facts) for facts in DTYPES.values()}
     rows = [by_number.get(number, "    {},") for number in range(max(by_number) + 1)]
     return HEAD + "\n".join(rows) + "\n" + TAIL
 
 
 def main() -> int:
-    """Command line: see the module's docstring."""
+    """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python csrc/generate.py", description=__doc__.split("\n")[0]
     )

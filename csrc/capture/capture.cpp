@@ -155,8 +155,8 @@ void Captured::add_output(
         output.input = static_cast<int32_t>(k);
       }
     }
-    const Value value =
-        whole(variable, variable.value().node ? type_of(variable.value()).dtype : output.dtype);
+    const Value value = whole_value(
+        variable, variable.value().node ? type_of(variable.value()).dtype : output.dtype);
     const Buffer* buffer = buffer_of(value);
     const auto& contents = capture.contents_;
     const bool is_content = std::any_of(

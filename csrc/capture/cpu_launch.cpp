@@ -74,7 +74,7 @@ void CpuLaunch::compute() {
     try {
       machine_->run(inputs, outputs, numbers, arena.block.data, InterruptedBy::signals);
     } catch (const MachineFault& fault) {
-      TORCH_CHECK(fault.inputs_whole && !is_strict(), fault.what());
+      TORCH_CHECK(fault.inputs_intact && !is_strict(), fault.what());
       static auto& replays = counter("fault_replays");
       replays.fetch_add(1);
       compute_op_by_op(inputs, numbers); // eager's own kernels tell what the matter is

@@ -30,7 +30,7 @@ const Value& content_of(const at::Tensor& tensor) {
       region.is_whole,
       "a compiled program takes no slice of a storage that begins or ends between elements: clone "
       "the tensor");
-  whole(region.variable, tensor.scalar_type());
+  whole_value(region.variable, tensor.scalar_type());
   return region.variable.value();
 }
 
@@ -119,7 +119,7 @@ void DeviceLaunch::replace(size_t result, std::vector<Value>& old) {
     variable.set_value(std::move(value));
   } else {
     variable.set_value(updated(
-        whole(variable, tensor.scalar_type()), value, type.sizes, row_major(type.sizes),
+        whole_value(variable, tensor.scalar_type()), value, type.sizes, row_major(type.sizes),
         region_of(*tensor.unsafeGetTensorImpl()).offset));
   }
 }

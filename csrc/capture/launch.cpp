@@ -156,7 +156,7 @@ void Captured::build() {
     built_ = true;
     return;
   }
-  const Built built = build_program(hash_, trace_, {});
+  const BuildResult built = build_program(hash_, trace_, {});
   if (built.interrupt) {
     std::rethrow_exception(built.interrupt);
   }
@@ -186,7 +186,7 @@ std::vector<at::Tensor> Captured::launch(std::vector<at::Tensor> inputs, bool op
   }
   if (on_cpu) {
     if (!op_by_op && program_ && program_->machine() == nullptr) {
-      note_op_by_op(*program_);
+      count_op_by_op_run(*program_);
     }
     return CpuLaunch(*this, std::move(inputs), op_by_op ? nullptr : program_.get()).run();
   }

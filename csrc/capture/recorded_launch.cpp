@@ -75,7 +75,7 @@ void RecordedLaunch::compute() {
   for (const auto& tensor : inputs_) {
     operands.push_back(tensor.unsafeGetTensorImpl());
   }
-  if (trace.step.over.load(std::memory_order_relaxed)) {
+  if (trace.step.ended.load(std::memory_order_relaxed)) {
     look_for_next_step(operands);
   }
   const auto drawn = scalars();

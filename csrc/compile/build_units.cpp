@@ -37,12 +37,12 @@ std::vector<std::string> noted_lines(const LaunchUnit& cut) {
 }
 
 CompileRequest request_for(const LaunchUnit& cut) {
-  auto likely =
+  auto size_guess =
       cut.any_size
           ? any_sizes(cut.trace.parameters)
           : SizeGuess{
                 varying_dimensions(cut.trace.parameters, cut.job->inputs, cut.trains), cut.trains};
-  return {{}, noted_lines(cut), std::move(likely), cut.whole};
+  return {{}, noted_lines(cut), std::move(size_guess), cut.trace_id};
 }
 
 // A tensor that an optimizer's first step fills, which one program does for all.
@@ -57,16 +57,16 @@ void note_varying(const LaunchUnit& cut, const Program& program) {
     return;
   }
   const auto& job = *cut.job;
-  const auto& varies = program.varies();
+  const auto& varies = program.varying_dims();
   for (size_t i = 0; i < std::min(varies.size(), job.outputs.size()); ++i) {
-    job.outputs[i]->set_varies(
+    job.outputs[i]->set_varying_dims(
         varying_outside(varies[i], program.trace().result_types[i], *job.outputs[i]));
   }
 }
 
 // Whether the results of a program that is to be built have fixed sizes, whatever it becomes.
 bool is_of_fixed_sizes(const LaunchUnit& cut, const CompileRequest& request) {
-  return is_fill(cut) || (!cut.any_size && cut.trains && request.likely.varies.empty());
+  return is_fill(cut) || (!cut.any_size && cut.trains && request.size_guess.varying_dims.empty());
 }
 
 // Tells the compiler of those that are to be built, if there are several, as far as what it is told
@@ -110,7 +110,7 @@ std::vector<CompileRequest> announced(Cuts cuts) {
   return requests;
 }
 
-Built build(const LaunchUnit& cut, CompileRequest announced) {
+BuildResult build(const LaunchUnit& cut, CompileRequest announced) {
   return build_program(
       cut.hash, cut.trace, announced.trace_text.empty() ? request_for(cut) : std::move(announced));
 }
@@ -155,7 +155,7 @@ BuildOutcome build_and_start(std::vector<LaunchUnit> cuts) {
   try {
     auto requests = announced(cuts);
     for (; i < cuts.size(); ++i) {
-      Built built{cuts[i].program, {}, {}};
+      BuildResult built{cuts[i].program, {}, {}};
       if (built.program) {
         hits.fetch_add(1);
       } else {

@@ -19,7 +19,8 @@ namespace {
 
 // Meta kernels say what CUDA does, or less.
 bool differs_on_the_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  return mixes_dtypes_of_gradients(op, arguments) || is_any_call(op.facts->asks_cpu, op, arguments);
+  return mixes_dtypes_of_gradients(op, arguments) ||
+         is_any_call(op.annotations->asks_cpu, op, arguments);
 }
 
 CallSpecPtr fallback_form() {
@@ -113,11 +114,11 @@ bool takes_results(const Op& op, const std::vector<ResultType>& results, bool of
   uint64_t dtypes = 0;
   for (const auto& result : results) {
     const auto dtype = result.type.dtype;
-    if (dtype != at::ScalarType::Undefined && (of_numbers || !dtype_facts(dtype).common)) {
+    if (dtype != at::ScalarType::Undefined && (of_numbers || !dtype_info(dtype).in_most_ops)) {
       dtypes |= bit(dtype);
     }
   }
-  return dtypes == 0 || is_native(op.name, dtypes);
+  return dtypes == 0 || is_compiled(op.name, dtypes);
 }
 
 // Indexing by a mask has as many results as the mask has ones.
@@ -244,7 +245,7 @@ CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   }
   const uint64_t operands = operand_dtypes(op, arguments);
   if (!op.has_functional || op.data_dependent || has_complex_constant(op, arguments) ||
-      has_mask_index(op, arguments) || !is_native(op.name, operands)) {
+      has_mask_index(op, arguments) || !is_compiled(op.name, operands)) {
     return fallback_form();
   }
   const auto own = functional_arguments(op, arguments);
@@ -270,7 +271,7 @@ CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       return fallback_form(); // returns a number: that is an observation
     }
   }
-  if (op.facts->masks_results) {
+  if (op.annotations->masks_results) {
     leave_out_masked(op, own, results);
   }
   check_results(op, arguments, own, results);
@@ -286,7 +287,7 @@ CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       written_strides.push_back(results[i].contiguous ? c10::DimVector() : results[i].strides);
     }
   }
-  auto spec = make_form(op, own, std::move(results), std::move(list_lengths));
+  auto spec = make_call_spec(op, own, std::move(results), std::move(list_lengths));
   spec->written_sizes = std::move(written_sizes);
   spec->written_strides = std::move(written_strides);
   spec->copied = op.written.empty() ? copied_operand(*spec, own) : -1;

@@ -51,7 +51,7 @@ bool has_aliases(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     }
     for (size_t j = 0; j < arguments.size(); ++j) {
       const auto& other = arguments[j];
-      if (static_cast<int32_t>(j) == index || static_cast<int32_t>(j) == op.number) {
+      if (static_cast<int32_t>(j) == index || static_cast<int32_t>(j) == op.number_argument) {
         continue;
       }
       if (other.isTensor() && share_elements(op, written, other.toTensor())) {
@@ -235,14 +235,14 @@ CallSpecPtr try_record(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& re
   if (op.has_domain && !call.scalars.empty()) {
     check_domain(op, arguments);
   }
-  if (trace.step.over.load(std::memory_order_relaxed)) {
+  if (trace.step.ended.load(std::memory_order_relaxed)) {
     look_for_next_step(call.operands);
   }
   const uint64_t hash = hash_words(call.key.data(), call.key.size());
-  CallSpecPtr spec = op.find_form(call.key, hash);
+  CallSpecPtr spec = op.find_spec(call.key, hash);
   if (!spec) {
     spec = infer_form(op, arguments);
-    op.keep_form(call.key, hash, spec);
+    op.insert_spec(call.key, hash, spec);
   }
   if (!op.written.empty()) {
     check_resized_operands(op, *spec, arguments);

@@ -23,7 +23,7 @@ bool is_empty(const c10::IValue& value) {
 
 // Some meta kernels wrap a `dim` around however far it is off.
 bool has_bad_dim(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  if (op.facts->checks_dim || arguments.empty() || !arguments[0].isTensor() ||
+  if (op.annotations->checks_dim || arguments.empty() || !arguments[0].isTensor() ||
       !arguments[0].toTensor().defined()) {
     return false;
   }
@@ -50,8 +50,8 @@ bool is_of_nothing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 }
 
 bool has_other_ranks(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  for (size_t i = 0; i < op.facts->ranks.size(); ++i) {
-    if (arguments[i].toTensor().dim() != op.facts->ranks[i]) {
+  for (size_t i = 0; i < op.annotations->ranks.size(); ++i) {
+    if (arguments[i].toTensor().dim() != op.annotations->ranks[i]) {
       return true;
     }
   }
@@ -106,16 +106,16 @@ bool is_outside(const DomainRule& rule, const Op& op, c10::ArrayRef<c10::IValue>
 
 // Whether the op has no result for the values of its scalars.
 bool is_out_of_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  return std::any_of(op.facts->domain.begin(), op.facts->domain.end(), [&](const DomainRule& rule) {
-    return is_outside(rule, op, arguments);
-  });
+  return std::any_of(
+      op.annotations->domain.begin(), op.annotations->domain.end(),
+      [&](const DomainRule& rule) { return is_outside(rule, op, arguments); });
 }
 
 // The call may be one that eager refuses, which its kernel is asked for. That costs a run on the
 // CPU, so it is not done for the calls that programs are made of.
 bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  return is_any_call(op.facts->tried, op, arguments) || mixes_dtypes_of_gradients(op, arguments) ||
-         has_bad_dim(op, arguments) ||
+  return is_any_call(op.annotations->tried, op, arguments) ||
+         mixes_dtypes_of_gradients(op, arguments) || has_bad_dim(op, arguments) ||
          std::any_of(arguments.begin(), arguments.end(), has_many_dims) ||
          is_of_nothing(op, arguments) || has_other_ranks(op, arguments) ||
          is_out_of_domain(op, arguments);
@@ -165,12 +165,12 @@ bool may_overflow(at::ScalarType dtype) {
 void check_results(
     const Op& op, c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> own,
     const std::vector<ResultType>& results) {
-  if (op.facts->checks_alpha) {
+  if (op.annotations->checks_alpha) {
     at::native::alpha_check(
         results[0].type.dtype, argument_named(op.functional.schema(), own, "alpha")->toScalar());
   }
-  if ((op.facts->takes_no_bools && results[0].type.dtype == at::kBool) ||
-      (!op.facts->converts_to_out && converts(op, arguments, results))) {
+  if ((op.annotations->takes_no_bools && results[0].type.dtype == at::kBool) ||
+      (!op.annotations->converts_to_out && converts(op, arguments, results))) {
     throw_as_eager(op, arguments);
   }
 }

@@ -19,7 +19,7 @@ bool divides_integers(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
                ? at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true)
                : value.isInt() || value.isBool();
   };
-  const bool rounds = op.facts->refuses == Refusal::zero_divisors ||
+  const bool rounds = op.annotations->refuses == Refusal::zero_divisors ||
                       (arguments.size() > 2 && arguments[2].isString());
   return rounds && integral(arguments[0]) && integral(arguments[1]);
 }
@@ -45,7 +45,7 @@ bool is_no_distribution(const at::Tensor& weights) {
 } // namespace
 
 void check_known_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  const bool refused = op.facts->refuses == Refusal::no_distribution
+  const bool refused = op.annotations->refuses == Refusal::no_distribution
                            ? is_no_distribution(arguments[0].toTensor())
                            : divides_integers(op, arguments) && has_zero(arguments[1]);
   if (refused) {

@@ -158,7 +158,7 @@ std::optional<bool> known_condition(const at::Tensor& tensor) {
   Value old; // freed after the lock
   const RecorderLock lock(recorder_mutex());
   if (region.variable.value().node == value.node && region.variable.trace() != nullptr) {
-    old = region.variable.settle(
+    old = region.variable.set_computed(
         data_value(buffer, type_of(value))); // it is no result of the next program
   }
   return *static_cast<const bool*>(buffer->data());

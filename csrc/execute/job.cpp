@@ -54,7 +54,7 @@ void run_on_machine(Job& job, const MachineProgram& program) {
     program.run(inputs, outputs, job.scalars, arena.data, InterruptedBy::launcher);
   } catch (const MachineFault& fault) {
     free_block(arena);
-    for (size_t i = 0; i < outputs.size() && fault.inputs_whole; ++i) {
+    for (size_t i = 0; i < outputs.size() && fault.inputs_intact; ++i) {
       const int32_t alias = program.aliases()[i];
       if (alias >= 0 && outputs[i] == inputs[alias]) {
         job.inputs[alias].buffer->adopt(*job.outputs[i]);
@@ -156,7 +156,7 @@ Outcome run(Job& job) {
   }
   const auto* machine = job.program->machine();
   if (machine == nullptr) {
-    note_op_by_op(*job.program);
+    count_op_by_op_run(*job.program);
     return run_on_cpu(job, job.program->trace());
   }
   try {
@@ -164,11 +164,11 @@ Outcome run(Job& job) {
   } catch (const MachineInterrupted&) {
     throw;
   } catch (const MachineFault& fault) {
-    if (!fault.inputs_whole) {
+    if (!fault.inputs_intact) {
       throw;
     }
     if (is_strict()) {
-      throw MachineFault(fault.what() + std::string(kNotRunAgain), /*inputs_whole=*/true);
+      throw MachineFault(fault.what() + std::string(kNotRunAgain), /*inputs_intact=*/true);
     }
     return replay(job, fault);
   }

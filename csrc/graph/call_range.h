@@ -1,11 +1,11 @@
-// A stretch of all calls that were recorded.
+// A contiguous range of recorded calls.
 #pragma once
 
 #include <cstdint>
 
 namespace ftm {
 
-// The recorded calls from `begin` on, and before `end`, as CallNode::sequence counts them.
+// Half-open range [begin, end) of CallNode::sequence numbers.
 struct CallRange {
   uint64_t begin = 0, end = 0;
 

@@ -6,8 +6,8 @@ void CallSpec::finish() {
   for (const auto& slot : slots) {
     ++(slot.kind == OperandSlot::Kind::value ? values : scalars);
   }
-  for (const auto& piece : pieces) {
-    hash.add(piece);
+  for (const auto& part : text_parts) {
+    hash.add(part);
   }
   for (const auto& slot : slots) {
     hash.add(static_cast<uint64_t>(slot.kind));

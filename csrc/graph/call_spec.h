@@ -1,5 +1,6 @@
-// The form of a recorded call: everything about it but its operands. Calls that agree in op,
-// attributes and shapes share one form, so that recording one more costs a look-up and a node.
+// The specification of a recorded call: everything but its operands (op, attributes, result types).
+// Calls with the same op, attributes and operand types share one spec, so recording such a call
+// costs a cache look-up and a node.
 #pragma once
 
 #include "graph/structural_hash.h"
@@ -15,70 +16,70 @@
 
 namespace ftm {
 
-// An operand's place in a call: which argument it belongs to, and its index in a list argument
-// (else -1). A complex number is two scalars, 0 and 1.
+// One operand of a call: which argument it belongs to, and its index if that is a list argument
+// (else -1). A complex number is two scalars, with indices 0 and 1.
 struct OperandSlot {
   enum class Kind : uint8_t { value, scalar_float, scalar_int };
   Kind kind;
-  int32_t argument; // of the recorded op's schema; -1 for seed and offset, which come last
+  int32_t argument; // of the recorded op's schema; -1 for the seed and offset, which come last
   int32_t element;
 };
 
-// What the eager op's result would look like; strides may permute the dimensions, and leave gaps.
+// Type of the result that the eager op returns. Strides may permute dimensions and leave gaps.
 struct ResultType {
   ValueType type;
   c10::DimVector strides;
   bool contiguous = true;
 };
 
+// : Whether an op concatenates its list operand: along an existing dimension (cat), or a new one
+// (stack).
 enum class Concatenation : uint8_t { none, dim, new_dim };
 
+// : Immutable after `finish`, and shared between threads.
 struct CallSpec final : c10::intrusive_ptr_target {
   enum class Kind : uint8_t { aten, view, update, bitcast };
 
   Kind kind = Kind::aten;
-  std::string name; // as in the trace's text
-  std::optional<c10::OperatorHandle> op; // kind aten
+  std::string name; // as printed in the trace
+  std::optional<c10::OperatorHandle> op; // for kind aten
   const c10::OperatorHandle& handle() const {
     return op.value();
   } // NOLINT(bugprone-unchecked-optional-access): throws
-  std::vector<c10::IValue> arguments; // of op; None where operands go
-  std::vector<int32_t> tensor_lists; // for each of arguments: length of a list of tensors, else -1
-  std::vector<OperandSlot> slots; // operands in the order in which the text has them
-  std::vector<std::string> pieces; // text around the slots: slots.size() + 1 of them
+  std::vector<c10::IValue> arguments; // of op; None where operands are
+  std::vector<int32_t> tensor_lists; // by argument: the length of a list of tensors, else -1
+  std::vector<OperandSlot> slots; // operands in the order of the text
+  std::vector<std::string> text_parts; // text around the operands: slots.size() + 1 strings
   std::vector<ResultType> results;
-  std::vector<int32_t>
-      list_lengths; // for each return of op: -1, or the number of tensors in its list
+  std::vector<int32_t> list_lengths; // by return of op: -1, or the number of tensors in its list
   Hash128 hash; // of the text and the result types
-  // What concatenates a list of values: along a dimension of theirs, or a new one. `arguments` has
-  // the dimension behind the list.
+  // If not `none`, `arguments` has the dimension after the list.
   Concatenation concatenates = Concatenation::none;
-  // The value operand that the only result is a copy of, so that there is nothing to compute; -1:
-  // none is.
+  // Index of the value operand of which the only result is a copy, so that nothing is computed; -1
+  // if there is none.
   int32_t copied = -1;
-  uint32_t signature =
-      0; // of op and result dtype, without sizes and constants; 0 for views and bitcasts
+  // Hash of op and result dtype, without sizes and constants; 0 for views and bitcasts.
+  uint32_t signature = 0;
 
-  // view, update: the strided window; view, bitcast: results[0] has the rest
+  // For view and update: geometry in the base. For view and bitcast, results[0] is the result's
+  // type.
   c10::DimVector sizes, strides;
   int64_t offset = 0;
-  // A view that only puts a permuted dense tensor in memory order remembers the tensor's own
-  // geometry.
+  // For a view that only puts a dense permuted tensor into memory order: that tensor's geometry.
   c10::DimVector layout_sizes, layout_strides;
 
   int32_t values = 0; // slots of kind value
   int32_t scalars = 0; // other slots
 
-  // What recording does with a call of this form.
-  bool fallback = false; // the compiler doesn't take it
+  // How the recorder handles calls with this spec.
+  bool fallback = false; // the compiler does not support it: run it on the CPU
   bool empty = false; // no result has elements: there is nothing to compute
-  at::ScalarType fitted =
-      at::ScalarType::Undefined; // numbers in Scalar arguments become this dtype
-  std::vector<c10::DimVector> written_sizes; // of arguments that the call resizes; empty: none does
+  at::ScalarType fitted = at::ScalarType::Undefined; // dtype to which Scalar arguments are cast
   std::vector<c10::DimVector>
-      written_strides; // that they have if they are resized; an empty one: row-major
+      written_sizes; // new sizes of resized arguments; empty: none is resized
+  std::vector<c10::DimVector> written_strides; // their new strides; an empty one: row-major
 
-  // Fills `values`, `scalars`, `hash` and `signature`; call when all else is set.
+  // Computes `values`, `scalars`, `hash` and `signature`. Call when everything else is set.
   void finish();
 };
 

@@ -1,4 +1,4 @@
-// Forms by key. A key's words tell everything about a call that its form depends on.
+// Cache of call specs. A key's words encode everything that the spec depends on.
 #pragma once
 
 #include "graph/call_spec.h"
@@ -12,35 +12,39 @@ namespace ftm {
 
 using Key = c10::SmallVector<uint64_t, 64>;
 
-// Words of a key start with what the next ones are, so that different calls never give the same
-// words.
+// Each word of a key begins with a tag for what follows it, so that different calls never have
+// equal words.
 enum class Tag : uint64_t { none = 1, tensor, scalar, attribute, list, text };
 
+// : Puts the tag into the top 8 bits of the word; `payload` has at most 56 bits.
 inline uint64_t tagged(Tag tag, uint64_t payload) {
   return static_cast<uint64_t>(tag) << 56 | payload;
 }
 
-// When a generation begins, what nobody has asked for in the whole one before, and no program or
-// pending call holds, is forgotten. Shapes that never come back must not pile up, and a step whose
-// programs are kept finds its forms however many they are. All caches are of one age, counted by
-// the forms that were made for any of them, so that a process with many kinds of calls keeps no
-// more than one with few. Whoever owns a cache guards it.
+// Evicts by generation. When a generation of the process begins, each cache drops the specs that
+// were not used in the whole generation before and that no program or pending call references. So
+// shapes that never recur do not accumulate, while a training step whose programs are alive finds
+// its specs, however many there are. Generations count the specs created in all caches, which
+// bounds the total over all kinds of calls. Not thread-safe: the owner guards it.
 class CallSpecCache {
  public:
-  // Null if there is none. `hash`: hash_words of the key. What it points to stays until the next
-  // call of anything here.
+  // Returns the spec of a key, or null. `hash` is hash_words of the key. The pointer is valid until
+  // the next call of a member function.
   const CallSpecPtr* find(const Key& key, uint64_t hash);
-  const CallSpecPtr& keep(const Key& key, uint64_t hash, CallSpecPtr spec);
+  // : Adds a spec under a key that is not in the cache; returns a reference to it, with the same
+  // validity.
+  const CallSpecPtr& insert(const Key& key, uint64_t hash, CallSpecPtr spec);
+  // : Drops all specs.
   void clear() { entries_.clear(); }
 
  private:
   struct Entry {
     std::vector<uint64_t> key;
     CallSpecPtr spec;
-    uint64_t asked; // generation that asked for it last
+    uint64_t last_used; // generation
   };
 
-  void come_of_age();
+  void evict_stale();
 
   uint64_t generation_ = 0;
   ska::flat_hash_map<uint64_t, std::vector<Entry>> entries_;

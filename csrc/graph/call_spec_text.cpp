@@ -18,7 +18,7 @@ std::string float_text(double value) {
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
   std::string text(digits.data(), end);
   if (text.find_first_of(".e") == std::string::npos) {
-    text += ".0"; // a float stays a float when it is read back
+    text += ".0"; // so that the parser reads a float, not an integer
   }
   return text;
 }
@@ -96,10 +96,10 @@ std::string attribute_text(const c10::Argument& argument, const c10::IValue& val
       false, "ftm cannot record argument '", argument.name(), "' of type ", real->str());
 }
 
-bool printed(const c10::Argument& argument) {
-  static const std::array<std::string_view, 5> dropped = {
+bool is_printed(const c10::Argument& argument) {
+  static const std::array<std::string_view, 5> omitted = {
       "device", "layout", "pin_memory", "generator", "non_blocking"};
-  for (const auto& name : dropped) {
+  for (const auto& name : omitted) {
     if (argument.name() == name) {
       return false;
     }
@@ -112,48 +112,48 @@ bool printed(const c10::Argument& argument) {
 void render_call(
     CallSpec& spec, const std::vector<std::vector<OperandMark>>& operands, bool random) {
   const auto& arguments = spec.handle().schema().arguments();
-  std::string piece = spec.name + "(";
+  std::string part = spec.name + "(";
   const auto add_slot = [&](OperandSlot slot) {
     spec.slots.push_back(slot);
-    spec.pieces.push_back(std::move(piece));
-    piece.clear();
+    spec.text_parts.push_back(std::move(part));
+    part.clear();
   };
   bool first = true;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!printed(arguments[i])) {
+    if (!is_printed(arguments[i])) {
       continue;
     }
-    piece += (first ? "" : ", ") + arguments[i].name() + "=";
+    part += (first ? "" : ", ") + arguments[i].name() + "=";
     first = false;
     const auto& marks = operands[i];
     const bool is_list =
         unwrapped(arguments[i].type()).kind() == c10::TypeKind::ListType || marks.size() > 1;
     if (marks.empty()) {
-      piece += spec.tensor_lists[i] == 0 ? "[]" : attribute_text(arguments[i], spec.arguments[i]);
+      part += spec.tensor_lists[i] == 0 ? "[]" : attribute_text(arguments[i], spec.arguments[i]);
       continue;
     }
     if (is_list) {
-      piece += "[";
+      part += "[";
     }
     for (size_t j = 0; j < marks.size(); ++j) {
-      piece += j == 0 ? "" : ",";
+      part += j == 0 ? "" : ",";
       if (!marks[j].present) {
-        piece += "none";
+        part += "none";
         continue;
       }
       add_slot({marks[j].kind, static_cast<int32_t>(i), is_list ? static_cast<int32_t>(j) : -1});
     }
     if (is_list) {
-      piece += "]";
+      part += "]";
     }
   }
   if (random) {
-    piece += first ? "seed=" : ", seed=";
+    part += first ? "seed=" : ", seed=";
     add_slot({OperandSlot::Kind::scalar_int, -1, 0});
-    piece += ", offset=";
+    part += ", offset=";
     add_slot({OperandSlot::Kind::scalar_int, -1, 1});
   }
-  spec.pieces.push_back(piece + ")");
+  spec.text_parts.push_back(part + ")");
 }
 
 } // namespace ftm

@@ -1,18 +1,19 @@
-// Text of an aten call's form: the trace's syntax for attributes.
+// Prints the spec of an aten call in the trace's syntax.
 #pragma once
 
 #include "graph/call_spec.h"
 
 namespace ftm {
 
+// : One element of an argument that has operands.
 struct OperandMark {
-  bool present = false; // the operand is not None
+  bool present = false; // false: None
   OperandSlot::Kind kind = OperandSlot::Kind::value;
 };
-// Renders attributes and slots of an aten call into form.pieces and form.slots, from form.op and
-// form.arguments; `operands` says which arguments are operands: for each schema argument either
-// empty, or the slots of its elements (a single one for non-list arguments, two for a complex
-// number).
+// Sets spec.text_parts and spec.slots from spec.op and spec.arguments. `operands` has one entry for
+// each schema argument: empty for attributes, else its elements (one for an argument that is no
+// list, two for a complex number). `random` appends the operands seed and offset. Throws
+// NotImplementedError for an attribute of an unsupported type.
 void render_call(
     CallSpec& spec, const std::vector<std::vector<OperandMark>>& operands, bool random);
 

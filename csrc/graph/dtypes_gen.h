@@ -4,15 +4,15 @@
 
 namespace ftm {
 
-// What the recorder knows of a dtype.
-struct DtypeFacts {
-  const char* token; // in the trace; null: no dtype of a trace
-  int held; // the machine's element type (enum ftm_dtype) that programs hold it as: of complex numbers their parts'
-  int digits; // binary digits of integers that it counts exactly
-  bool common; // computed with by most ops; of the others only some ops know more than how to move and convert them
+// Properties of a dtype.
+struct DtypeInfo {
+  const char* token; // name in traces; null if traces do not support it
+  int element_type; // enum ftm_dtype of its elements in memory; for complex numbers, of their parts
+  int integer_bits; // all integers of this many bits, without the sign, are exact
+  bool in_most_ops; // most ops compute with it; otherwise most can only copy and convert it
 };
 
-constexpr DtypeFacts kDtypes[] = { // by at::ScalarType
+constexpr DtypeInfo kDtypes[] = { // by at::ScalarType
     {"u8", 8, 8, true},
     {"i8", 7, 7, true},
     {"i16", 6, 15, true},

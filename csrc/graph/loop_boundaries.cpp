@@ -6,10 +6,11 @@
 namespace ftm {
 namespace {
 
-constexpr size_t kPieceCalls = 96; // about as many make a piece
-constexpr size_t kPieceIterations = 8; // but not more of these
+// A segment has as many iterations as make about 96 calls, at most 8.
+constexpr size_t kSegmentCalls = 96;
+constexpr size_t kMaxSegmentIterations = 8;
 
-uint64_t likeness(const CallSpec& spec) {
+uint64_t loop_signature(const CallSpec& spec) {
   if (spec.kind != CallSpec::Kind::view && spec.kind != CallSpec::Kind::update) {
     return spec.hash.low;
   }
@@ -24,78 +25,82 @@ uint64_t likeness(const CallSpec& spec) {
   return hash.low;
 }
 
-// For each call, and the end: how many results that were made before are used from there on.
-std::vector<int64_t> results_held(const Graph& graph) {
-  std::vector<int64_t> held(graph.calls.size() + 1);
-  std::vector<size_t> made, last;
+// Returns the number of live results at each call and at the end: produced before it and used at it
+// or later.
+std::vector<int64_t> count_live_results(const Graph& graph) {
+  std::vector<int64_t> live(graph.calls.size() + 1);
+  std::vector<size_t> producer, last_use;
   size_t operand = 0;
   for (size_t i = 0; i < graph.calls.size(); ++i) {
     for (size_t k = 0; k < graph.calls[i]->values.size(); ++k, ++operand) {
       const auto value = graph.operands[operand];
       if (!value.is_parameter()) {
-        last[value.index()] = i;
+        last_use[value.index()] = i;
       }
     }
-    made.insert(made.end(), graph.calls[i]->spec().results.size(), i);
-    last.resize(made.size(), i);
+    producer.insert(producer.end(), graph.calls[i]->spec().results.size(), i);
+    last_use.resize(producer.size(), i);
   }
-  for (size_t r = 0; r < made.size(); ++r) {
-    held[made[r] + 1] += 1;
-    held[last[r] + 1] -= 1;
+  for (size_t r = 0; r < producer.size(); ++r) {
+    live[producer[r] + 1] += 1;
+    live[last_use[r] + 1] -= 1;
   }
-  for (size_t i = 1; i < held.size(); ++i) {
-    held[i] += held[i - 1];
+  for (size_t i = 1; i < live.size(); ++i) {
+    live[i] += live[i - 1];
   }
-  return held;
+  return live;
 }
 
-// Where the loop's iterations begin best: where the least is held, and of such places the same one
-// for every loop of this iteration. What each iteration leaves behind counts the same everywhere.
-size_t best_begin(const Loop& loop, c10::ArrayRef<uint64_t> alike, c10::ArrayRef<int64_t> held) {
+// Chooses the call at which the loop's iterations begin: the one with the fewest live results.
+// Among equals, a hash of the following calls decides, so that every loop over this body is cut at
+// the same call. Results that each iteration adds (as a forward pass does for the backward pass)
+// are subtracted.
+size_t best_begin(
+    const Loop& loop, c10::ArrayRef<uint64_t> signatures, c10::ArrayRef<int64_t> live) {
   const size_t first = loop.begin;
-  const int64_t left = held[first + 2 * loop.period] - held[first + loop.period];
+  const int64_t growth = live[first + 2 * loop.period] - live[first + loop.period];
   auto best = std::make_tuple(INT64_MAX, uint64_t{0}, first);
   for (size_t i = first; i < first + loop.period; ++i) {
-    const int64_t cost = held[i + loop.period] * static_cast<int64_t>(loop.period) -
-                         left * static_cast<int64_t>(i - first);
-    const uint64_t order = hash_words(alike.data() + i, std::min<size_t>(loop.period, 8));
+    const int64_t cost = live[i + loop.period] * static_cast<int64_t>(loop.period) -
+                         growth * static_cast<int64_t>(i - first);
+    const uint64_t order = hash_words(signatures.data() + i, std::min<size_t>(loop.period, 8));
     best = std::min(best, std::make_tuple(cost, order, i));
   }
   return std::get<2>(best);
 }
 
 void add_cuts(
-    const Loop& loop, c10::ArrayRef<uint64_t> alike, c10::ArrayRef<int64_t> held,
+    const Loop& loop, c10::ArrayRef<uint64_t> signatures, c10::ArrayRef<int64_t> live,
     std::vector<size_t>& cuts) {
-  const size_t begin = best_begin(loop, alike, held);
+  const size_t begin = best_begin(loop, signatures, live);
   const size_t count = (loop.begin + loop.length - begin) / loop.period;
-  const size_t many = std::clamp<size_t>(kPieceCalls / loop.period, 1, kPieceIterations);
-  // The first and the last iteration are seldom like the others: what they read comes from
-  // elsewhere, or nobody reads what they leave.
+  const size_t many = std::clamp<size_t>(kSegmentCalls / loop.period, 1, kMaxSegmentIterations);
+  // The first and the last iteration usually differ from the others: the first reads other values,
+  // and some results of the last are unused.
   size_t i = 0;
-  const auto take = [&](size_t iterations) {
+  const auto add_segment = [&](size_t iterations) {
     cuts.push_back(begin + i * loop.period);
     i += iterations;
   };
-  take(1);
+  add_segment(1);
   while (i + many < count) {
-    take(many);
+    add_segment(many);
   }
   while (i < count) {
-    take(1);
+    add_segment(1);
   }
   cuts.push_back(begin + count * loop.period);
 }
 
 } // namespace
 
-std::vector<uint64_t> likenesses(const Graph& graph) {
-  std::vector<uint64_t> alike;
-  alike.reserve(graph.calls.size());
+std::vector<uint64_t> loop_signatures(const Graph& graph) {
+  std::vector<uint64_t> signatures;
+  signatures.reserve(graph.calls.size());
   for (const auto* call : graph.calls) {
-    alike.push_back(likeness(call->spec()));
+    signatures.push_back(loop_signature(call->spec()));
   }
-  return alike;
+  return signatures;
 }
 
 uint64_t iteration_key(c10::ArrayRef<uint64_t> iteration) {
@@ -109,12 +114,12 @@ uint64_t iteration_key(c10::ArrayRef<uint64_t> iteration) {
   return key;
 }
 
-std::vector<size_t> cuts_of(
-    const Graph& graph, c10::ArrayRef<Loop> loops, c10::ArrayRef<uint64_t> alike) {
-  const auto held = results_held(graph);
+std::vector<size_t> loop_cuts(
+    const Graph& graph, c10::ArrayRef<Loop> loops, c10::ArrayRef<uint64_t> signatures) {
+  const auto live = count_live_results(graph);
   std::vector<size_t> cuts;
   for (const auto& loop : loops) {
-    add_cuts(loop, alike, held, cuts);
+    add_cuts(loop, signatures, live, cuts);
   }
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   while (!cuts.empty() && cuts.back() == graph.calls.size()) {

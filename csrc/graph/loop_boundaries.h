@@ -1,4 +1,4 @@
-// Loops in a graph, and where they are cut into iterations.
+// Where a graph's loops are cut into iterations.
 #pragma once
 
 #include "graph/ordered_graph.h"
@@ -6,16 +6,17 @@
 
 namespace ftm {
 
-// For each call a number that calls share which do the same in two iterations: all but which window
-// they read or write.
-std::vector<uint64_t> likenesses(const Graph& graph);
+// Returns one number for each call. Calls that do the same in two iterations share it: they agree
+// in everything but the offset of the view that they read or write.
+std::vector<uint64_t> loop_signatures(const Graph& graph);
 
-// One number for an iteration, wherever it is said to begin.
+// Returns a hash of an iteration's calls that does not depend on which of them is the first.
 uint64_t iteration_key(c10::ArrayRef<uint64_t> iteration);
 
-// The calls before which a graph with these loops is cut: into the first iteration of each, a few
-// at a time, and the last, begun where the least is held. alike: likenesses(graph).
-std::vector<size_t> cuts_of(
-    const Graph& graph, c10::ArrayRef<Loop> loops, c10::ArrayRef<uint64_t> alike);
+// Returns the calls before which to cut a graph with these loops: the first iteration of each, then
+// segments of a few iterations, then the last iteration. Iterations begin where the fewest results
+// are live. `signatures` is loop_signatures(graph).
+std::vector<size_t> loop_cuts(
+    const Graph& graph, c10::ArrayRef<Loop> loops, c10::ArrayRef<uint64_t> signatures);
 
 } // namespace ftm

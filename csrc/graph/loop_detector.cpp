@@ -11,23 +11,22 @@
 namespace ftm {
 namespace {
 
-constexpr size_t kPiece = 256; // calls that make a piece of a loop worth a program
-constexpr size_t kRememberedPieces = 512; // pieces
-constexpr size_t kUnrolledLengths =
-    8; // times the loop length: a loop that is unrolled is cut from then on
+constexpr size_t kSegmentCalls = 256; // calls that make a segment of a loop worth a program
+constexpr size_t kMaxSegments = 512; // that are remembered
+// A loop that is unrolled at the launch is cut while recording only beyond this many loop lengths.
+constexpr size_t kUnrolledLengths = 8;
 constexpr size_t kNever = std::numeric_limits<size_t>::max();
 
 std::atomic<size_t> loop_length{700};
 
-// What was cut, in any trace of this process.
-struct Pieces {
-  std::mutex mutex; // taken alone, or under the recorder's
-  // By their length and sequence_hash, the calls between two cuts: whether they are iterations of a
-  // loop and nothing else.
+// The cuts that were made in any trace of this process.
+struct CutHistory {
+  std::mutex mutex; // acquired alone, or while the recorder's lock is held
+  // The calls between two cuts, by their number and sequence_hash. The value is whether they are
+  // whole iterations of a loop and nothing else.
   std::map<size_t, std::unordered_map<uint64_t, bool>> by_length;
-  std::unordered_set<uint64_t> iterations; // of loops, from where they are cut
-  std::unordered_set<uint64_t>
-      unrolled; // iteration_keys of loops that are cut when they are launched
+  std::unordered_set<uint64_t> iterations; // sequence_hash of loop iterations, beginning at a cut
+  std::unordered_set<uint64_t> unrolled; // iteration_keys of loops that are cut at the launch
   size_t count = 0;
 
   void add(size_t length, uint64_t hash, bool is_loop) {
@@ -43,46 +42,46 @@ struct Pieces {
   }
 };
 
-Pieces& pieces() {
-  static auto* instance = new Pieces;
+CutHistory& cut_history() {
+  static auto* instance = new CutHistory;
   return *instance;
 }
 
-// Nothing: these calls are no piece; else whether they are iterations of a loop and nothing else.
-std::optional<bool> find_piece(size_t length, uint64_t hash) {
-  auto& p = pieces();
+// Whether these calls are whole iterations of a loop; nullopt if no such segment was cut before.
+std::optional<bool> find_segment(size_t length, uint64_t hash) {
+  auto& p = cut_history();
   const std::lock_guard<std::mutex> guard(p.mutex);
   const auto found = p.by_length.find(length);
   if (found == p.by_length.end()) {
     return std::nullopt;
   }
-  const auto piece = found->second.find(hash);
-  return piece == found->second.end() ? std::nullopt : std::make_optional(piece->second);
+  const auto segment = found->second.find(hash);
+  return segment == found->second.end() ? std::nullopt : std::make_optional(segment->second);
 }
 
-// These calls, of which the last `period` are an iteration, are cut off; so will be as many
-// iterations as make a piece.
-void remember(c10::ArrayRef<LoggedCall> calls, uint64_t hash, size_t period) {
+// Records that these calls are cut off, where the last `period` of them are an iteration. Also
+// records the next segment: as many iterations as are worth a program.
+void remember_cut(c10::ArrayRef<LoggedCall> calls, uint64_t hash, size_t period) {
   const auto iteration = calls.slice(calls.size() - period, period);
-  uint64_t piece = 0;
+  uint64_t segment = 0;
   size_t length = 0;
-  while (length < kPiece) {
+  while (length < kSegmentCalls) {
     for (const auto call : iteration) {
-      piece = extended(piece, call);
+      segment = extended(segment, call);
     }
     length += period;
   }
-  auto& p = pieces();
+  auto& p = cut_history();
   const std::lock_guard<std::mutex> guard(p.mutex);
-  if (p.count + 2 > kRememberedPieces) {
+  if (p.count + 2 > kMaxSegments) {
     p.clear();
   }
   p.add(calls.size(), hash, false);
-  p.add(length, piece, true);
+  p.add(length, segment, true);
   p.iterations.insert(sequence_hash(iteration));
 }
 
-uint64_t key_of_last(c10::ArrayRef<LoggedCall> calls, size_t period) {
+uint64_t last_iteration_key(c10::ArrayRef<LoggedCall> calls, size_t period) {
   std::vector<uint64_t> iteration;
   for (const auto& call : calls.slice(calls.size() - period)) {
     iteration.push_back(call.signature);
@@ -108,39 +107,39 @@ void CallLog::clear() {
   hashed_ = 0;
   hash_ = 0;
   plan_.reset();
-  is_loop_piece_ = false;
-  look_at_ = loop_length == 0 ? kNever : loop_length.load();
+  is_loop_segment_ = false;
+  next_search_ = loop_length == 0 ? kNever : loop_length.load();
   length_.store(0, std::memory_order_relaxed);
-  find_stop();
+  schedule_check();
 }
 
-bool CallLog::cuts_here() {
+bool CallLog::should_cut() {
   for (; hashed_ < calls_.size(); ++hashed_) {
     hash_ = extended(hash_, calls_[hashed_]);
   }
-  if (const auto piece = find_piece(calls_.size(), hash_)) {
-    is_loop_piece_ = *piece;
+  if (const auto is_loop = find_segment(calls_.size(), hash_)) {
+    is_loop_segment_ = *is_loop;
     return true;
   }
-  if (is_planned() && plan_) {
-    remember(calls_, hash_, plan_->period);
+  if (reached_planned_cut() && plan_) {
+    remember_cut(calls_, hash_, plan_->period);
     return true;
   }
-  find_stop();
+  schedule_check();
   return false;
 }
 
-bool CallLog::is_planned() {
+bool CallLog::reached_planned_cut() {
   const size_t n = calls_.size();
-  if (!plan_ && n >= look_at_) {
-    auto& p = pieces();
+  if (!plan_ && n >= next_search_) {
+    auto& p = cut_history();
     const std::lock_guard<std::mutex> guard(p.mutex);
     plan_ = find_loop(calls_, p.iterations);
     if (plan_ && n < kUnrolledLengths * loop_length &&
-        p.unrolled.count(key_of_last(calls_, plan_->period)) != 0) {
+        p.unrolled.count(last_iteration_key(calls_, plan_->period)) != 0) {
       plan_.reset();
     }
-    look_at_ = n + n / 2;
+    next_search_ = n + n / 2;
   }
   if (!plan_ || n < plan_->position) {
     return false;
@@ -154,13 +153,13 @@ bool CallLog::is_planned() {
   return true;
 }
 
-void CallLog::find_stop() {
-  auto& p = pieces();
+void CallLog::schedule_check() {
+  auto& p = cut_history();
   const std::lock_guard<std::mutex> guard(p.mutex);
   const auto next = p.by_length.upper_bound(calls_.size());
-  size_t stop = next == p.by_length.end() ? kNever : next->first;
-  stop = std::min(stop, plan_ ? plan_->position : look_at_);
-  stop_.store(stop, std::memory_order_relaxed);
+  size_t next_check = next == p.by_length.end() ? kNever : next->first;
+  next_check = std::min(next_check, plan_ ? plan_->position : next_search_);
+  next_check_.store(next_check, std::memory_order_relaxed);
 }
 
 void note_unrolled(const Graph& graph) {
@@ -171,9 +170,9 @@ void note_unrolled(const Graph& graph) {
     }
   }
   const auto loops = find_loops(signatures);
-  auto& p = pieces();
+  auto& p = cut_history();
   const std::lock_guard<std::mutex> guard(p.mutex);
-  if (p.unrolled.size() > kRememberedPieces) {
+  if (p.unrolled.size() > kMaxSegments) {
     p.unrolled.clear();
   }
   for (const auto& loop : loops) {
@@ -189,7 +188,7 @@ bool cuts_loops() {
 void set_loop_length(int64_t calls) {
   TORCH_CHECK_VALUE(calls >= 0, "the loop length is a number of calls, or 0 for none; got ", calls);
   loop_length = static_cast<size_t>(calls);
-  auto& p = pieces();
+  auto& p = cut_history();
   const std::lock_guard<std::mutex> guard(p.mutex);
   p.clear();
 }

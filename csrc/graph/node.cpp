@@ -17,8 +17,8 @@ torch::lazy::Shape lazy_shape(const ValueType& type) {
 } // namespace
 
 torch::lazy::hash_t TraceNode::hash() const {
-  // Two nodes of one type may differ: programs are looked up by the hash of the whole graph
-  // (graph.h).
+  // Nodes of one type may differ. Programs are looked up by the hash of the whole graph
+  // (graph/ordered_graph.h).
   return torch::lazy::hash_t(reinterpret_cast<uintptr_t>(this));
 }
 
@@ -45,15 +45,15 @@ DataNode::DataNode(BufferPtr buffer, ValueType type, int64_t offset)
       type_(std::move(type)),
       offset_(offset) {}
 
-bool DataNode::is_window() const {
+bool DataNode::is_partial() const {
   return type_.numel() * c10::elementSize(type_.dtype) != buffer_->nbytes();
 }
 
 CallNode::CallNode(torch::lazy::OpKind kind, CallSpecPtr spec, uint64_t sequence)
-    : TraceNode(kind, spec->results.size(), false), sequence(sequence), form_(std::move(spec)) {}
+    : TraceNode(kind, spec->results.size(), false), sequence(sequence), spec_(std::move(spec)) {}
 
 CallNode::~CallNode() {
-  // The outermost destructor on this thread takes the operands of all that die with it.
+  // The outermost destructor on this thread collects the operands of every node that dies with it.
   thread_local std::vector<NodePtr>* dying = nullptr;
   if (dying != nullptr) {
     for (auto& value : values) {
@@ -83,7 +83,7 @@ const std::vector<torch::lazy::Output>& CallNode::operands() const {
 
 std::string CallNode::ToString() const {
   std::ostringstream text;
-  text << form_->name << " #" << sequence;
+  text << spec_->name << " #" << sequence;
   return text.str();
 }
 

@@ -1,4 +1,4 @@
-// Nodes of the pending graph, as torch::lazy knows them: values in device memory, and recorded
+// Nodes of the pending graph, as torch::lazy defines them: values in device memory, and recorded
 // calls.
 #pragma once
 
@@ -19,9 +19,9 @@ class TraceNode : public torch::lazy::Node {
   TraceNode(torch::lazy::OpKind kind, size_t results, bool is_data)
       : Node(kind, results), is_data(is_data) {}
 
-  const bool is_data; // a DataNode; else a CallNode
-  // For the walk that turns the pending graph into a program, under the recorder's lock: the walk
-  // that reached the node last, and the node's place there.
+  const bool is_data; // a DataNode, otherwise a CallNode
+  // Scratch of collect_graph, under the recorder's lock: the last traversal that reached the node,
+  // and the node's number in it.
   mutable uint32_t walk = 0;
   mutable int32_t position = 0;
 
@@ -32,7 +32,7 @@ class TraceNode : public torch::lazy::Node {
   virtual const ValueType& type(size_t index) const = 0;
 };
 
-// A buffer, or a window of one, seen as a value of some type: a parameter of the programs that read
+// A buffer, or a part of one, as a value of some type. It is a parameter of the programs that read
 // it.
 class DataNode final : public TraceNode {
  public:
@@ -40,10 +40,11 @@ class DataNode final : public TraceNode {
 
   const ValueType& type(size_t) const override { return type_; }
   const BufferPtr& buffer() const { return buffer_; }
-  // Where in the buffer the value begins, in elements of its type: no part of the program, so that
-  // one program serves all windows of a shape.
+  // Where the value begins in the buffer, in elements of its type. The offset is a launch argument,
+  // so one program serves all parts of a buffer with the same shape.
   int64_t offset() const { return offset_; }
-  bool is_window() const;
+  // : Whether the value is not the whole buffer.
+  bool is_partial() const;
 
  private:
   BufferPtr buffer_;
@@ -51,27 +52,27 @@ class DataNode final : public TraceNode {
   int64_t offset_;
 };
 
-using Operands = c10::SmallVector<Value, 3>; // slots of kind value, in order
+using Operands = c10::SmallVector<Value, 3>; // operands of kind value, in order
 
-// One recorded call. The graph may be thousands of nodes deep: destruction does not recurse.
+// One recorded call. Its destructor does not recurse, since a graph may be thousands of nodes deep.
 class CallNode final : public TraceNode {
  public:
   CallNode(torch::lazy::OpKind kind, CallSpecPtr spec, uint64_t sequence);
   ~CallNode() override;
 
-  const ValueType& type(size_t index) const override { return form_->results[index].type; }
-  const CallSpec& spec() const { return *form_; }
-  const CallSpecPtr& form_ptr() const { return form_; }
+  const ValueType& type(size_t index) const override { return spec_->results[index].type; }
+  const CallSpec& spec() const { return *spec_; }
+  const CallSpecPtr& spec_ptr() const { return spec_; }
   const std::vector<torch::lazy::Output>& operands() const override;
   std::string ToString() const override;
 
-  const uint64_t sequence; // grows with every call recorded
+  const uint64_t sequence; // position in recording order, over all threads
   Operands values;
-  c10::SmallVector<uint64_t, 2> scalars; // the other slots, in order: bits of f64 or i64
-  PythonLine line; // that recorded the call, if it was noted
+  c10::SmallVector<uint64_t, 2> scalars; // other operands, in order: bits of f64 or i64
+  PythonLine line; // user code that made the call; null if it was not noted
 
  private:
-  CallSpecPtr form_;
+  CallSpecPtr spec_;
 };
 
 inline const TraceNode& trace_node(const Value& value) {
@@ -82,6 +83,7 @@ inline const ValueType& type_of(const Value& value) {
   return trace_node(value).type(value.index);
 }
 
+// : Makes a value that is a buffer's elements from `offset` on, in elements of `type`.
 Value data_value(BufferPtr buffer, ValueType type, int64_t offset = 0);
 
 } // namespace ftm

@@ -7,7 +7,8 @@ namespace {
 
 uint32_t walks = 0; // under the recorder's lock
 
-// Calls that the results need, unsorted. Iterative: a graph may be thousands of calls deep.
+// Returns the calls on which the results depend, unsorted. Iterative, since a graph may be
+// thousands of calls deep.
 std::vector<const CallNode*> reachable(const std::vector<Value>& results, uint32_t walk) {
   std::vector<const CallNode*> calls;
   const auto visit = [&](const Value& value) {
@@ -28,6 +29,7 @@ std::vector<const CallNode*> reachable(const std::vector<Value>& results, uint32
   return calls;
 }
 
+// : Assigns value numbers, and parameters to the buffers that are read.
 class Numbering {
  public:
   Numbering(Graph& graph, uint32_t walk) : graph_(graph), walk_(walk) {}
@@ -39,22 +41,22 @@ class Numbering {
   }
 
  private:
-  // Inputs are told apart by identity: two nodes of one window of a buffer, of one type, are one
+  // Parameters are distinguished by buffer, offset and type: two nodes that agree in these are one
   // parameter.
   int64_t parameter(const DataNode& node) {
     if (node.walk == walk_) {
       return node.position;
     }
     node.walk = walk_;
-    auto& seen = by_buffer_[node.buffer().get()];
-    for (const int32_t position : seen) {
+    auto& same_buffer = by_buffer_[node.buffer().get()];
+    for (const int32_t position : same_buffer) {
       const auto& other = *graph_.parameters[position];
       if (other.offset() == node.offset() && other.type(0) == node.type(0)) {
         return node.position = position;
       }
     }
     node.position = static_cast<int32_t>(graph_.parameters.size());
-    seen.push_back(node.position);
+    same_buffer.push_back(node.position);
     graph_.parameters.push_back(&node);
     return node.position;
   }

@@ -1,4 +1,4 @@
-// The pending graph in the order of the trace: what a program computes, without its text.
+// The pending graph in recording order: the computation of a program, without its text.
 #pragma once
 
 #include "graph/node.h"
@@ -9,22 +9,22 @@
 
 namespace ftm {
 
-// Under the recorder's lock, as long as it points into the graph.
+// Its nodes must stay alive. Guarded by the recorder's lock while the pending graph can change.
 struct Graph {
-  std::vector<const DataNode*>
-      parameters; // in order of first use; each (buffer, type, offset) once
-  std::vector<const CallNode*> calls; // in recording order, only what the results need
-  std::vector<Value> results; // each value once
+  std::vector<const DataNode*> parameters; // in order of first use, without duplicates
+  std::vector<const CallNode*> calls; // in recording order; only those on which the results depend
+  std::vector<Value> results; // without duplicates
 
   std::vector<ValueNumber> operands; // of all calls, in order
-  std::vector<ValueNumber> result_numbers;
+  std::vector<ValueNumber> result_numbers; // of `results`
   std::vector<uint64_t> scalars; // of all calls, in order
-  Hash128 hash; // of all of the above but the scalars' values
+  Hash128 hash; // of everything but the scalars' values
 };
 
+// : Collects the calls on which `results` depend. Call it under the recorder's lock.
 Graph collect_graph(const std::vector<Value>& results);
 
-// The hash of a graph that has all else.
+// Computes the hash of a graph from its other fields.
 Hash128 hash_of(const Graph& graph);
 
 } // namespace ftm

@@ -15,20 +15,20 @@ namespace {
 
 uint64_t last_sequence = 0; // under the recorder's lock
 
-// Traces that are no thread's.
+// Traces of threads that have ended.
 struct OrphanedTraces {
   std::mutex mutex; // taken alone
-  std::vector<PendingTrace*> empty;
-  std::vector<PendingTrace*> left; // something is pending there
+  std::vector<PendingTrace*> empty; // for reuse by new threads
+  std::vector<PendingTrace*> pending; // with calls to launch
 };
 
-OrphanedTraces& ownerless() {
+OrphanedTraces& orphaned_traces() {
   static auto* instance = new OrphanedTraces;
   return *instance;
 }
 
 PendingTrace* new_trace() {
-  auto& o = ownerless();
+  auto& o = orphaned_traces();
   const std::lock_guard<std::mutex> guard(o.mutex);
   if (o.empty.empty()) {
     return new PendingTrace;
@@ -50,7 +50,7 @@ PendingTrace& own_trace() {
   return *own.trace;
 }
 
-// What PyTorch hands on to threads that work for this one.
+// PyTorch passes this to the threads that work for this one (autograd's).
 struct InheritedTrace final : c10::DebugInfoBase {
   explicit InheritedTrace(PendingTrace& trace) : trace(trace) {}
   PendingTrace& trace;
@@ -66,8 +66,8 @@ PendingTrace& pending_trace() {
     return static_cast<InheritedTrace*>(info)->trace;
   }
   auto& own = own_trace();
-  // Who has put something there, a profiler for one, expects to find it on top when it takes it
-  // away.
+  // Other users of this stack of states (the profiler) expect theirs on top when they pop it. So
+  // push only when it is empty.
   if (c10::ThreadLocalDebugInfo::current() == nullptr) {
     c10::ThreadLocalDebugInfo::_push(kKind, std::make_shared<InheritedTrace>(own));
   }
@@ -75,9 +75,9 @@ PendingTrace& pending_trace() {
 }
 
 std::vector<PendingTrace*> take_orphaned_traces() {
-  auto& o = ownerless();
+  auto& o = orphaned_traces();
   const std::lock_guard<std::mutex> guard(o.mutex);
-  return std::exchange(o.left, {});
+  return std::exchange(o.pending, {});
 }
 
 void release_trace(PendingTrace& trace) {
@@ -85,11 +85,11 @@ void release_trace(PendingTrace& trace) {
   {
     const RecorderLock lock(recorder_mutex());
     empty = trace.first == nullptr;
-    trace.step.over = false;
+    trace.step.ended = false;
   }
-  auto& o = ownerless();
+  auto& o = orphaned_traces();
   const std::lock_guard<std::mutex> guard(o.mutex);
-  (empty ? o.empty : o.left).push_back(&trace);
+  (empty ? o.empty : o.pending).push_back(&trace);
 }
 
 uint64_t next_call() {

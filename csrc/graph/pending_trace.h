@@ -1,11 +1,10 @@
-// What has been recorded and is not launched yet grows by one call at a time, in a trace for each
-// thread of the user's program: threads that train models of their own cut them where each would
-// alone.
+// The calls that are recorded and not launched yet. Each thread of the user's program has its own
+// trace, so that threads that train separate models cut their traces as each would alone.
 //
-// Threads that compute gradients work for the thread that asked for them and record into its trace:
-// it is handed on as PyTorch hands on a thread's state (c10/util/ThreadLocalDebugInfo.h). What is
-// pending in one trace and read in another is launched first (sync/cut_trace.h); if it is not, its
-// calls are part of both, which costs time and no result.
+// Autograd's threads record into the trace of the thread that called backward. PyTorch propagates
+// the trace with the thread's state (c10/util/ThreadLocalDebugInfo.h). A value that is pending in
+// one trace is launched before another thread reads it (sync/cut_trace.h). If a race prevents that,
+// its calls are part of both traces: redundant, but correct.
 #pragma once
 
 #include "graph/loop_detector.h"
@@ -21,54 +20,52 @@ namespace ftm {
 
 struct VariableData;
 
-// The optimizer step that began last, or ended, and what was recorded since. Under the recorder's
+// The optimizer step that was begun or ended last, and the calls since. Guarded by the recorder's
 // lock.
-struct LastStep {
-  CallRange recorded; // the calls that are pending and were recorded while it went on
-  // True from the end of a step until the next one begins or the trace is launched: calls are
-  // looked at then.
-  std::atomic<bool> over{false}; // read without the lock
-  uint64_t number = 0; // no other step of any trace has it
+struct OptimizerStepState {
+  CallRange recorded; // the pending calls that were recorded during the step
+  // True from the end of a step until the next one begins or the trace is launched. Recorded calls
+  // are checked for the next step's begin meanwhile.
+  std::atomic<bool> ended{false}; // may be read without the lock
+  uint64_t number = 0; // unique over all traces
   uint64_t optimizer = 0;
   bool launched = true;
-  int64_t calls = 0; // that were pending when it ended and are so still
-  std::unordered_set<uint64_t> waits; // optimizers whose last step was followed by metrics
+  int64_t deferred_calls = 0; // pending when the step ended without a launch
+  // Optimizers whose last step was followed by reads of metrics. Their steps are not launched at
+  // once, so that the metrics become part of the step's program.
+  std::unordered_set<uint64_t> deferred_optimizers;
 };
 
-// Under the recorder's lock. Lives as long as the process: a thread that ends leaves it to the next
-// one.
+// Guarded by the recorder's lock. Never freed: when its thread ends, a new thread reuses it.
 struct PendingTrace {
-  ThreadIdent owner = 0; // whose calls it has, as Python knows the thread
-  std::atomic<int64_t> calls{0}; // recorded since the last cut; read without the lock
-  CallLog log; // the same calls, for who looks for loops among them
-  VariableData* first =
-      nullptr; // variables whose value is pending, in the order in which they became so
+  ThreadIdent owner = 0; // the thread whose calls it has
+  std::atomic<int64_t> calls{0}; // recorded since the last cut; may be read without the lock
+  CallLog log; // the same calls, for loop detection
+  VariableData* first = nullptr; // list of variables with pending values, oldest first
   VariableData* last = nullptr;
-  size_t variables = 0; // how many these are
-  std::atomic<bool> trains{
-      false}; // gradients are recorded for a call of it, or it computes or uses some
-  LastStep step;
-  int decisions =
-      0; // small reads that decided what Python does next, since the last step or long trace
-  // A number for what is recorded until it is launched for another reason than its length; 0: for
-  // nothing yet.
-  uint64_t whole = 0;
+  size_t variables = 0; // length of that list
+  std::atomic<bool> trains{false}; // a call is differentiated, or belongs to a backward pass
+  OptimizerStepState step;
+  int decisions = 0; // host decisions (sync/host_decisions.h) since the last step or long trace
+                     // Identifies the calls from one launch to the next, where launches because of
+                     // length do not count; 0 if no segment of them was launched yet.
+  uint64_t trace_id = 0;
 };
 
-// That of the calling thread, or of the thread for which it works. Looking it up costs as much as
-// the rest of adding a call: who records asks once, and hands it on.
+// Returns the calling thread's trace, or that of the thread for which it works. The look-up costs
+// as much as the rest of recording a call, so look it up once and pass it along.
 PendingTrace& pending_trace();
 
-// Traces whose thread has ended while something was pending there: they are the caller's to launch.
-// Not under the recorder's lock.
+// Returns the traces of ended threads that have pending calls; the caller launches them. Must not
+// be called under the recorder's lock.
 std::vector<PendingTrace*> take_orphaned_traces();
-// Gives one back that was launched. Not under the recorder's lock.
+// Returns a launched trace for reuse. Must not be called under the recorder's lock.
 void release_trace(PendingTrace& trace);
 
-// CallNode::sequence of the next call that any thread records. Under the recorder's lock.
+// Returns the CallNode::sequence of the next call on any thread. Call it under the recorder's lock.
 uint64_t next_call();
 
-// A node for one call of `spec`, in the thread's trace, under the recorder's lock.
+// Appends a call of `spec` to a trace. Call it under the recorder's lock.
 Value add_call(
     torch::lazy::OpKind kind, CallSpecPtr spec, Operands values, c10::ArrayRef<uint64_t> scalars,
     PendingTrace& trace = pending_trace());

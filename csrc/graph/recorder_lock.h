@@ -1,12 +1,12 @@
-// The lock of the recorder.
+// The recorder's lock.
 #pragma once
 
 #include <mutex>
 
 namespace ftm {
 
-// Guards all variables' values and the graph behind them. Nothing that may need the GIL (meta
-// kernels, the compiler, destructors of tensors) may run while it is held.
+// Guards the values of all variables and the pending graph. Code that may need the GIL must not run
+// while it is held: meta kernels, the compiler, destructors of tensors.
 std::mutex& recorder_mutex();
 using RecorderLock = std::unique_lock<std::mutex>;
 

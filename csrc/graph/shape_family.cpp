@@ -8,8 +8,8 @@
 namespace ftm {
 namespace {
 
-// What counts elements or says where they are. Others, such as dimensions, decide what is computed:
-// members have them in common.
+// Arguments that are sizes, counts or indices, which may vary within a family. All other arguments,
+// such as dimensions, must agree.
 // clang-format off
 constexpr std::string_view kArguments[] = {
     "C", "HxW", "N", "diagonal", "end", "index", "input_size", "input_sizes", "k", "length", "m", "n",
@@ -26,7 +26,7 @@ bool is_word(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-// Letters and then digits, as `f32`.
+// Letters and then digits, as in `f32`.
 bool is_dtype(std::string_view word) {
   const auto letters =
       std::find_if(word.begin(), word.end(), [](char c) { return c < 'a' || c > 'z'; }) -
@@ -35,6 +35,7 @@ bool is_dtype(std::string_view word) {
          std::all_of(word.begin() + letters, word.end(), is_digit);
 }
 
+// : Finds the numbers that may vary in a trace's text.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
@@ -42,14 +43,14 @@ class Scanner {
   std::vector<ShapeNumber> run() {
     for (size_t at = 0; at < text_.size();) {
       if (text_[at] == '"') {
-        at = behind_string(at);
+        at = skip_string(at);
       } else if (is_word(text_[at])) {
         size_t end = at;
         while (is_word(next(end))) {
           ++end;
         }
-        const bool whole = at == 0 || text_[at - 1] != '.';
-        at = whole ? behind_part(text_.substr(at, end - at), end) : end;
+        const bool is_whole_word = at == 0 || text_[at - 1] != '.';
+        at = is_whole_word ? scan_value(text_.substr(at, end - at), end) : end;
       } else {
         ++at;
       }
@@ -60,8 +61,9 @@ class Scanner {
  private:
   char next(size_t at) const { return at < text_.size() ? text_[at] : '\0'; }
 
-  // Where a string ends, in which nothing is a number; one that does not end is none.
-  size_t behind_string(size_t start) const {
+  // Returns the position after a string, whose contents are not scanned. Skips only the quote if
+  // the string has no end.
+  size_t skip_string(size_t start) const {
     for (size_t at = start + 1; at < text_.size(); ++at) {
       if (text_[at] == '\\') {
         ++at;
@@ -72,10 +74,10 @@ class Scanner {
     return start + 1;
   }
 
-  // Where a word ends together with the sizes or the value of its own.
-  size_t behind_part(std::string_view word, size_t at) {
+  // Scans the sizes or the value that follow a word, and returns the position after them.
+  size_t scan_value(std::string_view word, size_t at) {
     if (next(at) == '[') {
-      return behind_list(at, false, is_dtype(word), true);
+      return scan_list(at, false, is_dtype(word), true);
     }
     if (next(at) != '=') {
       return at;
@@ -83,7 +85,7 @@ class Scanner {
     const bool varies =
         std::find(std::begin(kArguments), std::end(kArguments), word) != std::end(kArguments);
     if (next(at + 1) == '[') {
-      return behind_list(at + 1, true, varies, false);
+      return scan_list(at + 1, true, varies, false);
     }
     const size_t start = at + 1;
     size_t end = start + (next(start) == '-' ? 1 : 0);
@@ -102,7 +104,7 @@ class Scanner {
     return end;
   }
 
-  size_t behind_list(size_t open, bool negative, bool varies, bool is_extent) {
+  size_t scan_list(size_t open, bool negative, bool varies, bool is_extent) {
     size_t close = open + 1;
     while (is_digit(next(close)) || next(close) == ',' || (negative && next(close) == '-')) {
       ++close;

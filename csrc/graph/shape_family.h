@@ -1,6 +1,6 @@
-// Families: traces that are alike but for numbers. A family's text is that of its members with `#`
-// for each number that may vary: extents of types (`f32[8,6]`), and integers among arguments that
-// count elements or say where they are (`offset=3`).
+// Shape families: traces that differ only in numbers. A family's text is its members' text with `#`
+// for each number that may vary: sizes in types (`f32[8,6]`), and integer arguments that are sizes,
+// counts or indices (`offset=3`).
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace ftm {
 
-// A number of a trace's text that may vary; `begin` and `end` are its characters.
+// A number in a trace's text that may vary. `begin` and `end` are character positions.
 struct ShapeNumber {
   size_t begin;
   size_t end;
   int64_t value;
-  bool is_extent; // of a type
+  bool is_extent; // a dimension of a type
 };
 
-// All of them, in order; linear in the text.
+// Returns all numbers that may vary, in order. Takes linear time.
 std::vector<ShapeNumber> shape_numbers(std::string_view text);
 
-// What a trace shares with its family.
+// Returns the family's text: `text` with `#` for each of `numbers` (shape_numbers of the text).
 std::string shape_family_text(std::string_view text, const std::vector<ShapeNumber>& numbers);
 
 } // namespace ftm

@@ -12,7 +12,7 @@ Trace make_trace(const Graph& graph) {
   auto next = graph.operands.begin();
   for (const auto* call : graph.calls) {
     const auto count = static_cast<std::ptrdiff_t>(call->values.size());
-    trace.calls.push_back({call->form_ptr(), {next, next + count}});
+    trace.calls.push_back({call->spec_ptr(), {next, next + count}});
     next += count;
   }
   trace.results = graph.result_numbers;
@@ -69,7 +69,7 @@ class TextWriter {
       text_ += i == 0 ? "  " : ", ";
       write_value(ValueNumber::result(results_written_++));
     }
-    text_ += " = " + spec.pieces[0];
+    text_ += " = " + spec.text_parts[0];
     size_t operand = 0;
     for (size_t i = 0; i < spec.slots.size(); ++i) {
       if (spec.slots[i].kind == OperandSlot::Kind::value) {
@@ -77,7 +77,7 @@ class TextWriter {
       } else {
         text_ += "$" + std::to_string(scalars_written_++);
       }
-      text_ += spec.pieces[i + 1];
+      text_ += spec.text_parts[i + 1];
     }
     for (size_t i = 0; i < spec.results.size(); ++i) {
       text_ += (i == 0 ? " : " : ", ") + type_text(spec.results[i].type);

@@ -1,4 +1,4 @@
-// A trace: the program as plain data, with the text that the compiler reads.
+// A trace: a graph as plain data without nodes, and its text, which the compiler reads.
 #pragma once
 
 #include "graph/ordered_graph.h"
@@ -8,6 +8,7 @@
 
 namespace ftm {
 
+// : A program's computation. Owns its data, so it may be used without the recorder's lock.
 struct Trace {
   struct Call {
     CallSpecPtr spec;
@@ -20,9 +21,11 @@ struct Trace {
   std::vector<ValueType> result_types;
 };
 
+// : Copies a graph. Call it under the recorder's lock.
 Trace make_trace(const Graph& graph);
 
-// The canonical text; see the header comment of the compiler's trace parser for its grammar.
+// Returns the canonical text. Grammar: see the compiler's trace parser
+// (backend/ftm_backend/ir/trace/parser.py).
 std::string trace_text(const Trace& trace);
 
 } // namespace ftm

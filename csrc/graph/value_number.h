@@ -1,5 +1,5 @@
-// The number of a value in a graph: a parameter's, or that of a call's result, counted over the
-// results of all calls.
+// The number of a value in a graph: of a parameter, or of a call's result. Results are numbered
+// over all calls.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class ValueNumber {
  private:
   explicit ValueNumber(int64_t word) : word_(word) {}
 
-  int64_t word_; // even: a parameter
+  int64_t word_; // even: a parameter; odd: a result
 };
 
 } // namespace ftm

@@ -4,14 +4,14 @@
 
 namespace ftm {
 
-const DtypeFacts& dtype_facts(c10::ScalarType dtype) {
-  static constexpr DtypeFacts none = {};
+const DtypeInfo& dtype_info(c10::ScalarType dtype) {
+  static constexpr DtypeInfo none = {};
   const auto number = static_cast<size_t>(dtype);
   return number < std::size(kDtypes) ? kDtypes[number] : none;
 }
 
 const char* dtype_token(c10::ScalarType dtype) {
-  const char* token = dtype_facts(dtype).token;
+  const char* token = dtype_info(dtype).token;
   return token != nullptr ? token : c10::toString(dtype);
 }
 

@@ -1,4 +1,4 @@
-// Types of the trace's values.
+// Types of the values in a trace.
 #pragma once
 
 #include "graph/dtypes_gen.h"
@@ -11,7 +11,7 @@
 
 namespace ftm {
 
-// Type of a value of the trace: dense, row-major.
+// Type of a value in a trace, which is dense and row-major.
 struct ValueType {
   c10::ScalarType dtype = c10::ScalarType::Undefined; // Undefined: there is no value
   c10::DimVector sizes;
@@ -22,13 +22,13 @@ struct ValueType {
   }
 };
 
-// Of a dtype that no trace has: without a token.
-const DtypeFacts& dtype_facts(c10::ScalarType dtype);
-// "f32", "i64", ...
+// Returns a dtype's properties. For a dtype that traces do not support, `token` is null.
+const DtypeInfo& dtype_info(c10::ScalarType dtype);
+// Returns the name in traces: "f32", "i64". For other dtypes, PyTorch's name.
 const char* dtype_token(c10::ScalarType dtype);
-// "f32[2,3]", or "none"
+// Returns a type's text: "f32[2,3]", or "none".
 std::string type_text(const ValueType& type);
-// "[64,64]"
+// Returns sizes as text: "[64,64]".
 std::string extents_text(c10::IntArrayRef extents);
 
 } // namespace ftm

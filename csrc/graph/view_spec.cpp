@@ -5,26 +5,26 @@
 namespace ftm {
 namespace {
 
-CallSpecPtr special_form(
+CallSpecPtr make_spec(
     CallSpec::Kind kind, const char* name, const std::vector<const char*>& operands,
     const std::string& attributes, ValueType result) {
   auto spec = c10::make_intrusive<CallSpec>();
   spec->kind = kind;
   spec->name = name;
-  std::string piece = std::string(name) + "(";
+  std::string part = std::string(name) + "(";
   for (size_t i = 0; i < operands.size(); ++i) {
-    spec->pieces.push_back(piece + operands[i] + "=");
+    spec->text_parts.push_back(part + operands[i] + "=");
     spec->slots.push_back({OperandSlot::Kind::value, static_cast<int32_t>(i), -1});
-    piece = ", ";
+    part = ", ";
   }
-  spec->pieces.push_back(", " + attributes + ")");
+  spec->text_parts.push_back(", " + attributes + ")");
   ResultType type;
   type.type = std::move(result);
   spec->results.push_back(std::move(type));
   return spec;
 }
 
-std::string window_text(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+std::string geometry_text(c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
   return "sizes=" + extents_text(sizes) + ", strides=" + extents_text(strides) +
          ", offset=" + std::to_string(offset);
 }
@@ -42,10 +42,10 @@ bool is_row_major(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   return true;
 }
 
-CallSpecPtr view_form(
+CallSpecPtr view_spec(
     const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  auto spec = special_form(
-      CallSpec::Kind::view, "ftm.view", {"base"}, window_text(sizes, strides, offset),
+  auto spec = make_spec(
+      CallSpec::Kind::view, "ftm.view", {"base"}, geometry_text(sizes, strides, offset),
       {base.dtype, c10::DimVector(sizes)});
   spec->sizes = sizes;
   spec->strides = strides;
@@ -54,11 +54,11 @@ CallSpecPtr view_form(
   return spec;
 }
 
-CallSpecPtr update_form(
+CallSpecPtr update_spec(
     const ValueType& base, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
-  auto spec = special_form(
-      CallSpec::Kind::update, "ftm.update", {"base", "value"}, window_text(sizes, strides, offset),
-      base);
+  auto spec = make_spec(
+      CallSpec::Kind::update, "ftm.update", {"base", "value"},
+      geometry_text(sizes, strides, offset), base);
   spec->sizes = sizes;
   spec->strides = strides;
   spec->offset = offset;
@@ -66,18 +66,18 @@ CallSpecPtr update_form(
   return spec;
 }
 
-CallSpecPtr bitcast_form(const ValueType& base, at::ScalarType dtype) {
+CallSpecPtr bitcast_spec(const ValueType& base, at::ScalarType dtype) {
   const int64_t bytes = base.numel() * static_cast<int64_t>(c10::elementSize(base.dtype));
-  auto spec = special_form(
+  auto spec = make_spec(
       CallSpec::Kind::bitcast, "ftm.bitcast", {"base"}, std::string("dtype=") + dtype_token(dtype),
       {dtype, {bytes / static_cast<int64_t>(c10::elementSize(dtype))}});
   spec->finish();
   return spec;
 }
 
-CallSpecPtr memory_order_form(const ValueType& base, c10::IntArrayRef strides) {
-  // Dimensions by falling stride are the order in memory. Dimensions of size 1 have no say in it;
-  // put first, they keep their place by index.
+CallSpecPtr memory_order_spec(const ValueType& base, c10::IntArrayRef strides) {
+  // Dimensions in order of decreasing stride are the order in memory. Dimensions of size 1 do not
+  // matter; the stable sort keeps them in index order.
   const auto rank = static_cast<int64_t>(base.sizes.size());
   c10::DimVector order(rank);
   for (int64_t i = 0; i < rank; ++i) {
@@ -95,7 +95,7 @@ CallSpecPtr memory_order_form(const ValueType& base, c10::IntArrayRef strides) {
     sizes[i] = base.sizes[order[i]];
     view_strides[i] = row_major[order[i]];
   }
-  auto spec = view_form(base, sizes, view_strides, 0);
+  auto spec = view_spec(base, sizes, view_strides, 0);
   spec->layout_sizes = base.sizes;
   spec->layout_strides = strides;
   return spec;

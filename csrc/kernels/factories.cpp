@@ -78,7 +78,7 @@ at::Tensor empty_strided(
 bool is_compiled(const at::Scalar& value, at::ScalarType dtype) {
   static Op& op = op_named("aten::full");
   return !value.isComplex() && value.type() != at::kUInt64 &&
-         is_native(op.name, uint64_t{1} << static_cast<int>(dtype));
+         is_compiled(op.name, uint64_t{1} << static_cast<int>(dtype));
 }
 
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {

@@ -28,7 +28,7 @@ BufferPtr Buffer::from_cpu(const at::Tensor& tensor) {
     std::memcpy(buffer->data(), dense.const_data_ptr(), buffer->nbytes_);
   }
   buffer->from_cpu_ = true;
-  buffer->set_varies(
+  buffer->set_varying_dims(
       at::isIntegralType(dense.scalar_type(), /*includeBool=*/true) ? ~uint64_t{0} : 0);
   buffer->set_ready();
   return buffer;

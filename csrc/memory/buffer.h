@@ -34,8 +34,10 @@ class Buffer final : public torch::lazy::BackendData {
   // Bit mask of the dimensions whose sizes may differ in the next run of the program: those that
   // are symbols in the program that computed the buffer. For integers from the CPU (token ids,
   // labels, indices), all dimensions.
-  uint64_t varies() const { return varies_.load(std::memory_order_relaxed); }
-  void set_varies(uint64_t dimensions) { varies_.store(dimensions, std::memory_order_relaxed); }
+  uint64_t varying_dims() const { return varying_dims_.load(std::memory_order_relaxed); }
+  void set_varying_dims(uint64_t dimensions) {
+    varying_dims_.store(dimensions, std::memory_order_relaxed);
+  }
 
   size_t nbytes() const { return nbytes_; }
   void* data() const { return block_.data; }
@@ -67,7 +69,7 @@ class Buffer final : public torch::lazy::BackendData {
   std::atomic<State> state_{State::pending};
   FailurePtr failure_;
   bool from_cpu_ = false;
-  std::atomic<uint64_t> varies_{0};
+  std::atomic<uint64_t> varying_dims_{0};
 };
 
 using BufferPtr = std::shared_ptr<Buffer>;

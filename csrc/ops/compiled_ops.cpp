@@ -8,20 +8,20 @@
 namespace ftm {
 namespace {
 
-struct NativeTable {
+struct CompiledOpTable {
   std::shared_mutex mutex;
   bool all = false;
   std::unordered_map<std::string, uint64_t> dtypes;
 };
 
-NativeTable& native_table() {
-  static auto* table = new NativeTable;
+CompiledOpTable& compiled_op_table() {
+  static auto* table = new CompiledOpTable;
   return *table;
 }
 
 } // namespace
 
-void set_native_ops(const std::vector<std::pair<std::string, std::vector<std::string>>>& ops) {
+void set_compiled_ops(const std::vector<std::pair<std::string, std::vector<std::string>>>& ops) {
   static const std::unordered_map<std::string, uint64_t> bits = [] {
     std::unordered_map<std::string, uint64_t> map;
     for (int i = 0; i < static_cast<int>(at::ScalarType::NumOptions); ++i) {
@@ -29,7 +29,7 @@ void set_native_ops(const std::vector<std::pair<std::string, std::vector<std::st
     }
     return map;
   }();
-  auto& table = native_table();
+  auto& table = compiled_op_table();
   {
     std::unique_lock<std::shared_mutex> guard(table.mutex);
     table.all = false;
@@ -46,11 +46,11 @@ void set_native_ops(const std::vector<std::pair<std::string, std::vector<std::st
       table.dtypes[name] = mask;
     }
   }
-  forget_forms();
+  clear_call_specs();
 }
 
-bool is_native(const std::string& name, uint64_t dtypes) {
-  auto& table = native_table();
+bool is_compiled(const std::string& name, uint64_t dtypes) {
+  auto& table = compiled_op_table();
   std::shared_lock<std::shared_mutex> guard(table.mutex);
   if (table.all) {
     return true;

@@ -1,4 +1,4 @@
-// The ops that the compiler takes.
+// The ops that the compiler supports, and their dtypes. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace ftm {
 
-// Replaces the table: for each op the dtypes of its tensor arguments, as tokens. The name "*"
-// stands for every op.
-void set_native_ops(const std::vector<std::pair<std::string, std::vector<std::string>>>& table);
-// `dtypes`: bit set over at::ScalarType of the tensor arguments.
-bool is_native(const std::string& name, uint64_t dtypes);
+// Replaces the table: for each op (without overload), the tokens of the dtypes that its tensor
+// arguments may have. The name "*" allows every op. Throws ValueError for an unknown token.
+void set_compiled_ops(const std::vector<std::pair<std::string, std::vector<std::string>>>& table);
+// Whether the compiler supports the op for these dtypes: a bit set over at::ScalarType of its
+// tensor arguments.
+bool is_compiled(const std::string& name, uint64_t dtypes);
 
 } // namespace ftm

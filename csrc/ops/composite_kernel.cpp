@@ -3,8 +3,8 @@
 namespace ftm {
 namespace {
 
-// A structured op's kernel for other devices only finds the result's shape and calls the op's out=
-// form.
+// For a structured op, ATen's generic kernel only infers the result's shape and calls the op's out=
+// variant.
 bool is_structured(const c10::OperatorHandle& op) {
   if (!op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
     return false;

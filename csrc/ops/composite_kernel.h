@@ -1,4 +1,4 @@
-// ATen's kernels that compute an op by other ops, and so serve any device.
+// ATen's composite kernels, which compute an op by other ops and so work on any device.
 #pragma once
 
 #include "ops/schema_annotations.h"
@@ -10,10 +10,11 @@
 
 namespace ftm {
 
-// Where ATen keeps one that serves a recorded op; `use`: what the op's record says of it.
+// Returns the dispatch key of a composite kernel that may run a recorded op, or nullopt. `use` is
+// the op's annotation.
 std::optional<c10::DispatchKey> composite_kernel(const c10::OperatorHandle& op, CompositeUse use);
 
-// "aten::mm", "aten::add.Tensor"
+// Returns an op's name with its overload: "aten::mm", "aten::add.Tensor".
 std::string full_name(const c10::OperatorName& name);
 
 } // namespace ftm

@@ -22,7 +22,7 @@ const std::vector<c10::OperatorName>& overloads(const std::string& name) {
   return found == table->end() ? none : found->second;
 }
 
-// The functional base names of an in-place or out= op, most likely first.
+// Candidate base names for the functional variant of an in-place or out= op, best first.
 std::vector<std::string> functional_names(const std::string& name) {
   static const std::string operators = "aten::__i"; // __iand__, __ilshift__
   if (name.rfind(operators, 0) == 0) {
@@ -30,12 +30,12 @@ std::vector<std::string> functional_names(const std::string& name) {
   }
   if (name.back() == '_' && name.compare(name.size() - 2, 2, "__") != 0) {
     const auto base = name.substr(0, name.size() - 1);
-    return {base, base + "_functional"}; // where the plain name is of another op
+    return {base, base + "_functional"}; // the second, if the plain name is another op's
   }
   return {name};
 }
 
-// True if `candidate` takes what `op` takes without its out= arguments, and writes nothing.
+// Whether `candidate` has the arguments of `op` except its out= arguments, and writes to none.
 bool is_functional_form(
     const c10::FunctionSchema& op, const c10::FunctionSchema& candidate, bool compare_names) {
   std::vector<const c10::Argument*> expected;
@@ -45,21 +45,21 @@ bool is_functional_form(
     }
   }
   const auto& actual = candidate.arguments();
-  size_t own = 0;
+  size_t matched = 0;
   for (const auto& argument : actual) {
-    // Factory functions take where to put the result, which out= says otherwise.
+    // Factory functions also have arguments for the placement of the result, which out= determines.
     const auto& name = argument.name();
-    const bool placing =
+    const bool is_placement =
         name == "dtype" || name == "layout" || name == "device" || name == "pin_memory";
-    if (own < expected.size() && !is_written(argument) &&
-        *argument.real_type() == *expected[own]->real_type() &&
-        (!compare_names || argument.name() == expected[own]->name())) {
-      ++own;
-    } else if (!placing) {
+    if (matched < expected.size() && !is_written(argument) &&
+        *argument.real_type() == *expected[matched]->real_type() &&
+        (!compare_names || argument.name() == expected[matched]->name())) {
+      ++matched;
+    } else if (!is_placement) {
       return false;
     }
   }
-  return own == expected.size() && candidate.returns().size() > 0;
+  return matched == expected.size() && candidate.returns().size() > 0;
 }
 
 } // namespace

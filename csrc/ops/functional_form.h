@@ -1,4 +1,4 @@
-// The functional form of an op that writes to its arguments: what a trace has in its place.
+// Functional variants of ops that write to their arguments. Traces have only functional ops.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -7,10 +7,11 @@
 
 namespace ftm {
 
-// A mutable alias annotation.
+// Whether the op writes to this argument, according to its alias annotation.
 bool is_written(const c10::Argument& argument);
 
-// Of an in-place or out= op, by name and arguments; none if ATen has none.
+// Returns the functional variant of an in-place or out= op, matched by name and argument types;
+// nullopt if ATen has none.
 std::optional<c10::OperatorHandle> find_functional(const c10::OperatorHandle& op);
 
 } // namespace ftm

@@ -10,13 +10,13 @@ bool is_complex_number(const c10::IValue& value) {
           value.toTensor().is_complex());
 }
 
-CallSpecPtr make_form(
+CallSpecPtr make_call_spec(
     const Op& op, c10::ArrayRef<c10::IValue> arguments, std::vector<ResultType> results,
     std::vector<int32_t> list_lengths) {
   auto spec = c10::make_intrusive<CallSpec>();
   spec->name = op.name;
   spec->op = op.functional;
-  spec->concatenates = op.facts->concatenates;
+  spec->concatenates = op.annotations->concatenates;
   spec->results = std::move(results);
   spec->list_lengths = std::move(list_lengths);
   spec->arguments = arguments.vec();

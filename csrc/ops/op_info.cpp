@@ -39,7 +39,8 @@ std::optional<ArgumentKind> argument_kind(const c10::Argument& argument) {
   switch (type.kind()) {
     case c10::TypeKind::TensorType: return ArgumentKind::tensor;
     case c10::TypeKind::ListType: return list_kind(type);
-    case c10::TypeKind::NumberType: return ArgumentKind::scalar; // or scalar_constant: read_facts
+    case c10::TypeKind::NumberType:
+      return ArgumentKind::scalar; // or scalar_constant, see apply_annotations
     case c10::TypeKind::IntType:
     case c10::TypeKind::SymIntType:
     case c10::TypeKind::ScalarTypeType:
@@ -48,7 +49,8 @@ std::optional<ArgumentKind> argument_kind(const c10::Argument& argument) {
       return argument.name() == "non_blocking" || argument.name() == "pin_memory"
                  ? ArgumentKind::ignored
                  : ArgumentKind::boolean;
-    case c10::TypeKind::FloatType: return ArgumentKind::floating; // or scalar: read_facts
+    case c10::TypeKind::FloatType:
+      return ArgumentKind::floating; // or scalar, see apply_annotations
     case c10::TypeKind::StringType: return ArgumentKind::string;
     case c10::TypeKind::DeviceObjType:
     case c10::TypeKind::GeneratorType:
@@ -57,9 +59,9 @@ std::optional<ArgumentKind> argument_kind(const c10::Argument& argument) {
   }
 }
 
-// What follows from the table of facts, which may be set after the op was made.
-void read_facts(Op& op) {
-  const auto& called = recorded_facts(op.handle.schema().name());
+// Sets the fields that follow from the annotations, which may be replaced after the op was made.
+void apply_annotations(Op& op) {
+  const auto& called = op_annotations(op.handle.schema().name());
   const auto decide = [&](ArgumentKind& kind, const c10::Argument& argument) {
     const bool number = plain_type(argument).kind() == c10::TypeKind::NumberType;
     if (number && (kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant)) {
@@ -77,17 +79,17 @@ void read_facts(Op& op) {
     decide(op.functional_kinds[i], op.functional.schema().arguments()[i]);
   }
   op.composite = composite_kernel(op.handle, called.composite);
-  op.facts = &recorded_facts(op.functional.operator_name().name);
-  op.cpu_indices = op.facts->cpu_indices;
-  op.forbids_overlap = op.facts->forbids_overlap;
-  op.number = op.facts->value_is_number
-                  ? op.handle.schema().argumentIndexWithName("value").value_or(-1)
-                  : -1;
-  op.refuses_values = op.facts->refuses != Refusal::none;
-  op.has_domain = !op.facts->domain.empty();
-  op.index_rule = op.facts->indices.empty() ? nullptr : op.facts->indices.data();
-  op.may_fail = op.index_rule != nullptr || op.facts->may_fail;
-  // Indexing has the tag for masks only: those are found call by call.
+  op.annotations = &op_annotations(op.functional.operator_name().name);
+  op.cpu_indices = op.annotations->cpu_indices;
+  op.forbids_overlap = op.annotations->forbids_overlap;
+  op.number_argument = op.annotations->value_is_number
+                           ? op.handle.schema().argumentIndexWithName("value").value_or(-1)
+                           : -1;
+  op.refuses_values = op.annotations->refuses != Refusal::none;
+  op.has_domain = !op.annotations->domain.empty();
+  op.index_rule = op.annotations->indices.empty() ? nullptr : op.annotations->indices.data();
+  op.may_fail = op.index_rule != nullptr || op.annotations->may_fail;
+  // Indexing ops have the tag because of mask arguments; those are detected call by call.
   op.data_dependent = !op.cpu_indices && (op.handle.hasTag(at::Tag::dynamic_output_shape) ||
                                           op.handle.hasTag(at::Tag::data_dependent_output));
 }
@@ -98,9 +100,9 @@ Op::Op(const c10::OperatorHandle& op)
     : handle(op), functional(op), called_name(full_name(op.operator_name())) {
   const auto& schema = handle.schema();
   for (const auto& argument : schema.arguments()) {
-    const auto argument_facts = argument_kind(argument);
-    if (!argument_facts || argument_facts == ArgumentKind::scalar_list) {
-      has_functional = false; // the trace has no text for it
+    const auto recorded_kind = argument_kind(argument);
+    if (!recorded_kind || recorded_kind == ArgumentKind::scalar_list) {
+      has_functional = false; // traces have no syntax for it
     }
     if (plain_type(argument).kind() == c10::TypeKind::GeneratorType) {
       generator = static_cast<int32_t>(arguments.size());
@@ -108,10 +110,10 @@ Op::Op(const c10::OperatorHandle& op)
     has_numbers = has_numbers || plain_type(argument).kind() == c10::TypeKind::NumberType;
     if (is_written(argument)) {
       written.push_back(static_cast<int32_t>(arguments.size()));
-      has_functional = has_functional && argument_facts == ArgumentKind::tensor;
+      has_functional = has_functional && recorded_kind == ArgumentKind::tensor;
     }
     arguments.push_back(
-        {argument_facts.value_or(ArgumentKind::ignored), is_written(argument),
+        {recorded_kind.value_or(ArgumentKind::ignored), is_written(argument),
          is_written(argument) && argument.kwarg_only()});
   }
   for (const auto& result : schema.returns()) {
@@ -125,7 +127,7 @@ Op::Op(const c10::OperatorHandle& op)
       }
       has_functional = has_functional && source.argument >= 0;
     } else if (result.alias_info() != nullptr) {
-      has_functional = false; // a view: kernels/views.cpp knows those that reach a backend
+      has_functional = false; // a view; kernels/views.cpp handles those that reach a backend
     }
     returns.push_back(source);
   }
@@ -143,18 +145,18 @@ Op::Op(const c10::OperatorHandle& op)
   name = full_name(functional.operator_name());
   kind = torch::lazy::OpKind::Get(functional.operator_name().name);
   random = generator >= 0 || handle.hasTag(at::Tag::nondeterministic_seeded);
-  read_facts(*this);
+  apply_annotations(*this);
 }
 
-CallSpecPtr Op::find_form(const Key& key, uint64_t hash) {
+CallSpecPtr Op::find_spec(const Key& key, uint64_t hash) {
   const std::lock_guard<std::mutex> guard(mutex);
   const CallSpecPtr* found = specs.find(key, hash);
   return found != nullptr ? *found : CallSpecPtr();
 }
 
-void Op::keep_form(const Key& key, uint64_t hash, const CallSpecPtr& spec) {
+void Op::insert_spec(const Key& key, uint64_t hash, const CallSpecPtr& spec) {
   const std::lock_guard<std::mutex> guard(mutex);
-  specs.keep(key, hash, spec);
+  specs.insert(key, hash, spec);
 }
 
 namespace {
@@ -184,13 +186,13 @@ Op& op_named(const std::string& name) {
   return *op;
 }
 
-void forget_forms() {
+void clear_call_specs() {
   auto& table = op_table();
   std::lock_guard<std::mutex> guard(table.mutex);
   for (auto& [name, op] : table.ops) {
     std::lock_guard<std::mutex> op_guard(op->mutex);
     op->specs.clear();
-    read_facts(*op);
+    apply_annotations(*op);
   }
 }
 

@@ -1,5 +1,5 @@
-// What recording needs to know of an op: what follows from its schema, and the little that doesn't
-// (recording_table.h).
+// Per-op data that the recorder needs: derived from the schema, and from the annotations for what
+// the schema does not have (ops/schema_annotations.h).
 #pragma once
 
 #include "graph/call_spec_cache.h"
@@ -13,75 +13,78 @@
 
 namespace ftm {
 
+// : How the recorder treats an argument. Attributes are part of the call spec.
 enum class ArgumentKind : uint8_t {
   tensor, // or None
   tensor_list, // Tensor[], Tensor?[]
-  scalar, // Scalar: a runtime value, or an attribute when it is a bool
-  scalar_constant, // Scalar that shapes the program (an exponent, bounds of a range): part of the
-                   // form
+  scalar, // Scalar that is a runtime value; a bool is an attribute
+  scalar_constant, // Scalar that determines the program (an exponent, a range's bounds): attribute
   scalar_list,
-  integer, // int, dtype, layout, memory_format: part of the form
+  integer, // int, dtype, layout, memory_format: attribute
   boolean,
   floating,
   string,
   int_list,
   float_list,
   bool_list,
-  ignored, // device, generator, non_blocking...: no part of the form
+  ignored, // device, generator, non_blocking, ...: not part of the spec
 };
 
 struct OpArgument {
   ArgumentKind kind;
-  bool written; // a mutable alias annotation
-  bool out; // an out= argument: no part of the functional form
+  bool written; // the op writes to it
+  bool out; // an out= argument, which the functional variant does not have
 };
 
-// Where a return of the op comes from.
+// The source of one of the op's returns.
 struct OpReturn {
-  int32_t argument; // the written argument that is returned, or -1: a new tensor
+  int32_t argument; // the written argument that is returned; -1 for a new tensor
 };
 
+// : One op overload. Made once, and never freed. Immutable, except for the cache of specs and, when
+// the annotations are replaced, the fields that depend on them.
 struct Op {
   explicit Op(const c10::OperatorHandle& handle);
 
-  c10::OperatorHandle handle; // as called
-  c10::OperatorHandle functional; // as recorded; the same for functional ops
-  bool has_functional = true; // false: no functional form is known, so the op falls back
-  std::string name; // "aten::mm": the functional form's name in a trace
+  c10::OperatorHandle handle; // the op that is called
+  c10::OperatorHandle
+      functional; // its functional variant, which is recorded; the op itself if that is functional
+  bool has_functional = true; // false: no functional variant was found, so calls run on the CPU
+  std::string name; // of `functional`, as in traces: "aten::mm"
   std::string called_name; // of `handle`
   torch::lazy::OpKind kind;
   std::vector<OpArgument> arguments;
-  std::vector<ArgumentKind> functional_kinds; // of the functional form's arguments
-  std::vector<int32_t>
-      written; // arguments with a mutable alias, in order: functional results in order
+  std::vector<ArgumentKind> functional_kinds; // by argument of `functional`
+  std::vector<int32_t> written; // written arguments; the i-th is the i-th functional result
   std::vector<OpReturn> returns;
-  // ATen's kernel that is made of other ops, for calls that the compiler does not take whole.
+  // Key of ATen's composite kernel for calls that the compiler does not support.
   std::optional<c10::DispatchKey> composite;
   bool random = false;
-  int32_t generator = -1; // argument
+  int32_t generator = -1; // index of the generator argument
   bool data_dependent = false; // result shapes depend on elements
-  bool cpu_indices = false; // index arguments may live on the CPU
-  bool forbids_overlap = false; // eager refuses to write over what the op still reads
-  int32_t number = -1; // tensor argument that eager reads as a number, before it writes
-  bool refuses_values = false; // eager looks at elements of an operand
-  bool has_domain = false; // eager looks at the numbers
-  bool has_numbers = false; // takes Scalars
-  const RecordedFacts* facts = nullptr; // what else its record says
-  bool may_fail = false; // a program with it can find elements that are refused
-  const IndexRule* index_rule = nullptr; // an argument says where in another one elements are
+  bool cpu_indices = false; // index arguments may be on the CPU
+  bool forbids_overlap = false; // eager raises if the result overlaps an input
+  int32_t number_argument = -1; // tensor argument that eager converts to a number before it writes
+  bool refuses_values = false; // eager raises for some element values of an operand
+  bool has_domain = false; // eager raises for some numeric arguments
+  bool has_numbers = false; // has Scalar arguments
+  const OpAnnotations* annotations = nullptr; // of the functional op
+  bool may_fail = false; // a program with it may raise for an element's value
+  const IndexRule* index_rule = nullptr; // non-null: an argument has indices into another
 
-  // Not under the recorder's lock alone: threads record at once.
+  // Guarded by its own mutex. Several threads may record at once.
   std::mutex mutex;
   CallSpecCache specs;
-  CallSpecPtr find_form(const Key& key, uint64_t hash);
-  void keep_form(const Key& key, uint64_t hash, const CallSpecPtr& spec);
+  CallSpecPtr find_spec(const Key& key, uint64_t hash); // null if there is none
+  void insert_spec(const Key& key, uint64_t hash, const CallSpecPtr& spec);
 };
 
-// The op record of "aten::name" or "aten::name.overload"; lives for ever. Throws if there is no
-// such op.
+// Returns the Op of "aten::name" or "aten::name.overload", which is never freed. Throws c10::Error
+// if there is no such op. Thread-safe.
 Op& op_named(const std::string& name);
 
-// Forgets all forms: the set of ops that the compiler takes has changed.
-void forget_forms();
+// Drops all specs and applies the annotations again. Call it when the annotations or the compiled
+// ops were replaced.
+void clear_call_specs();
 
 } // namespace ftm

@@ -11,24 +11,25 @@
 namespace ftm {
 namespace {
 
-using FactsByName = std::unordered_map<std::string, RecordedFacts>;
+using AnnotationsByName = std::unordered_map<std::string, OpAnnotations>;
 using Words = std::vector<std::string>;
 
-struct Tables {
+struct AnnotationTables {
   std::shared_mutex mutex;
-  std::vector<std::unique_ptr<const FactsByName>>
-      all; // the last one holds; readers have references into the others
+  // The last table is in use. The others stay alive, since references to their entries exist.
+  std::vector<std::unique_ptr<const AnnotationsByName>> all;
 };
 
-Tables& tables() {
-  static auto* made = new Tables;
-  return *made;
+AnnotationTables& annotation_tables() {
+  static auto* instance = new AnnotationTables;
+  return *instance;
 }
 
 template <typename Value>
 Value named(const std::unordered_map<std::string, Value>& values, const std::string& word) {
   const auto found = values.find(word);
-  TORCH_CHECK_VALUE(found != values.end(), "unknown word among the facts of an op: '", word, "'");
+  TORCH_CHECK_VALUE(
+      found != values.end(), "unknown word in the annotations of an op: '", word, "'");
   return found->second;
 }
 
@@ -86,14 +87,14 @@ Concatenation concatenation(const Words& words) {
   return named(ways, words.at(0));
 }
 
-using Reader = std::function<void(RecordedFacts&, const Words&)>;
+using Reader = std::function<void(OpAnnotations&, const Words&)>;
 
-Reader flag(bool RecordedFacts::* member) {
-  return [member](RecordedFacts& facts, const Words&) { facts.*member = true; };
+Reader flag(bool OpAnnotations::* member) {
+  return [member](OpAnnotations& facts, const Words&) { facts.*member = true; };
 }
 
 const std::unordered_map<std::string, Reader>& readers() {
-  using F = RecordedFacts;
+  using F = OpAnnotations;
   static const std::unordered_map<std::string, Reader> all = {
       {"constants",
        [](F& facts, const Words& words) { facts.constants.insert(words.begin(), words.end()); }},
@@ -134,37 +135,37 @@ const std::unordered_map<std::string, Reader>& readers() {
 
 } // namespace
 
-const RecordedFacts& recorded_facts(const std::string& op) {
-  static const RecordedFacts none;
-  auto& held = tables();
-  std::shared_lock<std::shared_mutex> guard(held.mutex);
-  if (held.all.empty()) {
+const OpAnnotations& op_annotations(const std::string& op) {
+  static const OpAnnotations none;
+  auto& tables = annotation_tables();
+  std::shared_lock<std::shared_mutex> guard(tables.mutex);
+  if (tables.all.empty()) {
     return none;
   }
-  const auto found = held.all.back()->find(op);
-  return found == held.all.back()->end() ? none : found->second;
+  const auto found = tables.all.back()->find(op);
+  return found == tables.all.back()->end() ? none : found->second;
 }
 
-void set_recording(const std::vector<RecordingRow>& rows) {
-  auto made = std::make_unique<FactsByName>();
-  for (const auto& [name, said] : rows) {
-    RecordedFacts& facts = (*made)[name];
-    for (const auto& [fact, words] : said) {
-      named(readers(), fact)(facts, words);
+void set_op_annotations(const std::vector<AnnotationRow>& rows) {
+  auto table = std::make_unique<AnnotationsByName>();
+  for (const auto& [name, fields] : rows) {
+    OpAnnotations& annotations = (*table)[name];
+    for (const auto& [field, words] : fields) {
+      named(readers(), field)(annotations, words);
     }
   }
-  auto& held = tables();
-  std::unique_lock<std::shared_mutex> guard(held.mutex);
-  held.all.push_back(std::move(made));
+  auto& tables = annotation_tables();
+  std::unique_lock<std::shared_mutex> guard(tables.mutex);
+  tables.all.push_back(std::move(table));
 }
 
 std::vector<std::string> names_with(CompositeUse composite) {
-  auto& held = tables();
-  std::shared_lock<std::shared_mutex> guard(held.mutex);
+  auto& tables = annotation_tables();
+  std::shared_lock<std::shared_mutex> guard(tables.mutex);
   std::vector<std::string> names;
-  if (!held.all.empty()) {
-    for (const auto& [name, facts] : *held.all.back()) {
-      if (facts.composite == composite) {
+  if (!tables.all.empty()) {
+    for (const auto& [name, annotations] : *tables.all.back()) {
+      if (annotations.composite == composite) {
         names.push_back(name);
       }
     }

@@ -1,5 +1,5 @@
-// The table of what schemas don't say, as the op records have it
-// (backend/ftm_backend/frontend/oplib/schema_annotations.py, which says what each fact means).
+// Properties of ops that their schemas do not have. The values come from the compiler's op records;
+// backend/ftm_backend/frontend/oplib/schema_annotations.py documents every field.
 #pragma once
 
 #include "graph/call_spec.h"
@@ -13,7 +13,7 @@
 
 namespace ftm {
 
-// Kinds of calls, told by their arguments.
+// Classes of calls, by their arguments (`Call` in schema_annotations.py).
 enum class CallKind : uint8_t {
   always,
   out,
@@ -29,35 +29,35 @@ enum class CallKind : uint8_t {
   one_sample,
 };
 
-// What ATen's kernel that is made of other ops is good for.
+// How ATen's composite kernel of an op may be used (`Composite` in schema_annotations.py).
 enum class CompositeUse : uint8_t { as_found, whole, unfit, serves };
 
-// Elements that eager refuses.
+// Element values for which eager raises.
 enum class Refusal : uint8_t { none, zero_divisors, zero_divisors_if_rounded, no_distribution };
 
-// Where the indices are that an op takes, and what they lie in: always in its first argument.
+// Which argument has indices, and into which dimensions of the op's first argument.
 struct IndexRule {
   enum class Extent : uint8_t { first, dim, classes, all, each };
   Extent extent;
   size_t index; // argument
-  bool wraps; // from the end, where negative
+  bool wraps; // negative indices count from the end
 };
 
-// Eager asks that each of `ends`, names of arguments or integers, is at most the next; `where`: a
-// bool argument, or empty.
+// Eager requires that each of `ends` (names of arguments, or integers) is at most the next. The
+// check applies only if the bool argument `where` is not false; an empty `where` means always.
 struct DomainRule {
   std::string where;
   std::vector<std::string> ends;
 };
 
-struct RecordedFacts {
-  std::unordered_set<std::string> constants; // Scalars that shape the program
-  std::unordered_set<std::string> runtime; // floats that don't
-  std::vector<IndexRule> indices; // one, or none
-  std::vector<DomainRule> domain; // one, or none
+struct OpAnnotations {
+  std::unordered_set<std::string> constants; // Scalar arguments that determine the program
+  std::unordered_set<std::string> runtime; // float arguments that do not
+  std::vector<IndexRule> indices; // at most one
+  std::vector<DomainRule> domain; // at most one
   std::vector<CallKind> tried;
   std::vector<int64_t> ranks;
-  std::vector<CallKind> asks_cpu; // one, or none
+  std::vector<CallKind> asks_cpu; // at most one
   Refusal refuses = Refusal::none;
   CompositeUse composite = CompositeUse::as_found;
   bool cpu_indices = false;
@@ -71,22 +71,23 @@ struct RecordedFacts {
   bool masks_results = false;
   bool counts_bags = false;
   Concatenation concatenates = Concatenation::none;
-  int64_t like = -1; // argument whose memory format the first result has on the CPU
-  std::string layout; // shape_inference/result_strides.cpp has the rule
-  std::string draws; // reference/random_ops.cpp has the distribution
+  int64_t like = -1; // argument whose memory format the CPU gives the first result
+  std::string layout; // rule for the result's strides; see shape_inference/result_strides.cpp
+  std::string draws; // distribution; see reference/random_ops.cpp
 };
 
-// Of a name without overload; lives for ever.
-const RecordedFacts& recorded_facts(const std::string& op);
+// Returns the annotations of an op, by its name without overload. The reference stays valid.
+// Thread-safe.
+const OpAnnotations& op_annotations(const std::string& op);
 
-// Name without overload; the words of each fact.
-using RecordingRow = std::pair<std::string, std::map<std::string, std::vector<std::string>>>;
+// An op's name without overload; the words of each of its fields.
+using AnnotationRow = std::pair<std::string, std::map<std::string, std::vector<std::string>>>;
 
-// Replaces the table; forget_forms makes ops read it. Throws ValueError for a word that nothing
-// here knows.
-void set_recording(const std::vector<RecordingRow>& rows);
+// Replaces all annotations. Follow it by clear_call_specs. Throws ValueError for an unknown field
+// or word.
+void set_op_annotations(const std::vector<AnnotationRow>& rows);
 
-// The names of which the table says so.
+// Returns the names of the ops with this annotation.
 std::vector<std::string> names_with(CompositeUse composite);
 
 } // namespace ftm

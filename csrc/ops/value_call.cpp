@@ -10,7 +10,7 @@
 namespace ftm {
 namespace {
 
-// Keys of calls on values start with a word that no recorded call's key starts with.
+// First word of the keys of calls on values, which differs from the first word of all other keys.
 constexpr uint64_t kOnValues = ~uint64_t{0};
 
 void add_attribute(Key& key, const c10::IValue& value) {
@@ -41,7 +41,7 @@ ResultType dense_result(ValueType type) {
   return result;
 }
 
-// Of a runtime scalar: f64 for floats, i64 for integers.
+// Bits of a runtime scalar: f64 for floats, i64 for integers.
 uint64_t scalar_bits(const at::Scalar& value) {
   return value.isFloatingPoint() ? std::bit_cast<uint64_t>(value.toDouble())
                                  : static_cast<uint64_t>(value.toLong());
@@ -61,14 +61,14 @@ Value call_on_values(
     add_attribute(key, argument);
   }
   const uint64_t hash = hash_words(key.data(), key.size());
-  CallSpecPtr spec = op.find_form(key, hash);
+  CallSpecPtr spec = op.find_spec(key, hash);
   if (!spec) {
     for (size_t i = 0; i < operands.size(); ++i) {
       const auto& type = type_of(values[i]);
       arguments[operands[i]] = at::detail::empty_meta(type.sizes, type.dtype, {}, {}, {}, {});
     }
-    spec = make_form(op, arguments, {dense_result(std::move(result))}, {-1});
-    op.keep_form(key, hash, spec);
+    spec = make_call_spec(op, arguments, {dense_result(std::move(result))}, {-1});
+    op.insert_spec(key, hash, spec);
   }
   return add_call(op.kind, std::move(spec), Operands(values), {});
 }
@@ -83,11 +83,11 @@ Value call_with_scalar(
     add_attribute(key, argument);
   }
   const uint64_t hash = hash_words(key.data(), key.size());
-  CallSpecPtr spec = op.find_form(key, hash);
+  CallSpecPtr spec = op.find_spec(key, hash);
   if (!spec) {
     arguments[scalar] = value;
-    spec = make_form(op, arguments, {dense_result(std::move(result))}, {-1});
-    op.keep_form(key, hash, spec);
+    spec = make_call_spec(op, arguments, {dense_result(std::move(result))}, {-1});
+    op.insert_spec(key, hash, spec);
   }
   return add_call(op.kind, std::move(spec), {}, {scalar_bits(value)});
 }

@@ -88,7 +88,7 @@ void note_before(
   for (size_t i = 0; i < values.variables.size(); ++i) {
     const auto [piece, result] = made.results[values.result_of[i]];
     auto& before = cuts[piece].job->before[result];
-    const auto& held = values.variables[i]->before;
+    const auto& held = values.variables[i]->old_buffer;
     const auto input = inputs[piece].find(held.get());
     if (input != inputs[piece].end()) {
       before.input = input->second;
@@ -155,13 +155,13 @@ LaunchPlan take_pending(PendingTrace& pending) {
     return taken;
   }
   static uint64_t wholes = 0;
-  if (pending.whole == 0) {
-    pending.whole = ++wholes;
+  if (pending.trace_id == 0) {
+    pending.trace_id = ++wholes;
   }
   auto graph = collect_graph(values.results);
   taken.hash = graph.hash;
   auto [made, last] =
-      programs_of(std::move(graph), pending.log.is_loop_piece(), pending.step.recorded);
+      programs_of(std::move(graph), pending.log.is_loop_segment(), pending.step.recorded);
   for (auto& piece : made.pieces) {
     const bool is_found = last && &piece == &made.pieces.back();
     LaunchUnit cut;
@@ -171,7 +171,7 @@ LaunchPlan take_pending(PendingTrace& pending) {
       cut.trace = make_trace(piece.graph);
       cut.any_size = piece.any_size;
       cut.trains = pending.trains.load(std::memory_order_relaxed);
-      cut.whole = pending.whole;
+      cut.trace_id = pending.trace_id;
     }
     cut.job = job_of(piece);
     taken.cuts.push_back(std::move(cut));
@@ -184,7 +184,7 @@ LaunchPlan take_pending(PendingTrace& pending) {
     keep_known(values.results[i], made.values[i]);
   }
   for (size_t i = 0; i < values.variables.size(); ++i) {
-    taken.settled.push_back(settle(*values.variables[i], made.values[values.result_of[i]]));
+    taken.settled.push_back(set_computed(*values.variables[i], made.values[values.result_of[i]]));
   }
   taken.settled.insert(
       taken.settled.end(), std::make_move_iterator(values.results.begin()),

@@ -154,7 +154,7 @@ class Writer {
     if (type_of(parts[0].value).sizes == sizes) {
       return parts.vec();
     }
-    const auto spec = view_form(type_of(parts[0].value), sizes, row_major_strides(sizes), 0);
+    const auto spec = view_spec(type_of(parts[0].value), sizes, row_major_strides(sizes), 0);
     std::vector<Part> views;
     for (const auto& part : parts) {
       views.push_back(make(spec, {part}));

@@ -105,10 +105,10 @@ class Cutter {
     for (size_t i = 0; i < whole_.results.size(); ++i) {
       const int64_t result = whole_.result_numbers[i].index();
       const auto source = sources_[result];
-      const bool is_window = !source.root.is_parameter() && source.root.index() != result;
-      const int64_t root = is_window ? source.root.index() : result;
+      const bool is_partial = !source.root.is_parameter() && source.root.index() != result;
+      const int64_t root = is_partial ? source.root.index() : result;
       const auto& type = type_of(whole_.results[i]);
-      if (!is_window || is_result_[root] || !holds_the_same(type_of(values_[root]), type)) {
+      if (!is_partial || is_result_[root] || !holds_the_same(type_of(values_[root]), type)) {
         root_of_result_.push_back(result);
         continue;
       }

@@ -153,7 +153,7 @@ std::optional<PiecedGraph> layers_of(
   if (loops.empty()) {
     return std::nullopt;
   }
-  auto cut = cut_graph(graph, cuts_of(graph, loops, alike));
+  auto cut = cut_graph(graph, loop_cuts(graph, loops, alike));
   const size_t calls = calls_to_compile(cut);
   const bool is_worth_it =
       5 * calls <= 2 * graph.calls.size() && calls + kLeastSaved <= graph.calls.size();
@@ -175,7 +175,7 @@ std::optional<PiecedGraph> iterations_of(const Graph& graph) {
     return std::nullopt;
   }
   const Graph ordered = in_order_of_loops(graph);
-  const auto alike = likenesses(ordered);
+  const auto alike = loop_signatures(ordered);
   auto loops = find_loops(alike);
   const auto varying = varying_loops(loops, alike);
   const auto arranged = cuts_of_arrangement(graph, !varying.empty());
@@ -189,7 +189,7 @@ std::optional<PiecedGraph> iterations_of(const Graph& graph) {
     return cut_in_steps(graph, concatenations_behind_loops(graph), arranged);
   }
   note_unrolled(graph);
-  const auto positions = cuts_of(ordered, varying, alike);
+  const auto positions = loop_cuts(ordered, varying, alike);
   return positions.empty() ? std::nullopt
                            : std::make_optional(cut_in_steps(
                                  ordered, concatenations_behind_loops(ordered), positions));

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kLeastRank = 2; // of parts: in a row of numbers, parts may be anything
 
 uint64_t of_results(const ValueType& type, const Buffer& buffer) {
-  const auto dimensions = buffer.varies();
+  const auto dimensions = buffer.varying_dims();
   const bool whole = buffer.shape().sizes() == c10::IntArrayRef(type.sizes);
   return whole || dimensions == 0 ? dimensions : ~uint64_t{0}; // of a part of it, any may
 }
@@ -101,11 +101,11 @@ std::vector<uint64_t> varying_dimensions(
 }
 
 SizeGuess any_sizes(const std::vector<ValueType>& parameters) {
-  SizeGuess likely;
-  likely.varies.assign(parameters.size(), ~uint64_t{0});
-  likely.trains = !parameters.empty(); // else it fills what it makes, in any size
-  likely.any_size = true;
-  return likely;
+  SizeGuess guess;
+  guess.varying_dims.assign(parameters.size(), ~uint64_t{0});
+  guess.trains = !parameters.empty(); // else it fills what it makes, in any size
+  guess.any_size = true;
+  return guess;
 }
 
 uint64_t varying_outside(uint64_t varies, const ValueType& result, const Buffer& buffer) {

@@ -14,23 +14,23 @@ namespace {
 PyObject* compile_function = nullptr; // owned; guarded by the GIL
 PyObject* announce_function = nullptr; // likewise
 
-py::tuple as_tuple(const CompileRequest& request, const std::string& refused = "") {
+py::tuple as_tuple(const CompileRequest& request, const std::string& rejection = "") {
   return py::make_tuple(
-      py::str(request.trace_text), py::cast(request.locations), py::cast(request.likely.varies),
-      py::bool_(request.likely.trains), py::bool_(request.likely.any_size), py::int_(request.whole),
-      py::str(refused));
+      py::str(request.trace_text), py::cast(request.locations),
+      py::cast(request.size_guess.varying_dims), py::bool_(request.size_guess.trains),
+      py::bool_(request.size_guess.any_size), py::int_(request.trace_id), py::str(rejection));
 }
 
-// Nothing of Python is held by what unwinds if the interpreter ends meanwhile: it could not be let
-// go without the lock.
+// Calls a Python function. No py::object is alive during the call: if the interpreter is finalized
+// meanwhile, the unwinding would release it without the GIL.
 py::object call(PyObject* function, py::tuple arguments) {
   PyObject* passed = arguments.release().ptr();
-  PyObject* answer = PyObject_CallObject(function, passed);
+  PyObject* result = PyObject_CallObject(function, passed);
   Py_DECREF(passed);
-  if (answer == nullptr) {
+  if (result == nullptr) {
     throw py::error_already_set();
   }
-  return py::reinterpret_steal<py::object>(answer);
+  return py::reinterpret_steal<py::object>(result);
 }
 
 void set_function(PyObject*& function, void* callable) {
@@ -43,7 +43,7 @@ void set_function(PyObject*& function, void* callable) {
 } // namespace
 
 FTM_CATCHES_FORCED_UNWIND CompileResult
-compile_in_python(const CompileRequest& request, const std::string& refused) {
+compile_in_python(const CompileRequest& request, const std::string& rejection) {
   CompileResult result;
   const GilAcquire gil;
   if (compile_function == nullptr) {
@@ -51,22 +51,22 @@ compile_in_python(const CompileRequest& request, const std::string& refused) {
     return result;
   }
   try {
-    const py::object answer = call(compile_function, as_tuple(request, refused));
+    const py::object answer = call(compile_function, as_tuple(request, rejection));
     if (py::isinstance<py::tuple>(answer)) {
-      const auto made = answer.cast<py::tuple>();
-      result.image = made[0].cast<py::bytes>();
-      result.varies = made[1].cast<std::vector<uint64_t>>();
+      const auto executable = answer.cast<py::tuple>();
+      result.image = executable[0].cast<py::bytes>();
+      result.varying_dims = executable[1].cast<std::vector<uint64_t>>();
       result.error = result.image.empty() ? "the compiler returned an empty image" : "";
     } else {
       result.error = answer.cast<std::string>();
     }
   } catch (const py::error_already_set&) {
-    result.interrupt = std::current_exception(); // nothing of it is looked at: that would run
-                                                 // signals' handlers again
+    // Kept as it is: formatting the exception would run Python code, and so signal handlers.
+    result.interrupt = std::current_exception();
   } catch (const std::exception& error) {
     result.error = error.what();
   } catch (const abi::__forced_unwind&) {
-    park_thread(); // the interpreter ended while this thread compiled
+    park_thread(); // the interpreter was finalized while this thread compiled
   }
   return result;
 }
@@ -77,13 +77,13 @@ FTM_CATCHES_FORCED_UNWIND void announce_to_python(const std::vector<CompileReque
     return;
   }
   try {
-    py::tuple announced(requests.size());
+    py::tuple all(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
-      announced[i] = as_tuple(requests[i]);
+      all[i] = as_tuple(requests[i]);
     }
-    call(announce_function, std::move(announced));
+    call(announce_function, std::move(all));
   } catch (const std::exception& error) {
-    TORCH_WARN("programs are compiled one by one: ", error.what());
+    TORCH_WARN("programs are compiled one after the other: ", error.what());
   } catch (const abi::__forced_unwind&) {
     park_thread();
   }

@@ -1,7 +1,7 @@
-// The compiler, as a program's builder sees it: a Python function from a trace's text to an image
-// of the machine's program (bytes), or to the reason why there is none (str). What it raises is not
-// the compiler's affair but the user's. Another one is told of traces that will be compiled, so
-// that it can begin with several of them at once.
+// Client of the compiler, which is a Python function. It maps a trace's text to an image of a
+// machine program (bytes), or to the reason for a failure (str). Exceptions that it raises are the
+// user's, such as KeyboardInterrupt, and are passed on. A second function announces traces that
+// will be compiled, so that the compiler can work on several of them in parallel.
 #pragma once
 
 #include <cstdint>
@@ -11,37 +11,36 @@
 
 namespace ftm {
 
+// : The compiler's answer: an image, an error, or an interrupt.
 struct CompileResult {
-  std::string image; // of the machine's program; empty if compiling failed
+  std::string image; // machine program; empty if compilation failed
   std::vector<uint64_t>
-      varies; // of each result the dimensions that are symbols in the program; may be empty
-  std::string error; // what went wrong
-  std::exception_ptr interrupt; // the user's: a signal's handler raised it, or there is no
-                                // compiler; to be thrown on
+      varying_dims; // by result: bit mask of dimensions that are symbols; may be empty
+  std::string error; // why compilation failed; empty if it did not
+  // An exception that a signal handler raised, or that the compiler is missing. To be rethrown.
+  std::exception_ptr interrupt;
 };
 
-// What is likely of the next trace that is like one.
+// A guess at which sizes differ in the next trace of the same structure.
 struct SizeGuess {
-  std::vector<uint64_t> varies; // of each parameter the dimensions that are of another size, one
-                                // bit each; none of all if it is empty
-  bool trains = false; // and sizes that it makes itself are fixed
-  bool any_size = false; // of these dimensions, each on its own, and of one element too
+  std::vector<uint64_t> varying_dims; // by parameter: bit mask of dimensions; empty if none varies
+  bool trains = false; // a training step, so sizes of tensors that it creates are fixed too
+  bool any_size = false; // each of these dimensions varies independently, and may be 1
 };
 
 struct CompileRequest {
   std::string trace_text;
-  std::vector<std::string> locations; // for each call the Python line that recorded it, or nothing;
-                                      // none if they are not noted
-  SizeGuess likely;
-  uint64_t whole = 0; // the same number for all pieces of a trace
+  std::vector<std::string> locations; // user's line of each call, or ""; empty if not noted
+  SizeGuess size_guess;
+  uint64_t trace_id = 0; // of the trace that the program is a part of, for statistics
 };
 
-// Calls the compiler with the GIL. Never throws. refused: why the image that it gave for this trace
-// before was no good; empty the first time.
-CompileResult compile_in_python(const CompileRequest& request, const std::string& refused);
-// These will be compiled, in this order. Never throws.
+// Compiles a trace. Acquires the GIL. Never throws. `rejection` is the reason why the machine
+// rejected the image of an earlier call for this trace; empty on the first call.
+CompileResult compile_in_python(const CompileRequest& request, const std::string& rejection);
+// Announces traces that will be compiled, in this order. Acquires the GIL. Never throws.
 void announce_to_python(const std::vector<CompileRequest>& requests);
-// Both are a PyObject*, or null.
+// Sets the compiler's functions, each a PyObject* or null. Needs the GIL.
 void set_compile_functions(void* compile, void* announce);
 
 } // namespace ftm

@@ -34,13 +34,13 @@ struct MachineLibrary {
 };
 
 MachineLibrary library_functions;
-ftm_machine* machine = nullptr; // lives as long as the process: programs refer to it
+ftm_machine* machine = nullptr; // never closed, since programs refer to it
 std::mutex machine_mutex;
 std::mutex running_mutex;
-ftm_job* running = nullptr; // what interrupt_machine may stop
-std::atomic<bool> interrupted{false}; // written with the mutex
+ftm_job* running = nullptr; // the job that interrupt_machine stops
+std::atomic<bool> interrupted{false}; // written under running_mutex
 
-constexpr int kInterrupted = 3; // of ftm_wait
+constexpr int kInterrupted = 3; // status of ftm_wait
 
 template <typename Function>
 void find_function(void* library, const char* name, Function& function) {
@@ -107,27 +107,29 @@ int machine_cores() {
 
 namespace {
 
-// Is the launcher's job, which interrupt_machine may stop, while it lives.
-class Running {
+// Makes a job the one that interrupt_machine stops, for its lifetime. An interrupt that arrived
+// before stops the job at once.
+class InterruptibleJob {
  public:
-  explicit Running(ftm_job* job) {
+  explicit InterruptibleJob(ftm_job* job) {
     std::lock_guard<std::mutex> guard(running_mutex);
     running = job;
     if (interrupted) {
       library_functions.interrupt(job);
     }
   }
-  ~Running() {
+  ~InterruptibleJob() {
     std::lock_guard<std::mutex> guard(running_mutex);
     running = nullptr;
   }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
+  InterruptibleJob(const InterruptibleJob&) = delete;
+  InterruptibleJob& operator=(const InterruptibleJob&) = delete;
 };
 
 constexpr uint32_t kPollMilliseconds = 50;
 
-// Polls until the job has ended. What a signal's handler raised meanwhile.
+// Polls until the job has ended. Returns the exception that a signal handler raised meanwhile, or
+// null.
 std::exception_ptr wait_with_signals(ftm_job* job) {
   std::exception_ptr raised;
   while (library_functions.poll(job, kPollMilliseconds) == 0) {
@@ -141,8 +143,8 @@ std::exception_ptr wait_with_signals(ftm_job* job) {
   return raised;
 }
 
-// The job's status when it has ended.
-int end_of(ftm_job* job, InterruptedBy by, char* error, size_t error_size) {
+// Waits until the job has ended, and returns its status. The job is freed.
+int wait_for_job(ftm_job* job, InterruptedBy by, char* error, size_t error_size) {
   if (by == InterruptedBy::signals) {
     const auto raised = wait_with_signals(job);
     const int status = library_functions.wait(job, error, error_size);
@@ -152,10 +154,10 @@ int end_of(ftm_job* job, InterruptedBy by, char* error, size_t error_size) {
     return status;
   }
   {
-    const Running stoppable(job);
+    const InterruptibleJob interruptible(job);
     while (library_functions.poll(job, /*milliseconds=*/1000) == 0) {
     }
-  } // waiting frees it
+  } // `wait` frees the job, so it must not be interruptible any more
   return library_functions.wait(job, error, error_size);
 }
 
@@ -193,13 +195,13 @@ void MachineProgram::run(
   ftm_job* job = library_functions.submit(
       machine, static_cast<ftm_program*>(handle_), inputs.data(), outputs.data(), scalars.data(),
       arena, nullptr, nullptr, error.data(), error.size());
-  const int status = job == nullptr ? 2 : end_of(job, by, error.data(), error.size());
+  const int status = job == nullptr ? 2 : wait_for_job(job, by, error.data(), error.size());
   if (status == kInterrupted) {
     throw MachineInterrupted(error.data());
   }
   if (status != 0) {
     throw MachineFault(
-        std::string("the machine stopped: ") + error.data(), /*inputs_whole=*/status == 2);
+        std::string("the machine stopped: ") + error.data(), /*inputs_intact=*/status == 2);
   }
 }
 

@@ -1,4 +1,5 @@
-// The machine library behind its C interface (backend/ftm_backend/machine/include/ftm_machine.h).
+// The machine library, used through its C interface
+// (backend/ftm_backend/machine/include/ftm_machine.h).
 #pragma once
 
 #include <cstdint>
@@ -9,43 +10,49 @@
 
 namespace ftm {
 
-// Loads the library and opens the machine, once per process. instruction_limit: that a core may
-// execute in one run; 0: any number. Throws std::runtime_error.
+// Loads the library and opens the machine; later calls do nothing. `cores` and `checked` configure
+// it. `instruction_limit` is the number of instructions that a core may execute in one run; 0 for
+// no limit. Throws std::runtime_error.
 void open_machine(const std::string& library, int cores, bool checked, uint64_t instruction_limit);
+// : Whether open_machine has succeeded.
 bool machine_is_open();
-// Of the machine that is open.
+// Returns the number of cores of the open machine.
 int machine_cores();
 
-// The machine stopped: inputs_whole says that no donated input had been written over.
+// The machine stopped a run. `inputs_intact` is true if no donated input was overwritten, so that
+// the run may be repeated elsewhere.
 struct MachineFault : std::runtime_error {
-  MachineFault(const std::string& reason, bool inputs_whole)
-      : std::runtime_error(reason), inputs_whole(inputs_whole) {}
-  bool inputs_whole;
+  MachineFault(const std::string& reason, bool inputs_intact)
+      : std::runtime_error(reason), inputs_intact(inputs_intact) {}
+  bool inputs_intact;
 };
 
-// interrupt_machine stopped the run; all inputs are whole.
+// The run was stopped by interrupt_machine; its inputs are intact.
 struct MachineInterrupted : MachineFault {
   explicit MachineInterrupted(const std::string& reason)
-      : MachineFault(reason, /*inputs_whole=*/true) {}
+      : MachineFault(reason, /*inputs_intact=*/true) {}
 };
-// Asks the launcher's run to stop where it may, if there is one; from any thread. Runs that begin
-// later stop at once, until allow_runs is called.
+// Stops the launcher's run, if there is one, at the next point where that is possible. Runs that
+// begin later stop at once, until allow_runs is called. May be called on any thread.
 void interrupt_machine();
+// : Ends the effect of interrupt_machine.
 void allow_runs();
+// : Whether runs stop at once.
 bool is_interrupted();
 
-// What stops a run: interrupt_machine, or an exception that a signal's handler raises on the thread
-// that waits. The exception is thrown when the run has ended.
+// How a run can be interrupted: by interrupt_machine, for runs on the launcher's thread; or by an
+// exception of a signal handler, for runs on the user's thread. That exception is thrown when the
+// run has ended.
 enum class InterruptedBy : uint8_t { launcher, signals };
 
-// What a program says of one of its arguments: enum ftm_dtype, and the bytes that it reads or
-// writes.
+// A program's declaration of an argument: its element type (enum ftm_dtype), and the number of
+// bytes that the program reads or writes.
 struct Declaration {
   int32_t dtype;
   size_t bytes;
 };
 
-// One image, loaded.
+// A loaded image. Immutable, so it may be used on any thread.
 class MachineProgram {
  public:
   explicit MachineProgram(void* handle);
@@ -56,11 +63,14 @@ class MachineProgram {
   const std::vector<Declaration>& inputs() const { return inputs_; }
   const std::vector<Declaration>& scalars() const { return scalars_; }
   const std::vector<Declaration>& outputs() const { return outputs_; }
-  // For each output the input whose memory it may take, or -1.
+  // By output: the input whose memory it may reuse, or -1.
   const std::vector<int32_t>& aliases() const { return aliases_; }
+  // Bytes of the scratch memory in DDR that a run needs.
   size_t arena_bytes() const { return arena_bytes_; }
 
-  // Runs to the end. Throws MachineFault, MachineInterrupted.
+  // Runs the program and waits for its end. Pointers are by argument number; `arena` has
+  // arena_bytes. Throws MachineFault or MachineInterrupted, or rethrows a signal handler's
+  // exception.
   void run(
       const std::vector<void*>& inputs, const std::vector<void*>& outputs,
       const std::vector<uint64_t>& scalars, void* arena, InterruptedBy by) const;
@@ -72,6 +82,7 @@ class MachineProgram {
   std::vector<int32_t> aliases_;
 };
 
+// : Loads an image. Throws std::runtime_error if no machine is open or the image is invalid.
 std::unique_ptr<MachineProgram> load_program(const std::string& image);
 
 } // namespace ftm

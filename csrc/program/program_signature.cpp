@@ -7,35 +7,36 @@
 namespace ftm {
 namespace {
 
-// Signed and unsigned bytes are one type to what moves them.
-bool is_held_as(at::ScalarType dtype, int32_t held) {
-  const auto known = [](int32_t type) {
+// The machine does not distinguish signed and unsigned bytes when it copies them.
+bool has_element_type(at::ScalarType dtype, int32_t declared) {
+  const auto merge_bytes = [](int32_t type) {
     return type == FTM_U8 ? static_cast<int32_t>(FTM_I8) : type;
   };
-  const auto& facts = dtype_facts(dtype);
-  return facts.token != nullptr && known(facts.held) == known(held);
+  const auto& info = dtype_info(dtype);
+  return info.token != nullptr && merge_bytes(info.element_type) == merge_bytes(declared);
 }
 
 void check(
-    const char* what, const std::vector<Declaration>& declared,
-    const std::vector<ValueType>& wanted) {
-  const auto refuse = [&](const std::string& reason) {
+    const char* argument, const std::vector<Declaration>& declared,
+    const std::vector<ValueType>& expected) {
+  const auto mismatch = [&](const std::string& reason) {
     throw std::runtime_error(
-        std::string("the program is another one than the trace: ") + what + reason);
+        std::string("the program is another one than the trace: ") + argument + reason);
   };
-  if (declared.size() != wanted.size()) {
-    refuse(
-        "s: " + std::to_string(declared.size()) + " instead of " + std::to_string(wanted.size()));
+  if (declared.size() != expected.size()) {
+    mismatch(
+        "s: " + std::to_string(declared.size()) + " instead of " + std::to_string(expected.size()));
   }
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const size_t bytes = static_cast<size_t>(wanted[i].numel()) * c10::elementSize(wanted[i].dtype);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const size_t bytes =
+        static_cast<size_t>(expected[i].numel()) * c10::elementSize(expected[i].dtype);
     if (declared[i].bytes != bytes) {
-      refuse(
+      mismatch(
           " " + std::to_string(i) + " has " + std::to_string(declared[i].bytes) +
           " bytes instead of " + std::to_string(bytes));
     }
-    if (!is_held_as(wanted[i].dtype, declared[i].dtype)) {
-      refuse(" " + std::to_string(i) + " is not " + c10::toString(wanted[i].dtype));
+    if (!has_element_type(expected[i].dtype, declared[i].dtype)) {
+      mismatch(" " + std::to_string(i) + " is not " + c10::toString(expected[i].dtype));
     }
   }
 }

@@ -1,5 +1,5 @@
-// Whether a loaded program is one of a trace: it reads and writes what it is given by what it
-// declares itself.
+// Checks that a loaded program belongs to a trace, by the arguments that it declares. Otherwise it
+// would read and write memory that it was not given.
 #pragma once
 
 #include "graph/trace.h"
@@ -7,8 +7,8 @@
 
 namespace ftm {
 
-// Throws std::runtime_error unless the program takes the trace's parameters and scalars and makes
-// its results, of the same types and sizes.
+// Throws std::runtime_error unless the program's inputs, scalars and outputs have the types and
+// sizes of the trace's parameters, scalars and results.
 void check_signature(const MachineProgram& program, const Trace& trace);
 
 } // namespace ftm

@@ -15,28 +15,28 @@
 namespace ftm {
 namespace {
 
-// The longest unused is forgotten first: a shape that never comes back must not hold memory. Jobs
-// keep their own.
+// Least-recently-used cache of programs, so that shapes that never recur do not accumulate. Running
+// jobs keep their programs alive.
 struct ProgramTable {
   using Entry = std::pair<Hash128, ProgramPtr>;
 
   std::mutex mutex;
-  size_t most = 256;
-  size_t most_instance_bytes = size_t{32} << 20;
-  size_t instance_bytes = 0;
-  std::list<Entry> programs; // the last used first
+  size_t capacity = 256;
+  size_t max_specialization_bytes = size_t{32} << 20;
+  size_t specialization_bytes = 0;
+  std::list<Entry> programs; // the most recently used first
   std::unordered_map<Hash128, std::list<Entry>::iterator, Hash128Hasher> by_hash;
 
-  void keep(const Hash128& hash, ProgramPtr program) {
+  void insert(const Hash128& hash, ProgramPtr program) {
     const auto [found, added] = by_hash.try_emplace(hash);
     if (!added) {
-      instance_bytes -= found->second->second->instance_bytes();
+      specialization_bytes -= found->second->second->specialization_bytes();
       programs.erase(found->second);
     }
-    instance_bytes += program->instance_bytes();
+    specialization_bytes += program->specialization_bytes();
     programs.emplace_front(hash, std::move(program));
     found->second = programs.begin();
-    shrink();
+    evict();
   }
   ProgramPtr find(const Hash128& hash) {
     const auto found = by_hash.find(hash);
@@ -46,18 +46,18 @@ struct ProgramTable {
     programs.splice(programs.begin(), programs, found->second);
     return found->second->second;
   }
-  // The last used one stays, however large.
-  void shrink() {
+  // Evicts down to both limits, but never the most recently used program.
+  void evict() {
     auto at = programs.end();
-    while (programs.size() > most || instance_bytes > most_instance_bytes) {
+    while (programs.size() > capacity || specialization_bytes > max_specialization_bytes) {
       --at;
       if (at == programs.begin()) {
         return;
       }
-      const size_t bytes = at->second->instance_bytes();
-      if (programs.size() > most || bytes > 0) {
+      const size_t bytes = at->second->specialization_bytes();
+      if (programs.size() > capacity || bytes > 0) {
         by_hash.erase(at->first);
-        instance_bytes -= bytes;
+        specialization_bytes -= bytes;
         at = programs.erase(at);
       }
     }
@@ -65,7 +65,7 @@ struct ProgramTable {
   void clear() {
     by_hash.clear();
     programs.clear();
-    instance_bytes = 0;
+    specialization_bytes = 0;
   }
 };
 
@@ -74,10 +74,10 @@ ProgramTable& program_table() {
   return *table;
 }
 
-std::atomic<bool> machine_wanted{false};
+std::atomic<bool> machine_enabled{false};
 std::atomic<bool> checked_mode{false};
 
-// Why the machine does not take the image, or nothing.
+// Loads the compiled image. Returns why the machine rejects it, or "".
 std::string load_into(Program& program, const CompileResult& compiled) {
   if (compiled.error.empty() && !compiled.interrupt) {
     try {
@@ -140,26 +140,26 @@ ProgramPtr find_program(const Hash128& hash, const Graph& graph) {
 
 namespace {
 
-Built compiled(const Trace& trace, CompileRequest& request) {
-  Built built;
+BuildResult compile(const Trace& trace, CompileRequest& request) {
+  BuildResult built;
   built.program = std::make_shared<Program>(trace);
-  if (machine_wanted) {
+  if (machine_enabled) {
     static auto& failures = counter("compile_failures");
     if (request.trace_text.empty()) {
       request.trace_text = trace_text(trace);
     }
     CompileResult result = compile_in_python(request, "");
-    const std::string refused = load_into(*built.program, result);
-    if (!refused.empty()) { // perhaps a damaged file of the cache: made anew, it may be good
-      result = compile_in_python(request, refused);
+    const std::string rejection = load_into(*built.program, result);
+    if (!rejection.empty()) { // the cached file may be damaged: let the compiler make it again
+      result = compile_in_python(request, rejection);
       result.error += load_into(*built.program, result);
     }
     if (result.interrupt) {
       built.interrupt = result.interrupt;
       return built;
     }
-    if (!result.varies.empty()) {
-      built.program->set_instance(std::move(result.varies), result.image.size());
+    if (!result.varying_dims.empty()) {
+      built.program->set_specialization(std::move(result.varying_dims), result.image.size());
     }
     if (!result.error.empty()) {
       failures.fetch_add(1);
@@ -172,10 +172,10 @@ Built compiled(const Trace& trace, CompileRequest& request) {
 
 } // namespace
 
-Built build_program(const Hash128& hash, const Trace& trace, CompileRequest request) {
-  std::optional<SingleFlight> turn;
+BuildResult build_program(const Hash128& hash, const Trace& trace, CompileRequest request) {
+  std::optional<SingleFlight> flight;
   try {
-    turn.emplace(hash);
+    flight.emplace(hash);
   } catch (const std::exception&) {
     return {nullptr, "", std::current_exception()};
   }
@@ -186,17 +186,17 @@ Built build_program(const Hash128& hash, const Trace& trace, CompileRequest requ
       return {std::move(program), "", nullptr};
     }
   }
-  Built built = compiled(trace, request);
+  BuildResult built = compile(trace, request);
   if (!built.interrupt) {
     const std::lock_guard<std::mutex> guard(table.mutex);
-    table.keep(hash, built.program);
+    table.insert(hash, built.program);
   }
   return built;
 }
 
-void note_op_by_op(const Program& program) {
+void count_op_by_op_run(const Program& program) {
   if (program.failure().empty()) {
-    return; // programs are not compiled here
+    return; // no machine: op by op is the only mode
   }
   TORCH_CHECK(
       !is_strict(),
@@ -206,21 +206,22 @@ void note_op_by_op(const Program& program) {
   runs.fetch_add(1);
 }
 
-void forget_programs() {
+void clear_programs() {
   auto& table = program_table();
   std::lock_guard<std::mutex> guard(table.mutex);
   table.clear();
 }
 
-void set_program_limit(int64_t programs, int64_t instance_bytes) {
+void set_program_limit(int64_t programs, int64_t specialization_bytes) {
   TORCH_CHECK_VALUE(programs >= 1, "at least one program must be kept in memory, got ", programs);
   TORCH_CHECK_VALUE(
-      instance_bytes >= 0, "memory for instances is a number of bytes, got ", instance_bytes);
+      specialization_bytes >= 0, "memory for instances is a number of bytes, got ",
+      specialization_bytes);
   auto& table = program_table();
   std::lock_guard<std::mutex> guard(table.mutex);
-  table.most = static_cast<size_t>(programs);
-  table.most_instance_bytes = static_cast<size_t>(instance_bytes);
-  table.shrink();
+  table.capacity = static_cast<size_t>(programs);
+  table.max_specialization_bytes = static_cast<size_t>(specialization_bytes);
+  table.evict();
 }
 
 int64_t program_count() {
@@ -230,13 +231,13 @@ int64_t program_count() {
 }
 
 void use_machine(bool use) {
-  if (machine_wanted.exchange(use) != use) {
-    forget_programs();
+  if (machine_enabled.exchange(use) != use) {
+    clear_programs();
   }
 }
 
 bool uses_machine() {
-  return machine_wanted;
+  return machine_enabled;
 }
 
 void set_checked(bool checked) {

@@ -1,4 +1,5 @@
-// A program: a trace together with what runs it, and the table of all programs by structural hash.
+// A program is a trace and its compiled form. The program table caches all programs by structural
+// hash. Thread-safe.
 #pragma once
 
 #include "graph/trace.h"
@@ -13,30 +14,31 @@
 
 namespace ftm {
 
+// : Immutable once it is in the table, except for `first_run`.
 class Program final : public torch::lazy::Computation {
  public:
   explicit Program(Trace trace);
 
   const Trace& trace() const { return trace_; }
-  // Null: the reference executor runs the trace.
+  // Returns the compiled program; null if the reference executor runs the trace.
   const MachineProgram* machine() const { return machine_.get(); }
   void set_machine(std::unique_ptr<MachineProgram> program) { machine_ = std::move(program); }
 
-  // Why there is no machine's program, where there should be one; else empty.
+  // Returns why compilation failed; empty if it succeeded, or no machine is used.
   const std::string& failure() const { return failure_; }
   void set_failure(std::string reason) { failure_ = std::move(reason); }
 
-  // Of each result the dimensions that are symbols in the program that this is an instance of, one
-  // bit each; none if it is none.
-  const std::vector<uint64_t>& varies() const { return varies_; }
-  // Of the image of an instance; 0 if it is none.
-  size_t instance_bytes() const { return instance_bytes_; }
-  void set_instance(std::vector<uint64_t> varies, size_t bytes) {
-    varies_ = std::move(varies);
-    instance_bytes_ = bytes;
+  // Returns, by result, the bit mask of dimensions that are symbols in the dynamic-shape program of
+  // which this is a specialization. Empty if it is none.
+  const std::vector<uint64_t>& varying_dims() const { return varying_dims_; }
+  // Returns the size of a specialization's image; 0 for other programs.
+  size_t specialization_bytes() const { return specialization_bytes_; }
+  void set_specialization(std::vector<uint64_t> varying_dims, size_t bytes) {
+    varying_dims_ = std::move(varying_dims);
+    specialization_bytes_ = bytes;
   }
 
-  // True once: for who wants to see the first run.
+  // Returns true for the first call only. For observers of first runs.
   bool first_run() { return !has_run_.exchange(true); }
 
   int parameters_size() const override;
@@ -49,8 +51,8 @@ class Program final : public torch::lazy::Computation {
   Trace trace_;
   std::unique_ptr<MachineProgram> machine_;
   std::string failure_;
-  std::vector<uint64_t> varies_;
-  size_t instance_bytes_ = 0;
+  std::vector<uint64_t> varying_dims_;
+  size_t specialization_bytes_ = 0;
   std::atomic<bool> has_run_{false};
   std::vector<torch::lazy::Shape> parameter_shapes_;
   std::vector<std::string> parameter_names_;
@@ -59,30 +61,35 @@ class Program final : public torch::lazy::Computation {
 
 using ProgramPtr = std::shared_ptr<Program>;
 
-// By hash; null if there is none yet. In checked mode the text is compared too (throws if it
-// differs).
+// Returns the program with this hash, or null. In checked mode it compares the traces' texts too,
+// and throws if they differ. The graph is read under the recorder's lock.
 ProgramPtr find_program(const Hash128& hash, const Graph& graph);
 
-struct Built {
-  ProgramPtr program;
-  std::string failure; // why the reference executor runs it, if it should have been compiled
-  std::exception_ptr interrupt; // the user interrupted the compiler: there is no program
+struct BuildResult {
+  ProgramPtr program; // null if `interrupt` is set
+  std::string failure; // why compilation failed; the reference executor runs the program then
+  std::exception_ptr interrupt; // exception that interrupted the compiler
 };
-// Compiles, and keeps the result under the hash; if another thread is at it, waits for that. Not
-// under the recorder's lock. request: what the compiler is told; the trace's text where it was
-// announced.
-Built build_program(const Hash128& hash, const Trace& trace, CompileRequest request);
-// Counts that a program which did not compile runs op by op; throws in strict mode.
-void note_op_by_op(const Program& program);
-// Programs kept in memory, and bytes of the images of those that are instances, which are made
-// again without compiling; the longest unused are forgotten first.
-void set_program_limit(int64_t programs, int64_t instance_bytes);
+// Returns the program of a trace, and compiles it if it is not in the table. If another thread is
+// compiling it, waits for that one. `request.trace_text` may be empty; it is set if the request was
+// announced. Must not be called under the recorder's lock.
+BuildResult build_program(const Hash128& hash, const Trace& trace, CompileRequest request);
+// Counts a run on the reference executor of a program whose compilation failed. Throws in strict
+// mode.
+void count_op_by_op_run(const Program& program);
+// Limits the number of programs in the table, and the total size of the images of specializations
+// (which can be made again without compiling). Evicts the least recently used. Throws ValueError.
+void set_program_limit(int64_t programs, int64_t specialization_bytes);
+// Returns the number of programs in the table.
 int64_t program_count();
-void forget_programs();
+// Empties the table.
+void clear_programs();
 
-// Whether programs are compiled for the machine, or run by the reference executor.
+// Whether programs are compiled for the machine, instead of run by the reference executor. A change
+// empties the table.
 void use_machine(bool use);
 bool uses_machine();
+// Checked mode: extra consistency checks, for tests.
 void set_checked(bool checked);
 bool is_checked();
 

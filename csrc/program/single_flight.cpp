@@ -11,7 +11,7 @@ namespace ftm {
 namespace {
 
 struct Builds {
-  std::mutex mutex; // taken alone
+  std::mutex mutex; // acquired alone
   std::condition_variable ended;
   std::unordered_set<Hash128, Hash128Hasher> hashes;
 };

@@ -1,16 +1,16 @@
-// Threads that train models of one kind need the same programs at the same time: one of them builds
-// each.
+// Single flight: threads that train models of one kind need the same programs at the same time. One
+// of them builds each program; the others wait.
 #pragma once
 
 #include "graph/structural_hash.h"
 
 namespace ftm {
 
-// While it lives, no other thread builds the program of this hash.
+// For its lifetime, no other thread builds the program with this hash.
 class SingleFlight {
  public:
-  // Waits for its turn, without the GIL. Throws what a signal's handler raises meanwhile. Not under
-  // the recorder's lock.
+  // Waits until no other thread builds the program. Releases the GIL meanwhile. Throws the
+  // exception of a signal handler. Must not be called under the recorder's lock.
   explicit SingleFlight(const Hash128& hash);
   ~SingleFlight();
   SingleFlight(const SingleFlight&) = delete;

@@ -19,10 +19,10 @@ std::string Origin::record_text(size_t call) const {
 }
 
 std::string Origin::candidates_text() const {
-  constexpr size_t kMost = 8;
+  constexpr size_t kMaxLines = 8;
   std::vector<std::string> texts;
   for (const auto& [call, line] : recorded_at) {
-    if (texts.size() < kMost && std::find(texts.begin(), texts.end(), *line) == texts.end()) {
+    if (texts.size() < kMaxLines && std::find(texts.begin(), texts.end(), *line) == texts.end()) {
       texts.push_back(*line);
     }
   }

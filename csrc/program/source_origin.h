@@ -1,4 +1,4 @@
-// Where a run comes from in the user's program, for the text of its failure.
+// Where a run originates in the user's program, for error messages.
 #pragma once
 
 #include "support/python_location.h"
@@ -9,22 +9,21 @@
 
 namespace ftm {
 
+// : Immutable once the job is launched.
 struct Origin {
-  PythonLine launched_at; // null: no line did
-  std::vector<std::pair<size_t, PythonLine>>
-      recorded_at; // calls of the trace whose line was noted, in order
+  PythonLine launched_at; // line that caused the launch; may be null
+  std::vector<std::pair<size_t, PythonLine>> recorded_at; // (call number, line), if noted; sorted
 
-  bool is_captured =
-      false; // the program was made from a graph: its calls have no lines of their own
+  bool is_captured = false; // the program comes from a captured graph: its calls have no lines
 
-  // ", at FILE:LINE" or nothing.
+  // Returns ", at FILE:LINE", or "".
   std::string launch_text() const;
-  // "; recorded at FILE:LINE", or what would tell it.
+  // Returns "; recorded at FILE:LINE" for a call of the trace, or a hint how to get the line.
   std::string record_text(size_t call) const;
-  // "; what can fail in it was recorded at FILE:LINE, FILE:LINE", for a fault that names no call;
-  // or nothing.
+  // For a fault that names no call: returns "; what can fail in it was recorded at FILE:LINE,
+  // FILE:LINE" with up to 8 lines, or "".
   std::string candidates_text() const;
-  // The line of each call of a trace, or "".
+  // Returns the line of each call of a trace, "" if it is not noted.
   std::vector<std::string> lines(size_t calls) const;
 };
 

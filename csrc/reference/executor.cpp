@@ -161,7 +161,7 @@ class ReferenceRun {
   void run_aten(const Trace::Call& call) {
     const CallSpec& spec = *call.spec;
     torch::jit::Stack stack = filled_arguments(call);
-    const auto& facts = recorded_facts(spec.handle().operator_name().name);
+    const auto& facts = op_annotations(spec.handle().operator_name().name);
     const at::Tensor indices = facts.counts_bags ? stack[1].toTensor() : at::Tensor();
     const at::Tensor offsets = facts.counts_bags ? stack[2].toTensor() : at::Tensor();
     if (draws_numbers(spec)) {

@@ -15,7 +15,7 @@ namespace {
 
 // random_() without bounds: all that the dtype can count exactly.
 uint64_t default_range(at::ScalarType dtype) {
-  return (uint64_t{1} << dtype_facts(dtype).digits) + (at::isFloatingType(dtype) ? 1 : 0);
+  return (uint64_t{1} << dtype_info(dtype).integer_bits) + (at::isFloatingType(dtype) ? 1 : 0);
 }
 
 // A call, its arguments by name.
@@ -126,7 +126,7 @@ const std::unordered_map<std::string, Distribution>& distributions() {
 void run_random_reference(
     const CallSpec& spec, torch::jit::Stack& stack, uint64_t seed, uint64_t offset) {
   const Draw draw{{seed, offset}};
-  const auto found = distributions().find(recorded_facts(spec.handle().operator_name().name).draws);
+  const auto found = distributions().find(op_annotations(spec.handle().operator_name().name).draws);
   if (found != distributions().end()) {
     stack = found->second({spec, stack}, draw);
     return;

@@ -169,11 +169,11 @@ bool lay_out_by_record(const Op& op, Arguments functional, Results& results) {
   if (!op.written.empty()) {
     return false;
   }
-  if (op.facts->like >= 0) {
-    lay_out(results[0], functional[op.facts->like].toTensor().suggest_memory_format());
+  if (op.annotations->like >= 0) {
+    lay_out(results[0], functional[op.annotations->like].toTensor().suggest_memory_format());
     return true;
   }
-  const auto rule = rules().find(op.facts->layout);
+  const auto rule = rules().find(op.annotations->layout);
   return rule != rules().end() && rule->second(functional, results);
 }
 
@@ -184,7 +184,7 @@ void lay_out_as_eager(const Op& op, Arguments called, Arguments functional, Resu
   if (!makes_layout || lay_out_by_record(op, functional, results)) {
     return;
   }
-  if (op.facts->layout == "cpu" || may_differ(op, functional)) {
+  if (op.annotations->layout == "cpu" || may_differ(op, functional)) {
     if (const auto returned = try_on_cpu(op, called)) {
       lay_out_as(*returned, results);
     }

@@ -50,7 +50,7 @@ void launch(PendingTrace& pending, CutReason why) {
     note_launch(pending, why == CutReason::observed);
     taken = take_pending(pending);
     if (why != CutReason::length) {
-      pending.whole = 0;
+      pending.trace_id = 0;
     }
     if (why != CutReason::observed || pending.calls >= kManyCalls) {
       pending.decisions = 0;
@@ -167,9 +167,9 @@ void cut_if_long(PendingTrace& own) {
     return;
   }
   bool cuts = own.calls.load(std::memory_order_relaxed) >= limit;
-  if (!cuts && own.log.due()) {
+  if (!cuts && own.log.is_check_due()) {
     const RecorderLock lock(recorder_mutex());
-    cuts = own.log.cuts_here();
+    cuts = own.log.should_cut();
   }
   if (cuts) {
     launch(own, CutReason::length);

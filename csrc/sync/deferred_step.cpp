@@ -4,8 +4,8 @@ namespace ftm {
 
 void note_launch(PendingTrace& trace, bool observed) {
   auto& last = trace.step;
-  if (last.over.exchange(false) && observed && trace.calls > last.calls) {
-    last.waits.insert(last.optimizer);
+  if (last.ended.exchange(false) && observed && trace.calls > last.deferred_calls) {
+    last.deferred_optimizers.insert(last.optimizer);
   }
   last.launched = true;
 }

@@ -24,15 +24,16 @@ void end_step(uint64_t optimizer) {
   auto& trace = pending_trace();
   auto& last = trace.step;
   RecorderLock lock(recorder_mutex());
-  const bool waits =
-      last.over.exchange(false) && !last.launched ? false : last.waits.count(optimizer) != 0;
+  const bool waits = last.ended.exchange(false) && !last.launched
+                         ? false
+                         : last.deferred_optimizers.count(optimizer) != 0;
   last.recorded.end = std::min(last.recorded.end, next_call());
   last.optimizer = optimizer;
   last.launched = !waits;
-  last.calls = waits ? trace.calls.load() : 0;
+  last.deferred_calls = waits ? trace.calls.load() : 0;
   last.number = ++steps;
   for (auto* variable = trace.first; variable != nullptr; variable = variable->next) {
-    if (variable->before) {
+    if (variable->old_buffer) {
       variable->step = last.number;
     }
   }
@@ -40,7 +41,7 @@ void end_step(uint64_t optimizer) {
   if (!waits) {
     sync(/*wait=*/false);
   }
-  last.over = true;
+  last.ended = true;
 }
 
 void look_for_next_step(c10::ArrayRef<const at::TensorImpl*> operands) {
@@ -49,10 +50,10 @@ void look_for_next_step(c10::ArrayRef<const at::TensorImpl*> operands) {
   const bool begins = std::any_of(
       operands.begin(), operands.end(),
       [&](const at::TensorImpl* tensor) { return variable_of(*tensor).step() == last.number; });
-  if (!begins || !last.over.exchange(false) || last.launched) {
+  if (!begins || !last.ended.exchange(false) || last.launched) {
     return;
   }
-  last.waits.erase(last.optimizer); // in vain: there were no metrics
+  last.deferred_optimizers.erase(last.optimizer); // in vain: there were no metrics
   last.launched = true;
   lock.unlock();
   sync(/*wait=*/false);

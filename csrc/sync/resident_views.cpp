@@ -42,11 +42,12 @@ bool copy_row_in_memory(Variable& variable, RecorderLock& lock) {
     std::memcpy(row->data(), static_cast<const char*>(from->data()) + begin, row->nbytes());
   }
   const bool is_whole = from->shape().sizes() == c10::IntArrayRef(type.sizes);
-  row->set_varies(is_whole || from->varies() == 0 ? from->varies() : ~uint64_t{0});
+  row->set_varying_dims(
+      is_whole || from->varying_dims() == 0 ? from->varying_dims() : ~uint64_t{0});
   row->set_ready();
   lock.lock();
   if (variable.value().node == value.node && variable.trace() != nullptr) {
-    old = variable.settle(data_value(row, type)); // it is no result of the next program
+    old = variable.set_computed(data_value(row, type)); // it is no result of the next program
   }
   lock.unlock();
   old = value = Value(); // may free much, which the lock is not for

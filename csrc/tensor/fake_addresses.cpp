@@ -9,16 +9,16 @@
 namespace ftm {
 namespace {
 
-constexpr uint64_t kMark = uint64_t{1} << 63;
-constexpr uint64_t kLarge = uint64_t{1} << 62;
+constexpr uint64_t kFakeBit = uint64_t{1} << 63;
+constexpr uint64_t kLargeBit = uint64_t{1} << 62;
 
-// The variables that live, each in a slot of its own until it dies. Takes no lock: storages come
-// and go with every call.
-class Slots {
+// Maps numbers to live variables. Each variable has its own slot. Lock-free, since storages are
+// made and freed with every call.
+class SlotTable {
  public:
-  explicit Slots(uint32_t most) : most_(most) {}
+  explicit SlotTable(uint32_t capacity) : capacity_(capacity) {}
 
-  uint32_t take(Variable& variable) {
+  uint32_t allocate(Variable& variable) {
     uint64_t free = free_.load(std::memory_order_acquire);
     while (number_of(free) != kNone) {
       const uint32_t next = slot(number_of(free)).next.load(std::memory_order_relaxed);
@@ -28,16 +28,17 @@ class Slots {
       }
     }
     const uint32_t number = used_.fetch_add(1, std::memory_order_relaxed);
-    if (number >= most_) {
+    if (number >= capacity_) {
       used_.fetch_sub(1, std::memory_order_relaxed);
       TORCH_CHECK_WITH(
-          OutOfMemoryError, false, "ftm out of memory: more than ", most_, " storages of one kind");
+          OutOfMemoryError, false, "ftm out of memory: more than ", capacity_,
+          " storages of one kind");
     }
-    made(number).variable.store(&variable, std::memory_order_release);
+    ensure_slot(number).variable.store(&variable, std::memory_order_release);
     return number;
   }
 
-  void give(uint32_t number) {
+  void release(uint32_t number) {
     slot(number).variable.store(nullptr, std::memory_order_release);
     uint64_t free = free_.load(std::memory_order_relaxed);
     do {
@@ -45,106 +46,108 @@ class Slots {
     } while (!free_.compare_exchange_weak(free, tagged(free, number), std::memory_order_acq_rel));
   }
 
-  // Null where none lives.
+  // Returns null if the variable was freed.
   Variable* find(uint32_t number) const {
     const Chunk* chunk =
-        number < most_ ? chunks_[number / kChunk].load(std::memory_order_acquire) : nullptr;
+        number < capacity_ ? chunks_[number / kChunk].load(std::memory_order_acquire) : nullptr;
     return chunk != nullptr ? (*chunk)[number % kChunk].variable.load(std::memory_order_acquire)
                             : nullptr;
   }
 
  private:
-  struct OperandSlot {
+  struct Slot {
     std::atomic<Variable*> variable{nullptr};
-    std::atomic<uint32_t> next{0}; // of the free ones
+    std::atomic<uint32_t> next{0}; // next free slot
   };
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr uint32_t kChunk = 1 << 12;
   static constexpr uint32_t kChunks = 1 << 13;
-  using Chunk = std::array<OperandSlot, kChunk>;
+  using Chunk = std::array<Slot, kChunk>;
 
-  // The list of free slots begins with a number; above it a count of its changes, by which a thread
-  // that was away sees them.
+  // Head of the list of free slots: the slot's number, and above it a counter of changes, which
+  // protects compare-exchange from the ABA problem.
   static uint32_t number_of(uint64_t free) { return static_cast<uint32_t>(free); }
   static uint64_t tagged(uint64_t before, uint32_t number) {
     return ((before >> 32) + 1) << 32 | number;
   }
 
-  OperandSlot& slot(uint32_t number) {
+  Slot& slot(uint32_t number) {
     return (*chunks_[number / kChunk].load(std::memory_order_acquire))[number % kChunk];
   }
-  OperandSlot& made(uint32_t number) {
-    auto& place = chunks_[number / kChunk];
-    if (place.load(std::memory_order_acquire) == nullptr) {
+  Slot& ensure_slot(uint32_t number) {
+    auto& entry = chunks_[number / kChunk];
+    if (entry.load(std::memory_order_acquire) == nullptr) {
       auto chunk = std::make_unique<Chunk>();
       Chunk* none = nullptr;
-      if (place.compare_exchange_strong(none, chunk.get(), std::memory_order_acq_rel)) {
-        [[maybe_unused]] const auto* kept = chunk.release(); // for ever
+      if (entry.compare_exchange_strong(none, chunk.get(), std::memory_order_acq_rel)) {
+        [[maybe_unused]] const auto* leaked = chunk.release(); // never freed
       }
     }
     return slot(number);
   }
 
-  const uint32_t most_;
+  const uint32_t capacity_;
   std::atomic<uint64_t> free_{kNone};
   std::atomic<uint32_t> used_{0};
   std::array<std::atomic<Chunk*>, kChunks> chunks_{};
 };
 
-// Of storages of up to 128 GiB, and of those above, which may live as long as nobody computes them.
-struct Addresses {
+// An address is: kFakeBit, kLargeBit or 0, slot number, byte in the storage. There is one address
+// space for storages of up to 128 GiB, and one for larger ones, which are valid as long as no
+// program computes them.
+struct AddressSpace {
   int byte_bits;
-  Slots slots;
+  SlotTable slots;
 };
 
 constexpr int kSmallBits = 37;
 
-Addresses& small() {
-  static auto* addresses = new Addresses{kSmallBits, Slots(uint32_t{1} << (62 - kSmallBits))};
-  return *addresses;
+AddressSpace& small() {
+  static auto* space = new AddressSpace{kSmallBits, SlotTable(uint32_t{1} << (62 - kSmallBits))};
+  return *space;
 }
 
-Addresses& large() {
-  static auto* addresses =
-      new Addresses{kMostAddressBits, Slots(uint32_t{1} << (62 - kMostAddressBits))};
-  return *addresses;
+AddressSpace& large() {
+  static auto* space =
+      new AddressSpace{kMaxAddressBits, SlotTable(uint32_t{1} << (62 - kMaxAddressBits))};
+  return *space;
 }
 
 uint64_t bits_of(const void* address) {
   return reinterpret_cast<uint64_t>(address);
 }
 
-Addresses& addresses_of(uint64_t bits) {
-  return (bits & kLarge) != 0 ? large() : small();
+AddressSpace& space_of(uint64_t bits) {
+  return (bits & kLargeBit) != 0 ? large() : small();
 }
 
 uint32_t number_of(uint64_t bits) {
-  return static_cast<uint32_t>((bits & ~(kMark | kLarge)) >> addresses_of(bits).byte_bits);
+  return static_cast<uint32_t>((bits & ~(kFakeBit | kLargeBit)) >> space_of(bits).byte_bits);
 }
 
 } // namespace
 
-void* take_addresses(Variable& variable, int64_t nbytes) {
+void* allocate_fake_address(Variable& variable, int64_t nbytes) {
   const bool is_small = nbytes >> kSmallBits == 0;
-  auto& addresses = is_small ? small() : large();
-  const uint64_t number = addresses.slots.take(variable);
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): a name that looks like an address and is none
-  return reinterpret_cast<void*>(kMark | (is_small ? 0 : kLarge) | number << addresses.byte_bits);
+  auto& space = is_small ? small() : large();
+  const uint64_t number = space.slots.allocate(variable);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an identifier in the form of an address
+  return reinterpret_cast<void*>(kFakeBit | (is_small ? 0 : kLargeBit) | number << space.byte_bits);
 }
 
-void give_addresses(void* first) {
-  addresses_of(bits_of(first)).slots.give(number_of(bits_of(first)));
+void release_fake_address(void* first) {
+  space_of(bits_of(first)).slots.release(number_of(bits_of(first)));
 }
 
-bool is_address(const void* address) {
-  return (bits_of(address) & kMark) != 0;
+bool is_fake_address(const void* address) {
+  return (bits_of(address) & kFakeBit) != 0;
 }
 
-Place place_at(const void* address) {
+ByteLocation resolve_fake_address(const void* address) {
   const uint64_t bits = bits_of(address);
-  const auto& addresses = addresses_of(bits);
-  const uint64_t byte = bits & ((uint64_t{1} << addresses.byte_bits) - 1);
-  return {addresses.slots.find(number_of(bits)), static_cast<int64_t>(byte)};
+  const auto& space = space_of(bits);
+  const uint64_t byte = bits & ((uint64_t{1} << space.byte_bits) - 1);
+  return {space.slots.find(number_of(bits)), static_cast<int64_t>(byte)};
 }
 
 } // namespace ftm

@@ -1,7 +1,7 @@
-// What a storage's data pointer says: an address above what a user process can map (a kernel that
-// is not ours faults on the first access). Every byte of a storage has one of its own, from which
-// the storage and the byte can be told: PyTorch slices storages by address, and wraps an address in
-// a storage of its own to write it to a file.
+// Data pointers of storages. They are fake addresses, above what a user process can map, so foreign
+// code that dereferences one faults at once. Each byte of a storage has its own address, from which
+// the storage and the byte can be recovered. PyTorch needs that: it slices storages by address, and
+// wraps an address in another storage to write it to a file. All functions are thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,23 @@ namespace ftm {
 
 class Variable;
 
-constexpr int kMostAddressBits = 47; // of a storage's size
+constexpr int kMaxAddressBits = 47; // a storage has fewer than 2^47 bytes
 
-// Addresses for `nbytes`, which are more than 0 and fit kMostAddressBits. Throws OutOfMemoryError
-// where too many storages live.
-void* take_addresses(Variable& variable, int64_t nbytes);
-void give_addresses(void* first);
+// Returns the first of `nbytes` addresses for a variable. `nbytes` is above 0 and below
+// 2^kMaxAddressBits. Throws OutOfMemoryError if too many storages are alive.
+void* allocate_fake_address(Variable& variable, int64_t nbytes);
+// Takes the first address back.
+void release_fake_address(void* first);
 
-struct Place {
-  Variable* variable; // null: it lives no more
+// : The byte of a storage that an address stands for.
+struct ByteLocation {
+  Variable* variable; // null if the storage was freed
   int64_t byte;
 };
 
-bool is_address(const void* address);
-// Of an address.
-Place place_at(const void* address);
+// Whether a pointer is a fake address.
+bool is_fake_address(const void* address);
+// Decodes a fake address.
+ByteLocation resolve_fake_address(const void* address);
 
 } // namespace ftm

@@ -33,7 +33,7 @@ void resize_storage(c10::StorageImpl& storage, size_t nbytes) {
       const auto itemsize = static_cast<int64_t>(c10::elementSize(dtype));
       const int64_t length = static_cast<int64_t>(nbytes) / itemsize;
       const int64_t kept = std::min(length, old.nbytes() / itemsize);
-      Value content = strided_view(whole(old, dtype), {kept}, {1}, 0);
+      Value content = strided_view(whole_value(old, dtype), {kept}, {1}, 0);
       if (kept < length) {
         content = updated(zeros({dtype, {length}}), content, {kept}, {1}, 0);
       }

@@ -6,11 +6,12 @@
 
 namespace ftm {
 
-// A new one; `nbytes` is what a user sees.
+// Makes a storage of `nbytes` bytes without content. Throws c10::OutOfMemoryError if it exceeds the
+// device's memory.
 c10::Storage make_storage(int64_t nbytes);
 
-// The storage's elements survive a change of its size, as far as they fit. Not under the recorder's
-// lock.
+// Changes a storage's size. Its elements are kept up to the new size; new ones are zero. Must not
+// be called under the recorder's lock.
 void resize_storage(c10::StorageImpl& storage, size_t nbytes);
 
 } // namespace ftm

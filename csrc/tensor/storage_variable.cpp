@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<bool> made_storage{false};
 
-void link(VariableData& state, PendingTrace& trace) {
+void add_to_trace(VariableData& state, PendingTrace& trace) {
   state.trace = &trace;
   state.previous = trace.last;
   (trace.last != nullptr ? trace.last->next : trace.first) = &state;
@@ -22,7 +22,7 @@ void link(VariableData& state, PendingTrace& trace) {
   ++trace.variables;
 }
 
-void unlink(VariableData& state) {
+void remove_from_trace(VariableData& state) {
   auto& trace = *state.trace;
   (state.previous != nullptr ? state.previous->next : trace.first) = state.next;
   (state.next != nullptr ? state.next->previous : trace.last) = state.previous;
@@ -31,18 +31,18 @@ void unlink(VariableData& state) {
   --trace.variables;
 }
 
-// The variable's new value is computed by this trace. (Another thread may have written the one
-// before.)
-void hold_in(VariableData& state, PendingTrace& trace) {
+// Makes `trace` the one that computes the variable's new value. If another thread's trace had
+// written a pending value, that is superseded.
+void move_to_trace(VariableData& state, PendingTrace& trace) {
   if (state.trace == &trace) {
     return;
   }
   if (state.trace != nullptr) {
-    unlink(state);
+    remove_from_trace(state);
   } else if (state.ir_value.node) {
-    state.before = static_cast<const DataNode&>(trace_node(state.ir_value)).buffer();
+    state.old_buffer = static_cast<const DataNode&>(trace_node(state.ir_value)).buffer();
   }
-  link(state, trace);
+  add_to_trace(state, trace);
 }
 
 void delete_variable(void* context) {
@@ -54,31 +54,31 @@ void delete_variable(void* context) {
 Variable::Variable(int64_t nbytes)
     : VariableState{VariableData(nbytes)},
       LazyTensor(std::shared_ptr<Data>(std::shared_ptr<void>(), &state)) {
-  address_ = nbytes != 0 ? take_addresses(*this, nbytes) : nullptr; // as on other devices
+  address_ = nbytes != 0 ? allocate_fake_address(*this, nbytes) : nullptr; // as on other devices
   count_new_storage(nbytes);
 }
 
 Variable::~Variable() {
   count_freed_storage(state.nbytes);
   if (address_ != nullptr) {
-    give_addresses(address_);
+    release_fake_address(address_);
   }
   Value old;
   const RecorderLock lock(recorder_mutex());
   if (state.trace != nullptr) {
-    unlink(state);
+    remove_from_trace(state);
   }
-  std::swap(old, state.ir_value); // freed after the lock, which was made later
+  std::swap(old, state.ir_value); // declared before the lock, so it is freed after the unlock
 }
 
 void Variable::set_value(Value value, PendingTrace& own) {
   state.rewritten = state.rewritten || (state.ir_value.node && trace_node(state.ir_value).is_data);
   const bool pending = value.node && !trace_node(value).is_data;
-  if (pending && !capturing) { // what is captured is nobody's to run
-    hold_in(state, own);
+  if (pending && !capturing) { // captured calls belong to no pending trace
+    move_to_trace(state, own);
   } else if (!pending && state.trace != nullptr) {
-    unlink(state);
-    state.before.reset();
+    remove_from_trace(state);
+    state.old_buffer.reset();
   }
   state.ir_value = std::move(value);
 }
@@ -96,9 +96,9 @@ void Variable::ApplyPendingGraph() {
 at::Tensor Variable::ToTensor(bool) {
   BufferPtr buffer;
   at::ScalarType dtype{};
-  do { // more than once only if another thread records a newer value meanwhile
+  do { // repeats only if another thread records a newer value meanwhile
     if (RecorderLock lock(recorder_mutex()); state.trace != nullptr) {
-      hold_in(state, pending_trace());
+      move_to_trace(state, pending_trace());
     }
     ApplyPendingGraph();
     const RecorderLock lock(recorder_mutex());
@@ -111,10 +111,10 @@ at::Tensor Variable::ToTensor(bool) {
   return torch::lazy::getBackend()->MakeTensorFromComputationData(buffer, dtype);
 }
 
-Value settle(VariableData& state, Value value) {
-  unlink(state);
+Value set_computed(VariableData& state, Value value) {
+  remove_from_trace(state);
   std::swap(state.ir_value, value);
-  state.before.reset();
+  state.old_buffer.reset();
   return value;
 }
 
@@ -133,18 +133,19 @@ bool device_was_used() {
   return made_storage.load(std::memory_order_relaxed);
 }
 
-Home home_of(const c10::StorageImpl& storage) {
+StorageSlice storage_slice(const c10::StorageImpl& storage) {
   const auto& pointer = storage.data_ptr();
   if (pointer.get_deleter() == &delete_variable) {
     return {*static_cast<Variable*>(pointer.get_context()), 0};
   }
   TORCH_CHECK(
-      pointer.device().is_privateuseone() && is_address(pointer.get()),
+      pointer.device().is_privateuseone() && is_fake_address(pointer.get()),
       "this tensor's storage was not allocated by device ftm: make ftm tensors by .to(\"ftm\") or "
       "factory functions");
-  const Place place = place_at(pointer.get());
-  TORCH_CHECK(place.variable != nullptr, "this tensor's storage is a part of one that is no more");
-  return {*place.variable, place.byte};
+  const ByteLocation location = resolve_fake_address(pointer.get());
+  TORCH_CHECK(
+      location.variable != nullptr, "this tensor's storage is part of a storage that was freed");
+  return {*location.variable, location.byte};
 }
 
 } // namespace ftm

@@ -1,6 +1,6 @@
-// A storage of device `ftm` is a variable: its data pointer's context owns a torch::lazy LazyTensor
-// whose value is the storage's current content, row-major. The pointer itself is an address that
-// nobody can dereference, unique to the storage (addresses.h).
+// A storage of device `ftm` is a variable: its data pointer's context owns a torch::lazy
+// LazyTensor, whose value is the storage's content in row-major order. The data pointer itself is a
+// fake address (tensor/fake_addresses.h).
 #pragma once
 
 #include "graph/recorder_lock.h"
@@ -15,22 +15,25 @@ namespace ftm {
 
 class Variable;
 
+// : A variable's state. Guarded by the recorder's lock.
 struct VariableData final : torch::lazy::LazyTensor::Data {
   explicit VariableData(int64_t nbytes) : Data(lazy_device()), nbytes(nbytes) {}
   int64_t nbytes; // of the storage
-  BufferPtr before; // while pending: the last value in memory, which a failing program gives back
-  uint64_t step = 0; // the optimizer step that last wrote over a value in memory here
-  bool rewritten = false; // a value in memory was written over: it is state
-  PendingTrace* trace = nullptr; // where the value is pending; null if it isn't
-  VariableData* previous = nullptr; // of that trace
+  BufferPtr before; // while pending: the last computed value, restored if the program fails
+  uint64_t step = 0; // number of the optimizer step that last overwrote a computed value
+  bool rewritten =
+      false; // a computed value was overwritten, so this is state (a parameter, a cache)
+  PendingTrace* trace = nullptr; // the trace in which the value is pending, or null
+  VariableData* previous = nullptr; // in that trace's list
   VariableData* next = nullptr;
 };
 
-// Replaces a pending variable's value by one in memory and takes it out of its trace; returns the
-// old value, so that the caller frees the graph when the lock is gone.
-Value settle(VariableData& state, Value value);
+// Replaces a pending value by its computed one and removes the variable from its trace. Returns the
+// old value, so that the caller can free the graph after unlocking.
+Value set_computed(VariableData& state, Value value);
 
-// Lies in the variable: a base, so that it is there before torch::lazy's part, which points to it.
+// A base class of Variable, so that it is constructed before torch::lazy's part, which points to
+// it.
 struct VariableState { VariableData state; };
 
 class Variable final : private VariableState, public torch::lazy::LazyTensor {
@@ -38,24 +41,24 @@ class Variable final : private VariableState, public torch::lazy::LazyTensor {
   explicit Variable(int64_t nbytes);
   ~Variable() override;
 
-  // All below: under the recorder's lock.
+  // All member functions below: under the recorder's lock.
 
-  // Empty: never written.
+  // Returns the content; without a node if it was never written.
   const Value& value() const { return state.ir_value; }
-  // `value`'s bytes must be the storage's. `own`: the thread's trace, which holds it while it is
-  // pending.
+  // Replaces the content. `value` must have the storage's size in bytes. A pending value is added
+  // to the trace `own`.
   void set_value(Value value, PendingTrace& own = pending_trace());
   int64_t nbytes() const { return state.nbytes; }
   void set_nbytes(int64_t nbytes);
-  // Of the storage's first byte; null if it has none.
+  // Returns the fake address of the first byte; null for an empty storage.
   void* address() const { return address_; }
   uint64_t step() const { return state.step; }
   bool rewritten() const { return state.rewritten; }
-  // The trace that computes the value; null if it is in memory, or was never written.
+  // Returns the trace that computes the value; null if it is computed, or was never written.
   PendingTrace* trace() const { return state.trace; }
-  Value settle(Value value) { return ftm::settle(state, std::move(value)); }
+  Value set_computed(Value value) { return ftm::set_computed(state, std::move(value)); }
 
-  // torch::lazy's own entries.
+  // Overrides that torch::lazy calls.
   void ApplyPendingGraph() override;
   at::Tensor ToTensor(bool detached) override;
 
@@ -63,21 +66,24 @@ class Variable final : private VariableState, public torch::lazy::LazyTensor {
   void* address_ = nullptr;
 };
 
-// The pointer of a new storage; `nbytes` is what a user sees.
+// Makes the data pointer of a new storage of `nbytes` bytes. Throws c10::OutOfMemoryError.
+// `created`, if not null, receives the variable, which the pointer owns.
 c10::DataPtr make_data_ptr(int64_t nbytes, Variable** created = nullptr);
 
 // Whether this process has made a storage on the device.
 bool device_was_used();
 
-// Where a storage's bytes lie: in all of a variable, or, for a slice of a storage, from a byte on.
-struct Home {
+// The bytes of a storage: a variable's, from `begin` on. `begin` is 0 unless the storage is a slice
+// of another storage.
+struct StorageSlice {
   Variable& variable;
   int64_t begin;
 };
-Home home_of(const c10::StorageImpl& storage);
+// Throws if the storage does not belong to the device, or to a freed storage.
+StorageSlice storage_slice(const c10::StorageImpl& storage);
 
 inline Variable& variable_of(const c10::StorageImpl& storage) {
-  return home_of(storage).variable;
+  return storage_slice(storage).variable;
 }
 inline Variable& variable_of(const at::TensorImpl& tensor) {
   return variable_of(*tensor.unsafe_storage().unsafeGetStorageImpl());

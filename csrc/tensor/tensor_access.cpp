@@ -9,7 +9,7 @@
 
 namespace ftm {
 
-Value whole(Variable& variable, at::ScalarType dtype) {
+Value whole_value(Variable& variable, at::ScalarType dtype) {
   const auto itemsize = static_cast<int64_t>(c10::elementSize(dtype));
   Value value = variable.value();
   if (!value.node) {
@@ -23,34 +23,35 @@ Value whole(Variable& variable, at::ScalarType dtype) {
 
 Region region_of(const at::TensorImpl& tensor) {
   const auto& storage = *tensor.unsafe_storage().unsafeGetStorageImpl();
-  const Home home = home_of(storage);
+  const StorageSlice slice = storage_slice(storage);
   const auto itemsize = static_cast<int64_t>(tensor.itemsize());
-  const int64_t between = itemsize - 1; // a mask: sizes of elements are powers of 2
-  const int64_t all = home.variable.nbytes();
-  if (((home.begin | all) & between) == 0) {
-    const int64_t first =
-        home.begin == 0 ? 0 : home.begin / itemsize; // few are slices, and a division takes long
-    return {home.variable, true, 0, all, tensor.storage_offset() + first};
+  const int64_t mask = itemsize - 1; // element sizes are powers of 2
+  const int64_t all = slice.variable.nbytes();
+  if (((slice.begin | all) & mask) == 0) {
+    // Slices are rare, and a division is slow.
+    const int64_t first = slice.begin == 0 ? 0 : slice.begin / itemsize;
+    return {slice.variable, true, 0, all, tensor.storage_offset() + first};
   }
-  const int64_t nbytes = home.begin != 0 ? static_cast<int64_t>(storage.nbytes()) : all;
-  return {home.variable, false, home.begin, nbytes & ~between, tensor.storage_offset()};
+  const int64_t nbytes = slice.begin != 0 ? static_cast<int64_t>(storage.nbytes()) : all;
+  return {slice.variable, false, slice.begin, nbytes & ~mask, tensor.storage_offset()};
 }
 
 namespace {
 
 Value elements_of(const Region& region, at::ScalarType dtype) {
   if (region.is_whole) {
-    return whole(region.variable, dtype);
+    return whole_value(region.variable, dtype);
   }
   return bitcast(
-      strided_view(whole(region.variable, at::kByte), {region.nbytes}, {1}, region.begin), dtype);
+      strided_view(whole_value(region.variable, at::kByte), {region.nbytes}, {1}, region.begin),
+      dtype);
 }
 
-// What is read of a buffer through a window that leaves some of it out is a parameter of its own:
-// one program serves the batches of a data set, and the elements that a loop reads. A variable that
-// is written over is state, and its buffer is donated to its next value: that needs the buffer to
-// be one parameter.
-Value window_of(
+// Reads a part of a buffer as its own parameter, so that the offset is a launch argument: one
+// program serves all batches of a data set, and all elements that a loop reads. Returns no value if
+// the whole buffer is read. Not for variables that are overwritten: their buffer is donated to the
+// next value, which requires one parameter for the whole buffer.
+Value partial_buffer(
     const DataNode& data, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
   int64_t extent = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -66,19 +67,18 @@ Value window_of(
   return strided_view(data_value(data.buffer(), {type.dtype, {extent}}, offset), sizes, strides, 0);
 }
 
-// A variable's content is a whole buffer, or a call.
-Value without_window(Value value) {
+// A variable's content must be a whole buffer, or a call. Wraps part of a buffer in a view call.
+Value as_content(Value value) {
   if (!value.node || !trace_node(value).is_data ||
-      !static_cast<const DataNode&>(trace_node(value)).is_window()) {
+      !static_cast<const DataNode&>(trace_node(value)).is_partial()) {
     return value;
   }
   const ValueType type = type_of(value);
   return strided_view(std::move(value), type.sizes, c10::contiguous_strides(type.sizes), 0);
 }
 
-// Whether a tensor leaves dimensions of one element out, as `x[:, i]` does: of several it would see
-// a part.
-bool is_indexed(c10::IntArrayRef sizes, c10::IntArrayRef whole) {
+// Whether the tensor omits dimensions of size 1 of the variable's value, as `x[:, i]` does.
+bool drops_unit_dims(c10::IntArrayRef sizes, c10::IntArrayRef whole) {
   if (sizes.size() >= whole.size()) {
     return false;
   }
@@ -93,8 +93,8 @@ bool is_indexed(c10::IntArrayRef sizes, c10::IntArrayRef whole) {
   return next == sizes.size();
 }
 
-// Of the elements that are written to one place of an expanded tensor, the last.
-Value last_of_each_place(Value value, c10::DimVector& sizes, c10::IntArrayRef strides) {
+// If several elements are written to the same memory (an expanded tensor), keeps the last of them.
+Value last_written(Value value, c10::DimVector& sizes, c10::IntArrayRef strides) {
   const auto dense = c10::contiguous_strides(sizes);
   int64_t offset = 0;
   bool repeats = false;
@@ -126,9 +126,9 @@ Value read(const at::TensorImpl& tensor) {
   }
   if (trace_node(base).is_data && !region.variable.rewritten()) {
     const auto& data = static_cast<const DataNode&>(trace_node(base));
-    if (Value window = window_of(data, tensor.sizes(), tensor.strides(), region.offset);
-        window.node) {
-      return window;
+    if (Value partial = partial_buffer(data, tensor.sizes(), tensor.strides(), region.offset);
+        partial.node) {
+      return partial;
     }
   }
   return strided_view(std::move(base), tensor.sizes(), tensor.strides(), region.offset);
@@ -141,24 +141,24 @@ void write(const at::TensorImpl& tensor, Value value, PendingTrace& own) {
   }
   const Region region = region_of(tensor);
   Variable& variable = region.variable;
-  const auto before = variable.value();
-  // What is written through an index stays such a write where it covers all: it is the same program
-  // for any size.
+  const auto old = variable.value();
+  // A write through an index remains an ftm.update even if it covers the whole variable (size 1),
+  // so that all sizes share one program.
   const bool covers = region.is_whole && region.offset == 0 &&
                       numel * static_cast<int64_t>(tensor.itemsize()) == variable.nbytes() &&
-                      !(before.node && is_indexed(tensor.sizes(), type_of(before).sizes));
+                      !(old.node && drops_unit_dims(tensor.sizes(), type_of(old).sizes));
   if (covers && tensor.is_contiguous()) {
-    variable.set_value(without_window(std::move(value)), own);
+    variable.set_value(as_content(std::move(value)), own);
   } else if (covers && tensor.is_non_overlapping_and_dense()) {
-    variable.set_value(without_window(in_memory_order(std::move(value), tensor.strides())), own);
+    variable.set_value(as_content(in_memory_order(std::move(value), tensor.strides())), own);
   } else {
     Value base = elements_of(region, c10::typeMetaToScalarType(tensor.dtype()));
     c10::DimVector sizes(tensor.sizes());
-    value = last_of_each_place(std::move(value), sizes, tensor.strides());
+    value = last_written(std::move(value), sizes, tensor.strides());
     Value changed = updated(base, value, sizes, tensor.strides(), region.offset);
     if (!region.is_whole) {
       changed = updated(
-          whole(variable, at::kByte), bitcast(changed, at::kByte), {region.nbytes}, {1},
+          whole_value(variable, at::kByte), bitcast(changed, at::kByte), {region.nbytes}, {1},
           region.begin);
     }
     variable.set_value(std::move(changed), own);
@@ -194,7 +194,7 @@ at::Tensor make_tensor(
     write(*tensor.unsafeGetTensorImpl(), std::move(value), own);
   } else {
     value = contiguous ? std::move(value) : in_memory_order(std::move(value), strides);
-    variable->set_value(without_window(std::move(value)), own);
+    variable->set_value(as_content(std::move(value)), own);
   }
   return tensor;
 }

@@ -1,5 +1,5 @@
-// Tensors as windows into variables: reading and writing through sizes, strides and offset. All
-// under the recorder's lock. `own`: the thread's trace.
+// Tensors as views of variables: read and written through sizes, strides and offset. All functions:
+// under the recorder's lock. `own` is the calling thread's trace.
 #pragma once
 
 #include "graph/node.h"
@@ -7,26 +7,29 @@
 
 namespace ftm {
 
-// The bytes that are a variable's content as the elements among which a tensor's are: all of them,
-// or, where the tensor's storage is a slice that begins between elements, or a variable ends there,
-// a run of them that doesn't.
+// The range of a variable's bytes that a tensor's elements are in, aligned to the element size. It
+// is the whole variable, unless the storage is a slice that begins within an element, or the
+// variable ends within one.
 struct Region {
   Variable& variable;
   bool is_whole;
   int64_t begin; // byte
   int64_t nbytes;
-  int64_t offset; // of the tensor's first element, in elements
+  int64_t offset; // of the tensor's first element, in elements from `begin`
 };
+// : Returns a tensor's region. Throws if its storage is not the device's.
 Region region_of(const at::TensorImpl& tensor);
 
-// The tensor's elements as a dense value of its own sizes.
+// Returns the tensor's elements as a dense value with the tensor's sizes.
 Value read(const at::TensorImpl& tensor);
-// Makes `value`, which has the tensor's sizes and dtype, the tensor's content.
+// Sets the tensor's elements to `value`, which has the tensor's sizes and dtype.
 void write(const at::TensorImpl& tensor, Value value, PendingTrace& own = pending_trace());
-// The variable's whole content as a value of this dtype (any shape); zeros if it was never written.
-Value whole(Variable& variable, at::ScalarType dtype);
+// Returns the variable's whole content as a value of this dtype, of any shape. An unwritten
+// variable is zero.
+Value whole_value(Variable& variable, at::ScalarType dtype);
 
-// A new tensor with this content. Its strides may leave gaps, but no two elements share a place.
+// Makes a tensor with this content, or without content if `value` has no node. Its strides may
+// leave gaps, but must not overlap.
 at::Tensor make_tensor(
     const ValueType& type, c10::IntArrayRef strides, bool contiguous, Value value,
     PendingTrace& own = pending_trace());

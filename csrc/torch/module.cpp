@@ -47,9 +47,9 @@ namespace py = pybind11;
 namespace ftm {
 namespace {
 
-void set_recording_from(const std::vector<RecordingRow>& rows) {
-  set_recording(rows);
-  forget_forms();
+void set_recording_from(const std::vector<AnnotationRow>& rows) {
+  set_op_annotations(rows);
+  clear_call_specs();
   register_ops_of_records();
 }
 
@@ -64,7 +64,7 @@ void set_native_ops_from(const py::dict& native_ops) {
       record_library_op(name);
     }
   }
-  set_native_ops(table);
+  set_compiled_ops(table);
 }
 
 void init(
@@ -256,7 +256,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def(
       "_empty_cache",
       [] {
-        forget_programs();
+        clear_programs();
         forget_loops();
         empty_memory_pool();
       },
@@ -287,7 +287,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def(
       "_clear_programs",
       [] {
-        forget_programs();
+        clear_programs();
         forget_loops();
       },
       no_gil);
