@@ -68,7 +68,7 @@ void CpuLaunch::compute() {
     compute_op_by_op(inputs, numbers);
   } else {
     // PyTorch's own operators on the CPU run in turn with the machine.
-    static const bool seen [[maybe_unused]] = stand_in_for_machine_threads(machine_cores());
+    static const bool seen [[maybe_unused]] = reserve_cpus_for_machine(machine_cores());
     const Arena arena(machine_->arena_bytes());
     GilRelease unlocked;
     try {

@@ -58,11 +58,11 @@ void DeviceLaunch::compute() {
   }
   job->scalars = scalars();
   job->origin = {std::move(line), {}, /*is_captured=*/true};
-  job->before.resize(trace.results.size());
+  job->old_values.resize(trace.results.size());
   for (size_t i = 0; i < trace.results.size(); ++i) {
     const auto& type = trace.result_types[i];
     results_.push_back(std::make_shared<Buffer>(type.dtype, type.sizes));
-    job->before[i].input = parameter_of(captured_.replaces_[i]);
+    job->old_values[i].input = parameter_of(captured_.replaces_[i]);
   }
   job->outputs = results_;
   enqueue(job);

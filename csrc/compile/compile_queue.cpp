@@ -68,7 +68,7 @@ void suspend(std::vector<LaunchUnit>& cuts) {
 
 void build_waiting() {
   pthread_setname_np(pthread_self(), "ftm-builder");
-  work_for_others();
+  set_compile_thread();
   auto& b = builder();
   while (true) {
     OrderPtr order; // its error, perhaps one of Python's, is let go without the lock

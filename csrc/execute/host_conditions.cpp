@@ -15,38 +15,40 @@
 namespace ftm {
 namespace {
 
-constexpr int64_t kMostPending =
-    32; // calls: a longer trace is launched where it is read, as a step of a model is
-constexpr size_t kMostCalls = 16; // that the CPU makes for one value
-constexpr int64_t kMostElements = 1 << 16; // of each of them
-constexpr int kMostLaunches = 8; // that lie between a value and what came from the CPU
+// A longer trace is launched where its value is read, as the step of a model is.
+constexpr int64_t kMaxPendingCalls = 32;
+constexpr size_t kMaxEvaluatedCalls = 16; // on the CPU, for one value
+constexpr int64_t kMaxElements = 1 << 16; // of each value that they compute
+constexpr int kMaxLaunches = 8; // between a value and the values from the CPU that it depends on
 
-// On buffers that programs compute: how their elements follow from known ones.
+// Attached to a buffer that a program computes: an expression for its elements in terms of
+// host-evaluable values.
 struct HostExpression final : torch::lazy::BackendData::Info {
   HostExpression(Value value, int launches) : value(std::move(value)), launches(launches) {}
 
-  // Under the recorder's lock:
-  Value value; // null when it was evaluated
+  // Guarded by the recorder's lock.
+  Value value; // null once it has been evaluated
   BufferPtr elements;
   int launches;
 };
 
-HostExpression* recipe_of(const Buffer& buffer) {
+HostExpression* expression_of(const Buffer& buffer) {
   return buffer.is_from_cpu() ? nullptr : static_cast<HostExpression*>(buffer.info());
 }
 
 bool is_exact(const ValueType& type) {
-  return c10::isIntegralType(type.dtype, /*includeBool=*/true) && type.numel() <= kMostElements;
+  return c10::isIntegralType(type.dtype, /*includeBool=*/true) && type.numel() <= kMaxElements;
 }
 
 enum class Leaves {
-  known, // values from the CPU, and what is known of results
-  any, // what programs have computed as well: it is there when they have run
+  host, // values from the CPU, and results with a HostExpression
+  any, // also other results of programs, which are available once these have run
 };
 
-// How many launches lie behind a value that hangs on such leaves alone; nothing for others.
+// Returns the number of launches between a value and its leaves, or nullopt if the CPU cannot
+// evaluate it from such leaves.
 std::optional<int> launches_behind(const Value& value, Leaves leaves) {
-  c10::SmallVector<const CallNode*, kMostCalls> calls;
+  c10::SmallVector<const CallNode*, kMaxEvaluatedCalls> calls;
   int launches = 0;
   const auto visit = [&](const Value& operand) {
     const auto& node = trace_node(operand);
@@ -55,54 +57,55 @@ std::optional<int> launches_behind(const Value& value, Leaves leaves) {
     }
     if (node.is_data) {
       const auto& buffer = *static_cast<const DataNode&>(node).buffer();
-      const auto* recipe = recipe_of(buffer);
-      launches = std::max(launches, recipe != nullptr ? recipe->launches : 0);
-      return leaves == Leaves::any || buffer.is_from_cpu() || recipe != nullptr;
+      const auto* expression = expression_of(buffer);
+      launches = std::max(launches, expression != nullptr ? expression->launches : 0);
+      return leaves == Leaves::any || buffer.is_from_cpu() || expression != nullptr;
     }
     const auto& call = static_cast<const CallNode&>(node);
     if (std::find(calls.begin(), calls.end(), &call) != calls.end()) {
       return true;
     }
     calls.push_back(&call);
-    return calls.size() <= kMostCalls && call.spec().results.size() == 1 &&
+    return calls.size() <= kMaxEvaluatedCalls && call.spec().results.size() == 1 &&
            !draws_numbers(call.spec());
   };
-  bool known = visit(value);
-  for (size_t i = 0; known && i < calls.size(); ++i) {
-    known = std::all_of(calls[i]->values.begin(), calls[i]->values.end(), visit);
+  bool can_evaluate = visit(value);
+  for (size_t i = 0; can_evaluate && i < calls.size(); ++i) {
+    can_evaluate = std::all_of(calls[i]->values.begin(), calls[i]->values.end(), visit);
   }
-  return known ? std::make_optional(launches) : std::nullopt;
+  return can_evaluate ? std::make_optional(launches) : std::nullopt;
 }
 
-BufferPtr evaluated(const Value& value);
+BufferPtr evaluate(const Value& value);
 
-// Null where the CPU refuses what it is computed from: the program then says so. Throws what went
-// wrong in a program.
-BufferPtr known_elements(const BufferPtr& buffer) {
-  auto* recipe = recipe_of(*buffer);
-  if (recipe == nullptr) {
+// Returns a buffer with the elements, evaluated on the CPU or computed by the program. Returns null
+// if a call raises an error on the CPU; the program then raises it. Throws the error of a failed
+// program.
+BufferPtr evaluate_buffer(const BufferPtr& buffer) {
+  auto* expression = expression_of(*buffer);
+  if (expression == nullptr) {
     wait_for(buffer);
     return buffer;
   }
   Value value;
   {
     const RecorderLock lock(recorder_mutex());
-    if (recipe->elements) {
-      return recipe->elements;
+    if (expression->elements) {
+      return expression->elements;
     }
-    value = recipe->value;
+    value = expression->value;
   }
-  auto found = evaluated(value);
-  if (found) {
+  auto elements = evaluate(value);
+  if (elements) {
     const RecorderLock lock(recorder_mutex());
-    recipe->elements = found;
-    recipe->launches = 0;
-    recipe->value = Value();
+    expression->elements = elements;
+    expression->launches = 0;
+    expression->value = Value();
   }
-  return found; // `value` is freed here, without the lock
+  return elements; // `value` is freed here, without the lock
 }
 
-BufferPtr evaluated(const Value& value) {
+BufferPtr evaluate(const Value& value) {
   Graph graph;
   Trace trace;
   std::vector<Input> leaves;
@@ -118,7 +121,7 @@ BufferPtr evaluated(const Value& value) {
   }
   std::vector<at::Tensor> inputs;
   for (size_t i = 0; i < leaves.size(); ++i) {
-    leaves[i].buffer = known_elements(leaves[i].buffer);
+    leaves[i].buffer = evaluate_buffer(leaves[i].buffer);
     if (!leaves[i].buffer) {
       return nullptr;
     }
@@ -128,49 +131,51 @@ BufferPtr evaluated(const Value& value) {
   return results.failure ? nullptr : Buffer::from_cpu(results.tensors[0]);
 }
 
-// The value of a pending condition that is known; null for others.
-Value pending_known(const Region& region, const PendingTrace& own) {
-  const bool may_be = region.is_whole && region.variable.trace() == &own &&
-                      own.calls.load(std::memory_order_relaxed) < kMostPending &&
-                      type_of(region.variable.value()).numel() == 1;
-  return may_be && launches_behind(region.variable.value(), Leaves::any) ? region.variable.value()
-                                                                         : Value();
+// Returns the pending value of a condition if the CPU can evaluate it, else a null value. Called
+// under the recorder's lock.
+Value evaluable_condition(const Region& region, const PendingTrace& own) {
+  const bool is_candidate = region.is_whole && region.variable.trace() == &own &&
+                            own.calls.load(std::memory_order_relaxed) < kMaxPendingCalls &&
+                            type_of(region.variable.value()).numel() == 1;
+  const bool can_evaluate =
+      is_candidate && launches_behind(region.variable.value(), Leaves::any).has_value();
+  return can_evaluate ? region.variable.value() : Value();
 }
 
 } // namespace
 
-std::optional<bool> known_condition(const at::Tensor& tensor) {
+std::optional<bool> evaluate_condition(const at::Tensor& tensor) {
   if (capturing || is_strict() || tensor.scalar_type() != at::kBool || tensor.numel() != 1) {
     return std::nullopt;
   }
-  static auto& answered = counter("conditions_on_cpu");
+  static auto& evaluated = counter("conditions_on_cpu");
   const Region region = region_of(*tensor.unsafeGetTensorImpl());
   Value value;
   {
     const RecorderLock lock(recorder_mutex());
-    value = pending_known(region, pending_trace());
+    value = evaluable_condition(region, pending_trace());
   }
-  const auto buffer = value.node ? evaluated(value) : nullptr;
+  const auto buffer = value.node ? evaluate(value) : nullptr;
   if (!buffer) {
     return std::nullopt;
   }
-  answered.fetch_add(1);
-  Value old; // freed after the lock
+  evaluated.fetch_add(1);
+  Value old; // freed after the unlock
   const RecorderLock lock(recorder_mutex());
   if (region.variable.value().node == value.node && region.variable.trace() != nullptr) {
-    old = region.variable.set_computed(
-        data_value(buffer, type_of(value))); // it is no result of the next program
+    // The next program need not compute it.
+    old = region.variable.set_computed(data_value(buffer, type_of(value)));
   }
   return *static_cast<const bool*>(buffer->data());
 }
 
-void keep_known(const Value& result, const Value& made) {
+void keep_host_expression(const Value& result, const Value& computed) {
   if (!is_exact(type_of(result)) || is_strict()) {
     return;
   }
-  const auto launches = launches_behind(result, Leaves::known);
-  if (launches && *launches < kMostLaunches) {
-    static_cast<const DataNode&>(trace_node(made))
+  const auto launches = launches_behind(result, Leaves::host);
+  if (launches && *launches < kMaxLaunches) {
+    static_cast<const DataNode&>(trace_node(computed))
         .buffer()
         ->SetInfo(std::make_shared<HostExpression>(result, *launches + 1));
   }

@@ -1,7 +1,7 @@
-// Conditions that hang on nothing but whole numbers and booleans in memory and on constants:
-// whether a mask hides anything, whether a text is finished. Python asks about them between the
-// calls of a model, and each question would cut the trace there. The CPU answers these, counted as
-// `conditions_on_cpu`: no program is launched, and what is pending stays one trace with what comes.
+// Evaluates conditions on integer and boolean tensors on the CPU. Example: `if (mask == 1).all():`
+// between the calls of a model. Reading the condition from the device would cut the trace there. If
+// it depends only on integers and booleans that are in memory, and on constants, the CPU computes
+// it (counter `conditions_on_cpu`), nothing is launched, and recording continues.
 #pragma once
 
 #include "tensor/storage_variable.h"
@@ -10,12 +10,14 @@
 
 namespace ftm {
 
-// The answer, if the tensor is such a condition and little else is pending. Not under the
+// Returns the condition's value, or nullopt if it does not qualify or more than 32 calls are
+// pending. May wait for running programs. Throws their errors. Must not be called under the
 // recorder's lock.
-std::optional<bool> known_condition(const at::Tensor& tensor);
+std::optional<bool> evaluate_condition(const at::Tensor& tensor);
 
-// A result of a launch keeps how it follows from such values, so that later conditions can hang on
-// it. `made`: where it will be. Under the recorder's lock.
-void keep_known(const Value& result, const Value& made);
+// Keeps the expression of a launched program's result if the CPU can evaluate it, so that later
+// conditions may depend on it. `computed` is the buffer that will have the result. Called under the
+// recorder's lock.
+void keep_host_expression(const Value& result, const Value& computed);
 
 } // namespace ftm

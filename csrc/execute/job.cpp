@@ -12,21 +12,21 @@
 namespace ftm {
 namespace {
 
-constexpr const char* kNotRunAgain =
+constexpr const char* kNoReplay =
     " (FTM_STRICT forbids to run the program again on the CPU, which would raise what eager "
     "PyTorch does)";
 
-// Memory for the results: that of an input which only this job still holds, where the program
-// allows it.
-void place_results(Job& job, const MachineProgram& program) {
+// Assigns memory to the results. A result reuses (donation) the memory of an input that only this
+// job references, if the program allows it.
+void allocate_results(Job& job, const MachineProgram& program) {
   static auto& donations = counter("donations");
   for (size_t i = 0; i < job.outputs.size(); ++i) {
     const int32_t alias = program.aliases()[i];
-    // A window is never as large as its buffer, and a buffer of several windows has several holders
-    // here.
+    // A part of a buffer never has the buffer's size. If a buffer has several parts here, it has
+    // several references.
     const bool donated = alias >= 0 && job.inputs[alias].buffer.use_count() == 1 &&
                          job.inputs[alias].buffer->nbytes() == job.outputs[i]->nbytes();
-    // The donor keeps its address until all are placed: the program reads from there.
+    // A donor keeps its memory until all inputs' addresses are collected, as the program reads it.
     if (donated) {
       donations.fetch_add(1);
     } else {
@@ -35,9 +35,9 @@ void place_results(Job& job, const MachineProgram& program) {
   }
 }
 
-// Throws MachineFault. Where it says that inputs are whole, the job has them as before.
+// Throws MachineFault. If that has inputs_intact, the job has its inputs as before.
 void run_on_machine(Job& job, const MachineProgram& program) {
-  place_results(job, program);
+  allocate_results(job, program);
   std::vector<void*> inputs, outputs;
   for (const auto& input : job.inputs) {
     inputs.push_back(input.data());
@@ -65,14 +65,14 @@ void run_on_machine(Job& job, const MachineProgram& program) {
   free_block(arena);
 }
 
-// After a failure: a result whose variable held a value becomes that value. False if there was
-// none, or if the program has written over it.
-bool give_back(const Job& job, size_t output) {
-  if (job.before.empty()) {
+// After a failure: gives a result the value that its variable had before. Returns false if there
+// was none, or the program has overwritten it.
+bool restore_old_value(const Job& job, size_t output) {
+  if (job.old_values.empty()) {
     return false;
   }
-  const auto& before = job.before[output];
-  const auto& old = before.input >= 0 ? job.inputs[before.input].buffer : before.other;
+  const auto& [input, other] = job.old_values[output];
+  const auto& old = input >= 0 ? job.inputs[input].buffer : other;
   auto& result = *job.outputs[output];
   if (!old || old->state() != Buffer::State::ready || old->nbytes() != result.nbytes()) {
     return false;
@@ -93,8 +93,8 @@ void stop_if_interrupted() {
   }
 }
 
-// Runs the trace call by call, on the CPU. What comes before a call that throws has its value, as
-// in eager PyTorch; what comes after it keeps the value from before.
+// Runs the trace call by call on the CPU. If a call throws, results of earlier calls have their
+// values, as in eager PyTorch; the other results keep their variables' old values.
 Outcome run_on_cpu(Job& job, const Trace& trace) {
   std::vector<at::Tensor> inputs;
   inputs.reserve(job.inputs.size());
@@ -108,39 +108,38 @@ Outcome run_on_cpu(Job& job, const Trace& trace) {
     if (results.tensors[i].defined()) {
       job.outputs[i]->allocate();
       store_on_cpu(results.tensors[i], trace.result_types[i], *job.outputs[i]);
-      outcome.whole[i] = true;
+      outcome.valid[i] = true;
     } else {
-      outcome.whole[i] = give_back(job, i);
+      outcome.valid[i] = restore_old_value(job, i);
     }
   }
   return outcome;
 }
 
-// The machine stopped before it wrote over any input: eager's own kernels tell what the matter is,
-// and compute what eager would have computed.
+// The machine stopped before it overwrote an input. Runs the program again on the CPU, where
+// eager's kernels raise the right error and compute what eager would have computed.
 Outcome replay(Job& job, const MachineFault& fault) {
   static auto& replays = counter("fault_replays");
   replays.fetch_add(1);
   Outcome outcome = run_on_cpu(job, job.program->trace());
   if (!outcome.failure) {
-    // A fault that is no fault of the user's program.
+    // The fault is a bug of the compiler or the machine, not of the user's program.
     if (is_checked()) {
       throw fault;
     }
     TORCH_WARN(
         "the machine stopped in a program that is right; it was run again, op by op on the CPU, "
-        "and its results "
-        "are right. Please report it: ",
+        "and its results are right. Please report it: ",
         fault.what());
   }
   return outcome;
 }
 
-// For a job that computes nothing.
+// Outcome of a job that is not run because of a failure.
 Outcome not_run(const Job& job, const FailurePtr& failure) {
   Outcome outcome{std::vector<bool>(job.outputs.size()), failure};
   for (size_t i = 0; i < job.outputs.size(); ++i) {
-    outcome.whole[i] = give_back(job, i);
+    outcome.valid[i] = restore_old_value(job, i);
   }
   return outcome;
 }
@@ -168,14 +167,14 @@ Outcome run(Job& job) {
       throw;
     }
     if (is_strict()) {
-      throw MachineFault(fault.what() + std::string(kNotRunAgain), /*inputs_intact=*/true);
+      throw MachineFault(fault.what() + std::string(kNoReplay), /*inputs_intact=*/true);
     }
     return replay(job, fault);
   }
   return {std::vector<bool>(job.outputs.size(), true), nullptr};
 }
 
-// Of a failure of the whole program.
+// The place to report with a failure of the whole program.
 std::string where(const Job& job, const std::exception& error) {
   const bool is_fault = dynamic_cast<const MachineFault*>(&error) != nullptr;
   return "(in a program that was launched earlier on device ftm" + job.origin.launch_text() +
@@ -194,9 +193,9 @@ Outcome run_job(Job& job) {
     Outcome outcome{std::vector<bool>(job.outputs.size()), failure_from(error, where(job, error))};
     for (size_t i = 0; i < job.outputs.size(); ++i) {
       try {
-        outcome.whole[i] = give_back(job, i);
+        outcome.valid[i] = restore_old_value(job, i);
       } catch (const c10::OutOfMemoryError&) {
-        outcome.whole[i] = false; // of the result's own failure its user will read
+        outcome.whole[i] = false; // the user gets `failure` when the result is read
       }
     }
     return outcome;

@@ -1,5 +1,5 @@
-// One run of a program, on the launcher's thread: memory for its results, the run, and what its
-// variables hold when it fails.
+// Runs one launched program on the launcher's thread: allocates memory for its results, runs it,
+// and restores variables' old values if it fails.
 #pragma once
 
 #include "memory/buffer.h"
@@ -12,38 +12,40 @@
 
 namespace ftm {
 
-// What a result's variable held before, for the case that the run fails: nothing, an input of the
-// job (so that it can still be donated), or another value.
-struct Before {
+// The value that a result's variable had before the launch, to be restored if the run fails: an
+// input of the job (by number, so that it can still be donated), another buffer, or none.
+struct OldValue {
   int32_t input = -1;
   BufferPtr other;
 };
 
-// One run of a program.
+// One launched program with its operands.
 struct Job {
   std::vector<Input> inputs;
   std::vector<BufferPtr> outputs; // pending until the run has ended
-  std::vector<Before> before; // for each output; may be empty
+  std::vector<OldValue> old_values; // by output; may be empty
   std::vector<uint64_t> scalars;
   ProgramPtr program; // set by `start`
   Origin origin;
-  FailurePtr abandoned; // why it has no program; set by `abandon`
-  // Guarded by the launcher:
+  FailurePtr abandoned; // set by `abandon`: why it has no program
+  // Guarded by the launcher's mutex.
   bool started = false;
-  bool suspended = false; // the user interrupted it, or what it reads: it runs when somebody waits
-                          // for what it computes
-  uint64_t number = 0; // in the order of runs
+  // An interrupt stopped it, or a job on which it depends. It runs when a thread waits for one of
+  // its results.
+  bool suspended = false;
+  uint64_t number = 0; // in launch order
 };
 using JobPtr = std::shared_ptr<Job>;
 
+// : The outcome of a run.
 struct Outcome {
-  std::vector<bool>
-      whole; // for each output: it has its value, or that which its variable held before
-  FailurePtr failure; // what went wrong; null if nothing did
-  bool interrupted = false; // and nothing else: the job is as before, and may run again
+  std::vector<bool> valid; // by output: it has its new value, or its variable's old value
+  FailurePtr failure; // null if the run succeeded
+  bool interrupted = false; // stopped by an interrupt; the job is unchanged and may run again
 };
 
-// Never throws. The job's inputs have all been computed, or have failed.
+// Runs a job whose inputs are all computed or failed. Never throws: errors are in the outcome.
+// Called on the launcher's thread without its mutex.
 Outcome run_job(Job& job);
 
 } // namespace ftm

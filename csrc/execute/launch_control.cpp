@@ -10,7 +10,7 @@ namespace ftm {
 namespace {
 
 struct Launches {
-  std::mutex mutex; // taken alone, or under the recorder's
+  std::mutex mutex; // acquired alone, or while the recorder's lock is held
   std::string forbidden;
   int64_t count = 0;
   Hash128 last;

@@ -1,5 +1,5 @@
-// What Python may know and say about launches: how many there were, of which program the last one
-// was, and that for a while there must be none.
+// Python's control of launches: their number, the program of the last one, and whether launches are
+// forbidden. Thread-safe.
 #pragma once
 
 #include "graph/structural_hash.h"
@@ -9,18 +9,21 @@
 
 namespace ftm {
 
-// From now on a launch throws `why`; empty: launches are allowed again.
+// Makes launches throw an error with this message, for the process. An empty message allows them
+// again.
 void forbid_launch(std::string why);
-// What the last call said.
+// Returns the message that the last call set.
 std::string forbidden_launch();
 
-// Something is about to be launched: throws if that is forbidden. Under the recorder's lock.
+// Throws if launches are forbidden. Called under the recorder's lock, before a launch.
 void check_launch();
-// It was a program of this hash. Under the recorder's lock.
+// Counts a launch of the program with this hash. Called under the recorder's lock.
 void count_launch(const Hash128& program);
 
+// : Returns the number of launches in this process.
 int64_t launches();
-// The program of the last launch, as 32 hexadecimal digits; of this process only.
+// Returns the hash of the last launched program as 32 hexadecimal digits. It is meaningful in this
+// process only.
 std::string last_program();
 
 } // namespace ftm

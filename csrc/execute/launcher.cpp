@@ -27,21 +27,22 @@ namespace ftm {
 namespace {
 
 struct Launcher {
-  std::mutex
-      mutex; // no other lock is taken under it, but the memory's before a fork, and never Python's
+  // While it is held, no other lock is acquired, except the memory pool's before a fork, and never
+  // the GIL.
+  std::mutex mutex;
   std::condition_variable changed;
-  std::deque<JobPtr> jobs; // one of them may be running
+  std::deque<JobPtr> jobs; // in launch order; one of them may be running
   FailurePtr unseen_failure;
   std::thread thread;
   bool running = false; // the thread exists
   bool stopping = false;
-  bool at_end = true; // the thread, if it ever was, has stopped
-  bool given_up = false; // an exception, as of a signal's handler, ended the last wait for results
-  void (*resume)() = nullptr; // of jobs that are stalled; null: none are
-  int waiting = 0; // threads that wait for jobs, or for what starts them
-  bool orphaned = false; // this is a forked child: the thread stayed behind
+  bool at_end = true; // the thread has stopped, or was never started
+  bool given_up = false; // the last wait for results ended with an exception (of a signal handler)
+  void (*resume)() = nullptr; // resumes stalled jobs; null if none are stalled
+  int waiting = 0; // number of threads that wait for jobs, or for jobs to be started
+  bool orphaned = false; // this is a forked child, without the thread
   size_t max_in_flight = 3;
-  uint64_t enqueued = 0; // how many jobs ever were
+  uint64_t enqueued = 0; // number of jobs ever enqueued
 };
 
 Launcher& launcher() {
@@ -53,18 +54,18 @@ bool is_pending(const BufferPtr& buffer) {
   return buffer && buffer->state() == Buffer::State::pending;
 }
 
-// Calls `visit` with each value that the job needs before it runs.
+// Calls `visit` with each buffer that must be computed before the job runs.
 template <typename Visit>
 void visit_needed(const Job& job, Visit visit) {
   for (const auto& input : job.inputs) {
     visit(input.buffer);
   }
-  for (const auto& before : job.before) {
-    visit(before.other);
+  for (const auto& old : job.old_values) {
+    visit(old.other);
   }
 }
 
-// All that have not run wait until a result is asked for.
+// Suspends all jobs that have not run, until one of their results is waited for.
 void suspend_jobs(Launcher& l) {
   for (const auto& job : l.jobs) {
     job->suspended = true;
@@ -78,8 +79,9 @@ JobPtr first_not_suspended(const Launcher& l) {
   return found == l.jobs.end() ? nullptr : *found;
 }
 
-// The job that runs next, or null. Jobs run in order. One that needs a result of a suspended job is
-// suspended as well: all jobs before it that are not have run.
+// Returns the job to run next, or null. Jobs run in launch order. A job that depends on a suspended
+// job is suspended too. (An input that is pending belongs to a suspended job, since all earlier
+// jobs have run.)
 JobPtr next_job(Launcher& l) {
   while (const auto job = first_not_suspended(l)) {
     if (!job->started) {
@@ -97,8 +99,8 @@ JobPtr next_job(Launcher& l) {
   return nullptr;
 }
 
-// Lets the job that computes this value run, and the jobs whose results it needs: these come before
-// it.
+// Resumes the job that computes this value, and the suspended jobs on which it depends, all of
+// which precede it.
 void demand(Launcher& l, const BufferPtr& wanted) {
   if (std::none_of(
           l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) { return job->suspended; })) {
@@ -130,8 +132,8 @@ void demand_all(Launcher& l) {
   l.changed.notify_all();
 }
 
-// Takes a suspended job out whose results nobody can read any more; null if there is none.
-JobPtr take_unread(Launcher& l) {
+// Removes a suspended job whose results have no other references. Returns null if there is none.
+JobPtr remove_unused(Launcher& l) {
   const auto found = std::find_if(l.jobs.begin(), l.jobs.end(), [](const JobPtr& job) {
     return job->suspended && job->started && job.use_count() == 1 &&
            std::all_of(job->outputs.begin(), job->outputs.end(), [](const BufferPtr& output) {
@@ -141,19 +143,19 @@ JobPtr take_unread(Launcher& l) {
   if (found == l.jobs.end()) {
     return nullptr;
   }
-  JobPtr unread = std::move(*found);
+  JobPtr unused = std::move(*found);
   l.jobs.erase(found);
-  return unread;
+  return unused;
 }
 
-// Without the launcher's lock: what a job held goes with it.
-void drop_unread(Launcher& l) {
-  JobPtr unread;
+// Called without the launcher's mutex, since destroying a job destroys its buffers.
+void drop_unused(Launcher& l) {
+  JobPtr unused;
   do {
-    unread.reset();
+    unused.reset();
     const std::lock_guard<std::mutex> guard(l.mutex);
-    unread = take_unread(l);
-  } while (unread);
+    unused = remove_unused(l);
+  } while (unused);
 }
 
 void launch_jobs() {
@@ -167,7 +169,7 @@ void launch_jobs() {
       return job || l.stopping;
     });
     if (!job) {
-      l.at_end = true; // stopping, and nothing left to run
+      l.at_end = true; // stopping, and no job is left to run
       l.changed.notify_all();
       return;
     }
@@ -179,13 +181,13 @@ void launch_jobs() {
     }();
     if (outcome.interrupted) {
       lock.lock();
-      continue; // it runs again when it is no longer suspended
+      continue; // the job runs again when it is resumed
     }
-    job->inputs.clear(); // frees what the program was the last to need
-    job->before.clear();
+    job->inputs.clear(); // frees inputs that only this job referenced
+    job->old_values.clear();
     lock.lock();
-    for (size_t i = 0; i < outcome.whole.size(); ++i) {
-      outcome.whole[i] ? job->outputs[i]->set_ready()
+    for (size_t i = 0; i < outcome.valid.size(); ++i) {
+      outcome.valid[i] ? job->outputs[i]->set_ready()
                        : job->outputs[i]->set_failed(outcome.failure);
     }
     if (outcome.failure && !outcome.failure->seen && !l.unseen_failure) {
@@ -199,7 +201,8 @@ void launch_jobs() {
   }
 }
 
-// The first failure that nobody has seen, taken; under the launcher's lock.
+// Returns and clears the first failure that was not raised yet; null if there is none. Called with
+// the launcher's mutex.
 FailurePtr take_unseen(Launcher& l) {
   FailurePtr failure = std::move(l.unseen_failure);
   l.unseen_failure.reset();
@@ -208,7 +211,7 @@ FailurePtr take_unseen(Launcher& l) {
 
 constexpr auto kTick = std::chrono::milliseconds(50);
 
-thread_local bool works_for_others = false;
+thread_local bool is_compile_thread = false;
 
 void give_up(Launcher& l) {
   l.given_up = true;
@@ -217,25 +220,25 @@ void give_up(Launcher& l) {
   }
 }
 
-// Waits until ready(), without the GIL, and resumes what is stalled. ask() demands what is waited
-// for: again and again, because what a job needs is known when it is started. An exception of a
-// signal handler, such as KeyboardInterrupt, ends the waiting, and the run, of which nothing is
-// lost; it is thrown on, and so is what resuming throws.
-template <typename Ask, typename Ready>
-void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Ask ask, Ready ready) {
-  const bool counts = !works_for_others;
+// Waits, without the GIL, until ready(), and resumes stalled jobs. demand() marks the jobs that
+// must run; it is called repeatedly, since dependencies become known only when a job is started. An
+// exception of a signal handler (KeyboardInterrupt), or of resuming, ends the wait and interrupts
+// the current run, which can be repeated; the exception is passed on.
+template <typename Demand, typename Ready>
+void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Demand demand, Ready ready) {
+  const bool counts = !is_compile_thread;
   l.waiting += counts;
   const auto is_resumable = [&] { return counts && l.resume != nullptr; };
   while (true) {
     if (l.waiting != 0) {
-      ask();
+      demand();
     }
     l.changed.wait_for(lock, kTick, [&] { return ready() || is_resumable(); });
     if (ready()) {
       break;
     }
     const auto resume = is_resumable() ? std::exchange(l.resume, nullptr) : nullptr;
-    lock.unlock(); // handlers are the user's code: it may use the device
+    lock.unlock(); // signal handlers are the user's code and may use the device
     try {
       resume != nullptr ? resume() : handle_signals();
     } catch (...) {
@@ -249,9 +252,9 @@ void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Ask ask, Ready 
   l.waiting -= counts;
 }
 
-// Whether a thread that started this job may go on to the next. Who works for others never waits
-// for a job that it may itself be in the way of: the front one may be one that another thread
-// builds, when this one has built what it was given.
+// Whether a thread that started this job may go on, since fewer jobs than the limit are in flight.
+// The compile thread never waits for a job that it must itself start: the first job may not be
+// started yet because another thread is compiling it and this one must go on first.
 bool has_room_behind(const Launcher& l, const Job& job) {
   const auto is_ahead = [&](const JobPtr& other) {
     return !other->suspended && other->number <= job.number;
@@ -260,7 +263,7 @@ bool has_room_behind(const Launcher& l, const Job& job) {
       l.max_in_flight) {
     return true;
   }
-  return works_for_others && !first_not_suspended(l)->started;
+  return is_compile_thread && !first_not_suspended(l)->started;
 }
 
 void check_fork(const Launcher& l) {
@@ -287,8 +290,8 @@ void after_fork_in_child() {
   if (l.running) {
     l.orphaned = true;
     l.running = false;
-    // The thread exists in the parent only, and its waiting is recorded in the condition variable:
-    // the child starts with fresh ones, without touching what these stand for.
+    // The thread exists only in the parent. The condition variable's state includes its waiter. The
+    // child needs fresh objects; the old ones must not be destroyed.
     new (&l.thread) std::thread;
     new (&l.changed) std::condition_variable;
   }
@@ -299,11 +302,11 @@ void after_fork_in_child() {
 
 void enqueue(const JobPtr& job) {
   auto& l = launcher();
-  drop_unread(l);
+  drop_unused(l);
   std::unique_lock<std::mutex> lock(l.mutex);
   check_fork(l);
   if (!l.running) {
-    l.changed.wait(lock, [&] { return l.at_end; }); // a thread that was left runs the front job
+    l.changed.wait(lock, [&] { return l.at_end; }); // a detached thread may still run the first job
     l.stopping = l.at_end = false;
     l.thread = std::thread(launch_jobs);
     l.running = true;
@@ -341,8 +344,8 @@ void stall(void (*resume)()) {
   l.changed.notify_all();
 }
 
-void work_for_others() {
-  works_for_others = true;
+void set_compile_thread() {
+  is_compile_thread = true;
 }
 
 Waiting::Waiting() {
@@ -369,8 +372,8 @@ void wait_for(const BufferPtr& buffer) {
   auto& l = launcher();
   FailurePtr failure;
   {
-    // Python's lock is taken again last, when the launcher's is let go: who has it may wait for
-    // that.
+    // Acquire the GIL only after the launcher's mutex is released: a thread that holds the GIL may
+    // wait for that mutex.
     std::optional<GilRelease> unlocked;
     const bool waits = buffer->state() == Buffer::State::pending;
     if (waits) {
@@ -424,13 +427,13 @@ void stop_launcher() {
     return;
   }
   l.stopping = true;
-  if (l.given_up) { // nobody asks for what is left
+  if (l.given_up) { // the results of the remaining jobs are not waited for
     suspend_jobs(l);
   }
   l.changed.notify_all();
   if (l.given_up && !l.changed.wait_for(lock, kTick, [&] { return l.at_end; })) {
-    l.thread.detach(); // a run that has written over its inputs goes on to its end, which the
-                       // process does not wait for
+    // A run that has overwritten its inputs continues to its end; the process does not wait.
+    l.thread.detach();
   } else {
     lock.unlock();
     l.thread.join();

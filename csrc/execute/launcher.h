@@ -1,64 +1,74 @@
-// Launched programs run one after another on a thread of their own, without Python, while the next
-// step is recorded. An exception of a signal's handler, such as KeyboardInterrupt, that ends a wait
-// suspends all jobs: each runs when somebody waits for what it computes, and jobs that do not need
-// its results go before it.
+// The launcher runs launched programs one after the other on its own thread, without Python, while
+// the next step is recorded.
+//
+// Interrupts: if an exception of a signal handler (KeyboardInterrupt) ends a wait, all jobs are
+// suspended. A suspended job runs when a thread waits for one of its results; jobs that do not
+// depend on it may overtake it.
 #pragma once
 
 #include "execute/job.h"
 
 namespace ftm {
 
-// Takes the job's place in the order of runs. Before `start` its inputs may be pending. Throws in a
-// process that was forked after the device was used.
+// Appends a job to the launch order. Its inputs may be pending until `start`. Throws in a process
+// that was forked after the device was used.
 void enqueue(const JobPtr& job);
-// From here on the job runs when its turn comes; the caller must have dropped its references to
-// inputs that may be donated. Waits while too many jobs before it are in flight.
+// Lets a job run in its turn. The caller must have dropped its references to inputs that may be
+// donated. Waits, without the GIL, while too many earlier jobs are in flight; throws the exception
+// of a signal handler.
 void start(const JobPtr& job, ProgramPtr program);
-// Instead of `start`, for a job that can't run: its results fail, or are what their variables held
-// before. Does nothing to a job that was started.
+// Replaces `start` for a job that cannot run: its results get their variables' old values, or
+// `failure`. Does nothing if the job was started.
 void abandon(const JobPtr& job, FailurePtr failure) noexcept;
 
-// Jobs that have their place can't be started until `resume` is called: who waits for jobs calls
-// it. It may throw, and stall again.
+// Declares that enqueued jobs cannot be started until `resume` is called. A thread that waits for
+// jobs calls it. It may throw, and may stall again.
 void stall(void (*resume)());
-// For a thread that starts jobs of others, who may wait until it has: what is stalled or was
-// interrupted is left to who waits for results, and it waits for room for jobs only behind such as
-// were started.
-void work_for_others();
+// Marks the calling thread as the compile thread, which starts the jobs that other threads launched
+// and wait for. It does not resume stalled or interrupted jobs, and waits for room in the queue
+// only if all earlier jobs are started.
+void set_compile_thread();
 
-// Somebody waits for what starts jobs.
+// For its lifetime, the calling thread counts as waiting for jobs to be started.
 class Waiting {
  public:
   Waiting();
   ~Waiting();
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
-  // An exception, as of a signal's handler, ends the wait, and the run at hand, of which nothing is
-  // lost.
+  // Call it when an exception (of a signal handler) ends the wait: interrupts the current run,
+  // which can be repeated, and suspends the jobs.
   void give_up();
 
  private:
   bool counts_ = true;
 };
 
-// Wait for one value; throws the error of the program that should have made it, or that of another
-// program which nobody has seen yet.
+// Waits, without the GIL, until a value is computed. Throws the error of its program, or the error
+// of another program that was not raised yet, or the exception of a signal handler. Must not be
+// called under the recorder's lock.
 void wait_for(const BufferPtr& buffer);
-// Wait for all jobs; throws an error that nobody has seen yet.
+// Waits for all jobs. Throws an error that was not raised yet, or the exception of a signal
+// handler.
 void wait_for_all();
 
+// : Sets how many started jobs may precede a new one before `start` waits. Throws ValueError if
+// below 1.
 void set_max_in_flight(int jobs);
-// Waits for all jobs that are not suspended and ends the thread; it starts again when needed.
+// Waits for all jobs that are not suspended, and ends the thread. The next `enqueue` starts it
+// again.
 void stop_launcher();
 
-// Whether an exception, as of a signal's handler, ended the last wait for results.
+// Whether an exception (of a signal handler) ended the last wait for results.
 bool was_interrupted();
 
 // Throws in a process that was forked after the device was used.
 void check_not_forked();
-// True in a child process whose parent had used the device: its thread isn't here.
+// Whether this process was forked after the device was used: the launcher's thread does not exist
+// here.
 bool in_bad_fork();
-// Makes fork leave both processes with their locks in order.
+// Installs handlers that acquire the locks before a fork, so that both processes have consistent
+// state.
 void install_fork_handlers();
 
 } // namespace ftm

@@ -5,15 +5,15 @@
 #include <cstdlib>
 #include <thread>
 
-// What a compiler makes of `#pragma omp parallel`: calls work(data) on so many threads, the calling
-// one among them. Null without GNU's runtime, which PyTorch brings along.
+// The runtime function of `#pragma omp parallel`: calls work(data) on `threads` threads, of which
+// the calling thread is one. Null if libgomp, which PyTorch brings, is not loaded.
 extern "C" __attribute__((weak)) void GOMP_parallel(
     void (*work)(void*), void* data, unsigned threads, unsigned flags);
 
 namespace ftm {
 namespace {
 
-void sleep_for_ever(void*) {
+void sleep_forever(void*) {
   while (true) {
     pause();
   }
@@ -21,15 +21,14 @@ void sleep_for_ever(void*) {
 
 } // namespace
 
-bool stand_in_for_machine_threads(int count) {
+bool reserve_cpus_for_machine(int count) {
   if (GOMP_parallel == nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr ||
       std::getenv("GOMP_SPINCOUNT") != nullptr) {
     return false;
   }
-  // One more, since the runtime does not count a thread that is not its own and begins a parallel
-  // region.
+  // One more, since the runtime does not count the thread that begins the parallel region.
   std::thread([count] {
-    GOMP_parallel(sleep_for_ever, nullptr, static_cast<unsigned>(count) + 1, 0);
+    GOMP_parallel(sleep_forever, nullptr, static_cast<unsigned>(count) + 1, 0);
   }).detach();
   return true;
 }

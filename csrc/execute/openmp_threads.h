@@ -1,14 +1,13 @@
-// The processors are shared: by the machine's threads, and by those of OpenMP, on which PyTorch's
-// operators on the CPU run.
+// Shares the CPUs between the machine's threads and OpenMP's, on which PyTorch's CPU kernels run.
 #pragma once
 
 namespace ftm {
 
-// After an operator OpenMP's threads spin for milliseconds, in case another one follows, and so
-// take processors from the machine. GNU's runtime has them sleep at once when there are more
-// threads than processors, but counts its own only. This gives it as many more as the machine has
-// threads, which sleep for ever. False, with nothing done, where PyTorch has another runtime, or
-// the environment says how its threads shall wait. Call it once.
-bool stand_in_for_machine_threads(int count);
+// After a parallel region, OpenMP's threads spin for milliseconds in case another one follows,
+// which takes CPUs from the machine. GNU's runtime lets them sleep at once if there are more
+// threads than CPUs, but it counts only its own threads. This adds as many OpenMP threads as the
+// machine has, which sleep forever. Returns false, and does nothing, if PyTorch uses another
+// runtime or the environment sets the threads' wait policy. Call it once.
+bool reserve_cpus_for_machine(int count);
 
 } // namespace ftm

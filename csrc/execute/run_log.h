@@ -1,4 +1,4 @@
-// Runs of programs, noted for a profiler as long as one is at work.
+// A log of program runs, for profilers. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,10 @@ struct ProgramRun {
 
 // Starts an empty log.
 void start_run_log();
-// Ends it and gives what it has.
+// Ends the log and returns its runs.
 std::vector<ProgramRun> stop_run_log();
 
-// Notes the time of its scope, which runs a program with this many calls; does next to nothing
-// without a log.
+// Logs its scope as the run of a program with this many calls, if there is a log.
 class LoggedRun {
  public:
   explicit LoggedRun(size_t calls);
@@ -28,7 +27,7 @@ class LoggedRun {
 
  private:
   size_t calls_;
-  int64_t begin_ = 0; // 0: there is no log
+  int64_t begin_ = 0; // 0 if there is no log
 };
 
 } // namespace ftm

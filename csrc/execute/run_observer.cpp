@@ -75,7 +75,8 @@ void start_observed(const JobPtr& job, const ProgramPtr& program) {
     return;
   }
   const Trace& trace = program->trace();
-  const auto inputs = copies(job->inputs, trace.parameters); // before the run: it may donate them
+  const auto inputs =
+      copies(job->inputs, trace.parameters); // before the run, which may donate them
   const std::vector<Input> outputs(job->outputs.begin(), job->outputs.end());
   const auto scalars = scalar_values(trace, job->scalars);
   start(job, program);

@@ -1,17 +1,18 @@
-// Watching programs: what the first run of each was given, and what came out.
+// Observes programs: the inputs and outputs of the first run of each.
 #pragma once
 
 #include "execute/launcher.h"
 
 namespace ftm {
 
-// Like `start`; with an observer set, the first run of a program is waited for and shown to it.
+// Starts a job. If an observer is set and this is the program's first run, also waits for it and
+// passes its inputs and outputs to the observer.
 void start_observed(const JobPtr& job, const ProgramPtr& program);
 
-// Whether somebody wants to see them.
+// Whether an observer is set.
 bool is_observed();
-// Who wants to see them: fn(trace_text, inputs, scalars, outputs), a PyObject*, or null. Errors of
-// the observer are reported as warnings.
+// Sets the observer fn(trace_text, inputs, scalars, outputs), a PyObject*, or null. Needs the GIL.
+// Its exceptions are reported as warnings.
 void set_observer(void* callable);
 
 } // namespace ftm

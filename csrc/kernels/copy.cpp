@@ -145,7 +145,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& targ
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  if (const auto known = known_condition(self)) {
+  if (const auto known = evaluate_condition(self)) {
     return *known;
   }
   if (at::isIntegralType(self.scalar_type(), /*includeBool=*/true)) {

@@ -65,7 +65,7 @@ JobPtr job_of(Piece& piece) {
   for (const auto& output : piece.outputs) {
     job->outputs.push_back(buffer_of(output));
   }
-  job->before.resize(piece.outputs.size());
+  job->old_values.resize(piece.outputs.size());
   job->scalars = std::move(piece.graph.scalars);
   for (size_t i = 0; i < piece.graph.calls.size(); ++i) {
     if (const auto& line = piece.graph.calls[i]->line) {
@@ -87,7 +87,7 @@ void note_before(
   }
   for (size_t i = 0; i < values.variables.size(); ++i) {
     const auto [piece, result] = made.results[values.result_of[i]];
-    auto& before = cuts[piece].job->before[result];
+    auto& before = cuts[piece].job->old_values[result];
     const auto& held = values.variables[i]->old_buffer;
     const auto input = inputs[piece].find(held.get());
     if (input != inputs[piece].end()) {
@@ -181,7 +181,7 @@ LaunchPlan take_pending(PendingTrace& pending) {
     enqueue(cut.job); // may throw, at the first one: nothing is changed yet
   }
   for (size_t i = 0; i < values.results.size(); ++i) {
-    keep_known(values.results[i], made.values[i]);
+    keep_host_expression(values.results[i], made.values[i]);
   }
   for (size_t i = 0; i < values.variables.size(); ++i) {
     taken.settled.push_back(set_computed(*values.variables[i], made.values[values.result_of[i]]));

@@ -18,9 +18,10 @@ namespace ftm {
 
 namespace {
 
-// Element i of the result is element(i), computed in f64, stored in the dtype.
+// Returns a tensor whose element i is element(i), computed in f64 and stored in the dtype of
+// `like`.
 template <typename Element>
-at::Tensor generated(const at::Tensor& like, Element element) {
+at::Tensor generate(const at::Tensor& like, Element element) {
   auto wide = at::empty(like.sizes(), at::kDouble);
   auto* data = wide.mutable_data_ptr<double>();
   for (int64_t i = 0; i < wide.numel(); ++i) {
@@ -29,10 +30,10 @@ at::Tensor generated(const at::Tensor& like, Element element) {
   return wide.to(like.scalar_type());
 }
 
-// The same for the dtype that the compiler computes in: element(i, Real()).
+// The same with element(i, Real()), where Real is the dtype in which the compiler computes.
 template <typename Element>
-at::Tensor generated_in(const at::Tensor& like, bool in_double, Element element) {
-  return generated(like, [&](int64_t i) -> double {
+at::Tensor generate_in(const at::Tensor& like, bool in_double, Element element) {
+  return generate(like, [&](int64_t i) -> double {
     return in_double ? element(i, double()) : static_cast<double>(element(i, float()));
   });
 }
@@ -44,7 +45,7 @@ Real standard_normal(const Draw& draw, int64_t i) {
   return std::sqrt(Real(-2) * std::log(u1)) * std::cos(static_cast<Real>(2 * M_PI) * u2);
 }
 
-// The largest number of the stored type that is at most x.
+// Returns the largest number of the stored type that is at most x.
 template <typename Stored, typename Real>
 Stored rounded_down(Real x) {
   const auto nearest = static_cast<Stored>(x);
@@ -53,7 +54,7 @@ Stored rounded_down(Real x) {
              : nearest;
 }
 
-// The smallest number of the stored type that is at least x.
+// Returns the smallest number of the stored type that is at least x.
 template <typename Stored, typename Real>
 Stored rounded_up(Real x) {
   const auto nearest = static_cast<Stored>(x);
@@ -62,23 +63,24 @@ Stored rounded_up(Real x) {
              : nearest;
 }
 
-// A parameter of a distribution: a tensor or a number.
+// Returns a distribution's parameter for element i; it is a number, or a tensor with the values
+// `dense`.
 double parameter(const c10::IValue& value, const at::Tensor& dense, int64_t i) {
   return value.isTensor() ? dense.const_data_ptr<double>()[i] : value.toDouble();
 }
 
-// Places of the keys in stable order.
+// Returns the permutation that sorts the keys stably (argsort).
 template <typename Key>
-at::Tensor sorted_places(const std::vector<Key>& keys) {
-  auto places = at::arange(static_cast<int64_t>(keys.size()), at::kLong);
-  auto* data = places.mutable_data_ptr<int64_t>();
+at::Tensor argsort(const std::vector<Key>& keys) {
+  auto indices = at::arange(static_cast<int64_t>(keys.size()), at::kLong);
+  auto* data = indices.mutable_data_ptr<int64_t>();
   std::stable_sort(
       data, data + keys.size(), [&](int64_t a, int64_t b) { return keys[a] < keys[b]; });
-  return places;
+  return indices;
 }
 
-// A row of samples; `first` is the number of the row's first draw.
-at::Tensor choice(
+// Draws `count` indices from one row of weights. `first` is the number of the row's first draw.
+at::Tensor draw_row(
     const at::Tensor& weights, int64_t count, bool replacement, int64_t first, const Draw& draw) {
   const int64_t n = weights.numel();
   const auto wide = weights.to(at::kDouble).contiguous();
@@ -92,16 +94,16 @@ at::Tensor choice(
               ? std::log(w[i]) - noise
               : std::log(static_cast<float>(w[i])) - static_cast<float>(noise));
     }
-    return sorted_places(race).narrow(0, 0, count);
+    return argsort(race).narrow(0, 0, count);
   }
   const auto sums = wide.cumsum(0);
   const auto* s = sums.const_data_ptr<double>();
-  auto places = at::empty({count}, at::kLong);
+  auto indices = at::empty({count}, at::kLong);
   for (int64_t i = 0; i < count; ++i) {
     const double reached = draw.uniform53(first + i) * s[n - 1];
-    places.mutable_data_ptr<int64_t>()[i] = std::upper_bound(s, s + n, reached) - s;
+    indices.mutable_data_ptr<int64_t>()[i] = std::upper_bound(s, s + n, reached) - s;
   }
-  return places;
+  return indices;
 }
 
 } // namespace
@@ -117,7 +119,7 @@ at::Tensor uniform(const at::Tensor& self, double from, double to, const Draw& d
         const auto last = std::max(
             static_cast<Real>(std::nextafter(high, -std::numeric_limits<scalar_t>::infinity())),
             first);
-        return generated(self, [&](int64_t i) {
+        return generate(self, [&](int64_t i) {
           const Real drawn = first + draw.unit<Real>(i) * range;
           return static_cast<double>(rounded_down<scalar_t>(std::min(drawn, last)));
         });
@@ -125,7 +127,7 @@ at::Tensor uniform(const at::Tensor& self, double from, double to, const Draw& d
 }
 
 at::Tensor log_normal(const at::Tensor& self, double mean, double deviation, const Draw& draw) {
-  return generated_in(self, self.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
+  return generate_in(self, self.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
     using Real = decltype(real);
     return std::exp(
         static_cast<Real>(mean) + static_cast<Real>(deviation) * standard_normal<Real>(draw, i));
@@ -144,7 +146,7 @@ at::Tensor normal(
   TORCH_CHECK(
       !deviations.defined() || deviations.ge(0).all().item<bool>(),
       "normal expects all elements of std >= 0.0");
-  return generated_in(like, like.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
+  return generate_in(like, like.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
     using Real = decltype(real);
     return static_cast<Real>(parameter(mean, means, i)) +
            static_cast<Real>(parameter(deviation, deviations, i)) * standard_normal<Real>(draw, i);
@@ -152,7 +154,7 @@ at::Tensor normal(
 }
 
 at::Tensor cauchy(const at::Tensor& self, double median, double sigma, const Draw& draw) {
-  return generated_in(self, self.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
+  return generate_in(self, self.scalar_type() == at::kDouble, [&](int64_t i, auto real) {
     using Real = decltype(real);
     const Real centred = draw.open<Real>(i) - Real(0.5);
     const Real angle = (Real(0.5) - std::abs(centred)) * static_cast<Real>(M_PI);
@@ -163,7 +165,7 @@ at::Tensor cauchy(const at::Tensor& self, double median, double sigma, const Dra
 
 at::Tensor geometric(const at::Tensor& self, double p, const Draw& draw) {
   const bool in_double = !self.is_floating_point() || self.scalar_type() == at::kDouble;
-  return generated_in(self, in_double, [&](int64_t i, auto real) {
+  return generate_in(self, in_double, [&](int64_t i, auto real) {
     using Real = decltype(real);
     return std::max(
         std::ceil(std::log(draw.open<Real>(i)) / std::log1p(-static_cast<Real>(p))), Real(1));
@@ -171,17 +173,17 @@ at::Tensor geometric(const at::Tensor& self, double p, const Draw& draw) {
 }
 
 at::Tensor bernoulli(const at::Tensor& self, double p, const Draw& draw) {
-  return generated(
+  return generate(
       self, [&](int64_t i) { return static_cast<double>(draw.uniform24(i)) < p ? 1.0 : 0.0; });
 }
 
 at::Tensor bernoulli_of(const at::Tensor& probabilities, const Draw& draw) {
   const auto dense = probabilities.to(at::kDouble).contiguous();
   const auto* p = dense.const_data_ptr<double>();
-  return generated(probabilities, [&](int64_t i) {
-    const double p_in = p[i];
-    TORCH_CHECK(p_in >= 0 && p_in <= 1); // in eager's words
-    return static_cast<double>(draw.uniform24(i)) < p_in ? 1.0 : 0.0;
+  return generate(probabilities, [&](int64_t i) {
+    const double probability = p[i];
+    TORCH_CHECK(probability >= 0 && probability <= 1); // eager's message is this expression's
+    return static_cast<double>(draw.uniform24(i)) < probability ? 1.0 : 0.0;
   });
 }
 
@@ -191,7 +193,7 @@ at::Tensor exponential(const at::Tensor& self, double lambda, const Draw& draw) 
         using Real = std::conditional_t<std::is_same_v<scalar_t, double>, double, float>;
         const auto rate = static_cast<Real>(lambda);
         const auto smallest = static_cast<Real>(std::numeric_limits<scalar_t>::denorm_min());
-        return generated(self, [&](int64_t i) {
+        return generate(self, [&](int64_t i) {
           const Real drawn = -std::log1p(-draw.open<Real>(i)) / rate;
           return static_cast<double>(std::isinf(rate) ? Real(0) : std::max(drawn, smallest));
         });
@@ -211,7 +213,7 @@ at::Tensor integers(const at::Tensor& self, int64_t from, uint64_t range, const 
   return AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kHalf, at::kBFloat16, self.scalar_type(), "integers", [&] {
         const auto smallest = static_cast<double>(rounded_up<scalar_t>(from));
-        return generated(self, [&](int64_t i) {
+        return generate(self, [&](int64_t i) {
           return std::max(static_cast<double>(rounded_down<scalar_t>(data[i])), smallest);
         });
       });
@@ -221,25 +223,26 @@ torch::jit::Stack dropout(const at::Tensor& input, double p, bool train, const D
   if (!train) {
     return {input, at::ones_like(input, input.options().dtype(at::kBool))};
   }
-  const double keep = 1.0 - p;
+  const double keep_probability = 1.0 - p;
   auto mask = at::empty(input.sizes(), at::kBool);
   auto* kept = mask.mutable_data_ptr<bool>();
   for (int64_t i = 0; i < mask.numel(); ++i) {
-    kept[i] = static_cast<double>(draw.uniform24(i)) < keep;
+    kept[i] = static_cast<double>(draw.uniform24(i)) < keep_probability;
   }
-  const double scale = keep == 0 ? 0.0 : 1.0 / keep;
+  const double scale = keep_probability == 0 ? 0.0 : 1.0 / keep_probability;
   return {input.mul(mask).mul_(scale), mask};
 }
 
 at::Tensor permutation(int64_t n, const Draw& draw) {
-  constexpr int64_t kFew = 1 << 12; // up to which keys have 32 bits
+  constexpr int64_t kMaxSmall = 1 << 12; // largest n for which keys have 32 bits
   std::vector<int64_t> keys(n);
   for (int64_t i = 0; i < n; ++i) {
-    keys[i] = n <= kFew ? static_cast<int32_t>(draw.word(i))
-                        : static_cast<int64_t>(
-                              draw.word(2 * i) | static_cast<uint64_t>(draw.word(2 * i + 1)) << 32);
+    keys[i] = n <= kMaxSmall
+                  ? static_cast<int32_t>(draw.word(i))
+                  : static_cast<int64_t>(
+                        draw.word(2 * i) | static_cast<uint64_t>(draw.word(2 * i + 1)) << 32);
   }
-  return sorted_places(keys);
+  return argsort(keys);
 }
 
 at::Tensor multinomial(const at::Tensor& self, int64_t count, bool replacement, const Draw& draw) {
@@ -250,9 +253,9 @@ at::Tensor multinomial(const at::Tensor& self, int64_t count, bool replacement, 
       "invalid multinomial distribution (sum of probabilities <= 0)");
   const auto rows = self.reshape({-1, self.size(-1)});
   auto result = at::empty({rows.size(0), count}, at::kLong);
-  const int64_t draws = replacement ? count : rows.size(1); // of a row
+  const int64_t draws = replacement ? count : rows.size(1); // per row
   for (int64_t i = 0; i < rows.size(0); ++i) {
-    result.select(0, i).copy_(choice(rows.select(0, i), count, replacement, i * draws, draw));
+    result.select(0, i).copy_(draw_row(rows.select(0, i), count, replacement, i * draws, draw));
   }
   return self.dim() == 1 ? result.squeeze(0) : result;
 }

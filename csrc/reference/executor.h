@@ -1,5 +1,5 @@
-// The reference executor: a trace, call by call, on the CPU through ATen. It runs what the compiler
-// could not, and is the oracle of differential tests.
+// The reference executor: runs a trace call by call on the CPU through ATen. It runs programs that
+// the compiler could not compile, and is the oracle of differential tests.
 #pragma once
 
 #include "graph/trace.h"
@@ -7,23 +7,26 @@
 
 namespace ftm {
 
+// : The results of a run, which ends at the first call that throws.
 struct ReferenceResults {
-  std::vector<at::Tensor> tensors; // of any strides; undefined: not reached
-  FailurePtr failure; // of the call that threw, and ended the run; null if none did
+  std::vector<at::Tensor> tensors; // of any strides; undefined if the run ended before
+  FailurePtr failure; // error of the call that threw; null if none did
 };
 
-// inputs: one for each parameter. before_call: called before each call; what it throws ends the run
-// and is thrown on.
+// Runs a trace on the calling thread. `inputs` has one tensor for each parameter, `scalars` the
+// bits of each scalar operand. `before_call` is called before each call; an exception that it
+// throws ends the run and is passed on. Errors of calls are returned, with the place from `origin`.
 ReferenceResults run_reference(
     const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
     const Origin& origin, void (*before_call)());
 
-// Whether calls of this form draw random numbers: their last two operands are a seed and an offset.
+// Whether calls with this spec draw random numbers. Their last two operands are the seed and the
+// offset.
 bool draws_numbers(const CallSpec& spec);
 
-// An input's elements as a row-major CPU tensor that shares its memory.
+// Returns an input's elements as a row-major CPU tensor that shares its memory and keeps it alive.
 at::Tensor dense_on_cpu(const Input& input, const ValueType& type);
-// Writes a result to the buffer's memory, row-major.
+// Copies a result to the buffer's memory, in row-major order. The buffer must be allocated.
 void store_on_cpu(const at::Tensor& result, const ValueType& type, const Buffer& buffer);
 
 } // namespace ftm

@@ -13,33 +13,33 @@
 namespace ftm {
 namespace {
 
-// random_() without bounds: all that the dtype can count exactly.
+// Number of values of random_() without bounds: all integers that the dtype represents exactly.
 uint64_t default_range(at::ScalarType dtype) {
   return (uint64_t{1} << dtype_info(dtype).integer_bits) + (at::isFloatingType(dtype) ? 1 : 0);
 }
 
-// A call, its arguments by name.
-struct Drawn {
+// A call that draws, with access to its arguments by name.
+struct RandomCall {
   const CallSpec& spec;
   const torch::jit::Stack& arguments;
 
-  bool has(const std::string& name) const { return place(name).has_value(); }
+  bool has(const std::string& name) const { return index_of(name).has_value(); }
   const c10::IValue& at(const std::string& name) const {
-    const auto found = place(name);
-    TORCH_CHECK(found, spec.name, " has no argument ", name, ", which its distribution takes");
+    const auto found = index_of(name);
+    TORCH_CHECK(found, spec.name, " has no argument ", name, ", which its distribution needs");
     return arguments[*found];
   }
   double number(const std::string& name) const { return at(name).toDouble(); }
-  // What is filled, or what the draws depend on: the first argument.
+  // The first argument: the tensor that is filled, or on which the draws depend.
   const at::Tensor& self() const { return arguments[0].toTensor(); }
 
  private:
-  std::optional<int> place(const std::string& name) const {
+  std::optional<int> index_of(const std::string& name) const {
     return spec.handle().schema().argumentIndexWithName(name);
   }
 };
 
-at::Tensor draw_normal(const Drawn& call, const Draw& draw) {
+at::Tensor draw_normal(const RandomCall& call, const Draw& draw) {
   const auto& mean = call.at("mean");
   const auto& deviation = call.at("std");
   if (call.has("self")) {
@@ -52,7 +52,7 @@ at::Tensor draw_normal(const Drawn& call, const Draw& draw) {
   return normal(like, mean, deviation, draw);
 }
 
-at::Tensor draw_bernoulli(const Drawn& call, const Draw& draw) {
+at::Tensor draw_bernoulli(const RandomCall& call, const Draw& draw) {
   const auto& self = call.self();
   if (!call.has("p")) {
     return bernoulli_of(self, draw);
@@ -62,7 +62,7 @@ at::Tensor draw_bernoulli(const Drawn& call, const Draw& draw) {
                       : bernoulli(self, p.toDouble(), draw);
 }
 
-at::Tensor draw_integers(const Drawn& call, const Draw& draw) {
+at::Tensor draw_integers(const RandomCall& call, const Draw& draw) {
   const auto& self = call.self();
   const int64_t from = call.has("from") ? call.at("from").toInt() : 0;
   if (call.has("to") && !call.at("to").isNone()) {
@@ -70,18 +70,18 @@ at::Tensor draw_integers(const Drawn& call, const Draw& draw) {
         self, from, static_cast<uint64_t>(call.at("to").toInt()) - static_cast<uint64_t>(from),
         draw);
   }
-  const bool whole = from == std::numeric_limits<int64_t>::lowest();
+  const bool is_full_range = from == std::numeric_limits<int64_t>::lowest();
   return integers(
-      self, from, whole ? 0 : default_range(self.scalar_type()) - static_cast<uint64_t>(from),
-      draw);
+      self, from,
+      is_full_range ? 0 : default_range(self.scalar_type()) - static_cast<uint64_t>(from), draw);
 }
 
-using Distribution = torch::jit::Stack (*)(const Drawn&, const Draw&);
+using Distribution = torch::jit::Stack (*)(const RandomCall&, const Draw&);
 
-// The distributions that a record may name (recording.py).
+// The distributions that an op's annotation `draws` may name (ops/schema_annotations.h).
 const std::unordered_map<std::string, Distribution>& distributions() {
   using Results = torch::jit::Stack;
-  using C = Drawn;
+  using C = RandomCall;
   using D = Draw;
   static const std::unordered_map<std::string, Distribution> all = {
       {"uniform",
@@ -131,7 +131,8 @@ void run_random_reference(
     stack = found->second({spec, stack}, draw);
     return;
   }
-  // The long tail: reproducible from seed and offset, with the CPU's own streams.
+  // The remaining ops draw from the CPU's generator, seeded from seed and offset, so they are
+  // reproducible.
   const CpuStream stream(spec.handle(), stack, draw);
   spec.handle().callBoxed(stack);
 }

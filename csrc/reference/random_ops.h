@@ -1,5 +1,5 @@
-// Random ops of the reference executor: element i of a result is a function of (seed, offset, i),
-// as in the compiler's lowering.
+// Random ops in the reference executor. As in the compiler's lowering, element i of a result is a
+// function of (seed, offset, i).
 #pragma once
 
 #include "graph/call_spec.h"
@@ -8,8 +8,8 @@
 
 namespace ftm {
 
-// One call of an op that draws random numbers, with the machine's generator. `stack`: the
-// arguments; becomes the results.
+// Runs one call of an op that draws random numbers. `stack` has the arguments, and has the results
+// afterwards. Throws the op's errors.
 void run_random_reference(
     const CallSpec& spec, torch::jit::Stack& stack, uint64_t seed, uint64_t offset);
 
