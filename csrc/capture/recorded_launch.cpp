@@ -76,7 +76,7 @@ void RecordedLaunch::compute() {
     operands.push_back(tensor.unsafeGetTensorImpl());
   }
   if (trace.step.ended.load(std::memory_order_relaxed)) {
-    look_for_next_step(operands);
+    launch_deferred_step(operands);
   }
   const auto drawn = scalars();
   const PythonLine line = captured_.may_fail_ ? python_line(trace.owner) : nullptr;

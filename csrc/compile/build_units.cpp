@@ -16,186 +16,194 @@
 namespace ftm {
 namespace {
 
-using Cuts = c10::ArrayRef<LaunchUnit>;
+using Units = c10::ArrayRef<LaunchUnit>;
 
-// Why programs were not compiled; the thread that waits for a result is warned, and not the one
-// that built.
-struct OpByOp {
-  std::mutex mutex; // taken alone
-  std::vector<std::string> due;
+// Reasons why programs could not be compiled. The thread that waits for a result reports them as
+// warnings, not the one that compiles.
+struct CompileWarnings {
+  std::mutex mutex; // acquired alone
+  std::vector<std::string> pending;
 };
 
-OpByOp& op_by_op() {
-  static auto* instance = new OpByOp;
+CompileWarnings& compile_warnings() {
+  static auto* instance = new CompileWarnings;
   return *instance;
 }
 
-// Of each call, where all are noted: what the compiler's explanations name.
-std::vector<std::string> noted_lines(const LaunchUnit& cut) {
-  return notes_all_locations() ? cut.job->origin.lines(cut.trace.calls.size())
+// Returns the line of each call, if all lines are noted. The compiler's explanations of recompiles
+// use them.
+std::vector<std::string> noted_lines(const LaunchUnit& unit) {
+  return notes_all_locations() ? unit.job->origin.lines(unit.trace.calls.size())
                                : std::vector<std::string>();
 }
 
-CompileRequest request_for(const LaunchUnit& cut) {
+CompileRequest make_request(const LaunchUnit& unit) {
   auto size_guess =
-      cut.any_size
-          ? any_sizes(cut.trace.parameters)
-          : SizeGuess{
-                varying_dimensions(cut.trace.parameters, cut.job->inputs, cut.trains), cut.trains};
-  return {{}, noted_lines(cut), std::move(size_guess), cut.trace_id};
+      unit.any_size ? any_sizes(unit.trace.parameters)
+                    : SizeGuess{
+                          varying_dimensions(unit.trace.parameters, unit.job->inputs, unit.trains),
+                          unit.trains};
+  return {{}, noted_lines(unit), std::move(size_guess), unit.trace_id};
 }
 
-// A tensor that an optimizer's first step fills, which one program does for all.
-bool is_fill(const LaunchUnit& cut) {
-  return cut.any_size && cut.job->inputs.empty();
+// Whether the unit is a constant fill of an optimizer's first step, for which one program serves
+// all sizes.
+bool is_fill(const LaunchUnit& unit) {
+  return unit.any_size && unit.job->inputs.empty();
 }
 
-// The results of a program for many sizes are of other sizes when it runs again, but an optimizer's
-// state.
-void note_varying(const LaunchUnit& cut, const Program& program) {
-  if (is_fill(cut)) {
+// Marks the dimensions of a dynamic-shape program's results that may differ in its next run. Not
+// for fills: an optimizer's state keeps its size.
+void set_varying_results(const LaunchUnit& unit, const Program& program) {
+  if (is_fill(unit)) {
     return;
   }
-  const auto& job = *cut.job;
-  const auto& varies = program.varying_dims();
-  for (size_t i = 0; i < std::min(varies.size(), job.outputs.size()); ++i) {
+  const auto& job = *unit.job;
+  const auto& varying = program.varying_dims();
+  for (size_t i = 0; i < std::min(varying.size(), job.outputs.size()); ++i) {
     job.outputs[i]->set_varying_dims(
-        varying_outside(varies[i], program.trace().result_types[i], *job.outputs[i]));
+        varying_outside(varying[i], program.trace().result_types[i], *job.outputs[i]));
   }
 }
 
-// Whether the results of a program that is to be built have fixed sizes, whatever it becomes.
-bool is_of_fixed_sizes(const LaunchUnit& cut, const CompileRequest& request) {
-  return is_fill(cut) || (!cut.any_size && cut.trains && request.size_guess.varying_dims.empty());
+// Whether the results of a program have fixed sizes, whatever the compiler makes of the request.
+bool has_fixed_results(const LaunchUnit& unit, const CompileRequest& request) {
+  return is_fill(unit) ||
+         (!unit.any_size && unit.trains && request.size_guess.varying_dims.empty());
 }
 
-// Tells the compiler of those that are to be built, if there are several, as far as what it is told
-// of one does not hang on how another one is built; for each what it was told, or nothing.
-std::vector<CompileRequest> announced(Cuts cuts) {
-  std::vector<CompileRequest> requests(cuts.size());
-  std::unordered_set<Hash128, Hash128Hasher> wanted;
-  for (const auto& cut : cuts) {
-    if (!cut.program) {
-      wanted.insert(cut.hash);
+// If several programs are to be compiled, announces those to the compiler whose requests do not
+// depend on the outcome of another compilation. Returns each unit's announced request; empty if it
+// was not announced.
+std::vector<CompileRequest> announce(Units units) {
+  std::vector<CompileRequest> requests(units.size());
+  std::unordered_set<Hash128, Hash128Hasher> missing;
+  for (const auto& unit : units) {
+    if (!unit.program) {
+      missing.insert(unit.hash);
     }
   }
-  if (wanted.size() < 2 || !uses_machine()) {
+  if (missing.size() < 2 || !uses_machine()) {
     return requests;
   }
-  std::vector<CompileRequest> told;
-  std::unordered_set<const Buffer*>
-      open; // results of which it is not known yet whether their sizes vary
-  for (size_t i = 0; i < cuts.size(); ++i) {
-    const auto& cut = cuts[i];
-    const auto is_open = [&](const Input& input) { return open.count(input.buffer.get()) != 0; };
-    if (cut.program) {
-      note_varying(cut, *cut.program);
+  std::vector<CompileRequest> all;
+  // Results whose varying dimensions are known only after compilation.
+  std::unordered_set<const Buffer*> undecided;
+  for (size_t i = 0; i < units.size(); ++i) {
+    const auto& unit = units[i];
+    const auto is_undecided = [&](const Input& input) {
+      return undecided.count(input.buffer.get()) != 0;
+    };
+    if (unit.program) {
+      set_varying_results(unit, *unit.program);
       continue;
     }
-    const bool hangs =
-        !cut.any_size && std::any_of(cut.job->inputs.begin(), cut.job->inputs.end(), is_open);
-    auto request = hangs ? CompileRequest() : request_for(cut);
-    if (hangs || !is_of_fixed_sizes(cut, request)) {
-      for (const auto& output : cut.job->outputs) {
-        open.insert(output.get());
+    const bool is_dependent =
+        !unit.any_size &&
+        std::any_of(unit.job->inputs.begin(), unit.job->inputs.end(), is_undecided);
+    auto request = is_dependent ? CompileRequest() : make_request(unit);
+    if (is_dependent || !has_fixed_results(unit, request)) {
+      for (const auto& output : unit.job->outputs) {
+        undecided.insert(output.get());
       }
     }
-    if (!hangs && wanted.erase(cut.hash) != 0) {
-      request.trace_text = trace_text(cut.trace);
-      told.push_back(request);
+    if (!is_dependent && missing.erase(unit.hash) != 0) {
+      request.trace_text = trace_text(unit.trace);
+      all.push_back(request);
       requests[i] = std::move(request);
     }
   }
-  announce_to_python(told);
+  announce_to_python(all);
   return requests;
 }
 
-BuildResult build(const LaunchUnit& cut, CompileRequest announced) {
+BuildResult build(const LaunchUnit& unit, CompileRequest announced) {
   return build_program(
-      cut.hash, cut.trace, announced.trace_text.empty() ? request_for(cut) : std::move(announced));
+      unit.hash, unit.trace,
+      announced.trace_text.empty() ? make_request(unit) : std::move(announced));
 }
 
-// These jobs are not run: each is completed with that error, so that nobody waits for it in vain.
-FailurePtr abandon_all(Cuts cuts, const std::exception& error) {
+// Completes these jobs with an error instead of running them, so that no thread waits for them
+// forever.
+FailurePtr abandon_all(Units units, const std::exception& error) {
   auto failure = failure_from(error, "(while a program was launched on device ftm)");
-  for (const auto& cut : cuts) {
-    abandon(cut.job, failure);
+  for (const auto& unit : units) {
+    abandon(unit.job, failure);
   }
   return failure;
 }
 
-FailurePtr abandon_all(Cuts cuts, const std::exception_ptr& error) {
+FailurePtr abandon_all(Units units, const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return abandon_all(cuts, known);
+  } catch (const std::exception& exception) {
+    return abandon_all(units, exception);
   } catch (...) {
     return abandon_all(
-        cuts, std::runtime_error("the launch was ended by an exception of an unknown type"));
+        units, std::runtime_error("the launch was ended by an exception of an unknown type"));
   }
 }
 
-std::vector<LaunchUnit> from(std::vector<LaunchUnit>& cuts, size_t first) {
+std::vector<LaunchUnit> move_from(std::vector<LaunchUnit>& units, size_t first) {
   return {
-      std::make_move_iterator(cuts.begin() + static_cast<std::ptrdiff_t>(first)),
-      std::make_move_iterator(cuts.end())};
+      std::make_move_iterator(units.begin() + static_cast<std::ptrdiff_t>(first)),
+      std::make_move_iterator(units.end())};
 }
 
 } // namespace
 
-bool are_built(const std::vector<LaunchUnit>& cuts) {
+bool are_built(const std::vector<LaunchUnit>& units) {
   return std::all_of(
-      cuts.begin(), cuts.end(), [](const LaunchUnit& cut) { return cut.program != nullptr; });
+      units.begin(), units.end(), [](const LaunchUnit& unit) { return unit.program != nullptr; });
 }
 
-BuildOutcome build_and_start(std::vector<LaunchUnit> cuts) {
+BuildOutcome build_and_start(std::vector<LaunchUnit> units) {
   static auto& hits = counter("cache_hits_memory");
-  BuildOutcome building;
+  BuildOutcome outcome;
   size_t i = 0;
   try {
-    auto requests = announced(cuts);
-    for (; i < cuts.size(); ++i) {
-      BuildResult built{cuts[i].program, {}, {}};
+    auto requests = announce(units);
+    for (; i < units.size(); ++i) {
+      BuildResult built{units[i].program, {}, {}};
       if (built.program) {
         hits.fetch_add(1);
       } else {
-        built = build(cuts[i], std::move(requests[i]));
+        built = build(units[i], std::move(requests[i]));
       }
       if (built.interrupt) {
-        building.left = from(cuts, i);
-        building.error = built.interrupt;
-        return building;
+        outcome.not_built = move_from(units, i);
+        outcome.error = built.interrupt;
+        return outcome;
       }
       if (!built.failure.empty() && !is_strict()) {
-        const std::lock_guard<std::mutex> guard(op_by_op().mutex);
-        op_by_op().due.push_back(std::move(built.failure));
+        const std::lock_guard<std::mutex> guard(compile_warnings().mutex);
+        compile_warnings().pending.push_back(std::move(built.failure));
       }
-      note_varying(cuts[i], *built.program);
+      set_varying_results(units[i], *built.program);
       try {
-        start_observed(cuts[i].job, built.program);
-      } catch (...) { // its own job runs, or can't
-        building.error = std::current_exception();
-        building.failure = abandon_all(Cuts(cuts).slice(i, 1), building.error);
-        building.left = from(cuts, i + 1);
-        return building;
+        start_observed(units[i].job, built.program);
+      } catch (...) { // this job runs or has failed; only the later ones are left
+        outcome.error = std::current_exception();
+        outcome.failure = abandon_all(Units(units).slice(i, 1), outcome.error);
+        outcome.not_built = move_from(units, i + 1);
+        return outcome;
       }
-      cuts[i] = LaunchUnit(); // the job's buffers are freed when it ends, and not when the last one
-                              // is built
+      units[i] = LaunchUnit(); // so that the job's buffers are freed as soon as it ends
     }
   } catch (...) {
-    building.error = std::current_exception();
-    building.failure = abandon_all(Cuts(cuts).slice(i), building.error);
+    outcome.error = std::current_exception();
+    outcome.failure = abandon_all(Units(units).slice(i), outcome.error);
   }
-  return building;
+  return outcome;
 }
 
-void warn_of_op_by_op() {
-  std::vector<std::string> due;
+void warn_of_compile_failures() {
+  std::vector<std::string> pending;
   {
-    const std::lock_guard<std::mutex> guard(op_by_op().mutex);
-    due.swap(op_by_op().due);
+    const std::lock_guard<std::mutex> guard(compile_warnings().mutex);
+    pending.swap(compile_warnings().pending);
   }
-  for (const auto& reason : due) {
+  for (const auto& reason : pending) {
     TORCH_WARN(
         "a program could not be compiled and runs op by op on the CPU (slow, but right): ", reason);
   }

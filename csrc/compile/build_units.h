@@ -1,4 +1,5 @@
-// Programs of what was cut: built one after the other, and each started when it is there.
+// Compiles the programs of launch units one after the other, and starts each job once its program
+// exists.
 #pragma once
 
 #include "partition/launch_plan.h"
@@ -8,23 +9,22 @@
 
 namespace ftm {
 
-// How building some cuts ended.
+// The outcome of building some units.
 struct BuildOutcome {
-  std::vector<LaunchUnit> left; // those that were not built, because of `error`; they keep their
-                                // place in the order of runs
-  std::exception_ptr error; // null: all have been started
-  FailurePtr
-      failure; // of what can't be built, with all behind it: their results have failed of `error`
+  std::vector<LaunchUnit> not_built; // because of `error`; they stay in the launch order
+  std::exception_ptr error; // null: all jobs have been started
+  FailurePtr failure; // made of `error`, for the results of units that cannot be built
 };
 
-// Whether all have their programs.
-bool are_built(const std::vector<LaunchUnit>& cuts);
+// Whether every unit has its program.
+bool are_built(const std::vector<LaunchUnit>& units);
 
-// Builds what has to be built, and starts each job when it is: it runs while the next one is built.
-// Never throws. Not under the recorder's lock.
-BuildOutcome build_and_start(std::vector<LaunchUnit> cuts);
+// Compiles the missing programs and starts the jobs in order. A job runs while the next program is
+// compiled. Never throws. Acquires the GIL to compile. Must not be called under the recorder's
+// lock.
+BuildOutcome build_and_start(std::vector<LaunchUnit> units);
 
-// Warns, once, of what could not be compiled.
-void warn_of_op_by_op();
+// Warns of the programs that could not be compiled since the last call.
+void warn_of_compile_failures();
 
 } // namespace ftm

@@ -20,84 +20,87 @@
 namespace ftm {
 namespace {
 
-// Sets of cuts that may wait to be built: each holds its inputs.
-constexpr size_t kMostWaiting = 3;
-constexpr auto kBuilderTick = std::chrono::milliseconds(50);
+// Tasks that may wait before `build_later` blocks; each keeps its inputs alive.
+constexpr size_t kMaxWaiting = 3;
+constexpr auto kPollInterval = std::chrono::milliseconds(50);
 
-// Cuts that are to be built, and how that ended, for who waits for it.
+// Units to build, and the outcome, for the thread that waits for it.
 struct CompileTask {
-  std::vector<LaunchUnit> cuts;
-  BuildOutcome building; // but for what is left
+  std::vector<LaunchUnit> units;
+  BuildOutcome outcome; // without `not_built`
   bool ended = false;
 };
-using OrderPtr = std::shared_ptr<CompileTask>;
+using CompileTaskPtr = std::shared_ptr<CompileTask>;
 
-struct Builder {
-  std::mutex mutex; // taken alone
+struct CompileQueue {
+  std::mutex mutex; // acquired alone
   std::condition_variable changed;
-  std::deque<OrderPtr> waiting;
-  bool busy = false; // with what was the first of them
-  // Kept from being built. They have their place in the order of runs, and so have those behind
-  // them: they are built when somebody next asks for a result.
+  std::deque<CompileTaskPtr> waiting;
+  bool busy = false; // with a task that is no longer in `waiting`
+  // Units whose compilation was interrupted, and the units after them. They keep their place in the
+  // launch order and are built when a thread next waits for a result.
   std::vector<LaunchUnit> suspended;
   std::thread thread;
   bool running = false; // the thread exists
   bool stopping = false;
 };
 
-Builder& builder() {
-  static auto* instance = new Builder;
+CompileQueue& compile_queue() {
+  static auto* instance = new CompileQueue;
   return *instance;
 }
 
-void suspend(std::vector<LaunchUnit>& cuts) {
-  if (cuts.empty()) {
+void suspend(std::vector<LaunchUnit>& units) {
+  if (units.empty()) {
     return;
   }
-  auto& b = builder();
+  auto& b = compile_queue();
   {
     const std::lock_guard<std::mutex> guard(b.mutex);
     b.suspended.insert(
-        b.suspended.end(), std::make_move_iterator(cuts.begin()),
-        std::make_move_iterator(cuts.end()));
-    cuts.clear();
+        b.suspended.end(), std::make_move_iterator(units.begin()),
+        std::make_move_iterator(units.end()));
+    units.clear();
   }
   b.changed.notify_all();
   stall(&resume_building);
 }
 
-void build_waiting() {
+void run_tasks() {
   pthread_setname_np(pthread_self(), "ftm-builder");
   set_compile_thread();
-  auto& b = builder();
+  auto& b = compile_queue();
   while (true) {
-    OrderPtr order; // its error, perhaps one of Python's, is let go without the lock
+    // Destroyed without the lock: its error may be a Python exception, whose destructor takes the
+    // GIL.
+    CompileTaskPtr task;
     {
       std::unique_lock<std::mutex> lock(b.mutex);
       b.changed.wait(lock, [&] { return b.stopping || !b.waiting.empty(); });
       if (b.waiting.empty()) {
         return;
       }
-      order = std::move(b.waiting.front());
+      task = std::move(b.waiting.front());
       b.waiting.pop_front();
       b.busy = true;
     }
-    auto building = build_and_start(std::move(order->cuts));
-    // Its error is thrown to who waits: for this, for results that have failed, or when the rest is
-    // built again.
-    suspend(building.left);
+    auto outcome = build_and_start(std::move(task->units));
+    // The error is raised in the thread that waits for the task or for a failed result, or when the
+    // suspended units are built again.
+    suspend(outcome.not_built);
     const std::lock_guard<std::mutex> guard(b.mutex);
-    order->building = std::move(building);
-    order->ended = true;
+    task->outcome = std::move(outcome);
+    task->ended = true;
     b.busy = false;
     b.changed.notify_all();
   }
 }
 
-// Waits, without the GIL, until ready(); resumes what is suspended, for which the builder's thread
-// may be waiting. Throws what that throws, or a signal's handler.
+// Waits, without the GIL, until ready(), which is called with the queue's mutex. Builds suspended
+// units, for which the compile thread may be waiting. Throws the exception of that, or of a signal
+// handler.
 template <typename Ready>
-void wait_for_builder(Builder& b, Ready ready) {
+void wait_for_queue(CompileQueue& b, Ready ready) {
   const GilRelease unlocked;
   {
     const std::lock_guard<std::mutex> guard(b.mutex);
@@ -105,17 +108,17 @@ void wait_for_builder(Builder& b, Ready ready) {
       return;
     }
   }
-  Waiting waiting; // the builder may wait for room
+  Waiting waiting; // the compile thread may wait for room in the launcher's queue
   std::unique_lock<std::mutex> lock(b.mutex);
   while (true) {
-    b.changed.wait_for(lock, kBuilderTick, [&] { return ready() || !b.suspended.empty(); });
+    b.changed.wait_for(lock, kPollInterval, [&] { return ready() || !b.suspended.empty(); });
     if (ready()) {
       return;
     }
-    const bool resumes = !b.suspended.empty();
+    const bool has_suspended = !b.suspended.empty();
     lock.unlock();
     try {
-      resumes ? resume_building() : handle_signals();
+      has_suspended ? resume_building() : handle_signals();
     } catch (...) {
       waiting.give_up();
       throw;
@@ -124,90 +127,90 @@ void wait_for_builder(Builder& b, Ready ready) {
   }
 }
 
-// A forked child has no such thread, and none of the parent's programs: it starts with a fresh
-// builder, without touching what that of the parent stands for.
-void install_builder_fork_handlers() {
+// A forked child has neither the compile thread nor the parent's programs. It gets a new queue; the
+// parent's must not be destroyed there.
+void install_queue_fork_handlers() {
   static const int installed = pthread_atfork(
-      [] { builder().mutex.lock(); }, [] { builder().mutex.unlock(); },
-      [] { new (&builder()) Builder; });
+      [] { compile_queue().mutex.lock(); }, [] { compile_queue().mutex.unlock(); },
+      [] { new (&compile_queue()) CompileQueue; });
   TORCH_CHECK(installed == 0, "pthread_atfork failed");
 }
 
-void throw_error(const BuildOutcome& building) {
-  if (building.error) {
-    if (building.failure) {
-      building.failure->seen = true;
+void throw_error(const BuildOutcome& outcome) {
+  if (outcome.error) {
+    if (outcome.failure) {
+      outcome.failure->seen = true;
     }
-    std::rethrow_exception(building.error);
+    std::rethrow_exception(outcome.error);
   }
 }
 
-void build_here(std::vector<LaunchUnit> cuts) {
-  auto building = build_and_start(std::move(cuts));
-  suspend(building.left);
-  throw_error(building);
+void build_here(std::vector<LaunchUnit> units) {
+  auto outcome = build_and_start(std::move(units));
+  suspend(outcome.not_built);
+  throw_error(outcome);
 }
 
-OrderPtr give(std::vector<LaunchUnit> cuts) {
-  install_builder_fork_handlers();
-  auto order = std::make_shared<CompileTask>();
-  order->cuts = std::move(cuts);
-  auto& b = builder();
+CompileTaskPtr submit(std::vector<LaunchUnit> units) {
+  install_queue_fork_handlers();
+  auto task = std::make_shared<CompileTask>();
+  task->units = std::move(units);
+  auto& b = compile_queue();
   const std::lock_guard<std::mutex> guard(b.mutex);
   if (!b.running) {
     b.stopping = false;
-    b.thread = std::thread(build_waiting);
+    b.thread = std::thread(run_tasks);
     b.running = true;
   }
-  b.waiting.push_back(order);
+  b.waiting.push_back(task);
   b.changed.notify_all();
-  return order;
+  return task;
 }
 
 } // namespace
 
-void build_later(std::vector<LaunchUnit> cuts) {
-  give(std::move(cuts));
-  auto& b = builder();
-  wait_for_builder(b, [&] { return b.waiting.size() <= kMostWaiting; });
+void build_later(std::vector<LaunchUnit> units) {
+  submit(std::move(units));
+  auto& b = compile_queue();
+  wait_for_queue(b, [&] { return b.waiting.size() <= kMaxWaiting; });
 }
 
-void build_and_wait(std::vector<LaunchUnit> cuts) {
+void build_and_wait(std::vector<LaunchUnit> units) {
   if (!runs_signal_handlers() || is_shutting_down()) {
-    build_now(std::move(cuts));
+    build_now(std::move(units));
     return;
   }
-  const OrderPtr order = give(std::move(cuts));
-  wait_for_builder(builder(), [&] { return order->ended; });
-  throw_error(order->building);
+  const CompileTaskPtr task = submit(std::move(units));
+  wait_for_queue(compile_queue(), [&] { return task->ended; });
+  throw_error(task->outcome);
 }
 
-void build_now(std::vector<LaunchUnit> cuts) {
-  if (!are_built(cuts)) {
-    auto& b = builder();
+void build_now(std::vector<LaunchUnit> units) {
+  if (!are_built(units)) {
+    auto& b = compile_queue();
     try {
-      wait_for_builder(b, [&] { return !b.busy && b.waiting.empty(); });
+      wait_for_queue(b, [&] { return !b.busy && b.waiting.empty(); });
     } catch (...) {
-      suspend(cuts);
+      suspend(units);
       throw;
     }
   }
-  build_here(std::move(cuts));
+  build_here(std::move(units));
 }
 
 void resume_building() {
-  std::vector<LaunchUnit> cuts;
+  std::vector<LaunchUnit> units;
   {
-    auto& b = builder();
+    auto& b = compile_queue();
     const std::lock_guard<std::mutex> guard(b.mutex);
-    cuts.swap(b.suspended);
+    units.swap(b.suspended);
   }
-  build_here(std::move(cuts));
+  build_here(std::move(units));
 }
 
-void stop_builder() {
-  const bool leaves = was_interrupted();
-  auto& b = builder();
+void stop_compile_thread() {
+  const bool interrupted = was_interrupted();
+  auto& b = compile_queue();
   {
     const std::lock_guard<std::mutex> guard(b.mutex);
     if (!b.running) {
@@ -215,16 +218,17 @@ void stop_builder() {
     }
     b.running = false;
     b.stopping = true;
-    if (leaves) {
+    if (interrupted) {
       b.waiting.clear();
     }
     b.changed.notify_all();
   }
   bool idle = false;
   try {
-    wait_for_builder(b, [&] {
+    wait_for_queue(b, [&] {
       idle = !b.busy && b.waiting.empty();
-      return idle || leaves || !b.suspended.empty(); // what is suspended nobody has asked for
+      // No thread waits for the results of suspended units.
+      return idle || interrupted || !b.suspended.empty();
     });
   } catch (...) {
     b.thread.detach();
@@ -233,7 +237,8 @@ void stop_builder() {
   if (idle) {
     b.thread.join();
   } else {
-    b.thread.detach(); // it waits for the compiler, or for who resumes, and nobody for it
+    b.thread.detach(); // it waits for the compiler or for suspended units; the process does not
+                       // wait for it
   }
 }
 

@@ -1,5 +1,5 @@
-// A thread that builds what was cut where nobody waits for a result, as at the end of a step: the
-// program goes on recording meanwhile.
+// The compile thread. It builds the units of launches whose results no thread waits for yet, as at
+// the end of a training step, while the program continues to record.
 #pragma once
 
 #include "partition/launch_plan.h"
@@ -8,21 +8,22 @@
 
 namespace ftm {
 
-// Builds and starts these on the builder's thread, behind those that it has; waits where it has
-// many.
-void build_later(std::vector<LaunchUnit> cuts);
-// Builds and starts these here, when what was given to the builder has been.  Throws what keeps
-// them from being built.
-void build_now(std::vector<LaunchUnit> cuts);
-// The same for who then waits for results, on the builder's thread where handlers of signals run on
-// this one: they may ask for results too, and what compiles could not go on before they return.
-void build_and_wait(std::vector<LaunchUnit> cuts);
-// Builds here what an interrupt or a missing compiler kept from being built; who waits for jobs
-// does so.
+// Builds and starts these units on the compile thread, after the earlier ones. Waits, without the
+// GIL, if more than 3 tasks are queued. Throws the exception of a signal handler.
+void build_later(std::vector<LaunchUnit> units);
+// Builds and starts these units on this thread, after the compile thread has finished the earlier
+// ones. Throws the error that prevents it.
+void build_now(std::vector<LaunchUnit> units);
+// As build_now, for a thread that then waits for results. If Python runs signal handlers on this
+// thread, the compile thread builds instead: a handler may itself read a result, and a compilation
+// on this thread could not continue until the handler returns, which would deadlock.
+void build_and_wait(std::vector<LaunchUnit> units);
+// Builds on this thread the units whose compilation was interrupted, or failed because no compiler
+// was set. Threads that wait for jobs call it. Throws as build_now.
 void resume_building();
 
-// Waits until everything is built, and ends the thread; after an interrupt, what nobody waits for
-// is left.
-void stop_builder();
+// Waits until all units are built, and ends the compile thread. After an interrupt, units whose
+// results no thread waits for are not built. Throws the exception of a signal handler.
+void stop_compile_thread();
 
 } // namespace ftm

@@ -236,7 +236,7 @@ CallSpecPtr try_record(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& re
     check_domain(op, arguments);
   }
   if (trace.step.ended.load(std::memory_order_relaxed)) {
-    look_for_next_step(call.operands);
+    launch_deferred_step(call.operands);
   }
   const uint64_t hash = hash_words(call.key.data(), call.key.size());
   CallSpecPtr spec = op.find_spec(call.key, hash);

@@ -37,7 +37,7 @@ struct Job {
 };
 using JobPtr = std::shared_ptr<Job>;
 
-// : The outcome of a run.
+// The outcome of a run.
 struct Outcome {
   std::vector<bool> valid; // by output: it has its new value, or its variable's old value
   FailurePtr failure; // null if the run succeeded

@@ -20,7 +20,7 @@ void check_launch();
 // Counts a launch of the program with this hash. Called under the recorder's lock.
 void count_launch(const Hash128& program);
 
-// : Returns the number of launches in this process.
+// Returns the number of launches in this process.
 int64_t launches();
 // Returns the hash of the last launched program as 32 hexadecimal digits. It is meaningful in this
 // process only.

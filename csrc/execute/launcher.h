@@ -52,7 +52,7 @@ void wait_for(const BufferPtr& buffer);
 // handler.
 void wait_for_all();
 
-// : Sets how many started jobs may precede a new one before `start` waits. Throws ValueError if
+// Sets how many started jobs may precede a new one before `start` waits. Throws ValueError if
 // below 1.
 void set_max_in_flight(int jobs);
 // Waits for all jobs that are not suspended, and ends the thread. The next `enqueue` starts it

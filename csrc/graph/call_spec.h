@@ -32,11 +32,11 @@ struct ResultType {
   bool contiguous = true;
 };
 
-// : Whether an op concatenates its list operand: along an existing dimension (cat), or a new one
+// Whether an op concatenates its list operand: along an existing dimension (cat), or a new one
 // (stack).
 enum class Concatenation : uint8_t { none, dim, new_dim };
 
-// : Immutable after `finish`, and shared between threads.
+// Immutable after `finish`, and shared between threads.
 struct CallSpec final : c10::intrusive_ptr_target {
   enum class Kind : uint8_t { aten, view, update, bitcast };
 

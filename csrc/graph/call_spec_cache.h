@@ -16,7 +16,7 @@ using Key = c10::SmallVector<uint64_t, 64>;
 // equal words.
 enum class Tag : uint64_t { none = 1, tensor, scalar, attribute, list, text };
 
-// : Puts the tag into the top 8 bits of the word; `payload` has at most 56 bits.
+// Puts the tag into the top 8 bits of the word; `payload` has at most 56 bits.
 inline uint64_t tagged(Tag tag, uint64_t payload) {
   return static_cast<uint64_t>(tag) << 56 | payload;
 }
@@ -31,10 +31,10 @@ class CallSpecCache {
   // Returns the spec of a key, or null. `hash` is hash_words of the key. The pointer is valid until
   // the next call of a member function.
   const CallSpecPtr* find(const Key& key, uint64_t hash);
-  // : Adds a spec under a key that is not in the cache; returns a reference to it, with the same
+  // Adds a spec under a key that is not in the cache; returns a reference to it, with the same
   // validity.
   const CallSpecPtr& insert(const Key& key, uint64_t hash, CallSpecPtr spec);
-  // : Drops all specs.
+  // Drops all specs.
   void clear() { entries_.clear(); }
 
  private:

@@ -5,7 +5,7 @@
 
 namespace ftm {
 
-// : One element of an argument that has operands.
+// One element of an argument that has operands.
 struct OperandMark {
   bool present = false; // false: None
   OperandSlot::Kind kind = OperandSlot::Kind::value;

@@ -27,7 +27,7 @@ class CallLog {
 
   // Appends a call. `pending` is the number of variables whose values are pending before it.
   void add(const CallSpec& spec, size_t pending);
-  // : Forgets all calls. Call it when the trace is cut.
+  // Forgets all calls. Call it when the trace is cut.
   void clear();
 
   // Whether `should_cut` must be called before the next call of the user's program is recorded.
@@ -64,7 +64,7 @@ void note_unrolled(const Graph& graph);
 // Sets the number of calls from which on a trace that repeats itself is cut; 0 turns it off.
 // Forgets the remembered cuts. Throws ValueError if negative.
 void set_loop_length(int64_t calls);
-// : Whether traces are cut at loops at all.
+// Whether traces are cut at loops at all.
 bool cuts_loops();
 
 } // namespace ftm

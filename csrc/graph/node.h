@@ -43,7 +43,7 @@ class DataNode final : public TraceNode {
   // Where the value begins in the buffer, in elements of its type. The offset is a launch argument,
   // so one program serves all parts of a buffer with the same shape.
   int64_t offset() const { return offset_; }
-  // : Whether the value is not the whole buffer.
+  // Whether the value is not the whole buffer.
   bool is_partial() const;
 
  private:
@@ -83,7 +83,7 @@ inline const ValueType& type_of(const Value& value) {
   return trace_node(value).type(value.index);
 }
 
-// : Makes a value that is a buffer's elements from `offset` on, in elements of `type`.
+// Makes a value that is a buffer's elements from `offset` on, in elements of `type`.
 Value data_value(BufferPtr buffer, ValueType type, int64_t offset = 0);
 
 } // namespace ftm

@@ -29,7 +29,7 @@ std::vector<const CallNode*> reachable(const std::vector<Value>& results, uint32
   return calls;
 }
 
-// : Assigns value numbers, and parameters to the buffers that are read.
+// Assigns value numbers, and parameters to the buffers that are read.
 class Numbering {
  public:
   Numbering(Graph& graph, uint32_t walk) : graph_(graph), walk_(walk) {}

@@ -21,7 +21,7 @@ struct Graph {
   Hash128 hash; // of everything but the scalars' values
 };
 
-// : Collects the calls on which `results` depend. Call it under the recorder's lock.
+// Collects the calls on which `results` depend. Call it under the recorder's lock.
 Graph collect_graph(const std::vector<Value>& results);
 
 // Computes the hash of a graph from its other fields.

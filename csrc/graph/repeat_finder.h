@@ -24,7 +24,7 @@ constexpr uint64_t kSequenceBase = 0x9e3779b97f4a7c15ULL;
 inline uint64_t extended(uint64_t hash, LoggedCall call) {
   return hash * kSequenceBase + call.signature;
 }
-// : Returns the hash of a whole sequence.
+// Returns the hash of a whole sequence.
 uint64_t sequence_hash(c10::ArrayRef<LoggedCall> calls);
 
 // Where to cut a loop: before the call at `position` (which may be the end, or not recorded yet).

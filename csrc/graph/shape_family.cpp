@@ -35,7 +35,7 @@ bool is_dtype(std::string_view word) {
          std::all_of(word.begin() + letters, word.end(), is_digit);
 }
 
-// : Finds the numbers that may vary in a trace's text.
+// Finds the numbers that may vary in a trace's text.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}

@@ -7,7 +7,7 @@
 
 namespace ftm {
 
-// : Turns the noting of every call's line on or off, for the process.
+// Turns the noting of every call's line on or off, for the process.
 void set_locations(bool all);
 bool notes_all_locations();
 

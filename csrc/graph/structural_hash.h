@@ -8,7 +8,7 @@
 
 namespace ftm {
 
-// : Multiplies to 128 bits and folds the halves.
+// Multiplies to 128 bits and folds the halves.
 inline uint64_t mix64(uint64_t a, uint64_t b) {
   const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
@@ -27,7 +27,7 @@ struct Hash128 {
     high = next_high;
   }
 
-  // : Adds the length and the bytes of a text.
+  // Adds the length and the bytes of a text.
   void add(std::string_view text);
 
   bool operator==(const Hash128& other) const = default;

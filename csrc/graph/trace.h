@@ -8,7 +8,7 @@
 
 namespace ftm {
 
-// : A program's computation. Owns its data, so it may be used without the recorder's lock.
+// A program's computation. Owns its data, so it may be used without the recorder's lock.
 struct Trace {
   struct Call {
     CallSpecPtr spec;
@@ -21,7 +21,7 @@ struct Trace {
   std::vector<ValueType> result_types;
 };
 
-// : Copies a graph. Call it under the recorder's lock.
+// Copies a graph. Call it under the recorder's lock.
 Trace make_trace(const Graph& graph);
 
 // Returns the canonical text. Grammar: see the compiler's trace parser

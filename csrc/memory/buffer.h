@@ -19,7 +19,7 @@ const torch::lazy::BackendDevice& lazy_device();
 
 class Buffer final : public torch::lazy::BackendData {
  public:
-  // : pending: no program has computed the value yet. failed: its program failed; see `failure`.
+  // pending: no program has computed the value yet. failed: its program failed; see `failure`.
   enum class State : uint8_t { pending, ready, failed };
 
   // Makes a pending buffer without memory; the program that computes it allocates.
@@ -45,9 +45,9 @@ class Buffer final : public torch::lazy::BackendData {
 
   // For the launcher: gets a block from the pool. Throws c10::OutOfMemoryError.
   void allocate();
-  // : Takes over the block of a buffer that is no longer used; returns false if that is too small.
+  // Takes over the block of a buffer that is no longer used; returns false if that is too small.
   bool adopt(Buffer& donor);
-  // : Publish the value, or the error, to other threads.
+  // Publish the value, or the error, to other threads.
   void set_ready();
   void set_failed(FailurePtr failure);
   const FailurePtr& failure() const { return failure_; }

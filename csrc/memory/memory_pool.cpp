@@ -59,7 +59,7 @@ void decrease(StatArray& statistic, bool is_small, size_t amount) {
 }
 
 struct Pool {
-  // : Guarded by `mutex`.
+  // Guarded by `mutex`.
   std::mutex mutex;
   std::map<size_t, std::vector<Idle>> blocks; // idle ones by capacity, the longest idle first
   std::unordered_map<void*, Segment> segments; // all blocks, by address

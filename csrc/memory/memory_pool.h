@@ -18,7 +18,7 @@ struct Block {
 
 // Returns a 64-byte aligned block with arbitrary contents. Throws c10::OutOfMemoryError.
 Block allocate_block(size_t bytes);
-// : Returns a block to the pool. A block without memory is ignored.
+// Returns a block to the pool. A block without memory is ignored.
 void free_block(Block block) noexcept;
 
 // Returns the idle blocks to the system, and the memory that the C library keeps after `free`.
@@ -33,13 +33,13 @@ void count_freed_storage(size_t bytes) noexcept;
 // split.
 c10::CachingDeviceAllocator::DeviceStats memory_statistics();
 
-// : A block, in the terms of PyTorch's memory snapshots.
+// A block, in the terms of PyTorch's memory snapshots.
 struct Segment {
   void* address;
   size_t capacity; // bytes
   size_t requested; // bytes; 0 if the block is idle
 };
-// : Returns all blocks, in no particular order.
+// Returns all blocks, in no particular order.
 std::vector<Segment> memory_segments();
 
 // Throws c10::OutOfMemoryError if a single storage exceeds the memory limit. The sum of all
@@ -50,10 +50,10 @@ size_t memory_in_use();
 // Sets the fraction of the memory limit that this process may reserve: above 0, at most 1. Throws
 // ValueError.
 void set_memory_fraction(double fraction);
-// : Returns that fraction.
+// Returns that fraction.
 double memory_fraction();
 
-// : Reset the peaks, or the accumulated sums and event counts, of `memory_statistics`.
+// Reset the peaks, or the accumulated sums and event counts, of `memory_statistics`.
 void reset_peak_memory();
 void reset_accumulated_memory();
 

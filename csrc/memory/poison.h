@@ -9,7 +9,7 @@
 
 namespace ftm {
 
-// : A failed computation's error. Immutable but for `seen`; shared by all its results.
+// A failed computation's error. Immutable but for `seen`; shared by all its results.
 struct Failure {
   enum class Type : uint8_t {
     runtime,

@@ -13,7 +13,7 @@
 
 namespace ftm {
 
-// : How the recorder treats an argument. Attributes are part of the call spec.
+// How the recorder treats an argument. Attributes are part of the call spec.
 enum class ArgumentKind : uint8_t {
   tensor, // or None
   tensor_list, // Tensor[], Tensor?[]
@@ -41,7 +41,7 @@ struct OpReturn {
   int32_t argument; // the written argument that is returned; -1 for a new tensor
 };
 
-// : One op overload. Made once, and never freed. Immutable, except for the cache of specs and, when
+// One op overload. Made once, and never freed. Immutable, except for the cache of specs and, when
 // the annotations are replaced, the fields that depend on them.
 struct Op {
   explicit Op(const c10::OperatorHandle& handle);

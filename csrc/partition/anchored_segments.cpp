@@ -5,10 +5,11 @@
 namespace ftm {
 namespace {
 
-constexpr size_t kReach = 2; // operations on either side among which a boundary is the least
+constexpr size_t kReach =
+    2; // a boundary has the least rank of the operations at most this far from it
 
-// For each operation a number that depends on it and the one before it.
-std::vector<uint64_t> ranks_of(c10::ArrayRef<uint64_t> operations) {
+// Returns a hash of each operation and the one before it.
+std::vector<uint64_t> pair_hashes(c10::ArrayRef<uint64_t> operations) {
   std::vector<uint64_t> ranks(operations.size());
   for (size_t i = 1; i < operations.size(); ++i) {
     ranks[i] = hash_words(operations.data() + i - 1, 2);
@@ -16,12 +17,13 @@ std::vector<uint64_t> ranks_of(c10::ArrayRef<uint64_t> operations) {
   return ranks;
 }
 
-// Operations whose rank nobody within reach is below, each at least that far behind the one before
-// and before the end.
-std::vector<size_t> boundaries_of(c10::ArrayRef<uint64_t> operations) {
-  const auto ranks = ranks_of(operations);
+// Returns the operations with the least rank among all within kReach, at least kReach apart from
+// each other and from the ends. (Content-defined chunking: boundaries depend only on nearby
+// operations.)
+std::vector<size_t> find_boundaries(c10::ArrayRef<uint64_t> operations) {
+  const auto ranks = pair_hashes(operations);
   std::vector<size_t> boundaries;
-  std::deque<size_t> rising; // of those within reach, each the least of all behind it
+  std::deque<size_t> rising; // sliding window minimum: each rank is the least of those after it
   for (size_t ahead = 1; ahead < operations.size() + kReach; ++ahead) {
     if (ahead < operations.size()) {
       while (!rising.empty() && ranks[rising.back()] > ranks[ahead]) {
@@ -47,7 +49,7 @@ std::vector<size_t> boundaries_of(c10::ArrayRef<uint64_t> operations) {
 
 } // namespace
 
-std::vector<Stretch> stretches_of(const Graph& graph) {
+std::vector<CallSegment> find_segments(const Graph& graph) {
   std::vector<uint64_t> operations;
   std::vector<size_t> ends; // of each operation
   for (size_t i = 0; i < graph.calls.size(); ++i) {
@@ -56,9 +58,9 @@ std::vector<Stretch> stretches_of(const Graph& graph) {
       ends.push_back(i + 1);
     }
   }
-  auto boundaries = boundaries_of(operations);
+  auto boundaries = find_boundaries(operations);
   boundaries.push_back(operations.size());
-  std::vector<Stretch> found;
+  std::vector<CallSegment> found;
   size_t first = 0;
   for (const size_t next : boundaries) {
     if (next > first) {

@@ -1,6 +1,6 @@
-// Stretches of a graph that its own operations bound: two graphs that have some of their operations
-// in common, in the same order, are bounded at the same places there, whatever stands before and
-// behind.
+// Splits a graph into segments at boundaries that depend only on nearby operations. So two graphs
+// that have a sequence of operations in common are split at the same operations within it, whatever
+// precedes and follows.
 #pragma once
 
 #include "graph/ordered_graph.h"
@@ -9,14 +9,15 @@
 
 namespace ftm {
 
-struct Stretch {
-  size_t begin; // the number of its first call
-  size_t calls; // windows, which only say where something lies, do not count
-  uint64_t key; // of its operations, in order
+struct CallSegment {
+  size_t begin; // index of its first call
+  size_t calls; // number of calls, without views
+  uint64_t key; // hash of its operations, in order
 };
 
-// All of a graph, in order, of some five operations each, on average. Windows stand before what
-// reads them: none ends a stretch but the last. Takes time linear in the number of calls.
-std::vector<Stretch> stretches_of(const Graph& graph);
+// Returns all segments of a graph, in order, of five operations on average. A view belongs to the
+// segment of its reader, so a segment ends with a view only at the end of the graph. Takes linear
+// time.
+std::vector<CallSegment> find_segments(const Graph& graph);
 
 } // namespace ftm

@@ -7,9 +7,9 @@
 namespace ftm {
 namespace {
 
-// Whether a call makes a tensor of nothing but its size, which is the first argument, and numbers
-// that are not random.
-bool fills_with_a_number(const CallNode& call) {
+// Whether a call makes a tensor only from its size, which is the first argument, and numbers that
+// are not random.
+bool is_constant_fill(const CallNode& call) {
   const auto& spec = call.spec();
   if (spec.kind != CallSpec::Kind::aten || spec.results.size() != 1 || spec.values != 0 ||
       spec.arguments.empty()) {
@@ -22,8 +22,8 @@ bool fills_with_a_number(const CallNode& call) {
          std::none_of(spec.slots.begin(), spec.slots.end(), is_random);
 }
 
-// The form of a call that fills as many elements in a row.
-CallSpecPtr form_in_a_row(const CallSpec& fill) {
+// Makes the spec of a call that fills as many elements as a one-dimensional tensor.
+CallSpecPtr flat_fill_spec(const CallSpec& fill) {
   auto spec = c10::make_intrusive<CallSpec>();
   const int64_t elements = fill.results[0].type.numel();
   spec->name = fill.name;
@@ -46,11 +46,11 @@ CallSpecPtr form_in_a_row(const CallSpec& fill) {
   return spec;
 }
 
-class FillWriter {
+class FillSplitter {
  public:
-  FillWriter(const Graph& old, c10::ArrayRef<size_t> fills) : old_(old), fills_(fills) {}
+  FillSplitter(const Graph& old, c10::ArrayRef<size_t> fills) : old_(old), fills_(fills) {}
 
-  FilledGraph write() {
+  SplitFills split() {
     for (const auto* call : old_.calls) {
       const auto values =
           c10::ArrayRef<ValueNumber>(old_.operands).slice(next_operand_, call->values.size());
@@ -77,10 +77,10 @@ class FillWriter {
 
  private:
   void add_fill(const CallNode& old) {
-    auto call = std::make_shared<CallNode>(old.op(), form_in_a_row(old.spec()), old.sequence);
+    auto call = std::make_shared<CallNode>(old.op(), flat_fill_spec(old.spec()), old.sequence);
     call->line = old.line;
     call->scalars = old.scalars;
-    Piece piece;
+    Subgraph piece;
     piece.any_size = true;
     piece.graph.calls = {call.get()};
     piece.graph.scalars.assign(call->scalars.begin(), call->scalars.end());
@@ -107,7 +107,7 @@ class FillWriter {
     }
   }
 
-  // In the rest, whose parameters are numbered as they are first read.
+  // Returns a value's number in the remaining graph, whose parameters are numbered by first use.
   ValueNumber number_of(ValueNumber old) {
     if (old.is_parameter()) {
       return parameter(parameters_read_[old.index()], old_.parameters[old.index()]);
@@ -128,38 +128,39 @@ class FillWriter {
     return ValueNumber::parameter(number);
   }
 
-  // A result of the old graph: of a fill, or with a number in the rest.
+  // A result of the old graph: produced by a fill, or numbered in the remaining graph.
   struct Result {
-    int64_t fill; // -1: of another call
+    int64_t fill; // index of the fill; -1 if another call produces it
     ValueNumber number;
   };
 
   const Graph& old_;
-  c10::ArrayRef<size_t> fills_; // that come next
+  c10::ArrayRef<size_t> fills_; // not processed yet
   size_t next_operand_ = 0;
   int64_t next_result_ = 0;
   std::vector<Result> results_;
-  // Parameters of the rest that stand for those of the old graph, and for fills; -1: not read yet.
+  // Parameter numbers in the remaining graph, of the old graph's parameters and of fills; -1 if not
+  // used yet.
   std::vector<int64_t> parameters_read_ = std::vector<int64_t>(old_.parameters.size(), -1);
   std::vector<int64_t> fills_read_;
-  FilledGraph made_;
+  SplitFills made_;
 };
 
 } // namespace
 
-std::vector<size_t> fills_among(const Graph& graph, CallRange recorded) {
+std::vector<size_t> find_constant_fills(const Graph& graph, CallRange recorded) {
   std::vector<size_t> found;
   for (size_t i = 0; i < graph.calls.size(); ++i) {
     const auto& call = *graph.calls[i];
-    if (recorded.contains(call.sequence) && fills_with_a_number(call)) {
+    if (recorded.contains(call.sequence) && is_constant_fill(call)) {
       found.push_back(i);
     }
   }
   return found.size() == graph.calls.size() ? std::vector<size_t>() : found;
 }
 
-FilledGraph fill_first(const Graph& graph, c10::ArrayRef<size_t> fills) {
-  return FillWriter(graph, fills).write();
+SplitFills split_constant_fills(const Graph& graph, c10::ArrayRef<size_t> fills) {
+  return FillSplitter(graph, fills).split();
 }
 
 } // namespace ftm

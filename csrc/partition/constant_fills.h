@@ -1,4 +1,5 @@
-// Calls that fill a tensor with one number: what an optimizer's first step begins its state with.
+// Calls that fill a tensor with one number, such as those that initialize an optimizer's state in
+// its first step.
 #pragma once
 
 #include "graph/call_range.h"
@@ -6,21 +7,20 @@
 
 namespace ftm {
 
-// The calls of a graph that fill a tensor with one number and were recorded there; none where it
-// has no others.
-std::vector<size_t> fills_among(const Graph& graph, CallRange recorded);
+// Returns the graph's calls in this range that fill a tensor with one number, by index. Returns
+// none if the graph has only such calls.
+std::vector<size_t> find_constant_fills(const Graph& graph, CallRange recorded);
 
-struct FilledGraph {
-  std::vector<Piece> fills; // each a tensor in a row, with any number of elements: one program for
-                            // all that agree in number and dtype
-  Graph rest; // which reads what they fill as it reads other data; its results are those of the
-              // whole graph that are no fills
-  std::vector<int64_t>
-      fill_of_result; // for each result of the whole graph; -1: the rest computes it
-  std::vector<Value> calls; // that the pieces point to, and nobody else holds
+// A graph with its constant fills moved into their own programs.
+struct SplitFills {
+  // Each fills a one-dimensional tensor of any size: one program per number and dtype.
+  std::vector<Subgraph> fills;
+  Graph rest; // the other calls, which read the filled tensors as parameters
+  std::vector<int64_t> fill_of_result; // by result of the old graph; -1: a result of `rest`
+  std::vector<Value> calls; // nodes of the fills, which are owned here
 };
 
-// The same graph where these calls come first, each a piece of its own. Under the recorder's lock.
-FilledGraph fill_first(const Graph& graph, c10::ArrayRef<size_t> fills);
+// Moves these calls out of a graph. Called under the recorder's lock.
+SplitFills split_constant_fills(const Graph& graph, c10::ArrayRef<size_t> fills);
 
 } // namespace ftm

@@ -17,13 +17,13 @@
 namespace ftm {
 namespace {
 
-// The variables whose value is pending, and the values, each once, in the order in which they are
-// computed: when a variable got its first value, an optimizer's state in its first step for one,
-// makes no other program.
+// The variables with pending values, and the distinct values in the order of their calls. That
+// order does not depend on when a variable was created: an optimizer's first step, which creates
+// its state, makes the same program as later steps.
 struct PendingValues {
   std::vector<VariableData*> variables;
   std::vector<Value> results;
-  std::vector<size_t> result_of; // for each variable
+  std::vector<size_t> result_of; // by variable
 };
 
 std::pair<uint64_t, size_t> order_of(const Value& value) {
@@ -56,7 +56,7 @@ const BufferPtr& buffer_of(const Value& data) {
   return static_cast<const DataNode&>(trace_node(data)).buffer();
 }
 
-JobPtr job_of(Piece& piece) {
+JobPtr make_job(Subgraph& piece) {
   auto job = std::make_shared<Job>();
   for (const auto* parameter : piece.graph.parameters) {
     const auto itemsize = static_cast<int64_t>(c10::elementSize(parameter->type(0).dtype));
@@ -75,38 +75,38 @@ JobPtr job_of(Piece& piece) {
   return job;
 }
 
-// For each job what its results' variables held.
-void note_before(
-    const PendingValues& values, const PiecedGraph& made, std::vector<LaunchUnit>& cuts) {
-  std::vector<std::unordered_map<const Buffer*, int32_t>> inputs(cuts.size());
-  for (size_t k = 0; k < cuts.size(); ++k) {
-    const auto& job = *cuts[k].job;
+// Records for each job the values that its results' variables had before.
+void note_old_values(
+    const PendingValues& values, const PartitionedGraph& made, std::vector<LaunchUnit>& units) {
+  std::vector<std::unordered_map<const Buffer*, int32_t>> inputs(units.size());
+  for (size_t k = 0; k < units.size(); ++k) {
+    const auto& job = *units[k].job;
     for (size_t i = 0; i < job.inputs.size(); ++i) {
       inputs[k].emplace(job.inputs[i].buffer.get(), static_cast<int32_t>(i));
     }
   }
   for (size_t i = 0; i < values.variables.size(); ++i) {
     const auto [piece, result] = made.results[values.result_of[i]];
-    auto& before = cuts[piece].job->old_values[result];
-    const auto& held = values.variables[i]->old_buffer;
-    const auto input = inputs[piece].find(held.get());
+    auto& old = units[piece].job->old_values[result];
+    const auto& buffer = values.variables[i]->old_buffer;
+    const auto input = inputs[piece].find(buffer.get());
     if (input != inputs[piece].end()) {
-      before.input = input->second;
+      old.input = input->second;
     } else {
-      before.other = held;
+      old.other = buffer;
     }
   }
 }
 
-// What is to be computed program by program.
+// A graph partitioned into programs.
 struct Programs {
-  PiecedGraph made;
-  ProgramPtr last; // that of the last piece, if it was found
+  PartitionedGraph made;
+  ProgramPtr last; // the last subgraph's program, if it was already looked up
 };
 
-// The fills, and then the rest.
-PiecedGraph with_fills(FilledGraph filled, PiecedGraph rest) {
-  PiecedGraph made;
+// Concatenates the fills and the partition of the remaining graph.
+PartitionedGraph with_fills(SplitFills filled, PartitionedGraph rest) {
+  PartitionedGraph made;
   size_t next = 0;
   for (const int64_t fill : filled.fill_of_result) {
     if (fill >= 0) {
@@ -118,29 +118,29 @@ PiecedGraph with_fills(FilledGraph filled, PiecedGraph rest) {
     made.results.push_back({filled.fills.size() + piece, result});
     made.values.push_back(rest.values[next++]);
   }
-  made.pieces = std::move(filled.fills);
-  std::move(rest.pieces.begin(), rest.pieces.end(), std::back_inserter(made.pieces));
+  made.subgraphs = std::move(filled.fills);
+  std::move(rest.subgraphs.begin(), rest.subgraphs.end(), std::back_inserter(made.subgraphs));
   made.calls = std::move(filled.calls);
   std::move(rest.calls.begin(), rest.calls.end(), std::back_inserter(made.calls));
   return made;
 }
 
-// All at once if there is a program for it, or if it is a piece of a long loop already, else in
-// pieces where its loops say so.
-Programs programs_of(Graph graph, bool is_piece, CallRange last_step) {
+// Partitions a graph. It remains one program if that program exists, or if it is a segment of a
+// loop (`is_segment`); otherwise its constant fills and loops are split off.
+Programs partition(Graph graph, bool is_segment, CallRange last_step) {
   static auto& unrolled = counter("unrolled");
   if (auto program = find_program(graph.hash, graph)) {
-    return {one_piece(std::move(graph)), std::move(program)};
+    return {single_subgraph(std::move(graph)), std::move(program)};
   }
-  const auto fills = cuts_loops() ? fills_among(graph, last_step) : std::vector<size_t>();
+  const auto fills = cuts_loops() ? find_constant_fills(graph, last_step) : std::vector<size_t>();
   if (!fills.empty() && !is_frequent(graph.hash)) {
-    auto filled = fill_first(graph, fills);
-    auto rest = programs_of(std::move(filled.rest), is_piece, {});
+    auto filled = split_constant_fills(graph, fills);
+    auto rest = partition(std::move(filled.rest), is_segment, {});
     return {with_fills(std::move(filled), std::move(rest.made)), std::move(rest.last)};
   }
-  auto iterations = is_piece ? std::nullopt : iterations_of(graph);
+  auto iterations = is_segment ? std::nullopt : split_loops(graph);
   if (!iterations) {
-    return {one_piece(std::move(graph)), nullptr};
+    return {single_subgraph(std::move(graph)), nullptr};
   }
   unrolled.fetch_add(1);
   return {std::move(*iterations), nullptr};
@@ -148,48 +148,48 @@ Programs programs_of(Graph graph, bool is_piece, CallRange last_step) {
 
 } // namespace
 
-LaunchPlan take_pending(PendingTrace& pending) {
+LaunchPlan plan_launch(PendingTrace& pending) {
   auto values = pending_values(pending);
-  LaunchPlan taken;
+  LaunchPlan plan;
   if (values.variables.empty()) {
-    return taken;
+    return plan;
   }
-  static uint64_t wholes = 0;
+  static uint64_t last_trace_id = 0;
   if (pending.trace_id == 0) {
-    pending.trace_id = ++wholes;
+    pending.trace_id = ++last_trace_id;
   }
   auto graph = collect_graph(values.results);
-  taken.hash = graph.hash;
+  plan.hash = graph.hash;
   auto [made, last] =
-      programs_of(std::move(graph), pending.log.is_loop_segment(), pending.step.recorded);
-  for (auto& piece : made.pieces) {
-    const bool is_found = last && &piece == &made.pieces.back();
-    LaunchUnit cut;
-    cut.hash = piece.graph.hash;
-    cut.program = is_found ? last : find_program(cut.hash, piece.graph);
-    if (!cut.program) {
-      cut.trace = make_trace(piece.graph);
-      cut.any_size = piece.any_size;
-      cut.trains = pending.trains.load(std::memory_order_relaxed);
-      cut.trace_id = pending.trace_id;
+      partition(std::move(graph), pending.log.is_loop_segment(), pending.step.recorded);
+  for (auto& piece : made.subgraphs) {
+    const bool is_found = last && &piece == &made.subgraphs.back();
+    LaunchUnit unit;
+    unit.hash = piece.graph.hash;
+    unit.program = is_found ? last : find_program(unit.hash, piece.graph);
+    if (!unit.program) {
+      unit.trace = make_trace(piece.graph);
+      unit.any_size = piece.any_size;
+      unit.trains = pending.trains.load(std::memory_order_relaxed);
+      unit.trace_id = pending.trace_id;
     }
-    cut.job = job_of(piece);
-    taken.cuts.push_back(std::move(cut));
+    unit.job = make_job(piece);
+    plan.units.push_back(std::move(unit));
   }
-  note_before(values, made, taken.cuts);
-  for (const auto& cut : taken.cuts) {
-    enqueue(cut.job); // may throw, at the first one: nothing is changed yet
+  note_old_values(values, made, plan.units);
+  for (const auto& unit : plan.units) {
+    enqueue(unit.job); // may throw for the first job, when nothing has changed yet
   }
   for (size_t i = 0; i < values.results.size(); ++i) {
     keep_host_expression(values.results[i], made.values[i]);
   }
   for (size_t i = 0; i < values.variables.size(); ++i) {
-    taken.settled.push_back(set_computed(*values.variables[i], made.values[values.result_of[i]]));
+    plan.old_graph.push_back(set_computed(*values.variables[i], made.values[values.result_of[i]]));
   }
-  taken.settled.insert(
-      taken.settled.end(), std::make_move_iterator(values.results.begin()),
+  plan.old_graph.insert(
+      plan.old_graph.end(), std::make_move_iterator(values.results.begin()),
       std::make_move_iterator(values.results.end()));
-  return taken;
+  return plan;
 }
 
 } // namespace ftm

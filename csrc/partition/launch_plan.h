@@ -1,4 +1,4 @@
-// What is pending, taken up as programs to be launched.
+// Turns a pending trace into programs to launch.
 #pragma once
 
 #include "graph/pending_trace.h"
@@ -8,26 +8,27 @@
 
 namespace ftm {
 
+// One program to compile, if it is not in the table, and to launch.
 struct LaunchUnit {
   JobPtr job;
-  ProgramPtr program; // null: to be built from `trace`
-  Trace trace;
-  bool trains = false; // it computes gradients, or uses them
-  bool any_size = false; // the piece will come with other sizes
-  uint64_t whole =
-      0; // the same for all pieces of what is recorded from one read or step to the next
+  ProgramPtr program; // null: compile `trace`
+  Trace trace; // empty if `program` is set
+  bool trains = false; // the trace has calls that are differentiated, or a backward pass
+  bool any_size = false; // the sizes will differ next time, so compile for dynamic shapes at once
+  uint64_t trace_id = 0; // PendingTrace::trace_id
   Hash128 hash;
 };
 
+// The programs of one trace.
 struct LaunchPlan {
-  std::vector<LaunchUnit>
-      cuts; // in the order in which they run: several where the trace was cut into pieces
+  std::vector<LaunchUnit> units; // in launch order
   Hash128 hash; // of the whole trace
-  std::vector<Value> settled; // the old graph, to be freed without the lock
+  std::vector<Value> old_graph; // nodes that are no longer used; free them without the lock
 };
 
-// Under the recorder's lock: takes up all that is pending in the trace. The variables get the
-// values that the jobs will compute, and the jobs have their place in the order of runs.
-LaunchPlan take_pending(PendingTrace& pending);
+// Partitions a pending trace into programs and enqueues their jobs in launch order. The trace's
+// variables get the buffers that the jobs will compute, and the trace is empty afterwards. Called
+// under the recorder's lock. Throws in a forked process.
+LaunchPlan plan_launch(PendingTrace& pending);
 
 } // namespace ftm

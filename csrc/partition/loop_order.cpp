@@ -10,14 +10,14 @@
 namespace ftm {
 namespace {
 
-// Whether a call is cheap to move: it computes element by element, or from nothing.
+// Whether a call is cheap to move: it is elementwise, or has no operands.
 bool is_light(const CallNode& call) {
   const auto& spec = call.spec();
   return spec.kind != CallSpec::Kind::aten || call.values.empty() ||
          spec.handle().hasTag(at::Tag::pointwise);
 }
 
-// The calls that make each call's operands; of parameters nobody.
+// For each call, the calls that produce its operands. Parameters have no producer.
 class ProducerMap {
  public:
   explicit ProducerMap(const Graph& graph) {
@@ -46,17 +46,15 @@ class ProducerMap {
   std::vector<size_t> begins_; // for each call, and the end
 };
 
-constexpr int64_t kNear =
-    8; // other calls between: what is no farther from where it could be stays where it was recorded
+constexpr int64_t kNear = 8; // a call is not moved across this few other calls
 
-// Where calls go: around call k are the places 3k, before it, 3k + 1, itself, and 3k + 2, behind
+// Assigns each call a position: 3k is before call k, 3k + 1 is call k itself, and 3k + 2 is after
 // it.
 std::vector<int64_t> places_of(const Graph& graph, const ProducerMap& makers) {
   const auto n = static_cast<int64_t>(graph.calls.size());
   std::vector<int64_t> others; // for each call: those before it that are not light
   std::vector<int64_t> places(n, -1), before(n, -1);
-  // A call that could be at `place`, and not much earlier or later, is there or where it was
-  // recorded.
+  // Returns `place`, or the call's recorded position if that is near.
   const auto nearest = [&](int64_t call, int64_t place) {
     const int64_t between = std::abs(others[call] - others[place / 3]);
     return between != 0 && between <= kNear ? 3 * call + 1 : place;
@@ -77,7 +75,7 @@ std::vector<int64_t> places_of(const Graph& graph, const ProducerMap& makers) {
     }
   }
   for (int64_t i = n; i-- > 0;) {
-    if (places[i] < 0) { // waits for no other call
+    if (places[i] < 0) { // depends on no other call
       places[i] = before[i] < 0 ? 3 * i + 1 : i > before[i] / 3 ? before[i] : nearest(i, before[i]);
     }
     const int64_t latest = places[i] % 3 == 1 ? places[i] - 1 : places[i];
@@ -88,8 +86,8 @@ std::vector<int64_t> places_of(const Graph& graph, const ProducerMap& makers) {
   return places;
 }
 
-// Calls by their places, and those in one place chain by chain: behind a call, as far as they wait
-// for nothing else, those that read what it makes.
+// Sorts calls by position. Calls with the same position are sorted depth-first: a call is followed
+// by the calls that read its results and have no other unsatisfied dependency.
 class Scheduler {
  public:
   Scheduler(c10::ArrayRef<int64_t> places, const ProducerMap& makers)
@@ -141,8 +139,9 @@ class Scheduler {
   static constexpr size_t kAdded = SIZE_MAX;
 
   c10::ArrayRef<int64_t> places_;
-  std::vector<size_t> missing_; // for each call: operands that its place has yet to make; kAdded
-  std::vector<c10::SmallVector<size_t, 2>> readers_; // for each call: those in its place
+  std::vector<size_t> missing_; // by call: number of producers at the same position that are not
+                                // sorted yet; kAdded if sorted
+  std::vector<c10::SmallVector<size_t, 2>> readers_; // by call: readers at the same position
   std::vector<size_t> ready_, order_;
 };
 
@@ -179,7 +178,7 @@ Graph reordered(const Graph& graph, c10::ArrayRef<size_t> order) {
       TORCH_INTERNAL_ASSERT(
           made.operands.back().is_parameter() ||
               made.operands.back().index() < renumbered[results_begin[i]],
-          "a call comes before one that it waits for");
+          "a call precedes one on which it depends");
     }
     const auto first = graph.scalars.begin() + static_cast<std::ptrdiff_t>(scalars_begin[i]);
     made.scalars.insert(
@@ -193,7 +192,7 @@ Graph reordered(const Graph& graph, c10::ArrayRef<size_t> order) {
 
 } // namespace
 
-Graph in_order_of_loops(const Graph& graph) {
+Graph reorder_for_loops(const Graph& graph) {
   const ProducerMap makers(graph);
   const auto places = places_of(graph, makers);
   return reordered(graph, Scheduler(places, makers).order());

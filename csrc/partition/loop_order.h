@@ -1,19 +1,19 @@
-// An order of a graph's calls in which its loops show.
+// Reorders a graph's calls so that its loops become visible.
 //
-// An optimizer's step is recorded operation by operation over all parameters, while what repeats
-// from layer to layer is a parameter's whole step. In this order it stands behind the call that
-// made the parameter's gradient, so that the backward pass of a layer and the steps of its
-// parameters are one stretch of calls, as often as there are layers.
+// An optimizer's step is recorded op by op, each over all parameters, while the part that repeats
+// from layer to layer is the whole step of one parameter. The new order places it after the call
+// that produces the parameter's gradient. So the backward pass of a layer and the steps of its
+// parameters become one sequence of calls, repeated once per layer.
 #pragma once
 
 #include "graph/ordered_graph.h"
 
 namespace ftm {
 
-// The same graph, with its hash, in this order: what computes element by element, or makes data of
-// nothing, comes directly behind the last other call that it waits for, chain by chain, and what
-// waits for none directly before the first call that waits for it; but where that is only a few
-// calls away, in its old place. Takes time in proportion to n log n. Under the recorder's lock.
-Graph in_order_of_loops(const Graph& graph);
+// Returns the same graph (with the same hash) in another order. An elementwise call, or one without
+// operands, moves directly after the last other call on which it depends; if it depends on none,
+// directly before the first call that depends on it. It stays in place if that is at most 8 calls
+// away. Takes time O(n log n). Called under the recorder's lock.
+Graph reorder_for_loops(const Graph& graph);
 
 } // namespace ftm

@@ -9,26 +9,27 @@
 namespace ftm {
 namespace {
 
-constexpr size_t kLeastOperations = 24; // of a graph that is worth several programs
-constexpr int kFamiliar = 3; // other graphs that had a stretch: a training step, its first one and
-                             // an evaluation are not yet many
-constexpr size_t kMostKnown = 16384; // stretches or graphs
+constexpr size_t kMinOperations = 24; // of a graph that is worth several programs
+// A segment is familiar if this many other graphs had it. A training step, its first step and an
+// evaluation are too few.
+constexpr int kFamiliar = 3;
+constexpr size_t kMaxEntries = 16384; // segments and graphs
 
-struct Arrangements {
-  std::unordered_map<uint64_t, int> stretches; // in how many different graphs each was
-  std::unordered_map<uint64_t, bool> graphs; // whether each is cut
+struct SegmentHistory { // guarded by the recorder's lock
+  std::unordered_map<uint64_t, int> segments; // number of different graphs that had each segment
+  std::unordered_map<uint64_t, bool> graphs; // whether each graph is cut
 };
 
-Arrangements& arrangements() {
-  static auto* instance = new Arrangements;
+SegmentHistory& segment_history() {
+  static auto* instance = new SegmentHistory;
   return *instance;
 }
 
-// Graphs with the same stretches any number of times are one if they have loops.
-uint64_t kind_of_arrangement(
-    const Graph& graph, const std::unordered_set<uint64_t>& keys, bool has_loops) {
+// Returns a graph's key. With loops that vary, graphs that have the same segments any number of
+// times share a key.
+uint64_t graph_key(const Graph& graph, const std::unordered_set<uint64_t>& keys, bool has_loops) {
   if (!has_loops) {
-    return kind_of_graph(graph);
+    return operations_key(graph);
   }
   uint64_t kind = 0;
   for (const uint64_t key : keys) {
@@ -39,41 +40,41 @@ uint64_t kind_of_arrangement(
 
 } // namespace
 
-std::vector<size_t> cuts_of_arrangement(const Graph& graph, bool has_loops) {
-  const auto stretches = stretches_of(graph);
+std::vector<size_t> shared_segment_cuts(const Graph& graph, bool has_loops) {
+  const auto segments = find_segments(graph);
   std::unordered_set<uint64_t> keys;
   size_t operations = 0, familiar = 0;
-  auto& k = arrangements();
-  for (const auto& stretch : stretches) {
-    keys.insert(stretch.key);
-    operations += stretch.calls;
-    const auto seen = k.stretches.find(stretch.key);
-    familiar += seen != k.stretches.end() && seen->second >= kFamiliar ? stretch.calls : 0;
+  auto& k = segment_history();
+  for (const auto& segment : segments) {
+    keys.insert(segment.key);
+    operations += segment.calls;
+    const auto seen = k.segments.find(segment.key);
+    familiar += seen != k.segments.end() && seen->second >= kFamiliar ? segment.calls : 0;
   }
-  if (operations < kLeastOperations) {
+  if (operations < kMinOperations) {
     return {};
   }
-  if (k.stretches.size() + k.graphs.size() >= kMostKnown) {
-    forget_arrangements();
+  if (k.segments.size() + k.graphs.size() >= kMaxEntries) {
+    clear_segment_history();
   }
   const auto [graph_seen, is_new] =
-      k.graphs.emplace(kind_of_arrangement(graph, keys, has_loops), 4 * familiar >= 3 * operations);
+      k.graphs.emplace(graph_key(graph, keys, has_loops), 4 * familiar >= 3 * operations);
   if (is_new) {
     for (const uint64_t key : keys) {
-      ++k.stretches[key];
+      ++k.segments[key];
     }
   }
   std::vector<size_t> cuts;
-  for (const auto& stretch : stretches) {
-    if (graph_seen->second && stretch.begin != 0) {
-      cuts.push_back(stretch.begin);
+  for (const auto& segment : segments) {
+    if (graph_seen->second && segment.begin != 0) {
+      cuts.push_back(segment.begin);
     }
   }
   return cuts;
 }
 
-void forget_arrangements() {
-  arrangements() = {};
+void clear_segment_history() {
+  segment_history() = {};
 }
 
 } // namespace ftm

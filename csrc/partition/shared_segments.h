@@ -1,6 +1,6 @@
-// Traces whose order of operations is data: the nodes of a parse tree, the turns of a game,
-// sentences with words that are fed or guessed. Each is another trace, but made of stretches that
-// all of them have.
+// Cuts traces whose order of operations depends on data: the nodes of a parse tree, the moves of a
+// game, a sentence in which each word is either given or predicted. Each trace is different, but
+// they consist of common segments, which become programs.
 #pragma once
 
 #include "graph/ordered_graph.h"
@@ -9,12 +9,14 @@
 
 namespace ftm {
 
-// Where to cut a graph without a program into stretches that came in several other graphs; nowhere:
-// most of it did not. A graph that was cut is so whenever it comes again. has_loops: with loops
-// that vary, whose number of iterations makes no other graph. Under the recorder's lock.
-std::vector<size_t> cuts_of_arrangement(const Graph& graph, bool has_loops);
+// Returns the calls before which to cut a graph that has no program: at the boundaries of all
+// segments, if three quarters of its operations are in segments that several other graphs had;
+// otherwise none. The decision for a graph is remembered. `has_loops`: it has loops that vary,
+// whose number of iterations does not count as a difference between graphs. Called under the
+// recorder's lock.
+std::vector<size_t> shared_segment_cuts(const Graph& graph, bool has_loops);
 
-// Under the recorder's lock.
-void forget_arrangements();
+// Forgets all segments and decisions. Called under the recorder's lock.
+void clear_segment_history();
 
 } // namespace ftm

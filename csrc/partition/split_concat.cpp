@@ -8,14 +8,14 @@
 namespace ftm {
 namespace {
 
-constexpr size_t kMany = 8; // values that one step concatenates while there are so many
+constexpr size_t kGroup = 8; // values that one call concatenates, while there are that many
 
 const c10::OperatorHandle& cat() {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::cat", "");
   return op;
 }
 
-// Of a concatenation: counted from the front, in its result.
+// Returns the dimension of a concatenation in its result, counted from the front.
 int64_t dim_of(const CallSpec& spec) {
   const int64_t dim = spec.arguments[1].toInt();
   return dim < 0 ? dim + static_cast<int64_t>(spec.results[0].type.sizes.size()) : dim;
@@ -41,7 +41,7 @@ c10::DimVector row_major_strides(c10::IntArrayRef sizes) {
   return strides;
 }
 
-CallSpecPtr cat_form(c10::ArrayRef<ValueType> parts, int64_t dim) {
+CallSpecPtr cat_spec(c10::ArrayRef<ValueType> parts, int64_t dim) {
   auto spec = c10::make_intrusive<CallSpec>();
   spec->name = cat().operator_name().name;
   spec->op = cat();
@@ -63,18 +63,18 @@ CallSpecPtr cat_form(c10::ArrayRef<ValueType> parts, int64_t dim) {
   return spec;
 }
 
-// A value, and its number in the graph that is written.
+// A value, and its number in the new graph.
 struct Part {
   Value value;
   ValueNumber number;
 };
 
-class Writer {
+class ConcatSplitter {
  public:
-  Writer(const Graph& old, c10::ArrayRef<size_t> concatenations, c10::ArrayRef<size_t> cuts)
+  ConcatSplitter(const Graph& old, c10::ArrayRef<size_t> concatenations, c10::ArrayRef<size_t> cuts)
       : old_(old), concatenations_(concatenations), cuts_(cuts) {}
 
-  GraphInSteps write() {
+  SplitConcats split() {
     made_.graph.parameters = old_.parameters;
     made_.graph.scalars = old_.scalars;
     for (size_t i = 0, operand = 0; i < old_.calls.size(); ++i) {
@@ -119,21 +119,22 @@ class Writer {
     concatenations_ = concatenations_.slice(1);
     like_ = &call;
     if (call.spec().concatenates == Concatenation::new_dim) {
-      parts = with_dimension(parts);
+      parts = with_new_dim(parts);
     }
     const auto& type = call.spec().results[0].type;
     dim_ = dim_of(call.spec());
     const int64_t outer = c10::multiply_integers(type.sizes.begin(), type.sizes.begin() + dim_);
-    // What one program does for one shape it does for others: all are rows, or a row.
+    // View all values as a matrix of rows, or as one row, so that one program serves all shapes.
     const int64_t inner = type_of(parts[0].value).numel() / outer;
     const auto rows = outer == 1 ? c10::DimVector{inner} : c10::DimVector{outer, inner};
     dim_ = static_cast<int64_t>(rows.size()) - 1;
-    const Part all = concatenated(seen_as(parts, rows));
+    const Part all = concatenate(reshape(parts, rows));
     cut();
-    results_.push_back(seen_as({all}, type.sizes)[0]);
+    results_.push_back(reshape({all}, type.sizes)[0]);
   }
 
-  // A value of the old graph; one that is computed as it was has no value of its own here.
+  // Returns a value of the old graph in the new one. Calls that are kept have the same node in
+  // both.
   Part result_of(ValueNumber number, const Value& value) const {
     if (number.is_parameter()) {
       return {value, number};
@@ -142,63 +143,63 @@ class Writer {
     return {made.value.node ? made.value : value, made.number};
   }
 
-  // What is stacked is concatenated with one more dimension, which moves no element.
-  std::vector<Part> with_dimension(const std::vector<Part>& parts) {
+  // Stacked values are concatenated along an additional dimension of size 1. This moves no element.
+  std::vector<Part> with_new_dim(const std::vector<Part>& parts) {
     auto sizes = type_of(parts[0].value).sizes;
     sizes.insert(sizes.begin() + dim_of(like_->spec()), 1);
-    return seen_as(parts, sizes);
+    return reshape(parts, sizes);
   }
 
-  // Values of one type with other sizes, which moves no element.
-  std::vector<Part> seen_as(c10::ArrayRef<Part> parts, c10::IntArrayRef sizes) {
+  // Views values of one type with other sizes. This moves no element.
+  std::vector<Part> reshape(c10::ArrayRef<Part> parts, c10::IntArrayRef sizes) {
     if (type_of(parts[0].value).sizes == sizes) {
       return parts.vec();
     }
     const auto spec = view_spec(type_of(parts[0].value), sizes, row_major_strides(sizes), 0);
     std::vector<Part> views;
     for (const auto& part : parts) {
-      views.push_back(make(spec, {part}));
+      views.push_back(add_new(spec, {part}));
     }
     return views;
   }
 
-  // Eight by eight while there are so many, and these again; the rest, which is fewer, one by one,
-  // and behind them.
-  Part concatenated(c10::ArrayRef<Part> parts) {
+  // Concatenates groups of kGroup values, and then their results in the same way. The remaining
+  // values are concatenated one by one, and come last.
+  Part concatenate(c10::ArrayRef<Part> parts) {
     if (parts.size() == 1) {
-      return concatenated_at_once(parts);
+      return concatenate_once(parts);
     }
     std::vector<Part> groups;
-    const size_t grouped = parts.size() < kMany ? 0 : parts.size() / kMany * kMany;
-    for (size_t i = 0; i < grouped; i += kMany) {
-      groups.push_back(concatenated_at_once(parts.slice(i, kMany)));
+    const size_t grouped = parts.size() < kGroup ? 0 : parts.size() / kGroup * kGroup;
+    for (size_t i = 0; i < grouped; i += kGroup) {
+      groups.push_back(concatenate_once(parts.slice(i, kGroup)));
     }
     const auto rest = parts.slice(grouped);
     if (rest.empty()) {
-      return groups.size() == 1 ? groups[0] : concatenated(groups);
+      return groups.size() == 1 ? groups[0] : concatenate(groups);
     }
     Part last = rest[0];
     for (const auto& part : rest.slice(1)) {
-      last = concatenated_at_once({last, part});
+      last = concatenate_once({last, part});
     }
     if (groups.empty()) {
       return last;
     }
-    const Part all = groups.size() == 1 ? groups[0] : concatenated(groups);
-    return concatenated_at_once({all, last});
+    const Part all = groups.size() == 1 ? groups[0] : concatenate(groups);
+    return concatenate_once({all, last});
   }
 
-  Part concatenated_at_once(c10::ArrayRef<Part> parts) {
+  Part concatenate_once(c10::ArrayRef<Part> parts) {
     std::vector<ValueType> types;
     for (const auto& part : parts) {
       types.push_back(type_of(part.value));
     }
     cut();
-    return make(cat_form(types, dim_), parts);
+    return add_new(cat_spec(types, dim_), parts);
   }
 
-  // A new call in the place of the concatenation that is written.
-  Part make(const CallSpecPtr& spec, c10::ArrayRef<Part> parts) {
+  // Adds a new call that replaces a part of the current concatenation.
+  Part add_new(const CallSpecPtr& spec, c10::ArrayRef<Part> parts) {
     auto call = std::make_shared<CallNode>(like_->op(), spec, like_->sequence);
     call->line = like_->line;
     for (const auto& part : parts) {
@@ -209,7 +210,7 @@ class Writer {
     return {made_.calls.back(), ValueNumber::result(result)};
   }
 
-  // The index of its first result.
+  // Adds a call and returns the index of its first result.
   int64_t add(const CallNode& call, c10::ArrayRef<Part> parts) {
     made_.graph.calls.push_back(&call);
     for (const auto& part : parts) {
@@ -223,17 +224,17 @@ class Writer {
   void cut() { made_.cuts.push_back(made_.graph.calls.size()); }
 
   const Graph& old_;
-  c10::ArrayRef<size_t> concatenations_, cuts_; // that come next
-  const CallNode* like_ = nullptr; // the concatenation that is written
-  int64_t dim_ = 0; // of its steps
-  std::vector<Part> results_; // of the old graph's calls
+  c10::ArrayRef<size_t> concatenations_, cuts_; // not processed yet
+  const CallNode* like_ = nullptr; // the current concatenation
+  int64_t dim_ = 0; // along which its parts are concatenated
+  std::vector<Part> results_; // of the old graph's calls, in the new graph
   int64_t next_result_ = 0;
-  GraphInSteps made_;
+  SplitConcats made_;
 };
 
 } // namespace
 
-std::vector<size_t> concatenations_of(const Graph& graph) {
+std::vector<size_t> find_concats(const Graph& graph) {
   std::vector<size_t> found;
   for (size_t i = 0; i < graph.calls.size(); ++i) {
     if (concatenates_one_type(*graph.calls[i])) {
@@ -243,7 +244,7 @@ std::vector<size_t> concatenations_of(const Graph& graph) {
   return found;
 }
 
-uint64_t kind_of_concatenation(const CallNode& call) {
+uint64_t concat_key(const CallNode& call) {
   const auto& type = type_of(call.values[0]);
   Hash128 hash;
   hash.add(call.spec().signature);
@@ -254,20 +255,20 @@ uint64_t kind_of_concatenation(const CallNode& call) {
   return hash.low;
 }
 
-uint64_t kind_of_graph(const Graph& graph) {
+uint64_t operations_key(const Graph& graph) {
   Hash128 hash;
   for (const auto* call : graph.calls) {
     if (const auto signature = call->spec().signature;
-        signature != 0) { // views may be one for each value
+        signature != 0) { // the number of views may depend on the number of values
       hash.add(signature);
     }
   }
   return hash.low;
 }
 
-GraphInSteps concatenate_in_steps(
+SplitConcats split_concats(
     const Graph& graph, c10::ArrayRef<size_t> concatenations, c10::ArrayRef<size_t> cuts) {
-  return Writer(graph, concatenations, cuts).write();
+  return ConcatSplitter(graph, concatenations, cuts).split();
 }
 
 } // namespace ftm

@@ -1,31 +1,32 @@
-// Concatenations of values of one type: `cat` and `stack`, often of as many tensors as a loop of
-// the user's program has left.
+// Concatenations (`cat`, `stack`) of values of one type, often as many as the iterations of a loop
+// in the user's program.
 #pragma once
 
 #include "graph/ordered_graph.h"
 
 namespace ftm {
 
-// The calls of a graph that concatenate values of one type, in order.
-std::vector<size_t> concatenations_of(const Graph& graph);
+// Returns the graph's calls that concatenate values of one type, by index.
+std::vector<size_t> find_concats(const Graph& graph);
 
-// A hash of the graph's operations, in which neither sizes nor views nor how many values are
-// concatenated count.
-uint64_t kind_of_graph(const Graph& graph);
+// Returns a hash of the graph's operations. Sizes, views, and the number of concatenated values do
+// not count.
+uint64_t operations_key(const Graph& graph);
 
-// A hash of such a call, in which it does not count how many values are concatenated.
-uint64_t kind_of_concatenation(const CallNode& call);
+// Returns a hash of a concatenation. The number of values does not count.
+uint64_t concat_key(const CallNode& call);
 
-struct GraphInSteps {
+// A graph in which concatenations are split into small ones.
+struct SplitConcats {
   Graph graph;
-  std::vector<Value> calls; // that are this graph's own
-  std::vector<size_t> cuts; // places in it, in rising order
+  std::vector<Value> calls; // the new calls' nodes, which are owned here
+  std::vector<size_t> cuts; // calls before which to cut the graph, in ascending order
 };
 
-// The same graph where these calls concatenate step by step, eight values or two, cut before and
-// behind each step, and at `cuts`, which are places in the old one: so a few programs concatenate
-// any number of values. Under the recorder's lock.
-GraphInSteps concatenate_in_steps(
+// Replaces these concatenations by calls that concatenate eight or two values at a time, with a cut
+// before and after each. So a few programs concatenate any number of values. `cuts` are further
+// cuts, by index in the old graph. Called under the recorder's lock.
+SplitConcats split_concats(
     const Graph& graph, c10::ArrayRef<size_t> concatenations, c10::ArrayRef<size_t> cuts);
 
 } // namespace ftm

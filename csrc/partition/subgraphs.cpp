@@ -9,7 +9,7 @@
 namespace ftm {
 namespace {
 
-// Where a result will be; `seen_as`: the type that it is known by outside, unless it is its own.
+// Makes the buffer for a result. `seen_as`: its type outside of the subgraphs, if that differs.
 Value new_buffer(const Value& result, const ValueType* seen_as = nullptr) {
   const auto& type = type_of(result);
   return data_value(
@@ -20,11 +20,11 @@ const DataNode& data_node(const Value& value) {
   return static_cast<const DataNode&>(trace_node(value));
 }
 
-bool holds_the_same(const ValueType& one, const ValueType& other) {
+bool same_elements(const ValueType& one, const ValueType& other) {
   return one.dtype == other.dtype && one.numel() == other.numel();
 }
 
-// Where the elements of a value lie: in another one's, from an element on.
+// Where a value's elements are: in `root`, from element `offset` on.
 struct Source {
   ValueNumber root;
   int64_t offset;
@@ -46,7 +46,7 @@ class Cutter {
     made_by_.resize(sources_.size());
   }
 
-  PiecedGraph cut() {
+  PartitionedGraph cut() {
     for (size_t k = 0; k < begins_.size(); ++k) {
       write_piece(k);
     }
@@ -66,7 +66,7 @@ class Cutter {
     return piece + 1 < begins_.size() ? begins_[piece + 1] : whole_.calls.size();
   }
 
-  // Of values that are made before the piece, or by nobody.
+  // Whether the value is a parameter, or produced in another subgraph.
   bool is_outside(ValueNumber root, size_t piece) const {
     return root.is_parameter() || piece_of_[root.index()] != static_cast<int32_t>(piece);
   }
@@ -93,8 +93,8 @@ class Cutter {
     }
   }
 
-  // Which of all calls' results are results of the whole graph, or stand for one: what a window
-  // sees all of, unless somebody else has it.
+  // Finds the results of the whole graph. If a result is a view of all elements of a call's result,
+  // which is no result itself, that call's result replaces it.
   void read_results() {
     is_result_.resize(sources_.size());
     seen_as_.resize(sources_.size());
@@ -108,7 +108,7 @@ class Cutter {
       const bool is_partial = !source.root.is_parameter() && source.root.index() != result;
       const int64_t root = is_partial ? source.root.index() : result;
       const auto& type = type_of(whole_.results[i]);
-      if (!is_partial || is_result_[root] || !holds_the_same(type_of(values_[root]), type)) {
+      if (!is_partial || is_result_[root] || !same_elements(type_of(values_[root]), type)) {
         root_of_result_.push_back(result);
         continue;
       }
@@ -119,13 +119,13 @@ class Cutter {
     }
   }
 
-  // From the last call to the first: which of them their pieces need, and which results other
-  // pieces need. A window of what is outside of its piece needs no call there, unless it is a
-  // result.
+  // Backward pass over the calls: finds the calls that their subgraphs need, and the results that
+  // other subgraphs need. A contiguous view of another subgraph's value needs no call, unless it is
+  // a result.
   void mark_needed() {
     needed_ = is_result_;
     is_live_.resize(whole_.calls.size());
-    std::vector<bool> inside(sources_.size()); // needed in its own piece
+    std::vector<bool> inside(sources_.size()); // needed in its own subgraph
     size_t piece = begins_.size() - 1, result = sources_.size(), operand = whole_.operands.size();
     for (size_t i = whole_.calls.size(); i-- > 0;) {
       const auto& call = *whole_.calls[i];
@@ -168,8 +168,8 @@ class Cutter {
   }
 
   void write_piece(size_t number) {
-    Piece piece;
-    std::vector<int64_t> results; // of the whole graph, that others need
+    Subgraph piece;
+    std::vector<int64_t> results; // needed outside of the subgraph; numbered as in the whole graph
     int64_t position = 0;
     by_buffer_.clear();
     for (size_t i = begins_[number]; i < end_of(number); ++i) {
@@ -193,21 +193,21 @@ class Cutter {
       }
     }
     if (results.empty()) {
-      return; // it had windows alone
+      return; // the subgraph has only views
     }
     for (const int64_t result : results) {
-      made_by_[result] = {made_.pieces.size(), piece.outputs.size()};
+      made_by_[result] = {made_.subgraphs.size(), piece.outputs.size()};
       outputs_[result] = new_buffer(values_[result], seen_as_[result]);
       piece.graph.results.push_back(values_[result]);
       piece.graph.result_numbers.push_back(ValueNumber::result(position_[result]));
       piece.outputs.push_back(outputs_[result]);
     }
     piece.graph.hash = hash_of(piece.graph);
-    made_.pieces.push_back(std::move(piece));
+    made_.subgraphs.push_back(std::move(piece));
   }
 
-  // The piece's number of a value of the whole graph.
-  ValueNumber number_of(ValueNumber value, const ValueType& type, size_t number, Piece& piece) {
+  // Returns the number, in the subgraph, of a value of the whole graph.
+  ValueNumber number_of(ValueNumber value, const ValueType& type, size_t number, Subgraph& piece) {
     const auto source = source_of(value);
     if (!is_outside(source.root, number)) {
       return ValueNumber::result(position_[value.index()]);
@@ -234,49 +234,47 @@ class Cutter {
   }
 
   const Graph& whole_;
-  std::vector<size_t> begins_; // of pieces: their first calls
+  std::vector<size_t> begins_; // first call of each subgraph
 
-  std::vector<bool> is_live_; // for each call: its piece needs it
+  std::vector<bool> is_live_; // by call: its subgraph needs it
 
-  // For each result of all calls:
+  // By result of the whole graph's calls:
   std::vector<Source> sources_;
   std::vector<int32_t> piece_of_;
-  std::vector<bool> is_result_; // of the whole graph, or what one sees
-  std::vector<const ValueType*>
-      seen_as_; // by a result of the whole graph; null: it is that result, or none
-  std::vector<bool> needed_; // by other pieces, or a result
-  std::vector<int64_t> position_; // among the results of its piece's calls
-  std::vector<Value> values_; // of what others use
-  std::vector<Value> outputs_; // of what is needed
-  std::vector<Made> made_by_;
+  std::vector<bool> is_result_; // of the whole graph, or replaces one
+  std::vector<const ValueType*> seen_as_; // type of the result that it replaces; null if none
+  std::vector<bool> needed_; // by other subgraphs, or a result
+  std::vector<int64_t> position_; // among the results of its subgraph's calls
+  std::vector<Value> values_; // of results that are used
+  std::vector<Value> outputs_; // of results that are needed
+  std::vector<ResultLocation> made_by_;
 
-  std::vector<int64_t> root_of_result_; // for each result of the whole graph: the call's result
-                                        // that it is, or sees all of
+  std::vector<int64_t> root_of_result_; // by result of the whole graph: the call's result it is
 
-  // Of the whole graph, that are written next:
+  // Position in the whole graph:
   int64_t next_result_ = 0;
   size_t next_operand_ = 0;
-  std::unordered_map<const Buffer*, c10::SmallVector<size_t, 1>>
-      by_buffer_; // parameters of the piece that is written
-  PiecedGraph made_;
+  // Parameters of the current subgraph.
+  std::unordered_map<const Buffer*, c10::SmallVector<size_t, 1>> by_buffer_;
+  PartitionedGraph made_;
 };
 
 } // namespace
 
-PiecedGraph one_piece(Graph graph) {
-  PiecedGraph made;
-  Piece piece;
+PartitionedGraph single_subgraph(Graph graph) {
+  PartitionedGraph made;
+  Subgraph piece;
   for (size_t i = 0; i < graph.results.size(); ++i) {
     piece.outputs.push_back(new_buffer(graph.results[i]));
     made.results.push_back({0, i});
     made.values.push_back(piece.outputs.back());
   }
   piece.graph = std::move(graph);
-  made.pieces.push_back(std::move(piece));
+  made.subgraphs.push_back(std::move(piece));
   return made;
 }
 
-PiecedGraph cut_graph(const Graph& whole, c10::ArrayRef<size_t> positions) {
+PartitionedGraph cut_graph(const Graph& whole, c10::ArrayRef<size_t> positions) {
   return Cutter(whole, positions).cut();
 }
 

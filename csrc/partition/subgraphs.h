@@ -1,39 +1,37 @@
-// A graph cut into pieces that run one after the other, each a program of its own.
+// Partitions a graph into subgraphs that run one after the other, each as its own program.
 #pragma once
 
 #include "graph/ordered_graph.h"
 
 namespace ftm {
 
-struct Piece {
+struct Subgraph {
   Graph graph;
-  std::vector<Value> outputs; // where its results will be: data nodes of new buffers
-  std::vector<Value> kept; // parameters that are no nodes of the whole graph
-  bool any_size = false; // it will come with others: its program is general at first sight
+  std::vector<Value> outputs; // buffers of its results, as data nodes
+  std::vector<Value> kept; // parameters that are no nodes of the whole graph, owned here
+  bool any_size = false; // its sizes will differ next time, so compile for dynamic shapes at once
 };
 
-// A result of the whole graph: the piece that makes it, and which of that piece's results it is.
-struct Made {
-  size_t piece;
-  size_t result;
+// The producer of a result of the whole graph.
+struct ResultLocation {
+  size_t subgraph;
+  size_t result; // index in the subgraph's results
 };
 
-struct PiecedGraph {
-  std::vector<Piece> pieces;
-  std::vector<Made> results; // for each result of the whole graph
-  std::vector<Value> values; // for each of these where it will be: the piece's output, or all of it
-                             // with other sizes
-  std::vector<Value> calls; // that the pieces point to, and nobody else holds
+struct PartitionedGraph {
+  std::vector<Subgraph> subgraphs; // in launch order
+  std::vector<ResultLocation> results; // by result of the whole graph
+  std::vector<Value> values; // by result of the whole graph: its buffer, with the result's type
+  std::vector<Value> calls; // new nodes in the subgraphs, owned here
 };
 
-// The whole graph as the only piece.
-PiecedGraph one_piece(Graph graph);
+// Returns a partition with the whole graph as the only subgraph.
+PartitionedGraph single_subgraph(Graph graph);
 
-// Cut before each of these calls, which are in rising order. What a piece reads of another one's
-// results through a window that lies in a row is a parameter of its own, as it is of any other
-// buffer: so pieces that differ in windows alone are one program. A result that is all of another
-// one with other sizes is no call of a piece either, but the other one's buffer. Under the
-// recorder's lock.
-PiecedGraph cut_graph(const Graph& whole, c10::ArrayRef<size_t> positions);
+// Cuts a graph before each of these calls, which are in ascending order. A contiguous view of
+// another subgraph's result becomes a parameter with an offset, as for any other buffer, so
+// subgraphs that differ only in such offsets share a program. A result that has all elements of
+// another one with other sizes shares its buffer. Called under the recorder's lock.
+PartitionedGraph cut_graph(const Graph& whole, c10::ArrayRef<size_t> positions);
 
 } // namespace ftm

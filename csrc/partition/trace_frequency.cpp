@@ -5,10 +5,10 @@
 namespace ftm {
 namespace {
 
-constexpr int kOften = 32; // launches
-constexpr size_t kCounted = 4096; // traces
+constexpr int kOften = 32; // launches of a trace
+constexpr size_t kMaxTraces = 4096;
 
-std::unordered_map<Hash128, int, Hash128Hasher>& launches_of_traces() {
+std::unordered_map<Hash128, int, Hash128Hasher>& launch_counts() {
   static auto* instance = new std::unordered_map<Hash128, int, Hash128Hasher>;
   return *instance;
 }
@@ -16,15 +16,15 @@ std::unordered_map<Hash128, int, Hash128Hasher>& launches_of_traces() {
 } // namespace
 
 bool is_frequent(const Hash128& trace) {
-  auto& launches = launches_of_traces();
-  if (launches.size() >= kCounted) {
+  auto& launches = launch_counts();
+  if (launches.size() >= kMaxTraces) {
     launches.clear();
   }
   return ++launches[trace] > kOften;
 }
 
-void forget_frequencies() {
-  launches_of_traces().clear();
+void clear_frequencies() {
+  launch_counts().clear();
 }
 
 } // namespace ftm

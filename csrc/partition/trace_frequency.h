@@ -1,15 +1,16 @@
-// How often traces come that are cut into pieces: one that comes often gets a program of its own,
-// which runs faster.
+// Counts the launches of traces that are cut into several programs. A frequent trace gets its own
+// program, which runs faster.
 #pragma once
 
 #include "graph/structural_hash.h"
 
 namespace ftm {
 
-// Counts one more launch of a trace that would be cut. Under the recorder's lock.
+// Counts a launch of a trace that would be cut, and returns whether it had more than 32. Called
+// under the recorder's lock.
 bool is_frequent(const Hash128& trace);
 
-// Forgets what was counted. Under the recorder's lock.
-void forget_frequencies();
+// Forgets all counts. Called under the recorder's lock.
+void clear_frequencies();
 
 } // namespace ftm

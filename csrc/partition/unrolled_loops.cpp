@@ -17,45 +17,44 @@
 namespace ftm {
 namespace {
 
-constexpr size_t kLeastCalls = 16; // of a loop that is worth a look
-constexpr size_t kRememberedLoops = 4096; // loops
-constexpr size_t kCounts =
-    2; // different numbers of values that are concatenated, until it is any number
+constexpr size_t kMinLoopCalls = 16; // of a loop that may be cut
+constexpr size_t kMaxLoops = 4096; // loops, or kinds of concatenations
+constexpr size_t kMinCounts = 2; // different counts of a concatenation that make it variable
 
-// Of layers: below that a compile is short, and a piece is not worth a launch.
-constexpr size_t kLeastSaved = 400; // calls
-constexpr size_t kLeastLayer = 16; // calls
+// Limits for layers. With fewer calls compilation is fast, and a program is not worth a launch.
+constexpr size_t kMinSavedCalls = 400;
+constexpr size_t kMinLayerCalls = 16;
 
-// The numbers of iterations that loops with one iteration had.
+// The numbers of iterations that the loops with the same iteration had.
 struct IterationCounts {
   std::vector<size_t> first_trace; // of the loops in the first trace that had any
-  bool vary = false; // a later trace had another one
+  bool vary = false; // a later trace had another number
 };
 
-// Under the recorder's lock.
-struct Known {
+// Guarded by the recorder's lock.
+struct LoopHistory {
   std::unordered_map<uint64_t, IterationCounts> loops; // by their iteration_key
-  // Different numbers of values, for concatenations of a kind or in graphs of a kind.
+  // Different numbers of values, by concatenation (concat_key) or graph (operations_key).
   std::unordered_map<uint64_t, std::vector<size_t>> concatenated;
 };
 
-Known& known() {
-  static auto* instance = new Known;
+LoopHistory& loop_history() {
+  static auto* instance = new LoopHistory;
   return *instance;
 }
 
-// The loops whose number of iterations differs between traces. Several loops with the same
-// iteration in one trace do not vary, whatever their counts: an optimizer's step has one for each
-// run of parameters of one shape.
-std::vector<Loop> varying_loops(c10::ArrayRef<Loop> found, c10::ArrayRef<uint64_t> alike) {
-  auto& loops = known().loops;
-  if (loops.size() >= kRememberedLoops) {
+// Returns the loops whose number of iterations differs between traces. Several loops with the same
+// iteration in one trace do not vary, even if their counts differ: an optimizer's step has one for
+// each run of parameters with the same shape.
+std::vector<Loop> varying_loops(c10::ArrayRef<Loop> found, c10::ArrayRef<uint64_t> signatures) {
+  auto& loops = loop_history().loops;
+  if (loops.size() >= kMaxLoops) {
     loops.clear();
   }
   std::vector<std::pair<uint64_t, const Loop*>> keyed;
   for (const auto& loop : found) {
-    if (loop.count() * loop.period >= kLeastCalls) {
-      keyed.emplace_back(iteration_key(alike.slice(loop.begin, loop.period)), &loop);
+    if (loop.count() * loop.period >= kMinLoopCalls) {
+      keyed.emplace_back(iteration_key(signatures.slice(loop.begin, loop.period)), &loop);
     }
   }
   std::unordered_set<uint64_t> seen_first; // in this trace
@@ -79,60 +78,63 @@ std::vector<Loop> varying_loops(c10::ArrayRef<Loop> found, c10::ArrayRef<uint64_
   return varying;
 }
 
-// Whether so many different counts have come for a key.
-bool varies(uint64_t key, size_t count) {
-  auto& concatenated = known().concatenated;
-  if (concatenated.size() >= kRememberedLoops) {
+// Notes a count for a key; returns whether the key has had at least two different counts.
+bool count_varies(uint64_t key, size_t count) {
+  auto& concatenated = loop_history().concatenated;
+  if (concatenated.size() >= kMaxLoops) {
     concatenated.clear();
   }
   auto& counts = concatenated[key];
-  if (counts.size() < kCounts && std::find(counts.begin(), counts.end(), count) == counts.end()) {
+  if (counts.size() < kMinCounts &&
+      std::find(counts.begin(), counts.end(), count) == counts.end()) {
     counts.push_back(count);
   }
-  return counts.size() == kCounts;
+  return counts.size() == kMinCounts;
 }
 
-// All concatenations, if graphs of this kind come with any number of values in them.
-std::vector<size_t> concatenations_that_vary(const Graph& graph) {
-  auto found = concatenations_of(graph);
+// Returns all concatenations if the numbers of their values vary between graphs with the same
+// operations; otherwise none.
+std::vector<size_t> varying_concats(const Graph& graph) {
+  auto found = find_concats(graph);
   size_t values = 0;
   for (const size_t i : found) {
-    values = values * kRememberedLoops + graph.calls[i]->values.size();
+    values = values * kMaxLoops + graph.calls[i]->values.size();
   }
-  // Values that are of one type by chance, as a row behind a cache of one row, make no other number
-  // of values.
-  const uint64_t kind[] = {kind_of_graph(graph), found.size()};
-  return !found.empty() && varies(hash_words(kind, 2), values) ? found : std::vector<size_t>();
+  // The key includes the number of concatenations: values may have one type by chance, such as a
+  // new row and a cache of one row, and such a graph is a different one.
+  const uint64_t kind[] = {operations_key(graph), found.size()};
+  return !found.empty() && count_varies(hash_words(kind, 2), values) ? found
+                                                                     : std::vector<size_t>();
 }
 
-// Those that come with any number of values, in a graph whose loops vary.
-std::vector<size_t> concatenations_behind_loops(const Graph& graph) {
-  auto found = concatenations_of(graph);
+// Returns the concatenations whose number of values varies, in a graph whose loops vary.
+std::vector<size_t> varying_concats_of_loops(const Graph& graph) {
+  auto found = find_concats(graph);
   const auto is_fixed = [&](size_t i) {
     const auto& call = *graph.calls[i];
-    return !varies(kind_of_concatenation(call), call.values.size());
+    return !count_varies(concat_key(call), call.values.size());
   };
   found.erase(std::remove_if(found.begin(), found.end(), is_fixed), found.end());
   return found;
 }
 
-PiecedGraph cut_in_steps(
+PartitionedGraph cut_and_split_concats(
     const Graph& graph, c10::ArrayRef<size_t> concatenations, c10::ArrayRef<size_t> cuts) {
-  auto steps = concatenate_in_steps(graph, concatenations, cuts);
-  auto cut = cut_graph(steps.graph, steps.cuts);
-  cut.calls = std::move(steps.calls);
-  for (auto& piece : cut.pieces) {
+  auto split = split_concats(graph, concatenations, cuts);
+  auto cut = cut_graph(split.graph, split.cuts);
+  cut.calls = std::move(split.calls);
+  for (auto& piece : cut.subgraphs) {
     piece.any_size = piece.graph.calls.size() == 1 &&
                      piece.graph.calls[0]->spec().concatenates != Concatenation::none;
   }
   return cut;
 }
 
-// The number of calls in programs that are still to be built.
-size_t calls_to_compile(const PiecedGraph& cut) {
+// Returns the number of calls in programs that are not compiled yet.
+size_t calls_to_compile(const PartitionedGraph& cut) {
   std::unordered_set<Hash128, Hash128Hasher> seen;
   size_t calls = 0;
-  for (const auto& piece : cut.pieces) {
+  for (const auto& piece : cut.subgraphs) {
     if (seen.insert(piece.graph.hash).second && !find_program(piece.graph.hash, piece.graph)) {
       calls += piece.graph.calls.size();
     }
@@ -140,66 +142,69 @@ size_t calls_to_compile(const PiecedGraph& cut) {
   return calls;
 }
 
-// A long graph, in the order of its loops, cut into layers if they are worth it.
-std::optional<PiecedGraph> layers_of(
-    const Graph& graph, std::vector<Loop> loops, c10::ArrayRef<uint64_t> alike) {
-  if (graph.calls.size() < 2 * kLeastSaved) {
+// Cuts a long graph, whose calls are ordered for loops, into layers, if that saves enough
+// compilation.
+std::optional<PartitionedGraph> split_layers(
+    const Graph& graph, std::vector<Loop> loops, c10::ArrayRef<uint64_t> signatures) {
+  if (graph.calls.size() < 2 * kMinSavedCalls) {
     return std::nullopt;
   }
   loops.erase(
       std::remove_if(
-          loops.begin(), loops.end(), [](const Loop& loop) { return loop.period < kLeastLayer; }),
+          loops.begin(), loops.end(),
+          [](const Loop& loop) { return loop.period < kMinLayerCalls; }),
       loops.end());
   if (loops.empty()) {
     return std::nullopt;
   }
-  auto cut = cut_graph(graph, loop_cuts(graph, loops, alike));
+  auto cut = cut_graph(graph, loop_cuts(graph, loops, signatures));
   const size_t calls = calls_to_compile(cut);
   const bool is_worth_it =
-      5 * calls <= 2 * graph.calls.size() && calls + kLeastSaved <= graph.calls.size();
+      5 * calls <= 2 * graph.calls.size() && calls + kMinSavedCalls <= graph.calls.size();
   return is_worth_it ? std::make_optional(std::move(cut)) : std::nullopt;
 }
 
 } // namespace
 
-std::optional<PiecedGraph> iterations_of(const Graph& graph) {
+std::optional<PartitionedGraph> split_loops(const Graph& graph) {
   if (!cuts_loops()) {
     return std::nullopt;
   }
-  const auto concatenations = concatenations_that_vary(graph);
+  const auto concatenations = varying_concats(graph);
   if (!concatenations.empty()) {
-    return is_frequent(graph.hash) ? std::nullopt
-                                   : std::make_optional(cut_in_steps(graph, concatenations, {}));
+    return is_frequent(graph.hash)
+               ? std::nullopt
+               : std::make_optional(cut_and_split_concats(graph, concatenations, {}));
   }
-  if (graph.calls.size() < kLeastCalls) {
+  if (graph.calls.size() < kMinLoopCalls) {
     return std::nullopt;
   }
-  const Graph ordered = in_order_of_loops(graph);
-  const auto alike = loop_signatures(ordered);
-  auto loops = find_loops(alike);
-  const auto varying = varying_loops(loops, alike);
-  const auto arranged = cuts_of_arrangement(graph, !varying.empty());
-  if (varying.empty() && arranged.empty()) {
-    return layers_of(ordered, std::move(loops), alike);
+  const Graph ordered = reorder_for_loops(graph);
+  const auto signatures = loop_signatures(ordered);
+  auto loops = find_loops(signatures);
+  const auto varying = varying_loops(loops, signatures);
+  const auto segment_cuts = shared_segment_cuts(graph, !varying.empty());
+  if (varying.empty() && segment_cuts.empty()) {
+    return split_layers(ordered, std::move(loops), signatures);
   }
   if (is_frequent(graph.hash)) {
     return std::nullopt;
   }
-  if (!arranged.empty()) {
-    return cut_in_steps(graph, concatenations_behind_loops(graph), arranged);
+  if (!segment_cuts.empty()) {
+    return cut_and_split_concats(graph, varying_concats_of_loops(graph), segment_cuts);
   }
   note_unrolled(graph);
-  const auto positions = loop_cuts(ordered, varying, alike);
+  const auto positions = loop_cuts(ordered, varying, signatures);
   return positions.empty() ? std::nullopt
-                           : std::make_optional(cut_in_steps(
-                                 ordered, concatenations_behind_loops(ordered), positions));
+                           : std::make_optional(cut_and_split_concats(
+                                 ordered, varying_concats_of_loops(ordered), positions));
 }
 
-void forget_loops() {
+void clear_loop_history() {
   const RecorderLock lock(recorder_mutex());
-  known() = {};
-  forget_arrangements();
-  forget_frequencies();
+  loop_history() = {};
+  clear_segment_history();
+  clear_frequencies();
 }
 
 } // namespace ftm

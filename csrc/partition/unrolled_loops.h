@@ -1,19 +1,17 @@
-// Loops that the user's program has unrolled into a trace: cells over the steps of an episode, an
-// inner optimizer, terms of a loss; and the layers of a deep network, whose passes and optimizer
-// steps are loops as well; and concatenations of what a loop has left.
+// Cuts traces with loops that the user's program has unrolled: a cell over the steps of a sequence,
+// an inner optimizer, the terms of a loss; the layers of a deep network, whose forward passes,
+// backward passes and optimizer steps are loops as well; and concatenations of a loop's results.
 //
-// A trace with a loop is a program as others are, with two exceptions. When a trace comes with the
-// same iteration another number of times, that number is data: from there on, traces with this loop
-// are cut into a piece for each iteration, or for a few, which are the same few programs for every
-// number; one that comes often gets a program of its own then, which runs faster. And a long trace
-// is cut so, and stays so, where that leaves at most two fifths of its calls to compile, since most
-// of its pieces are one program.
-//
-// How many values are concatenated is data in the same way: where it varies, a concatenation
-// becomes steps of eight values and of two.
-//
-// Where the order itself is data, stretches that many traces have are the pieces; see
-// partition/shared_segments.h.
+//  A trace with a loop becomes one program as any other trace, with these exceptions:
+//  - The number of iterations varies. Once a trace has the same iteration another number of times,
+//    traces with this loop are cut into segments of one or a few iterations, so that a few programs
+//    serve every number. A frequent trace still gets its own, faster program.
+//  - The trace is long. It is cut, and stays cut, if that leaves at most two fifths of its calls to
+//    compile, because most subgraphs share a program.
+//  - The number of concatenated values varies. The concatenation becomes calls with eight or two
+//    values each (partition/split_concat.h).
+//  - The order of operations varies. Common segments of traces become programs
+//    (partition/shared_segments.h).
 #pragma once
 
 #include "partition/subgraphs.h"
@@ -22,11 +20,11 @@
 
 namespace ftm {
 
-// A graph without a program, cut into iterations or stretches; nothing: it becomes one program.
-// Under the recorder's lock.
-std::optional<PiecedGraph> iterations_of(const Graph& graph);
+// Partitions a graph that has no program by the rules above. Returns nullopt if it should become
+// one program. Called under the recorder's lock.
+std::optional<PartitionedGraph> split_loops(const Graph& graph);
 
-// Forgets which loops there were. Not under the recorder's lock.
-void forget_loops();
+// Forgets the loops of earlier traces. Must not be called under the recorder's lock.
+void clear_loop_history();
 
 } // namespace ftm

@@ -6,31 +6,31 @@
 namespace ftm {
 namespace {
 
-constexpr size_t kLeastRank = 2; // of parts: in a row of numbers, parts may be anything
+constexpr size_t kMinRank = 2; // parts of a vector may be anything
 
-uint64_t of_results(const ValueType& type, const Buffer& buffer) {
+uint64_t varying_result_dims(const ValueType& type, const Buffer& buffer) {
   const auto dimensions = buffer.varying_dims();
   const bool whole = buffer.shape().sizes() == c10::IntArrayRef(type.sizes);
-  return whole || dimensions == 0 ? dimensions : ~uint64_t{0}; // of a part of it, any may
+  return whole || dimensions == 0 ? dimensions : ~uint64_t{0}; // of a part, any dimension may vary
 }
 
-// Where one may be the first of many: a value that was computed, and the last dimension of whole
-// numbers from the CPU, as a text's.
-uint64_t ones(const ValueType& type, const Buffer& buffer) {
-  const bool whole = c10::isIntegralType(type.dtype, /*includeBool=*/false);
-  if (type.sizes.empty() || type.sizes.size() > 64 || whole != buffer.is_from_cpu()) {
+// Returns the dimensions of size 1 that may be larger next time: those of computed values, and the
+// last dimension of integers from the CPU (the tokens of a text).
+uint64_t unit_dims(const ValueType& type, const Buffer& buffer) {
+  const bool is_integer = c10::isIntegralType(type.dtype, /*includeBool=*/false);
+  if (type.sizes.empty() || type.sizes.size() > 64 || is_integer != buffer.is_from_cpu()) {
     return 0;
   }
   uint64_t found = 0;
-  for (size_t d = whole ? type.sizes.size() - 1 : 0; d < type.sizes.size(); ++d) {
+  for (size_t d = is_integer ? type.sizes.size() - 1 : 0; d < type.sizes.size(); ++d) {
     found |= uint64_t{type.sizes[d] == 1} << d;
   }
   return found;
 }
 
-// The dimension along which values are parts of one, of different extents; -1 if there is no such
-// one.
-int64_t differing(c10::ArrayRef<const ValueType*> parts, const Buffer& buffer) {
+// Returns the only dimension in which parts of a buffer are smaller than the buffer, if their sizes
+// there differ; otherwise -1.
+int64_t differing_dim(c10::ArrayRef<const ValueType*> parts, const Buffer& buffer) {
   const auto whole = buffer.shape().sizes();
   int64_t found = -1;
   for (size_t d = 0; d < whole.size(); ++d) {
@@ -49,15 +49,15 @@ int64_t differing(c10::ArrayRef<const ValueType*> parts, const Buffer& buffer) {
   return found >= 0 && !std::all_of(parts.begin(), parts.end(), is_first) ? found : -1;
 }
 
-void add_parts(
+void add_differing_dims(
     const std::vector<ValueType>& parameters, const std::vector<Input>& inputs,
     std::vector<uint64_t>& found) {
   std::unordered_map<const Buffer*, size_t> seen;
-  std::vector<std::vector<size_t>> parts; // of each buffer, in the order in which they are seen
+  std::vector<std::vector<size_t>> parts; // by buffer, in order of first use
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& buffer = *inputs[i].buffer;
     const auto whole = buffer.shape().sizes();
-    if (!buffer.is_from_cpu() && whole.size() >= kLeastRank &&
+    if (!buffer.is_from_cpu() && whole.size() >= kMinRank &&
         parameters[i].sizes.size() == whole.size() &&
         whole != c10::IntArrayRef(parameters[i].sizes)) {
       const size_t number = seen.emplace(&buffer, parts.size()).first->second;
@@ -71,7 +71,7 @@ void add_parts(
     for (const size_t i : of_buffer) {
       types.push_back(&parameters[i]);
     }
-    const int64_t dimension = differing(types, *inputs[of_buffer.front()].buffer);
+    const int64_t dimension = differing_dim(types, *inputs[of_buffer.front()].buffer);
     if (dimension < 0 || dimension >= 64) {
       continue;
     }
@@ -88,10 +88,11 @@ std::vector<uint64_t> varying_dimensions(
   std::vector<uint64_t> found;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& buffer = *inputs[i].buffer;
-    const uint64_t results = trains && buffer.is_from_cpu() ? 0 : of_results(parameters[i], buffer);
-    found.push_back(trains ? results : results | ones(parameters[i], buffer));
+    const uint64_t results =
+        trains && buffer.is_from_cpu() ? 0 : varying_result_dims(parameters[i], buffer);
+    found.push_back(trains ? results : results | unit_dims(parameters[i], buffer));
   }
-  add_parts(parameters, inputs, found);
+  add_differing_dims(parameters, inputs, found);
   if (trains && std::all_of(found.begin(), found.end(), [](uint64_t dimensions) {
         return dimensions == 0;
       })) {
@@ -103,7 +104,7 @@ std::vector<uint64_t> varying_dimensions(
 SizeGuess any_sizes(const std::vector<ValueType>& parameters) {
   SizeGuess guess;
   guess.varying_dims.assign(parameters.size(), ~uint64_t{0});
-  guess.trains = !parameters.empty(); // else it fills what it makes, in any size
+  guess.trains = !parameters.empty(); // without parameters it is a fill, whose result has any size
   guess.any_size = true;
   return guess;
 }

@@ -1,4 +1,5 @@
-// Which sizes of a program's parameters are likely to be others when the same is recorded again.
+// Guesses which sizes of a program's parameters will differ when the same operations are recorded
+// again.
 #pragma once
 
 #include "graph/value_type.h"
@@ -10,17 +11,18 @@
 
 namespace ftm {
 
-// Of each parameter these dimensions, one bit each: what the programs that computed it have as
-// symbols, those in which parts of a computed value differ, as the tokens of experts do, and, where
-// nothing trains, those of 1 that may be one of many. Empty where a trace that trains has none.
+// Returns a bit mask of dimensions for each parameter: those that are symbols in the program that
+// computed it; those in which several parts of a computed value differ (the tokens of experts);
+// and, unless the trace trains, dimensions of size 1 that may be larger. Empty if the trace trains
+// and no dimension varies.
 std::vector<uint64_t> varying_dimensions(
     const std::vector<ValueType>& parameters, const std::vector<Input>& inputs, bool trains);
 
-// For a step of concatenations, all of whose parameters' sizes are others when it is taken again.
+// Returns the guess that every dimension varies, for subgraphs with any_size.
 SizeGuess any_sizes(const std::vector<ValueType>& parameters);
 
-// What varies of a result, where its buffer is known outside by other sizes: a row that varies does
-// so along the first dimension of several elements.
+// Converts a result's varying dimensions if its buffer has other sizes outside of the program: then
+// the first dimension of size above 1 varies.
 uint64_t varying_outside(uint64_t varies, const ValueType& result, const Buffer& buffer);
 
 } // namespace ftm

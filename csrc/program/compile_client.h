@@ -11,7 +11,7 @@
 
 namespace ftm {
 
-// : The compiler's answer: an image, an error, or an interrupt.
+// The compiler's answer: an image, an error, or an interrupt.
 struct CompileResult {
   std::string image; // machine program; empty if compilation failed
   std::vector<uint64_t>

@@ -14,7 +14,7 @@ namespace ftm {
 // it. `instruction_limit` is the number of instructions that a core may execute in one run; 0 for
 // no limit. Throws std::runtime_error.
 void open_machine(const std::string& library, int cores, bool checked, uint64_t instruction_limit);
-// : Whether open_machine has succeeded.
+// Whether open_machine has succeeded.
 bool machine_is_open();
 // Returns the number of cores of the open machine.
 int machine_cores();
@@ -35,9 +35,9 @@ struct MachineInterrupted : MachineFault {
 // Stops the launcher's run, if there is one, at the next point where that is possible. Runs that
 // begin later stop at once, until allow_runs is called. May be called on any thread.
 void interrupt_machine();
-// : Ends the effect of interrupt_machine.
+// Ends the effect of interrupt_machine.
 void allow_runs();
-// : Whether runs stop at once.
+// Whether runs stop at once.
 bool is_interrupted();
 
 // How a run can be interrupted: by interrupt_machine, for runs on the launcher's thread; or by an
@@ -82,7 +82,7 @@ class MachineProgram {
   std::vector<int32_t> aliases_;
 };
 
-// : Loads an image. Throws std::runtime_error if no machine is open or the image is invalid.
+// Loads an image. Throws std::runtime_error if no machine is open or the image is invalid.
 std::unique_ptr<MachineProgram> load_program(const std::string& image);
 
 } // namespace ftm

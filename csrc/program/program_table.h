@@ -14,7 +14,7 @@
 
 namespace ftm {
 
-// : Immutable once it is in the table, except for `first_run`.
+// Immutable once it is in the table, except for `first_run`.
 class Program final : public torch::lazy::Computation {
  public:
   explicit Program(Trace trace);

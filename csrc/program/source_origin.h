@@ -9,7 +9,7 @@
 
 namespace ftm {
 
-// : Immutable once the job is launched.
+// Immutable once the job is launched.
 struct Origin {
   PythonLine launched_at; // line that caused the launch; may be null
   std::vector<std::pair<size_t, PythonLine>> recorded_at; // (call number, line), if noted; sorted

@@ -13,7 +13,7 @@ namespace ftm {
 // capture.
 RandomDraw next_random_draw(const c10::IValue& generator);
 
-// : Returns the device's default generator, which lives for the rest of the process.
+// Returns the device's default generator, which lives for the rest of the process.
 const at::Generator& default_generator();
 
 // For its lifetime, the default generator's offset starts at 0 on this thread, and draws on this
@@ -27,7 +27,7 @@ class LocalRandomOffset {
   LocalRandomOffset& operator=(const LocalRandomOffset&) = delete;
 };
 
-// : Makes a generator with the default seed.
+// Makes a generator with the default seed.
 at::Generator make_generator();
 
 } // namespace ftm

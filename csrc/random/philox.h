@@ -6,7 +6,7 @@
 
 namespace ftm {
 
-// : The key and the counter's high half of one call that draws.
+// The key and the counter's high half of one call that draws.
 struct RandomDraw {
   uint64_t seed;
   uint64_t offset;

@@ -7,7 +7,7 @@
 
 namespace ftm {
 
-// : The results of a run, which ends at the first call that throws.
+// The results of a run, which ends at the first call that throws.
 struct ReferenceResults {
   std::vector<at::Tensor> tensors; // of any strides; undefined if the run ended before
   FailurePtr failure; // error of the call that threw; null if none did

@@ -13,7 +13,7 @@ namespace ftm {
 // paths, look it up once and keep the reference.
 std::atomic<int64_t>& counter(const std::string& name);
 
-// : Returns a snapshot of all counters by name.
+// Returns a snapshot of all counters by name.
 std::map<std::string, int64_t> counter_values();
 
 // Sets every counter to zero.

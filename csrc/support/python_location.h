@@ -12,7 +12,7 @@ using PythonLine = std::shared_ptr<const std::string>;
 
 // A thread's identifier in Python (`threading.get_ident()`).
 using ThreadIdent = unsigned long;
-// : Returns the calling thread's identifier.
+// Returns the calling thread's identifier.
 ThreadIdent this_thread();
 
 // Returns the innermost line of this thread's Python stack that is in the user's code. If there is

@@ -4,9 +4,9 @@
 
 namespace ftm {
 
-// : Turns strict mode on or off for the process.
+// Turns strict mode on or off for the process.
 void set_strict(bool strict);
-// : Whether strict mode is on.
+// Whether strict mode is on.
 bool is_strict();
 
 } // namespace ftm

@@ -18,19 +18,19 @@
 namespace ftm {
 namespace {
 
-constexpr int64_t kManyCalls = 32; // a trace of a model, and not of one decision
+constexpr int64_t kManyCalls = 32; // of a model's trace; a single decision has fewer
 
 std::atomic<int64_t> trace_limit{20000};
 std::atomic<bool> compiles_at_launch{false};
 
-// What nobody waits for is compiled while the program goes on.
-void build(std::vector<LaunchUnit> cuts, CutReason why) {
-  if (are_built(cuts) || !uses_machine() || is_observed() || compiles_at_launch) {
-    build_now(std::move(cuts));
+// Builds on the compile thread if no thread waits for the results.
+void build(std::vector<LaunchUnit> units, CutReason why) {
+  if (are_built(units) || !uses_machine() || is_observed() || compiles_at_launch) {
+    build_now(std::move(units));
   } else if (why == CutReason::observed) {
-    build_and_wait(std::move(cuts));
+    build_and_wait(std::move(units));
   } else {
-    build_later(std::move(cuts));
+    build_later(std::move(units));
   }
 }
 
@@ -41,14 +41,14 @@ void launch(PendingTrace& pending, CutReason why) {
   resume_building();
   PythonLine line = python_line(pending.owner);
   static auto& syncs = counter("syncs");
-  LaunchPlan taken;
+  LaunchPlan plan;
   {
     const RecorderLock lock(recorder_mutex());
     if (pending.first != nullptr) {
       check_launch();
     }
     note_launch(pending, why == CutReason::observed);
-    taken = take_pending(pending);
+    plan = plan_launch(pending);
     if (why != CutReason::length) {
       pending.trace_id = 0;
     }
@@ -59,41 +59,41 @@ void launch(PendingTrace& pending, CutReason why) {
     pending.trains = false;
     pending.log.clear();
     pending.step.recorded = {};
-    if (!taken.cuts.empty()) {
-      count_launch(taken.hash);
+    if (!plan.units.empty()) {
+      count_launch(plan.hash);
     }
   }
-  taken.settled.clear();
-  if (taken.cuts.empty()) {
+  plan.old_graph.clear();
+  if (plan.units.empty()) {
     return;
   }
   syncs.fetch_add(1);
-  for (auto& cut : taken.cuts) {
-    cut.job->origin.launched_at = line;
+  for (auto& unit : plan.units) {
+    unit.job->origin.launched_at = line;
   }
-  build(std::move(taken.cuts), why);
+  build(std::move(plan.units), why);
 }
 
 namespace {
 
-// Launches what threads that have ended left behind.
-void launch_left() {
-  auto left = take_orphaned_traces();
-  for (size_t i = 0; i < left.size(); ++i) {
+// Launches the traces of threads that have ended.
+void launch_orphaned() {
+  auto traces = take_orphaned_traces();
+  for (size_t i = 0; i < traces.size(); ++i) {
     try {
-      launch(*left[i], CutReason::ended);
+      launch(*traces[i], CutReason::ended);
     } catch (...) {
-      for (; i < left.size(); ++i) {
-        release_trace(*left[i]);
+      for (; i < traces.size(); ++i) {
+        release_trace(*traces[i]);
       }
       throw;
     }
-    release_trace(*left[i]);
+    release_trace(*traces[i]);
   }
 }
 
-// A trace that is not the thread's own in which one of these is pending; null if there is none.
-// Under the recorder's lock.
+// Returns a trace other than `own` in which one of these tensors is pending, or null. Called under
+// the recorder's lock.
 PendingTrace* pending_elsewhere(
     c10::ArrayRef<const at::TensorImpl*> tensors, const PendingTrace& own) {
   for (const auto* tensor : tensors) {
@@ -109,11 +109,11 @@ PendingTrace* pending_elsewhere(
 
 void sync(bool wait) {
   launch(pending_trace(), CutReason::ended);
-  launch_left();
+  launch_orphaned();
   if (wait) {
     wait_for_all();
   }
-  warn_of_op_by_op();
+  warn_of_compile_failures();
 }
 
 BufferPtr observe(Variable& variable) {
@@ -125,7 +125,7 @@ BufferPtr observe(Variable& variable) {
   while (!trace_node(variable.value()).is_data) {
     auto* trace = variable.trace();
     TORCH_CHECK_NOT_IMPLEMENTED(!capturing && trace != nullptr, kNoContent);
-    if (copy_row_in_memory(variable, lock)) {
+    if (copy_resident_view(variable, lock)) {
       continue;
     }
     lock.unlock();
@@ -135,7 +135,7 @@ BufferPtr observe(Variable& variable) {
   BufferPtr buffer = static_cast<const DataNode&>(trace_node(variable.value())).buffer();
   lock.unlock();
   wait_for(buffer);
-  warn_of_op_by_op();
+  warn_of_compile_failures();
   return buffer;
 }
 

@@ -1,4 +1,4 @@
-// Cuts: what is pending becomes a program and is launched.
+// Sync points: cut the pending trace, launch it, and wait for results.
 #pragma once
 
 #include "tensor/storage_variable.h"
@@ -8,41 +8,44 @@
 
 namespace ftm {
 
+// Why a trace is cut.
 enum class CutReason {
-  ended, // a step, or the thread, or another one needs it
-  observed, // somebody reads it
-  length, // what comes next is a piece of the same trace
+  ended, // a step or the thread has ended, or another thread needs a value
+  observed, // a value is read
+  length, // it is long; the next calls belong to the same trace
 };
 
-// Takes all that is pending and live in the trace as one program and launches it. Not under the
-// recorder's lock.
+// Launches all pending values of a trace. Builds and enqueues the programs; does not wait for their
+// results. Throws if launches are forbidden, in a forked process, or the error of an earlier
+// program. Must not be called under the recorder's lock.
 void launch(PendingTrace& pending, CutReason why);
 
-// Launches the thread's trace, and what threads that have ended left behind. With `wait`, returns
-// when everything that any thread launched has ended, and throws what went wrong. Not under the
-// recorder's lock.
+// Launches the calling thread's trace and the traces of ended threads. With `wait`, waits until all
+// jobs of all threads have ended, and throws an error that was not raised yet. Must not be called
+// under the recorder's lock.
 void sync(bool wait);
 
-// The recorder's lock, for a call on these: what is pending in another thread's trace among them is
-// launched first, so that each trace is recorded by one thread.
+// Acquires the recorder's lock for recording a call on these tensors. First launches the traces of
+// other threads in which one of them is pending, so that a trace has the calls of one thread only.
 RecorderLock lock_to_read(
     c10::ArrayRef<const at::TensorImpl*> tensors, PendingTrace& own = pending_trace());
 
-// The variable's content, computed: cuts if it is pending, waits, throws if its program failed.
-// Null for a storage that was never written.
+// Returns the variable's computed content, or null if it was never written. Cuts the trace if the
+// value is pending, waits, and throws the error of its program. Must not be called under the
+// recorder's lock.
 BufferPtr observe(Variable& variable);
 
-// Text of the program that would compute these values, or all that is pending in the thread's
-// trace; runs nothing.
+// Returns the trace's text for computing these values; without values, for everything pending in
+// the thread's trace. Launches nothing.
 std::string pending_text(const std::vector<Value>& values);
 
-// Cuts when the thread's trace has grown over the limit, or where its loop is cut
-// (graph/loop_detector.h). Not under the recorder's lock.
+// Launches the thread's trace if it is longer than the limit, or if its loop is to be cut here
+// (graph/loop_detector.h). Must not be called under the recorder's lock.
 void cut_if_long(PendingTrace& own = pending_trace());
-// Whether programs are always compiled by the thread that launches them, for who looks at its stack
-// meanwhile.
+// Sets whether the launching thread always compiles, for tools that inspect its stack during
+// compilation.
 void set_compile_at_launch(bool always);
-// 0: no limit.
+// Sets the trace's maximum number of calls; 0 for no limit. Throws ValueError if negative.
 void set_trace_limit(int64_t nodes);
 
 } // namespace ftm

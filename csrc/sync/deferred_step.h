@@ -1,11 +1,13 @@
-// What a launch says of the optimizer step before it.
+// Notes launches for the decision whether to defer an optimizer step's launch
+// (sync/optimizer_step.h).
 #pragma once
 
 #include "graph/pending_trace.h"
 
 namespace ftm {
 
-// What is pending is about to be launched; `observed`: because somebody reads it. Under the
+// Notes that the trace is about to be launched; `observed` is whether a value is read. If calls
+// followed a step and were then read, the optimizer's next step will be deferred. Called under the
 // recorder's lock.
 void note_launch(PendingTrace& trace, bool observed);
 

@@ -16,21 +16,21 @@
 namespace ftm {
 namespace {
 
-// A launch costs some 200 us, a small operation on the CPU some 4 us.
-constexpr int kLaunched =
-    2; // decisions in a row that the device makes: programs that decide now and then are left alone
-constexpr size_t kDecisionCalls = 64; // that one decision needs
-constexpr int64_t kDecisionElements = 1 << 12; // of each value among them
-constexpr int64_t kMostInMemory = 1 << 16; // of values that they read
+// A launch takes about 200 us, a small op on the CPU about 4 us.
+constexpr int kMaxLaunched = 2; // decisions in a row on the device; occasional ones stay there
+constexpr size_t kDecisionCalls = 64; // for one decision
+constexpr int64_t kDecisionElements = 1 << 12; // of each value that they compute
+constexpr int64_t kMaxInputElements = 1 << 16; // of each value that they read
 
-// The calls that a pending value needs; empty if these are many, or not small.
-std::vector<const CallNode*> few_calls_of(const Value& value) {
+// Returns the calls on which a pending value depends; empty if they are too many, or their values
+// too large.
+std::vector<const CallNode*> small_subgraph_of(const Value& value) {
   std::vector<const CallNode*> calls;
   std::unordered_set<const CallNode*> seen;
   const auto visit = [&](const Value& operand) {
     const auto& node = trace_node(operand);
     if (node.is_data) {
-      return type_of(operand).numel() <= kMostInMemory;
+      return type_of(operand).numel() <= kMaxInputElements;
     }
     const auto& call = static_cast<const CallNode&>(node);
     if (!seen.insert(&call).second) {
@@ -44,11 +44,11 @@ std::vector<const CallNode*> few_calls_of(const Value& value) {
     return calls.size() <= kDecisionCalls && !draws_numbers(call.spec()) &&
            std::all_of(results.begin(), results.end(), is_small);
   };
-  bool is_little = visit(value);
-  for (size_t i = 0; is_little && i < calls.size(); ++i) {
-    is_little = std::all_of(calls[i]->values.begin(), calls[i]->values.end(), visit);
+  bool is_small_graph = visit(value);
+  for (size_t i = 0; is_small_graph && i < calls.size(); ++i) {
+    is_small_graph = std::all_of(calls[i]->values.begin(), calls[i]->values.end(), visit);
   }
-  return is_little ? calls : std::vector<const CallNode*>();
+  return is_small_graph ? calls : std::vector<const CallNode*>();
 }
 
 struct ByNode {
@@ -60,9 +60,9 @@ struct ByNode {
   }
 };
 
-// What is to be computed: the decision, and what it needs of which tensors are left. These get
-// their values as well, so that the next decision needs only what was recorded since, and sees the
-// same numbers.
+// The computation of a decision. Its results are the decision and the values of live tensors on
+// which it depends. These tensors get their values too, so that the next decision depends only on
+// later calls and uses the same numbers.
 struct Work {
   Graph graph;
   Trace trace;
@@ -91,8 +91,9 @@ Work work_for(
   return work;
 }
 
-// Gives tensors their computed values, unless they were written meanwhile.
-std::vector<Value> settle_all(
+// Sets the computed values of tensors that were not written meanwhile. Returns the old values,
+// which the caller frees without the lock.
+std::vector<Value> set_all_computed(
     const Work& work, c10::ArrayRef<BufferPtr> buffers, const PendingTrace& own) {
   std::unordered_map<Value, BufferPtr, ByNode, ByNode> computed;
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -104,7 +105,7 @@ std::vector<Value> settle_all(
     auto* const next = variable->next;
     const auto found = computed.find(variable->ir_value);
     if (found != computed.end()) {
-      old.push_back(settle(*variable, data_value(found->second, type_of(found->first))));
+      old.push_back(set_computed(*variable, data_value(found->second, type_of(found->first))));
     }
     variable = next;
   }
@@ -125,7 +126,7 @@ at::Tensor decided_on_cpu(const at::Tensor& tensor) {
     const Value& value = found.variable.value();
     if (found.is_whole && found.variable.trace() == &own) {
       const auto calls = few_calls_of(value);
-      if (!calls.empty() && ++own.decisions > kLaunched) {
+      if (!calls.empty() && ++own.decisions > kMaxLaunched) {
         work = work_for(value, calls, own);
       }
     }
@@ -142,14 +143,14 @@ at::Tensor decided_on_cpu(const at::Tensor& tensor) {
   const auto results =
       run_reference(work.trace, std::move(inputs), work.graph.scalars, Origin(), [] {});
   if (results.failure) {
-    return {}; // the program says what is wrong
+    return {}; // the program raises the error
   }
   std::vector<BufferPtr> buffers;
   buffers.reserve(results.tensors.size());
   for (const auto& result : results.tensors) {
     buffers.push_back(Buffer::from_cpu(result));
   }
-  const auto old = settle_all(work, buffers, own);
+  const auto old = set_all_computed(work, buffers, own);
   return Buffer::as_cpu(
       buffers[0], tensor.scalar_type(), tensor.sizes(), tensor.strides(), region.offset);
 }

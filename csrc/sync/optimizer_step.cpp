@@ -8,9 +8,9 @@ namespace ftm {
 
 namespace {
 
-constexpr uint64_t kOpen = UINT64_MAX; // the end of a step that goes on
+constexpr uint64_t kOpen = UINT64_MAX; // end of a step that is not over
 
-uint64_t steps = 0; // of all threads; under the recorder's lock
+uint64_t steps = 0; // number of the last step in any trace; guarded by the recorder's lock
 
 } // namespace
 
@@ -24,13 +24,14 @@ void end_step(uint64_t optimizer) {
   auto& trace = pending_trace();
   auto& last = trace.step;
   RecorderLock lock(recorder_mutex());
-  const bool waits = last.ended.exchange(false) && !last.launched
-                         ? false
-                         : last.deferred_optimizers.count(optimizer) != 0;
+  // A step that was deferred and not launched until now had no metrics: defer no more.
+  const bool is_deferred = last.ended.exchange(false) && !last.launched
+                               ? false
+                               : last.deferred_optimizers.count(optimizer) != 0;
   last.recorded.end = std::min(last.recorded.end, next_call());
   last.optimizer = optimizer;
-  last.launched = !waits;
-  last.deferred_calls = waits ? trace.calls.load() : 0;
+  last.launched = !is_deferred;
+  last.deferred_calls = is_deferred ? trace.calls.load() : 0;
   last.number = ++steps;
   for (auto* variable = trace.first; variable != nullptr; variable = variable->next) {
     if (variable->old_buffer) {
@@ -38,13 +39,13 @@ void end_step(uint64_t optimizer) {
     }
   }
   lock.unlock();
-  if (!waits) {
+  if (!is_deferred) {
     sync(/*wait=*/false);
   }
   last.ended = true;
 }
 
-void look_for_next_step(c10::ArrayRef<const at::TensorImpl*> operands) {
+void launch_deferred_step(c10::ArrayRef<const at::TensorImpl*> operands) {
   auto& last = pending_trace().step;
   RecorderLock lock(recorder_mutex());
   const bool begins = std::any_of(
@@ -53,7 +54,7 @@ void look_for_next_step(c10::ArrayRef<const at::TensorImpl*> operands) {
   if (!begins || !last.ended.exchange(false) || last.launched) {
     return;
   }
-  last.deferred_optimizers.erase(last.optimizer); // in vain: there were no metrics
+  last.deferred_optimizers.erase(last.optimizer); // deferring was useless: no metrics were read
   last.launched = true;
   lock.unlock();
   sync(/*wait=*/false);

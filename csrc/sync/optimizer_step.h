@@ -1,16 +1,13 @@
-// An optimizer's step, from begin to end.
+// The begin and end of an optimizer's step, and when the step is launched.
 //
-// What it begins its state with is filled by programs of its own, so that the first training step
-// is the same program as later ones.
+// Constant fills that the step records (its initial state) become their own programs, so that the
+// first training step is the same program as later steps.
 //
-// Where the program of a training step is cut: at the end of the optimizer's step, or a little
-// later.
-//
-// A step is launched where it ends, so that it runs while Python goes on. Metrics that are computed
-// after that and then read cost a program of their own. So where a step was followed by such
-// metrics, the next step of the same optimizer is not launched at once: it waits for the read,
-// which the metrics then share with it, or, if none comes, for the first call on anything that the
-// step has written, which is where the next step begins.
+// A step is launched at its end, so that it runs while Python continues. Metrics that are computed
+// after the step and then read need another program. Therefore, if the last step of an optimizer
+// was followed by such metrics, its next step is deferred: it is launched when a value is read,
+// together with the metrics. If none is read, it is launched before the first call on a tensor that
+// the step wrote, where the next step begins.
 #pragma once
 
 #include "tensor/storage_variable.h"
@@ -22,13 +19,15 @@
 
 namespace ftm {
 
-// The step of an optimizer begins. Not under the recorder's lock.
+// Marks the begin of an optimizer's step. Must not be called under the recorder's lock.
 void begin_step();
 
-// It is over; `optimizer` tells it from others. Not under the recorder's lock.
+// Marks the end of the step of the optimizer with this number, and launches it unless it is
+// deferred. Must not be called under the recorder's lock.
 void end_step(uint64_t optimizer);
 
-// A call on these is about to be recorded, after a step. Not under the recorder's lock.
-void look_for_next_step(c10::ArrayRef<const at::TensorImpl*> operands);
+// Call it before a call on these tensors is recorded after a step: launches a deferred step if the
+// next one begins. Must not be called under the recorder's lock.
+void launch_deferred_step(c10::ArrayRef<const at::TensorImpl*> operands);
 
 } // namespace ftm

@@ -9,7 +9,7 @@
 namespace ftm {
 namespace {
 
-// What a pending value is a row of; null for others.
+// Returns the buffer of which a pending value is a contiguous view, or null.
 const DataNode* source_of(const Value& value) {
   const auto& call = static_cast<const CallNode&>(trace_node(value));
   const auto& spec = call.spec();
@@ -22,7 +22,7 @@ const DataNode* source_of(const Value& value) {
 
 } // namespace
 
-bool copy_row_in_memory(Variable& variable, RecorderLock& lock) {
+bool copy_resident_view(Variable& variable, RecorderLock& lock) {
   Value value = variable.value();
   const auto* source = source_of(value);
   if (source == nullptr) {
@@ -47,10 +47,10 @@ bool copy_row_in_memory(Variable& variable, RecorderLock& lock) {
   row->set_ready();
   lock.lock();
   if (variable.value().node == value.node && variable.trace() != nullptr) {
-    old = variable.set_computed(data_value(row, type)); // it is no result of the next program
+    old = variable.set_computed(data_value(row, type)); // the next program need not compute it
   }
   lock.unlock();
-  old = value = Value(); // may free much, which the lock is not for
+  old = value = Value(); // may free many nodes, so do it without the lock
   lock.lock();
   return true;
 }

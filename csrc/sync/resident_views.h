@@ -1,14 +1,14 @@
-// Values that are pending and yet nothing but elements that follow one another in memory, as a part
-// that was copied out of a text: they are read there, and no program is launched for it.
+// Pending values that are contiguous views of buffers (a slice of a text). Reading one copies it
+// from memory; no program is launched.
 #pragma once
 
 #include "tensor/storage_variable.h"
 
 namespace ftm {
 
-// Makes such a value the variable's content, when the programs that it waits for have run; false
-// for others. Throws what went wrong in one of these. The lock is the recorder's, which is free
-// meanwhile.
-bool copy_row_in_memory(Variable& variable, RecorderLock& lock);
+// If the variable's pending value is such a view, waits for the program that computes the buffer,
+// and sets the variable's content to a copy. Returns false for other values. Throws the program's
+// error. `lock` is the recorder's, which is released meanwhile.
+bool copy_resident_view(Variable& variable, RecorderLock& lock);
 
 } // namespace ftm

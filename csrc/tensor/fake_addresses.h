@@ -18,7 +18,7 @@ void* allocate_fake_address(Variable& variable, int64_t nbytes);
 // Takes the first address back.
 void release_fake_address(void* first);
 
-// : The byte of a storage that an address stands for.
+// The byte of a storage that an address stands for.
 struct ByteLocation {
   Variable* variable; // null if the storage was freed
   int64_t byte;

@@ -15,7 +15,7 @@ namespace ftm {
 
 class Variable;
 
-// : A variable's state. Guarded by the recorder's lock.
+// A variable's state. Guarded by the recorder's lock.
 struct VariableData final : torch::lazy::LazyTensor::Data {
   explicit VariableData(int64_t nbytes) : Data(lazy_device()), nbytes(nbytes) {}
   int64_t nbytes; // of the storage

@@ -17,7 +17,7 @@ struct Region {
   int64_t nbytes;
   int64_t offset; // of the tensor's first element, in elements from `begin`
 };
-// : Returns a tensor's region. Throws if its storage is not the device's.
+// Returns a tensor's region. Throws if its storage is not the device's.
 Region region_of(const at::TensorImpl& tensor);
 
 // Returns the tensor's elements as a dense value with the tensor's sizes.

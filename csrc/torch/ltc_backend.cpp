@@ -86,7 +86,7 @@ struct FtmIrBuilder final : lazy::IrBuilder {
 class FtmBackend final : public lazy::BackendImplInterface {
  public:
   void PrepareToExit() const override {
-    stop_builder();
+    stop_compile_thread();
     stop_launcher();
   }
   void SetRngSeed(size_t seed) const override {

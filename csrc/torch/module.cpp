@@ -209,7 +209,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       [] {
         wait_for_autograd();
         begin_shutdown();
-        stop_builder();
+        stop_compile_thread();
         stop_launcher();
       },
       no_gil);
@@ -257,7 +257,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       "_empty_cache",
       [] {
         clear_programs();
-        forget_loops();
+        clear_loop_history();
         empty_memory_pool();
       },
       no_gil);
@@ -272,7 +272,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("_set_trace_limit", torch::wrap_pybind_function(&set_trace_limit));
   m.def("_set_loop_length", torch::wrap_pybind_function([](int64_t calls) {
           set_loop_length(calls);
-          forget_loops();
+          clear_loop_history();
         }));
   m.def("_set_max_in_flight", torch::wrap_pybind_function(&set_max_in_flight));
   m.def("_set_executor", torch::wrap_pybind_function(&set_executor));
@@ -288,7 +288,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       "_clear_programs",
       [] {
         clear_programs();
-        forget_loops();
+        clear_loop_history();
       },
       no_gil);
   m.def("_in_bad_fork", &in_bad_fork);
