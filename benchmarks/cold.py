@@ -48,7 +48,7 @@ def measure(name: str, device: str, seed: int) -> dict[str, Any]:
             key: ftm_lazy.metrics.counters()[key]
             for key in ("compiles", "pieces", "instances", "executions")
         }
-        causes = ftm_lazy.compile.compile_client.bridge().accounts.causes()
+        causes = ftm_lazy.compile.compile_client.client().stats.causes()
         row["compiling"] = sum(seconds for *_, seconds in causes.values())
         row["again"] = sum(
             pieces

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from training import TASKS
 
 import ftm_lazy
-from ftm_lazy.compile.compile_client import bridge
+from ftm_lazy.compile.compile_client import client
 
 Sized = Callable[[int], Callable[[], float]]
 """From a size to a step on a batch of that size."""
@@ -160,7 +160,7 @@ def best(step: Callable[[], float], steps: int = 12) -> float:
 def forget() -> None:
     """Forgets all programs: the next trace of each kind is compiled for its sizes alone."""
     ftm_lazy._C._clear_programs()
-    bridge().forget_programs()
+    client().forget_programs()
 
 
 def compare(name: str, rounds: int) -> list[float]:

@@ -1,10 +1,11 @@
-"""ftm: a PyTorch device that records what it is told, compiles it to matrix assembly and runs that.
+"""ftm: a PyTorch lazy-tensor device that compiles recorded operations to matrix assembly.
 
-    import torch                     # knows the device "ftm" once the package is installed
-    model = model.to("ftm")          # the training loop stays as it is
+    import torch                     # registers the device "ftm" once the package is installed
+    model = model.to("ftm")          # the training loop needs no other change
 
-This package has what a training loop does not need: `sync`, `metrics`, `debug`, `settings`; and the
-other front doors: `FTMCompiler`, `package`, `TorchCompileBackend`.
+A training loop does not need to import this package. It offers tools (`sync`, `metrics`, `debug`,
+`settings`) and the other entry points of the compiler (`FTMCompiler`, `package`,
+`TorchCompileBackend`).
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ _NAMES = {
 
 
 def sync(wait: bool = False) -> None:
-    """Cuts the trace here: everything that is recorded and still needed runs as one program.
+    """Cut the trace here: compile and run all pending operations whose results are still needed.
 
-    A training loop need not call this; reading a value and the end of `optimizer.step()` cut as
-    well.
+    A training loop need not call this: reading a value and `optimizer.step()` also cut the trace.
 
     Args:
-        wait: also wait until it has run, and raise the error of a program that failed.
+        wait: Wait until the programs have run, and raise the error of a program that failed.
+
+    Example:
+        >>> y = x @ w           # recorded
+        >>> ftm_lazy.sync()     # compiled and launched
     """
     from ftm_lazy import _C
 
@@ -43,7 +47,7 @@ def sync(wait: bool = False) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    # This module is part of every `import torch`, so it loads the others when they are asked for.
+    # `import torch` imports this module, so the others load on first access.
     if name in _MODULES:
         return importlib.import_module(f"ftm_lazy.{name}")
     if name in _NAMES:

@@ -1,5 +1,4 @@
-"""Looks into the compiler: the text of a pending computation at each stage, and its modelled
-cost."""
+"""Inspection of pending computations: their text at each compiler stage and their modelled cost."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ STAGES: tuple[str, ...]
 
 
 def __getattr__(name: str) -> tuple[str, ...]:
-    """Compute `STAGES` on first use: it loads the compiler, which only its worker process needs
-    otherwise."""
+    """Load `STAGES` on first access: it imports the compiler, which this process rarely needs."""
     if name != "STAGES":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from ftm_backend import driver
@@ -36,32 +34,50 @@ def __getattr__(name: str) -> tuple[str, ...]:
 
 
 def text(tensors: torch.Tensor | Sequence[torch.Tensor], stage: str) -> str:
-    """The program that would compute `tensors`, as text; runs nothing.
+    """Return the text of the program that computes `tensors` at one compiler stage.
+
+    Nothing runs, and the tensors stay pending.
 
     Args:
-        tensors: results of recorded operations that have not run yet.
-        stage: one of `STAGES`.
+        tensors: Results of recorded operations that have not run yet.
+        stage: One of `STAGES`.
 
-    Raises ValueError for another stage or a tensor on another device, CompileError if it does not
-    compile.
+    Returns:
+        The program's text at that stage.
+
+    Raises:
+        ValueError: `stage` is unknown, or a tensor is on another device.
+        CompileError: The program does not compile.
+
+    Example:
+        >>> print(ftm_lazy.debug.text(x @ w, "linalg"))
     """
     trace = _trace(tensors)
     if stage == "trace":
         return trace
-    texts = compile_client.bridge().texts(trace)
+    texts = compile_client.client().texts(trace)
     if stage not in texts:
         raise ValueError(f"there is no stage {stage!r}; the stages are {', '.join(texts)}")
     return texts[stage]
 
 
 def profile(tensors: torch.Tensor | Sequence[torch.Tensor]) -> CycleProfile:
-    """The modelled cost of the program that would compute `tensors`, by kernel; runs nothing.
+    """Return the modelled cost of the program that computes `tensors`.
+
+    Nothing runs: all figures come from the cycle model of FTM_MACHINE with FTM_CORES cores.
+
+    Args:
+        tensors: Results of recorded operations that have not run yet.
 
     Returns:
-        cycles, DMA bytes and the use of the machine, whole and for each kernel; `table()` shows it.
-        The machine is that of FTM_MACHINE with FTM_CORES; nothing of it is measured.
+        Cycles, DMA bytes and utilization, in total and for each kernel. `table()` formats them.
 
-    Raises ValueError for a tensor on another device, CompileError if the program does not compile.
+    Raises:
+        ValueError: A tensor is on another device.
+        CompileError: The program does not compile.
+
+    Example:
+        >>> print(ftm_lazy.debug.profile(x @ w).table())
     """
     from ftm_backend.perf_model import cycle_model
 

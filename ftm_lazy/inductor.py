@@ -1,9 +1,8 @@
-"""``torch.compile(model)`` without ``backend=``: graphs with tensors on ftm, in the place of
-Inductor.
+"""``torch.compile(model)`` without ``backend=``: compile graphs on ftm with the ftm backend.
 
-PyTorch's default backend generates code for CPUs and GPUs. A graph that has a tensor on ftm goes to
-the backend ``ftm`` instead; any other graph goes to Inductor as before. ``mode=`` and ``options=``
-tune Inductor's code and choose nothing here.
+PyTorch's default backend, Inductor, generates code for CPUs and GPUs. A graph with a tensor on ftm
+goes to the backend ``ftm`` instead; any other graph goes to Inductor as before. ``mode=`` and
+``options=`` tune Inductor, so they have no effect on ftm.
 """
 
 from __future__ import annotations
@@ -32,7 +31,8 @@ def _route_by_device(compile_fx_module: Any) -> None:
             return compile_fx(model_, example_inputs_, *args, **kwargs)
         if compile_fx_module.V.aot_compilation:
             raise NotImplementedError(
-                f"AOTInductor has no backend for {device}: make a package by `ftm_lazy.package(exported, path)`"
+                f"AOTInductor has no backend for {device}:"
+                " make a package with `ftm_lazy.package(exported, path)`"
             )
         from ftm_lazy.frontends import dynamo
 
@@ -42,14 +42,13 @@ def _route_by_device(compile_fx_module: Any) -> None:
 
 
 def _tensors(model: Any, example_inputs: Sequence[Any]) -> Iterator[torch.Tensor]:
-    """The inputs, constants and intermediate results of a graph, of which Dynamo knows the
-    device."""
+    """Yield the inputs, constants and intermediate results of a graph that carry a device."""
     yield from _only_tensors(example_inputs)
     if not isinstance(model, torch.nn.Module):
         return
     yield from model.parameters()
     yield from model.buffers()
-    for module in model.modules():  # branches and loop bodies are graphs of their own
+    for module in model.modules():  # branches and loop bodies are separate graphs
         if isinstance(module, torch.fx.GraphModule):
             for node in module.graph.nodes:
                 yield from _only_tensors((node.meta.get("example_value"), node.meta.get("val")))
@@ -60,5 +59,5 @@ def _only_tensors(values: Any) -> Iterator[torch.Tensor]:
 
 
 def install() -> None:
-    """Changes Inductor's entry, now or when it is imported."""
-    import_hooks.change({"torch._inductor.compile_fx": _route_by_device})
+    """Route graphs on ftm past Inductor, now or when Inductor is imported."""
+    import_hooks.patch({"torch._inductor.compile_fx": _route_by_device})

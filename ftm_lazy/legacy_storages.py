@@ -1,5 +1,4 @@
-"""`torch.ftm.FloatStorage` and its like: what `Tensor.storage_type()` and `TypedStorage.type()`
-name."""
+"""The classes `torch.ftm.FloatStorage` etc. that `Tensor.storage_type()` returns."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ __all__ = ["legacy_storages"]
 
 
 class _FtmLegacyStorage(_LegacyStorage):
-    """Not made of memory of the host: as CUDA's classes, these refuse what needs it."""
+    """Legacy storage that, as CUDA's, refuses to be built from host memory."""
 
     @classmethod
     def from_buffer(cls, *args: Any, **kwargs: Any) -> NoReturn:
@@ -28,10 +27,13 @@ class _FtmLegacyStorage(_LegacyStorage):
 
 
 def legacy_storages(module: str) -> list[type[_LegacyStorage]]:
-    """One class for each dtype that PyTorch has a legacy storage of.
+    """Create one class for each dtype that PyTorch has a legacy storage of.
 
     Args:
-        module: The full name of the device module. PyTorch takes the device of a class from it.
+        module: Full name of the device module. PyTorch derives a class's device from it.
+
+    Returns:
+        The classes, to be set as attributes of the device module.
     """
     return [
         _storage_class(module, name, dtype) for dtype, name in _dtype_to_storage_type_map().items()

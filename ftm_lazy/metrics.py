@@ -1,28 +1,31 @@
-"""What the device has done so far: counters, and a report that explains the compiles.
+"""Counters of the device's work, and a report that explains the compiles.
 
-| counter | counts |
-|---|---|
-| ops_traced | operations recorded |
-| syncs | cuts of the trace |
-| unrolled | cuts of loops whose number of iterations varies, and of equal layers: each becomes runs of a few programs |
-| executions | programs run |
-| compiles | traces for which a program was compiled; where a trace is cut into pieces, once for all of them |
-| pieces | programs that were compiled for these traces: as many as `compiles` where none of them was cut |
-| recompiles | compiles of a program that an earlier one nearly fits; `report` says what differs |
-| cache_hits_memory | programs found in this process |
-| cache_hits_disk | programs found in the cache directory |
-| general_programs | of the pieces, programs for many sizes |
-| first_sight_programs | of these, the programs that were compiled before a second size had come |
-| instances | programs for other sizes, made from those |
-| compile_failures | programs that did not compile |
-| op_by_op_runs | runs of such programs, operation by operation on the CPU |
-| fault_replays | runs of programs that the machine stopped, operation by operation on the CPU, for eager's exception |
-| cpu_fills | tensors that the CPU filled, since their dtype or number is none of the machine's |
-| places_on_cpu | masks and sparse indices whose places the CPU found, since results are as large as these are many |
-| scales_on_cpu | scales of dynamic quantization, which are numbers of the process and chosen there |
-| conditions_on_cpu | conditions that the CPU answered: of whole numbers from there and constants, and small ones in a loop of decisions |
-| fallback::<op> | operations that ran on the CPU, by name |
-| sync::<op> | operations that had to see what the device computes, to know how large their results are (masks), by name |
+The counters, in the order of `NAMES`:
+
+- ops_traced: operations recorded.
+- syncs: cuts of the trace.
+- unrolled: cuts at the iterations of a loop or at equal layers; the trace becomes several runs of
+  a few programs.
+- executions: programs run.
+- compiles: traces that needed compiling. A trace that is split into pieces counts once.
+- pieces: programs compiled for these traces; equals `compiles` if no trace was split.
+- recompiles: compiles of traces that nearly match an earlier one. `report` shows what differs.
+- cache_hits_memory, cache_hits_disk: programs found in this process or in the cache directory.
+- general_programs: dynamic-shape programs among `pieces`.
+- first_sight_programs: dynamic-shape programs compiled before a second size was seen.
+- instances: specializations of dynamic-shape programs for further sizes, made without compiling.
+- compile_failures: programs that did not compile.
+- op_by_op_runs: runs of programs that did not compile, one operation at a time on the CPU.
+- fault_replays: runs repeated on the CPU after a machine fault, to raise eager PyTorch's exception.
+- cpu_fills: tensors filled by the CPU because the machine lacks their dtype or the value.
+- places_on_cpu: masks and sparse indices whose positions the CPU computed, because the number of
+  positions is the result's size.
+- scales_on_cpu: scales of dynamic quantization, which are Python numbers and computed on the CPU.
+- conditions_on_cpu: conditions evaluated on the CPU: on integers that are in memory and constants,
+  and small conditions in a loop.
+- fallback::<op>: calls of an operation that ran on the CPU because it is not compiled.
+- sync::<op>: calls of an operation that waited for the device because its result's size depends on
+  the data (masks).
 """
 
 from __future__ import annotations
@@ -53,37 +56,48 @@ NAMES = (
     "scales_on_cpu",
     "conditions_on_cpu",
 )
-"""The counters that are always there, beside one ``fallback::<op>`` for each operation that fell
-back, and one ``sync::<op>`` for each that waited."""
+"""The counters that are always present. ``fallback::<op>`` and ``sync::<op>`` appear on demand."""
 
 
-_RECOMPILES = 5  # that a report shows
-_LINE = 200  # characters of each
+_RECOMPILES_SHOWN = 5
+_LINE_LENGTH = 200  # characters
 
 
 def counters() -> dict[str, int]:
-    """The counters of this process since its start, or since `reset`."""
+    """Return the counters of this process.
+
+    Returns:
+        Counter name to its value since the process started or since `reset`. All of `NAMES` are
+        present; ``fallback::<op>`` and ``sync::<op>`` only if they occurred.
+
+    Example:
+        >>> ftm_lazy.metrics.counters()["compiles"]
+        3
+    """
     return dict.fromkeys(NAMES, 0) | _C._counters()
 
 
 def report() -> str:
-    """The counters as a table, why programs were compiled and in what time, and what differed in
-    the last recompiles."""
+    """Format the counters, the causes of compiles with their times, and the last recompiles.
+
+    Returns:
+        Text of several lines to print.
+    """
     values = counters()
     width = max(map(len, values))
     lines = [f"{name:<{width}}  {value:>12,}" for name, value in values.items()]
-    causes = compile_client.bridge().accounts.causes()
+    causes = compile_client.client().stats.causes()
     if causes:
         lines += ["", f"{'compiled because':<18}  {'traces':>8}  {'pieces':>8}  {'seconds':>8}"]
         lines += [
             f"{cause:<18}  {traces:>8,}  {pieces:>8,}  {seconds:>8.2f}"
             for cause, (traces, pieces, seconds) in causes.items()
         ]
-    recompiles = compile_client.bridge().accounts.recompiles()
+    recompiles = compile_client.client().stats.recompiles()
     if recompiles:
         shown = [
-            text if len(text) <= _LINE else text[: _LINE - 3] + "..."
-            for text in recompiles[-_RECOMPILES:]
+            text if len(text) <= _LINE_LENGTH else text[: _LINE_LENGTH - 3] + "..."
+            for text in recompiles[-_RECOMPILES_SHOWN:]
         ]
         earlier = values["recompiles"] - len(shown)
         lines += ["", "recompiles, the last ones:" if earlier else "recompiles:"]
@@ -94,6 +108,6 @@ def report() -> str:
 
 
 def reset() -> None:
-    """Sets all counters to 0 and forgets the explanations of recompiles."""
+    """Set all counters to 0 and discard the explanations of recompiles."""
     _C._reset_counters()
-    compile_client.bridge().accounts.forget()
+    compile_client.client().stats.forget()

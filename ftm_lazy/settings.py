@@ -1,7 +1,7 @@
-"""Every setting of ftm: its environment variable, type, default and one line of documentation.
+"""Settings of ftm: environment variable, type, default and one line of documentation each.
 
-A setting is read from the environment when the device is first used, and not again: `current()`.
-The table in ``docs/settings.md`` is `table()`.
+`current()` reads the environment when the device is first used, and only then. `table()` generates
+the table in ``docs/settings.md``.
 """
 
 from __future__ import annotations
@@ -20,37 +20,32 @@ from ftm_backend.target import presets
 __all__ = ["DEBUG_KEYS", "Settings", "SettingsError", "current", "read", "table"]
 
 DEBUG_KEYS = {
-    "compile": "a line for each program: compiled or found, where, in what time",
-    "data": "with FTM_DUMP: also what each program was given when it first ran, and what came out, for `ftm-run`",
-    "diff": "with FTM_DUMP: also a file `NN_stage.diff` for each pass that changes the program",
-    "locations": "every operation has its Python line noted, for explanations and errors; else those whose indices may be refused",
-    "recompile": "a warning for each compile that says why: what differs from the nearest earlier trace, and in which line",
-    "worker": "what the compiler's process writes to its stderr",
+    "compile": "Print a line for each program: compiled or cached, its size, and the time.",
+    "data": "With FTM_DUMP: also write the inputs and outputs of each program's first run, for "
+    "`ftm-run`.",
+    "diff": "With FTM_DUMP: also write a file `NN_stage.diff` for each pass that changes the "
+    "program.",
+    "locations": "Record the Python line of every operation, for explanations and errors. Without "
+    "it, only operations with indices that may be out of range have one.",
+    "recompile": "Warn on each compile with the reason: the difference from the nearest earlier "
+    "trace, with its Python line.",
+    "worker": "Pass the compiler process's stderr through.",
 }
-"""What FTM_DEBUG may ask for."""
+"""The words of FTM_DEBUG and their effects."""
 
 _UNITS = ["", "K", "M", "G", "T"]
 
 
 class SettingsError(ValueError):
-    """An environment variable has a value that the setting does not take; the message lists the
-    valid ones."""
+    """An environment variable has an invalid value; the message lists the valid ones."""
 
 
 def _switch(text: str) -> bool:
-    words = {
-        "1": True,
-        "true": True,
-        "on": True,
-        "yes": True,
-        "0": False,
-        "false": False,
-        "off": False,
-        "no": False,
-    }
-    if text.lower() not in words:
-        raise ValueError("valid values: 1 or 0")
-    return words[text.lower()]
+    if text.lower() in ("1", "true", "on", "yes"):
+        return True
+    if text.lower() in ("0", "false", "off", "no"):
+        return False
+    raise ValueError("valid values: 1 or 0")
 
 
 def _count(text: str) -> int:
@@ -76,7 +71,7 @@ def _seconds(text: str) -> float:
 
 
 def _large(text: str, kilo: int) -> int | None:
-    """A whole number, or one with K, M, G or T; None for anything else."""
+    """Return a whole number, or one with K, M, G or T; None for anything else."""
     number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
     if not number.isdecimal() or len(number) > 18 or unit not in _UNITS:
         return None
@@ -115,8 +110,7 @@ def _directory(text: str) -> Path | None:
 
 
 def _expanded(text: str) -> Path:
-    """A path in which ``~`` is the home directory; ValueError where there is none, so that no
-    folder is called ``~``."""
+    """Replace ``~`` by the home directory; ValueError if there is none."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -142,17 +136,18 @@ def _executor(text: str) -> str:
 
 
 def _cache_directory() -> Path | None:
-    """The user's cache directory; None without a home directory, as in a container whose user has
-    no entry in passwd.
+    """Return the user's cache directory.
 
-    A relative XDG_CACHE_HOME is ignored, as its specification asks.
+    It is None without a home directory, e.g. in a container whose user has no passwd entry. A
+    relative XDG_CACHE_HOME is ignored, as the XDG specification requires.
     """
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         base = os.path.join(os.path.expanduser("~"), ".cache")
     if not os.path.isabs(base):
         warnings.warn(
-            "there is no home directory, so compiled programs are not kept: FTM_CACHE_DIR names a directory",
+            "there is no home directory, so compiled programs are not cached:"
+            " set FTM_CACHE_DIR to a directory",
             stacklevel=2,
         )
         return None
@@ -164,8 +159,15 @@ def _cores() -> int:
 
 
 def _setting(variable: str, parse: Callable[[str], Any], default: Any, shown: str, doc: str) -> Any:
-    """A dataclass field that carries its record; `default` is a value, or a function that computes
-    it."""
+    """Create the dataclass field of a setting.
+
+    Args:
+        variable: The environment variable.
+        parse: Converts the variable's text; ValueError names the valid values.
+        default: The default value, or a function that computes it.
+        shown: The default in the documentation.
+        doc: The sentence in the documentation.
+    """
     record = {"variable": variable, "parse": parse, "shown": shown, "doc": doc}
     if callable(default):
         return field(default_factory=default, metadata=record)
@@ -174,146 +176,171 @@ def _setting(variable: str, parse: Callable[[str], Any], default: Any, shown: st
 
 @dataclass(frozen=True)
 class Settings:
-    """The values of all settings; immutable."""
+    """The values of all settings; immutable.
+
+    Each field's environment variable, default and meaning are in its metadata; `table` shows them.
+    """
 
     dump: Path | None = _setting(
-        "FTM_DUMP", _directory, None, "off", "directory for the text of each program at every stage"
+        "FTM_DUMP",
+        _directory,
+        None,
+        "off",
+        "Directory in which to write each program's text at every compiler stage.",
     )
     debug: frozenset[str] = _setting(
         "FTM_DEBUG",
         _debug,
         frozenset(),
         "off",
-        f"what to tell about: 1 for all, or some of {', '.join(DEBUG_KEYS)}",
+        f"Debug output: 1 for all, or a comma-separated list of {', '.join(DEBUG_KEYS)}.",
     )
     cache_dir: Path | None = _setting(
         "FTM_CACHE_DIR",
         _directory,
         _cache_directory,
         "~/.cache/ftm",
-        "directory of compiled programs; off for none",
+        "Directory of compiled programs; `off` disables the cache.",
     )
     cache_size: int = _setting(
         "FTM_CACHE_SIZE",
         _size,
         2 * 2**30,
         "2G",
-        "size that directory is kept under; the longest unused goes first",
+        "Maximum size of that directory. The least recently used files are removed first.",
     )
-    cores: int = _setting("FTM_CORES", _count, _cores, "all CPUs", "cores of the machine")
+    cores: int = _setting("FTM_CORES", _count, _cores, "all CPUs", "Cores of the machine.")
     machine: str = _setting(
         "FTM_MACHINE",
         _machine,
         presets.DEFAULT,
         presets.DEFAULT,
-        f"{', '.join(presets.NAMES)}, or a machine library (.so)",
+        f"Target machine: {', '.join(presets.NAMES)}, or the path of a machine library (.so).",
     )
     strict: bool = _setting(
         "FTM_STRICT",
         _switch,
         False,
         "0",
-        "what would be computed beside compiled programs is an error: fallbacks, programs that do not compile, faults run again, fills, "
-        "places of masks, scales of dynamic quantization; conditions that the CPU would answer are asked of the device",
+        "Raise an error instead of computing on the CPU: for operations that are not compiled, "
+        "programs that do not compile, replays after a fault, fills, positions in masks, and "
+        "scales of dynamic quantization. Conditions are evaluated on the device.",
     )
     checked: bool = _setting(
         "FTM_CHECKED",
         _switch,
         False,
         "0",
-        "the machine faults on out-of-bounds access, uninitialised reads and races",
+        "Let the machine fault on out-of-bounds accesses, uninitialized reads and data races.",
     )
     executor: str = _setting(
         "FTM_EXECUTOR",
         _executor,
         "machine",
         "machine",
-        "machine, or reference: operation by operation on the CPU",
+        "`machine` runs compiled programs; `reference` runs each operation on the CPU instead.",
     )
     compile_timeout: float = _setting(
         "FTM_COMPILE_TIMEOUT",
         _seconds,
         300.0,
         "300",
-        "seconds after which a compilation is given up",
+        "Seconds after which a compilation is aborted.",
     )
     instruction_limit: int = _setting(
         "FTM_INSTRUCTION_LIMIT",
         _instructions,
         100 * 10**9,
         "100G",
-        "instructions that a core may execute in one run of a program; one more is a fault, so that no program is endless",
+        "Instructions that a core may execute in one run of a program. One more is a fault, so "
+        "every program ends.",
     )
     trace_limit: int = _setting(
         "FTM_TRACE_LIMIT",
         _count,
         20000,
         "20000",
-        "recorded operations after which a trace is cut and launched",
+        "Number of pending operations after which the trace is cut and launched.",
     )
     progress: bool = _setting(
         "FTM_PROGRESS",
         _switch,
         True,
         "1",
-        "a line on stderr, where that is a terminal, while a program compiles for more than 2 s",
+        "Show a progress line on stderr, if that is a terminal, while a program compiles for more "
+        "than 2 s.",
     )
     loop_length: int = _setting(
         "FTM_LOOP_LENGTH",
         _count_or_none,
         700,
         "700",
-        "recorded operations after which a trace that repeats itself is cut where it does: a loop becomes runs of one program; "
-        "0: no loop is cut",
+        "Number of pending operations after which a repeating trace is cut at its iterations, so "
+        "a loop becomes several runs of one program. 0 never cuts loops.",
     )
     program_limit: int = _setting(
         "FTM_PROGRAM_LIMIT",
         _count,
         256,
         "256",
-        "programs kept in memory; the longest unused goes first, and is found on disk",
+        "Programs kept in memory. The least recently used is evicted first; the disk cache still "
+        "has it.",
     )
     instance_memory: int = _setting(
         "FTM_INSTANCE_MEMORY",
         _size,
         32 * 2**20,
         "32M",
-        "of those, the bytes of images that instances of general programs may take; the longest unused goes first, and is made again "
-        "without compiling",
+        "Bytes of the specializations of dynamic-shape programs kept in memory. The least recently "
+        "used is evicted first and can be made again without compiling.",
     )
     device_name: str = _setting(
         "FTM_DEVICE_NAME",
         str,
         "ftm",
         "ftm",
-        "what PyTorch calls the device, said when torch is imported; xla for programs of torch_xla",
+        "The device's name in PyTorch, read when torch is imported; `xla` for programs written for "
+        "torch_xla.",
     )
     xla_lax: bool = _setting(
         "FTM_XLA_LAX",
         _switch,
         False,
         "0",
-        "where the device is named xla: what torch_xla takes and eager PyTorch refuses is taken",
+        "If the device is named xla: accept operands that torch_xla accepts and eager PyTorch "
+        "rejects.",
     )
 
     @property
     def preset(self) -> str:
-        """The machine preset that programs are compiled for."""
+        """Name of the machine preset that programs are compiled for."""
         return self.machine if self.machine in presets.NAMES else presets.DEFAULT
 
     @property
     def machine_library(self) -> Path:
-        """The shared library that runs programs: the emulator, unless FTM_MACHINE names another."""
+        """Path of the shared library that runs programs: the emulator, or that of FTM_MACHINE."""
         if self.machine not in presets.NAMES:
             return Path(self.machine)
         return Path(presets.__file__).parents[2] / "machine" / "libftm_machine.so"
 
 
 def read(environ: Mapping[str, str]) -> Settings:
-    """The settings that `environ` describes; an empty variable counts as unset.
+    """Parse the settings in an environment.
 
-    Raises SettingsError for a value that is not valid, and warns of a variable that starts with
-    ``FTM_`` and is none of the settings.
+    Warns about a variable that starts with ``FTM_`` and is not a setting.
+
+    Args:
+        environ: Variable to text, such as `os.environ`. An empty variable counts as unset.
+
+    Returns:
+        The settings, with defaults for variables that are unset.
+
+    Raises:
+        SettingsError: A value is not valid; the message lists the valid ones.
+
+    Example:
+        >>> settings.read({"FTM_CORES": "4"}).cores
+        4
     """
     values = {}
     known = {item.metadata["variable"]: item for item in fields(Settings)}
@@ -337,16 +364,16 @@ def read(environ: Mapping[str, str]) -> Settings:
 
 @functools.cache
 def current() -> Settings:
-    """The settings of this process, from its environment at the first call."""
+    """Return the settings of this process, read from its environment at the first call."""
     return read(os.environ)
 
 
 def table() -> str:
-    """All settings as a Markdown table, for the documentation."""
-    rows = ["| Variable | Default | What it sets |", "|---|---|---|"]
+    """Format all settings as Markdown tables for the documentation."""
+    rows = ["| Variable | Default | Meaning |", "|---|---|---|"]
     for item in fields(Settings):
         record = item.metadata
         rows.append(f"| `{record['variable']}` | `{record['shown']}` | {record['doc']} |")
-    rows += ["", "| `FTM_DEBUG` word | What it shows |", "|---|---|"]
+    rows += ["", "| `FTM_DEBUG` word | Effect |", "|---|---|"]
     rows += [f"| `{key}` | {text} |" for key, text in DEBUG_KEYS.items()]
     return "\n".join(rows) + "\n"

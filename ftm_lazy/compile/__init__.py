@@ -1,2 +1,1 @@
-"""From a trace to a loaded program: the compile client, worker processes, the disk cache and
-compile statistics."""
+"""From a trace to a machine image: compile client, worker processes, disk cache, statistics."""

@@ -1,9 +1,11 @@
-"""From a trace's text to the image that the machine loads: disk cache, else the compiler's process.
+"""Client of the compiler: from a trace's text to the image that the machine loads.
 
-The recorder calls `CompileClient.answer` when it has not seen a trace before in this process. Where
-that gives no image, the recorder runs the program operation by operation on the CPU. What it raises
-says nothing of the program, since a signal's handler raised it or there is no compiler: the
-recorder passes it on, and asks again when somebody next wants the result.
+The recorder calls `CompileClient.get_or_compile` for each trace that is new to this process. The
+image comes from a dynamic-shape program in memory, from the disk cache, or from a compiler process,
+in this order. If a trace does not compile, the recorder runs it one operation at a time on the CPU.
+An exception of `get_or_compile` is not a property of the trace: a signal handler raised it, or no
+compiler process could be started. The recorder passes it on to the user, and calls again at the
+next read of the result.
 """
 
 from __future__ import annotations
@@ -32,27 +34,29 @@ from ftm_lazy.compile.interrupts import is_from_signal_handler
 from ftm_lazy.compile.lookahead import Lookahead
 from ftm_lazy.compile.recompile_explainer import read
 from ftm_lazy.compile.worker import CompileError, WorkerError
-from ftm_lazy.compile.worker_pool import Workers
+from ftm_lazy.compile.worker_pool import WorkerPool
 from ftm_lazy.dynamic_shapes.dynamic_programs import DynamicCandidate, Specialization, TraceFamilies
 from ftm_lazy.dynamic_shapes.trace_family import SizeGuess
-from ftm_lazy.warnings_once import notice
+from ftm_lazy.user_warnings import warn_user
 
-__all__ = ["CompileClient", "CompileError", "WorkerError", "bridge"]
+__all__ = ["CompileClient", "CompileError", "WorkerError", "client"]
 
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """What the recorder wants a program for.
+    """The recorder's request for one program; positional in csrc/program/compile_client.cpp.
 
     Args:
-        text: the trace. locations: for each operation the Python line that recorded it, or ""; none
-        if nobody noted them. varies: of each parameter the dimensions that are likely to be of
-        another size in the next trace like it, one bit each;
-            none where no size is.
-        trains: the sizes of what is counted, and of what the trace fills itself, are those of the
-        next one as well. any_size: where sizes vary, one is as likely as others. whole: a number
-        for the trace that this is a piece of; 0 for one of its own. refused: why the image of the
-        last call for this trace was no good: it is not taken from the cache again.
+        text: The trace.
+        locations: For each operation the Python line that recorded it, or "". Empty if lines are
+            not recorded.
+        varies: For each parameter a bit mask of the dimensions whose sizes will probably change in
+            the next trace of the same structure. Empty if no size will.
+        trains: Assume that sizes the trace itself determines (of `arange` or `zeros`) stay fixed.
+        any_size: Assume that varying sizes are independent of each other and may be 1.
+        whole: A number shared by all pieces of one trace; 0 for a trace that is not split.
+        refused: Why the machine rejected the image of the previous call for this trace. That image
+            is not taken from the cache again.
     """
 
     text: str
@@ -64,78 +68,91 @@ class CompileRequest:
     refused: str = ""
 
 
-class _How(Enum):
-    instance = "an instance of a general program"
-    found = "from the cache"
+class _Source(Enum):
+    """Where a program came from; the values appear in FTM_DEBUG=compile's lines."""
+
+    specialized = "an instance of a general program"
+    cached = "from the cache"
     compiled = "compiled"
 
 
 @dataclass(frozen=True)
-class _Made:
-    """What was made of a request."""
-
-    how: _How
+class _CompileResult:
+    source: _Source
     executable: Executable | None
-    instance: Specialization
-    compiled: CompileEvent
+    specialization: Specialization
+    event: CompileEvent
 
 
 class CompileClient:
-    """Compiles the traces of this process, by the settings."""
+    """Compiles the traces of this process.
+
+    Args:
+        values: The settings, which select the machine, the caches and the debug output.
+    """
 
     def __init__(self, values: settings.Settings) -> None:
         self._settings = values
         self._cache = DiskCache(values.cache_dir, values.cache_size)
-        self.accounts = CompileStats("recompile" in values.debug)
+        self.stats = CompileStats("recompile" in values.debug)
         self._families = TraceFamilies(
             (self._family, self._keep_family, self._remove_family), values.program_limit
         )
         self._dumped: dict[str, Path] = {}
         self._watchers: list[Callable[[str], object]] = []
-        # digests of the keys that the cache had
-        self._found: LRUCache[bool] = LRUCache(values.program_limit)
-        self._workers = Workers(
+        # digests of keys whose programs came from the disk cache
+        self._from_disk: LRUCache[bool] = LRUCache(values.program_limit)
+        self._workers = WorkerPool(
             values.compile_timeout,
             echo="worker" in values.debug,
             progress=values.progress,
-            shelf=FunctionStore(self._cache, self._compiler) if values.cache_dir else None,
+            functions=FunctionStore(self._cache, self._compiler_hash) if values.cache_dir else None,
         )
-        self._ahead = Lookahead(self._make, len(self._workers) - 1)
+        self._ahead = Lookahead(self._find_or_compile, len(self._workers) - 1)
 
     def prepare(self) -> None:
-        """Starts the compiler's process if it will probably be needed, so that its imports
-        overlap."""
+        """Start a compiler process if the cache is empty, so that its imports overlap."""
         if self._settings.executor == "machine" and self._cache.is_empty():
-            with contextlib.suppress(WorkerError):  # whoever compiles first is told
+            with contextlib.suppress(WorkerError):  # the first compile raises it again
                 self._workers.first.start()
 
     def watch(self, watcher: Callable[[str], object]) -> None:
-        """Has `watcher` called with each trace that is new to this process, on the stack of who
-        launches it."""
+        """Call `watcher` with the text of each trace that is new to this process.
+
+        The call happens on the stack of the user's line that launches the trace.
+        """
         self._watchers.append(watcher)
         _C._set_compile_at_launch(True)
 
     def announce(self, *requests: Sequence[Any]) -> None:
-        """The recorder will ask for these, in this order, each as `answer` takes it: they are
-        compiled at once, beside one another."""
+        """Start compiling traces that the recorder will request, several in parallel.
+
+        Args:
+            *requests: The fields of a `CompileRequest` each, in the order of the later calls of
+                `get_or_compile`.
+        """
         if self._settings.dump is None:
-            wanted = [CompileRequest(*each) for each in requests]
+            announced = [CompileRequest(*each) for each in requests]
             self._ahead.announce(
                 [
                     (request.text, frozenset(read(request.text).operations), request)
-                    for request in wanted
+                    for request in announced
                 ]
             )
 
-    def answer(self, *request: Any) -> tuple[bytes, Sequence[int]] | str:
-        """As `compile`, for the recorder: the image and which dimensions of its results vary, or
-        why there is none.
+    def get_or_compile(self, *request: Any) -> tuple[bytes, Sequence[int]] | str:
+        """Return the image for a trace, from the caches or the compiler.
 
         Args:
-            request: the fields of `CompileRequest`.
+            *request: The fields of a `CompileRequest`.
 
-        Raises what says nothing of the program, which is compiled when somebody next asks for its
-        results: what a signal's handler raised, and WorkerError.
+        Returns:
+            The image and, for each result, a bit mask of the dimensions that vary between
+            specializations. If the trace does not compile, the error message.
+
+        Raises:
+            WorkerError: No compiler process could be started.
+            Exception: A signal handler raised it during the call.
         """
         try:
             return self._compiled(CompileRequest(*request))
@@ -147,96 +164,105 @@ class CompileClient:
             return f"{type(error).__name__}: {error}"
 
     def compile(self, text: str, refused: str = "", locations: Sequence[str] = ()) -> bytes:
-        """The image of the program that `text` describes.
+        """Return the image for a trace.
 
         Counts ``compiles`` and ``pieces``, or ``cache_hits_disk``, and ``recompiles``.
 
         Args:
-            text: the trace.
-            refused: as of `CompileRequest`.
-            locations: as of `CompileRequest`.
+            text: The trace.
+            refused: As in `CompileRequest`.
+            locations: As in `CompileRequest`.
 
-        Raises CompileError where the program does not compile, and WorkerError where there is no
-        compiler.
+        Returns:
+            The machine image.
+
+        Raises:
+            CompileError: The program does not compile.
+            WorkerError: No compiler process could be started.
         """
         return self._compiled(CompileRequest(text, locations, refused=refused)).image
 
     def _compiled(self, request: CompileRequest) -> Specialization:
-        """As `compile`."""
+        """Find or compile a program, and count and dump it."""
+        result = None
         if request.refused:
-            self._give_up(request.text, request.refused)
+            self._discard_rejected(request.text, request.refused)
         else:
             for watch in self._watchers:
                 watch(request.text)
-        made = None
-        if not request.refused:
-            with contextlib.suppress(WorkerError):  # whoever waits for the program is told
-                made = self._ahead.take(request.text)
-        if made is None:
-            made = self._make(request)
-        if made.how is _How.instance:
-            self.accounts.instance()
-        elif made.how is _How.found:
-            self.accounts.found(request.text)
+            with contextlib.suppress(WorkerError):  # compiling it here raises the error again
+                result = self._ahead.take(request.text)
+        if result is None:
+            result = self._find_or_compile(request)
+        if result.source is _Source.specialized:
+            self.stats.count_specialization()
+        elif result.source is _Source.cached:
+            self.stats.count_cache_hit(request.text)
         else:
-            self.accounts.compiled(request.text, request.locations, request.whole, made.compiled)
-        if self._settings.dump is not None and made.executable is not None:
-            self._dump(request.text, made.executable)
-        self._say(made.how.value, made.compiled.seconds, request.text, made.instance.image)
-        return made.instance
+            self.stats.count_compile(request.text, request.locations, request.whole, result.event)
+        if self._settings.dump is not None and result.executable is not None:
+            self._dump(request.text, result.executable)
+        self._print_debug_line(result, request.text)
+        return result.specialization
 
-    def _make(self, request: CompileRequest) -> _Made:
-        """Finds or compiles a program; counts nothing, as it may be in another thread than the one
-        that waits."""
+    def _find_or_compile(self, request: CompileRequest) -> _CompileResult:
+        """Find or compile a program without counting it: this may run on a compile thread."""
         begin = time.perf_counter()
         text = request.text
-        general = self._settings.dump is None and not request.refused
-        instance = self._families.instance(text) if general else None
-        if instance is not None:
-            return _Made(_How.instance, None, instance, CompileEvent(time.perf_counter() - begin))
+        allow_dynamic = self._settings.dump is None and not request.refused
+        specialization = self._families.instance(text) if allow_dynamic else None
+        if specialization is not None:
+            event = CompileEvent(time.perf_counter() - begin)
+            return _CompileResult(_Source.specialized, None, specialization, event)
         executable = self._find(text)
         if executable is not None:
-            if general:
+            if allow_dynamic:
                 self._families.note(text)
-            return _Made(
-                _How.found,
-                executable,
-                Specialization(executable.image, ()),
-                CompileEvent(time.perf_counter() - begin),
-            )
-        refusal = (
-            self._families.refusal(text) if general and "recompile" in self._settings.debug else ""
-        )
+            event = CompileEvent(time.perf_counter() - begin)
+            specialization = Specialization(executable.image, ())
+            return _CompileResult(_Source.cached, executable, specialization, event)
+        explain = allow_dynamic and "recompile" in self._settings.debug
+        refusal = self._families.refusal(text) if explain else ""
         notes = [f"the general program: {refusal}"] if refusal else []
-        likely = (
+        guess = (
             SizeGuess(request.varies, request.trains, self._infer, request.any_size)
             if request.varies or not request.trains
             else None
         )
-        proposals = self._families.propose(text, likely) if general else []
-        why = self.accounts.cause(text, request.locations)
-        made = self._compile_general(proposals, why) if proposals else None
-        at_first_sight = made is not None and proposals[0].first_sight
+        candidates = self._families.propose(text, guess) if allow_dynamic else []
+        why = self.stats.cause(text, request.locations)
+        dynamic = self._compile_dynamic(candidates, why) if candidates else None
+        at_first_sight = dynamic is not None and candidates[0].first_sight
         if at_first_sight:
-            notes.append(f"general at first sight: {proposals[0].sizes}")
-        executable, symbols = made or (
+            notes.append(f"general at first sight: {candidates[0].sizes}")
+        executable, symbols = dynamic or (
             self._compile(text, texts=self._settings.dump is not None, why=why),
             (),
         )
-        instance = Specialization(executable.image, tuple(symbols))
-        compiled = CompileEvent(
-            time.perf_counter() - begin, tuple(notes), made is not None, at_first_sight
+        event = CompileEvent(
+            time.perf_counter() - begin, tuple(notes), dynamic is not None, at_first_sight
         )
-        return _Made(_How.compiled, executable, instance, compiled)
+        specialization = Specialization(executable.image, tuple(symbols))
+        return _CompileResult(_Source.compiled, executable, specialization, event)
 
-    def _say(self, how: str, seconds: float, text: str, image: bytes) -> None:
+    def _print_debug_line(self, result: _CompileResult, text: str) -> None:
         if "compile" in self._settings.debug:
+            image = result.specialization.image
             size = f"{text.count(chr(10)):,} lines, image {len(image):,} bytes"
-            print(f"ftm: {how} in {seconds:.2f} s: {size}", file=sys.stderr)
+            line = f"ftm: {result.source.value} in {result.event.seconds:.2f} s: {size}"
+            print(line, file=sys.stderr)
 
     def executable(self, text: str) -> Executable:
-        """Image and assembly of the program that `text` describes; raises CompileError. Counts as
-        `compile` does."""
+        """Return image and assembly for a trace, from the disk cache or the compiler.
+
+        Counts ``compiles`` and ``pieces``, or ``cache_hits_disk``.
+
+        Args:
+            text: The trace.
+
+        Raises:
+            CompileError: The program does not compile.
+        """
         executable = self._find(text)
         if executable is None:
             executable = self._compile(text, texts=False)
@@ -253,26 +279,32 @@ class CompileClient:
         scalars: list[float],
         outputs: list[torch.Tensor],
     ) -> None:
-        """Writes the first run of a program beside its dump; called by the recorder with
-        ``FTM_DEBUG=data``."""
-        place = self._dumped.pop(text, None)
-        if place is not None:
-            dump.write_data(place, inputs, scalars, outputs)
+        """Write the data of a program's first run to its dump (``FTM_DEBUG=data``).
+
+        Args:
+            text: The trace.
+            inputs: Tensors on the CPU, in the order of the trace's parameters.
+            scalars: Values in the order of the trace's scalars.
+            outputs: Tensors on the CPU, in the order of the trace's results.
+        """
+        folder = self._dumped.pop(text, None)
+        if folder is not None:
+            dump.write_data(folder, inputs, scalars, outputs)
 
     def texts(self, text: str) -> dict[str, str]:
-        """Stage name to text for a trace, trace and asm included; counts nothing."""
+        """Return the text of a trace at every compiler stage, by stage name; counts nothing."""
         return self._texts(text, self._find(text))
 
     def forget_programs(self) -> None:
-        """Forgets the general programs that are in memory."""
+        """Drop the dynamic-shape programs in memory; the disk cache keeps theirs."""
         self._families.clear()
 
     def close(self) -> None:
-        """Ends the compiler's process."""
+        """End the compiler processes."""
         self._workers.close()
 
     def worker_pid(self) -> int | None:
-        """The id of the compiler's process, if there is one."""
+        """Return the process id of the first compiler process, or None if it does not run."""
         return self._workers.first.pid
 
     def _key(self, text: str) -> CacheKey:
@@ -288,7 +320,7 @@ class CompileClient:
         except ValueError as error:
             self._cache.remove(key, str(error))
             return None
-        self._found.put(key.digest, True, 1)
+        self._from_disk.put(key.digest, True, 1)
         return executable
 
     def _family(self, text: str) -> bytes | None:
@@ -301,58 +333,66 @@ class CompileClient:
     def _remove_family(self, text: str, reason: str) -> None:
         self._cache.remove(self._key(text), reason)
 
-    def _give_up(self, text: str, reason: str) -> None:
-        """Removes from the cache what the machine refused; raises CompileError if it did not come
-        from there."""
+    def _discard_rejected(self, text: str, reason: str) -> None:
+        """Remove a program that the machine rejected from the caches.
+
+        Raises:
+            CompileError: It did not come from a cache, so compiling again would not help.
+        """
         key = self._key(text)
         if self._families.refuse(text):
             return
-        if self._found.pop(key.digest) is None:
+        if self._from_disk.pop(key.digest) is None:
             raise CompileError(reason)
         self._cache.remove(key, reason)
 
-    def _compile_general(
-        self, proposals: Sequence[DynamicCandidate], why: str
+    def _compile_dynamic(
+        self, candidates: Sequence[DynamicCandidate], why: str
     ) -> tuple[Executable, Sequence[int]] | None:
-        """The general program of the first proposal that comes to something, with the image for the
-        member at hand; else None."""
-        for proposal in proposals:
+        """Compile the first candidate that compiles, and specialize it to the requested sizes.
+
+        Returns:
+            The executable with the specialized image, and the varying dimensions of each result;
+            None if no candidate compiles.
+        """
+        for candidate in candidates:
             try:
-                executable = self._compile(proposal.text, texts=False, why=why, store=False)
-                instance = self._families.keep(proposal, executable)
+                executable = self._compile(candidate.text, texts=False, why=why, store=False)
+                specialization = self._families.keep(candidate, executable)
             except (CompileError, TemplateError) as error:
                 if "compile" in self._settings.debug:
                     print(f"ftm: not general: {error}", file=sys.stderr)
             else:
-                return replace(executable, image=instance.image), instance.varies
-        self._families.fail(proposals[-1])
+                return replace(executable, image=specialization.image), specialization.varies
+        self._families.fail(candidates[-1])
         return None
 
     def _compile(self, text: str, texts: bool, why: str = "", store: bool = True) -> Executable:
         request = {"machine": self._settings.preset, "cores": self._settings.cores, "texts": texts}
         program, _ = self._workers.compile(text, request, why)
-        if store and self._compiler() is not None:
+        if store and self._compiler_hash() is not None:
             self._cache.put(self._key(text), program)
         return Executable.from_bytes(program)
 
     def _infer(self, text: str) -> str:
-        """What follows from the sizes that a trace has as symbols; "" where that cannot be said."""
+        """Return the sizes the compiler derives from a trace's symbols; "" if it cannot."""
         try:
-            found, _ = self._workers.compile(text, {"infer": True})
+            inferred, _ = self._workers.compile(text, {"infer": True})
         except CompileError as error:
             if "compile" in self._settings.debug:
                 print(f"ftm: not general at first sight: {error}", file=sys.stderr)
             return ""
-        return found.decode()
+        return inferred.decode()
 
-    def _compiler(self) -> str | None:
-        """The hash of the compiler's source; None where it was edited since this process began, and
-        the compiler's runs the older."""
+    def _compiler_hash(self) -> str | None:
+        """Return the compiler's source hash; None if the worker processes run another version.
+
+        That happens if the source is edited while this process runs.
+        """
         return source_hash() if self._workers.source == source_hash() else None
 
     def _texts(self, text: str, executable: Executable | None) -> dict[str, str]:
-        """All stages; a program from the cache may have been stored without, and is compiled for
-        them again."""
+        """Return the texts of all stages; compile again if the cached program has none."""
         if executable is None or not executable.texts:
             executable = self._compile(text, texts=True)
         return executable.texts
@@ -361,15 +401,15 @@ class CompileClient:
         assert self._settings.dump is not None
         try:
             texts = self._texts(text, executable)
-        except CompileError as error:  # the program itself came from the cache and is good
-            notice(f"cannot show the stages of a program: {error}")
+        except CompileError as error:  # only the dump fails: the cached program is valid
+            warn_user(f"cannot show the stages of a program: {error}")
         else:
-            place = dump.write(self._settings.dump, texts, "diff" in self._settings.debug)
-            if place is not None and "data" in self._settings.debug:
-                self._dumped[text] = place
+            folder = dump.write(self._settings.dump, texts, "diff" in self._settings.debug)
+            if folder is not None and "data" in self._settings.debug:
+                self._dumped[text] = folder
 
 
 @functools.cache
-def bridge() -> CompileClient:
-    """The bridge of this process."""
+def client() -> CompileClient:
+    """Return the compile client of this process."""
     return CompileClient(settings.current())

@@ -1,5 +1,4 @@
-"""What was compiled, why, and what it took: counters, causes, and explanations for who asked to be
-told."""
+"""Compile statistics: counters, causes with times, and explanations of recompiles."""
 
 from __future__ import annotations
 
@@ -17,24 +16,24 @@ from ftm_lazy.compile.recompile_explainer import (
     TraceRecord,
     read,
 )
-from ftm_lazy.warnings_once import notice
+from ftm_lazy.user_warnings import warn_user
 
 __all__ = ["CompileEvent", "CompileStats"]
 
-_FIRST_STEPS = 5  # programs run until a loop counts as settled
-_WHOLES = 64  # traces that threads may be at
-_TOLD = 64  # explanations of recompiles that are remembered
+_WARMUP_RUNS = 5  # program runs after which a compile for other operations is a surprise
+_COUNTED_TRACES = 64  # split traces remembered as counted; several threads may be compiling
+_EXPLANATIONS = 64  # explanations of recompiles that are kept
 
 
 @dataclass(frozen=True)
 class CompileEvent:
-    """What it took to get a program for a trace, and what came of it.
+    """How one program was obtained.
 
     Args:
-        seconds: that it took.
-        notes: what an explanation says beside the cause.
-        is_general: it serves other sizes as well.
-        at_first_sight: it does, though no trace with others came before.
+        seconds: Time from the request to the image.
+        notes: Remarks that `CompileStats` appends to the explanation.
+        is_general: The program is a dynamic-shape program.
+        at_first_sight: It was made dynamic before a second size was seen.
     """
 
     seconds: float
@@ -44,54 +43,57 @@ class CompileEvent:
 
 
 class CompileStats:
-    """Of this process, whose threads may compile at once.
+    """Compile statistics of this process, whose threads may compile in parallel.
 
-    The lock is held for updates only, never while a warning is given or a result is read: both may
-    run code that compiles.
+    The lock is held for updates only. Issuing a warning or reading a result with the lock held
+    could deadlock, because both may run code that compiles.
 
     Args:
-        told: whether each compile is explained in a warning (``FTM_DEBUG=recompile``).
+        warn: Whether each compile is explained in a warning (``FTM_DEBUG=recompile``).
     """
 
-    def __init__(self, told: bool) -> None:
-        self._told = told
+    def __init__(self, warn: bool) -> None:
+        self._warn = warn
         self._history = CompileHistory()
-        self._recompiles: deque[str] = deque(maxlen=_TOLD)
+        self._recompiles: deque[str] = deque(maxlen=_EXPLANATIONS)
         self._causes: dict[str, tuple[int, int, float]] = {}
-        # whole traces of which a piece was compiled
-        self._counted: deque[int] = deque(maxlen=_WHOLES)
-        self._renew_lock()
-        os.register_at_fork(after_in_child=self._renew_lock)
+        # split traces that have been counted, by `CompileRequest.whole`
+        self._counted: deque[int] = deque(maxlen=_COUNTED_TRACES)
+        self._create_lock()
+        os.register_at_fork(after_in_child=self._create_lock)
 
-    def _renew_lock(self) -> None:
-        """The thread that holds the lock may not be in a forked child."""
+    def _create_lock(self) -> None:
+        """Create a new lock; in a forked child the thread that held the old one is gone."""
         self._lock = threading.Lock()
 
     def cause(self, text: str, locations: Sequence[str]) -> str:
-        """Why a program for this trace has to be compiled, of `CAUSES`; it is not yet among those
-        that others are compared with."""
+        """Return the cause, one of `CAUSES`, for which a trace must be compiled.
+
+        The trace is not yet added to the history.
+        """
         return self._history.explain(read(text), locations).cause
 
-    def instance(self) -> None:
-        """A general program served a trace."""
+    def count_specialization(self) -> None:
+        """Count a trace that was served by a dynamic-shape program."""
         _C._count("instances")
 
-    def found(self, text: str) -> None:
-        """The disk cache had the program for this trace."""
+    def count_cache_hit(self, text: str) -> None:
+        """Count a trace whose program was in the disk cache."""
         _C._count("cache_hits_disk")
         trace = read(text)
         with self._lock:
             self._history.add(trace)
 
-    def compiled(
-        self, text: str, locations: Sequence[str], whole: int, compiled: CompileEvent
+    def count_compile(
+        self, text: str, locations: Sequence[str], whole: int, event: CompileEvent
     ) -> None:
-        """A program was compiled.
+        """Count a program that was compiled.
 
         Args:
-            text: the trace.
-            locations, whole: as of `compiler.Request`.
-            compiled: what it took.
+            text: The trace.
+            locations: As in `compile_client.CompileRequest`.
+            whole: As in `compile_client.CompileRequest`.
+            event: Time and kind of the compile.
         """
         trace = read(text)
         why = self._history.explain(trace, locations)
@@ -102,48 +104,53 @@ class CompileStats:
         if is_first:
             _C._count("compiles")
         _C._count("pieces")
-        if compiled.is_general:
+        if event.is_general:
             _C._count("general_programs")
-        if compiled.at_first_sight:
+        if event.at_first_sight:
             _C._count("first_sight_programs")
-        _C._add_time("CompileTime", compiled.seconds)
-        self._note(
-            trace,
-            replace(why, text="; ".join(filter(None, [why.text, *compiled.notes]))),
-            compiled.seconds,
-            is_first,
-        )
+        _C._add_time("CompileTime", event.seconds)
+        explanation = "; ".join(filter(None, [why.text, *event.notes]))
+        self._add(trace, replace(why, text=explanation), event.seconds, is_first)
 
     def causes(self) -> dict[str, tuple[int, int, float]]:
-        """Why programs were compiled, for each cause that there was, of `CAUSES`: of how many
-        traces it is the first piece's, how many pieces were compiled, and the seconds that they
-        took."""
-        known = self._causes.copy()
-        return {cause: known[cause] for cause in CAUSES if cause in known}
+        """Return the totals of each cause that has occurred.
+
+        Returns:
+            A cause of `CAUSES` to (traces, pieces compiled, seconds). A split trace counts for the
+            cause of its first piece.
+        """
+        causes = self._causes.copy()
+        return {cause: causes[cause] for cause in CAUSES if cause in causes}
 
     def recompiles(self) -> list[str]:
-        """What differed, for each of the last recompiles."""
+        """Return the explanations of the last recompiles, oldest first."""
         return list(self._recompiles)
 
     def forget(self) -> None:
-        """Forgets recompiles and causes; the traces that later ones are compared with stay."""
+        """Discard explanations and causes; the history of traces stays."""
         self._recompiles.clear()
         self._causes.clear()
 
-    def _note(
+    def _add(
         self, trace: TraceRecord, why: RecompileExplanation, seconds: float, is_first: bool
     ) -> None:
-        """Remembers a compile; is_first: of the whole trace, whose other pieces are no surprises of
-        their own."""
+        """Add a compile to the history and explain it.
+
+        Args:
+            trace: The compiled trace.
+            why: Its explanation.
+            seconds: The time it took.
+            is_first: It is the first piece of its trace; only that one can be a recompile.
+        """
         with self._lock:
             self._history.add(trace)
             traces, pieces, total = self._causes.get(why.cause, (0, 0, 0.0))
             self._causes[why.cause] = traces + is_first, pieces + 1, total + seconds
-        if is_first and why.is_recompile(_C._counters().get("executions", 0) >= _FIRST_STEPS):
+        if is_first and why.is_recompile(_C._counters().get("executions", 0) >= _WARMUP_RUNS):
             _C._count("recompiles")
             self._recompiles.append(why.text)
-            if self._told:
-                notice(f"recompiled, {why.cause}: {why.text}")
-        elif self._told:
-            what = "compiled" if is_first else "compiled, another piece of the same trace"
-            notice(f"{what}, {why.cause}{f': {why.text}' if why.text else ''}")
+            if self._warn:
+                warn_user(f"recompiled, {why.cause}: {why.text}")
+        elif self._warn:
+            event = "compiled" if is_first else "compiled, another piece of the same trace"
+            warn_user(f"{event}, {why.cause}{f': {why.text}' if why.text else ''}")

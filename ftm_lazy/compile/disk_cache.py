@@ -1,12 +1,13 @@
-"""Compiled programs, and functions of programs, on disk: one file for each, shared by all processes
-of the user, and by nobody else.
+"""Disk cache of compiled programs and of their functions, shared by the user's processes.
 
-A file holds its whole key beside its content, and a checksum over both, so that a damaged file, or
-another key with the same digest, is a miss and never a wrong program. Files appear whole or not at
-all (written aside, then renamed), so any number of processes may read and write at once. The time
-of the last use is the file's modification time; when the directory outgrows its limit, the longest
-unused files go. Files that another user may have written are not read. Nothing that goes wrong here
-stops the user's program: it is warned of, and compiling goes on without the file.
+- Each entry is one file with its full key, its content and a checksum over both. A damaged file or
+  a digest collision is a miss, never a wrong program.
+- Files are written under a temporary name and renamed, so any number of processes may read and
+  write concurrently.
+- A file's modification time is its last use. When the directory exceeds its limit, the least
+  recently used files are removed.
+- Files that another user may have written are not read.
+- An error in the cache is a warning; the program is compiled without it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import ClassVar
 
 from ftm_backend import atomic_file
 from ftm_lazy.compile import disk_cache_size, trusted_files
-from ftm_lazy.warnings_once import notice
+from ftm_lazy.user_warnings import warn_user
 
 __all__ = ["CacheKey", "DiskCache", "FunctionKey", "FunctionStore"]
 
@@ -35,30 +36,30 @@ _LENGTH = struct.Struct("<Q")
 
 @dataclass(frozen=True)
 class KeyPart:
-    """Named parts that decide what a file holds; nothing of the process is among them."""
+    """Base of the cache keys: named parts that determine a file's content in any process."""
 
     suffix: ClassVar[str]
 
     @functools.cached_property
     def text(self) -> bytes:
-        """All parts with their names, as stored in the file and compared on a hit."""
+        """All parts with their names as JSON; stored in the file and compared on a hit."""
         return json.dumps(dict(sorted(vars(self).items()))).encode()
 
     @functools.cached_property
     def digest(self) -> str:
-        """Names the file."""
+        """Hash of `text`; the file's name."""
         return hashlib.blake2b(self.text, digest_size=20).hexdigest()
 
 
 @dataclass(frozen=True)
 class CacheKey(KeyPart):
-    """What a compiled program depends on.
+    """Key of a compiled program.
 
     Args:
-        trace: canonical text of the trace.
-        compiler: hash of the compiler's own source (`ftm_backend.compile_server.source_hash`).
-        machine: the preset that it is compiled for.
-        cores: of the machine.
+        trace: Canonical text of the trace.
+        compiler: Hash of the compiler's source (`ftm_backend.compile_server.source_hash`).
+        machine: Name of the machine preset.
+        cores: Number of cores.
     """
 
     suffix = disk_cache_size.PROGRAM
@@ -70,11 +71,11 @@ class CacheKey(KeyPart):
 
 @dataclass(frozen=True)
 class FunctionKey(KeyPart):
-    """What a function of programs depends on.
+    """Key of one function of compiled programs.
 
     Args:
-        function: digest of what it is, which says the machine as well
-        (`ftm_backend.codegen.function_cache`). compiler: hash of the compiler's own source.
+        function: Digest of its content and machine (`ftm_backend.codegen.function_cache`).
+        compiler: Hash of the compiler's source.
     """
 
     suffix = disk_cache_size.FUNCTION
@@ -86,22 +87,22 @@ class DiskCache:
     """A directory of compiled programs.
 
     Args:
-        directory: made when the first program is stored, for this user alone; None stores and finds
-        nothing. limit: bytes that all files together may take.
+        directory: Created with mode 700 when the first program is stored; None disables the cache.
+        limit: Bytes that all files together may use.
     """
 
     def __init__(self, directory: Path | None, limit: int) -> None:
         self._directory = directory
         self._limit = limit
         self._is_swept = False
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def path(self, key: KeyPart) -> Path | None:
-        """Where the program of `key` is, or would be."""
+        """Return the file of `key`, which need not exist; None if the cache is disabled."""
         return self._directory / (key.digest + key.suffix) if self._directory else None
 
     def is_empty(self) -> bool:
-        """Whether there is no program at all in the directory."""
+        """Return whether the directory holds no program."""
         if self._directory is None:
             return True
         try:
@@ -111,8 +112,7 @@ class DiskCache:
             return True
 
     def get(self, key: KeyPart) -> bytes | None:
-        """The program that was stored under `key`; None if there is none, or none that is whole and
-        this user's."""
+        """Return the content stored under `key`; None if no valid file of this user has it."""
         path = self.path(key)
         if path is None or not self._is_usable(path.parent):
             return None
@@ -121,13 +121,13 @@ class DiskCache:
         except FileNotFoundError:
             return None
         except trusted_files.ForeignFile as reason:
-            notice(f"{reason}; the program is compiled instead")
+            warn_user(f"{reason}; the program is compiled instead")
             return None
         except trusted_files.UnreadableFile as reason:
             self.remove(key, str(reason))
             return None
         except OSError as error:
-            self._tell_once(
+            self._warn_once(
                 "read", f"cannot read {path}: {error.strerror}; the program is compiled instead"
             )
             return None
@@ -137,24 +137,23 @@ class DiskCache:
         stored, program = parts
         if stored != key.text:
             return None
-        with contextlib.suppress(OSError):  # a cache that may not be written still serves
+        with contextlib.suppress(OSError):  # a read-only cache is still useful
             os.utime(path)
         return program
 
     def remove(self, key: KeyPart, reason: str) -> None:
-        """Removes the file of `key`, which turned out to be no good; `reason` completes "is
-        damaged"."""
+        """Remove the damaged file of `key`, with a warning that gives `reason`."""
         path = self.path(key)
         if path is None:
             return
         with contextlib.suppress(OSError):
             path.unlink()
-        notice(
+        warn_user(
             f"{path} is damaged ({reason}); the file is removed and the program compiled instead"
         )
 
     def put(self, key: KeyPart, program: bytes) -> None:
-        """Stores `program` under `key`, and removes what no longer fits."""
+        """Store `program` under `key`, and evict old files beyond the limit."""
         path = self.path(key)
         if path is None:
             return
@@ -170,56 +169,56 @@ class DiskCache:
                 disk_cache_size.make_room(path.parent, len(content), self._limit)
                 trusted_files.write(path, content)
         except OSError as error:
-            self._tell_once(
+            self._warn_once(
                 f"store {error.errno}",
-                f"cannot store a compiled program in {path.parent}: {error.strerror}; it will be compiled again"
-                f" next time (FTM_CACHE_DIR names another directory, or off)",
+                f"cannot store a compiled program in {path.parent}: {error.strerror}; it will be"
+                " compiled again next time (set FTM_CACHE_DIR to another directory, or to off)",
             )
 
     def _is_usable(self, directory: Path) -> bool:
-        """Whether it is a directory that only this user writes to, or is still to be made; if not,
-        that is said once."""
+        """Return whether only this user may write to the directory, or it does not exist yet.
+
+        Otherwise warn once.
+        """
         try:
             trusted_files.check_directory(directory)
-        except trusted_files.ForeignFile as reason:
-            self._tell_once(
+        except (trusted_files.ForeignFile, NotADirectoryError) as error:
+            is_file = isinstance(error, NotADirectoryError)
+            reason = f"{directory} is not a directory" if is_file else str(error)
+            self._warn_once(
                 "use",
-                f"the cache of compiled programs is not used: {reason}; FTM_CACHE_DIR names another directory",
-            )
-            return False
-        except NotADirectoryError:
-            self._tell_once(
-                "use",
-                f"the cache of compiled programs is not used: {directory} is no directory; FTM_CACHE_DIR names another one",
+                f"the cache of compiled programs is not used: {reason};"
+                " set FTM_CACHE_DIR to another directory",
             )
             return False
         except OSError:
-            return True  # there is none yet, or reading from it will tell
+            return True  # it does not exist yet, or reading from it raises the error again
         if not self._is_swept:
             self._is_swept = True
             atomic_file.remove_abandoned(directory, trusted_files.PARTIAL)
         return True
 
-    def _tell_once(self, trouble: str, message: str) -> None:
-        """Warns of trouble that each program of the process would meet again."""
-        if trouble not in self._told:
-            self._told.add(trouble)
-            notice(message)
+    def _warn_once(self, problem: str, message: str) -> None:
+        """Warn about a problem that every program of the process would hit."""
+        if problem not in self._warned:
+            self._warned.add(problem)
+            warn_user(message)
 
 
 class FunctionStore:
-    """The functions of a disk cache, for the compiler (`ftm_backend.codegen.function_cache.Shelf`).
+    """The compiled functions in a disk cache (`ftm_backend.codegen.function_cache.FunctionStore`).
 
     Args:
-        cache: where their files are. compiler: gives the hash of the compiler's source; None where
-        its process runs other code, whose functions are nobody's.
+        cache: The cache with their files.
+        compiler: Returns the compiler's source hash; None if the compiler process runs another
+            version, whose functions must not be stored.
     """
 
     def __init__(self, cache: DiskCache, compiler: Callable[[], str | None]) -> None:
         self._cache, self._compiler = cache, compiler
 
     def get(self, digests: Sequence[str]) -> dict[str, bytes]:
-        """Those that are there."""
+        """Return the content of each function that the cache has, by digest."""
         compiler = self._compiler()
         if compiler is None:
             return {}
@@ -227,7 +226,7 @@ class FunctionStore:
         return {digest: content for digest, content in found if content is not None}
 
     def put(self, functions: Mapping[str, bytes]) -> None:
-        """Stores functions."""
+        """Store functions, given as digest to content."""
         compiler = self._compiler()
         if compiler is None:
             return
@@ -236,7 +235,7 @@ class FunctionStore:
 
 
 def _parse(content: bytes) -> tuple[bytes, bytes] | None:
-    """The key's text and the program in a file; None if it is not whole."""
+    """Split a file's content into key text and program; None if it is damaged."""
     begin = len(_MAGIC) + _CHECKSUM
     body = content[begin:]
     if content[: len(_MAGIC)] != _MAGIC or len(body) < _LENGTH.size:

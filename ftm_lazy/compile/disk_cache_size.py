@@ -1,9 +1,9 @@
-"""How many bytes the files of a cache take, without looking at them all.
+"""Size limit of the disk cache, enforced without scanning the directory at each store.
 
-The sum is kept in a small file beside them. It is raised before a file is written, so that it may
-be too large, after a crash or where a file replaced another, and is never too small. Where it goes
-over the limit the directory is gone through, the longest unused files are removed, some more than
-needed, and the sum is right again: storing costs the same whatever is there already.
+The total size is kept in the file ``.total`` of the same directory. It is increased before a file
+is written, so after a crash or a replaced file it is too large, but never too small. If it exceeds
+the limit, the directory is scanned, the least recently used files are removed with some slack, and
+the total is corrected. So the amortized cost of a store does not depend on the number of files.
 """
 
 from __future__ import annotations
@@ -19,33 +19,40 @@ from pathlib import Path
 __all__ = ["FUNCTION", "PROGRAM", "make_room"]
 
 PROGRAM, FUNCTION = ".program", ".function"
-"""What the names of the cache's files end with."""
+"""Suffixes of the cache's files."""
 
-_NAME = ".total"
-_SUM = struct.Struct("<Q")
-_SPARE = 16  # one part in so many of the limit is freed beyond what is needed
-# how often, and after how many seconds, a lock that another process holds is asked for
-_TRIES, _PAUSE = 100, 0.01
+_TOTAL_FILE = ".total"
+_TOTAL = struct.Struct("<Q")
+_SLACK = 16  # an eviction frees 1/16 of the limit more than needed
+_LOCK_TRIES, _LOCK_PAUSE = 100, 0.01  # seconds; together 1 s
 
 
 def make_room(directory: Path, size: int, limit: int) -> None:
-    """Counts `size` more bytes, after removing what would not fit beside them into `limit`. Raises
-    OSError."""
-    with _locked(directory / _NAME) as descriptor:
-        content = os.pread(descriptor, _SUM.size, 0)
-        total = _SUM.unpack(content)[0] if len(content) == _SUM.size else None
+    """Reserve `size` bytes in the total, and evict files if it would exceed `limit`.
+
+    Args:
+        directory: The cache's directory.
+        size: Bytes of the file to be written.
+        limit: Bytes that all files may use.
+
+    Raises:
+        OSError: The file with the total cannot be read or written.
+    """
+    with _locked(directory / _TOTAL_FILE) as descriptor:
+        content = os.pread(descriptor, _TOTAL.size, 0)
+        total = _TOTAL.unpack(content)[0] if len(content) == _TOTAL.size else None
         if total is None or total + size > limit:
-            total = _remove_oldest(directory, limit - size, limit // _SPARE)
-        os.pwrite(descriptor, _SUM.pack(total + size), 0)
+            total = _remove_oldest(directory, limit - size, limit // _SLACK)
+        os.pwrite(descriptor, _TOTAL.pack(total + size), 0)
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """A descriptor of the file with the sum, which no other process has meanwhile."""
+    """Open and lock the file with the total; yield its descriptor."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         if not _lock(descriptor):
-            # who holds it writes to nothing, and the next one counts anew
+            # the lock's holder now writes to an unlinked file, and the next process counts anew
             path.unlink(missing_ok=True)
         yield descriptor
     finally:
@@ -53,27 +60,29 @@ def _locked(path: Path) -> Iterator[int]:
 
 
 def _lock(descriptor: int) -> bool:
-    for _ in range(_TRIES):
+    for _ in range(_LOCK_TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
-            time.sleep(_PAUSE)
-        except OSError:  # a file system without locks
+            time.sleep(_LOCK_PAUSE)
+        except OSError:  # the file system has no locks
             break
     return False
 
 
-def _remove_oldest(directory: Path, room: int, spare: int) -> int:
-    """Removes the longest unused files until all others take at most `room` bytes; the bytes that
-    they take.
+def _remove_oldest(directory: Path, room: int, slack: int) -> int:
+    """Remove the least recently used files if all files together exceed `room` bytes.
 
-    Where it has to remove any, it goes on until `spare` bytes more are free.
+    It then continues until they use at most `room - slack` bytes.
+
+    Returns:
+        The bytes of the remaining files.
     """
     entries = []
     with os.scandir(directory) as files:
         for file in files:
-            with contextlib.suppress(FileNotFoundError):  # another process was faster
+            with contextlib.suppress(FileNotFoundError):  # another process removed it
                 status = file.stat(follow_symlinks=False)
                 if file.name.endswith((PROGRAM, FUNCTION)):
                     entries.append((status.st_mtime_ns, status.st_size, file.path))
@@ -81,7 +90,7 @@ def _remove_oldest(directory: Path, room: int, spare: int) -> int:
     if total <= room:
         return total
     for _, size, path in sorted(entries):
-        if total <= room - spare:
+        if total <= room - slack:
             break
         with contextlib.suppress(OSError):
             os.unlink(path)

@@ -1,13 +1,13 @@
-"""Writes the text of programs at every stage: ``FTM_DUMP=dir``.
+"""Dump of each program's text at every compiler stage (``FTM_DUMP=dir``).
 
-Each program gets a directory ``NNN_<hash>`` of its own, with a file ``NN_stage`` for each stage and
-``inputs.json``, which says what the program takes. With ``FTM_DEBUG=data``, what it was given when
-it first ran and what came out stand beside them, so that ``ftm-run <directory>`` repeats the run
-and compares.
+Each program gets a directory ``NNN_<hash>`` with one file ``NN_stage`` per stage and
+``inputs.json``, the kinds, dtypes and shapes of its inputs. With ``FTM_DEBUG=data`` it also has the
+inputs and outputs of the first run, so ``ftm-run <directory>`` can repeat the run and compare.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -18,7 +18,7 @@ import numpy
 import torch
 
 from ftm_backend.pass_manager import changes
-from ftm_lazy.warnings_once import notice
+from ftm_lazy.user_warnings import warn_user
 
 __all__ = ["describe", "write", "write_data", "write_stages"]
 
@@ -26,44 +26,47 @@ _INPUT = re.compile(r"^  [%$](\d+) = (param|scalar) (\w+)(?:\[([\d,]*)\])?$", re
 
 
 def write(directory: Path, texts: dict[str, str], diffs: bool = False) -> Path | None:
-    """Writes one program; returns its directory, or None, with a warning, if it cannot be written.
+    """Write the stages of one program into a new directory.
 
     Args:
-        directory: the directory of all programs, made if need be.
-        texts: stage name to text, in the order of the stages, the trace among them.
-        diffs: also write what each pass changes.
+        directory: The directory of all programs, created if missing.
+        texts: Stage name to text, in the order of the stages, including "trace".
+        diffs: Also write what each pass changes.
+
+    Returns:
+        The program's directory. None, with a warning, if it cannot be written.
     """
     digest = hashlib.blake2b(texts["trace"].encode(), digest_size=4).hexdigest()
     try:
-        place = _fresh(directory, digest)
-        write_stages(place, texts, diffs)
+        folder = _new_folder(directory, digest)
+        write_stages(folder, texts, diffs)
     except OSError as error:
-        notice(f"cannot write to FTM_DUMP={directory}: {error.strerror}")
+        warn_user(f"cannot write to FTM_DUMP={directory}: {error.strerror}")
         return None
-    return place
+    return folder
 
 
-def write_stages(place: Path, texts: dict[str, str], diffs: bool = False) -> None:
-    """Write the stages of one program into a directory that exists.
+def write_stages(folder: Path, texts: dict[str, str], diffs: bool = False) -> None:
+    """Write the stages of one program and ``inputs.json`` into an existing directory.
 
     Args:
-        place: The directory.
-        texts: Stage name to text, in order.
+        folder: The directory.
+        texts: As of `write`.
         diffs: Also write ``NN_stage.diff`` for each pass that changes the text.
 
     Raises:
-        OSError: The directory cannot be written.
+        OSError: A file cannot be written.
     """
     before, last = "", ".trace"
     for number, (stage, text) in enumerate(texts.items()):
-        path, suffix = place / f"{number:02d}_{stage}", _suffix(stage, text)
+        path, suffix = folder / f"{number:02d}_{stage}", _suffix(stage, text)
         path.with_suffix(suffix).write_text(text)
         if diffs and suffix == last and stage != "linalg":
             diff = changes(texts[before], text, (before, stage))
             if diff:
                 path.with_suffix(".diff").write_text(diff)
         before, last = stage, suffix
-    (place / "inputs.json").write_text(json.dumps(describe(texts["trace"]), indent=2) + "\n")
+    (folder / "inputs.json").write_text(json.dumps(describe(texts["trace"]), indent=2) + "\n")
 
 
 def _suffix(stage: str, text: str) -> str:
@@ -73,9 +76,8 @@ def _suffix(stage: str, text: str) -> str:
 
 
 def describe(trace: str) -> list[dict[str, object]]:
-    """What a program takes, in the order in which it takes it: kind, dtype and, for tensors,
-    shape."""
-    found = []
+    """Return kind ("tensor" or "scalar"), dtype and shape of each input of a trace, in order."""
+    inputs = []
     for _, kind, dtype, shape in _INPUT.findall(trace):
         entry: dict[str, object] = {
             "kind": "tensor" if kind == "param" else "scalar",
@@ -83,34 +85,36 @@ def describe(trace: str) -> list[dict[str, object]]:
         }
         if kind == "param":
             entry["shape"] = [int(extent) for extent in shape.split(",") if extent]
-        found.append(entry)
-    return found
+        inputs.append(entry)
+    return inputs
 
 
 def write_data(
-    place: Path,
+    folder: Path,
     inputs: Sequence[torch.Tensor],
     scalars: Sequence[float],
     outputs: Sequence[torch.Tensor],
 ) -> None:
-    """Writes one run into the directory of its program: ``<name>.npy`` by the names in its
-    assembly, bfloat16 as its bits in uint16, and ``scalars.json``.
+    """Write the inputs and outputs of one run into the directory of its program.
+
+    Tensors become ``<name>.npy``, where the name is that in the assembly; bfloat16 is stored as its
+    bits in uint16. Scalars go to ``scalars.json``.
 
     Args:
-        place: what `write` returned.
-        inputs: on the CPU, in the order of the trace's parameters.
-        scalars: in the order of the trace's scalars.
-        outputs: on the CPU, in the order of the trace's results.
+        folder: The directory that `write` returned.
+        inputs: Tensors on the CPU, in the order of the trace's parameters.
+        scalars: Values in the order of the trace's scalars.
+        outputs: Tensors on the CPU, in the order of the trace's results.
     """
-    asm = next(place.glob("*.lan")).read_text()
+    asm = next(folder.glob("*.lan")).read_text()
     try:
         for kind, tensors in (("in", inputs), ("out", outputs)):
             for name, tensor in zip(_names(asm, kind), tensors, strict=True):
-                numpy.save(place / f"{name}.npy", _array(tensor))
+                numpy.save(folder / f"{name}.npy", _array(tensor))
         values = dict(zip(_names(asm, "scalar"), scalars, strict=True))
-        (place / "scalars.json").write_text(json.dumps(values) + "\n")
+        (folder / "scalars.json").write_text(json.dumps(values) + "\n")
     except OSError as error:
-        notice(f"cannot write to {place}: {error.strerror}")
+        warn_user(f"cannot write to {folder}: {error.strerror}")
 
 
 def _names(asm: str, kind: str) -> list[str]:
@@ -122,17 +126,14 @@ def _array(tensor: torch.Tensor) -> numpy.ndarray:
     return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
-def _fresh(directory: Path, digest: str) -> Path:
-    """Makes the next directory; other processes may be doing the same."""
+def _new_folder(directory: Path, digest: str) -> Path:
+    """Create the directory with the next free number; other processes may do the same."""
     directory.mkdir(parents=True, exist_ok=True)
     number = sum(1 for entry in directory.iterdir() if entry.is_dir())
     while True:
-        place = directory / f"{number:03d}_{digest}"
-        taken = any(directory.glob(f"{number:03d}_*"))
-        try:
-            if not taken:
-                place.mkdir()
-                return place
-        except FileExistsError:
-            taken = True
+        folder = directory / f"{number:03d}_{digest}"
+        if not any(directory.glob(f"{number:03d}_*")):
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir()
+                return folder
         number += 1

@@ -1,4 +1,4 @@
-"""A process that another one has made as a copy of itself: no child of this one."""
+"""A process that a compiler process has forked: a grandchild of this process."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ __all__ = ["ForkedProcess"]
 
 
 class ForkedProcess:
-    """What of `subprocess.Popen` can be said of it.
+    """The part of `subprocess.Popen`'s interface that works for a process that is not our child.
 
     Args:
-        maker: the id of the process that makes it, which is taken for its own until it has said
-            that.
+        parent: Process id of the process that forks it. `pid` is this id until `set_pid`.
     """
 
-    def __init__(self, maker: int) -> None:
-        self.pid = maker
+    def __init__(self, parent: int) -> None:
+        self.pid = parent
         self.returncode: int | None = None
-        """0 once it has ended: of what, only its maker is told."""
+        """0 once it has ended; only its parent gets the actual exit code."""
         self._descriptor = -1
 
-    def said(self, pid: int) -> None:
-        """Its own id."""
+    def set_pid(self, pid: int) -> None:
+        """Set its process id, which it sends in its first frame."""
         self.pid = pid
         try:
             self._descriptor = os.pidfd_open(pid)
@@ -34,25 +33,28 @@ class ForkedProcess:
             self.returncode = 0
 
     def poll(self) -> int | None:
-        """None while it runs, or has not said that it does."""
+        """Return 0 if it has ended; None while it runs or its process id is unknown."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(0)
         return self.returncode
 
     def kill(self) -> None:
-        """Ends it; one that has not said its id ends when its requests do."""
+        """Kill it; if its process id is unknown, it ends when its request pipe is closed."""
         if self._descriptor >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Returns when it has ended; at once where its id is not known. Raises
-        subprocess.TimeoutExpired."""
+        """Wait until it has ended; return at once if its process id is unknown.
+
+        Raises:
+            subprocess.TimeoutExpired: It still runs after `timeout` seconds.
+        """
         if self._descriptor < 0:
             return
-        waiting = select.poll()
-        waiting.register(self._descriptor, select.POLLIN)
-        if not waiting.poll(None if timeout is None else timeout * 1000):
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        if not poll.poll(None if timeout is None else timeout * 1000):
             assert timeout is not None
             raise subprocess.TimeoutExpired("ftm_backend.compile_server", timeout)
         os.close(self._descriptor)

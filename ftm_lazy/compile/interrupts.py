@@ -1,5 +1,7 @@
-"""Errors that a signal's handler raised, such as KeyboardInterrupt: they say nothing of what was
-interrupted."""
+"""Detection of exceptions that a signal handler raised, e.g. a user's timeout via SIGALRM.
+
+Such an exception is not an error of the code that it interrupted.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,13 @@ __all__ = ["is_from_signal_handler"]
 
 
 def is_from_signal_handler(error: Exception) -> bool:
-    """Whether a signal's handler raised it: one of them stands among the frames that it came
-    through."""
+    """Return whether the traceback of `error` passes through a signal handler."""
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
     return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _code(handler: Any) -> CodeType | None:
-    """The code of a Python callable; None for what has none."""
+    """Return the code object of a Python callable; None for other values."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     if not callable(handler):

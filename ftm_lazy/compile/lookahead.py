@@ -1,10 +1,11 @@
-"""Programs that are compiled before the recorder asks for them: the pieces of a trace, which it
-announces.
+"""Parallel compilation of a split trace's pieces ahead of their requests.
 
-One thread less than there are compiler processes, since one processor is the program's own, takes
-them in order; the recorder launches the first while the next ones are compiled. What is alike is
-compiled one after the other: it has kernels in common, which are made once then, and where it
-differs in numbers alone, a program for the first may serve the second.
+The recorder announces the pieces, then requests and launches them in order. Meanwhile threads
+compile the next ones. There is one thread fewer than compiler processes, because the recorder's
+thread also compiles.
+
+Similar pieces are compiled one after the other: they share kernels, which are compiled once that
+way. If they differ only in sizes, a dynamic-shape program for the first may serve the second.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Generic, TypeVar
 
 __all__ = ["Lookahead"]
 
-_ALIKE = 0.5  # the part of the kinds of operations that makes two programs alike
-_KEPT = 16  # announcements whose programs were not all asked for, as after an interrupt
+_SIMILAR = 0.5  # share of common operation kinds from which two pieces are similar
+_KEPT = 16  # announcements with unrequested pieces, e.g. after an interrupt
 
 R = TypeVar("R")
 M = TypeVar("M")
@@ -28,21 +29,20 @@ M = TypeVar("M")
 
 @dataclass(eq=False)
 class _AnnouncedTrace(Generic[R, M]):
-    """What is announced, and what became of it; `begun`: by whomever."""
+    """An announced piece and the state of its compilation."""
 
     key: str
     operations: frozenset[str]
     request: R
-    begun: bool = False
-    ended: bool = False
-    made: M | None = None
+    started: bool = False
+    finished: bool = False
+    result: M | None = None
     error: Exception | None = None
 
-    def is_alike(self, other: _AnnouncedTrace[R, M]) -> bool:
-        """Whether most of their operations are of the same kinds."""
-        return len(self.operations & other.operations) >= _ALIKE * len(
-            self.operations | other.operations
-        )
+    def is_similar(self, other: _AnnouncedTrace[R, M]) -> bool:
+        """Return whether most of their operations are of the same kinds."""
+        common, union = self.operations & other.operations, self.operations | other.operations
+        return len(common) >= _SIMILAR * len(union)
 
 
 @dataclass(eq=False)
@@ -51,51 +51,64 @@ class _AnnouncedSet(Generic[R, M]):
 
 
 class Lookahead(Generic[R, M]):
-    """Makes what was announced.
+    """Compiles announced pieces in background threads.
 
     Args:
-        make: called in a thread of its own.
-        threads: how many work at an announcement.
+        make: Compiles a request; called on a background thread.
+        threads: Number of threads for one announcement; 0 disables it.
     """
 
     def __init__(self, make: Callable[[R], M], threads: int) -> None:
         self._make = make
         self._threads = threads
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
 
-    def _forget(self) -> None:
-        """Nobody is at work, as in a forked child."""
+    def _reset(self) -> None:
+        """Start without announcements and threads; a forked child has none of the threads."""
         self._changed = threading.Condition()
         self._sets: deque[_AnnouncedSet[R, M]] = deque(maxlen=_KEPT)
-        self._at_work: list[_AnnouncedTrace[R, M]] = []
+        self._running: list[_AnnouncedTrace[R, M]] = []
 
-    def announce(self, wanted: Sequence[tuple[str, frozenset[str], R]]) -> None:
-        """These will be asked for, in this order: for each its key, the kinds of operations in it
-        and what `make` takes."""
+    def announce(self, requests: Sequence[tuple[str, frozenset[str], R]]) -> None:
+        """Start compiling pieces that will be requested in this order.
+
+        Args:
+            requests: For each piece its key, the kinds of its operations, and the argument of
+                `make`.
+        """
         if self._threads < 1:
             return
         with self._changed:
-            known = {piece.key for other in self._sets for piece in other.pieces}
+            present = {piece.key for other in self._sets for piece in other.pieces}
             announced = _AnnouncedSet(
-                [_AnnouncedTrace[R, M](*each) for each in wanted if each[0] not in known]
+                [_AnnouncedTrace[R, M](*each) for each in requests if each[0] not in present]
             )
             if not announced.pieces:
                 return
             self._sets.append(announced)
         for _ in range(min(self._threads, len(announced.pieces))):
-            # A daemon: it works for somebody who waits, and nobody waits for it when the process
-            # ends.
+            # a daemon, so that the process does not wait for it at exit
             worker = threading.Thread(
                 target=self._work, args=(announced,), name="ftm-compile", daemon=True
             )
-            # from Python 3.12 on none is started any more when the interpreter ends
+            # since Python 3.12 no thread can be started while the interpreter shuts down
             with contextlib.suppress(RuntimeError):
                 worker.start()
 
     def take(self, key: str) -> M | None:
-        """What was made of an announced one, once it is; None: it is the caller's to make. Raises
-        what `make` raised."""
+        """Remove a piece from the announcements and return its result.
+
+        Args:
+            key: The piece's key.
+
+        Returns:
+            The result, after waiting for it if its compilation has started. None if it has not, or
+            was not announced: the caller compiles it.
+
+        Raises:
+            Exception: The one that `make` raised.
+        """
         with self._changed:
             for announced in self._sets:
                 piece = next((piece for piece in announced.pieces if piece.key == key), None)
@@ -103,15 +116,15 @@ class Lookahead(Generic[R, M]):
                     break
             else:
                 return None
-            if piece.begun:
-                self._changed.wait_for(lambda: piece.ended)
+            if piece.started:
+                self._changed.wait_for(lambda: piece.finished)
             if piece in announced.pieces:
                 announced.pieces.remove(piece)
             if not announced.pieces and announced in self._sets:
                 self._sets.remove(announced)
         if piece.error is not None:
             raise piece.error
-        return piece.made
+        return piece.result
 
     def _work(self, announced: _AnnouncedSet[R, M]) -> None:
         changed = self._changed
@@ -120,24 +133,26 @@ class Lookahead(Generic[R, M]):
                 piece = self._next(announced)
                 if piece is None:
                     return
-                piece.begun = True
-                self._at_work.append(piece)
+                piece.started = True
+                self._running.append(piece)
             try:
-                piece.made = self._make(piece.request)
+                piece.result = self._make(piece.request)
             except Exception as error:
                 piece.error = error
             finally:
                 with changed:
-                    piece.ended = True
-                    self._at_work.remove(piece)
+                    piece.finished = True
+                    self._running.remove(piece)
                     changed.notify_all()
 
     def _next(self, announced: _AnnouncedSet[R, M]) -> _AnnouncedTrace[R, M] | None:
-        """The first that nobody has begun with; waits while somebody works at one that is like it,
-        for all these."""
-        while waiting := [piece for piece in announced.pieces if not piece.begun]:
+        """Return the first piece that has not started and is not similar to a running one.
+
+        Waits while all remaining pieces are similar to running ones; None if none remain.
+        """
+        while waiting := [piece for piece in announced.pieces if not piece.started]:
             for piece in waiting:
-                if not any(map(piece.is_alike, self._at_work)):
+                if not any(map(piece.is_similar, self._running)):
                     return piece
             self._changed.wait()
         return None

@@ -62,7 +62,7 @@ class TraceRecord:
         return tuple(_VALUE.findall(self.lines[-1])) if self.lines else ()
 
     def line_of(self, value: str) -> str:
-        """The line that makes this value."""
+        """Return the line that makes this value."""
         return next(
             (line for line in self.lines if value in _VALUE.findall(line.partition(" = ")[0])),
             value,
@@ -80,13 +80,13 @@ class RecompileExplanation:
     kind."""
 
     def is_recompile(self, settled: bool) -> bool:
-        """Whether it is a surprise; `settled`: the first steps are over, so that other operations
+        """Return whether it is a surprise; `settled`: the first steps are over, so that other operations
         are one too."""
         return self.cause != "first" and (settled or self.cause != "new op sequence")
 
 
 def read(text: str) -> TraceRecord:
-    """A trace from its canonical text."""
+    """Return a trace from its canonical text."""
     lines = tuple(line.strip() for line in text.splitlines()[1:])
     names = tuple(map(_name, lines))
     operations = tuple(name for name in names if name not in _NO_OPERATION)
@@ -104,7 +104,7 @@ class CompileHistory:
         self._kept: tuple[tuple[int, TraceRecord], ...] = ()
 
     def add(self, trace: TraceRecord) -> None:
-        """Remembers a trace, to compare later ones with."""
+        """Remember a trace, to compare later ones with."""
         self._kept = (*self._kept[1 - _KEPT :], (_next_number(self._kept), trace))
 
     def explain(self, trace: TraceRecord, locations: Sequence[str] = ()) -> RecompileExplanation:
@@ -165,7 +165,7 @@ def _differences(left: TraceRecord, right: TraceRecord) -> list[tuple[str, str]]
 def _explain_same(
     trace: TraceRecord, nearest: TraceRecord, locations: Sequence[str]
 ) -> tuple[str, str]:
-    """The cause, and what differs, of traces of the same operations."""
+    """Return the cause, and what differs, of traces of the same operations."""
     differing = _differences(trace, nearest)
     kinds = Counter(_kind(new, old) for new, old in differing) or Counter(["operands"])
     kind = min(kinds, key=_KINDS.index)
@@ -196,7 +196,7 @@ def _explain_other(trace: TraceRecord, nearest: TraceRecord, locations: Sequence
 
 
 def _place(trace: TraceRecord, line: str, locations: Sequence[str]) -> str:
-    """The Python line that recorded an operation, in parentheses; nothing for what is none, or if
+    """Return the Python line that recorded an operation, in parentheses; nothing for what is none, or if
     nobody noted it."""
     index = trace.lines.index(line)
     if trace.names[index] in _NO_OPERATION:

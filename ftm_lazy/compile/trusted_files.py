@@ -1,8 +1,8 @@
-"""Files that only this user can have written, read whole and bounded.
+"""Reading of files that only this user can have written.
 
-A program from the cache runs in this process. So a file counts only if this user owns it and nobody
-else may write to it, and the same holds for its directory; what is no regular file (a pipe would
-never end) is not opened for long.
+A cached program runs in this process, so another user's file would be code injection. A file is
+accepted only if this user owns it, no one else may write to it, and the same holds for its
+directory. Special files are rejected: reading a pipe might never end.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ __all__ = ["ForeignFile", "UnreadableFile", "check_directory", "read", "write"]
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 PARTIAL = ".partial-"
-"""What names of files begin with that are being written."""
+"""Prefix of temporary files that are being written."""
 
 
 class ForeignFile(Exception):
-    """Another user may have written this; the message says why, and what would cure it."""
+    """Another user may have written the file; the message has the reason and the remedy."""
 
 
 class UnreadableFile(Exception):
-    """This is no file that `write` made; the message says why."""
+    """The file cannot have been made by `write`; the message has the reason."""
 
 
 def check_directory(directory: Path) -> None:
-    """Raises Foreign unless the directory is this user's alone to write to; OSError if there is
-    none or it is a file."""
+    """Check that only this user may write to the directory.
+
+    Raises:
+        ForeignFile: Another user owns it or may write to it.
+        OSError: It does not exist (FileNotFoundError) or is a file (NotADirectoryError).
+    """
     status = os.stat(directory)
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
@@ -39,27 +43,33 @@ def check_directory(directory: Path) -> None:
 
 
 def read(path: Path, limit: int) -> bytes:
-    """The content of a regular file of at most `limit` bytes.
+    """Return the content of a regular file of at most `limit` bytes.
 
-    Raises Foreign, Unreadable, or OSError (FileNotFoundError if there is none).
+    Raises:
+        ForeignFile: Another user owns it or may write to it.
+        UnreadableFile: It is a link, a special file or larger than `limit`.
+        OSError: It cannot be opened (FileNotFoundError if it does not exist).
     """
     if path.is_symlink():
         raise UnreadableFile("it is a link")
-    # Not blocking: opening a pipe would wait for who writes to it.
+    # O_NONBLOCK: opening a pipe would otherwise wait for its writer
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise UnreadableFile("it is no regular file")
+            raise UnreadableFile("it is not a regular file")
         _check(status, str(path), "600")
         if status.st_size > limit:
-            raise UnreadableFile(f"it has {status.st_size} bytes, more than the cache may have")
+            raise UnreadableFile(f"it has {status.st_size} bytes, more than FTM_CACHE_SIZE")
         return file.read(status.st_size)
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes a file that appears whole or not at all, readable for this user only. Raises
-    OSError."""
+    """Write a file atomically, with access for this user only.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     with atomic_file.replacing(path, PARTIAL) as file:
         file.write(content)
 

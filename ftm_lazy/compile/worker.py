@@ -1,11 +1,10 @@
-"""The client of the compiler's process (`ftm_backend.compile_server`).
+"""Client of one compiler process (`ftm_backend.compile_server`).
 
-The process is started when it is first needed, or a little before, and kept. It may crash, hang or
-be killed at any time: then it is started again, once for each program, and after that the program
-counts as one that does not compile. A forked child starts a process of its own; nothing here is
-shared with the parent.
+The process is started when it is first needed, or a little before, and kept. If it crashes, hangs
+or is killed, it is restarted once per program; the second time, the program counts as one that does
+not compile. A forked child of this process starts its own compiler process and shares none.
 
-A process can make copies of itself for other workers, which begin with all that it has imported.
+A compiler process can fork itself for other workers, whose processes then need no imports.
 """
 
 from __future__ import annotations
@@ -24,46 +23,48 @@ from typing import IO, Any
 from ftm_backend.codegen.function_cache import FunctionStore
 from ftm_backend.compile_server import join, pack, split, unpack
 from ftm_lazy.compile.forked_process import ForkedProcess
-from ftm_lazy.warnings_once import notice
+from ftm_lazy.user_warnings import warn_user
 
 __all__ = ["CompileError", "Worker", "WorkerError"]
 
-# seconds that the process may sleep or be stopped; one that waits for a busy processor does not
-# hang
-_STALL = 30.0
-_START = 60.0  # seconds until it takes requests, which count for no program
-_TICK = 0.25
-_PATIENCE = 2.0  # seconds after which a waiting user is told what for
+# All in seconds.
+_STALL = 30.0  # without using a CPU while not runnable: the process hangs
+_START = 60.0  # until the process accepts requests; not part of a program's timeout
+_TICK = 0.25  # between checks of the process
+_PROGRESS_AFTER = 2.0  # until the progress line appears
 
 
 class CompileError(RuntimeError):
-    """A program did not compile; the message says why and how to replay it."""
+    """A program did not compile; the message has the reason and the command that replays it."""
 
 
 class WorkerError(RuntimeError):
-    """The compiler's process cannot be started; that says nothing of the program, which may compile
-    later."""
+    """The compiler process cannot be started; the program may compile later."""
 
 
-class _Lost(Exception):
-    """The process ended or hung; the message completes "the compiler's process ..."."""
+class _ProcessLostError(Exception):
+    """The process ended or hung; the message completes "the compiler process ..."."""
 
 
-class _TooLong(Exception):
-    """The compilation took longer than it may. (A TimeoutError can be a user's own, from a signal's
-    handler.)"""
+class _CompileTimeoutError(Exception):
+    """The compilation exceeded the timeout.
+
+    Not a TimeoutError: a user's signal handler may raise one.
+    """
 
 
 class Worker:
     """One compiler process.
 
     Args:
-        timeout: seconds that one compilation may take. echo: let the process write to this
-        process's stderr; else its last lines are shown if it crashes. progress: tell a user who
-        waits long, where stderr is a terminal. shelf: where functions of programs are kept for
-        other processes. command: how to start the process, if not as usual; the descriptors of its
-        two pipes are appended, see `ftm_backend.compile_server`. copies: workers that have no
-        process get copies of this one's when it is started.
+        timeout: Seconds that one compilation may take.
+        echo: Let the process write to this process's stderr. Otherwise its last lines are part of
+            the error message if it crashes.
+        progress: Show a progress line on stderr, if that is a terminal, after 2 s.
+        functions: Store of compiled functions shared with other processes.
+        command: Command that starts the process; None for the default. The descriptors of its two
+            pipes are appended as arguments, see `ftm_backend.compile_server`.
+        forks: Workers that get forks of this process when it is started, if they have none.
     """
 
     def __init__(
@@ -71,81 +72,90 @@ class Worker:
         timeout: float,
         echo: bool = False,
         progress: bool = True,
-        shelf: FunctionStore | None = None,
+        functions: FunctionStore | None = None,
         command: Sequence[str] | None = None,
-        copies: Sequence[Worker] = (),
+        forks: Sequence[Worker] = (),
     ) -> None:
         self.source: str | None = None
-        """`source_hash()` of the code that the process runs; None until it has said so."""
+        """`source_hash()` of the code that the process runs; None until its first frame."""
         self._timeout = timeout
         self._echo = echo
         self._progress = progress
-        self._shelf = shelf
+        self._functions = functions
         self._command = command or (
             sys.executable,
             *_interpreter_options(),
             "-m",
             "ftm_backend.compile_server",
         )
-        self._copies = copies
+        self._forks = forks
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
-        self._requests_to = self._answers_from = -1  # descriptors
+        self._request_pipe = self._response_pipe = -1  # descriptors
         self._log: IO[bytes] | None = None
         self._received = bytearray()
         self._requests = 0
-        os.register_at_fork(after_in_child=self._forget)
+        os.register_at_fork(after_in_child=self._abandon)
 
     @property
     def pid(self) -> int | None:
-        """The process's id; None when there is none."""
+        """The process id; None if there is no process."""
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Starts the process unless it runs; does not wait for it.  Raises WorkerError."""
+        """Start the process unless it runs, without waiting for it.
+
+        Raises:
+            WorkerError: The process cannot be started.
+        """
         with self._lock:
             self._start()
 
     def compile(self, text: str, request: dict[str, Any], why: str = "") -> tuple[bytes, float]:
-        """The executable's bytes and the seconds that the compilation took.
+        """Compile a trace.
+
+        An asynchronous exception, such as KeyboardInterrupt, kills the process and is passed on.
 
         Args:
-            text: the trace.
-            request: what the service wants to know beside it: machine, cores, texts.
-            why: what is said of the program where the compilation takes long, as "new sizes".
+            text: The trace.
+            request: Further fields of the request's header: machine, cores, texts.
+            why: The cause of the compile for the progress line, e.g. "new sizes".
 
-        Raises CompileError if the program does not compile, takes too long, or has ended the
-        process twice, and WorkerError if there is no process to be had. An exception that arrives
-        from outside, such as KeyboardInterrupt, ends the process, and passes.
+        Returns:
+            The serialized executable, and the seconds that the compilation took.
+
+        Raises:
+            CompileError: The program does not compile, exceeds the timeout, or has ended the
+                process twice.
+            WorkerError: The process cannot be started.
         """
         with self._lock:
             for attempt in (1, 2):
                 try:
                     return self._compile(text, request, why)
-                except _Lost as loss:
+                except _ProcessLostError as loss:
                     tail = self._kill()
                     if attempt == 2:
                         raise CompileError(
-                            f"the compiler's process {loss}, twice for the same program{tail}"
+                            f"the compiler process {loss}, twice for the same program{tail}"
                         ) from None
-                    notice(f"the compiler's process {loss}; it is started again")
+                    warn_user(f"the compiler process {loss} and is restarted")
                 except CompileError:
                     raise
-                except _TooLong as error:
+                except _CompileTimeoutError as error:
                     self._kill()
                     raise CompileError(str(error)) from None
                 except BaseException:
-                    self._kill()  # its answer would be taken for that of the next request
+                    self._kill()  # else its response would be read as that of the next request
                     raise
         raise AssertionError("unreachable")
 
     def close(self) -> None:
-        """Ends the process; a later `compile` would start another."""
+        """End the process; a later `compile` starts a new one."""
         with self._lock:
             self._kill()
 
-    # --- one process
-    # --------------------------------------------------------------------------------------
+    # --- process
 
     def _start(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -154,46 +164,52 @@ class Worker:
         try:
             self._spawn()
         except (OSError, ValueError) as error:
-            # ValueError: an environment that cannot be passed on
+            # ValueError: the environment has an entry that cannot be passed on
             self._kill()
-            raise WorkerError(f"the compiler's process cannot be started: {error}") from error
+            raise WorkerError(f"the compiler process cannot be started: {error}") from error
 
     def _spawn(self) -> None:
-        """Its frames go through pipes of their own: whatever is printed when an interpreter starts
-        goes to the log."""
-        with contextlib.ExitStack() as theirs:
-            descriptors = self._open_pipes(theirs)
-            copies = [
-                worker for worker in self._copies if theirs.enter_context(worker._without_process())
+        """Start the process and its forks.
+
+        Frames use dedicated pipes, because an interpreter may print to stdout when it starts; that
+        output goes to the log.
+        """
+        with contextlib.ExitStack() as child_ends:
+            descriptors = self._open_pipes(child_ends)
+            forks = [
+                worker for worker in self._forks if child_ends.enter_context(worker._reserve())
             ]
-            for worker in copies:
-                descriptors += worker._open_pipes(theirs)
-            self._log = None if self._echo else open(os.memfd_create("ftm-worker-log"), "w+b")  # noqa: SIM115 (closed by `stop`)
+            for worker in forks:
+                descriptors += worker._open_pipes(child_ends)
+            if self._echo:
+                self._log = None
+            else:
+                self._log = open(os.memfd_create("ftm-worker-log"), "w+b")  # noqa: SIM115 (closed by `_kill`)
             self._process = subprocess.Popen(
                 (*self._command, *map(str, descriptors)),
                 pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
                 stdout=2 if self._echo else self._log,
                 stderr=None if self._echo else subprocess.STDOUT,
-                process_group=0,  # Ctrl-C is meant for the user's program
-                env=os.environ | {"PYTHONHASHSEED": "0"},  # the same program from the same trace
+                process_group=0,  # Ctrl-C must not reach it
+                env=os.environ | {"PYTHONHASHSEED": "0"},  # for deterministic programs
             )
-            for worker in copies:
+            for worker in forks:
                 worker._process = ForkedProcess(self._process.pid)
 
-    def _open_pipes(self, theirs: contextlib.ExitStack) -> list[int]:
-        """The ends that are the process's, which are closed here with `theirs`."""
-        requests, self._requests_to = _pipe()
-        theirs.callback(os.close, requests)
-        self._answers_from, answers = _pipe()
-        theirs.callback(os.close, answers)
-        os.set_blocking(self._requests_to, False)
-        os.set_blocking(self._answers_from, False)
-        return [requests, answers]
+    def _open_pipes(self, child_ends: contextlib.ExitStack) -> list[int]:
+        """Open the two pipes; return the child's ends, which `child_ends` closes in this process."""
+        requests, self._request_pipe = _pipe()
+        child_ends.callback(os.close, requests)
+        self._response_pipe, responses = _pipe()
+        child_ends.callback(os.close, responses)
+        os.set_blocking(self._request_pipe, False)
+        os.set_blocking(self._response_pipe, False)
+        return [requests, responses]
 
     @contextlib.contextmanager
-    def _without_process(self) -> Iterator[bool]:
-        """Whether nobody uses this worker, and it has no process; meanwhile nobody starts one."""
+    def _reserve(self) -> Iterator[bool]:
+        """Lock this worker; yield whether it is idle and has no process."""
         if not self._lock.acquire(blocking=False):
             yield False
             return
@@ -205,7 +221,7 @@ class Worker:
             self._lock.release()
 
     def _kill(self) -> str:
-        """Ends the process at once; returns the last lines that it wrote, as part of a message."""
+        """Kill the process; return the last lines of its log as part of an error message."""
         process, log = self._process, self._log
         self._process, self._log, self.source = None, None, None
         self._received.clear()
@@ -220,23 +236,22 @@ class Worker:
             tail = log.read().decode(errors="replace").strip()
         return f"; it wrote:\n{tail}" if tail else ""
 
-    def _forget(self) -> None:
-        """In a forked child: the process belongs to the parent, and so does the lock's state."""
+    def _abandon(self) -> None:
+        """Drop the process and the lock in a forked child; the parent owns them."""
         self._lock = threading.Lock()
         process, self._process, self._log, self.source = self._process, None, None, None
         self._received = bytearray()
         if process is not None:
-            process.returncode = 0  # not ours to wait for
-        self._close_pipes()  # else the service would outlive the parent
+            process.returncode = 0  # it is not a child of this process, so it cannot wait for it
+        self._close_pipes()  # else the compiler process would outlive the parent
 
     def _close_pipes(self) -> None:
-        for descriptor in (self._requests_to, self._answers_from):
+        for descriptor in (self._request_pipe, self._response_pipe):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._requests_to = self._answers_from = -1
+        self._request_pipe = self._response_pipe = -1
 
-    # --- one request
-    # --------------------------------------------------------------------------------------
+    # --- request
 
     def _compile(self, text: str, request: dict[str, Any], why: str) -> tuple[bytes, float]:
         self._start()
@@ -245,110 +260,111 @@ class Worker:
         header = {
             "id": self._requests,
             "timeout": self._timeout,
-            "shelf": self._shelf is not None,
+            "shelf": self._functions is not None,
             **request,
         }
-        with _Watch(self._process.pid, self._notice(text, why)) as watch:
+        with _Watchdog(self._process.pid, self._progress_line(text, why)) as watchdog:
             if self.source is not None:
-                watch.limit(self._timeout)
-            self._send(pack(header, text.encode()), watch)
+                watchdog.limit(self._timeout)
+            self._send(pack(header, text.encode()), watchdog)
             while True:
-                answer, body = self._receive(watch)
-                if "source" in answer:
-                    self.source = answer["source"]
+                response, body = self._receive(watchdog)
+                if "source" in response:
+                    self.source = response["source"]
                     if isinstance(self._process, ForkedProcess):
-                        self._process.said(answer["pid"])
-                        watch.follow(answer["pid"])
-                    watch.limit(self._timeout)
-                elif "wanted" in answer:
-                    assert self._shelf is not None
-                    listed, functions = join(self._shelf.get(answer["wanted"]))
-                    self._send(pack({"id": header["id"], "functions": listed}, functions), watch)
-                elif answer["id"] == header["id"]:
+                        self._process.set_pid(response["pid"])
+                        watchdog.follow(response["pid"])
+                    watchdog.limit(self._timeout)
+                elif "wanted" in response:
+                    assert self._functions is not None
+                    listed, functions = join(self._functions.get(response["wanted"]))
+                    self._send(pack({"id": header["id"], "functions": listed}, functions), watchdog)
+                elif response["id"] == header["id"]:
                     break
-        if not answer["ok"]:
-            raise CompileError(answer["error"])
-        made = split(answer.get("functions", ()), body[answer.get("size", len(body)) :])
-        if made and self._shelf is not None:
-            self._shelf.put(made)
-        return body[: answer.get("size", len(body))], answer["seconds"]
+        if not response["ok"]:
+            raise CompileError(response["error"])
+        size = response.get("size", len(body))
+        compiled = split(response.get("functions", ()), body[size:])
+        if compiled and self._functions is not None:
+            self._functions.put(compiled)
+        return body[:size], response["seconds"]
 
-    def _send(self, frame: bytes, watch: _Watch) -> None:
-        rest = memoryview(frame)
-        while rest:
-            watch.wait(self._requests_to, select.POLLOUT)
+    def _send(self, frame: bytes, watchdog: _Watchdog) -> None:
+        unsent = memoryview(frame)
+        while unsent:
+            watchdog.wait(self._request_pipe, select.POLLOUT)
             try:
-                rest = rest[os.write(self._requests_to, rest) :]
+                unsent = unsent[os.write(self._request_pipe, unsent) :]
             except BlockingIOError:
                 continue
             except BrokenPipeError:
-                raise _Lost(self._ending()) from None
+                raise _ProcessLostError(self._describe_end()) from None
 
-    def _receive(self, watch: _Watch) -> tuple[dict[str, Any], bytes]:
+    def _receive(self, watchdog: _Watchdog) -> tuple[dict[str, Any], bytes]:
         while (frame := unpack(self._received)) is None:
-            watch.wait(self._answers_from, select.POLLIN)
+            watchdog.wait(self._response_pipe, select.POLLIN)
             with contextlib.suppress(BlockingIOError):
-                chunk = os.read(self._answers_from, 1 << 20)
+                chunk = os.read(self._response_pipe, 1 << 20)
                 if not chunk:
-                    raise _Lost(self._ending())
+                    raise _ProcessLostError(self._describe_end())
                 self._received += chunk
         return frame
 
-    def _ending(self) -> str:
+    def _describe_end(self) -> str:
         assert self._process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2)
         code = self._process.returncode
         if isinstance(self._process, ForkedProcess):
             return "ended"
-        return (
-            f"was killed by signal {-code}"
-            if code is not None and code < 0
-            else f"ended with code {code}"
-        )
+        if code is not None and code < 0:
+            return f"was killed by signal {-code}"
+        return f"ended with code {code}"
 
-    def _notice(self, text: str, why: str) -> Callable[[float], str] | None:
+    def _progress_line(self, text: str, why: str) -> Callable[[float], str] | None:
+        """Return the progress line as a function of seconds; None if none is to be shown."""
         if not (self._progress and sys.stderr is not None and sys.stderr.isatty()):
             return None
-        what = f"{text.count(' : '):,} operations" + (f", {why}" if why else "")
-        return lambda seconds: f"ftm: compiling a program ({what}), {seconds:.0f} s"
+        program = f"{text.count(' : '):,} operations" + (f", {why}" if why else "")
+        return lambda seconds: f"ftm: compiling a program ({program}), {seconds:.0f} s"
 
 
-class _Watch:
-    """Waits for the process, within the time limit, and not for one that hangs; shows that the user
-    waits."""
+class _Watchdog:
+    """Waits for a process until it exceeds its time limit or hangs, and shows the progress line."""
 
-    def __init__(self, pid: int, notice: Callable[[float], str] | None) -> None:
+    def __init__(self, pid: int, progress_line: Callable[[float], str] | None) -> None:
         self._pid = pid
         self._timeout = _START
         self._stall = _STALL
-        self._notice = notice
+        self._progress_line = progress_line
         self._begin = self._active = time.monotonic()
         self._used = _cpu_ticks(pid)
-        self._shown = 0.0
+        self._is_shown = False
 
-    def __enter__(self) -> _Watch:
+    def __enter__(self) -> _Watchdog:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._shown:
+        if self._is_shown:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
 
     def follow(self, pid: int) -> None:
-        """It is this process."""
+        """Watch this process from now on."""
         self._pid, self._used = pid, _cpu_ticks(pid)
 
     def limit(self, timeout: float) -> None:
-        """The process takes requests: from now on it may take this many seconds."""
-        self._begin, self._timeout, self._stall = (
-            time.monotonic(),
-            timeout,
-            min(_STALL, timeout / 2),
-        )
+        """Set the time limit to `timeout` seconds from now; the process accepts requests."""
+        self._begin, self._timeout = time.monotonic(), timeout
+        self._stall = min(_STALL, timeout / 2)
 
     def wait(self, descriptor: int, event: int) -> None:
-        """Returns when `descriptor` is ready; raises _Lost or _TooLong when it will not be."""
+        """Wait until `descriptor` is ready.
+
+        Raises:
+            _ProcessLostError: The process hangs.
+            _CompileTimeoutError: The time limit is exceeded.
+        """
         poll = select.poll()
         poll.register(descriptor, event)
         while not poll.poll(_TICK * 1000):
@@ -357,28 +373,27 @@ class _Watch:
             if used != self._used:
                 self._used, self._active = used, now
             if used is not None and now - self._active > self._stall:
-                raise _Lost(f"has done nothing for {self._stall:g} s")
+                raise _ProcessLostError(f"has done nothing for {self._stall:g} s")
             if now - self._begin > self._timeout:
-                raise _TooLong(
+                raise _CompileTimeoutError(
                     f"the compilation did not end within {self._timeout:g} s (FTM_COMPILE_TIMEOUT)"
                 )
-            self._show(now - self._begin)
+            self._show_progress(now - self._begin)
 
-    def _show(self, seconds: float) -> None:
-        if self._notice is None or seconds < _PATIENCE:
+    def _show_progress(self, seconds: float) -> None:
+        if self._progress_line is None or seconds < _PROGRESS_AFTER:
             return
-        sys.stderr.write(f"\r\033[K{self._notice(seconds)}")
-        self._shown = seconds
+        sys.stderr.write(f"\r\033[K{self._progress_line(seconds)}")
+        self._is_shown = True
         sys.stderr.flush()
 
 
 def _interpreter_options() -> list[str]:
-    """The options of this interpreter that decide which code an interpreter runs, and where it
-    writes bytecode.
+    """Return this interpreter's options that select the code it runs and its bytecode folder.
 
-    A program that asked for isolation from the environment must not run code from there in another
-    process. Options for warnings and for debugging stay behind: a warning turned into an error must
-    not stop the compiler.
+    If this process is isolated from the environment, the compiler process must be, too. Options for
+    warnings and debugging are not passed on: a warning turned into an error would stop the
+    compiler.
     """
     flags, options = sys.flags, ["-P"]
     if flags.isolated:
@@ -393,7 +408,7 @@ def _interpreter_options() -> list[str]:
 
 
 def _pipe() -> tuple[int, int]:
-    """Both ends of a pipe, not inherited, and none of them a standard stream's number."""
+    """Open a pipe that children do not inherit, with descriptors above the standard streams'."""
     ends = os.pipe()
     try:
         return fcntl.fcntl(ends[0], fcntl.F_DUPFD_CLOEXEC, 3), fcntl.fcntl(
@@ -405,8 +420,11 @@ def _pipe() -> tuple[int, int]:
 
 
 def _cpu_ticks(pid: int) -> float | None:
-    """CPU time that the process has used, or the time if it would use some; None where the system
-    does not tell."""
+    """Return a value that changes while a process works; None if /proc does not have it.
+
+    It is the CPU time used, or the current time if the process is runnable: a process that waits
+    for a busy CPU does not hang.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             words = file.read().rpartition(b")")[2].split()

@@ -1,8 +1,7 @@
-"""The compiler's processes: a program for each at a time.
+"""Pool of compiler processes, each of which compiles one program at a time.
 
-The first is started when a program is to be compiled, and makes copies of itself; so the second
-costs no imports. What one of them has compiled the others find on disk
-(`ftm_backend.codegen.function_cache`).
+The first process starts with the first compile and forks the others, so only the first pays for the
+imports. They share compiled functions on disk (`ftm_backend.codegen.function_cache`).
 """
 
 from __future__ import annotations
@@ -14,41 +13,36 @@ from typing import Any
 from ftm_backend.codegen.function_cache import FunctionStore
 from ftm_lazy.compile.worker import Worker
 
-__all__ = ["Workers"]
+__all__ = ["WorkerPool"]
 
-# what is compiled at once has kernels in common, which each process makes: more gain little
-_MOST = 4
+# programs that are compiled together share kernels, which each process would compile
+_MAX_PROCESSES = 4
 
 
-class Workers:
-    """As many processes as there are processors, up to four.
-
-    Args:
-        timeout, echo, progress, shelf: as of `Worker`.
-    """
+class WorkerPool:
+    """One compiler process per CPU, up to four; the arguments are those of `Worker`."""
 
     def __init__(
-        self, timeout: float, echo: bool, progress: bool, shelf: FunctionStore | None
+        self, timeout: float, echo: bool, progress: bool, functions: FunctionStore | None
     ) -> None:
-        count = min(_MOST, len(os.sched_getaffinity(0)))
-        others = [Worker(timeout, echo, progress, shelf) for _ in range(count - 1)]
-        self.first = Worker(timeout, echo, progress, shelf, copies=others)
+        count = min(_MAX_PROCESSES, len(os.sched_getaffinity(0)))
+        others = [Worker(timeout, echo, progress, functions) for _ in range(count - 1)]
+        self.first = Worker(timeout, echo, progress, functions, forks=others)
         self._all = [self.first, *others]
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
 
     def __len__(self) -> int:
         return len(self._all)
 
     @property
     def source(self) -> str | None:
-        """`source_hash()` of the code that all of them run; None until one has said so, or where it
-        differs."""
+        """`source_hash()` of the code that all processes run; None if unknown or different."""
         sources = {worker.source for worker in self._all if worker.source is not None}
         return sources.pop() if len(sources) == 1 else None
 
     def compile(self, text: str, request: dict[str, Any], why: str = "") -> tuple[bytes, float]:
-        """As `Worker.compile`, by the first that has nothing to do."""
+        """Call `Worker.compile` on the first idle worker; wait for one if all are busy."""
         with self._changed:
             self._changed.wait_for(lambda: self._idle)
             worker = self._idle.pop(0)
@@ -61,11 +55,11 @@ class Workers:
                 self._changed.notify()
 
     def close(self) -> None:
-        """Ends the processes; a later `compile` would start others."""
+        """End the processes; a later `compile` starts new ones."""
         for worker in self._all:
             worker.close()
 
-    def _forget(self) -> None:
-        """None of them is at work, as in a forked child."""
+    def _reset(self) -> None:
+        """Mark all workers as idle; a forked child has none of the threads that use them."""
         self._changed = threading.Condition()
         self._idle = list(self._all)

@@ -1,1 +1,1 @@
-"""The device as PyTorch sees it from Python: registration and the module `torch.ftm`."""
+"""The device's Python interface to PyTorch: registration and the module `torch.ftm`."""

@@ -12,7 +12,17 @@ __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
 class autocast(torch.amp.autocast_mode.autocast):  # noqa: N801  (the name in torch.amp)
-    """`torch.autocast` on the device."""
+    """`torch.autocast` with ``device_type="ftm"``.
+
+    Args:
+        enabled: Whether autocasting is on.
+        dtype: torch.bfloat16 or torch.float16, the dtype of matmuls and convolutions.
+        cache_enabled: Whether cast weights are reused within the context.
+
+    Example:
+        >>> with torch.ftm.amp.autocast():
+        ...     loss = model(x).sum()
+    """
 
     def __init__(
         self, enabled: bool = True, dtype: torch.dtype = torch.bfloat16, cache_enabled: bool = True
@@ -21,7 +31,7 @@ class autocast(torch.amp.autocast_mode.autocast):  # noqa: N801  (the name in to
 
 
 class GradScaler(torch.amp.GradScaler):
-    """`torch.amp.GradScaler` on the device."""
+    """`torch.amp.GradScaler` with ``device="ftm"``; the arguments are its own."""
 
     def __init__(
         self,

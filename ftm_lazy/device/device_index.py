@@ -1,4 +1,4 @@
-"""How functions of `torch.ftm` take a device."""
+"""The device arguments of `torch.ftm`'s functions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ from ftm_lazy.device.device_name import NAME
 __all__ = ["Device", "device_count", "index_of"]
 
 Device: TypeAlias = torch.device | str | int | None
-"""How functions take a device: None means the current one."""
+"""A device argument; None means the current device."""
 
 
 def device_count() -> int:
-    """The number of ftm devices: 1, whatever the number of its cores."""
+    """Return the number of ftm devices, which is 1 for any number of cores."""
     return _C._device_count()
 
 
 def index_of(device: Device) -> int:
-    """The index of `device`; raises for another kind of device and for an index that does not
-    exist."""
+    """Return the index of a device.
+
+    Args:
+        device: An ftm device, its name or index, or None for the current device.
+
+    Raises:
+        ValueError: `device` is of another type.
+        RuntimeError: There is no device with this index.
+    """
     if device is None:
         return 0
     if isinstance(device, int):

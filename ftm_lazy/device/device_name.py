@@ -1,7 +1,7 @@
-"""The name under which PyTorch knows the device: ``ftm``, or what FTM_DEVICE_NAME says.
+"""The device type's name in PyTorch: ``ftm``, or the value of FTM_DEVICE_NAME.
 
-PyTorch gives the device its name once, when it is registered, so the name comes from the
-environment. Programs for torch_xla say ``"xla"``.
+PyTorch names a device once, when it is registered, so the name comes from the environment. For
+programs written for torch_xla it is ``"xla"``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.utils import backend_registration
 __all__ = ["NAME", "add_methods"]
 
 NAME = os.environ.get("FTM_DEVICE_NAME") or "ftm"
-"""The device's type, as in ``torch.device(NAME, 0)``."""
+"""The device type, as in ``torch.device(NAME, 0)``."""
 
 if not re.fullmatch("[a-z][a-z0-9_]*", NAME):
     raise ValueError(
@@ -24,15 +24,14 @@ if not re.fullmatch("[a-z][a-z0-9_]*", NAME):
 
 
 def add_methods() -> None:
-    """Gives tensors, modules and storages their ``.ftm()`` and ``.is_ftm``, by the device's
-    name."""
-    # PyTorch's is_xla asks for another dispatch key than ours
-    own = hasattr(torch.Tensor, f"is_{NAME}")
-    if own:
+    """Add ``.ftm()`` and ``.is_ftm`` to tensors, modules and storages, under the device's name."""
+    # PyTorch's own `is_xla` tests for the dispatch key XLA, and ours is PrivateUse1
+    is_builtin = hasattr(torch.Tensor, f"is_{NAME}")
+    if is_builtin:
         setattr(torch.Tensor, f"is_{NAME}", property(_is_here))
         setattr(torch.Tensor, NAME, _to_here)
     backend_registration.generate_methods_for_privateuse1_backend(
-        for_tensor=not own, for_storage=True
+        for_tensor=not is_builtin, for_storage=True
     )
 
 
@@ -46,6 +45,6 @@ def _to_here(
     non_blocking: bool = False,
     **kwargs: object,
 ) -> torch.Tensor:
-    """`tensor` on the device; `device` may say its index."""
+    """Copy `tensor` to the device; `device` may give the index."""
     index = backend_registration._normalization_device(NAME, device)
     return tensor.to(torch.device(NAME, index), non_blocking=non_blocking, **kwargs)

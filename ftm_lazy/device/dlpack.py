@@ -1,10 +1,9 @@
-"""Tensors of the device for other libraries, by DLPack.
+"""DLPack export of the device's tensors.
 
-PyTorch names the device "external" (`kDLExtDev`), so `torch.from_dlpack` gives a tensor of the
-device that shares the storage. Consumers that compute on the CPU ask for that device, as
-`numpy.from_dlpack(tensor, device="cpu")` does. They get a read-only tensor that shares the memory,
-or a copy if they need to write or speak a version before 1.0, which cannot say that memory is
-read-only.
+`torch.from_dlpack(tensor)` returns a tensor on ftm that shares the storage; its DLPack device is
+"external" (`kDLExtDev`). `numpy.from_dlpack(tensor, device="cpu")` returns a read-only array that
+shares the memory. A consumer that wants to write gets a copy, and so does one that speaks DLPack
+before 1.0, because these versions cannot mark memory as read-only.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ CPU = (int(DLDeviceType.kDLCPU), 0)
 
 
 def install() -> None:
-    """Gives tensors of the device the two methods of the protocol."""
+    """Add the two methods of the DLPack protocol to tensors of the device."""
     device_of, export = torch.Tensor.__dlpack_device__, torch.Tensor.__dlpack__
 
     def dlpack_device(tensor: torch.Tensor) -> tuple[Any, int]:
@@ -44,13 +43,8 @@ def install() -> None:
             and dl_device is not None
             and (int(dl_device[0]), dl_device[1]) == CPU
         )
-        takes_read_only = max_version is not None and max_version >= (1, 0) and not copy
-        if (
-            to_cpu
-            and takes_read_only
-            and tensor.layout == torch.strided
-            and not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg())
-        ):
+        accepts_read_only = max_version is not None and max_version >= (1, 0) and not copy
+        if to_cpu and accepts_read_only and _is_plain(tensor):
             return _C._read_only_dlpack(tensor)
         return export(
             tensor, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
@@ -61,8 +55,10 @@ def install() -> None:
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether memory alone says what the elements are. PyTorch's own export refuses other tensors,
-    or copies."""
+    """Return whether the strided memory holds the elements' values.
+
+    For other tensors PyTorch's own export raises an error or copies.
+    """
     return tensor.layout == torch.strided and not (
         tensor.requires_grad or tensor.is_conj() or tensor.is_neg()
     )

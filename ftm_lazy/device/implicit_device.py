@@ -1,13 +1,11 @@
-"""The functions of PyTorch that choose a device for the caller: the CPU, until the program uses
-ftm.
+"""Patches of PyTorch functions that pick a device: they pick ftm only once the program uses it.
 
-``nn.DataParallel(model)`` moves the model to the accelerator, if there is one. A program for the
-CPU would then compute on ftm, or fail, because ftm is installed. So as long as nothing has used the
-device, these functions choose as they do without it. Once the device is in use they choose it, as
-PyTorch does on a machine with a GPU.
+Example: ``nn.DataParallel(model)`` moves the model to the accelerator if there is one. Installing
+ftm must not make a CPU program compute on ftm, or fail. So these functions behave as without ftm
+until a tensor is made on the device. Then they choose ftm, as PyTorch does on a machine with a GPU.
 
-``torch.accelerator`` and ``torch.get_device_module()`` name ftm at any time: a program that calls
-them looks for an accelerator.
+``torch.accelerator`` and ``torch.get_device_module()`` always return ftm, because a program that
+calls them looks for an accelerator.
 """
 
 from __future__ import annotations
@@ -25,20 +23,19 @@ __all__ = ["install"]
 
 
 def _data_parallel(module: Any) -> None:
-    """``nn.DataParallel`` and ``nn.parallel.data_parallel`` without `device_ids`."""
+    """Patch ``nn.DataParallel`` and ``nn.parallel.data_parallel`` without `device_ids`."""
     find = module._get_available_device_type
 
     def available_device_type() -> str | None:
         found = find()
-        return (
-            None if found == torch._C._get_privateuse1_backend_name() and not was_used() else found
-        )
+        is_ftm = found == torch._C._get_privateuse1_backend_name()
+        return None if is_ftm and not was_used() else found
 
     module._get_available_device_type = available_device_type
 
 
 def _flex_attention(module: Any) -> None:
-    """``create_mask`` and ``create_block_mask`` without `device`."""
+    """Patch ``create_mask`` and ``create_block_mask`` without `device`."""
     for name in ("create_mask", "create_block_mask"):
         setattr(module, name, _with_default_device(getattr(module, name)))
 
@@ -63,7 +60,7 @@ def _with_default_device(create: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _default_mesh(module: Any) -> None:
-    """``fully_shard`` and ``replicate`` without `mesh`."""
+    """Patch ``fully_shard`` and ``replicate`` without `mesh`."""
     create = module._init_default_mesh
 
     @functools.wraps(create)
@@ -80,8 +77,10 @@ def _default_mesh(module: Any) -> None:
 
 
 def _torchrun(module: Any) -> None:
-    """``torchrun --nproc-per-node auto``: a process for each CPU. A process that starts others uses
-    no device."""
+    """Patch ``torchrun --nproc-per-node auto`` to start one process per CPU.
+
+    The launcher itself never uses a device, so `was_used` does not help here.
+    """
     determine = module.determine_local_world_size
 
     @functools.wraps(determine)
@@ -92,8 +91,8 @@ def _torchrun(module: Any) -> None:
 
 
 def install() -> None:
-    """Replaces the functions, now or when their modules are imported."""
-    import_hooks.change(
+    """Patch the functions, now or when their modules are imported."""
+    import_hooks.patch(
         {
             "torch.nn.parallel.data_parallel": _data_parallel,
             "torch.nn.attention.flex_attention": _flex_attention,

@@ -1,9 +1,9 @@
-"""`torch.ftm.memory`: statistics and limits of device memory, under the names of
-`torch.cuda.memory`.
+"""`torch.ftm.memory`: statistics and limits of device memory, with `torch.cuda.memory`'s names.
 
-*Allocated* memory is what tensors hold, *active* memory the blocks behind computed values and
-running programs, and *reserved* memory all blocks taken from the operating system, idle ones among
-them. A tensor whose value is still to be computed is allocated and not active.
+- *Allocated*: memory of live tensors.
+- *Active*: blocks that hold computed values or are used by running programs. A tensor whose value
+  is still pending is allocated but not active.
+- *Reserved*: all blocks obtained from the operating system, including idle ones.
 """
 
 from __future__ import annotations
@@ -41,41 +41,45 @@ SMALL_BLOCK = 1 << 20
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
-    """Statistics of the allocator, under the names that `torch.cuda.memory_stats` uses; sizes in
-    bytes."""
+    """Return the allocator's statistics under the names of `torch.cuda.memory_stats`.
+
+    Args:
+        device: The device; None means the current one.
+
+    Returns:
+        Names such as ``"allocated_bytes.all.current"`` to numbers. Sizes are in bytes.
+    """
     return dict(torch.accelerator.memory_stats(index_of(device)))
 
 
 def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
-    """`memory_stats` with a dictionary for each part of a name."""
+    """Return `memory_stats` as nested dictionaries, e.g. ``["allocated_bytes"]["all"]["peak"]``."""
     nested: dict[str, Any] = torch._C._accelerator_getDeviceStats(index_of(device))
     return nested
 
 
 def memory_allocated(device: Device = None) -> int:
-    """Bytes of the tensors that are alive."""
+    """Return the bytes of all live tensors."""
     return _statistic("allocated_bytes.all.current", device)
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """The most bytes of tensors that were alive at once, since the start or
-    `reset_peak_memory_stats`."""
+    """Return the peak of `memory_allocated` since the start or `reset_peak_memory_stats`."""
     return _statistic("allocated_bytes.all.peak", device)
 
 
 def memory_reserved(device: Device = None) -> int:
-    """Bytes taken from the operating system."""
+    """Return the bytes obtained from the operating system."""
     return _statistic("reserved_bytes.all.current", device)
 
 
 def max_memory_reserved(device: Device = None) -> int:
-    """The most bytes that were taken from the operating system at once, since the start or
-    `reset_peak_memory_stats`."""
+    """Return the peak of `memory_reserved` since the start or `reset_peak_memory_stats`."""
     return _statistic("reserved_bytes.all.peak", device)
 
 
 def device_memory_used(device: Device = None) -> int:
-    """Bytes of the host's memory that all its processes use."""
+    """Return the bytes of host memory that all processes use together."""
     free, total = mem_get_info(device)
     return total - free
 
@@ -85,8 +89,14 @@ def _statistic(name: str, device: Device) -> int:
 
 
 def mem_get_info(device: Device = None) -> tuple[int, int]:
-    """Bytes of memory that are free, and of all memory: the host's, whose memory the device
-    uses."""
+    """Return the free and the total memory of the host, which the device uses.
+
+    Args:
+        device: The device; None means the current one.
+
+    Returns:
+        (free, total) in bytes.
+    """
     return torch.accelerator.get_memory_info(index_of(device))
 
 
@@ -95,8 +105,11 @@ get_memory_info = mem_get_info
 
 
 def memory_snapshot() -> list[dict[str, Any]]:
-    """The blocks of the allocator, as `torch.cuda.memory_snapshot` describes segments: each block
-    is one."""
+    """Return the allocator's blocks in the format of `torch.cuda.memory_snapshot`.
+
+    Returns:
+        One segment for each block, sorted by address. Sizes are in bytes.
+    """
     segments = []
     for address, capacity, requested in _C._memory_segments():
         state = "active_allocated" if requested else "inactive"
@@ -128,10 +141,11 @@ def memory_snapshot() -> list[dict[str, Any]]:
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
-    """A table of `memory_stats` for people to read.
+    """Format `memory_stats` as a table.
 
     Args:
-        abbreviated: Without the parts of small blocks (up to 1 MiB) and of large ones.
+        device: The device; None means the current one.
+        abbreviated: Omit the rows for the pools of small (up to 1 MiB) and of large blocks.
     """
     index = index_of(device)
     statistics = memory_stats(index)
@@ -174,7 +188,7 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
 
 
 def _in_bytes(size: int) -> str:
-    """Such as "1536 KiB": in the largest unit in which at least 1,000 units remain."""
+    """Format a size in the largest unit that gives at least 1,000 units, e.g. "1536 KiB"."""
     amount, unit = float(size), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if amount < 1000 * 1024:
@@ -184,13 +198,17 @@ def _in_bytes(size: int) -> str:
 
 
 def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
-    """Limits what this process may take from the operating system to a fraction of all memory.
+    """Limit the memory of this process to a fraction of the host's memory.
 
-    A program that needs more ends in `torch.OutOfMemoryError` where its result is read.
+    If a program needs more, reading its result raises `torch.OutOfMemoryError`.
 
     Args:
-        fraction: Over 0 and at most 1; raises ValueError for another one, TypeError if it is no
-            float.
+        fraction: More than 0 and at most 1.
+        device: The device; None means the current one.
+
+    Raises:
+        TypeError: `fraction` is not a float.
+        ValueError: `fraction` is out of range.
     """
     index_of(device)
     if not isinstance(fraction, float):
@@ -199,31 +217,30 @@ def set_per_process_memory_fraction(fraction: float, device: Device = None) -> N
 
 
 def get_per_process_memory_fraction(device: Device = None) -> float:
-    """What `set_per_process_memory_fraction` was last given; 1 without it."""
+    """Return the fraction of the last `set_per_process_memory_fraction`, by default 1."""
     index_of(device)
     return float(_C._memory_fraction())
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Starts the peak values of `memory_stats` again from the current ones."""
+    """Reset the peak values of `memory_stats` to the current values."""
     index_of(device)
     _C._reset_peak_memory_stats()
 
 
 def reset_accumulated_memory_stats(device: Device = None) -> None:
-    """Sets the sums of `memory_stats` (allocated, freed) to 0."""
+    """Reset the accumulated values of `memory_stats` (allocated, freed) to 0."""
     index_of(device)
     _C._reset_accumulated_memory_stats()
 
 
 def empty_cache() -> None:
-    """Gives memory that is kept for later tensors, and for programs that may run again, back to the
-    operating system.
+    """Return idle memory blocks and loaded programs to the operating system.
 
-    Programs come back from the disk cache when they are next needed.
+    The next use of a program loads it from the disk cache.
     """
-    # not when ftm_lazy is imported: most of the compiler comes with it
-    from ftm_lazy.compile.compile_client import bridge
+    # a local import: it loads most of the compiler
+    from ftm_lazy.compile.compile_client import client
 
-    bridge().forget_programs()
+    client().forget_programs()
     _C._empty_cache()

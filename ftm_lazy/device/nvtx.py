@@ -1,8 +1,8 @@
-"""`torch.ftm.nvtx`: named ranges in a profile, as `torch.cuda.nvtx` has them.
+"""`torch.ftm.nvtx`: named ranges in a profile, with the interface of `torch.cuda.nvtx`.
 
-Ranges are `torch.profiler.record_function`'s, so `torch.profiler` shows them beside the operations
-that were recorded in them. Programs run later than their operations are recorded; call
-`torch.ftm.synchronize` at the end of a range that is to contain the run.
+A range is a `torch.profiler.record_function`, so `torch.profiler` shows it with the operations
+recorded in it. Programs run after their operations are recorded: call `torch.ftm.synchronize` at
+the end of a range that should contain the run.
 """
 
 from __future__ import annotations
@@ -28,14 +28,24 @@ _handles = itertools.count(1)
 
 
 def range_push(msg: str) -> int:
-    """Begins a range inside those of this thread; returns its depth, from 0."""
+    """Begin a range nested in this thread's open ranges.
+
+    Args:
+        msg: The range's name.
+
+    Returns:
+        The range's depth, from 0.
+    """
     _stack.ranges.append(_begin(msg))
     return len(_stack.ranges) - 1
 
 
 def range_pop() -> int:
-    """Ends the range that this thread began last; returns its depth, or -2 as NVTX does if there is
-    none."""
+    """End the innermost range of this thread.
+
+    Returns:
+        The range's depth, or -2 (NVTX's error code) if no range is open.
+    """
     if not _stack.ranges:
         return -2
     _end(_stack.ranges.pop())
@@ -43,25 +53,49 @@ def range_pop() -> int:
 
 
 def range_start(msg: str) -> int:
-    """Begins a range that need not be nested; returns a handle for `range_end`."""
+    """Begin a range that may overlap others.
+
+    Args:
+        msg: The range's name.
+
+    Returns:
+        A handle for `range_end`.
+    """
     handle = next(_handles)
     _started[handle] = _begin(msg)
     return handle
 
 
 def range_end(range_id: int) -> None:
-    """Ends a range that `range_start` began, on any thread. Raises KeyError for another handle."""
+    """End a range of `range_start`, from any thread.
+
+    Args:
+        range_id: The handle that `range_start` returned.
+
+    Raises:
+        KeyError: No open range has this handle.
+    """
     _end(_started.pop(range_id))
 
 
 def mark(msg: str) -> None:
-    """Shows a moment as a range of no length."""
+    """Mark a point in time with an empty range.
+
+    Args:
+        msg: The mark's name.
+    """
     _end(_begin(msg))
 
 
 @contextmanager
 def range(msg: str, *args: object, **kwargs: object) -> Iterator[None]:
-    """Context manager and decorator of a range; further arguments are for ``msg.format``."""
+    """Open a range as a context manager or decorator.
+
+    Args:
+        msg: The range's name, formatted as ``msg.format(*args, **kwargs)``.
+        *args: Positional arguments of the format.
+        **kwargs: Keyword arguments of the format.
+    """
     range_push(msg.format(*args, **kwargs))
     try:
         yield

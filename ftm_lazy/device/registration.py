@@ -1,10 +1,10 @@
-"""Makes the device known to PyTorch, and starts what is behind it when it is first used.
+"""Registration of the device with PyTorch, and its initialization at the first use.
 
-`import torch` imports ``ftm_lazy``, which calls `register`, by the entry point ``ftm_autoload`` of
-the group ``torch.backends``; programs that switch this off (``TORCH_DEVICE_BACKEND_AUTOLOAD=0``)
-import ``ftm_lazy`` themselves. Registering must be fast, for it is part of every `import torch`: it
-loads the recorder and gives the device its name and its module. PyTorch calls `initialize` (as
-``torch.ftm._lazy_init``) before it makes the first tensor on the device.
+`import torch` calls the entry point ``ftm_autoload`` of the group ``torch.backends``, which imports
+``ftm_lazy``, which calls `register`. Programs that disable this
+(``TORCH_DEVICE_BACKEND_AUTOLOAD=0``) import ``ftm_lazy`` themselves. `register` is part of every
+`import torch`, so it only loads the recorder and sets the device's name and module. PyTorch calls
+`initialize` (as ``torch.ftm._lazy_init``) before it makes the first tensor on the device.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ _REINSTALL = "run `pip install --no-build-isolation --force-reinstall --no-deps 
 
 _registered = False
 _initialized = False
-_held = 0  # see hold_steps
+_step_holds = 0  # see hold_steps
 _initializing = threading.RLock()
 
 
 def register() -> None:
-    """Registers the device ``ftm`` (or FTM_DEVICE_NAME) with PyTorch; the second call does nothing.
+    """Register the device ``ftm`` (or FTM_DEVICE_NAME) with PyTorch, once.
 
-    Raises ImportError, with the command that helps, if the recorder is not built, is built for
-    another version of PyTorch, or does not load.
+    Raises:
+        ImportError: The recorder is not built, is built for another version of PyTorch, or does not
+            load. The message has the command that helps.
     """
     global _registered
     if _registered:
@@ -59,12 +60,13 @@ def register() -> None:
 
     torch.utils.rename_privateuse1_backend(NAME)
     try:
-        # registers the kernels; `from ftm_lazy import _C` would not tell a missing module from a
-        # broken one
+        # registers the kernels; `from ftm_lazy import _C` raises the same error for a missing and
+        # for a broken module
         import_module("ftm_lazy._C")
     except ModuleNotFoundError as error:
         raise ImportError(
-            "ftm_lazy._C, the recorder, is not built: run `make build`, or install the package with pip"
+            "ftm_lazy._C, the recorder, is not built:"
+            " run `make build`, or install the package with pip"
         ) from error
     except ImportError as error:
         # another PyTorch of the same version, another C library, a damaged file
@@ -102,14 +104,13 @@ def register() -> None:
     implicit_device.install()
     inductor.install()
     data_parallel.install()
-    # at the import, so that nearly all other handlers run before: they may use the device and join
-    # threads
+    # registered early, so it runs after nearly all other exit handlers, which may use the device
     atexit.register(_shut_down)
     _registered = True
 
 
 def _register_process_groups(device: str) -> None:
-    """Makes ``ftm`` a backend of torch.distributed, the one for tensors on the device."""
+    """Register ``ftm`` as torch.distributed's backend for tensors on the device."""
     if not torch.distributed.is_available():
         return
 
@@ -123,11 +124,11 @@ def _register_process_groups(device: str) -> None:
 
 
 def _print_from_the_cpu() -> None:
-    """Makes `repr` of a tensor one read of it.
+    """Let `repr` of a tensor copy it to the CPU first.
 
-    PyTorch picks out and measures the elements to show by operations on the tensor's own device,
-    each a program of its own here; for its own lazy devices it moves the tensor to the CPU first,
-    but not for PrivateUse1.
+    PyTorch selects and measures the elements to print with operations on the tensor's device. Here
+    each of them would be compiled as a separate program. PyTorch copies tensors of its own lazy
+    devices (XLA, Lazy) to the CPU first, but not those of PrivateUse1.
     """
     from torch import _tensor_str
 
@@ -142,25 +143,23 @@ def _print_from_the_cpu() -> None:
 
 
 def is_initialized() -> bool:
-    """Whether the machine and the compiler have been started: by a tensor, or by a question about
-    the device."""
+    """Return whether `initialize` has run: a tensor or a query of the device starts it."""
     return _initialized
 
 
 def was_used() -> bool:
-    """Whether this process has made a tensor on the device. Questions, as for the current device,
-    do not count."""
+    """Return whether this process has made a tensor on the device; queries do not count."""
     from ftm_lazy import _C
 
     return _C._device_was_used()
 
 
 def initialize() -> None:
-    """Reads the settings and starts the machine and the compiler; only the first call does
-    something.
+    """Read the settings and start the machine and the compiler, once.
 
-    Raises SettingsError if an environment variable has a value that its setting does not take, and
-    ImportError, with the command that helps, if a package is missing.
+    Raises:
+        SettingsError: An environment variable has an invalid value.
+        ImportError: A package is missing. The message has the command that helps.
     """
     global _initialized
     if _initialized:
@@ -176,8 +175,7 @@ def initialize() -> None:
 
 
 def _missing(module: str) -> str:
-    """The message for a package that is not installed: how to install the version that ftm
-    requires."""
+    """Return the message for a missing module: how to install the version that ftm requires."""
     package = module.partition(".")[0]
     try:
         requirements = metadata.requires("ftm") or []
@@ -185,7 +183,8 @@ def _missing(module: str) -> str:
         requirements = []
     for requirement in requirements:
         if re.split(r"[^A-Za-z0-9._-]", requirement)[0].replace("-", "_") == package:
-            return f"ftm needs the package {package}, which is not installed: run `pip install {shlex.quote(requirement)}`"
+            command = f"pip install {shlex.quote(requirement)}"
+            return f"ftm needs the package {package}, which is not installed: run `{command}`"
     return f"the module {module}, which ftm needs, is not installed: {_REINSTALL}"
 
 
@@ -203,9 +202,10 @@ def _initialize() -> None:
     library = values.machine_library
     if not library.is_file():
         raise ImportError(
-            f"{library}, the machine, is not built: run `make build`, or install the package with pip"
+            f"the machine library {library} is not built:"
+            " run `make build`, or install the package with pip"
         )
-    bridge = compile_client.bridge()
+    client = compile_client.client()
     operations = {name: list(dtypes) for name, dtypes in native_ops().items()}
     _C._set_recording(recording_table())
     _C._init(
@@ -214,8 +214,8 @@ def _initialize() -> None:
         values.cores,
         values.checked,
         values.instruction_limit,
-        bridge.answer,
-        bridge.announce,
+        client.get_or_compile,
+        client.announce,
     )
     _C._set_strict(values.strict)
     _C._set_trace_limit(values.trace_limit)
@@ -230,26 +230,25 @@ def _initialize() -> None:
     )
     _C._set_executor(values.executor)
     if "recompile" in values.debug:
-        _C._set_compile_at_launch(True)  # a warning's line is one that launched
+        _C._set_compile_at_launch(True)  # so that the warning's line is the one that launched
     if values.dump is not None and "data" in values.debug:
-        _C._set_observer(bridge.observe)
+        _C._set_observer(client.observe)
     register_optimizer_step_pre_hook(_begin_of_step)
     register_optimizer_step_post_hook(_end_of_step)
-    bridge.prepare()
+    client.prepare()
 
 
 def _shut_down() -> None:
     from ftm_lazy import _C
 
-    if _initialized and not _C._in_bad_fork():  # what runs belongs to the parent
+    if _initialized and not _C._in_bad_fork():  # a forked child does not own the machine
         _C._shutdown()
 
 
 def hold_steps(by: int) -> None:
-    """Keeps the ends of optimizers' steps from cutting the trace, between a call with +1 and one
-    with -1."""
-    global _held
-    _held += by
+    """Suspend the cuts at the end of optimizer steps (+1), or resume them (-1); calls nest."""
+    global _step_holds
+    _step_holds += by
 
 
 def _begin_of_step(
@@ -264,18 +263,18 @@ def _begin_of_step(
 def _end_of_step(
     optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    # a compiled step is a program already, and this no part of its graph
+    # a compiled step is one program already, and Dynamo must not trace this call
     if not torch.compiler.is_compiling():
         end_step(optimizer)
 
 
 def end_step(optimizer: object) -> None:
-    """Cuts the trace where a training step ends, so that cuts fall at the same place in each step.
+    """Cut the trace at the end of a training step, so that all steps are cut at the same point.
 
     Args:
-        optimizer: whose step it is, or what stands for it: told from others by its identity.
+        optimizer: The optimizer, or another object whose identity distinguishes the step's kind.
     """
     from ftm_lazy import _C
 
-    if _held == 0:
+    if _step_holds == 0:
         _C._end_step(id(optimizer))

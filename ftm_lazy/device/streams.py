@@ -1,9 +1,7 @@
-"""`torch.ftm.Stream`, `torch.ftm.Event` and what goes with them, for programs that are written for
-several streams.
+"""`torch.ftm.Stream`, `torch.ftm.Event` and their functions, for programs with several streams.
 
-The device has one stream: everything runs in the order in which it was recorded. So waiting for an
-event from another stream is right without doing anything, and an event that tells the time first
-runs what was recorded before it.
+The device has one stream: everything runs in the order in which it was recorded. So waiting for
+another stream's event does nothing, and a timing event first runs all earlier operations.
 """
 
 from __future__ import annotations
@@ -27,8 +25,7 @@ __all__ = [
 
 
 class _OfDevice(type):
-    """Makes PyTorch's own objects of device ftm instances of our classes, which only have other
-    defaults."""
+    """Metaclass whose `isinstance` accepts PyTorch's own streams and events of device ftm."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         of_torch: bool = isinstance(instance, cls.__mro__[1])
@@ -36,7 +33,12 @@ class _OfDevice(type):
 
 
 class Stream(torch.Stream, metaclass=_OfDevice):
-    """The stream of the device, whatever the priority; `torch.Stream` with ``device="ftm"``."""
+    """The device's only stream: `torch.Stream` with ``device="ftm"``.
+
+    Args:
+        device: The device, its name or index; None means the current device.
+        priority: Accepted for compatibility; has no effect.
+    """
 
     def __new__(
         cls, device: torch.device | str | int | None = None, priority: int = 0
@@ -45,7 +47,13 @@ class Stream(torch.Stream, metaclass=_OfDevice):
 
 
 class Event(torch.Event, metaclass=_OfDevice):
-    """A mark on the stream; `torch.Event` with ``device="ftm"``."""
+    """A point in the stream: `torch.Event` with ``device="ftm"``.
+
+    Args:
+        enable_timing: Whether the event records the time, for `elapsed_time`.
+        blocking: As of `torch.Event`.
+        interprocess: As of `torch.Event`.
+    """
 
     def __new__(
         cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
@@ -62,27 +70,30 @@ def _device(device: torch.device | str | int | None) -> torch.device:
 
 
 def current_stream(device: torch.device | str | int | None = None) -> torch.Stream:
-    """The stream on which calls are recorded: the only one."""
+    """Return the stream on which calls are recorded, which is the only one."""
     return Stream(device)
 
 
 def default_stream(device: torch.device | str | int | None = None) -> torch.Stream:
-    """The stream that is current when nothing else was said: the only one."""
+    """Return the default stream, which is the only one."""
     return Stream(device)
 
 
 def set_stream(stream: torch.Stream) -> None:
-    """Makes `stream` the current one; there is only the one, so this only checks that it is of the
-    device.
+    """Check that `stream` belongs to the device; as the only stream it is already current.
 
-    Raises ValueError for a stream of another device.
+    Args:
+        stream: A stream of the device.
+
+    Raises:
+        ValueError: The stream belongs to another device.
     """
     if stream.device.type != NAME:
         raise ValueError(f"expected a stream of device {NAME}, but got one of {stream.device}")
 
 
 class StreamContext:
-    """Context manager in which `stream` is the current one; None leaves it as it is."""
+    """Context manager that makes `stream` the current one; None changes nothing."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self.stream = stream
@@ -102,5 +113,5 @@ class StreamContext:
 
 
 def stream(stream: torch.Stream | None) -> StreamContext:
-    """`StreamContext`, under the name that `torch.cuda` has for it."""
+    """Return `StreamContext(stream)`; the name is `torch.cuda.stream`'s."""
     return StreamContext(stream)

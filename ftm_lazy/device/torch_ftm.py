@@ -1,6 +1,7 @@
-"""`torch.ftm`: what `torch.cuda` is to CUDA.
+"""`torch.ftm`: the device module, with the interface of `torch.cuda`.
 
-There is one device, the machine with all its cores, and one stream.
+There is one device, the machine with all its cores, and one stream. Functions with a `device`
+argument raise ValueError for a device of another type and RuntimeError for an index other than 0.
 """
 
 from __future__ import annotations
@@ -104,36 +105,46 @@ __all__ = [
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What the machine is: its name, memory in bytes, cores, and the preset that it is compiled
-    for."""
+    """Properties of the machine."""
 
     name: str
+    """For example "FT-Matrix emulator (host, 2 cores)"."""
     total_memory: int
+    """Bytes of the host's memory, which the device uses."""
     multi_processor_count: int
+    """Number of cores."""
     preset: str
+    """The machine preset that programs are compiled for."""
 
 
-# --- the device
-# -------------------------------------------------------------------------------------------
+# --- device
 
 
 def is_available() -> bool:
-    """Whether there is an ftm device: always, for the machine is software."""
+    """Return True: the machine is emulated, so there is always a device."""
     return device_count() > 0
 
 
 def current_device() -> int:
-    """The index of the current device."""
+    """Return the index of the current device, which is 0."""
     return 0
 
 
 def set_device(device: Device) -> None:
-    """Selects the current device; there is only the one, so this only checks the index."""
+    """Check that `device` exists; as the only device it is already current.
+
+    Args:
+        device: The device, its name or index.
+    """
     index_of(device)
 
 
 class device:
-    """Context manager that selects a device, for code that is written for several."""
+    """Context manager that selects a device, for code written for several devices.
+
+    Args:
+        device: The device, its name or index.
+    """
 
     def __init__(self, device: Device) -> None:
         self.idx = index_of(device)
@@ -146,36 +157,44 @@ class device:
 
 
 class device_of(device):
-    """Context manager that selects the device of a tensor or storage, for code that is written for
-    several."""
+    """Context manager that selects the device of a tensor or storage.
+
+    Args:
+        obj: A tensor or storage; one on another device type changes nothing.
+    """
 
     def __init__(self, obj: torch.Tensor | torch.UntypedStorage | torch.TypedStorage) -> None:
         super().__init__(obj.device if obj.device.type == NAME else None)
 
 
 def can_device_access_peer(device: Device, peer_device: Device) -> bool:
-    """Whether one device can read another's memory. There is one device, which is no peer of its
-    own."""
+    """Return False: there is one device, and a device is not its own peer."""
     index_of(device)
     index_of(peer_device)
     return False
 
 
 def synchronize(device: Device = None) -> None:
-    """Runs everything that is recorded and waits for it; raises the error of a program that
-    failed."""
+    """Run all pending operations and wait for them.
+
+    Args:
+        device: The device; None means the current one.
+
+    Raises:
+        RuntimeError: A program failed. An error that eager PyTorch would raise has eager's type.
+    """
     index_of(device)
     if is_initialized():
         _C._sync(True)
 
 
 def get_device_name(device: Device = None) -> str:
-    """The name of the machine, such as "FT-Matrix emulator (host, 2 cores)"."""
+    """Return the machine's name, for example "FT-Matrix emulator (host, 2 cores)"."""
     return get_device_properties(device).name
 
 
 def get_device_properties(device: Device = None) -> DeviceProperties:
-    """What the machine is, by the settings."""
+    """Return the machine's properties, as FTM_MACHINE and FTM_CORES define them."""
     from ftm_lazy import settings
 
     index_of(device)
@@ -190,8 +209,8 @@ def get_device_properties(device: Device = None) -> DeviceProperties:
 
 
 def get_device_capability(device: Device = None) -> tuple[int, int]:
-    """The version of the instruction set as (major, minor)."""
-    # not when ftm_lazy is imported: the compiler comes with it
+    """Return the version of the instruction set as (major, minor)."""
+    # a local import: it loads the compiler
     from ftm_backend.assembler import image_layout
 
     index_of(device)
@@ -199,91 +218,108 @@ def get_device_capability(device: Device = None) -> tuple[int, int]:
 
 
 def is_tf32_supported() -> bool:
-    """Whether float32 products may be computed in a shorter format: no."""
+    """Return False: float32 matmuls are never computed in a shorter format."""
     return False
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether calls are recorded into a graph that the user replays: there are no such graphs."""
+    """Return False: there are no stream graphs to capture."""
     return False
 
 
 def ipc_collect() -> None:
-    """Does nothing, as there is no memory of other processes to release."""
+    """Do nothing: the device never holds memory of other processes."""
 
 
 # --- random numbers
-# ---------------------------------------------------------------------------------------
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the device's generator; `torch.manual_seed` does so too."""
+    """Seed the device's generator; `torch.manual_seed` also does this.
+
+    Args:
+        seed: An integer, as of `torch.manual_seed`.
+    """
     _C._default_generator().manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds the generators of all devices."""
+    """Seed the generators of all devices."""
     manual_seed(seed)
 
 
 def seed() -> None:
-    """Seeds the device's generator with a number from the operating system."""
+    """Seed the device's generator with a number from the operating system."""
     _C._default_generator().seed()
 
 
 def seed_all() -> None:
-    """Seeds the generators of all devices with a number from the operating system."""
+    """Seed the generators of all devices with a number from the operating system."""
     seed()
 
 
 def initial_seed() -> int:
-    """The seed that the device's generator was last given."""
+    """Return the last seed of the device's generator."""
     return _C._initial_seed()
 
 
 def get_rng_state(device: Device = NAME) -> torch.Tensor:
-    """The state of the device's generator, as a uint8 tensor on the CPU."""
+    """Return the state of the device's generator.
+
+    Args:
+        device: The device, its name or index.
+
+    Returns:
+        A uint8 tensor [n] on the CPU, for `set_rng_state`.
+    """
     index_of(device)
     return torch.frombuffer(bytearray(_C._get_rng_state()), dtype=torch.uint8)
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    """The states of the generators of all devices."""
+    """Return the states of all devices' generators, one uint8 tensor each."""
     return [get_rng_state()]
 
 
 def set_rng_state(new_state: torch.Tensor, device: Device = NAME) -> None:
-    """Puts back a state that `get_rng_state` gave."""
+    """Restore the state of the device's generator.
+
+    Args:
+        new_state: A uint8 tensor that `get_rng_state` returned.
+        device: The device, its name or index.
+    """
     index_of(device)
     _C._set_rng_state(bytes(new_state.cpu().to(torch.uint8).tolist()))
 
 
 def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
-    """Puts back states that `get_rng_state_all` gave."""
+    """Restore the states of all devices' generators.
+
+    Args:
+        new_states: The tensors that `get_rng_state_all` returned.
+    """
     for index, state in enumerate(new_states):
         set_rng_state(state, index)
 
 
 # --- mixed precision
-# --------------------------------------------------------------------------------------
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """The dtypes that `torch.autocast("ftm")` takes."""
+    """Return the dtypes that `torch.autocast("ftm")` accepts."""
     return [torch.bfloat16, torch.float16]
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether bfloat16 tensors compute on the device: yes, with sums kept in float32."""
+    """Return True: the device computes in bfloat16, with float32 accumulation."""
     return True
 
 
-# --- what PyTorch itself calls
-# ----------------------------------------------------------------------------
+# --- hooks that PyTorch calls
 
 
 def init() -> None:
-    """Starts the device, which the first tensor on it does otherwise."""
+    """Start the device; otherwise the first tensor on it does."""
     initialize()
 
 
@@ -296,7 +332,7 @@ def _is_in_bad_fork() -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    # read by torch.utils.checkpoint before it saves the generator's state
+    # torch.utils.checkpoint reads it before it saves the generator's state
     if name == "_initialized":
         return is_initialized()
     if name == "default_generators":

@@ -21,12 +21,12 @@ __all__ = ["HostProcessGroup", "create", "register"]
 
 
 def register(name: str, device: str) -> None:
-    """Makes `name` a backend of `torch.distributed` for tensors on `device` and on the CPU."""
+    """Make `name` a backend of `torch.distributed` for tensors on `device` and on the CPU."""
     dist.Backend.register_backend(name, create, devices=[device])
 
 
 def create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> HostProcessGroup:
-    """The process group of one process; called by `torch.distributed.init_process_group`."""
+    """Return the process group of one process; called by `torch.distributed.init_process_group`."""
     return HostProcessGroup(store, rank, size, timeout)
 
 
@@ -56,7 +56,7 @@ class HostProcessGroup(dist.ProcessGroup):
         return self._running
 
     def shutdown(self) -> None:
-        """Ends gloo's threads, once they have done what they were given; after it a collective is a
+        """End gloo's threads, once they have done what they were given; after it a collective is a
         RuntimeError."""
         self._running = None
 
@@ -98,7 +98,7 @@ class HostProcessGroup(dist.ProcessGroup):
         return _finished(tensors)
 
     def reduce(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
-        """The tensors of rank `opts.rootRank` become the reduction over the processes."""
+        """Return the tensors of rank `opts.rootRank` become the reduction over the processes."""
         return self._reduce(
             tensors, opts, lambda host: self._gloo.reduce(host, opts), opts.rootRank == self.rank()
         )
@@ -234,23 +234,23 @@ class HostProcessGroup(dist.ProcessGroup):
     # -----------------------------------------------------------------------------
 
     def send(self, tensors: list[torch.Tensor], destination: int, tag: int) -> dist.Work:
-        """Sends a copy; the work is over when it was taken."""
+        """Send a copy; the work is over when it was taken."""
         host = [_to_host(tensor) for tensor in tensors]
         return _Transfer(self._gloo.send(host, destination, tag), host, host)
 
     def recv(self, tensors: list[torch.Tensor], source: int, tag: int) -> dist.Work:
-        """Receives from one process; the tensors hold the values once the work has been waited
+        """Receive from one process; the tensors hold the values once the work has been waited
         for."""
         host = [_blank(tensor) for tensor in tensors]
         return _Transfer(self._gloo.recv(host, source, tag), tensors, host)
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int) -> dist.Work:
-        """Receives from whichever process sends first."""
+        """Receive from whichever process sends first."""
         host = [_blank(tensor) for tensor in tensors]
         return _Transfer(self._gloo.recv_anysource(host, tag), tensors, host)
 
     def barrier(self, opts: Any = None) -> dist.Work:
-        """Waits until all processes are here, with everything that they have recorded run."""
+        """Wait until all processes are here, with everything that they have recorded run."""
         from ftm_lazy import sync
 
         sync(wait=True)
@@ -267,7 +267,7 @@ class HostProcessGroup(dist.ProcessGroup):
         exchange: Callable[[list[torch.Tensor]], Any],
         takes: bool = True,
     ) -> dist.Work:
-        """Reduces host copies by `exchange`; an average, which gloo does not know, is a sum that is
+        """Reduce host copies by `exchange`; an average, which gloo does not know, is a sum that is
         divided."""
         average = opts.reduceOp == dist.ReduceOp.AVG
         if average:
@@ -292,7 +292,7 @@ _groups: weakref.WeakSet[HostProcessGroup] = weakref.WeakSet()
 
 @atexit.register
 def _end_threads() -> None:
-    """Joins gloo's threads while the interpreter is whole.
+    """Join gloo's threads while the interpreter is whole.
 
     A thread of gloo's tells that a collective is over, and then drops its tensors. Python knows
     these, so dropping one takes the interpreter's lock; a thread that asks for it when the
@@ -325,7 +325,7 @@ class _Transfer(dist.Work):
 
 
 def _to_host(tensor: torch.Tensor) -> torch.Tensor:
-    """A dense copy on the CPU, of one's own."""
+    """Return a dense copy on the CPU, of one's own."""
     value = tensor.detach()
     return value.contiguous().clone() if value.device.type == "cpu" else value.cpu().contiguous()
 

@@ -45,7 +45,7 @@ class _Window(NamedTuple):
 
 
 def normal_form(text: str, one_row: bool = False) -> str:
-    """A trace whose first operands of concatenations are windows, if they are parameters of one
+    """Return a trace whose first operands of concatenations are windows, if they are parameters of one
     batch that nothing else reads.
 
     The trace itself where one of them has one row, unless ``one_row``.
@@ -83,7 +83,7 @@ def _window_of(text: str, cat: re.Match[str]) -> _Window | None:
 
 
 def _is_read(text: str, value: int, end: int) -> bool:
-    """Whether something reads a parameter before a place in the text."""
+    """Return whether something reads a parameter before a place in the text."""
     return any(f"%{value}{behind}" in text[:end] for behind in _BEHIND_USES)
 
 
@@ -129,7 +129,7 @@ def _place(text: str, cat: re.Match[str]) -> int:
 
 
 def _written(text: str, windows: Sequence[_Window]) -> str:
-    """The text with these windows, and with its values numbered anew."""
+    """Return the text with these windows, and with its values numbered anew."""
     begins = [window.place for window in windows]
     firsts = [int(_VALUE.search(text, begin)[1]) for begin in begins]  # type: ignore[index]
     head = text[: begins[0]]

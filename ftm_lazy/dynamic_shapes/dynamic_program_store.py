@@ -40,7 +40,7 @@ class DynamicProgram:
         return len(self.image) + self.template.nbytes
 
     def is_near(self, values: Sequence[int]) -> bool:
-        """Whether it was chosen for sizes like these."""
+        """Return whether it was chosen for sizes like these."""
         return all(
             least < LEAST_SIZE or _is_near(value, chosen)
             for value, chosen, (_, _, least) in zip(
@@ -56,7 +56,7 @@ def _is_near(value: int, chosen: int) -> bool:
 
 
 def packed(programs: Iterable[DynamicProgram]) -> bytes:
-    """A line of JSON that says what follows, then for each program its template and its image."""
+    """Return a line of JSON that says what follows, then for each program its template and its image."""
     facts, parts = [], []
     for program in programs:
         template, image = program.template.to_bytes(), zlib.compress(program.image, 1)
@@ -79,7 +79,7 @@ def packed(programs: Iterable[DynamicProgram]) -> bytes:
 
 
 def unpacked(data: bytes) -> list[DynamicProgram]:
-    """The reverse; raises ValueError for bytes that are not a family's."""
+    """Return the reverse; raises ValueError for bytes that are not a family's."""
     line, _, body = data.partition(b"\n")
     programs, at = [], 0
     try:

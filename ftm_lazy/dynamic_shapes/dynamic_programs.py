@@ -87,7 +87,7 @@ class DynamicCandidate:
 
 
 def _is_special(guard: tuple[str, str, str]) -> bool:
-    """Whether a guard leaves a symbol one value: an equality of one symbol; those of several are
+    """Return whether a guard leaves a symbol one value: an equality of one symbol; those of several are
     relations."""
     text, relation, _ = guard
     return relation == "==" and len(symbols_of(text)) == 1
@@ -107,12 +107,12 @@ class TraceFamilies:
         self._get, self._put, self._remove = store
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Forget everything."""
         self._families.clear()
         self._relatives.clear()
 
     def instance(self, text: str) -> Specialization | None:
-        """The image for a trace, made from a general program; None if there is none that admits
+        """Return the image for a trace, made from a general program; None if there is none that admits
         it."""
         normal = normal_form(text, one_row=True)
         found = self._instance(normal)
@@ -121,7 +121,7 @@ class TraceFamilies:
         return found or self._of_relative(text)
 
     def _of_relative(self, text: str) -> Specialization | None:
-        """The same from a program of another family, or for other strides, which this trace is a
+        """Return the same from a program of another family, or for other strides, which this trace is a
         member of because sizes are 1."""
         shared, numbers = _C._family(text)
         families = filter(None, map(self._families.get, self._relatives.of(shared)))
@@ -253,7 +253,7 @@ class TraceFamilies:
         )
 
     def keep(self, proposal: DynamicCandidate, made: Executable) -> Specialization:
-        """Keeps the program of a proposal: the image for the member that it was proposed for.
+        """Keep the program of a proposal: the image for the member that it was proposed for.
 
         Raises:
             TemplateError: it serves others alone.
@@ -280,7 +280,7 @@ class TraceFamilies:
         proposal.family.fail()
 
     def refuse(self, text: str) -> bool:
-        """The machine does not take the image of a trace: whether it may have been an instance;
+        """Return the machine does not take the image of a trace: whether it may have been an instance;
         there will be none again."""
         families = [self._find(spelled)[0] for spelled in dict.fromkeys((text, normal_form(text)))]
         had = [family for family in families if family.programs]
@@ -306,7 +306,7 @@ class TraceFamilies:
             self._relatives.remove(forgotten.key)
 
     def _load(self, key: bytes, text: str, shared: str) -> TraceFamily:
-        """A family with the programs that other processes have left."""
+        """Return a family with the programs that other processes have left."""
         family = TraceFamily(key, text, shared)
         stored = self._get(text)
         if stored is not None:

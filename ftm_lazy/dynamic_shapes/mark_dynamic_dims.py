@@ -42,7 +42,7 @@ def seeded(
     trains: bool = False,
     any_size: bool = False,
 ) -> str:
-    """A trace's text with a symbol for each size that is likely to vary; empty where none is.
+    """Return a trace's text with a symbol for each size that is likely to vary; empty where none is.
 
     Args:
         text: the trace. varies: of each parameter the dimensions that are, one bit each. places: of
@@ -166,7 +166,7 @@ def seeded(
 
 
 def relation_of(general: str, text: str, places: Places) -> ShapeRelation:
-    """How the numbers of a trace are related by the general text that was made of it.
+    """Return how the numbers of a trace are related by the general text that was made of it.
 
     Raises:
         ValueError: the one text was not made of the other.

@@ -71,7 +71,7 @@ def bare(text: str) -> str:
 
 
 def _order(sizes: str, strides: str) -> tuple[bool, list[int]]:
-    """Whether a window's elements follow one another, and its strides, without those of extents of
+    """Return whether a window's elements follow one another, and its strides, without those of extents of
     1."""
     extents, steps = _steps(sizes, strides)
     row_major, step = [], 1
@@ -95,7 +95,7 @@ def _written(window: re.Match[str]) -> str:
 
 
 def _parameter(made: str) -> str:
-    """A parameter is so many elements: those that read it say of what shape."""
+    """Return a parameter is so many elements: those that read it say of what shape."""
     if not made.startswith("param "):
         return made
     dtype, _, extents = made.rstrip("]").partition("[")
@@ -157,7 +157,7 @@ class SizeOneRelatives:
         self._digests[key] = digest
 
     def remove(self, key: bytes) -> None:
-        """Forgets a family, if it is there."""
+        """Forget a family, if it is there."""
         digest = self._digests.pop(key, None)
         if digest is not None:
             del self._families[digest][key]
@@ -165,11 +165,11 @@ class SizeOneRelatives:
                 del self._families[digest]
 
     def of(self, shared: str) -> tuple[bytes, ...]:
-        """The families that members of one with this text may be members of."""
+        """Return the families that members of one with this text may be members of."""
         return tuple(self._families.get(_digest(_Lines.of(shared)), ()))
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Forget everything."""
         self._families.clear()
         self._digests.clear()
 
@@ -181,7 +181,7 @@ def _digest(lines: _Lines) -> bytes:
 def values_with_ones(
     text: str, shared: str, relation: ShapeRelation, admits: Callable[[Sequence[int]], bool]
 ) -> tuple[int, ...] | None:
-    """The values with which a trace is a member of another family; None where it is none, or a
+    """Return the values with which a trace is a member of another family; None where it is none, or a
     program does not admit them.
 
     Args:
@@ -204,7 +204,7 @@ def values_with_ones(
 
 
 def _member(shared: str, numbers: Sequence[int]) -> str | None:
-    """The trace of a family that has these numbers; None where its text says ``#`` for something
+    """Return the trace of a family that has these numbers; None where its text says ``#`` for something
     else as well."""
     parts = shared.split("#")
     if len(parts) != len(numbers) + 1:
@@ -218,7 +218,7 @@ def _member(shared: str, numbers: Sequence[int]) -> str | None:
 def _sizes(
     relation: ShapeRelation, theirs: _Lines, ours: _Lines, numbers: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """The values that the symbols of another family's relation would have for a trace with these
+    """Return the values that the symbols of another family's relation would have for a trace with these
     numbers; None where that is not seen."""
     spelled = dict(relation.texts) | {place: str(number) for place, number in relation.fixed}
     asked = [

@@ -68,7 +68,7 @@ class TraceFamily:
     def relation(
         self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], places: Places
     ) -> ShapeRelation | None:
-        """How the numbers of a member are related to those of others; None without any.
+        """Return how the numbers of a member are related to those of others; None without any.
 
         Where one of its sizes is less than programs are general for, which is 1 as a rule, it is
         like those of the same size alone.
@@ -117,7 +117,7 @@ class TraceFamily:
         places: Places,
         likely: SizeGuess,
     ) -> ShapeRelation | None:
-        """How the numbers of a member follow from the sizes that are likely to vary; None if none
+        """Return how the numbers of a member follow from the sizes that are likely to vary; None if none
         is, or that was expected before.
 
         What is done with sizes of 1 is often something else, so members of other sizes there say
@@ -164,7 +164,7 @@ class TraceFamily:
         return relation
 
     def admits(self, numbers: tuple[int, ...]) -> bool:
-        """Whether a program serves a member, near or far."""
+        """Return whether a program serves a member, near or far."""
         found = ((program, program.relation.values(numbers)) for program in self.programs)
         return any(
             values is not None and program.template.admits(values) for program, values in found
@@ -181,7 +181,7 @@ class TraceFamily:
         self.failures += _NOTHING
 
     def rests(self) -> bool:
-        """Whether the next member is compiled as it is: attempts have come to nothing, each time
+        """Return whether the next member is compiled as it is: attempts have come to nothing, each time
         for twice as many members."""
         if self.is_promising or self.waited >= 1 << self.failures // _NOTHING:
             self.waited = 0
@@ -197,7 +197,7 @@ class TraceFamily:
 
 
 def _may_be(relation: ShapeRelation, member: Sequence[int]) -> bool:
-    """Whether a relation is that of a member, or would be if the member's sizes of 1 were
+    """Return whether a relation is that of a member, or would be if the member's sizes of 1 were
     larger."""
     if relation.values(member) is not None:
         return True

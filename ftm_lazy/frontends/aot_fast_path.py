@@ -51,7 +51,7 @@ class GraphCache:
         self._metadata = None if context is None else context.fw_metadata
 
     def call(self, inputs: int) -> tuple[Callable[..., Any] | None, bool]:
-        """A function of ``inputs`` tensors in the place of AOTAutograd's, if there is one, and
+        """Return a function of ``inputs`` tensors in the place of AOTAutograd's, if there is one, and
         whether that is decided."""
         metadata, forward, backward = self._metadata, self.forward, self.backward
         if (
@@ -92,7 +92,7 @@ def shortened(call: Callable[..., Any], graphs: GraphCache) -> Callable[..., Any
 
 
 def _is_plain(metadata: ViewAndMutationMeta, is_inference: bool) -> bool:
-    """Whether AOTAutograd's wrappers have nothing to do but to call the graphs."""
+    """Return whether AOTAutograd's wrappers have nothing to do but to call the graphs."""
     saved = (
         metadata.num_symints_saved_for_bw,
         metadata.num_opaque_objects_saved_for_bw,
@@ -117,7 +117,7 @@ def _is_plain(metadata: ViewAndMutationMeta, is_inference: bool) -> bool:
 
 
 def _is_plain_input(info: InputAliasInfo, is_inference: bool) -> bool:
-    """Whether it is read, or gets its new content from the program itself, and autograd need not
+    """Return whether it is read, or gets its new content from the program itself, and autograd need not
     know."""
     is_same = not (
         info.mutates_metadata

@@ -61,7 +61,7 @@ class ArrayProgram:
         ]
 
     def _source(self, placeholder: int) -> int:
-        """A weight k as k, an input k as -1 - k."""
+        """Return a weight k as k, an input k as -1 - k."""
         weights = len(self.model.weights)
         return placeholder if placeholder < weights else weights - placeholder - 1
 
@@ -90,7 +90,7 @@ class ArrayProgram:
         return name, "weight", self._constant(held), dtype, sizes, strides, offset
 
     def arrays(self, inputs: Sequence[torch.Tensor]) -> list[np.ndarray]:
-        """The program's inputs for these inputs of the model, copied."""
+        """Return the program's inputs for these inputs of the model, copied."""
         sources = [*self.weights.values()]
         given = [flat_bytes(tensor.detach().cpu().contiguous()) for tensor in inputs]
         found = []
@@ -114,7 +114,7 @@ class ArrayProgram:
         ]
 
     def nested(self, results: Sequence[np.ndarray], inputs: Sequence[torch.Tensor]) -> Any:
-        """The model's results, as it nests them, from the program's."""
+        """Return the model's results, as it nests them, from the program's."""
         leaves = []
         for _, kind, index, dtype, sizes, strides, offset in self.outputs:
             if kind == "result":
@@ -129,7 +129,7 @@ class ArrayProgram:
 
 
 def flat_bytes(tensor: torch.Tensor) -> np.ndarray:
-    """The memory of a dense tensor on the CPU from its first element to its last, as bytes that it
+    """Return the memory of a dense tensor on the CPU from its first element to its last, as bytes that it
     shares."""
     if not tensor.numel():
         return np.empty(0, np.uint8)
@@ -138,7 +138,7 @@ def flat_bytes(tensor: torch.Tensor) -> np.ndarray:
 
 
 def from_bytes(raw: np.ndarray, dtype: str) -> torch.Tensor:
-    """A flat tensor of a dtype token that shares these bytes."""
+    """Return a flat tensor of a dtype token that shares these bytes."""
     return (
         torch.from_numpy(raw).view(DTYPES_OF_TORCH[dtype])
         if raw.size

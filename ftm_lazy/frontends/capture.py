@@ -66,25 +66,25 @@ def check_in_memory(tensor: torch.Tensor) -> None:
 
 
 def placeholder_like(recording: Any, tensor: torch.Tensor) -> torch.Tensor:
-    """A placeholder with sizes, strides and dtype of ``tensor``; NotImplementedError as
+    """Return a placeholder with sizes, strides and dtype of ``tensor``; NotImplementedError as
     `check_in_memory`."""
     check_in_memory(tensor)
     return recording.placeholder(list(tensor.shape), list(tensor.stride()), tensor.dtype)
 
 
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with its values in memory, where conjugation or negation may be a mere bit of it:
+    """Return the tensor with its values in memory, where conjugation or negation may be a mere bit of it:
     programs know memory."""
     return tensor.resolve_conj().resolve_neg()
 
 
 def on_device(tensor: torch.Tensor) -> torch.Tensor:
-    """A result of a recording as a program may give it."""
+    """Return a result of a recording as a program may give it."""
     return resolved(tensor.to(DEVICE))
 
 
 def capture(function: Callable[..., Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor]) -> Any:
-    """The program of ``function(*inputs)``.
+    """Return the program of ``function(*inputs)``.
 
     Args:
         function: takes ftm tensors and gives a list of them; what it writes over in them is part of

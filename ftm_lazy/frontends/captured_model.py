@@ -57,7 +57,7 @@ class CapturedModel:
     output_names: tuple[str, ...]
 
     def arguments(self, *inputs: Any, **keywords: Any) -> list[torch.Tensor]:
-        """The program's inputs among a call's arguments; CaptureError if they are not those that it
+        """Return the program's inputs among a call's arguments; CaptureError if they are not those that it
         was captured for."""
         leaves = [
             leaf
@@ -73,7 +73,7 @@ class CapturedModel:
         return [resolved(leaf) for leaf in leaves]
 
     def run(self, *inputs: Any, **keywords: Any) -> Any:
-        """Runs the program on the machine; results as the model nests them, on the CPU."""
+        """Run the program on the machine; results as the model nests them, on the CPU."""
         self.captured.build()
         leaves = self.captured.launch(
             [*self.weights.values(), *self.arguments(*inputs, **keywords)]
@@ -84,7 +84,7 @@ class CapturedModel:
 def capture_model(
     model: Any, inputs: Sequence[Any], keywords: dict[str, Any] | None = None
 ) -> CapturedModel:
-    """The program of ``model(*inputs, **keywords)``.
+    """Return the program of ``model(*inputs, **keywords)``.
 
     Args:
         model: an `nn.Module`, a `torch.jit.ScriptModule`, an `ExportedProgram` or a function of
@@ -117,7 +117,7 @@ def capture_model(
 def exported_arguments(
     program: ExportedProgram, inputs: Sequence[Any], keywords: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A call's arguments in the order that an exported program takes them; CaptureError if they are
+    """Return a call's arguments in the order that an exported program takes them; CaptureError if they are
     not what it takes.
 
     With none at all they are those that it was exported with.
@@ -156,7 +156,7 @@ def exported_arguments(
 
 
 def _is_same(given: Any, exported: Any) -> bool:
-    """Whether a constant is the one that the program was exported with; NaN is NaN."""
+    """Return whether a constant is the one that the program was exported with; NaN is NaN."""
     return bool(given == exported or (given != given and exported != exported))
 
 
@@ -290,7 +290,7 @@ is."""
 
 
 def _interpret(graph_module: torch.fx.GraphModule, values: dict[Any, Any]) -> list[Any]:
-    """Runs a graph of ATen ops on what its placeholders are given."""
+    """Run a graph of ATen ops on what its placeholders are given."""
     for node in graph_module.graph.nodes:
         if node.op == "call_function" and getattr(node.target, "__name__", "") in _REGIONS:
             given = torch.fx.node.map_arg(node.args, values.__getitem__)
@@ -330,7 +330,7 @@ def _with_tensors(module: nn.Module, tensors: dict[str, torch.Tensor]) -> Callab
 def _scripted(
     module: torch.jit.ScriptModule, tensors: dict[str, torch.Tensor]
 ) -> Callable[..., Any]:
-    """A copy of a scripted module that has these tensors."""
+    """Return a copy of a scripted module that has these tensors."""
     copied = copy.deepcopy(module)
     for name, tensor in tensors.items():
         *owners, attribute = name.split(".")

@@ -44,7 +44,7 @@ class FTMCompiler:
     def compile_to_mlir(
         self, model: Model, *inputs: Any, dialect: str = "torch", **keywords: Any
     ) -> str:
-        """The model's program as MLIR text: weights are arguments of ``main``, before the inputs.
+        """Return the model's program as MLIR text: weights are arguments of ``main``, before the inputs.
 
         Args:
             dialect: ``torch``, ``linalg`` and ``ftm`` are stages of this compiler; ``tosa`` and
@@ -65,7 +65,7 @@ class FTMCompiler:
         weights: str = "npz",
         **keywords: Any,
     ) -> Path:
-        """Writes the model's assembly, and beside it its weights and a manifest.
+        """Write the model's assembly, and beside it its weights and a manifest.
 
         Args:
             output_path: of the assembly; ``kernel.npz`` (or ``.safetensors``) and ``kernel.json``
@@ -94,7 +94,7 @@ class FTMCompiler:
         return path
 
     def jit_run(self, model: Model, *inputs: Any, **keywords: Any) -> Any:
-        """Runs the linalg stage through MLIR's ExecutionEngine: upstream's bufferization and LLVM,
+        """Run the linalg stage through MLIR's ExecutionEngine: upstream's bufferization and LLVM,
         nothing of our midend and machine. Results as the model nests them."""
         from ftm_lazy.frontends.validate import run_linalg
 
@@ -103,14 +103,14 @@ class FTMCompiler:
         return run_linalg(ArrayProgram(captured), captured.arguments(*inputs, **keywords))
 
     def run(self, model: Model, *inputs: Any, **keywords: Any) -> Any:
-        """Runs our assembly on the machine.  Results as the model nests them, on the CPU."""
+        """Run our assembly on the machine.  Results as the model nests them, on the CPU."""
         inputs, keywords = _given(model, inputs, keywords)
         return capture_model(model, inputs, keywords).run(*inputs, **keywords)
 
     def validate(
         self, model: Model, *inputs: Any, rtol: float = 1e-4, atol: float = 1e-5, **keywords: Any
     ) -> ValidationReport:
-        """Runs the model eagerly, and its program at each boundary (trace, torch dialect, linalg,
+        """Run the model eagerly, and its program at each boundary (trace, torch dialect, linalg,
         assembly in checked mode); prints where and by how much they part."""
         inputs, keywords = _given(model, inputs, keywords)
         captured = capture_model(model, inputs, keywords)
@@ -124,7 +124,7 @@ class FTMCompiler:
 
 
 def _given(model: Model, inputs: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The arguments, or those that an exported program was exported with."""
+    """Return the arguments, or those that an exported program was exported with."""
     return (
         exported_arguments(model, inputs, keywords)
         if isinstance(model, ExportedProgram)
@@ -133,7 +133,7 @@ def _given(model: Model, inputs: Any, keywords: dict[str, Any]) -> tuple[Any, di
 
 
 def _buffers(asm: str, kind: str) -> list[str]:
-    """The names of a program's inputs or outputs, as its assembly declares them."""
+    """Return the names of a program's inputs or outputs, as its assembly declares them."""
     return [
         line.split()[1].rstrip(",") for line in asm.splitlines() if line.startswith(f"@{kind} ")
     ]
@@ -150,7 +150,7 @@ def _held(program: ArrayProgram) -> list[np.ndarray | None]:
 
 
 def _returned(program: ArrayProgram) -> dict[str, np.ndarray]:
-    """The bytes of the weights that outputs of the model are views of."""
+    """Return the bytes of the weights that outputs of the model are views of."""
     weights = list(program.weights.items())
     return dict(weights[index] for _, kind, index, *_ in program.outputs if kind == "weight")
 

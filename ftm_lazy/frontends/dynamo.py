@@ -96,7 +96,7 @@ class TorchCompileBackend:
         from ftm_lazy.compile import compile_client, dump
 
         number = next(numbers)
-        texts = compile_client.bridge().texts(text)
+        texts = compile_client.client().texts(text)
         if logs:
             for stage, content in texts.items():
                 _stages.debug("%s, program %d, stage %s\n%s", name, number, stage, content)
@@ -108,7 +108,7 @@ class TorchCompileBackend:
 
 @contextmanager
 def _without_the_cpus_kernels() -> Iterator[None]:
-    """Keeps AOTAutograd from taking ops for tensors of the CPU that are kernels of its libraries:
+    """Keep AOTAutograd from taking ops for tensors of the CPU that are kernels of its libraries:
     attention, recurrent layers."""
     enabled = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
@@ -122,5 +122,5 @@ def _without_the_cpus_kernels() -> Iterator[None]:
 def backend(
     graph_module: GraphModule, example_inputs: Sequence[Any], **options: Any
 ) -> Callable[..., Any]:
-    """The entry point ``ftm`` in the group ``torch_dynamo_backends``."""
+    """Return the entry point ``ftm`` in the group ``torch_dynamo_backends``."""
     return TorchCompileBackend()(graph_module, example_inputs, **options)

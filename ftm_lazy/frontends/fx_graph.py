@@ -100,7 +100,7 @@ class CompiledGraph:
         return map_arg(self._output.args[0], environment.__getitem__)
 
     def _first_run(self, environment: Environment) -> None:
-        """Finds the steps, and runs each when it is found: later ones depend on what earlier ones
+        """Find the steps, and runs each when it is found: later ones depend on what earlier ones
         give."""
         on_cpu = not any(
             isinstance(x, torch.Tensor) and x.device.type == NAME for x in environment.values()
@@ -150,7 +150,7 @@ def _last_uses(body: list[Node], output: Node) -> dict[Node, int]:
 
 
 def _writes(user: Node, node: Node) -> bool:
-    """Whether a node of the graph writes its input ``node``."""
+    """Return whether a node of the graph writes its input ``node``."""
     return user.target is torch.ops.aten.copy_.default and user.args[0] is node
 
 

@@ -82,7 +82,7 @@ class CompiledSegment:
         ]
 
     def direct(self, given: dict[Node, int], constants: Environment, wanted: Any) -> Any | None:
-        """The program without the environment, if it has one variant for all runs, takes only what
+        """Return the program without the environment, if it has one variant for all runs, takes only what
         is among these, and gives tensors.
 
         Args:
@@ -117,7 +117,7 @@ class CompiledSegment:
         return tuple(key)
 
     def run(self, environment: Environment, last: Iterable[Node]) -> None:
-        """Launches it; ``last``: nodes whose values nobody needs any more."""
+        """Launch it; ``last``: nodes whose values nobody needs any more."""
         key = self._key(environment)
         variant = self._variants.get(key)
         if variant is None:
@@ -273,7 +273,7 @@ class _Recorder:
 
 
 def call_node(node: Node, value: Callable[[Node], Any]) -> Any:
-    """Calls an op of a graph on the device, whatever device the graph says.
+    """Call an op of a graph on the device, whatever device the graph says.
 
     What it gives has its values in memory: an input whose conjugation is a bit of it is none here,
     so that the bits of what follows are others than where the graph was made, and some ops
@@ -314,7 +314,7 @@ class FallbackCall:
         self.texts: list[str] = []
 
     def run(self, environment: Environment, last: Iterable[Node]) -> None:
-        """Calls it; ``last``: nodes whose values nobody needs any more."""
+        """Call it; ``last``: nodes whose values nobody needs any more."""
         args, kwargs = map_arg((self._node.args, self._node.kwargs), environment.__getitem__)
         if self._node.target in _OBSERVATIONS:
             args = pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, args)
@@ -328,7 +328,7 @@ class FallbackCall:
             environment.pop(node, None)
 
     def _is_the_devices(self, args: Any, kwargs: Any) -> bool:
-        """Whether the device has run it, and would have counted: PyTorch's own op on tensors on
+        """Return whether the device has run it, and would have counted: PyTorch's own op on tensors on
         ftm."""
         custom = isinstance(
             self._node.target, torch._ops.OpOverload

@@ -23,7 +23,7 @@ __all__ = ["check_machine", "compiled", "package", "token"]
 def package(
     model: ExportedProgram | CapturedModel, path: str | Path, *, machine: str | None = None
 ) -> None:
-    """Writes a model as one file: its program, weights, and what it takes and gives, with
+    """Write a model as one file: its program, weights, and what it takes and gives, with
     checksums.
 
     Args:
@@ -71,15 +71,15 @@ def package(
 
 
 def compiled(trace: Trace, machine: str | None = None) -> Executable:
-    """The executable of a trace, through the caches; CompileError where it does not compile."""
+    """Return the executable of a trace, through the caches; CompileError where it does not compile."""
     if machine is None:
-        return compile_client.bridge().executable(str(trace))
+        return compile_client.client().executable(str(trace))
     check_machine(machine)
-    bridge = compile_client.CompileClient(replace(settings.current(), machine=machine))
+    client = compile_client.CompileClient(replace(settings.current(), machine=machine))
     try:
-        return bridge.executable(str(trace))
+        return client.executable(str(trace))
     finally:
-        bridge.close()
+        client.close()
 
 
 def check_machine(name: str | None) -> None:
@@ -89,5 +89,5 @@ def check_machine(name: str | None) -> None:
 
 
 def token(dtype: Any) -> str:
-    """The dtype token of a torch dtype."""
+    """Return the dtype token of a torch dtype."""
     return next(name for name, known in DTYPES_OF_TORCH.items() if known == dtype)

@@ -34,12 +34,12 @@ class _Config:
     """Calls the artifact by each symbol of a trace in turn, as `_call` says."""
 
     def compile(self, program: nn.Module, verbose: bool = False) -> nn.Module:
-        """The artifact: a module."""
+        """Return the artifact: a module."""
         del verbose
         return program
 
     def run(self, artifact: nn.Module, trace: Sequence[Any]) -> list[Any]:
-        """The trace with new outputs."""
+        """Return the trace with new outputs."""
         found = []
         for item in trace:
             method = functools.reduce(
@@ -103,7 +103,7 @@ def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _as_module(method: Callable[..., Any]) -> nn.Module:
-    """A module whose ``forward`` is this method of another, or this module itself."""
+    """Return a module whose ``forward`` is this method of another, or this module itself."""
     if isinstance(method, nn.Module):
         return method
     module = nn.Module()

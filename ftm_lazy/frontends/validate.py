@@ -91,7 +91,7 @@ def validate(
     rtol: float,
     atol: float,
 ) -> ValidationReport:
-    """Runs all boundaries on these inputs; ``rtol`` and ``atol`` as in
+    """Run all boundaries on these inputs; ``rtol`` and ``atol`` as in
     `torch.testing.assert_close`, for float32."""
     program = ArrayProgram(captured)
     if program.draws:
@@ -190,7 +190,7 @@ def run_linalg(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
 
 
 def run_torch_dialect(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
-    """The torch dialect through upstream's own conversion to linalg; DialectError where it does not
+    """Return the torch dialect through upstream's own conversion to linalg; DialectError where it does not
     take an op."""
     from ftm_backend.torch_mlir import export_dialects
 
@@ -205,7 +205,7 @@ def _run_upstream(program: ArrayProgram, text: str, inputs: Sequence[torch.Tenso
 
 
 def run_assembly(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
-    """The assembly on the machine in checked mode; MachineError where it faults."""
+    """Return the assembly on the machine in checked mode; MachineError where it faults."""
     from ftm_backend.machine import Machine
 
     with Machine(checked=True) as machine:

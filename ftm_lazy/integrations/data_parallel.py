@@ -27,7 +27,7 @@ def _scatter(
     dim: int,
     streams: object,
 ) -> list[torch.Tensor]:
-    """A part of `tensor` for each device, along `dim`."""
+    """Return a part of `tensor` for each device, along `dim`."""
     parts = (
         tensor.chunk(len(devices), dim)
         if chunk_sizes is None
@@ -38,7 +38,7 @@ def _scatter(
 
 
 def _gather(tensors: Sequence[torch.Tensor], dim: int, destination: int | None) -> torch.Tensor:
-    """The tensors one after the other along `dim`, on one device."""
+    """Return the tensors one after the other along `dim`, on one device."""
     return torch.cat([tensor.to(_device(destination)) for tensor in tensors], dim)
 
 
@@ -55,7 +55,7 @@ def _broadcast_coalesced(
 
 
 def install() -> None:
-    """Adds the functions to ``torch._C``; does nothing in a build that has its own."""
+    """Add the functions to ``torch._C``; does nothing in a build that has its own."""
     if not hasattr(torch._C, "_scatter"):
         for function in (_scatter, _gather, _broadcast, _broadcast_coalesced):
             setattr(torch._C, function.__name__, function)

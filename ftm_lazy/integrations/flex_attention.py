@@ -20,8 +20,8 @@ __all__ = ["install"]
 
 
 def install() -> None:
-    """Makes the changes, now or when PyTorch's modules are imported."""
-    import_hooks.change(
+    """Make the changes, now or when PyTorch's modules are imported."""
+    import_hooks.patch(
         {
             "torch.nn.attention.flex_attention": _accept_device,
             "torch._higher_order_ops.flex_attention": _register_autocast,

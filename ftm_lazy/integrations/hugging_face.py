@@ -27,7 +27,7 @@ def _name() -> str:
 
 
 def _is_chosen() -> bool:
-    """Whether the two libraries run on ftm."""
+    """Return whether the two libraries run on ftm."""
     return os.environ.get("ACCELERATE_TORCH_DEVICE", "").partition(":")[0] == _name()
 
 
@@ -66,7 +66,7 @@ def _brain_floats(training_args: Any) -> None:
 
 
 def install() -> None:
-    """Changes the two libraries, now or when they are imported."""
-    import_hooks.change(
+    """Change the two libraries, now or when they are imported."""
+    import_hooks.patch(
         {"accelerate.accelerator": _half_precision, "transformers.training_args": _brain_floats}
     )

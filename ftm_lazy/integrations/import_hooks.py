@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
-__all__ = ["change"]
+__all__ = ["patch"]
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
@@ -56,8 +56,8 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 _FINDER = _AfterImport()
 
 
-def change(changes: Mapping[str, Callable[[ModuleType], None]]) -> None:
-    """Calls ``changes[name]`` with each module of these names: those that are imported already, and
+def patch(changes: Mapping[str, Callable[[ModuleType], None]]) -> None:
+    """Call ``changes[name]`` with each module of these names: those that are imported already, and
     those that will be."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)

@@ -54,7 +54,7 @@ class _OneDevice:
 
     @staticmethod
     def get_parallel_devices(devices: Any) -> list[torch.device]:
-        """The device for each position."""
+        """Return the device for each position."""
         return [torch.device(_name(), position) for position in devices]
 
     @staticmethod
@@ -74,7 +74,7 @@ class _OneDevice:
 
 
 def _accelerator(connector: ModuleType) -> None:
-    """Changes a module that chooses accelerator, strategy and precision: the trainer's or
+    """Change a module that chooses accelerator, strategy and precision: the trainer's or
     Fabric's."""
     accelerator = type(
         "FTMAccelerator",
@@ -112,8 +112,8 @@ def _accelerator(connector: ModuleType) -> None:
 
 
 def install() -> None:
-    """Changes Lightning under each of its names, now or when it is imported."""
-    import_hooks.change(
+    """Change Lightning under each of its names, now or when it is imported."""
+    import_hooks.patch(
         dict.fromkeys(
             (
                 "lightning.pytorch.trainer.connectors.accelerator_connector",

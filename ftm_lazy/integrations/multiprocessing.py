@@ -27,7 +27,7 @@ Storage: TypeAlias = torch.UntypedStorage
 
 
 def install() -> None:
-    """Sends tensors of the device to other processes by value, and refuses to share their
+    """Send tensors of the device to other processes by value, and refuses to share their
     memory."""
     for kind in (torch.Tensor, torch.nn.parameter.Parameter):
         ForkingPickler.register(kind, _reduce)
@@ -86,7 +86,7 @@ def _reduce_storage(storage: Storage) -> Reduced:
 
 
 def _refuse(message: str) -> Reduced:
-    """Raises the error here for the arguments of a process, and in the receiver for a queue.
+    """Raise the error here for the arguments of a process, and in the receiver for a queue.
 
     A queue pickles on a thread of its own, and an error there reaches no caller.
     """

@@ -20,8 +20,8 @@ __all__ = ["install"]
 
 
 def install() -> None:
-    """Makes the changes, now or when the library is imported."""
-    import_hooks.change({"safetensors": _accept_device, "safetensors.torch": _accept_device})
+    """Make the changes, now or when the library is imported."""
+    import_hooks.patch({"safetensors": _accept_device, "safetensors.torch": _accept_device})
 
 
 def _accept_device(module: ModuleType) -> None:

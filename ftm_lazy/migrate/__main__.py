@@ -16,7 +16,7 @@ __all__ = ["main"]
 
 @command("ftm-migrate")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; the exit status is 2 where a file could not be read, 1 where one would
+    """Run the command; the exit status is 2 where a file could not be read, 1 where one would
     change (--check), else 0."""
     parser = Parser(
         "ftm-migrate",

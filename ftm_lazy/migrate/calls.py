@@ -102,7 +102,7 @@ class CallRewriter(cst.CSTTransformer):
         return self._write(text, rule)
 
     def _filled(self, rule: RenameRule, call: cst.Call) -> str:
-        """The template with the call's arguments."""
+        """Return the template with the call's arguments."""
         if "{*}" in rule.template:
             arguments = _listed(call)
             return rule.template.replace(", {*}", f", {arguments}" if arguments else "").replace(
@@ -178,7 +178,7 @@ class CallRewriter(cst.CSTTransformer):
         return self._write(f"spawn_processes({function}, {arguments}, {number})")
 
     def _group(self, call: cst.Call) -> cst.Call:
-        """The process group ``ftm``, which finds the others by the environment as torchrun sets
+        """Return the process group ``ftm``, which finds the others by the environment as torchrun sets
         it."""
         kept = []
         for argument in call.args:
@@ -283,7 +283,7 @@ class CallRewriter(cst.CSTTransformer):
         )
 
     def _waits(self, call: cst.Call) -> bool:
-        """Whether ``xm.mark_step(wait=True)`` is said."""
+        """Return whether ``xm.mark_step(wait=True)`` is said."""
         name = REMOVED[self._name(call.func)]
         given = [
             each.value
@@ -347,7 +347,7 @@ class CallRewriter(cst.CSTTransformer):
     # -------------------------------------------------------------------------
 
     def _is_value(self, node: cst.Call) -> bool:
-        """Whether a call is neither a context nor a decorator."""
+        """Return whether a call is neither a context nor a decorator."""
         parent = self.get_metadata(ParentNodeProvider, node)
         return not isinstance(parent, (cst.WithItem, cst.Decorator))
 
@@ -365,14 +365,14 @@ def _text(node: cst.CSTNode) -> str:
 
 
 def _listed(call: cst.Call) -> str:
-    """The arguments of a call, as they are."""
+    """Return the arguments of a call, as they are."""
     return ", ".join(
         _text(argument.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for argument in call.args
     )
 
 
 def _is_method(function: cst.BaseExpression, name: str) -> bool:
-    """Whether a call is of a method of that name, rather than of PyTorch's function in
+    """Return whether a call is of a method of that name, rather than of PyTorch's function in
     ``utils``."""
     return (
         isinstance(function, cst.Attribute)
@@ -382,13 +382,13 @@ def _is_method(function: cst.BaseExpression, name: str) -> bool:
 
 
 def _operand(node: cst.BaseExpression) -> str:
-    """An expression that is called."""
+    """Return an expression that is called."""
     plain = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or node.lpar
     return _text(node) if plain else f"({_text(node)})"
 
 
 def _unpacked(node: cst.BaseExpression) -> str:
-    """A tuple or a dict as arguments of a call."""
+    """Return a tuple or a dict as arguments of a call."""
     if isinstance(node, cst.Tuple):
         return ", ".join(_text(each.value) for each in node.elements)
     return f"**{_text(node)}" if isinstance(node, cst.Dict) else f"*{_text(node)}"

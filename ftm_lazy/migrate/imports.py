@@ -85,7 +85,7 @@ class ImportRewriter(cst.CSTTransformer):
         return updated_node.with_changes(body=[GONE])
 
     def _import(self, statement: cst.Import) -> list[cst.BaseSmallStatement] | None:
-        """The statements that take the place of an ``import``; None: it stays."""
+        """Return the statements that take the place of an ``import``; None: it stays."""
         kept, moved, touched = [], [], False
         for alias in statement.names:
             name = alias.evaluated_name
@@ -115,7 +115,7 @@ class ImportRewriter(cst.CSTTransformer):
         return result
 
     def _import_from(self, statement: cst.ImportFrom) -> list[cst.BaseSmallStatement] | None:
-        """The statements that take the place of a ``from ... import``; None: it stays."""
+        """Return the statements that take the place of a ``from ... import``; None: it stays."""
         name = get_full_name_for_node(statement.module) if statement.module else ""
         if statement.relative or (name or "").partition(".")[0] != "torch_xla":
             return None
@@ -133,7 +133,7 @@ class ImportRewriter(cst.CSTTransformer):
         return [statement.with_changes(module=module, names=kept)]
 
     def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:  # noqa: N802
-        """Adds what the new code needs, behind the last import at the top."""
+        """Add what the new code needs, behind the last import at the top."""
         body, footer = without_empty(updated_node.body)
         if len(body) != len(updated_node.body):
             updated_node = updated_node.with_changes(
@@ -186,7 +186,7 @@ def _is_docstring(statement: cst.CSTNode) -> bool:
 
 
 def _imports(module: cst.Module, name: str) -> bool:
-    """Whether the module imports `name` under that name, or something inside of it, at its top."""
+    """Return whether the module imports `name` under that name, or something inside of it, at its top."""
     for statement in module.body:
         if isinstance(statement, cst.SimpleStatementLine):
             for each in statement.body:

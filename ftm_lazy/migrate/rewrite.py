@@ -35,7 +35,7 @@ class Migrated:
 
 
 def migrate(source: bytes) -> Migrated:
-    """Rewrites a program for torch_xla as plain PyTorch on ftm; raises MigrateError if it is no
+    """Rewrite a program for torch_xla as plain PyTorch on ftm; raises MigrateError if it is no
     Python."""
     if b"\0" in source:
         raise MigrateError("not Python: it has NUL bytes")
@@ -77,14 +77,14 @@ def _names(wrapper: MetadataWrapper) -> set[str]:
 
 
 def _definitions(module: cst.Module) -> set[str]:
-    """The functions and classes at the top of the module."""
+    """Return the functions and classes at the top of the module."""
     return {
         each.name.value for each in module.body if isinstance(each, (cst.FunctionDef, cst.ClassDef))
     }
 
 
 def _wanted(module: cst.Module, calls: CallRewriter) -> list[str]:
-    """The modules that the new expressions name."""
+    """Return the modules that the new expressions name."""
     text = "".join(calls.written) + "".join(HELPERS[name][1] for name in needed(calls.helpers))
     modules = ("os", "torch", "torch.distributed.fsdp", "torch.distributed.fsdp.wrap", "ftm_lazy")
     return [name for name in modules if f"{name}." in text]

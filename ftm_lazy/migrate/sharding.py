@@ -155,7 +155,7 @@ class Sharding(cst.CSTVisitor):
 
 
 def _arguments(call: cst.Call) -> dict[str, str] | None:
-    """The text of each argument, by name; None if they cannot be told apart."""
+    """Return the text of each argument, by name; None if they cannot be told apart."""
     given: dict[str, str] = {}
     for position, argument in enumerate(call.args):
         if argument.star or (argument.keyword is None and position >= len(_PARAMETERS)):
@@ -191,7 +191,7 @@ def _unfit(call: cst.Call) -> str | None:
 
 
 def sharded(call: cst.Call) -> str:
-    """The call of the helper `shard_parameters` that takes the place of a call of the wrapper."""
+    """Return the call of the helper `shard_parameters` that takes the place of a call of the wrapper."""
     given = _arguments(call) or {}
     words = [given["module"]]
     if given.get("auto_wrap_policy", "None") != "None":

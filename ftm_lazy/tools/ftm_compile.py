@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _load(given: argparse.Namespace) -> tuple[Any, list[Any]]:
-    """The model, and an example for each of its inputs unless it brings its own."""
+    """Return the model, and an example for each of its inputs unless it brings its own."""
     import torch
 
     if given.model.suffix == ".pt2":
@@ -155,7 +155,7 @@ def _without_log(name: str) -> Iterator[None]:
 
 
 def _without_traceback(message: str) -> str:
-    """An error of TorchScript without its interpreter's stack: the last line says what was
+    """Return an error of TorchScript without its interpreter's stack: the last line says what was
     wrong."""
     return (
         message.strip().splitlines()[-1]
@@ -165,7 +165,7 @@ def _without_traceback(message: str) -> str:
 
 
 def _compiled(given: argparse.Namespace, model: Any, inputs: list[Any]) -> str:
-    """Writes what was asked for, and returns what goes to standard output."""
+    """Write what was asked for, and returns what goes to standard output."""
     from ftm_lazy.frontends.captured_model import capture_model
     from ftm_lazy.frontends.compiler import FTMCompiler
     from ftm_lazy.frontends.package import package

@@ -38,17 +38,17 @@ _XLA_TOKENS = {facts.name: _xla_token(facts.token) for facts in DTYPES.values()}
 
 
 def _get_xla_tensors_text(tensors: list[torch.Tensor]) -> str:
-    """The trace that would compute `tensors`."""
+    """Return the trace that would compute `tensors`."""
     return debug.text(tensors, "trace")
 
 
 def _get_xla_tensors_hlo(tensors: list[torch.Tensor]) -> str:
-    """The program that would compute `tensors`, as MLIR: linalg on tensors."""
+    """Return the program that would compute `tensors`, as MLIR: linalg on tensors."""
     return debug.text(tensors, "linalg")
 
 
 def _get_xla_tensors_dot(tensors: list[torch.Tensor]) -> str:
-    """The trace that would compute `tensors`, as a graph for graphviz."""
+    """Return the trace that would compute `tensors`, as a graph for graphviz."""
     from ftm_lazy.torch_xla.debug import _dot
 
     return _dot.graph(debug.text(tensors, "trace"))
@@ -77,7 +77,7 @@ _xla_get_enable_alias_with_buffer_donor_config = buffer_donor_context.is_enabled
 
 
 def _xla_get_default_device() -> str:
-    """The device's name."""
+    """Return the device's name."""
     return f"{NAME}:0"
 
 
@@ -91,5 +91,5 @@ def _xla_step_marker(
 def _xla_sync_multi(
     tensors: list[torch.Tensor], devices: list[str], wait: bool = True, sync_xla_data: bool = True
 ) -> None:
-    """Runs everything that is recorded, `tensors` among it."""
+    """Run everything that is recorded, `tensors` among it."""
     _C._sync(wait)

@@ -78,5 +78,5 @@ _unchanged.prepare()
 
 
 def manual_seed(seed: int, device: torch.device | str | None = None) -> None:
-    """Seeds the device's generator, as `core.xla_model.set_rng_state` does."""
+    """Seed the device's generator, as `core.xla_model.set_rng_state` does."""
     core.xla_model.set_rng_state(seed, device)

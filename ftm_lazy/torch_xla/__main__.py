@@ -19,7 +19,7 @@ __all__ = ["environment", "main"]
 
 
 def environment() -> dict[str, str]:
-    """The environment of a program for torch_xla: this process's, with the two names."""
+    """Return the environment of a program for torch_xla: this process's, with the two names."""
     path = [str(Path(__file__).with_name("importable")), os.environ.get("PYTHONPATH", "")]
     return os.environ | {
         "FTM_DEVICE_NAME": "xla",
@@ -28,7 +28,7 @@ def environment() -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Replaces this process by ``python`` with `arguments`, and with the options of Python that
+    """Replace this process by ``python`` with `arguments`, and with the options of Python that
     this one has."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)

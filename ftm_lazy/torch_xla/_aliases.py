@@ -30,7 +30,7 @@ def _real(name: str) -> str | None:
 
 
 def _loader(fullname: str) -> tuple[str, importlib.abc.InspectLoader]:
-    """The real name of a module that has been found, and what loads it."""
+    """Return the real name of a module that has been found, and what loads it."""
     found = importlib.util.find_spec(_real(fullname) or fullname)
     assert found is not None and isinstance(found.loader, importlib.abc.InspectLoader)
     return found.name, found.loader
@@ -45,7 +45,7 @@ class _Aliases(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a module of torch_xla, if there is such a one."""
+        """Return the spec of a module of torch_xla, if there is such a one."""
         real = _real(fullname)
         found = importlib.util.find_spec(real) if real else None
         if found is None:
@@ -56,14 +56,14 @@ class _Aliases(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         )
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        """The real module, so that both names are one."""
+        """Return the real module, so that both names are one."""
         module = importlib.import_module(_real(spec.name) or spec.name)
         assert module.__spec__ is not None
         self._specs[spec.name] = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Gives the module its own description back, which the import by another name has written
+        """Give the module its own description back, which the import by another name has written
         over."""
         assert module.__spec__ is not None
         module.__spec__ = self._specs.pop(module.__spec__.name)
@@ -80,7 +80,7 @@ class _Aliases(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 
 def install() -> None:
-    """Makes the names importable; the second call does nothing."""
+    """Make the names importable; the second call does nothing."""
     if not any(isinstance(finder, _Aliases) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Aliases())
     sys.modules["torch_xla"] = importlib.import_module(_HEADS["torch_xla"])

@@ -51,12 +51,12 @@ def level() -> int:
 
 
 def install() -> None:
-    """Watches the programs of this process, if the environment asks for something that is to be
+    """Watch the programs of this process, if the environment asks for something that is to be
     told of them."""
     if os.environ.get("XLA_SAVE_TENSORS_FILE"):
-        compile_client.bridge().watch(_save)
+        compile_client.client().watch(_save)
     if level() >= 1:
-        compile_client.bridge().watch(_analyse_compilation)
+        compile_client.client().watch(_analyse_compilation)
 
 
 def end_of_step() -> None:
@@ -94,7 +94,7 @@ def _analyse_compilation(trace: str) -> None:
 
 
 def _stack() -> list[traceback.FrameSummary]:
-    """The frames that led here, the innermost first, without this module's and the compiler
+    """Return the frames that led here, the innermost first, without this module's and the compiler
     bridge's."""
     hidden = (__file__, compile_client.__file__)
     return [frame for frame in reversed(traceback.extract_stack()) if frame.filename not in hidden]
@@ -136,7 +136,7 @@ def _save(trace: str) -> None:
     shape = os.environ.get("XLA_SAVE_TENSORS_FMT", "text")
     if shape not in ("text", "hlo"):
         raise ValueError(f"XLA_SAVE_TENSORS_FMT is text or hlo, not {shape!r}")
-    text = trace if shape == "text" else compile_client.bridge().texts(trace)["linalg"]
+    text = trace if shape == "text" else compile_client.client().texts(trace)["linalg"]
     frames = "\n".join(
         f"  {frame.name} ({frame.filename}:{frame.lineno})" for frame in _stack()[:_FRAMES]
     )

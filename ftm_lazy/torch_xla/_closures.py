@@ -15,7 +15,7 @@ _handler: AsyncClosureHandler | None = None
 
 
 def add(closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool = False) -> None:
-    """Queues ``closure(*args)`` of this thread; `run_async`: to run beside the steps that
+    """Queue ``closure(*args)`` of this thread; `run_async`: to run beside the steps that
     follow."""
     name = "aside" if run_async else "here"
     if not hasattr(_queued, name):
@@ -24,7 +24,7 @@ def add(closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool
 
 
 def run() -> None:
-    """Runs what is queued, in its order."""
+    """Run what is queued, in its order."""
     global _handler
     aside, here = getattr(_queued, "aside", None), getattr(_queued, "here", None)
     if aside:

@@ -11,7 +11,7 @@ __all__ = ["device", "device_count", "devices", "real_devices"]
 
 
 def device(index: int | None = None) -> torch.device:
-    """The device; there is one in each process, with index 0.
+    """Return the device; there is one in each process, with index 0.
 
     Raises IndexError for another index.
     """
@@ -34,5 +34,5 @@ def real_devices() -> list[str]:
 
 
 def device_count() -> int:
-    """The number of devices of this process: 1."""
+    """Return the number of devices of this process: 1."""
     return len(devices())

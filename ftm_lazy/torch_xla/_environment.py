@@ -40,7 +40,7 @@ _PREFIXES = ("XLA_", "PJRT_", "PT_XLA_", "LIBTPU_", "TPU_", "XRT_")
 
 
 def warn_of_variables() -> None:
-    """Translates the variables that stand for settings of ftm, and warns of those that have no
+    """Translate the variables that stand for settings of ftm, and warns of those that have no
     effect."""
     if os.environ.get("XLA_PERSISTENT_CACHE_PATH"):
         os.environ.setdefault("FTM_CACHE_DIR", os.environ["XLA_PERSISTENT_CACHE_PATH"])
@@ -62,6 +62,6 @@ def warn_of_variables() -> None:
 
 
 def table() -> str:
-    """The table of the variables in ``docs/torch_xla.md``."""
+    """Return the table of the variables in ``docs/torch_xla.md``."""
     rows = "".join(f"| `{name}` | {effect} |\n" for name, effect in UNDERSTOOD.items())
     return "| Variable | What it does on ftm |\n|---|---|\n" + rows

@@ -1,9 +1,7 @@
-"""What torch_xla takes and eager PyTorch does not, for programs that rely on it: with
-``FTM_XLA_LAX=1``.
+"""Operands that torch_xla accepts and eager PyTorch rejects (``FTM_XLA_LAX=1``).
 
-- A CPU tensor among tensors on the device is moved there, with a warning for each line that needs
-  it.
-- `index_copy_`, `index_add_`, `scatter_` and `gather` take indices of int32.
+- A CPU tensor among tensors on the device is copied to the device, with a warning for each line.
+- `index_copy_`, `index_add_`, `scatter_` and `gather` accept int32 indices.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ from ftm_lazy.device.device_name import NAME
 
 __all__ = ["Lax"]
 
-_DEVICES = "Expected all tensors to be on the same device"
-_INDICES = ("index", "int64", "Long")
+_DEVICE_ERROR = "Expected all tensors to be on the same device"
+_INDEX_ERRORS = ("index", "int64", "Long")
 
 
 class Lax(TorchFunctionMode):
-    """Calls a function again, with operands that fit, where it refuses those it got."""
+    """Mode that repeats a rejected call with converted operands."""
 
     def __torch_function__(
         self,
@@ -38,23 +36,26 @@ class Lax(TorchFunctionMode):
         try:
             return func(*args, **kwargs)
         except (RuntimeError, IndexError) as error:
-            fitted = self._fit(str(error), args, kwargs)
-            if fitted is None:
+            converted = self._convert(str(error), args, kwargs)
+            if converted is None:
                 raise
             warnings.warn(
-                f"torch_xla takes this, eager PyTorch does not: {error}", UserWarning, stacklevel=2
+                f"torch_xla accepts this, eager PyTorch does not: {error}",
+                UserWarning,
+                stacklevel=2,
             )
-            return func(*fitted[0], **fitted[1])
+            return func(*converted[0], **converted[1])
 
     @staticmethod
-    def _fit(message: str, args: object, kwargs: object) -> tuple[Any, Any] | None:
+    def _convert(message: str, args: object, kwargs: object) -> tuple[Any, Any] | None:
+        """Return the operands converted as the error message requires; None if that cannot help."""
         tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
         if not any(each.device.type == NAME for each in tensors):
             return None
-        if any(each.device.type == "cpu" for each in tensors[1:]) and _DEVICES in message:
+        if any(each.device.type == "cpu" for each in tensors[1:]) and _DEVICE_ERROR in message:
             return tree_map(_moved, (args, kwargs))
         if any(each.dtype == torch.int32 for each in tensors) and any(
-            word in message for word in _INDICES
+            word in message for word in _INDEX_ERRORS
         ):
             return tree_map(_widened, (args, kwargs))
         return None

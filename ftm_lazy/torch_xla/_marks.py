@@ -16,12 +16,12 @@ COUNTS: Counter[str] = Counter()
 
 
 def count(name: str, by: int = 1) -> None:
-    """Adds to a counter."""
+    """Add to a counter."""
     COUNTS[name] += by
 
 
 def end_of_step() -> None:
-    """Writes the metrics where ``XLA_METRICS_FILE`` says, and what `_analysis` has to tell."""
+    """Write the metrics where ``XLA_METRICS_FILE`` says, and what `_analysis` has to tell."""
     _analysis.end_of_step()
     if os.environ.get("XLA_METRICS_FILE"):
         from ftm_lazy.torch_xla.debug import metrics_saver

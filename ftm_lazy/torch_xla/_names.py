@@ -45,12 +45,12 @@ def modules() -> frozenset[str]:
 
 
 def is_package(module: str) -> bool:
-    """Whether `module` has modules below it."""
+    """Return whether `module` has modules below it."""
     return any(other.startswith(module + ".") for other in modules())
 
 
 @functools.cache
 def kinds(module: str) -> dict[str, str]:
-    """The names of `module` (methods and properties left out) and their kinds."""
+    """Return the names of `module` (methods and properties left out) and their kinds."""
     rows = (row for row in names() if row.module == module and row.name and "." not in row.name)
     return {row.name: row.kind for row in rows}

@@ -171,7 +171,7 @@ def refusal(path: str, kind: str) -> Any:
 
 
 def getter(module: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module of ours, for the names of torch_xla's that it does not
+    """Return the ``__getattr__`` of a module of ours, for the names of torch_xla's that it does not
     define."""
     below = module.removeprefix(HERE).removeprefix(".")
     kinds = _names.kinds(below)
@@ -195,14 +195,14 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a refused module; None for every other."""
+        """Return the spec of a refused module; None for every other."""
         below = fullname.removeprefix(HERE + ".")
         if below == fullname or below not in _names.modules():
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=_names.is_package(below))
 
     def exec_module(self, module: ModuleType) -> None:
-        """Gives it its names."""
+        """Give it its names."""
         below = module.__name__.removeprefix(HERE + ".")
         module.__doc__ = _message(below)
         module.__dict__["_refusal"] = module.__doc__
@@ -210,7 +210,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Makes the refused modules importable; after the ordinary finders, so that a file of ours
+    """Make the refused modules importable; after the ordinary finders, so that a file of ours
     wins."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())

@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 def sync(wait: bool = False, reset_scope: bool = True) -> None:
-    """Launches all that is recorded, then runs the closures that `add_step_closure` has queued.
+    """Launch all that is recorded, then runs the closures that `add_step_closure` has queued.
 
     Args:
         wait: return only when it has run, and raise what went wrong; ``XLA_SYNC_WAIT=1`` says so
@@ -39,7 +39,7 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
 
 
 def step() -> AbstractContextManager[None]:
-    """A context: what is recorded in it runs as one program, launched at its end."""
+    """Return a context: what is recorded in it runs as one program, launched at its end."""
     return compile()
 
 
@@ -49,7 +49,7 @@ def compile(
     name: str | None = None,
     max_different_graphs: int | None = None,
 ) -> Any:
-    """Makes one program of what `f` does, or of what happens in ``with compile():``; also a
+    """Make one program of what `f` does, or of what happens in ``with compile():``; also a
     decorator, ``@compile()``.
 
     Args:

@@ -16,7 +16,7 @@ _ABSENT = object()
 
 
 def resolve(module: str, name: str) -> Any:
-    """The object called `name` (dots for methods) of ``torch_xla.module``; the module itself if
+    """Return the object called `name` (dots for methods) of ``torch_xla.module``; the module itself if
     `name` is empty.
 
     Raises AttributeError or ImportError if there is none, NotImplementedError for a refused value.
@@ -30,7 +30,7 @@ def resolve(module: str, name: str) -> Any:
 
 
 def state(row: _names.Name) -> tuple[str, str]:
-    """The state of a name, served, no effect, old, refused or missing, and what there is to say
+    """Return the state of a name, served, no effect, old, refused or missing, and what there is to say
     about it."""
     try:
         thing = resolve(row.module, row.name)

@@ -1,43 +1,45 @@
-"""What programs find that run unchanged, where the device is named xla, and what helps those for
-which it is not."""
+"""Adjustments for unmodified torch_xla programs, made when torch_xla's names are imported.
+
+If the device is named xla, its autocast dtype, device meshes and (FTM_XLA_LAX) operand checks
+behave as torch_xla's. Otherwise a tensor on device "xla" raises an error that names the remedy.
+"""
 
 from __future__ import annotations
 
 import functools
-import os
 from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
+from ftm_lazy import settings
 from ftm_lazy.device.device_name import NAME
 
 __all__ = ["prepare"]
 
-_kept: list[object] = []
+_kept_alive: list[object] = []
 
 
 def prepare() -> None:
-    """Called once, when torch_xla's names are imported."""
+    """Make the adjustments; called once, when torch_xla's names are imported."""
     if NAME == "xla":
-        # as torch_xla's autocast, which has no other
+        # the only dtype of torch_xla's autocast
         torch.set_autocast_dtype(NAME, torch.bfloat16)
-        _give_meshes_their_groups()
-        if os.environ.get("FTM_XLA_LAX") == "1":
+        _create_mesh_groups()
+        if settings.current().xla_lax:
             from ftm_lazy.torch_xla._lax import Lax
 
             mode = Lax()
             mode.__enter__()
-            _kept.append(mode)
+            _kept_alive.append(mode)
         return
     library = torch.library.Library("_", "IMPL", "XLA")
-    library.fallback(_say_the_name)
-    _kept.append(library)
+    library.fallback(_raise_wrong_name)
+    _kept_alive.append(library)
 
 
-def _give_meshes_their_groups() -> None:
-    """Makes `DeviceMesh` make process groups for the device, which it leaves out for one that is
-    named xla."""
+def _create_mesh_groups() -> None:
+    """Let `DeviceMesh` create process groups for the device; it skips them for a device named xla."""
     make = DeviceMesh.__init__
 
     @functools.wraps(make)
@@ -50,8 +52,9 @@ def _give_meshes_their_groups() -> None:
     DeviceMesh.__init__ = make_with_groups
 
 
-def _say_the_name(*args: object, **kwargs: object) -> None:
+def _raise_wrong_name(*args: object, **kwargs: object) -> None:
     raise RuntimeError(
-        f"the device is named {NAME!r} here, not 'xla': write torch_xla.device(), or run the program by"
-        " `python -m ftm_lazy.torch_xla script.py`, where it is named 'xla' (docs/torch_xla.md)"
+        f"the device is named {NAME!r} here, not 'xla': write torch_xla.device(), or run the"
+        " program with `python -m ftm_lazy.torch_xla script.py`, which names it 'xla'"
+        " (docs/torch_xla.md)"
     )

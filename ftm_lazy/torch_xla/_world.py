@@ -37,7 +37,7 @@ _TIMEOUT = timedelta(minutes=30)  # as torch.distributed's
 
 
 def enter(ordinal: int, size: int, address: str) -> None:
-    """Makes this process number `ordinal` of `size` that one parent started, whose store is at
+    """Make this process number `ordinal` of `size` that one parent started, whose store is at
     `address`."""
     os.environ.update(
         {
@@ -59,7 +59,7 @@ def _number(launched: str, spawned: str, default: int) -> int:
 
 
 def size() -> int:
-    """The number of processes that work together."""
+    """Return the number of processes that work together."""
     return _number("WORLD_SIZE", "PJRT_LOCAL_PROCESS_COUNT", 1)
 
 
@@ -69,7 +69,7 @@ def ordinal() -> int:
 
 
 def local_size() -> int:
-    """The number of them on this host."""
+    """Return the number of them on this host."""
     return _number("LOCAL_WORLD_SIZE", "PJRT_LOCAL_PROCESS_COUNT", 1)
 
 
@@ -80,7 +80,7 @@ def local_ordinal() -> int:
 
 @functools.cache
 def store() -> dist.Store:
-    """The store of the world."""
+    """Return the store of the world."""
     if STORE in os.environ:
         host, port = os.environ[STORE].rsplit(":", 1)
         return dist.TCPStore(host, int(port), size(), is_master=False, timeout=_TIMEOUT)
@@ -103,7 +103,7 @@ _groups: dict[tuple[int, ...], HostProcessGroup] = {}
 
 
 def group(groups: Sequence[Sequence[int]] | None = None) -> tuple[HostProcessGroup, list[int]]:
-    """The process group that this process belongs to, and the ordinals in it.
+    """Return the process group that this process belongs to, and the ordinals in it.
 
     Args:
         groups: lists of ordinals, each a group; None or empty: one of all.
@@ -125,7 +125,7 @@ def group(groups: Sequence[Sequence[int]] | None = None) -> tuple[HostProcessGro
 
 
 def collective(payload: bytes) -> list[bytes]:
-    """The payloads of all processes, by ordinal."""
+    """Return the payloads of all processes, by ordinal."""
     if size() == 1:
         return [payload]
     processes, _ = group()

@@ -42,7 +42,7 @@ __all__ = [
 
 
 def set_device_type(pjrt_device: str) -> None:
-    """Sets what `device_type` says; raises RuntimeError once the device has been used."""
+    """Set what `device_type` says; raises RuntimeError once the device has been used."""
     if registration.is_initialized() and device_type() != pjrt_device:
         raise RuntimeError("Can't change device type after XLA runtime is initialized")
     os.environ["PJRT_DEVICE"] = pjrt_device
@@ -55,7 +55,7 @@ def device_type() -> str:
 
 
 def is_bf16_supported() -> bool:
-    """Whether bfloat16 tensors compute on the device: yes."""
+    """Return whether bfloat16 tensors compute on the device: yes."""
     return ftm.is_bf16_supported()
 
 
@@ -70,7 +70,7 @@ def using_pjrt() -> bool:
 
 
 def world_size() -> int:
-    """The number of processes that work together."""
+    """Return the number of processes that work together."""
     return _world.size()
 
 
@@ -85,7 +85,7 @@ def local_ordinal() -> int:
 
 
 def local_process_count() -> int:
-    """How many of them are on this host."""
+    """Return how many of them are on this host."""
     return _world.local_size()
 
 
@@ -95,7 +95,7 @@ def process_index() -> int:
 
 
 def process_count() -> int:
-    """The number of processes: each has one device, so `world_size`."""
+    """Return the number of processes: each has one device, so `world_size`."""
     return _world.size()
 
 
@@ -105,17 +105,17 @@ def host_index() -> int:
 
 
 def global_device_count() -> int:
-    """The number of devices of all processes."""
+    """Return the number of devices of all processes."""
     return _world.size() * addressable_device_count()
 
 
 def local_device_count() -> int:
-    """The number of devices of this host's processes."""
+    """Return the number of devices of this host's processes."""
     return _world.local_size() * addressable_device_count()
 
 
 def addressable_device_count() -> int:
-    """The number of devices of this process: 1."""
+    """Return the number of devices of this process: 1."""
     return _devices.device_count()
 
 
@@ -140,7 +140,7 @@ def global_runtime_device_attributes() -> list[dict[str, Any]]:
 
 
 def get_master_ip() -> str:
-    """The address of the host of process 0, by torchrun."""
+    """Return the address of the host of process 0, by torchrun."""
     return os.environ.get("MASTER_ADDR", "127.0.0.1")
 
 
@@ -149,13 +149,13 @@ def get_master_ip() -> str:
 
 
 def use_spmd(auto: bool | None = False) -> None:
-    """Lets programs for one device of many parts run: here with a mesh of size one
+    """Let programs for one device of many parts run: here with a mesh of size one
     (`distributed.spmd`)."""
     os.environ["XLA_USE_SPMD"] = "1"
 
 
 def is_spmd() -> bool:
-    """Whether `use_spmd` was called, or ``XLA_USE_SPMD`` is set."""
+    """Return whether `use_spmd` was called, or ``XLA_USE_SPMD`` is set."""
     return utils.check_env_flag("XLA_USE_SPMD")
 
 
@@ -181,6 +181,6 @@ def initialize_cache(path: str, readonly: bool = False) -> None:
 
 
 def get_num_cached_compilation_graph() -> int:
-    """The number of programs that this process has compiled or loaded."""
+    """Return the number of programs that this process has compiled or loaded."""
     values = metrics.counters()
     return values["compiles"] + values["cache_hits_disk"]

@@ -114,11 +114,11 @@ class StableHLOGraphModule:
         return self._module.to(device)(*args)
 
     def get_stablehlo_bytecode(self, method_name: str | None = None) -> bytes:
-        """The method as MLIR bytecode."""
+        """Return the method as MLIR bytecode."""
         return self._function(method_name).bytecode
 
     def get_stablehlo_text(self, method_name: str | None = None) -> str | None:
-        """The method as text; None if it was saved without."""
+        """Return the method as text; None if it was saved without."""
         return self._function(method_name).text
 
     def _function(self, name: str | None) -> StableHLOFunc:
@@ -130,7 +130,7 @@ class StableHLOGraphModule:
     def save(
         self, directory_path: str | os.PathLike[str], options: StableHLOExportOptions | None = None
     ) -> None:
-        """Writes ``functions/NAME.bytecode``, ``.mlir`` and ``.meta``, and ``program.pt2``."""
+        """Write ``functions/NAME.bytecode``, ``.mlir`` and ``.meta``, and ``program.pt2``."""
         functions = Path(directory_path, "functions")
         functions.mkdir(parents=True, exist_ok=True)
         for function in self._bundle.stablehlo_funcs:
@@ -248,7 +248,7 @@ def _pending(tensors: list[torch.Tensor]) -> Any:
     context = ir.Context()
     torch_dialect.register_dialect(context)
     with context:
-        module = ir.Module.parse(compile_client.bridge().texts(_C._trace_text(tensors))["torch"])
+        module = ir.Module.parse(compile_client.client().texts(_C._trace_text(tensors))["torch"])
         return _or_say(lambda: lower_mlir_module(False, OutputType.STABLEHLO, module))
 
 

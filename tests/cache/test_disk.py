@@ -212,9 +212,7 @@ def test_a_file_in_the_directorys_place_is_told_once(tmp_path, below):
         for name in "abc":
             assert disk.get(key(name)) is None
             disk.put(key(name), PROGRAM)
-    assert len(told) == 1 and "is no directory; FTM_CACHE_DIR names another one" in str(
-        told[0].message
-    )
+    assert len(told) == 1 and "is not a directory; set FTM_CACHE_DIR" in str(told[0].message)
 
 
 def test_read_only_directory_serves_but_does_not_grow(tmp_path, monkeypatch):

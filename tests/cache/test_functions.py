@@ -50,9 +50,9 @@ class Counted(FunctionStore):
         super().put(functions)
 
 
-def compiled(text: str, shelf: FunctionStore | None) -> bytes:
+def compiled(text: str, store: FunctionStore | None) -> bytes:
     """The program of a process that has compiled nothing before."""
-    worker = Worker(timeout=120.0, shelf=shelf)
+    worker = Worker(timeout=120.0, functions=store)
     try:
         return worker.compile(text, REQUEST)[0]
     finally:
@@ -76,10 +76,10 @@ def test_a_damaged_file_is_compiled_again_and_written_anew(tmp_path: Path) -> No
     whole = {file: file.read_bytes() for file in files}
     for file, content in whole.items():
         file.write_bytes(content[:-5])
-    shelf = Counted(tmp_path / "cache")
+    store = Counted(tmp_path / "cache")
     with pytest.warns(RuntimeWarning, match="is damaged"):
-        assert compiled(trace(2), shelf) == compiled(trace(2), None)
-    assert shelf.counts[1] == 0 and shelf.counts[2] == len(files)
+        assert compiled(trace(2), store) == compiled(trace(2), None)
+    assert store.counts[1] == 0 and store.counts[2] == len(files)
     assert {file: file.read_bytes() for file in files} == whole
 
 
@@ -93,12 +93,12 @@ def test_functions_of_another_compiler_are_not_used(tmp_path: Path) -> None:
 
 
 def test_functions_count_for_the_limit(tmp_path: Path) -> None:
-    shelf = FunctionStore(DiskCache(tmp_path / "cache", 50_000), lambda: "c")
+    store = FunctionStore(DiskCache(tmp_path / "cache", 50_000), lambda: "c")
     for number in range(30):
-        shelf.put({f"{number:064}": bytes(5_000)})
+        store.put({f"{number:064}": bytes(5_000)})
     kept = [file.stat().st_size for file in (tmp_path / "cache").glob("*.function")]
     assert 25_000 < sum(kept) <= 50_000
-    assert shelf.get([f"{29:064}", f"{0:064}"]) == {f"{29:064}": bytes(5_000)}
+    assert store.get([f"{29:064}", f"{0:064}"]) == {f"{29:064}": bytes(5_000)}
 
 
 def test_functions_travel_as_they_are() -> None:

@@ -255,9 +255,9 @@ assert y.item() == y.item()
 assert ftm_lazy.metrics.counters()["compile_failures"] == 0
 """,
     "a compiler that cannot be started": """
-from ftm_lazy.compile.compile_client import bridge
+from ftm_lazy.compile.compile_client import client
 x = torch.ones(3, device="ftm")
-worker = bridge()._workers.first
+worker = client()._workers.first
 worker.close()
 command, worker._command = worker._command, ("/nowhere/python",)
 y = x * 3 + 1

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import ftm_lazy
-from ftm_lazy.compile.compile_client import bridge
+from ftm_lazy.compile.compile_client import client
 from ftm_lazy.compile.disk_cache import DiskCache
 
 WIDTH, HEADS, WORDS, LONGEST = 32, 4, 50, 32
@@ -21,7 +21,7 @@ WIDTH, HEADS, WORDS, LONGEST = 32, 4, 50, 32
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is counted here, no earlier run has left on disk."""
-    monkeypatch.setattr(bridge(), "_cache", DiskCache(tmp_path, 1 << 30))
+    monkeypatch.setattr(client(), "_cache", DiskCache(tmp_path, 1 << 30))
 
 
 class _Attention(nn.Module):

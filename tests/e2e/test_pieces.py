@@ -24,8 +24,8 @@ from ftm_lazy.compile.worker import CompileError
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.ones(1).to("ftm").tolist()
-    monkeypatch.setattr(compile_client.bridge(), "_cache", DiskCache(None, 0))
-    monkeypatch.setattr(compile_client.bridge()._ahead, "_threads", 2)
+    monkeypatch.setattr(compile_client.client(), "_cache", DiskCache(None, 0))
+    monkeypatch.setattr(compile_client.client()._ahead, "_threads", 2)
     torch.ftm.empty_cache()
 
 
@@ -63,15 +63,15 @@ def cells() -> tuple[nn.GRUCell, nn.GRUCell]:
 def compile_with(monkeypatch: pytest.MonkeyPatch, before: Callable[[str, int], None]) -> list[str]:
     """Calls this with each text that is compiled and its number; the names of the threads that
     compiled them."""
-    bridge = compile_client.bridge()
-    compile_, numbers, threads = bridge._compile, itertools.count(), []
+    client = compile_client.client()
+    compile_, numbers, threads = client._compile, itertools.count(), []
 
     def compile_noted(text: str, *args: object, **kwargs: object) -> object:
         threads.append(threading.current_thread().name)
         before(text, next(numbers))
         return compile_(text, *args, **kwargs)
 
-    monkeypatch.setattr(bridge, "_compile", compile_noted)
+    monkeypatch.setattr(client, "_compile", compile_noted)
     return threads
 
 
@@ -102,7 +102,7 @@ def test_a_piece_that_does_not_compile_runs_op_by_op(cells, monkeypatch):
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_processes_that_are_killed_in_the_midst(cells, monkeypatch, which):
-    workers = compile_client.bridge()._workers._all
+    workers = compile_client.client()._workers._all
 
     def kill(text: str, number: int) -> None:
         worker = workers[min(which, len(workers) - 1)]

@@ -11,7 +11,7 @@ import pytest
 
 PROGRAM = """
 import sys, warnings, torch, ftm_lazy
-from ftm_lazy.compile.compile_client import bridge
+from ftm_lazy.compile.compile_client import client
 
 def trace_of(make):
     return ftm_lazy.debug.text([make()], "trace")
@@ -27,7 +27,7 @@ MAKE = {
     "another result": lambda: (x * 2 + 1).sum(1),
     "another scalar": lambda: x * 2.0 + 1,
 }
-b = bridge()
+b = client()
 wanted = trace_of(MAKE["wanted"])
 stored = b._workers.compile(trace_of(MAKE[sys.argv[1]]), {"machine": "host", "cores": b._settings.cores, "texts": False})[0]
 b._cache.put(b._key(wanted), stored)

@@ -11,7 +11,7 @@ import pytest
 
 PRELUDE = """
 import os, signal, threading, time, warnings, torch, ftm_lazy
-from ftm_lazy.compile.compile_client import bridge
+from ftm_lazy.compile.compile_client import client
 x = torch.arange(6.0).reshape(2, 3).to("ftm")
 weight = torch.full((3, 3), 2.0, device="ftm")
 torch.ftm.synchronize()
@@ -39,7 +39,7 @@ def long_program(y):
 """
 PROGRAMS = {
     "worker killed during a compile": """
-in_next_compile(lambda: os.kill(bridge().worker_pid(), signal.SIGKILL))
+in_next_compile(lambda: os.kill(client().worker_pid(), signal.SIGKILL))
 assert abs(long_program(x @ weight).cpu() - 1).max() < 1e-6
 assert hits == [True]
 assert weight.cpu().tolist() == [[2.0] * 3] * 3
@@ -144,7 +144,7 @@ assert (x + 1).sum().item() == 21.0
 """,
     "no temporary directory": """
 import tempfile
-bridge().close()
+client().close()
 tempfile._candidate_tempdir_list = lambda: ["/nowhere"]; tempfile.tempdir = None
 assert abs(long_program(x @ weight).cpu() - 1).max() < 1e-6
 assert ftm_lazy.metrics.counters().get("compile_failures", 0) == 0

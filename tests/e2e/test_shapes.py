@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import ftm_lazy
-from ftm_lazy.compile.compile_client import bridge
+from ftm_lazy.compile.compile_client import client
 from ftm_lazy.compile.disk_cache import DiskCache
 
 R = torch.randn
@@ -23,7 +23,7 @@ R = torch.randn
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is counted here, no earlier run has left on disk."""
-    monkeypatch.setattr(bridge(), "_cache", DiskCache(tmp_path, 1 << 30))
+    monkeypatch.setattr(client(), "_cache", DiskCache(tmp_path, 1 << 30))
 
 
 SIZES = (20, 33, 57, 64, 48, 17, 3, 7, 12, 1, 2)

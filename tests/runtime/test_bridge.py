@@ -108,8 +108,8 @@ def test_a_program_that_the_machine_refuses_is_compiled_again_once(bridge):
     one = bridge()
     assert one.compile(TRACE) == image
     with pytest.warns(RuntimeWarning, match=r"is damaged \(it is no good\)"):
-        assert one.answer(TRACE, (), (), True, False, 0, "it is no good") == (image, ())
-    assert "it is still no good" in one.answer(TRACE, (), (), True, False, 0, "it is still no good")
+        assert one.get_or_compile(TRACE, (), (), True, False, 0, "it is no good") == (image, ())
+    assert "it is still no good" in one.get_or_compile(TRACE, (), (), True, False, 0, "it is still no good")
     assert counted("compiles", "cache_hits_disk") == (2, 1)
 
 
@@ -119,9 +119,9 @@ def test_no_compiler_is_no_property_of_the_program(bridge, monkeypatch):
         patch.setattr(one._workers.first, "_command", ("/nowhere/python",))
         one.prepare()
         with pytest.raises(WorkerError, match="cannot be started"):
-            one.answer(TRACE)
-    assert "no_such_op" in one.answer(BROKEN)
-    assert one.answer(TRACE)
+            one.get_or_compile(TRACE)
+    assert "no_such_op" in one.get_or_compile(BROKEN)
+    assert one.get_or_compile(TRACE)
 
 
 def test_recompiles_are_explained(bridge):
@@ -133,9 +133,9 @@ def test_recompiles_are_explained(bridge):
     ):
         one.compile(WIDER)
     assert counted("compiles", "recompiles") == (2, 1)
-    assert len(one.accounts.recompiles()) == 1
-    one.accounts.forget()
-    assert one.accounts.recompiles() == []
+    assert len(one.stats.recompiles()) == 1
+    one.stats.forget()
+    assert one.stats.recompiles() == []
 
 
 def test_program_that_does_not_compile(bridge):

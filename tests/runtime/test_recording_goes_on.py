@@ -52,9 +52,9 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     torch.zeros(1, device="ftm").item()
-    bridge = compile_client.bridge()
-    gate = Gate(bridge._compiled)
-    monkeypatch.setattr(bridge, "_compiled", gate)
+    client = compile_client.client()
+    gate = Gate(client._compiled)
+    monkeypatch.setattr(client, "_compiled", gate)
     yield gate
     gate.open()
     torch.ftm.synchronize()
@@ -179,15 +179,15 @@ import os, signal, threading, torch, ftm_lazy
 torch.zeros(1, device="ftm").item()
 from ftm_lazy.compile import compile_client
 y = torch.ones(3, device="ftm")
-bridge = compile_client.bridge()
-compile, begun = bridge._compiled, threading.Event()
+client = compile_client.client()
+compile, begun = client._compiled, threading.Event()
 def slow(request):
     begun.set()
     threading.Event().wait({seconds})
     made = compile(request)
     print("compiled")
     return made
-bridge._compiled = slow
+client._compiled = slow
 z = torch.linalg.norm(y @ y.diag()) + 5
 ftm_lazy.sync()
 begun.wait()

@@ -126,7 +126,7 @@ OTHER = TRACE.replace("relu", "tanh")
 def pair():
     """A worker whose process is a copy of the other's, and that one."""
     copy = Worker(timeout=120.0)
-    maker = Worker(timeout=120.0, copies=[copy])
+    maker = Worker(timeout=120.0, forks=[copy])
     yield maker, copy
     for worker in (maker, copy):
         worker.close()
@@ -171,7 +171,7 @@ def test_the_maker_dies_before_it_has_made_a_copy(pair):
 def test_both_end_with_their_client():
     code = (
         "import os, sys; from ftm_lazy.compile.worker import Worker\n"
-        "copy = Worker(60.0); maker = Worker(60.0, copies=[copy])\n"
+        "copy = Worker(60.0); maker = Worker(60.0, forks=[copy])\n"
         f"for one in (maker, copy): one.compile({TRACE!r}, {REQUEST!r}); print(one.pid, flush=True)\n"
         "os._exit(1)"
     )

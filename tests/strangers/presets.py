@@ -49,17 +49,17 @@ class _Compiler:
         self.random = Random(0)
         self.machine = CompileOptions()
         self.failures: list[str] = []
-        bridge = compile_client.bridge()
-        bridge.answer = self.answer  # type: ignore[method-assign]
-        bridge.announce = lambda *requests: None  # type: ignore[method-assign]
-        bridge.prepare = lambda: None  # type: ignore[method-assign]
+        client = compile_client.client()
+        client.get_or_compile = self.get_or_compile  # type: ignore[method-assign]
+        client.announce = lambda *requests: None  # type: ignore[method-assign]
+        client.prepare = lambda: None  # type: ignore[method-assign]
 
     def begin(self, random: Random) -> None:
         """Chooses the machine of the next program."""
         self.random, self.machine = random, _any_machine(random)
         self.failures.clear()
 
-    def answer(self, text: str, *_: object) -> tuple[bytes, Sequence[int]] | str:
+    def get_or_compile(self, text: str, *_: object) -> tuple[bytes, Sequence[int]] | str:
         """As `compiler.Bridge.answer`."""
         for options in [_any_machine(self.random) for _ in range(OTHERS)]:
             self._compile(text, options)

@@ -20,7 +20,7 @@ R = TypeVar("R")
 def run_multiprocess(
     fn: Callable[..., R], *args: object, start_method: str = "spawn", **kwargs: object
 ) -> dict[int, R]:
-    """Calls ``fn(*args, **kwargs)`` in all processes.
+    """Call ``fn(*args, **kwargs)`` in all processes.
 
     Returns:
         what each call returned, by the ordinal of its process; it must be possible to pickle it.
@@ -42,7 +42,7 @@ def _store_result(
 
 
 def spawn_threads(fn: Callable[..., Any], args: tuple[Any, ...] = ()) -> None:
-    """Calls ``fn(ordinal, *args)`` for each device of this process: there is one, so it is called
+    """Call ``fn(ordinal, *args)`` for each device of this process: there is one, so it is called
     here."""
     fn(_world.ordinal(), *args)
 

@@ -15,22 +15,22 @@ __all__ = [
 
 
 def num_available_chips() -> int:
-    """The number of devices of this host's processes."""
+    """Return the number of devices of this host's processes."""
     return _world.local_size()
 
 
 def num_available_devices() -> int:
-    """The number of devices of this host's processes."""
+    """Return the number of devices of this host's processes."""
     return _world.local_size()
 
 
 def num_local_processes() -> int:
-    """The number of processes on this host."""
+    """Return the number of processes on this host."""
     return _world.local_size()
 
 
 def version() -> int:
-    """The generation of the TPU: 0, for there is none."""
+    """Return the generation of the TPU: 0, for there is none."""
     return 0
 
 

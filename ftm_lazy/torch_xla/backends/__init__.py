@@ -12,7 +12,7 @@ _precision = "default"
 
 @inert("float32 products are computed in float32, whatever the setting")
 def set_mat_mul_precision(precision: str) -> None:
-    """Remembers `precision`: default, high or highest; raises ValueError for another."""
+    """Remember `precision`: default, high or highest; raises ValueError for another."""
     global _precision
     if precision not in _PRECISIONS:
         raise ValueError(

@@ -70,7 +70,7 @@ def _options(reduce_type: str) -> dist.AllreduceOptions:
 def _reduced(
     reduce_type: str, tensors: Sequence[torch.Tensor], scale: float, groups: Groups
 ) -> list[torch.Tensor]:
-    """The reductions, on the CPU.  All tensors of a dtype travel as one."""
+    """Return the reductions, on the CPU.  All tensors of a dtype travel as one."""
     group, _ = _world.group(groups)
     options = _options(reduce_type)
     # the first read runs all that is pending
@@ -96,7 +96,7 @@ def all_reduce(
     groups: Groups = None,
     pin_layout: bool = True,
 ) -> Tensors:
-    """Reduces over the processes.
+    """Reduce over the processes.
 
     Args:
         reduce_type: one of `REDUCE_SUM`, `REDUCE_MUL`, `REDUCE_AND`, `REDUCE_OR` (bits of
@@ -137,7 +137,7 @@ def _all_reduce_in_graph(
 
 
 def _groups_of(members: list[int], lengths: list[int]) -> Groups:
-    """The groups from their members, one group after the other: a schema has no lists of lists."""
+    """Return the groups from their members, one group after the other: a schema has no lists of lists."""
     ordinals = iter(members)
     return [list(itertools.islice(ordinals, length)) for length in lengths] or None
 
@@ -176,7 +176,7 @@ def all_gather(
     channel_id: int | None = None,
     use_global_device_ids: bool | None = None,
 ) -> Tensors:
-    """Concatenates the values of all processes.
+    """Concatenate the values of all processes.
 
     Args:
         value: a tensor, or a list of them, of the same shapes in each process.
@@ -213,7 +213,7 @@ def reduce_scatter(
     channel_id: int | None = None,
     use_global_device_ids: bool | None = None,
 ) -> Tensors:
-    """Reduces over the processes and leaves each with its part.
+    """Reduce over the processes and leaves each with its part.
 
     Args:
         reduce_type: as in `all_reduce`.
@@ -277,7 +277,7 @@ def all_to_all(
     groups: Groups = None,
     pin_layout: bool = True,
 ) -> torch.Tensor:
-    """Sends the i-th part of `value` along `split_dimension` to process i, and concatenates what
+    """Send the i-th part of `value` along `split_dimension` to process i, and concatenates what
     arrives.
 
     Args:
@@ -297,7 +297,7 @@ def all_to_all(
 
 
 def collective_permute(value: torch.Tensor, pairs: Sequence[Sequence[int]]) -> torch.Tensor:
-    """The value of the process that sends to this one; zeros if none does.
+    """Return the value of the process that sends to this one; zeros if none does.
 
     Args:
         value: of the same shape in each process.
@@ -375,19 +375,19 @@ class CoalescingBuckets:
         self._results: list[torch.Tensor] = []
 
     def add(self, tensor: torch.Tensor, idx: int) -> None:
-        """Puts input number `idx` into the bucket."""
+        """Put input number `idx` into the bucket."""
         self._bucket.append(idx)
         self._bytes += tensor.nbytes
 
     def flush(self) -> None:
-        """Calls the function on what is in the bucket."""
+        """Call the function on what is in the bucket."""
         if self._bucket:
             outputs = None if self._outputs is None else [self._outputs[i] for i in self._bucket]
             self._results += self._func([self._inputs[i] for i in self._bucket], outputs)
         self._bucket, self._bytes = [], 0
 
     def __call__(self) -> list[torch.Tensor]:
-        """The results for all inputs."""
+        """Return the results for all inputs."""
         for index, tensor in enumerate(self._inputs):
             if self._bytes + tensor.nbytes > self._limit:
                 self.flush()
@@ -437,7 +437,7 @@ def all_reduce_bucketized_gradients(
     pin_layout: bool,
     bucket_cap_mb: int = 0,
 ) -> None:
-    """Sums gradients over the processes in place, times `scale`, in buckets of `bucket_cap_mb`
+    """Sum gradients over the processes in place, times `scale`, in buckets of `bucket_cap_mb`
     megabytes."""
     CoalescingBuckets(
         lambda some, _: all_reduce(REDUCE_SUM, some, scale, groups),

@@ -31,7 +31,7 @@ class ToXlaTensorArena:
         self._convert_fn, self._select_fn = convert_fn, select_fn
 
     def transform(self, inputs: object) -> Any:
-        """A copy of `inputs` with the replacements; tuples become lists, as in torch_xla."""
+        """Return a copy of `inputs` with the replacements; tuples become lists, as in torch_xla."""
         found: list[Any] = []
         utils.for_each_instance(inputs, self._select_fn, found.append)
         converted = iter(self._convert_fn(found) if found else [])
@@ -39,7 +39,7 @@ class ToXlaTensorArena:
 
 
 def check_view_sharing(obj: object) -> None:
-    """Raises RuntimeError if two different tensors in `obj` share a storage."""
+    """Raise RuntimeError if two different tensors in `obj` share a storage."""
     seen: dict[int, torch.Tensor] = {}
 
     def check(tensor: torch.Tensor) -> None:
@@ -56,7 +56,7 @@ def check_view_sharing(obj: object) -> None:
 def send_cpu_data_to_device(
     datas: object, device: torch.device | str, input_sharding: object = None
 ) -> Any:
-    """A copy of `datas` whose CPU tensors are on `device`.
+    """Return a copy of `datas` whose CPU tensors are on `device`.
 
     Args:
         datas: tensors in lists, tuples, dicts and objects; one tensor counts as a list of it.

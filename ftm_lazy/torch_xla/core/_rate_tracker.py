@@ -26,7 +26,7 @@ class RateTracker:
         self._rate: float | None = None
 
     def add(self, count: float) -> None:
-        """Counts `count` more items."""
+        """Count `count` more items."""
         self._since += count
 
     def rate(self) -> float:

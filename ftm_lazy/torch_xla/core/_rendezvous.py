@@ -17,7 +17,7 @@ __all__ = ["do_on_ordinals", "mesh_reduce", "rendezvous", "xla_rendezvous"]
 def xla_rendezvous(
     payload: bytes = b"", ordinals: list[int] | None = None, tag: str | None = None
 ) -> list[bytes]:
-    """The payloads of all processes, by ordinal; waits for them.
+    """Return the payloads of all processes, by ordinal; waits for them.
 
     Raises ValueError if `ordinals` are not all processes, TypeError if `payload` is not bytes.
     """

@@ -18,7 +18,7 @@ __getattr__ = _refusals.getter(__name__)
 def extract_compiled_graph(
     xla_model: torch.fx.GraphModule, xla_args: Sequence[Any]
 ) -> Callable[..., Any]:
-    """The graph, recorded when it is called and compiled as all else is.
+    """Return the graph, recorded when it is called and compiled as all else is.
 
     Args:
         xla_model: a graph of ATen operations, without mutations.

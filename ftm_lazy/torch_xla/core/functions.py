@@ -31,7 +31,7 @@ class AllReduce(torch.autograd.Function):
         scale: float,
         groups: list[list[int]] | None,
     ) -> torch.Tensor:
-        """The reduction of `input`."""
+        """Return the reduction of `input`."""
         output = collectives.all_reduce(reduce_type, input, scale, groups)
         ctx.reduce_type, ctx.scale = reduce_type, scale
         ctx.save_for_backward(input, output)
@@ -39,7 +39,7 @@ class AllReduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """The gradient for the own `input`."""
+        """Return the gradient for the own `input`."""
         input, output = ctx.saved_tensors
         grad = grad_output * ctx.scale
         if ctx.reduce_type == collectives.REDUCE_MUL:
@@ -63,13 +63,13 @@ class AllGather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, input: torch.Tensor, dim: int) -> torch.Tensor:
-        """The inputs of all processes, concatenated along `dim`."""
+        """Return the inputs of all processes, concatenated along `dim`."""
         ctx.dim, ctx.length = dim, input.size(dim)
         return collectives.all_gather(input, dim)
 
     @staticmethod
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """The part of the own `input`."""
+        """Return the part of the own `input`."""
         return grad_output.narrow(ctx.dim, _world.ordinal() * ctx.length, ctx.length).clone(), None
 
 
@@ -109,12 +109,12 @@ class AllReduceSumLayer(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
-        """The sum of `x`."""
+        """Return the sum of `x`."""
         return collectives.all_reduce(collectives.REDUCE_SUM, x)
 
     @staticmethod
     def backward(ctx: object, grad_output: torch.Tensor) -> torch.Tensor:
-        """The sum of the gradients."""
+        """Return the sum of the gradients."""
         return collectives.all_reduce(collectives.REDUCE_SUM, grad_output)
 
 
@@ -160,5 +160,5 @@ class SyncBatchNorm(torch.nn.Module):
         return mean, variance
 
     def extra_repr(self) -> str:
-        """The arguments."""
+        """Return the arguments."""
         return f"{self.num_features}, eps={self.eps}"

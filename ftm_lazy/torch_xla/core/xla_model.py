@@ -135,7 +135,7 @@ class DeviceContext:
 
 @deprecated("Use torch_xla.device instead")
 def xla_device(n: int | None = None, devkind: str | None = None) -> torch.device:
-    """The device, as `torch_xla.device` gives it.
+    """Return the device, as `torch_xla.device` gives it.
 
     Args:
         n: its index; there is only 0.
@@ -145,12 +145,12 @@ def xla_device(n: int | None = None, devkind: str | None = None) -> torch.device
 
 
 def is_xla_tensor(tensor: torch.Tensor) -> bool:
-    """Whether `tensor` is on the device."""
+    """Return whether `tensor` is on the device."""
     return tensor.device.type == NAME
 
 
 def get_xla_supported_devices(max_devices: int | None = None) -> list[str]:
-    """The names of this process's devices, at most `max_devices` of them."""
+    """Return the names of this process's devices, at most `max_devices` of them."""
     return [str(device) for device in _devices.devices()][:max_devices]
 
 
@@ -171,12 +171,12 @@ def xla_device_hw(device: Device) -> str:
 
 
 def xla_device_kind(device: Device = None) -> str:
-    """The name of the machine."""
+    """Return the name of the machine."""
     return ftm.get_device_name(device)
 
 
 def xla_replication_devices(local_devices: list[torch.device] | None = None) -> list[str]:
-    """The devices of all processes, by ordinal."""
+    """Return the devices of all processes, by ordinal."""
     return [f"FTM:{ordinal}" for ordinal in range(_world.size())]
 
 
@@ -194,7 +194,7 @@ class MemoryInfo(TypedDict):
 
 
 def get_memory_info(device: Device = None) -> MemoryInfo:
-    """Bytes of the tensors that are alive, of the host's memory, and the most that were alive at
+    """Return bytes of the tensors that are alive, of the host's memory, and the most that were alive at
     once."""
     return {
         "bytes_used": ftm.memory_allocated(device),
@@ -220,19 +220,19 @@ def get_ordinal(defval: int = 0) -> int:
 
 @deprecated("Use torch_xla.runtime.world_size instead")
 def xrt_world_size(defval: int = 1) -> int:
-    """The number of processes; `defval` is accepted as earlier versions did."""
+    """Return the number of processes; `defval` is accepted as earlier versions did."""
     return _world.size()
 
 
 @deprecated("Use torch.device(device) and its index instead")
 def parse_xla_device(device: str) -> tuple[str, int] | None:
-    """A name such as ``"FTM:0"`` as its parts; None if it is none."""
+    """Return a name such as ``"FTM:0"`` as its parts; None if it is none."""
     kind, _, number = device.partition(":")
     return (kind, int(number)) if kind and number.isdecimal() else None
 
 
 def is_master_ordinal(local: bool = True) -> bool:
-    """Whether this is process 0: of this host, or with ``local=False`` of all."""
+    """Return whether this is process 0: of this host, or with ``local=False`` of all."""
     return (_world.local_ordinal() if local else _world.ordinal()) == 0
 
 
@@ -261,18 +261,18 @@ def mark_step(wait: bool = False, reset_scope: bool = True) -> None:
 def add_step_closure(
     closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool = False
 ) -> None:
-    """Queues ``closure(*args)`` for the end of the step (`sync`); `run_async`: on a thread, beside
+    """Queue ``closure(*args)`` for the end of the step (`sync`); `run_async`: on a thread, beside
     the next steps."""
     _closures.add(closure, args, run_async)
 
 
 def wait_device_ops(devices: list[str] = []) -> None:  # noqa: B006  (torch_xla's default)
-    """Runs everything that is recorded and waits for it."""
+    """Run everything that is recorded and waits for it."""
     ftm.synchronize()
 
 
 def unlazy(tensors: list[torch.Tensor]) -> None:
-    """Runs everything that is recorded, `tensors` among it, and waits for it."""
+    """Run everything that is recorded, `tensors` among it, and waits for it."""
     ftm.synchronize()
 
 
@@ -295,7 +295,7 @@ def reduce_gradients(
 
 
 def _fetch_gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """The gradients of the optimizer's parameters; Accelerate calls this."""
+    """Return the gradients of the optimizer's parameters; Accelerate calls this."""
     parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
@@ -334,7 +334,7 @@ def optimizer_step(
 
 @inert("nothing moves work across the end of a checkpointed segment here")
 def optimization_barrier_(tensors: list[torch.Tensor]) -> None:
-    """Keeps the compiler from merging what is before and after."""
+    """Keep the compiler from merging what is before and after."""
 
 
 # --- random numbers
@@ -342,13 +342,13 @@ def optimization_barrier_(tensors: list[torch.Tensor]) -> None:
 
 
 def set_rng_state(seed: int, device: Device = None) -> None:
-    """Sets the state of the device's generator: a seed, or what `get_rng_state` gave."""
+    """Set the state of the device's generator: a seed, or what `get_rng_state` gave."""
     state = (int(seed) % 2**128).to_bytes(16, sys.byteorder)
     _C._set_rng_state(state)
 
 
 def get_rng_state(device: Device = None) -> int:
-    """The state of the device's generator: its seed, plus 2**64 for each number that was drawn."""
+    """Return the state of the device's generator: its seed, plus 2**64 for each number that was drawn."""
     return int.from_bytes(_C._get_rng_state(), sys.byteorder)
 
 

@@ -8,7 +8,7 @@ __all__ = ["graph"]
 
 
 def graph(text: str) -> str:
-    """The graph of a trace's text: a box for each operation, an ellipse for each parameter, results
+    """Return the graph of a trace's text: a box for each operation, an ellipse for each parameter, results
     with a double line."""
     trace = Trace.parse(text)
     lines = ["digraph trace {"]

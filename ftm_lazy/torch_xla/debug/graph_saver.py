@@ -24,7 +24,7 @@ _saved: Counter[tuple[int, str]] = Counter()
 def save_tensors_graph(
     save_dir: str | os.PathLike[str], name: str, tensors: list[torch.Tensor]
 ) -> None:
-    """Writes the trace of `tensors` into `save_dir`, in the format that ``SAVE_GRAPH_FMT`` says:
+    """Write the trace of `tensors` into `save_dir`, in the format that ``SAVE_GRAPH_FMT`` says:
     text, dot or hlo (MLIR).
 
     Raises RuntimeError for another format.

@@ -65,34 +65,34 @@ def _counters() -> dict[str, int]:
 
 
 def counter_names() -> list[str]:
-    """The counters that have counted something."""
+    """Return the counters that have counted something."""
     return list(_counters())
 
 
 def counter_value(name: str) -> int | None:
-    """The value of a counter; None if it has counted nothing."""
+    """Return the value of a counter; None if it has counted nothing."""
     return _counters().get(name)
 
 
 def clear_counters() -> None:
-    """Sets all counters to 0; those of `ftm_lazy.metrics` stay."""
+    """Set all counters to 0; those of `ftm_lazy.metrics` stay."""
     _cleared.clear()
     _cleared.update(_all())
 
 
 def metric_names() -> list[str]:
-    """The metrics that have samples."""
+    """Return the metrics that have samples."""
     return sorted(_C._metric_names())
 
 
 def metric_data(name: str) -> tuple[int, float, tuple[tuple[float, float], ...]] | None:
-    """A metric: the number of its samples, their sum, and the last of them as (time in s, value);
+    """Return a metric: the number of its samples, their sum, and the last of them as (time in s, value);
     None if it has none."""
     return _C._metric_data(name)
 
 
 def clear_metrics() -> None:
-    """Forgets all samples."""
+    """Forget all samples."""
     _C._reset_metrics()
 
 
@@ -133,5 +133,5 @@ def _text(metrics: list[str], counters: list[str]) -> str:
 
 
 def executed_fallback_ops() -> list[str]:
-    """The operations that ran on the CPU."""
+    """Return the operations that ran on the CPU."""
     return [name for name in _counters() if name.startswith("aten::")]

@@ -17,7 +17,7 @@ _PERCENTILES = ("1", "5", "10", "20", "50", "80", "90", "95", "99")
 
 
 def _number(text: str) -> tuple[float, str]:
-    """A value of a report and its unit: "" for a plain number, sec for a time, mb for bytes.
+    """Return a value of a report and its unit: "" for a plain number, sec for a time, mb for bytes.
 
     Raises ValueError if it is none of these.
     """
@@ -34,7 +34,7 @@ def _number(text: str) -> tuple[float, str]:
 
 
 def parse_metrics_report(report: str, dehumanize: bool = True) -> dict[str, Any]:
-    """The values of a report.
+    """Return the values of a report.
 
     Args:
         report: from `metrics.metrics_report`.

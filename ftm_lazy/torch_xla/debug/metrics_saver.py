@@ -16,7 +16,7 @@ _steps = itertools.count()
 
 
 def save_metrics(metrics_file: str | None = None) -> None:
-    """Appends a report to `metrics_file`, or to STDERR or STDOUT; with several processes each has a
+    """Append a report to `metrics_file`, or to STDERR or STDOUT; with several processes each has a
     file of its own."""
     name = metrics_file or os.environ.get("XLA_METRICS_FILE")
     if name is None:

@@ -33,7 +33,7 @@ def configure(save_dir: str | None) -> None:
 
 
 def save(name: str | None, tensor: torch.Tensor, step: int | None = None) -> torch.Tensor:
-    """Writes `tensor` as NAME.N, in step-STEP if there is one, and returns it; without a name, the
+    """Write `tensor` as NAME.N, in step-STEP if there is one, and returns it; without a name, the
     caller's line."""
     global _step
     directory = _directory or os.environ.get("MODELCMP_SAVEDIR")
@@ -60,7 +60,7 @@ def compare_tensors(
     atol: float = 1e-08,
     max_diffs: int = 25,
 ) -> str:
-    """The greatest `max_diffs` differences above the tolerances, a line each; empty if there are
+    """Return the greatest `max_diffs` differences above the tolerances, a line each; empty if there are
     none."""
     if tensor1.shape != tensor2.shape:
         return f"Tensors have different shape: {list(tensor1.shape)} vs. {list(tensor2.shape)}\n"

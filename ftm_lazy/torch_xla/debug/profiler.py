@@ -124,7 +124,7 @@ def _new_profile() -> torch.profiler.profile:
 
 
 def start_trace(log_dir: os.PathLike[str] | str) -> None:
-    """Starts a profile; raises RuntimeError if one is under way."""
+    """Start a profile; raises RuntimeError if one is under way."""
     global _profile, _directory
     with _lock:
         if _profile is not None:
@@ -136,7 +136,7 @@ def start_trace(log_dir: os.PathLike[str] | str) -> None:
 
 
 def stop_trace() -> None:
-    """Ends the profile and writes it into the directory of `start_trace`; raises RuntimeError if
+    """End the profile and writes it into the directory of `start_trace`; raises RuntimeError if
     there is none."""
     global _profile
     with _lock:
@@ -198,7 +198,7 @@ def _profile_for(seconds: float) -> bytes:
 
 
 def start_server(port: int, only_on_master: bool = True) -> object | None:
-    """Lets `trace` profile this process while the returned object lives.
+    """Let `trace` profile this process while the returned object lives.
 
     Args:
         port: on this host; nobody else can reach it.
@@ -220,7 +220,7 @@ def trace(
     timeout_s: int = 120,
     interval_s: int = 5,
 ) -> None:
-    """Profiles processes that called `start_server`, and writes the profiles into `logdir`.
+    """Profile processes that called `start_server`, and writes the profiles into `logdir`.
 
     Args:
         service_addr: HOST:PORT, or several with commas.

@@ -27,7 +27,7 @@ class Context:
         self.device = device
 
     def getattr_or(self, name: str, defval: object) -> Any:
-        """The attribute `name`; at first `defval`, or what it returns."""
+        """Return the attribute `name`; at first `defval`, or what it returns."""
         if not hasattr(self, name):
             setattr(self, name, defval() if callable(defval) else defval)
         return getattr(self, name)

@@ -39,7 +39,7 @@ lock."""
 
 
 def _named(scope: str) -> AbstractContextManager[None]:
-    """A name in the profile, if there is one under way: each name costs as much as to move a small
+    """Return a name in the profile, if there is one under way: each name costs as much as to move a small
     tensor."""
     return profiler.Trace(scope) if torch.autograd.profiler._is_profiler_enabled else nullcontext()
 
@@ -84,7 +84,7 @@ class PerDeviceLoader:
         return self.next()
 
     def next(self) -> Any:
-        """The next batch; raises StopIteration at the end, or what the DataLoader raised."""
+        """Return the next batch; raises StopIteration at the end, or what the DataLoader raised."""
         if profiler.get_tracer_marked_step():  # a StepTrace has ended it
             profiler.set_tracer_marked_step(False)
             self._since += 1
@@ -143,7 +143,7 @@ class ParallelLoader:
             self._start()
 
     def _start(self) -> None:
-        """Starts the threads."""
+        """Start the threads."""
         self._threads = [threading.Thread(target=self._read, name="ftm loader", daemon=True)]
         for queue in self._queues.values():
             for _ in range(self._transfer_threads):
@@ -163,21 +163,21 @@ class ParallelLoader:
         return self._batches_per_execution
 
     def per_device_loader(self, device: torch.device | str) -> PerDeviceLoader:
-        """The batches of `device`."""
+        """Return the batches of `device`."""
         return PerDeviceLoader(self, torch.device(device))
 
     def per_device_samples(self) -> int:
-        """The number of batches of each device."""
+        """Return the number of batches of each device."""
         return len(cast(Sized, self._cpu_loader)) // len(self._queues)
 
     def next_item(self, device: torch.device) -> Any:
-        """The next batch of `device`; waits for it.  None at the end."""
+        """Return the next batch of `device`; waits for it.  None at the end."""
         if not self._threads and self._seconds > _WORTH:
             self._start()
         return self._queues[device].queue.get() if self._threads else self._next_here(device)
 
     def _next_here(self, device: torch.device) -> Any:
-        """The next batch, read and moved by the thread that asks for it."""
+        """Return the next batch, read and moved by the thread that asks for it."""
         begin = time.perf_counter()
         for batch in self._batches:
             if self._done:
@@ -190,13 +190,13 @@ class ParallelLoader:
         return None
 
     def raise_failure(self) -> None:
-        """Raises what the threads raised, if anything."""
+        """Raise what the threads raised, if anything."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
     def close(self) -> None:
-        """Ends the threads."""
+        """End the threads."""
         self._tell_end()
         for thread in self._threads:
             thread.join()
@@ -260,7 +260,7 @@ _loaders: weakref.WeakSet[ParallelLoader] = weakref.WeakSet()
 
 @atexit.register
 def _end_threads() -> None:
-    """Ends the threads of loaders that the program has left before their last batch, while the
+    """End the threads of loaders that the program has left before their last batch, while the
     interpreter is whole.
 
     One that comes out of an operation of PyTorch's when the interpreter is already being taken down

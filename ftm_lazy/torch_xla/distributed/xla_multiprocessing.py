@@ -42,7 +42,7 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> Any:
-    """Calls ``fn(ordinal, *args)`` in several processes that work together.
+    """Call ``fn(ordinal, *args)`` in several processes that work together.
 
     Args:
         fn: at the top of a module, unless `start_method` is fork or there is one process. args: for
@@ -139,7 +139,7 @@ class MpModelWrapper:
         self._lock = torch.multiprocessing.Lock()
 
     def to(self, device: torch.device | str) -> torch.nn.Module:
-        """The model, on `device`."""
+        """Return the model, on `device`."""
         with self._lock:
             return self._model.to(device)
 
@@ -158,7 +158,7 @@ class MpSerialExecutor:
 
 @inert("there is no order of processes that is faster than another")
 def create_optimized_replica_groups() -> list[list[int]] | None:
-    """The best order of the processes: None, as they are."""
+    """Return the best order of the processes: None, as they are."""
     return None
 
 

@@ -67,7 +67,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
             self.init_zero()
 
     def init_zero(self) -> None:
-        """Divides the parameters."""
+        """Divide the parameters."""
         # a parameter, and the part of it
         self._own: list[tuple[torch.nn.Parameter, torch.nn.Parameter]] = []
         groups = []
@@ -127,7 +127,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
         return loss
 
     def _reduce(self) -> None:
-        """Gives each part the mean of its gradients."""
+        """Give each part the mean of its gradients."""
         count = len(self._ordinals())
         for parameter, part in self._own:
             if parameter.grad is None:
@@ -160,14 +160,14 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def allgather_weights_and_update_full_parameter(self, sharding_scheme: object = None) -> None:
-        """Gives each process the parameters that its and the others' parts make."""
+        """Give each process the parameters that its and the others' parts make."""
         for parameter, part in self._own:
             sent = part if self.higher_cc_precision else part.to(parameter.dtype)
             whole: torch.Tensor = collectives.all_gather(sent, 0, self._groups)
             parameter.copy_(whole[: parameter.numel()].reshape(parameter.shape))
 
     def zero_grad(self, set_to_none: bool = False) -> None:
-        """Forgets the gradients, or sets them to zero."""
+        """Forget the gradients, or sets them to zero."""
         super().zero_grad(set_to_none)
 
     def remove_hooks(self) -> None:
@@ -176,11 +176,11 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
     remove_hooks._inert = "there are no hooks"  # type: ignore[attr-defined]
 
     def get_shape_info(self) -> dict[str, Any]:
-        """The shapes of the parameters, by their position."""
+        """Return the shapes of the parameters, by their position."""
         return {str(i): {"shape": tuple(p.shape)} for i, (p, _) in enumerate(self._own)}
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of this process's parts; each process has a state of its own.
+        """Return the state of this process's parts; each process has a state of its own.
 
         ``base_state`` and ``sharded_master_weights`` are by the position of a parameter, as in
         torch_xla's checkpoints.
@@ -196,7 +196,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes what `state_dict` of the same process gave. Without master weights the parts come
+        """Take what `state_dict` of the same process gave. Without master weights the parts come
         from the parameters."""
         if not self.inited:
             self.init_zero()

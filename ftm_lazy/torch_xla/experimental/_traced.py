@@ -20,7 +20,7 @@ PyTree: TypeAlias = Any
 
 
 def tree_flatten_none(pytree: PyTree) -> tuple[tuple[Any, ...], Callable[[Sequence[Any]], PyTree]]:
-    """The leaves of `pytree` that are not None, and the function that puts such leaves into a tree
+    """Return the leaves of `pytree` that are not None, and the function that puts such leaves into a tree
     of its structure."""
     leaves, structure = tree_flatten(pytree)
     places = [i for i, leaf in enumerate(leaves) if leaf is not None]
@@ -104,26 +104,26 @@ class TracedStep:
     def run_forward(
         self, arguments: Sequence[torch.Tensor]
     ) -> tuple[list[torch.Tensor], tuple[torch.Tensor, ...]]:
-        """The results, and what the backward graph needs of the forward one."""
+        """Return the results, and what the backward graph needs of the forward one."""
         outputs = self._graphs["forward"](*arguments)
         return list(outputs[: self._results]), tuple(outputs[self._results :])
 
     def run_backward(
         self, activations: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]
     ) -> list[torch.Tensor | None]:
-        """The gradients of the arguments, from those of the results."""
+        """Return the gradients of the arguments, from those of the results."""
         needed = [
             gradient for gradient, has in zip(gradients, self._has_gradient, strict=True) if has
         ]
         return list(self._graphs["backward"](*activations, *needed))
 
     def __call__(self, carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
-        """The step, with gradients."""
+        """Return the step, with gradients."""
         arguments, _ = tree_flatten_none((carry, x))
         return self._unflatten(_Step.apply(self, *arguments))
 
     def pair(self, carry: PyTree, x: PyTree) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """The graphs as functions of trees; see `value_and_grad_partitioned`."""
+        """Return the graphs as functions of trees; see `value_and_grad_partitioned`."""
 
         def forward(
             carry: PyTree, x: PyTree

@@ -13,7 +13,7 @@ __all__ = ["on_ready_callback", "on_ready_event"]
 
 
 def on_ready_callback(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]) -> None:
-    """Launches what is recorded, and calls ``callback(tensor)`` on a thread of its own once all of
+    """Launch what is recorded, and calls ``callback(tensor)`` on a thread of its own once all of
     it has run."""
     _C._sync(False)
 
@@ -25,7 +25,7 @@ def on_ready_callback(tensor: torch.Tensor, callback: Callable[[torch.Tensor], N
 
 
 def on_ready_event(tensor: torch.Tensor) -> threading.Event:
-    """An event that is set when `on_ready_callback` would call."""
+    """Return an event that is set when `on_ready_callback` would call."""
     event = threading.Event()
     on_ready_callback(tensor, lambda _: event.set())
     return event

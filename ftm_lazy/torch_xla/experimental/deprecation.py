@@ -42,5 +42,5 @@ def mark_deprecated(new: F, extra_msg: str | None = None) -> Callable[[Callable[
 
 
 def register_deprecated(module: ModuleType, new: Callable[..., Any]) -> None:
-    """Makes ``module.NAME`` an old name of `new`, whose name that is."""
+    """Make ``module.NAME`` an old name of `new`, whose name that is."""
     setattr(module, new.__name__, deprecated(module, new))

@@ -16,7 +16,7 @@ _enabled = os.environ.get("XLA_USE_EAGER_DEBUG_MODE") == "1"
 
 
 def eager_mode(enable: bool) -> None:
-    """Launches each operation as a program of its own, so that an error is raised near its line;
+    """Launch each operation as a program of its own, so that an error is raised near its line;
     slow."""
     global _enabled
     _enabled = enable
@@ -25,7 +25,7 @@ def eager_mode(enable: bool) -> None:
 
 
 def is_eager_mode() -> bool:
-    """Whether operations are launched at once."""
+    """Return whether operations are launched at once."""
     return _enabled
 
 

@@ -31,7 +31,7 @@ def gradient_accumulation(
     model: torch.nn.Module,
     *carried_tensors: torch.Tensor,
 ) -> Any:
-    """Adds the gradients of the mean loss over `iterable_tensors` to those of the model's
+    """Add the gradients of the mean loss over `iterable_tensors` to those of the model's
     parameters.
 
     Args:

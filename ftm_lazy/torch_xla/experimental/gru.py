@@ -42,7 +42,7 @@ class GRU(nn.GRU):
     def forward(
         self, input: torch.Tensor, hx: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The states of the last layer at all times, and the last states of all layers, as
+        """Return the states of the last layer at all times, and the last states of all layers, as
         `torch.nn.GRU` gives them."""
         batched = input.dim() == 3
         sequence = input if batched else input.unsqueeze(1)

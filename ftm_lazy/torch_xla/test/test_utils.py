@@ -48,7 +48,7 @@ def mp_test(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def get_summary_writer(logdir: str | None) -> Any:
-    """A SummaryWriter of tensorboardX, or PyTorch's, for `logdir`; None without one."""
+    """Return a SummaryWriter of tensorboardX, or PyTorch's, for `logdir`; None without one."""
     if not logdir:
         return None
     try:
@@ -66,7 +66,7 @@ def write_to_summary(
     dict_to_write: dict[str, float] = {},  # noqa: B006
     write_xla_metrics: bool = False,
 ) -> None:
-    """Writes numbers, and with `write_xla_metrics` the metrics, to a SummaryWriter; nothing if it
+    """Write numbers, and with `write_xla_metrics` the metrics, to a SummaryWriter; nothing if it
     is None."""
     if summary_writer is None:
         return
@@ -82,7 +82,7 @@ def write_to_summary(
 
 
 def close_summary_writer(summary_writer: Any) -> None:
-    """Flushes and closes it; nothing if it is None."""
+    """Flush and closes it; nothing if it is None."""
     if summary_writer is not None:
         summary_writer.flush()
         summary_writer.close()
@@ -93,7 +93,7 @@ def close_summary_writer(summary_writer: Any) -> None:
 
 
 def now(format: str = "%H:%M:%S") -> str:
-    """The time of day."""
+    """Return the time of day."""
     return datetime.now().strftime(format)
 
 
@@ -111,7 +111,7 @@ def print_training_update(
     epoch: int | None = None,
     summary_writer: object = None,
 ) -> None:
-    """Prints a line about a training step, and writes its rates to a SummaryWriter.
+    """Print a line about a training step, and writes its rates to a SummaryWriter.
 
     Args:
         device: where it ran.
@@ -141,7 +141,7 @@ def print_test_update(
     epoch: int | None = None,
     step: int | None = None,
 ) -> None:
-    """Prints a line about an evaluation."""
+    """Print a line about an evaluation."""
     parts = [
         None if step is None else f"Step={step}",
         None if epoch is None else f"Epoch={epoch}",

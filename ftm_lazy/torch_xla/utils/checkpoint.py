@@ -37,12 +37,12 @@ class CheckpointStatus:
 
 
 def get_device_states(*args: object) -> tuple[list[int], list[torch.Tensor]]:
-    """The devices of `args`' tensors, and the states of their generators."""
+    """Return the devices of `args`' tensors, and the states of their generators."""
     return pytorch.get_device_states(*args)
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[torch.Tensor]) -> None:
-    """Sets the states of the devices' generators."""
+    """Set the states of the devices' generators."""
     pytorch.set_device_states(devices, states)
 
 

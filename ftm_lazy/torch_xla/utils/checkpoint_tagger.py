@@ -23,7 +23,7 @@ class CheckpointTagger:
         self._remover = remover
 
     def tag(self, name: str, path: str) -> None:
-        """Gives `path` the tag `name`, which another may have had."""
+        """Give `path` the tag `name`, which another may have had."""
         old = self._tags.get(name)
         self._tags[name] = path
         if old is not None and old not in self._tags.values() and self._remover is not None:
@@ -35,14 +35,14 @@ class CheckpointTagger:
         return self._tags
 
     def save_to_json(self) -> str:
-        """The tags, as JSON."""
+        """Return the tags, as JSON."""
         return json.dumps(self._tags)
 
     @classmethod
     def load_from_json(
         cls, str_json: str, remover: Callable[[str], object] | None = None
     ) -> CheckpointTagger:
-        """A tagger with the tags of `save_to_json`."""
+        """Return a tagger with the tags of `save_to_json`."""
         tagger = cls(remover)
         tagger._tags.update(json.loads(str_json))
         return tagger

@@ -18,10 +18,10 @@ class ClosureHandler(abc.ABC):
 
     @abc.abstractmethod
     def run(self, closure: Callable[[], object]) -> None:
-        """Runs `closure`, now or later."""
+        """Run `closure`, now or later."""
 
     def run_all(self, closures: Iterable[Callable[[], object]]) -> None:
-        """Runs all of them, in their order."""
+        """Run all of them, in their order."""
         for closure in closures:
             self.run(closure)
 
@@ -46,13 +46,13 @@ class AsyncClosureHandler(ClosureHandler):
         self._thread: threading.Thread | None = None
 
     def start_event_loop(self) -> None:
-        """Starts the thread unless it runs."""
+        """Start the thread unless it runs."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._work, name="ftm step closures")
             self._thread.start()
 
     def run(self, closure: Callable[[], object]) -> None:
-        """Queues `closure`."""
+        """Queue `closure`."""
         self._raise_failure()
         self._waiting.put(closure)
         with self._lock:

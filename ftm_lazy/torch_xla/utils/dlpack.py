@@ -13,12 +13,12 @@ __all__ = ["from_dlpack", "to_dlpack"]
 
 
 def to_dlpack(xla_tensor: torch.Tensor) -> Any:
-    """A capsule with a copy of the tensor on the CPU."""
+    """Return a capsule with a copy of the tensor on the CPU."""
     return torch.utils.dlpack.to_dlpack(xla_tensor.detach().cpu())
 
 
 def from_dlpack(ext_tensor: object) -> torch.Tensor:
-    """A copy on the device of another library's tensor, or of a capsule.
+    """Return a copy on the device of another library's tensor, or of a capsule.
 
     Raises ValueError if it does not lie on the CPU.
     """

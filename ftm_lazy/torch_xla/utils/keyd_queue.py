@@ -46,7 +46,7 @@ class Queue(QueueBase):
         self._items = deque()
 
     def put(self, item: object) -> None:
-        """Adds `item` when there is space; drops it if the queue is closed."""
+        """Add `item` when there is space; drops it if the queue is closed."""
         with self._changed:
             self._space.wait_for(lambda: len(self._items) < self._maxsize or self._no_gets)
             if not self._no_gets:
@@ -54,7 +54,7 @@ class Queue(QueueBase):
                 self._changed.notify()
 
     def get(self) -> Any:
-        """The next item when there is one; None at the end.
+        """Return the next item when there is one; None at the end.
 
         Who waits for space hears of it when half of the queue is free, so that it puts several
         items at a time: a thread that is woken for each of them costs more than to move a small
@@ -77,7 +77,7 @@ class KeydQueue(QueueBase):
         self._wanted: list[Hashable] = []
 
     def put(self, key: Hashable, item: object) -> None:
-        """Adds `item` when there is space or somebody waits for it; drops it if the queue is
+        """Add `item` when there is space or somebody waits for it; drops it if the queue is
         closed."""
         with self._changed:
             self._changed.wait_for(
@@ -88,7 +88,7 @@ class KeydQueue(QueueBase):
                 self._changed.notify_all()
 
     def get(self, key: Hashable) -> Any:
-        """The item of `key` when there is one; None at the end."""
+        """Return the item of `key` when there is one; None at the end."""
         with self._changed:
             self._wanted.append(key)
             self._changed.notify_all()

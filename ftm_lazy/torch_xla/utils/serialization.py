@@ -33,7 +33,7 @@ def save(
     master_only: bool = True,
     global_master: bool = False,
 ) -> None:
-    """Saves `data` in `path`, and its device's tensors, moved to the CPU, in ``PATH.tensors``.
+    """Save `data` in `path`, and its device's tensors, moved to the CPU, in ``PATH.tensors``.
 
     Args:
         data: any structure; tuples become lists.

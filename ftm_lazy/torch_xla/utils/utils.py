@@ -93,7 +93,7 @@ class SampleGenerator:
         return self.next()
 
     def next(self) -> Any:
-        """The data; raises StopIteration at the end."""
+        """Return the data; raises StopIteration at the end."""
         if self._given >= self._count:
             raise StopIteration
         self._given += 1
@@ -132,7 +132,7 @@ class FnDataGenerator:
         return self.next()
 
     def next(self) -> Any:
-        """The next pair; raises StopIteration at the end."""
+        """Return the next pair; raises StopIteration at the end."""
         func, batch_size, gen_tensor, dims, count = self._arguments
         if self._given >= count:
             raise StopIteration
@@ -145,11 +145,11 @@ class DataWrapper:
     """Base of classes that say which tensors of theirs are to be moved to the device."""
 
     def get_tensors(self) -> list[Any]:
-        """The CPU tensors to move."""
+        """Return the CPU tensors to move."""
         raise NotImplementedError("The method is missing an implementation")
 
     def from_tensors(self, tensors: list[Any]) -> Any:
-        """An instance with `tensors` in the place of those of `get_tensors`."""
+        """Return an instance with `tensors` in the place of those of `get_tensors`."""
         raise NotImplementedError("The method is missing an implementation")
 
 
@@ -178,7 +178,7 @@ def _members(value: object) -> Iterator[Any]:
 def for_each_instance(
     value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], object]
 ) -> None:
-    """Calls `fn` once on each object in the structure `value` that `select_fn` selects, in
+    """Call `fn` once on each object in the structure `value` that `select_fn` selects, in
     order."""
     seen: set[int] = set()
 
@@ -198,7 +198,7 @@ def for_each_instance(
 def for_each_instance_rewrite(
     value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], Any]
 ) -> Any:
-    """A copy of the structure `value` with `fn(x)` in the place of each x that `select_fn` selects.
+    """Return a copy of the structure `value` with `fn(x)` in the place of each x that `select_fn` selects.
 
     What occurs twice is replaced once; tuples become lists.
     """
@@ -235,7 +235,7 @@ def for_each_instance_rewrite(
 
 
 def shape(inputs: object) -> list[int]:
-    """The sizes of nested lists and tuples, which must all have the same."""
+    """Return the sizes of nested lists and tuples, which must all have the same."""
     if not isinstance(inputs, (list, tuple)):
         return []
     inner = [shape(each) for each in inputs]
@@ -252,7 +252,7 @@ def flatten_nested_tuple(inputs: object) -> tuple[Any, ...]:
 
 
 def list_copy_append(ilist: Iterable[Any], item: object) -> list[Any]:
-    """A list of `ilist`'s items and `item`."""
+    """Return a list of `ilist`'s items and `item`."""
     return [*ilist, item]
 
 
@@ -261,7 +261,7 @@ def list_copy_append(ilist: Iterable[Any], item: object) -> list[Any]:
 
 
 def getenv_as(name: str, type: Callable[[str], Any], defval: object = None) -> Any:
-    """The environment variable `name` as a `type`; booleans are 0 and 1. `defval` if it is not
+    """Return the environment variable `name` as a `type`; booleans are 0 and 1. `defval` if it is not
     set."""
     value = os.environ.get(name)
     if value is None:
@@ -270,17 +270,17 @@ def getenv_as(name: str, type: Callable[[str], Any], defval: object = None) -> A
 
 
 def check_env_flag(name: str, default: str = "") -> bool:
-    """Whether the environment variable `name` is "true" or a number above 0."""
+    """Return whether the environment variable `name` is "true" or a number above 0."""
     value = os.environ.get(name, default)
     return value == "true" or (value.isdigit() and int(value) > 0)
 
 
 def null_print(*args: object, **kwargs: object) -> None:
-    """Prints nothing."""
+    """Print nothing."""
 
 
 def eprint(*args: Any, **kwargs: Any) -> None:
-    """Prints to stderr."""
+    """Print to stderr."""
     print(*args, file=sys.stderr, **kwargs)
 
 
@@ -319,7 +319,7 @@ class TimedScope:
             self._print(f"{self._message}{1000.0 * (time.time() - self._start):.3f}ms")
 
     def set_error(self, error: Any) -> None:
-        """Keeps the end quiet."""
+        """Keep the end quiet."""
         self._error = error
 
 

@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Runs the command; returns the exit status."""
+    """Run the command; returns the exit status."""
     return _main()
 
 

@@ -14,7 +14,7 @@ __all__ = ["consolidate_sharded_model_checkpoints", "consolidate_sharded_state_d
 def consolidate_sharded_state_dicts(
     state_dict_list: list[dict[str, torch.Tensor]], shard_metadata: dict[str, Any]
 ) -> dict[str, torch.Tensor]:
-    """The state of the whole model.
+    """Return the state of the whole model.
 
     Args:
         state_dict_list: ``model.state_dict()`` of each process, by rank.
@@ -37,7 +37,7 @@ def consolidate_sharded_state_dicts(
 
 
 def _load(path: str) -> dict[str, Any]:
-    """The checkpoint in a file; ValueError where it is none."""
+    """Return the checkpoint in a file; ValueError where it is none."""
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
         (

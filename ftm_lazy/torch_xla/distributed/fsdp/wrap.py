@@ -21,14 +21,14 @@ not wrapped yet."""
 
 
 def always_wrap_policy(*args: object, **kwargs: object) -> bool:
-    """Wraps every module."""
+    """Wrap every module."""
     return True
 
 
 def lambda_auto_wrap_policy(
     module: nn.Module, recurse: bool, unwrapped_params: int, lambda_fn: Callable[[nn.Module], bool]
 ) -> bool:
-    """Wraps the modules that `lambda_fn` picks."""
+    """Wrap the modules that `lambda_fn` picks."""
     return recurse or lambda_fn(module)
 
 
@@ -38,7 +38,7 @@ def transformer_auto_wrap_policy(
     unwrapped_params: int,
     transformer_layer_cls: set[type[nn.Module]],
 ) -> bool:
-    """Wraps the modules of the given classes."""
+    """Wrap the modules of the given classes."""
     return recurse or isinstance(module, tuple(transformer_layer_cls))
 
 
@@ -50,7 +50,7 @@ def size_based_auto_wrap_policy(
     force_leaf_modules: set[type[nn.Module]] | None = None,
     exclude_wrap_modules: set[type[nn.Module]] | None = None,
 ) -> bool:
-    """Wraps modules of at least `min_num_params` parameters that are in no wrapped child.
+    """Wrap modules of at least `min_num_params` parameters that are in no wrapped child.
 
     Args:
         module: in question.
@@ -82,7 +82,7 @@ def recursive_wrap(
     only_wrap_children: bool = False,
     **kwargs: Any,
 ) -> tuple[nn.Module, int]:
-    """Wraps the submodules of `module` that the policy picks, from the inside out.
+    """Wrap the submodules of `module` that the policy picks, from the inside out.
 
     Args:
         module: the root.

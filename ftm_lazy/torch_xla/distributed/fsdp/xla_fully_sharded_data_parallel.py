@@ -50,7 +50,7 @@ def apply_to_tensors(fn: Callable[[torch.Tensor], Any], container: object) -> An
 
 
 def collect_tensors(container: object) -> list[torch.Tensor]:
-    """The tensors in `container`."""
+    """Return the tensors in `container`."""
     return [each for each in tree_leaves(container) if isinstance(each, torch.Tensor)]
 
 
@@ -156,7 +156,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         return self._module(*args, **kwargs)
 
     def extra_repr(self) -> str:
-        """The processes."""
+        """Return the processes."""
         return f"world_size={_world.size()}"
 
     def assert_state(self, state: object) -> None:
@@ -192,7 +192,7 @@ class XlaFullyShardedDataParallel(nn.Module):
     def clip_grad_norm_(
         self, max_norm: float, norm_type: float = 2.0, groups: list[list[int]] | None = None
     ) -> torch.Tensor:
-        """Scales all gradients together so that their norm is at most `max_norm`; returns what it
+        """Scale all gradients together so that their norm is at most `max_norm`; returns what it
         was.
 
         Args:
@@ -235,7 +235,7 @@ class XlaFullyShardedDataParallel(nn.Module):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """Takes what `state_dict` of the same process gave; raises RuntimeError where names or
+        """Take what `state_dict` of the same process gave; raises RuntimeError where names or
         shapes differ."""
         own = self._divided_state()
         if strict and own.keys() != state_dict.keys():
@@ -250,7 +250,7 @@ class XlaFullyShardedDataParallel(nn.Module):
                 target.copy_(state_dict[name])
 
     def _divided_state(self) -> dict[str, Any]:
-        """The state with the parameters as FSDP2 has them, which know what they are parts of; of
+        """Return the state with the parameters as FSDP2 has them, which know what they are parts of; of
         wrapped children too."""
         global _divided
         _divided = True
@@ -277,7 +277,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         }
 
     def get_original_names_and_sharded_parameters(self) -> list[tuple[str, nn.Parameter]]:
-        """The parameters by the names that they have in the module."""
+        """Return the parameters by the names that they have in the module."""
         return list(self._module.named_parameters())
 
 
@@ -296,7 +296,7 @@ def _on_device(module: nn.Module, initialize: Callable[[nn.Module], None] | None
 
 
 def _mesh(groups: list[list[int]] | None) -> DeviceMesh:
-    """The processes that share one model; starts torch.distributed where the program has not."""
+    """Return the processes that share one model; starts torch.distributed where the program has not."""
     if not dist.is_initialized():
         dist.init_process_group("xla", init_method="xla://")
     whole = torch.tensor(groups or [list(range(_world.size()))])
@@ -304,7 +304,7 @@ def _mesh(groups: list[list[int]] | None) -> DeviceMesh:
 
 
 def _take_parts() -> None:
-    """Makes optimizers take the parts of their state that a process saved: the state of torch_xla's
+    """Make optimizers take the parts of their state that a process saved: the state of torch_xla's
     parameters is local."""
     fit = torch.optim.Optimizer._process_value_according_to_param_policy
 

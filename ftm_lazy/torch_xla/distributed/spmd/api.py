@@ -34,7 +34,7 @@ def with_xla(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def convert_to_xla_mesh(dt_mesh: Any) -> Mesh:
-    """A mesh of `torch.distributed.tensor`, of size one, as ours."""
+    """Return a mesh of `torch.distributed.tensor`, of size one, as ours."""
     ids = np.asarray(dt_mesh.mesh).reshape(-1)
     return Mesh(ids, tuple(dt_mesh.mesh.shape), dt_mesh.mesh_dim_names)
 

@@ -55,7 +55,7 @@ class XLAShardedTensor(torch.Tensor):
         return [XLAShard(self.global_tensor, ..., "FTM:0", 0)]
 
     def load_local_shards_(self, shards: list[XLAShard]) -> None:
-        """Takes the values of `shards`, which is one, on the CPU; raises ValueError for another
+        """Take the values of `shards`, which is one, on the CPU; raises ValueError for another
         number."""
         if len(shards) != 1:
             raise ValueError(f"expected 1 shard, got {len(shards)}")
@@ -84,11 +84,11 @@ class XLAShardedTensor(torch.Tensor):
     def redistribute(
         self, device_mesh: object, placements: object, *, async_op: bool = False
     ) -> XLAShardedTensor:
-        """The tensor: it lies whole whatever the placements."""
+        """Return the tensor: it lies whole whatever the placements."""
         return self
 
     def invalidate_spec_cache(self) -> None:
-        """Forgets nothing: nothing is kept."""
+        """Forget nothing: nothing is kept."""
 
     invalidate_spec_cache._inert = "nothing is kept that could be out of date"  # type: ignore[attr-defined]
 

@@ -93,7 +93,7 @@ class Mesh:
         self.device_ids, self.mesh_shape, self.axis_names = ids, tuple(mesh_shape), axis_names
 
     def size(self) -> int:
-        """The number of devices."""
+        """Return the number of devices."""
         return int(np.prod(self.mesh_shape))
 
     def shape(self) -> OrderedDict[Any, int]:
@@ -102,15 +102,15 @@ class Mesh:
         return OrderedDict(zip(names, self.mesh_shape, strict=True))
 
     def get_logical_mesh(self) -> np.ndarray:
-        """The numbers of the devices, as the array."""
+        """Return the numbers of the devices, as the array."""
         return self.device_ids.reshape(self.mesh_shape)
 
     def get_axis_name_idx(self, name: str) -> int | None:
-        """The dimension called `name`."""
+        """Return the dimension called `name`."""
         return self.axis_names.index(name) if self.axis_names and name in self.axis_names else None
 
     def get_op_sharding(self, partition_spec: PartitionSpec) -> ShardingType:
-        """How a tensor lies that is marked so: whole."""
+        """Return how a tensor lies that is marked so: whole."""
         _check(self, partition_spec)
         return ShardingType.REPLICATED
 
@@ -122,7 +122,7 @@ class Mesh:
 
     @staticmethod
     def from_str(mesh_str: str) -> Mesh | None:
-        """The mesh that `str` shows; None if it shows none."""
+        """Return the mesh that `str` shows; None if it shows none."""
         try:
             fields = ast.literal_eval(mesh_str)
             return Mesh(fields["device_ids"], fields["mesh_shape"], fields["axis_names"])
@@ -164,7 +164,7 @@ _global_mesh: Mesh | None = None
 
 
 def set_global_mesh(mesh: Mesh) -> None:
-    """Keeps `mesh` for `get_global_mesh`."""
+    """Keep `mesh` for `get_global_mesh`."""
     global _global_mesh
     _global_mesh = mesh
 
@@ -175,12 +175,12 @@ def get_global_mesh() -> Mesh | None:
 
 
 def get_1d_mesh(axis_name: str | None = None) -> Mesh:
-    """The mesh of all devices in one dimension."""
+    """Return the mesh of all devices in one dimension."""
     return Mesh(np.arange(1), (1,), None if axis_name is None else (axis_name,))
 
 
 def _check(mesh: Mesh, spec: PartitionSpec, dims: int | None = None) -> None:
-    """Raises ValueError if `spec` does not fit the mesh, or a tensor of `dims` dimensions."""
+    """Raise ValueError if `spec` does not fit the mesh, or a tensor of `dims` dimensions."""
     if dims is not None and len(spec) != dims:
         raise ValueError(
             f"Partition spec length ({len(spec)}) should be equal to the tensor's dimensions ({dims})"
@@ -213,11 +213,11 @@ class ShardingSpec:
     minibatch: bool | None = False
 
     def can_apply(self, t: torch.Tensor) -> bool:
-        """Whether `t` has the dimensions of the spec."""
+        """Return whether `t` has the dimensions of the spec."""
         return t.dim() == len(self.partition_spec)
 
     def xla_spec(self, t: torch.Tensor) -> PartitionSpec | None:
-        """The spec, if it fits `t`."""
+        """Return the spec, if it fits `t`."""
         return self.partition_spec if self.can_apply(t) else None
 
     def apply(self, t: torch.Tensor) -> None:
@@ -263,7 +263,7 @@ def clear_sharding(t: torch.Tensor) -> torch.Tensor:
 
 @inert("nothing moves work across the end of a checkpointed segment here")
 def apply_backward_optimization_barrier(m: torch.nn.Module) -> None:
-    """Keeps the backward passes of modules apart."""
+    """Keep the backward passes of modules apart."""
 
 
 def wrap_as_sharded_tensor(
@@ -282,5 +282,5 @@ def wrap_if_sharded(x: object) -> Any:
 
 
 def unwrap_sharded_tensor(t: torch.Tensor) -> torch.Tensor:
-    """The plain tensor in `t`."""
+    """Return the plain tensor in `t`."""
     return t.global_tensor if isinstance(t, XLAShardedTensor) else t

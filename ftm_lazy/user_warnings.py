@@ -1,5 +1,4 @@
-"""Warnings about trouble that has been dealt with: they are told, and never stop the program that
-goes on."""
+"""Warnings about problems that ftm has recovered from; they never interrupt the user's program."""
 
 from __future__ import annotations
 
@@ -12,20 +11,23 @@ import torch
 
 import ftm_backend
 
-__all__ = ["notice"]
+__all__ = ["warn_user"]
 
 _LIBRARIES = tuple(
     os.path.join(folder, "")
     for folder in (os.path.dirname(__file__), *ftm_backend.__path__, *torch.__path__)
 )
-"""Folders whose lines are never what a warning is about."""
+"""Folders of library code; a warning points at the first frame outside of them."""
 
 
-def notice(message: str) -> None:
-    """Gives a RuntimeWarning at the line of the user's program that led here.
+def warn_user(message: str) -> None:
+    """Issue a RuntimeWarning that points at the user's line.
 
-    Where the user made warnings errors it is a line on stderr, since the work at hand has to be
-    finished.
+    If the user has turned warnings into errors, print to stderr instead: the caller must finish
+    its work.
+
+    Args:
+        message: One line without the prefix ``ftm:``.
     """
     try:
         warnings.warn(message, RuntimeWarning, stacklevel=2 + _library_frames(sys._getframe(1)))
@@ -34,8 +36,7 @@ def notice(message: str) -> None:
 
 
 def _library_frames(frame: FrameType | None) -> int:
-    """How many frames lie between the user's line and this module; 0 where no line is the user's,
-    as on a thread of ftm."""
+    """Count the library frames above the user's line; 0 on ftm's own threads."""
     count = 0
     while frame is not None:
         if not frame.f_code.co_filename.startswith(_LIBRARIES):
