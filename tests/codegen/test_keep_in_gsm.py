@@ -120,7 +120,7 @@ def test_programs_equal_the_cpu(name: str, preset: str) -> None:
 
 def test_what_a_loop_reads_is_kept() -> None:
     """Windows of what was made before a loop move through GSM."""
-    text = (Path(__file__).parents[1] / "golden" / "recurrent" / "0-program.trace").read_text()
+    text = (Path(__file__).parents[1] / "golden" / "recurrent.trace").read_text()
     executable = driver.compile(text, CompileOptions(machine="m7032"))
     assert "@gsm" in executable.asm
     results = []
