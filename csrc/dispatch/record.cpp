@@ -255,10 +255,10 @@ CallSpecPtr try_record(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& re
     check_numbers(op, arguments, spec->fitted);
   }
   if (op.index_rule != nullptr) {
-    check_known_indices(op, arguments);
+    check_host_indices(op, arguments);
   }
   if (op.refuses_values) {
-    check_known_values(op, arguments);
+    check_host_values(op, arguments);
   }
   if (op.random) {
     const auto draw = next_random_draw(op.generator < 0 ? c10::IValue() : arguments[op.generator]);

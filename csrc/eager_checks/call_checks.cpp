@@ -21,7 +21,7 @@ bool is_empty(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().numel() == 0;
 }
 
-// Some meta kernels wrap a `dim` around however far it is off.
+// Some meta kernels wrap a `dim` that is out of range.
 bool has_bad_dim(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (op.annotations->checks_dim || arguments.empty() || !arguments[0].isTensor() ||
       !arguments[0].toTensor().defined()) {
@@ -38,14 +38,14 @@ bool has_bad_dim(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return false;
 }
 
-// Most kernels take no more.
+// Most kernels support at most 64 dimensions.
 bool has_many_dims(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && value.toTensor().dim() > 64;
 }
 
-// Nothing will be computed, so no kernel would ever see what is wrong with the other operands or
-// with the dtypes.
-bool is_of_nothing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+// For an empty first operand nothing is computed, so no kernel would check the other operands and
+// the dtypes later.
+bool has_empty_input(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return !op.random && !arguments.empty() && is_empty(arguments[0]);
 }
 
@@ -58,7 +58,7 @@ bool has_other_ranks(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return false;
 }
 
-// What is computed is converted before it is written, which only some kernels do.
+// Whether a result is converted to another dtype before it is written, which only some kernels do.
 bool converts(
     const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
   for (size_t i = 0; i < op.written.size(); ++i) {
@@ -71,13 +71,13 @@ bool converts(
   return false;
 }
 
-// An end of a domain: an integer, or an argument's name. None where the overload has no number of
-// that name.
+// Returns an end of a domain rule: an integer, or the value of the argument with this name; nullopt
+// if the overload has no numeric argument of this name.
 std::optional<double> number_at(
     const Op& op, c10::ArrayRef<c10::IValue> arguments, const std::string& end) {
-  char* behind = nullptr;
-  const double number = std::strtod(end.c_str(), &behind);
-  if (*behind == '\0') {
+  char* parsed_end = nullptr;
+  const double number = std::strtod(end.c_str(), &parsed_end);
+  if (*parsed_end == '\0') {
     return number;
   }
   const auto* argument = argument_named(op.handle.schema(), arguments, end);
@@ -91,48 +91,48 @@ bool is_outside(const DomainRule& rule, const Op& op, c10::ArrayRef<c10::IValue>
   if (where != nullptr && where->isBool() && !where->toBool()) {
     return false;
   }
-  bool rises = true;
-  std::optional<double> before;
+  bool is_ascending = true;
+  std::optional<double> previous;
   for (const auto& end : rule.ends) {
     const auto number = number_at(op, arguments, end);
     if (!number) {
       return false;
     }
-    rises = rises && (!before || *before <= *number);
-    before = number;
+    is_ascending = is_ascending && (!previous || *previous <= *number);
+    previous = number;
   }
-  return !rises;
+  return !is_ascending;
 }
 
-// Whether the op has no result for the values of its scalars.
+// Whether the op has no result for these values of its scalar arguments.
 bool is_out_of_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return std::any_of(
       op.annotations->domain.begin(), op.annotations->domain.end(),
       [&](const DomainRule& rule) { return is_outside(rule, op, arguments); });
 }
 
-// The call may be one that eager refuses, which its kernel is asked for. That costs a run on the
-// CPU, so it is not done for the calls that programs are made of.
+// Whether eager may reject the call, which its CPU kernel is then called to find out. That is slow,
+// so frequent calls must not be suspicious.
 bool is_suspicious(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return is_any_call(op.annotations->tried, op, arguments) ||
          mixes_dtypes_of_gradients(op, arguments) || has_bad_dim(op, arguments) ||
          std::any_of(arguments.begin(), arguments.end(), has_many_dims) ||
-         is_of_nothing(op, arguments) || has_other_ranks(op, arguments) ||
+         has_empty_input(op, arguments) || has_other_ranks(op, arguments) ||
          is_out_of_domain(op, arguments);
 }
 
 bool fits(const at::Scalar& number, at::ScalarType dtype) {
-  bool fitting = true;
-  const auto look = [&](auto zero) {
+  bool result = true;
+  const auto check = [&](auto zero) {
     using Number = decltype(zero);
-    fitting = number.isFloatingPoint()       ? !c10::overflows<Number, double>(number.toDouble())
-              : number.type() == at::kUInt64 ? !c10::overflows<Number, uint64_t>(number.toUInt64())
-                                             : !c10::overflows<Number, int64_t>(number.toLong());
+    result = number.isFloatingPoint()       ? !c10::overflows<Number, double>(number.toDouble())
+             : number.type() == at::kUInt64 ? !c10::overflows<Number, uint64_t>(number.toUInt64())
+                                            : !c10::overflows<Number, int64_t>(number.toLong());
   };
   AT_DISPATCH_V2(
-      dtype, "number", AT_WRAP([&] { look(scalar_t()); }), at::kHalf, at::kBFloat16,
+      dtype, "number", AT_WRAP([&] { check(scalar_t()); }), at::kHalf, at::kBFloat16,
       AT_EXPAND(AT_ALL_TYPES), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES));
-  return fitting;
+  return result;
 }
 
 } // namespace
@@ -142,7 +142,7 @@ bool mixes_dtypes_of_gradients(const Op& op, c10::ArrayRef<c10::IValue> argument
       arguments.empty() || !arguments[0].isTensor() || !has_mixed_dtypes(arguments)) {
     return false;
   }
-  // Beside real numbers there may be indices and masks.
+  // Indices and masks may have other dtypes than the floating-point arguments.
   std::optional<at::ScalarType> first;
   for (const auto& argument : arguments) {
     if (is_real(argument)) {
@@ -157,17 +157,18 @@ bool mixes_dtypes_of_gradients(const Op& op, c10::ArrayRef<c10::IValue> argument
 }
 
 bool may_overflow(at::ScalarType dtype) {
-  // Bool takes any number; complex numbers are filled in by the CPU.
+  // Bool accepts any number. Complex tensors are filled on the CPU.
   return at::isIntegralType(dtype, /*includeBool=*/false) || dtype == at::kFloat ||
          dtype == at::kDouble || at::isReducedFloatingType(dtype);
 }
 
 void check_results(
-    const Op& op, c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> own,
+    const Op& op, c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> functional,
     const std::vector<ResultType>& results) {
   if (op.annotations->checks_alpha) {
     at::native::alpha_check(
-        results[0].type.dtype, argument_named(op.functional.schema(), own, "alpha")->toScalar());
+        results[0].type.dtype,
+        argument_named(op.functional.schema(), functional, "alpha")->toScalar());
   }
   if ((op.annotations->takes_no_bools && results[0].type.dtype == at::kBool) ||
       (!op.annotations->converts_to_out && converts(op, arguments, results))) {
@@ -177,8 +178,8 @@ void check_results(
 
 namespace {
 
-// Of most numbers that is seen at once.
-bool surely_fits(const c10::IValue& number, at::ScalarType dtype) {
+// A fast check that is true for most numbers.
+bool obviously_fits(const c10::IValue& number, at::ScalarType dtype) {
   return dtype == at::kDouble ||
          (dtype == at::kFloat &&
           (number.isInt() || std::abs(number.toDouble()) <= std::numeric_limits<float>::max()));
@@ -191,8 +192,8 @@ void check_numbers(const Op& op, c10::ArrayRef<c10::IValue> arguments, at::Scala
     const auto kind = op.arguments[i].kind;
     const bool number = kind == ArgumentKind::scalar || kind == ArgumentKind::scalar_constant;
     if (number && (arguments[i].isInt() || arguments[i].isDouble()) &&
-        !surely_fits(arguments[i], dtype) && !fits(arguments[i].toScalar(), dtype)) {
-      throw_as_eager(op, arguments); // which may compute in a wider one
+        !obviously_fits(arguments[i], dtype) && !fits(arguments[i].toScalar(), dtype)) {
+      throw_as_eager(op, arguments); // returns if eager computes in a wider dtype
     }
   }
 }
@@ -207,7 +208,7 @@ void check_fill(const at::Scalar& value, const at::Tensor& self) {
   const auto dtype = self.scalar_type();
   if (may_overflow(dtype) && !value.isComplex() && !fits(value, dtype)) {
     at::empty({std::min<int64_t>(self.numel(), 2)}, at::TensorOptions().dtype(dtype))
-        .fill_(value); // one half becomes inf
+        .fill_(value); // a single float16 becomes inf without an error
   }
 }
 

@@ -1,29 +1,32 @@
-// Calls that meta kernels take though eager refuses them.
+// Checks for calls that meta kernels accept although eager rejects them. All throw eager's error;
+// they may call the CPU kernel, so not under the recorder's lock. `arguments` are those of the
+// user's call.
 #pragma once
 
 #include "ops/op_info.h"
 
 namespace ftm {
 
-// Whether a gradient and what it is of are of several dtypes: what becomes of them is known to the
-// kernels alone.
+// Whether a backward op has floating-point arguments of several dtypes. Only the CPU kernel can
+// tell the result then.
 bool mixes_dtypes_of_gradients(const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
-// Throws what the eager op throws where its meta kernel doesn't look.
+// Checks a call before its results are inferred.
 void check_call(const Op& op, c10::ArrayRef<c10::IValue> arguments);
-// The same with the results known; `own`: the arguments of the functional form.
+// Checks a call after its results were inferred. `functional`: the arguments of the functional
+// variant.
 void check_results(
-    const Op& op, c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> own,
+    const Op& op, c10::ArrayRef<c10::IValue> arguments, c10::ArrayRef<c10::IValue> functional,
     const std::vector<ResultType>& results);
 
-// Whether there are numbers that a tensor of this dtype cannot hold.
+// Whether some numbers do not fit this dtype.
 bool may_overflow(at::ScalarType dtype);
-// Throws what the eager op throws if it refuses a number that its dtype cannot hold. A number is no
-// part of a form, so this looks at every call.
+// Checks that the call's numbers fit the dtype in which it computes. Numbers are not part of a call
+// spec, so this runs for every call.
 void check_numbers(const Op& op, c10::ArrayRef<c10::IValue> arguments, at::ScalarType dtype);
-// The same for numbers outside of the op's domain: a negative width, a range from high to low.
+// Checks that the call's numbers are in the op's domain: no negative width, no empty range.
 void check_domain(const Op& op, c10::ArrayRef<c10::IValue> arguments);
-// The same as check_numbers for filling a tensor.
+// Checks that the value fits the dtype of the tensor that it fills.
 void check_fill(const at::Scalar& value, const at::Tensor& self);
 
 } // namespace ftm

@@ -70,8 +70,8 @@ bool has_mixed_dtypes(Arguments arguments) {
 
 const c10::IValue* argument_named(
     const c10::FunctionSchema& schema, Arguments arguments, const std::string& name) {
-  const auto place = schema.argumentIndexWithName(name);
-  return place ? &arguments[*place] : nullptr;
+  const auto index = schema.argumentIndexWithName(name);
+  return index ? &arguments[*index] : nullptr;
 }
 
 bool is_call(CallKind kind, const Op& op, Arguments arguments) {

@@ -1,21 +1,22 @@
-// The kinds of calls that op records tell apart (ops/schema_annotations.h).
+// Classifies calls by the kinds that op annotations name (ops/schema_annotations.h).
 #pragma once
 
 #include "ops/op_info.h"
 
 namespace ftm {
 
-// Whether the call is of this kind; the arguments are those of the op as called.
+// Whether the call is of this kind. `arguments` are those of the user's call.
 bool is_call(CallKind kind, const Op& op, c10::ArrayRef<c10::IValue> arguments);
+// Whether the call is of one of these kinds.
 bool is_any_call(
     const std::vector<CallKind>& kinds, const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
-// Of a tensor that is there and of real numbers.
+// Whether the value is a defined floating-point tensor.
 bool is_real(const c10::IValue& value);
-// Whether the defined tensors among them are of several dtypes.
+// Whether the defined tensors among the arguments have several dtypes.
 bool has_mixed_dtypes(c10::ArrayRef<c10::IValue> arguments);
 
-// The argument of the schema's name; none: nullptr.
+// Returns the argument with this name, or null if the schema has none.
 const c10::IValue* argument_named(
     const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> arguments,
     const std::string& name);

@@ -4,7 +4,6 @@
 #include "tensor/tensor_access.h"
 
 #include <algorithm>
-#include <mutex>
 
 namespace ftm {
 namespace {
@@ -18,32 +17,13 @@ bool is_index(const at::Tensor& tensor) {
          may_be_index(tensor.scalar_type());
 }
 
-// On buffers whose elements came from the CPU: their least and their greatest, found once.
-struct IndexRange final : torch::lazy::BackendData::Info {
-  std::once_flag found;
-  int64_t low = 0, high = 0;
-};
-
-template <typename T>
-void find_range(IndexRange& info, const Buffer& buffer) {
-  const auto* first = static_cast<const T*>(buffer.data());
-  const size_t count = buffer.nbytes() / sizeof(T);
-  const auto [low, high] = std::minmax_element(first, first + count);
-  info.low = *low;
-  info.high = *high;
+// The dtype of a tensor may differ from that of its buffer, whose range is then meaningless.
+bool has_index_range(const Buffer& buffer, const at::Tensor& index) {
+  return buffer.shape().scalar_type() == index.scalar_type();
 }
 
-const IndexRange& range_of(const Buffer& buffer) {
-  auto& info = static_cast<IndexRange&>(*buffer.info()); // known_buffer has put it there
-  std::call_once(info.found, [&] {
-    buffer.shape().scalar_type() == at::kLong ? find_range<int64_t>(info, buffer)
-                                              : find_range<int32_t>(info, buffer);
-  });
-  return info;
-}
-
-// The tensor's buffer if its elements came from the CPU.
-BufferPtr known_buffer(const at::Tensor& tensor) {
+// Returns the tensor's buffer if its elements came from the CPU, or null.
+BufferPtr host_buffer(const at::Tensor& tensor) {
   const RecorderLock lock(recorder_mutex());
   const Region region = region_of(*tensor.unsafeGetTensorImpl());
   const Value& value = region.variable.value();
@@ -51,55 +31,49 @@ BufferPtr known_buffer(const at::Tensor& tensor) {
     return nullptr;
   }
   const auto& buffer = static_cast<const DataNode&>(trace_node(value)).buffer();
-  if (!buffer->is_from_cpu()) {
-    return nullptr;
-  }
-  if (may_be_index(buffer->shape().scalar_type()) && buffer->info() == nullptr) {
-    buffer->SetInfo(std::make_shared<IndexRange>());
-  }
-  return buffer;
+  return buffer->is_from_cpu() ? buffer : nullptr;
 }
 
-at::Tensor known_elements(const BufferPtr& buffer, const at::Tensor& tensor) {
+at::Tensor view_on_cpu(const BufferPtr& buffer, const at::Tensor& tensor) {
   return Buffer::as_cpu(
       buffer, tensor.scalar_type(), tensor.sizes(), tensor.strides(),
       region_of(*tensor.unsafeGetTensorImpl()).offset);
 }
 
 struct Bounds {
-  int64_t low, high; // high is the first outside
-  std::optional<int64_t> ignored; // an element that is no index
+  int64_t low, high; // low <= index < high
+  std::optional<int64_t> ignored; // a value that is no index
 
-  bool hold(int64_t element) const {
+  bool contain(int64_t element) const {
     return (element >= low && element < high) || element == ignored;
   }
 };
 
 template <typename T>
-bool all_hold(const at::Tensor& elements, const Bounds& bounds) {
+bool all_in_bounds(const at::Tensor& elements, const Bounds& bounds) {
   const T* first = elements.const_data_ptr<T>();
   return std::all_of(
-      first, first + elements.numel(), [&](T element) { return bounds.hold(element); });
+      first, first + elements.numel(), [&](T element) { return bounds.contain(element); });
 }
 
-// False if an element is known to lie outside.
-bool may_hold(const at::Tensor& index, const Bounds& bounds) {
+// Returns false if an index is out of bounds for certain.
+bool may_be_in_bounds(const at::Tensor& index, const Bounds& bounds) {
   if (!is_index(index)) {
     return true;
   }
-  const BufferPtr buffer = known_buffer(index);
+  const BufferPtr buffer = host_buffer(index);
   if (!buffer) {
     return true;
   }
-  if (buffer->shape().scalar_type() == index.scalar_type()) {
-    const auto& range = range_of(*buffer); // of more than the index, if that is a view
+  if (has_index_range(*buffer, index)) {
+    const auto range = buffer->index_range(); // of the whole buffer, if the index is a view
     if (range.low >= bounds.low && range.high < bounds.high) {
       return true;
     }
   }
-  const at::Tensor elements = known_elements(buffer, index).contiguous();
-  return index.scalar_type() == at::kLong ? all_hold<int64_t>(elements, bounds)
-                                          : all_hold<int32_t>(elements, bounds);
+  const at::Tensor elements = view_on_cpu(buffer, index).contiguous();
+  return index.scalar_type() == at::kLong ? all_in_bounds<int64_t>(elements, bounds)
+                                          : all_in_bounds<int32_t>(elements, bounds);
 }
 
 int64_t extent_of(const IndexRule& rule, c10::ArrayRef<c10::IValue> arguments) {
@@ -112,22 +86,22 @@ int64_t extent_of(const IndexRule& rule, c10::ArrayRef<c10::IValue> arguments) {
   }
 }
 
-bool all_may_hold(const IndexRule& rule, c10::ArrayRef<c10::IValue> arguments) {
+bool all_may_be_in_bounds(const IndexRule& rule, c10::ArrayRef<c10::IValue> arguments) {
   const auto bounds = [&](int64_t extent) -> Bounds {
     return {rule.wraps ? -extent : 0, extent, std::nullopt};
   };
   if (rule.extent != IndexRule::Extent::each) {
-    Bounds wanted = bounds(extent_of(rule, arguments));
+    Bounds index_bounds = bounds(extent_of(rule, arguments));
     if (rule.extent == IndexRule::Extent::classes) {
-      wanted.ignored = arguments[4].toInt(); // ignore_index
+      index_bounds.ignored = arguments[4].toInt(); // ignore_index
     }
-    return may_hold(arguments[rule.index].toTensor(), wanted);
+    return may_be_in_bounds(arguments[rule.index].toTensor(), index_bounds);
   }
   const auto& source = arguments[0].toTensor();
   const auto indices = arguments[rule.index].toOptionalTensorVector();
   for (size_t i = 0; i < indices.size(); ++i) {
     const std::optional<at::Tensor>& index = indices[i];
-    if (index && !may_hold(*index, bounds(source.size(static_cast<int64_t>(i))))) {
+    if (index && !may_be_in_bounds(*index, bounds(source.size(static_cast<int64_t>(i))))) {
       return false;
     }
   }
@@ -140,18 +114,18 @@ at::Tensor elements_from_cpu(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_privateuseone() || tensor.numel() == 0) {
     return {};
   }
-  const BufferPtr buffer = known_buffer(tensor);
-  return buffer ? known_elements(buffer, tensor) : at::Tensor();
+  const BufferPtr buffer = host_buffer(tensor);
+  return buffer ? view_on_cpu(buffer, tensor) : at::Tensor();
 }
 
-at::Tensor known_or_zeros(const at::Tensor& tensor) {
-  const at::Tensor known = elements_from_cpu(tensor);
-  return known.defined() ? known.clone() : cpu_like(tensor);
+at::Tensor elements_or_zeros(const at::Tensor& tensor) {
+  const at::Tensor elements = elements_from_cpu(tensor);
+  return elements.defined() ? elements.clone() : cpu_like(tensor);
 }
 
-void check_known_indices(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  if (!all_may_hold(*op.index_rule, arguments)) {
-    auto stack = with_tensors_replaced(arguments, known_or_zeros, c10::kCPU);
+void check_host_indices(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (!all_may_be_in_bounds(*op.index_rule, arguments)) {
+    auto stack = with_tensors_replaced(arguments, elements_or_zeros, c10::kCPU);
     op.handle.callBoxed(stack);
   }
 }

@@ -14,14 +14,14 @@ namespace ftm {
 namespace {
 
 bool divides_integers(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  const auto integral = [](const c10::IValue& value) {
+  const auto is_integer = [](const c10::IValue& value) {
     return value.isTensor()
                ? at::isIntegralType(value.toTensor().scalar_type(), /*includeBool=*/true)
                : value.isInt() || value.isBool();
   };
-  const bool rounds = op.annotations->refuses == Refusal::zero_divisors ||
-                      (arguments.size() > 2 && arguments[2].isString());
-  return rounds && integral(arguments[0]) && integral(arguments[1]);
+  const bool rounds_quotient = op.annotations->refuses == Refusal::zero_divisors ||
+                               (arguments.size() > 2 && arguments[2].isString());
+  return rounds_quotient && is_integer(arguments[0]) && is_integer(arguments[1]);
 }
 
 bool has_zero(const c10::IValue& divisor) {
@@ -29,27 +29,28 @@ bool has_zero(const c10::IValue& divisor) {
     return divisor.toScalar().toLong() == 0;
   }
   const auto& tensor = divisor.toTensor();
-  const at::Tensor known = is_wrapped_number(tensor) ? tensor : elements_from_cpu(tensor);
-  return known.defined() && !at::all(known).item<bool>();
+  const at::Tensor elements = is_wrapped_number(tensor) ? tensor : elements_from_cpu(tensor);
+  return elements.defined() && !at::all(elements).item<bool>();
 }
 
-bool is_no_distribution(const at::Tensor& weights) {
-  const at::Tensor known = elements_from_cpu(weights);
-  if (!known.defined() || !known.is_floating_point()) {
+bool is_invalid_distribution(const at::Tensor& weights) {
+  const at::Tensor elements = elements_from_cpu(weights);
+  if (!elements.defined() || !elements.is_floating_point()) {
     return false;
   }
-  return !at::all(at::isfinite(known)).item<bool>() || at::any(at::lt(known, 0)).item<bool>() ||
-         !at::all(at::any(at::gt(known, 0), -1)).item<bool>();
+  return !at::all(at::isfinite(elements)).item<bool>() ||
+         at::any(at::lt(elements, 0)).item<bool>() ||
+         !at::all(at::any(at::gt(elements, 0), -1)).item<bool>();
 }
 
 } // namespace
 
-void check_known_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  const bool refused = op.annotations->refuses == Refusal::no_distribution
-                           ? is_no_distribution(arguments[0].toTensor())
-                           : divides_integers(op, arguments) && has_zero(arguments[1]);
-  if (refused) {
-    auto stack = with_tensors_replaced(arguments, known_or_zeros, c10::kCPU);
+void check_host_values(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  const bool is_refused = op.annotations->refuses == Refusal::no_distribution
+                              ? is_invalid_distribution(arguments[0].toTensor())
+                              : divides_integers(op, arguments) && has_zero(arguments[1]);
+  if (is_refused) {
+    auto stack = with_tensors_replaced(arguments, elements_or_zeros, c10::kCPU);
     op.handle.callBoxed(stack);
   }
 }

@@ -17,17 +17,18 @@ bool is_mask(const at::Tensor& index) {
   return index.scalar_type() == at::kBool || index.scalar_type() == at::kByte;
 }
 
-// How many elements the mask, the only index, may select: as many as there are values for, if there
-// can be so many.
-int64_t supposed_count(
+// Returns the assumed number of elements that a mask selects, as the only index: the number of
+// values for them, at most the size of the mask.
+int64_t assumed_count(
     const at::Tensor& self, int64_t front, const at::Tensor& mask, const at::Tensor& values) {
-  const int64_t behind = self.dim() - front - mask.dim();
-  const int64_t dim = values.dim() - 1 - behind;
-  const int64_t wanted = dim < 0 ? 1 : values.size(dim);
-  return std::min(wanted, mask.numel());
+  const int64_t trailing = self.dim() - front - mask.dim();
+  const int64_t dim = values.dim() - 1 - trailing;
+  const int64_t count = dim < 0 ? 1 : values.size(dim);
+  return std::min(count, mask.numel());
 }
 
-// The indices on the meta device; a mask becomes the indices of integers that it stands for.
+// Returns the indices on the meta device, with masks replaced by the integer indices that they
+// stand for.
 Indices on_meta(const at::Tensor& self, const Indices& indices, const at::Tensor& values) {
   Indices result;
   for (const std::optional<at::Tensor> index : indices) {
@@ -38,7 +39,7 @@ Indices on_meta(const at::Tensor& self, const Indices& indices, const at::Tensor
     } else {
       const auto front = static_cast<int64_t>(result.size());
       check_mask(self, front, *index);
-      const int64_t count = supposed_count(self, front, *index, values);
+      const int64_t count = assumed_count(self, front, *index, values);
       for (int64_t i = 0; i < index->dim(); ++i) {
         result.push_back(at::empty({count}, self.options().device(at::kMeta).dtype(at::kLong)));
       }
@@ -79,7 +80,7 @@ void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
     throw_as_eager(op, arguments);
   }
   if (masks != 0 && (!writes || chosen != 1)) {
-    return; // becomes a call without masks, or one on the CPU
+    return; // becomes a call without masks, or runs on the CPU
   }
   const at::Tensor values = writes ? arguments[2].toTensor() : at::Tensor();
   TORCH_CHECK_INDEX(
@@ -91,7 +92,7 @@ void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
         at::is_expandable_to(values.sizes(), selected.sizes()),
         "shape mismatch: value tensor of shape ", values.sizes(),
         " cannot be broadcast to indexing result of shape ", selected.sizes());
-    // Filling where a mask says converts.
+    // Filling by a mask converts the value.
     const bool fills = masks != 0 && values.numel() == 1 && !arguments[3].toBool();
     TORCH_CHECK(
         fills || values.scalar_type() == self.scalar_type(),

@@ -1,19 +1,19 @@
-// Indexing by tensors (x[i, j], x[i, j] = v): what eager's kernels say of shapes and dtypes, said
-// where the call is recorded.
+// Checks of indexing by tensors (x[i, j], x[i, j] = v): eager's errors about shapes and dtypes,
+// raised when the call is recorded.
 #pragma once
 
 #include "ops/op_info.h"
 
 namespace ftm {
 
-// `op` takes indices on the CPU (op.cpu_indices): whether it takes values to write there, as
-// index_put does, or reads, as index.
+// For an op with `cpu_indices`: whether it writes values (index_put), rather than reads (index).
 bool writes_at_indices(const Op& op);
 
-// That a mask which is index `front` of a list has the shape of what it masks.
+// Throws eager's error if the shape of the mask differs from that of the dimensions that it masks,
+// which begin at `front`.
 void check_mask(const at::Tensor& self, int64_t front, const at::Tensor& mask);
 
-// The same of the whole call of such an op.
+// Throws eager's errors about the whole call of an op with `cpu_indices`.
 void check_indexing(const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
 } // namespace ftm

@@ -14,21 +14,22 @@
 namespace ftm {
 namespace {
 
-bool selects(const at::Tensor& index) {
+bool is_selecting(const at::Tensor& index) {
   return index.defined() && (index.scalar_type() == at::kBool || index.scalar_type() == at::kByte);
 }
 
-// Eager fills where one mask says so, if one element is to be written, and that takes no bytes.
-void check_filled_by_bytes(
+// If one mask selects where to write one element, eager calls masked_fill_, which rejects byte
+// masks.
+void check_byte_mask(
     const Op& op, const at::Tensor& values, const std::vector<std::optional<at::Tensor>>& indices) {
-  const auto is_there = [](const std::optional<at::Tensor>& index) {
+  const auto is_given = [](const std::optional<at::Tensor>& index) {
     return index && index->defined();
   };
   if (op.written.empty() || values.numel() != 1 ||
-      std::count_if(indices.begin(), indices.end(), is_there) != 1) {
+      std::count_if(indices.begin(), indices.end(), is_given) != 1) {
     return;
   }
-  const auto mask = *std::find_if(indices.begin(), indices.end(), is_there);
+  const auto mask = *std::find_if(indices.begin(), indices.end(), is_given);
   TORCH_CHECK(
       mask->scalar_type() != at::kByte || mask->is_cpu(),
       "masked_fill_ only supports boolean masks, but got mask with dtype ", mask->dtype());
@@ -36,16 +37,16 @@ void check_filled_by_bytes(
 
 } // namespace
 
-at::Tensor seen_elements(
+at::Tensor elements_on_cpu(
     const at::Tensor& tensor, const std::string& name, const std::string& instead) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       !is_strict(), name,
       " has to find on the CPU how many results there are, and FTM_STRICT forbids to. ", instead,
       " Or unset FTM_STRICT.");
   counter("places_on_cpu").fetch_add(1, std::memory_order_relaxed);
-  at::Tensor known = elements_from_cpu(tensor);
-  if (known.defined()) {
-    return known;
+  at::Tensor elements = elements_from_cpu(tensor);
+  if (elements.defined()) {
+    return elements;
   }
   if (at::Tensor decided = decided_on_cpu(tensor); decided.defined()) {
     return decided;
@@ -60,12 +61,12 @@ bool replace_masks(const Op& op, torch::jit::Stack& stack) {
   const size_t base = stack.size() - op.arguments.size();
   const at::Tensor self = stack[base].toTensor();
   if (writes_at_indices(op)) {
-    check_filled_by_bytes(op, stack[base + 2].toTensor(), stack[base + 1].toOptionalTensorVector());
+    check_byte_mask(op, stack[base + 2].toTensor(), stack[base + 1].toOptionalTensorVector());
   }
   c10::List<std::optional<at::Tensor>> indices;
   bool found = false;
   for (const std::optional<at::Tensor>& index : stack[base + 1].toOptionalTensorVector()) {
-    if (!index || !selects(*index)) {
+    if (!index || !is_selecting(*index)) {
       indices.push_back(index);
       continue;
     }
@@ -79,15 +80,15 @@ bool replace_masks(const Op& op, torch::jit::Stack& stack) {
     check_mask(self, static_cast<int64_t>(indices.size()), mask);
     const at::Tensor places = at::nonzero(
         mask.is_cpu() ? mask
-                      : seen_elements(
+                      : elements_on_cpu(
                             mask, op.called_name,
                             "Keep the size (torch.where, masked_fill, a product with the mask), or "
-                            "say that the mask "
-                            "is to be read: index by mask.cpu().nonzero(as_tuple=True)."));
+                            "say that the mask is to be read: index by "
+                            "mask.cpu().nonzero(as_tuple=True)."));
     for (int64_t i = 0; i < mask.dim(); ++i) {
       indices.push_back(places.select(1, i).contiguous().to(self.device()));
     }
-    if (mask.dim() == 0) { // selects all, or nothing
+    if (mask.dim() == 0) { // a 0-dim mask selects everything or nothing
       return false;
     }
   }

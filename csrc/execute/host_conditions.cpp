@@ -13,17 +13,9 @@
 #include <utility>
 
 namespace ftm {
-namespace {
 
-// A longer trace is launched where its value is read, as the step of a model is.
-constexpr int64_t kMaxPendingCalls = 32;
-constexpr size_t kMaxEvaluatedCalls = 16; // on the CPU, for one value
-constexpr int64_t kMaxElements = 1 << 16; // of each value that they compute
-constexpr int kMaxLaunches = 8; // between a value and the values from the CPU that it depends on
-
-// Attached to a buffer that a program computes: an expression for its elements in terms of
-// host-evaluable values.
-struct HostExpression final : torch::lazy::BackendData::Info {
+// An expression for the elements of a buffer that a program computes, which the CPU can evaluate.
+struct HostExpression {
   HostExpression(Value value, int launches) : value(std::move(value)), launches(launches) {}
 
   // Guarded by the recorder's lock.
@@ -32,9 +24,13 @@ struct HostExpression final : torch::lazy::BackendData::Info {
   int launches;
 };
 
-HostExpression* expression_of(const Buffer& buffer) {
-  return buffer.is_from_cpu() ? nullptr : static_cast<HostExpression*>(buffer.info());
-}
+namespace {
+
+// A longer trace is launched where its value is read, as the step of a model is.
+constexpr int64_t kMaxPendingCalls = 32;
+constexpr size_t kMaxEvaluatedCalls = 16; // on the CPU, for one value
+constexpr int64_t kMaxElements = 1 << 16; // of each value that they compute
+constexpr int kMaxLaunches = 8; // between a value and the values from the CPU that it depends on
 
 bool is_exact(const ValueType& type) {
   return c10::isIntegralType(type.dtype, /*includeBool=*/true) && type.numel() <= kMaxElements;
@@ -57,7 +53,7 @@ std::optional<int> launches_behind(const Value& value, Leaves leaves) {
     }
     if (node.is_data) {
       const auto& buffer = *static_cast<const DataNode&>(node).buffer();
-      const auto* expression = expression_of(buffer);
+      const auto& expression = buffer.host_expression();
       launches = std::max(launches, expression != nullptr ? expression->launches : 0);
       return leaves == Leaves::any || buffer.is_from_cpu() || expression != nullptr;
     }
@@ -82,7 +78,7 @@ BufferPtr evaluate(const Value& value);
 // if a call raises an error on the CPU; the program then raises it. Throws the error of a failed
 // program.
 BufferPtr evaluate_buffer(const BufferPtr& buffer) {
-  auto* expression = expression_of(*buffer);
+  const auto& expression = buffer->host_expression();
   if (expression == nullptr) {
     wait_for(buffer);
     return buffer;
@@ -177,7 +173,7 @@ void keep_host_expression(const Value& result, const Value& computed) {
   if (launches && *launches < kMaxLaunches) {
     static_cast<const DataNode&>(trace_node(computed))
         .buffer()
-        ->SetInfo(std::make_shared<HostExpression>(result, *launches + 1));
+        ->set_host_expression(std::make_shared<HostExpression>(result, *launches + 1));
   }
 }
 

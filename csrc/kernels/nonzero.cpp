@@ -11,7 +11,7 @@ namespace ftm {
 namespace {
 
 at::Tensor nonzero(const at::Tensor& self) {
-  return at::nonzero(seen_elements(
+  return at::nonzero(elements_on_cpu(
                          self, "aten::nonzero",
                          "Say that the tensor is to be read: nonzero of tensor.cpu()."))
       .to(self.device());

@@ -59,7 +59,7 @@ at::Tensor flat_places(const at::Tensor& indices, at::IntArrayRef sizes) {
 
 at::Tensor coalesce(const at::Tensor& self) {
   TORCH_CHECK(!self.is_coalesced(), "coalesce: the tensor is coalesced");
-  const at::Tensor seen = seen_elements(
+  const at::Tensor seen = elements_on_cpu(
       self._indices(), "aten::_coalesce",
       "Make the tensor of places that are sorted and differ, with is_coalesced=True, or coalesce "
       "it on the CPU.");

@@ -2,9 +2,21 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace ftm {
+
+namespace {
+
+template <typename T>
+Buffer::IndexRange find_index_range(const Buffer& buffer) {
+  const auto* first = static_cast<const T*>(buffer.data());
+  const auto [low, high] = std::minmax_element(first, first + buffer.nbytes() / sizeof(T));
+  return {*low, *high};
+}
+
+} // namespace
 
 const torch::lazy::BackendDevice& lazy_device() {
   static const auto* device = new torch::lazy::BackendDevice(
@@ -32,6 +44,14 @@ BufferPtr Buffer::from_cpu(const at::Tensor& tensor) {
       at::isIntegralType(dense.scalar_type(), /*includeBool=*/true) ? ~uint64_t{0} : 0);
   buffer->set_ready();
   return buffer;
+}
+
+Buffer::IndexRange Buffer::index_range() const {
+  std::call_once(index_range_found_, [&] {
+    index_range_ = shape().scalar_type() == at::kLong ? find_index_range<int64_t>(*this)
+                                                      : find_index_range<int32_t>(*this);
+  });
+  return index_range_;
 }
 
 void Buffer::allocate() {

@@ -10,9 +10,12 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace ftm {
+
+struct HostExpression;
 
 // Returns the only device, as torch::lazy represents it.
 const torch::lazy::BackendDevice& lazy_device();
@@ -37,6 +40,17 @@ class Buffer final : public torch::lazy::BackendData {
   uint64_t varying_dims() const { return varying_dims_.load(std::memory_order_relaxed); }
   void set_varying_dims(uint64_t dimensions) {
     varying_dims_.store(dimensions, std::memory_order_relaxed);
+  }
+
+  // Least and greatest element of a non-empty ready buffer of int32 or int64. Computed once.
+  struct IndexRange { int64_t low = 0, high = 0; };
+  IndexRange index_range() const;
+
+  // How the CPU can compute the elements of a program's result (execute/host_conditions.h); may be
+  // null. Set before other threads have the buffer.
+  const std::shared_ptr<HostExpression>& host_expression() const { return host_expression_; }
+  void set_host_expression(std::shared_ptr<HostExpression> expression) {
+    host_expression_ = std::move(expression);
   }
 
   size_t nbytes() const { return nbytes_; }
@@ -70,6 +84,9 @@ class Buffer final : public torch::lazy::BackendData {
   FailurePtr failure_;
   bool from_cpu_ = false;
   std::atomic<uint64_t> varying_dims_{0};
+  mutable std::once_flag index_range_found_;
+  mutable IndexRange index_range_;
+  std::shared_ptr<HostExpression> host_expression_;
 };
 
 using BufferPtr = std::shared_ptr<Buffer>;

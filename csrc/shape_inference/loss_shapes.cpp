@@ -1,4 +1,4 @@
-// What activations and losses return that have no structured kernel, and their gradients.
+// Shape functions of activations and losses without a structured kernel, and of their gradients.
 #include "shape_inference/loss_shapes.h"
 
 #include <ATen/Operators.h>
@@ -10,95 +10,98 @@ namespace {
 using Optional = std::optional<at::Tensor>;
 using Tensor = at::Tensor;
 
-// Of as many elements as all tensors broadcast.
-Known of_all(at::TensorList tensors) {
+// Returns the elementwise result of tensors that all have the same floating-point dtype.
+MetaResult broadcast(at::TensorList tensors) {
   const auto dtype = tensors.front().scalar_type();
-  const bool known = of_one_float(dtype, {}) &&
-                     std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& tensor) {
-                       return tensor.defined() && tensor.scalar_type() == dtype && tensor.is_meta();
-                     });
-  return known ? Known(elementwise(dtype, tensors)) : std::nullopt;
+  const bool is_supported =
+      is_all_of_float({}, dtype) &&
+      std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& tensor) {
+        return tensor.defined() && tensor.scalar_type() == dtype && tensor.is_meta();
+      });
+  return is_supported ? MetaResult(elementwise(dtype, tensors)) : std::nullopt;
 }
 
-Known loss(const Tensor& input, const Tensor& target, int64_t reduction) {
-  auto each = of_all({input, target});
-  if (!each || reduction == at::Reduction::None) {
-    return each;
+MetaResult loss(const Tensor& input, const Tensor& target, int64_t reduction) {
+  auto unreduced = broadcast({input, target});
+  if (!unreduced || reduction == at::Reduction::None) {
+    return unreduced;
   }
   return contiguous_meta({}, input.scalar_type());
 }
 
-Known activation(const Tensor& self) {
-  return of_all(self);
+MetaResult activation(const Tensor& self) {
+  return broadcast(self);
 }
 
-Known clipped(const Tensor& self, const at::Scalar& low, const at::Scalar& high) {
-  return low.isComplex() || high.isComplex() ? std::nullopt : of_all(self);
+MetaResult hardtanh(const Tensor& self, const at::Scalar& low, const at::Scalar& high) {
+  return low.isComplex() || high.isComplex() ? std::nullopt : broadcast(self);
 }
 
-Known activation_backward(const Tensor& grad, const Tensor& self) {
-  return of_all({grad, self});
+MetaResult activation_backward(const Tensor& grad, const Tensor& self) {
+  return broadcast({grad, self});
 }
 
-Known clipped_backward(
+MetaResult hardtanh_backward(
     const Tensor& grad, const Tensor& self, const at::Scalar&, const at::Scalar&) {
-  return of_all({grad, self});
+  return broadcast({grad, self});
 }
 
-Known mse_loss_backward(const Tensor& grad, const Tensor& input, const Tensor& target, int64_t) {
-  return of_all({grad, input, target});
+MetaResult mse_loss_backward(
+    const Tensor& grad, const Tensor& input, const Tensor& target, int64_t) {
+  return broadcast({grad, input, target});
 }
 
-Known smooth_loss_backward(
+MetaResult smooth_loss_backward(
     const Tensor& grad, const Tensor& input, const Tensor& target, int64_t, double beta) {
-  return beta > 0 ? of_all({grad, input, target}) : std::nullopt;
+  return beta > 0 ? broadcast({grad, input, target}) : std::nullopt;
 }
 
-// The same, into a tensor that has the size or none.
+// The out= variant.
 template <class Op>
-Tensor& smooth_loss_backward_into(
+Tensor& smooth_loss_backward_out(
     const Tensor& grad, const Tensor& input, const Tensor& target, int64_t reduction, double beta,
     Tensor& out) {
-  return fit_written(out, smooth_loss_backward(grad, input, target, reduction, beta))
+  return resize_out(out, smooth_loss_backward(grad, input, target, reduction, beta))
              ? out
              : Op::redispatch(kMetaKey, grad, input, target, reduction, beta, out);
 }
 
-Known huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
+MetaResult huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, double delta) {
   return delta > 0 ? loss(input, target, reduction) : std::nullopt;
 }
 
-Known binary_cross_entropy(
+MetaResult binary_cross_entropy(
     const Tensor& input, const Tensor& target, const Optional& weight, int64_t reduction) {
-  const bool plain = input.sizes() == target.sizes() && !is_there(weight);
-  return plain ? loss(input, target, reduction) : std::nullopt;
+  const bool is_supported = input.sizes() == target.sizes() && !is_defined(weight);
+  return is_supported ? loss(input, target, reduction) : std::nullopt;
 }
 
-Known binary_cross_entropy_backward(
+MetaResult binary_cross_entropy_backward(
     const Tensor& grad, const Tensor& input, const Tensor& target, const Optional& weight,
     int64_t) {
-  const bool plain = input.sizes() == target.sizes() && !is_there(weight);
-  return plain ? of_all({input, target, grad}) : std::nullopt;
+  const bool is_supported = input.sizes() == target.sizes() && !is_defined(weight);
+  return is_supported ? broadcast({input, target, grad}) : std::nullopt;
 }
 
 } // namespace
 
 void add_loss_shapes(ShapeTable& table) {
-  add_known_calls<at::_ops::hardswish, &activation>(table);
-  add_known_calls<at::_ops::hardtanh, &clipped>(table);
-  add_known_calls<at::_ops::hardswish_backward, &activation_backward>(table);
-  add_known_calls<at::_ops::mish_backward, &activation_backward>(table);
-  add_known_calls<at::_ops::hardtanh_backward, &clipped_backward>(table);
-  add_known_calls<at::_ops::mse_loss_backward, &mse_loss_backward>(table);
-  add_known_calls<at::_ops::smooth_l1_loss_backward, &smooth_loss_backward>(table);
-  add_known_calls<at::_ops::huber_loss_backward, &smooth_loss_backward>(table);
+  add_partial_function<at::_ops::hardswish, &activation>(table);
+  add_partial_function<at::_ops::hardtanh, &ftm::hardtanh>(table);
+  add_partial_function<at::_ops::hardswish_backward, &activation_backward>(table);
+  add_partial_function<at::_ops::mish_backward, &activation_backward>(table);
+  add_partial_function<at::_ops::hardtanh_backward, &ftm::hardtanh_backward>(table);
+  add_partial_function<at::_ops::mse_loss_backward, &mse_loss_backward>(table);
+  add_partial_function<at::_ops::smooth_l1_loss_backward, &smooth_loss_backward>(table);
+  add_partial_function<at::_ops::huber_loss_backward, &smooth_loss_backward>(table);
   using SmoothL1 = at::_ops::smooth_l1_loss_backward_grad_input;
   using Huber = at::_ops::huber_loss_backward_out;
-  add_shape_function<SmoothL1>(table, &smooth_loss_backward_into<SmoothL1>);
-  add_shape_function<Huber>(table, &smooth_loss_backward_into<Huber>);
-  add_known_calls<at::_ops::huber_loss, &huber_loss>(table);
-  add_known_calls<at::_ops::binary_cross_entropy, &binary_cross_entropy>(table);
-  add_known_calls<at::_ops::binary_cross_entropy_backward, &binary_cross_entropy_backward>(table);
+  add_shape_function<SmoothL1>(table, &smooth_loss_backward_out<SmoothL1>);
+  add_shape_function<Huber>(table, &smooth_loss_backward_out<Huber>);
+  add_partial_function<at::_ops::huber_loss, &huber_loss>(table);
+  add_partial_function<at::_ops::binary_cross_entropy, &binary_cross_entropy>(table);
+  add_partial_function<at::_ops::binary_cross_entropy_backward, &binary_cross_entropy_backward>(
+      table);
 }
 
 } // namespace ftm

@@ -18,7 +18,7 @@
 namespace ftm {
 namespace {
 
-c10::IValue replaced(const c10::IValue& value, const Replacement& replacement, c10::Device device) {
+c10::IValue replace(const c10::IValue& value, const Replacement& replacement, c10::Device device) {
   if (value.isTensor()) {
     const auto& tensor = value.toTensor();
     return tensor.defined() ? c10::IValue(replacement(tensor)) : value;
@@ -48,7 +48,8 @@ c10::IValue replaced(const c10::IValue& value, const Replacement& replacement, c
   return value;
 }
 
-// Else the dispatcher would call the kernel of another device.
+// Whether an argument is on the meta device. Otherwise the dispatcher would call another device's
+// kernel.
 bool is_on_meta(const torch::jit::Stack& stack) {
   const auto is_meta = [](const at::Tensor& tensor) {
     return tensor.defined() && tensor.is_meta();
@@ -63,7 +64,7 @@ bool is_on_meta(const torch::jit::Stack& stack) {
   });
 }
 
-// For ops that draw: zeros are no weights to draw by.
+// For ops that draw: zeros are no valid weights.
 at::Tensor ones_on_cpu(const at::Tensor& tensor) {
   return cpu_like(tensor).fill_(1);
 }
@@ -72,7 +73,7 @@ at::Tensor one_on_cpu(const at::Tensor& tensor) {
   return at::ones({1}, tensor.options().device(at::kCPU));
 }
 
-// Calls an op that draws, for its checks; the CPU's own stream of numbers stays as it is.
+// Calls an op that draws for its checks, without changing the state of the CPU's generator.
 void draw_on_cpu(const Op& op, torch::jit::Stack stack) {
   at::AutoDispatchBelowADInplaceOrView guard;
   const CpuStream stream(op.handle, stack, {0, 0});
@@ -88,7 +89,7 @@ class SilencedWarnings : public c10::WarningHandler {
 
 at::Tensor meta_like(const at::Tensor& tensor) {
   if (is_wrapped_number(tensor)) {
-    return tensor; // meta kernels take numbers from the CPU, as all kernels do
+    return tensor; // meta kernels accept numbers as CPU tensors, as all kernels do
   }
   return at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
 }
@@ -100,8 +101,8 @@ at::Tensor cpu_like(const at::Tensor& tensor) {
   const auto options = tensor.options().device(at::kCPU);
   const size_t extent =
       at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), /*itemsize_bytes=*/1);
-  if (extent < static_cast<size_t>(
-                   tensor.numel())) { // some kernels write row-major to an expanded tensor as well
+  if (extent < static_cast<size_t>(tensor.numel())) {
+    // Some kernels write to an expanded tensor as if it were row-major: allocate all elements.
     return at::zeros({tensor.numel()}, options).as_strided(tensor.sizes(), tensor.strides());
   }
   return at::empty_strided(tensor.sizes(), tensor.strides(), options).zero_();
@@ -111,13 +112,13 @@ torch::jit::Stack with_tensors_replaced(
     c10::ArrayRef<c10::IValue> arguments, const Replacement& replacement, c10::Device device) {
   torch::jit::Stack stack;
   for (const auto& argument : arguments) {
-    stack.push_back(replaced(argument, replacement, device));
+    stack.push_back(replace(argument, replacement, device));
   }
   return stack;
 }
 
 void throw_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  // If eager takes the call, what it warns of is said again where the op's own tensors are resized.
+  // If eager accepts the call, its warnings are repeated where the op's own tensors are resized.
   SilencedWarnings silence;
   const c10::WarningUtils::WarningHandlerGuard guard(
       op.written.empty() ? c10::WarningUtils::get_warning_handler() : &silence);
@@ -134,15 +135,15 @@ void draw_one_on_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
 }
 
 bool call_on_meta(
-    const Op& op, const c10::OperatorHandle& spec, torch::jit::Stack& stack,
+    const Op& op, const c10::OperatorHandle& callee, torch::jit::Stack& stack,
     c10::ArrayRef<c10::IValue> arguments) {
   at::AutoDispatchBelowADInplaceOrView guard;
   try {
-    const c10::KernelFunction* function = is_on_meta(stack) ? shape_function(spec) : nullptr;
+    const c10::KernelFunction* function = is_on_meta(stack) ? shape_function(callee) : nullptr;
     if (function != nullptr) {
-      function->callBoxed(spec, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+      function->callBoxed(callee, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
     } else {
-      spec.callBoxed(stack);
+      callee.callBoxed(stack);
     }
     return true;
   } catch (const c10::NotImplementedError&) {
@@ -173,14 +174,14 @@ bool call_on_zeros(
 
 namespace {
 
-// Copies of tensors on the CPU that share storages as the tensors do, with one number in all
-// elements.
+// Makes CPU copies of tensors, filled with one number, that share storages in the same way as the
+// tensors.
 class AliasedCopies {
  public:
   explicit AliasedCopies(double fill) : fill_(fill) {}
 
-  // Makes room for the tensor as if it were row-major: some kernels write so to whatever they are
-  // given.
+  // Makes the copied storage large enough for the tensor in row-major order, as some kernels write
+  // to it regardless of its strides.
   void reserve(const at::Tensor& tensor) {
     if (tensor.is_privateuseone()) {
       const auto& storage = tensor.storage();
@@ -243,7 +244,7 @@ void check_aliases_as_eager(const Op& op, c10::ArrayRef<c10::IValue> arguments) 
     } else {
       op.handle.callBoxed(stack);
     }
-  } catch (const c10::LinAlgError&) { // it is about the elements
+  } catch (const c10::LinAlgError&) { // it is about the elements, which are placeholders
   }
 }
 

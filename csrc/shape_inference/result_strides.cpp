@@ -45,8 +45,9 @@ at::Tensor unfilled(const at::Tensor& tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU));
 }
 
-// The format in which the kernel works that ATen selects; `first`: the argument `input`, behind it
-// `weight`.
+// Returns the memory format of the convolution kernel that ATen selects. `first` is the index of
+// the argument `input`, which `weight` follows; `window` that of `stride`, which `padding`,
+// `dilation` etc. follow.
 at::MemoryFormat convolution_format(
     Arguments arguments, size_t first, const c10::IValue& bias, size_t window) {
   const auto input = unfilled(arguments[first].toTensor());
@@ -65,7 +66,7 @@ at::MemoryFormat convolution_format(
   return at::native::_determine_backend_memory_format(input, weight, backend);
 }
 
-// In one dimension the CPU's library picks a layout that no memory format names.
+// For 1-d convolutions, the CPU library chooses a layout that is no memory format.
 bool is_one_dimensional(const c10::IValue& input) {
   return input.toTensor().dim() == 3;
 }
@@ -88,10 +89,10 @@ bool convolution_backward(Arguments arguments, Results& results) {
   return true;
 }
 
-// False if the rule does not know the layout.
+// Sets the strides of results; returns false if it cannot tell them.
 using Rule = bool (*)(Arguments, Results&);
 
-// By the word in the op's record. Convolutions of images are too slow to be tried.
+// By the op's annotation `layout`. Running a 2-d convolution to find its layout would be too slow.
 const std::unordered_map<std::string, Rule>& rules() {
   static const std::unordered_map<std::string, Rule> table = {
       {"convolution", convolution},
@@ -119,8 +120,8 @@ bool is_row_major(const c10::IValue& argument) {
   });
 }
 
-// Whether the CPU may lay the results out in another way than the meta kernel. A structured op has
-// one function for both.
+// Whether the CPU kernel may choose other strides than the meta kernel. Structured ops share one
+// function for both.
 bool may_differ(const Op& op, Arguments arguments) {
   return !is_structured(op.functional) &&
          !std::all_of(arguments.begin(), arguments.end(), [](const c10::IValue& argument) {
@@ -128,8 +129,8 @@ bool may_differ(const Op& op, Arguments arguments) {
          });
 }
 
-// Takes the strides of what the CPU kernel returns. Other sizes or dtypes than expected are not for
-// this file to judge.
+// Copies the strides of the CPU kernel's results. Results with other sizes or dtypes are skipped;
+// other checks handle those.
 void lay_out_as(const torch::jit::Stack& returned, Results& results) {
   size_t next = 0;
   const auto take = [&](const at::Tensor& tensor) {
@@ -164,7 +165,7 @@ bool resizes_output(const Op& op, Arguments called, const Results& results) {
   return false;
 }
 
-// The layout that the op's record names; false if it names none, or none for this call.
+// Applies the layout rule of the op's annotations. Returns false if there is none for this call.
 bool lay_out_by_record(const Op& op, Arguments functional, Results& results) {
   if (!op.written.empty()) {
     return false;

@@ -15,9 +15,9 @@ namespace ftm {
 
 namespace {
 
-// --- ops that many programs call, and that have no structured kernel, or one that checks less ---
+// --- frequent ops without a structured kernel, or whose structured kernel checks less ---
 
-// That of ATen leaves the word to the kernel.
+// ATen's shape function leaves this check to the kernel.
 void check_approximation(c10::string_view approximate) {
   TORCH_CHECK(
       approximate == "none" || approximate == "tanh",
@@ -45,14 +45,11 @@ at::Tensor relu(const at::Tensor& self) {
   return at::meta::clamp_min(self, 0);
 }
 
-at::Tensor select_where(
-    const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
+at::Tensor where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
   if (condition.scalar_type() == at::kByte) {
     TORCH_WARN_ONCE(
         "where received a uint8 condition tensor. This behavior is deprecated and will be removed "
-        "in a future version "
-        "of PyTorch. "
-        "Use a boolean condition instead.");
+        "in a future version of PyTorch. Use a boolean condition instead.");
   }
   if (condition.scalar_type() != at::kBool) {
     return at::_ops::where_self::redispatch(kMetaKey, condition, self, other);
@@ -69,13 +66,13 @@ at::Tensor select_where(
   return iterator.output();
 }
 
-at::Tensor& select_where_out(
+at::Tensor& where_out(
     const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
-  const auto made = select_where(condition, self, other);
-  if (made.scalar_type() != out.scalar_type()) {
+  const auto result = where(condition, self, other);
+  if (result.scalar_type() != out.scalar_type()) {
     return at::_ops::where_self_out::redispatch(kMetaKey, condition, self, other, out);
   }
-  out.resize_(made.sizes());
+  out.resize_(result.sizes());
   return out;
 }
 
@@ -92,7 +89,7 @@ at::Tensor embedding(
   return at::Tensor(at::detail::empty_meta(sizes, weight.scalar_type()));
 }
 
-at::Tensor rolled(const at::Tensor& self, c10::SymIntArrayRef shifts, at::IntArrayRef dims) {
+at::Tensor roll(const at::Tensor& self, c10::SymIntArrayRef shifts, at::IntArrayRef dims) {
   if (shifts.size() != 1 || dims.size() != 1 || self.numel() == 0) {
     return at::_ops::roll::redispatch(kMetaKey, self, shifts, dims);
   }
@@ -100,7 +97,7 @@ at::Tensor rolled(const at::Tensor& self, c10::SymIntArrayRef shifts, at::IntArr
   return elementwise(self.scalar_type(), self);
 }
 
-Known filled(const at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
+MetaResult masked_fill(const at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
   if (!self.is_contiguous() || !at::isFloatingType(self.scalar_type()) ||
       mask.scalar_type() != at::kBool || value.isComplex() ||
       !at::is_expandable_to(mask.sizes(), self.sizes())) {
@@ -109,63 +106,65 @@ Known filled(const at::Tensor& self, const at::Tensor& mask, const at::Scalar& v
   return contiguous_meta(self.sizes(), self.scalar_type());
 }
 
-at::Tensor& fill_masked(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
-  return filled(self, mask, value)
+at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
+  return masked_fill(self, mask, value)
              ? self
              : at::_ops::masked_fill__Scalar::redispatch(kMetaKey, self, mask, value);
 }
 
-Known index_put(
+MetaResult index_put(
     const at::Tensor& self, const c10::List<std::optional<at::Tensor>>&, const at::Tensor& values,
     bool) {
-  return values.scalar_type() == self.scalar_type() ? Known(elementwise(self.scalar_type(), self))
-                                                    : std::nullopt;
+  return values.scalar_type() == self.scalar_type()
+             ? MetaResult(elementwise(self.scalar_type(), self))
+             : std::nullopt;
 }
 
-Known multinomial(const at::Tensor& self, c10::SymInt samples, bool, std::optional<at::Generator>) {
+MetaResult multinomial(
+    const at::Tensor& self, c10::SymInt samples, bool, std::optional<at::Generator>) {
   if (self.dim() < 1 || self.dim() > 2 || !at::isFloatingType(self.scalar_type())) {
     return std::nullopt;
   }
   c10::DimVector sizes(self.sizes());
   sizes.back() = samples.expect_int();
-  return sizes.back() > 0 ? Known(contiguous_meta(sizes, at::kLong)) : std::nullopt;
+  return sizes.back() > 0 ? MetaResult(contiguous_meta(sizes, at::kLong)) : std::nullopt;
 }
 
-Known drawn_normal(const at::Tensor& self, double, double deviation, std::optional<at::Generator>) {
-  const bool known = deviation >= 0 && at::isFloatingType(self.scalar_type());
-  return known ? Known(elementwise(self.scalar_type(), self)) : std::nullopt;
+MetaResult normal(const at::Tensor& self, double, double deviation, std::optional<at::Generator>) {
+  const bool is_supported = deviation >= 0 && at::isFloatingType(self.scalar_type());
+  return is_supported ? MetaResult(elementwise(self.scalar_type(), self)) : std::nullopt;
 }
 
-at::Tensor& draw_normal(
+at::Tensor& normal_(
     at::Tensor& self, double mean, double deviation, std::optional<at::Generator> generator) {
-  return drawn_normal(self, mean, deviation, generator)
+  return normal(self, mean, deviation, generator)
              ? self
              : at::_ops::normal_::redispatch(kMetaKey, self, mean, deviation, std::move(generator));
 }
 
-Known select_backward(const at::Tensor& grad, c10::SymIntArrayRef sizes, int64_t, c10::SymInt) {
+MetaResult select_backward(
+    const at::Tensor& grad, c10::SymIntArrayRef sizes, int64_t, c10::SymInt) {
   const auto numbers = c10::asIntArrayRefSlowOpt(sizes);
-  return numbers ? Known(contiguous_meta(*numbers, grad.scalar_type())) : std::nullopt;
+  return numbers ? MetaResult(contiguous_meta(*numbers, grad.scalar_type())) : std::nullopt;
 }
 
-Known magnitude(const at::Tensor& self) {
+MetaResult abs(const at::Tensor& self) {
   const bool is_real = self.scalar_type() != at::kBool && !at::isComplexType(self.scalar_type());
-  return is_real ? Known(elementwise(self.scalar_type(), self)) : std::nullopt;
+  return is_real ? MetaResult(elementwise(self.scalar_type(), self)) : std::nullopt;
 }
 
-at::Tensor& magnitude_into(const at::Tensor& self, at::Tensor& out) {
-  return fit_written(out, magnitude(self)) ? out
-                                           : at::_ops::abs_out::redispatch(kMetaKey, self, out);
+at::Tensor& abs_out(const at::Tensor& self, at::Tensor& out) {
+  return resize_out(out, ftm::abs(self)) ? out : at::_ops::abs_out::redispatch(kMetaKey, self, out);
 }
 
-Known logical_and(const at::Tensor& self, const at::Tensor& other) {
-  return self.is_meta() && other.is_meta() ? Known(elementwise(at::kBool, {self, other}))
+MetaResult logical_and(const at::Tensor& self, const at::Tensor& other) {
+  return self.is_meta() && other.is_meta() ? MetaResult(elementwise(at::kBool, {self, other}))
                                            : std::nullopt;
 }
 
-// How many numbers there are from one to before another; nothing where eager would refuse them, or
-// say it in another type.
-std::optional<int64_t> count_of(
+// Returns the length of arange(start, end, step); nullopt if eager would raise an error or use
+// another formula.
+std::optional<int64_t> arange_length(
     const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::ScalarType dtype) {
   const auto is_number = [](const at::Scalar& scalar) {
     return !scalar.isBoolean() && !scalar.isComplex() && !scalar.isSymbolic();
@@ -173,39 +172,41 @@ std::optional<int64_t> count_of(
   if (!is_number(start) || !is_number(end) || !is_number(step)) {
     return std::nullopt;
   }
-  const bool is_whole = start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
-  constexpr int64_t kMost = int64_t(1) << 48; // in doubles and in integers it is the same number
-  if (!is_whole && !(at::isFloatingType(dtype) &&
-                     at::isFloatingType(at::typeMetaToScalarType(at::get_default_dtype())))) {
+  const bool is_integral =
+      start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
+  constexpr int64_t kLimit = int64_t(1) << 48; // below it, doubles and integers agree
+  if (!is_integral && !(at::isFloatingType(dtype) &&
+                        at::isFloatingType(at::typeMetaToScalarType(at::get_default_dtype())))) {
     return std::nullopt;
   }
   const double first = start.toDouble(), last = end.toDouble(), by = step.toDouble();
   const double count = std::ceil((last - first) / by);
-  const bool is_small =
-      std::abs(first) < kMost && std::abs(last) < kMost && std::abs(by) < kMost && count < kMost;
-  if (by == 0 || !is_small || !(by > 0 ? last >= first : last <= first)) { // NaN is none of it
+  const bool is_small = std::abs(first) < kLimit && std::abs(last) < kLimit &&
+                        std::abs(by) < kLimit && count < kLimit;
+  if (by == 0 || !is_small || !(by > 0 ? last >= first : last <= first)) { // also rejects NaN
     return std::nullopt;
   }
   return static_cast<int64_t>(count);
 }
 
-Known arange(
+MetaResult arange(
     const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
     std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
     std::optional<at::Device>, std::optional<bool> pinned) {
-  const bool is_whole = start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
-  const auto made =
-      dtype.value_or(is_whole ? at::kLong : at::typeMetaToScalarType(at::get_default_dtype()));
-  const auto count = count_of(start, end, step, made);
+  const bool is_integral =
+      start.isIntegral(false) && end.isIntegral(false) && step.isIntegral(false);
+  const auto result_dtype =
+      dtype.value_or(is_integral ? at::kLong : at::typeMetaToScalarType(at::get_default_dtype()));
+  const auto count = arange_length(start, end, step, result_dtype);
   if (!count || layout.value_or(at::kStrided) != at::kStrided || pinned.value_or(false)) {
     return std::nullopt;
   }
-  return contiguous_meta({*count}, made);
+  return contiguous_meta({*count}, result_dtype);
 }
 
-at::Tensor& arange_into(
+at::Tensor& arange_out(
     const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
-  const auto count = count_of(start, end, step, out.scalar_type());
+  const auto count = arange_length(start, end, step, out.scalar_type());
   if (count && out.numel() == 0) {
     out.resize_({*count});
   }
@@ -215,16 +216,17 @@ at::Tensor& arange_into(
   return at::_ops::arange_start_out::redispatch(kMetaKey, start, end, step, out);
 }
 
-// Those of one dtype with their statistics; others are for the dispatcher.
+// Handles inputs of one dtype; other calls go to the dispatcher.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(
     const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
     const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, double eps) {
   const auto dtype = input.scalar_type();
-  const auto other = [&](const std::optional<at::Tensor>& parameter) {
+  const auto has_other_dtype = [&](const std::optional<at::Tensor>& parameter) {
     return parameter && parameter->defined() && parameter->scalar_type() != dtype;
   };
   const auto shape = c10::asIntArrayRefSlowOpt(normalized_shape);
-  if (!shape || (dtype != at::kFloat && dtype != at::kDouble) || other(weight) || other(bias)) {
+  if (!shape || (dtype != at::kFloat && dtype != at::kDouble) || has_other_dtype(weight) ||
+      has_other_dtype(bias)) {
     return at::_ops::native_layer_norm::redispatch(
         kMetaKey, input, normalized_shape, weight, bias, eps);
   }
@@ -236,7 +238,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm(
   return {at::Tensor(at::detail::empty_meta(input.sizes(), dtype)), statistics(), statistics()};
 }
 
-// --- all ---
+// --- tables ---
 
 ShapeTable structured_functions() {
   ShapeTable table;
@@ -257,27 +259,27 @@ ShapeTable other_functions() {
   ShapeTable table;
   add_shape_function<at::_ops::embedding>(table, &ftm::embedding);
   add_shape_function<at::_ops::relu>(table, &ftm::relu);
-  add_shape_function<at::_ops::roll>(table, &rolled);
-  add_shape_function<at::_ops::where_self>(table, &select_where);
-  add_shape_function<at::_ops::where_self_out>(table, &select_where_out);
+  add_shape_function<at::_ops::roll>(table, &ftm::roll);
+  add_shape_function<at::_ops::where_self>(table, &ftm::where);
+  add_shape_function<at::_ops::where_self_out>(table, &ftm::where_out);
   add_shape_function<at::_ops::native_layer_norm>(table, &layer_norm);
-  add_known_calls<at::_ops::masked_fill_Scalar, &filled>(table);
-  add_shape_function<at::_ops::masked_fill__Scalar>(table, &fill_masked);
-  add_known_calls<at::_ops::index_put, &ftm::index_put>(table);
-  add_known_calls<at::_ops::multinomial, &ftm::multinomial>(table);
-  add_known_calls<at::_ops::normal_functional, &drawn_normal>(table);
-  add_shape_function<at::_ops::normal_>(table, &draw_normal);
+  add_partial_function<at::_ops::masked_fill_Scalar, &ftm::masked_fill>(table);
+  add_shape_function<at::_ops::masked_fill__Scalar>(table, &ftm::masked_fill_);
+  add_partial_function<at::_ops::index_put, &ftm::index_put>(table);
+  add_partial_function<at::_ops::multinomial, &ftm::multinomial>(table);
+  add_partial_function<at::_ops::normal_functional, &ftm::normal>(table);
+  add_shape_function<at::_ops::normal_>(table, &ftm::normal_);
   add_shape_function<at::_ops::add_out>(table, &at::meta::add_outf);
   add_shape_function<at::_ops::sub_out>(table, &at::meta::sub_outf);
   add_shape_function<at::_ops::mul_out>(table, &at::meta::mul_outf);
   add_shape_function<at::_ops::div_out>(table, &at::meta::div_outf);
   add_shape_function<at::_ops::mm_out>(table, &at::meta::mm_outf);
-  add_known_calls<at::_ops::select_backward, &ftm::select_backward>(table);
-  add_known_calls<at::_ops::abs, &magnitude>(table);
-  add_shape_function<at::_ops::abs_out>(table, &magnitude_into);
-  add_known_calls<at::_ops::logical_and, &ftm::logical_and>(table);
-  add_known_calls<at::_ops::arange_start_step, &ftm::arange>(table);
-  add_shape_function<at::_ops::arange_start_out>(table, &arange_into);
+  add_partial_function<at::_ops::select_backward, &ftm::select_backward>(table);
+  add_partial_function<at::_ops::abs, &ftm::abs>(table);
+  add_shape_function<at::_ops::abs_out>(table, &ftm::abs_out);
+  add_partial_function<at::_ops::logical_and, &ftm::logical_and>(table);
+  add_partial_function<at::_ops::arange_start_step, &ftm::arange>(table);
+  add_shape_function<at::_ops::arange_start_out>(table, &ftm::arange_out);
   add_layer_shapes(table);
   add_loss_shapes(table);
   return table;

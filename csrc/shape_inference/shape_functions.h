@@ -1,4 +1,4 @@
-// What ops return, said by functions in C++.
+// Shape functions in C++: they infer an op's result types from meta tensors.
 #pragma once
 
 #include <ATen/core/boxing/KernelFunction.h>
@@ -6,14 +6,15 @@
 
 namespace ftm {
 
-// The function that says what an op returns, from tensors on the meta device; null for ops that
-// have none in C++.
+// Returns an op's shape function, which may be called with meta tensors instead of the dispatcher;
+// null if it has none in C++. It throws as the op's meta kernel.
 //
-// The dispatcher's Meta key leads to Python for most of these ops, which takes 50 to 3,000 times as
-// long, and its first call imports torch._dynamo.
+// For most of these ops, the dispatcher's Meta key leads to a Python function, which takes 50 to
+// 3000 times as long, and whose first call imports torch._dynamo.
 const c10::KernelFunction* shape_function(const c10::OperatorHandle& op);
 
-// Whether the op is structured: the CPU's kernel lays its results out by the same function.
+// Whether the op is structured: its CPU kernel uses the same function for the strides of its
+// results.
 bool is_structured(const c10::OperatorHandle& op);
 
 } // namespace ftm

@@ -13,12 +13,12 @@ at::Tensor elementwise(at::ScalarType dtype, at::TensorList tensors) {
   return config.build().output();
 }
 
-bool fit_written(at::Tensor& out, const Known& made) {
-  if (!made || out.scalar_type() != made->scalar_type() ||
-      (out.numel() != 0 && out.sizes() != made->sizes())) {
+bool resize_out(at::Tensor& out, const MetaResult& result) {
+  if (!result || out.scalar_type() != result->scalar_type() ||
+      (out.numel() != 0 && out.sizes() != result->sizes())) {
     return false;
   }
-  out.resize_(made->sizes());
+  out.resize_(result->sizes());
   return true;
 }
 

@@ -1,4 +1,4 @@
-// How a function that says what an op returns is put beside the dispatcher's own.
+// Helpers to define shape functions that replace the dispatcher's meta kernels.
 #pragma once
 
 #include <ATen/EmptyTensor.h>
@@ -12,10 +12,12 @@
 
 namespace ftm {
 
+// Shape functions by op.
 using ShapeTable = std::unordered_map<c10::OperatorName, c10::KernelFunction>;
 
 constexpr auto kMetaKey = c10::DispatchKeySet(c10::DispatchKey::Meta);
 
+// Adds a function with the op's signature.
 template <class Op>
 void add_shape_function(ShapeTable& table, typename Op::schema* function) {
   table.emplace(
@@ -23,56 +25,55 @@ void add_shape_function(ShapeTable& table, typename Op::schema* function) {
       c10::KernelFunction::makeFromUnboxedRuntimeFunction(function));
 }
 
-// What a function says of the calls that it knows; of others, and of wrong ones, the dispatcher
-// says it.
+// Wraps a function that infers the results of some calls only, and returns nullopt for the others
+// and for invalid calls. The dispatcher's meta kernel handles those.
 template <class Op, class Schema>
-struct KnownCalls;
-
+struct PartialFunction;
 template <class Op, class Result, class... Arguments>
-struct KnownCalls<Op, Result(Arguments...)> {
-  template <std::optional<Result> (*known)(Arguments...)>
+struct PartialFunction<Op, Result(Arguments...)> {
+  template <std::optional<Result> (*infer)(Arguments...)>
   static Result call(Arguments... arguments) {
-    if (auto made = known(arguments...)) {
-      return *std::move(made);
+    if (auto result = infer(arguments...)) {
+      return *std::move(result);
     }
     return Op::redispatch(kMetaKey, arguments...);
   }
 };
-
-template <class Op, auto known>
-void add_known_calls(ShapeTable& table) {
-  add_shape_function<Op>(table, &KnownCalls<Op, typename Op::schema>::template call<known>);
+template <class Op, auto infer>
+void add_partial_function(ShapeTable& table) {
+  add_shape_function<Op>(table, &PartialFunction<Op, typename Op::schema>::template call<infer>);
 }
 
-using Known = std::optional<at::Tensor>;
+using MetaResult = std::optional<at::Tensor>;
 using TwoTensors = std::tuple<at::Tensor, at::Tensor>;
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
+// Makes a row-major meta tensor.
 inline at::Tensor contiguous_meta(at::IntArrayRef sizes, at::ScalarType dtype) {
   return at::Tensor(at::detail::empty_meta(sizes, dtype));
 }
 
-// Whether a tensor is there to be given.
-inline bool is_there(const std::optional<at::Tensor>& tensor) {
+// Whether an optional tensor argument is given.
+inline bool is_defined(const std::optional<at::Tensor>& tensor) {
   return tensor && tensor->defined();
 }
 
-// Makes what is written fit, if it has no elements yet; false where that is for eager to say: other
-// sizes, another dtype, or nothing known.
-bool fit_written(at::Tensor& out, const Known& made);
+// Resizes an out= argument to the inferred result if it is empty. Returns false if the dispatcher
+// must handle the call: the sizes or dtypes differ, or nothing was inferred.
+bool resize_out(at::Tensor& out, const MetaResult& result);
 
-// Whether these, where they are there, are of one of the two types that are computed in as they
-// are.
-inline bool of_one_float(
-    at::ScalarType dtype, std::initializer_list<const std::optional<at::Tensor>*> tensors) {
+// Whether the dtype is f32 or f64, in which ops compute without conversion, and all given tensors
+// have it.
+inline bool is_all_of_float(
+    std::initializer_list<const std::optional<at::Tensor>*> tensors, at::ScalarType dtype) {
   return (dtype == at::kFloat || dtype == at::kDouble) &&
          std::all_of(tensors.begin(), tensors.end(), [&](const auto* tensor) {
-           return !is_there(*tensor) || (*tensor)->scalar_type() == dtype;
+           return !is_defined(*tensor) || (*tensor)->scalar_type() == dtype;
          });
 }
 
-// What an elementwise op makes of tensors of one dtype: their sizes broadcast, in the order that
-// eager lays them out in.
+// Returns the meta result of an elementwise op on tensors of one dtype: broadcast sizes, in eager's
+// memory order.
 at::Tensor elementwise(at::ScalarType dtype, at::TensorList tensors);
 
 } // namespace ftm

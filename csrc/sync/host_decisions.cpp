@@ -125,7 +125,7 @@ at::Tensor decided_on_cpu(const at::Tensor& tensor) {
     const Region found = region_of(*tensor.unsafeGetTensorImpl());
     const Value& value = found.variable.value();
     if (found.is_whole && found.variable.trace() == &own) {
-      const auto calls = few_calls_of(value);
+      const auto calls = small_subgraph_of(value);
       if (!calls.empty() && ++own.decisions > kMaxLaunched) {
         work = work_for(value, calls, own);
       }

@@ -19,7 +19,7 @@ class Variable;
 struct VariableData final : torch::lazy::LazyTensor::Data {
   explicit VariableData(int64_t nbytes) : Data(lazy_device()), nbytes(nbytes) {}
   int64_t nbytes; // of the storage
-  BufferPtr before; // while pending: the last computed value, restored if the program fails
+  BufferPtr old_buffer; // while pending: the last computed value, restored if the program fails
   uint64_t step = 0; // number of the optimizer step that last overwrote a computed value
   bool rewritten =
       false; // a computed value was overwritten, so this is state (a parameter, a cache)
