@@ -11,7 +11,7 @@ namespace py = pybind11;
 namespace ftm {
 namespace {
 
-py::list numbers(const Captured& captured) {
+py::list scalar_numbers(const CapturedProgram& captured) {
   py::list values;
   for (const auto& scalar : captured.scalars()) {
     if (scalar.isFloatingPoint()) {
@@ -23,9 +23,9 @@ py::list numbers(const Captured& captured) {
   return values;
 }
 
-// (placeholder or None, constant tensor or None, first element, sizes) of each parameter of the
+// Returns (placeholder or None, constant tensor or None, offset, sizes) for each parameter of the
 // trace.
-py::list parameters(const Captured& captured) {
+py::list parameters(const CapturedProgram& captured) {
   py::list values;
   for (const auto& parameter : captured.parameters()) {
     py::object placeholder = py::none();
@@ -50,9 +50,9 @@ py::list parameters(const Captured& captured) {
   return values;
 }
 
-// (result, input, constant: one of them, or none where there are no elements; dtype, sizes,
-// strides, first element) of each output.
-py::list outputs(const Captured& captured) {
+// Returns (result, input, constant, dtype, sizes, strides, offset) for each output. At most one of
+// the first three is not None; none is for an output without elements.
+py::list outputs(const CapturedProgram& captured) {
   py::list values;
   for (const auto& output : captured.outputs()) {
     const auto number = [](int32_t value) -> py::object {
@@ -74,20 +74,21 @@ py::list outputs(const Captured& captured) {
   return values;
 }
 
-// Takes the tensors out of the list, so that the program may take over what nobody else needs.
-std::vector<at::Tensor> launch(Captured& captured, const py::list& inputs, bool op_by_op) {
+// Empties the list, so that the program can reuse the memory of inputs that have no other
+// references.
+std::vector<at::Tensor> launch(CapturedProgram& captured, const py::list& inputs, bool op_by_op) {
   auto tensors = inputs.cast<std::vector<at::Tensor>>();
   inputs.attr("clear")();
   return captured.launch(std::move(tensors), op_by_op);
 }
 
-// Takes the tensors out of the list, as above.
+// Empties the list, as above.
 py::list call(const GraphCall& call, const py::list& inputs) {
   auto tensors = inputs.cast<std::vector<at::Tensor>>();
   inputs.attr("clear")();
-  const auto given = call(std::move(tensors));
+  const auto outputs = call(std::move(tensors));
   py::list results;
-  for (const auto& tensor : given) {
+  for (const auto& tensor : outputs) {
     results.append(tensor.defined() ? py::cast(tensor) : py::none());
   }
   return results;
@@ -115,30 +116,30 @@ void bind_capture(py::module_& m) {
                                return capture.placeholder(sizes, strides, dtype);
                              }))
       .def("finish", torch::wrap_pybind_function(&Capture::finish));
-  py::class_<Captured, std::shared_ptr<Captured>>(m, "_Captured")
-      .def_property_readonly("text", &Captured::text)
+  py::class_<CapturedProgram, std::shared_ptr<CapturedProgram>>(m, "_Captured")
+      .def_property_readonly("text", &CapturedProgram::text)
       .def_property_readonly("parameters", &parameters)
       .def_property_readonly("outputs", &outputs)
-      .def_property_readonly("replaces", &Captured::replaces)
-      .def_property_readonly("scalars", &numbers)
+      .def_property_readonly("replaces", &CapturedProgram::replaces)
+      .def_property_readonly("scalars", &scalar_numbers)
       .def_property_readonly(
           "draws",
-          [](const Captured& captured) {
+          [](const CapturedProgram& captured) {
             std::vector<std::tuple<int64_t, int64_t, uint64_t>> draws;
             for (const auto& draw : captured.draws()) {
               draws.emplace_back(draw.seed, draw.offset, draw.number);
             }
             return draws;
           })
-      .def_property_readonly("draws_made", &Captured::draws_made)
-      .def("build", torch::wrap_pybind_function(&Captured::build))
+      .def_property_readonly("draws_made", &CapturedProgram::draws_made)
+      .def("build", torch::wrap_pybind_function(&CapturedProgram::build))
       .def(
           "launch", torch::wrap_pybind_function(&launch), py::arg("inputs"),
           py::arg("op_by_op") = false);
   py::class_<GraphCall>(m, "_GraphCall")
       .def(
           py::init<
-              std::shared_ptr<Captured>, std::vector<int64_t>, std::vector<at::Tensor>,
+              std::shared_ptr<CapturedProgram>, std::vector<int64_t>, std::vector<at::Tensor>,
               std::vector<std::optional<int64_t>>>(),
           py::arg("program"), py::arg("takes"), py::arg("constants"), py::arg("gives"))
       .def("__call__", torch::wrap_pybind_function(&call));

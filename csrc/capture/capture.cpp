@@ -22,31 +22,31 @@ int64_t extent_of(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   return extent;
 }
 
-// Sizes under which these elements are a row in memory: the dimensions by falling stride, as the
-// storage of what was transposed has them; flat where there are gaps.
-c10::DimVector sizes_in_memory(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+// Returns sizes with which these elements are row-major in memory: the sizes in order of decreasing
+// stride, or one dimension if there are gaps.
+c10::DimVector memory_sizes(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   c10::SmallVector<size_t, 8> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   if (!is_row_major(sizes, strides)) {
     std::stable_sort(
         order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
   }
-  c10::DimVector by_stride, their_strides;
+  c10::DimVector sorted_sizes, sorted_strides;
   for (const size_t dimension : order) {
-    by_stride.push_back(sizes[dimension]);
-    their_strides.push_back(strides[dimension]);
+    sorted_sizes.push_back(sizes[dimension]);
+    sorted_strides.push_back(strides[dimension]);
   }
-  return is_row_major(by_stride, their_strides) ? by_stride
-                                                : c10::DimVector{extent_of(sizes, strides)};
+  return is_row_major(sorted_sizes, sorted_strides) ? sorted_sizes
+                                                    : c10::DimVector{extent_of(sizes, strides)};
 }
 
-// Null for what is computed.
+// Returns the buffer of a value in memory; null for a pending one.
 const Buffer* buffer_of(const Value& value) {
   const auto& node = trace_node(value);
   return node.is_data ? static_cast<const DataNode&>(node).buffer().get() : nullptr;
 }
 
-bool same(const Value& a, const Value& b) {
+bool is_same(const Value& a, const Value& b) {
   return a.node == b.node && a.index == b.index;
 }
 
@@ -85,10 +85,10 @@ at::Tensor Capture::placeholder(
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
       c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
-  const ValueType type{dtype, sizes_in_memory(sizes, strides)};
+  const ValueType type{dtype, memory_sizes(sizes, strides)};
   auto buffer = std::make_shared<Buffer>(dtype, type.sizes);
   auto failure = std::make_shared<Failure>(Failure::Type::not_implemented, kNoContent);
-  failure->seen = true; // it is told where it happens, and nowhere else
+  failure->seen = true; // it is raised where the value is read, and only there
   buffer->set_failed(std::move(failure));
   placeholders_.push_back(tensor);
   contents_.push_back(buffer);
@@ -97,14 +97,14 @@ at::Tensor Capture::placeholder(
   return tensor;
 }
 
-std::shared_ptr<Captured> Capture::finish(
+std::shared_ptr<CapturedProgram> Capture::finish(
     const std::vector<at::Tensor>& outputs, const std::vector<bool>& on_cpu) const {
   TORCH_CHECK(draws_, "the capture has ended");
-  TORCH_CHECK_VALUE(outputs.size() == on_cpu.size(), "a place for each output");
-  return std::make_shared<Captured>(*this, outputs, on_cpu);
+  TORCH_CHECK_VALUE(outputs.size() == on_cpu.size(), "there is one on_cpu for each output");
+  return std::make_shared<CapturedProgram>(*this, outputs, on_cpu);
 }
 
-Captured::Captured(
+CapturedProgram::CapturedProgram(
     const Capture& capture, const std::vector<at::Tensor>& outputs,
     const std::vector<bool>& on_cpu) {
   const RecorderLock lock(recorder_mutex());
@@ -117,7 +117,7 @@ Captured::Captured(
          extent});
     const Value& value = variable_of(*tensor.unsafeGetTensorImpl()).value();
     if (extent != 0 && buffer_of(value) != capture.contents_[i].get()) {
-      results.push_back(value); // of each placeholder its own, even where two get one content
+      results.push_back(value); // one result per placeholder, even if two get the same value
       replaces_.push_back(static_cast<int32_t>(i));
     }
   }
@@ -127,10 +127,10 @@ Captured::Captured(
   read_graph(capture, collect_graph(results));
 }
 
-void Captured::add_output(
+void CapturedProgram::add_output(
     const Capture& capture, const at::Tensor& tensor, bool on_cpu, std::vector<Value>& results) {
   TORCH_CHECK_VALUE(
-      tensor.device().is_privateuseone(), "a captured program gives ftm tensors, not one on ",
+      tensor.device().is_privateuseone(), "a captured program returns ftm tensors, not one on ",
       tensor.device());
   TORCH_CHECK_NOT_IMPLEMENTED(
       tensor.layout() == c10::kStrided && !tensor.is_quantized() && tensor.has_storage(),
@@ -146,7 +146,7 @@ void Captured::add_output(
     const Region region = region_of(*tensor.unsafeGetTensorImpl());
     TORCH_CHECK_NOT_IMPLEMENTED(
         region.is_whole,
-        "a captured program gives no slice of a storage that begins or ends between elements");
+        "a captured program returns no slice of a storage that begins or ends within an element");
     output.offset = region.offset;
     Variable& variable = region.variable;
     for (size_t k = 0; k < capture.placeholders_.size() && output.input < 0; ++k) {
@@ -166,7 +166,7 @@ void Captured::add_output(
       output.constant = static_cast<const DataNode&>(trace_node(value)).buffer();
     } else if (output.input < 0) {
       size_t i = 0;
-      while (i < results.size() && (replaces_[i] >= 0 || !same(results[i], value))) {
+      while (i < results.size() && (replaces_[i] >= 0 || !is_same(results[i], value))) {
         ++i;
       }
       output.result = static_cast<int32_t>(i);
@@ -179,7 +179,7 @@ void Captured::add_output(
   outputs_.push_back(std::move(output));
 }
 
-void Captured::read_graph(const Capture& capture, const Graph& graph) {
+void CapturedProgram::read_graph(const Capture& capture, const Graph& graph) {
   std::unordered_map<const Buffer*, int32_t> number;
   for (size_t i = 0; i < capture.contents_.size(); ++i) {
     number.emplace(capture.contents_[i].get(), static_cast<int32_t>(i));
@@ -221,7 +221,7 @@ void Captured::read_graph(const Capture& capture, const Graph& graph) {
   draws_made_ = default_generator().get_offset();
 }
 
-std::vector<c10::Scalar> Captured::scalars() const {
+std::vector<c10::Scalar> CapturedProgram::scalars() const {
   std::vector<c10::Scalar> values;
   for (const auto& call : trace_.calls) {
     for (const auto& slot : call.spec->slots) {

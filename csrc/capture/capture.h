@@ -1,7 +1,7 @@
-// Capture: a program recorded on placeholders, to be launched later on any tensors of their types,
-// on the CPU or on the device. The way of everything that knows its program before it runs:
-// torch.compile, exported and scripted programs. The recorder's rules, and only they, say what the
-// program is.
+// Captures: a program is recorded on placeholders, and launched later on any tensors of their
+// types, on the CPU or on the device. Used by everything whose program is known before it runs:
+// torch.compile, exported and scripted programs. Operations become a program by the same rules as
+// in normal recording.
 #pragma once
 
 #include "random/generator.h"
@@ -18,45 +18,48 @@
 
 namespace ftm {
 
-class Captured;
+class CapturedProgram;
 
-// A recording under way on this thread. Until it ends, a call that would run on the CPU and the
-// reading of a value that is not in memory throw NotImplementedError.
+// A recording on this thread until `end`. Meanwhile, a call that would run on the CPU, or a read of
+// a value that is not in memory, throws NotImplementedError. Use it on one thread.
 class Capture {
  public:
-  Capture(); // begins; throws if this thread captures already
+  Capture(); // begins; throws if this thread is capturing
   ~Capture();
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  // Ends. The default generator is as it was: a launch draws its own numbers.
+  // Ends the recording; may be called twice. The default generator's state is as before, since each
+  // launch draws its own numbers.
   void end();
-  // Stands for the next input: it has a type and no content.
+  // Makes the next input: a tensor with a type but no elements. Throws ValueError if the numbers of
+  // sizes and strides differ.
   at::Tensor placeholder(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType dtype);
-  // The program that gives these tensors and writes what was written to placeholders. on_cpu: for
-  // each output, whether a launch is to put it on the CPU.
-  std::shared_ptr<Captured> finish(
+  // Makes the program that returns these tensors, and that writes to an input what was written to
+  // its placeholder. `on_cpu`: for each output, whether launches return it on the CPU. Throws if an
+  // output is not a strided tensor of the device.
+  std::shared_ptr<CapturedProgram> finish(
       const std::vector<at::Tensor>& outputs, const std::vector<bool>& on_cpu) const;
 
  private:
-  friend class Captured;
-  std::optional<LocalRandomOffset> draws_; // until it ends
+  friend class CapturedProgram;
+  std::optional<LocalRandomOffset> draws_; // reset by `end`
   std::vector<at::Tensor> placeholders_;
-  std::vector<BufferPtr>
-      contents_; // of the placeholders: told apart by these, whatever is written over them
+  std::vector<BufferPtr> contents_; // initial buffer of each placeholder, which identifies it
 };
 
-class Captured {
+// A program with its inputs and outputs. Immutable, except for `build`.
+class CapturedProgram {
  public:
-  // What the program reads: a placeholder's memory from an element on, or a constant.
+  // A parameter of the trace: part of a placeholder, from an element on, or a constant.
   struct Parameter {
-    int32_t placeholder; // or -1
+    int32_t placeholder; // -1 for a constant
     BufferPtr constant;
     ValueType type;
-    int64_t offset; // elements of `type`
+    int64_t offset; // in elements of `type`
   };
-  // A tensor to give: a view of a result, of an input, or of a constant; with none of them it has
-  // no elements.
+  // A returned tensor: a view of a result, of an input, or of a constant; none of them if it has no
+  // elements.
   struct Output {
     int32_t result = -1;
     int32_t input = -1;
@@ -66,45 +69,50 @@ class Captured {
     c10::DimVector sizes, strides;
     int64_t offset = 0;
   };
-  // Scalars that are drawn at each launch: positions of seed and offset, and which of the program's
-  // draws it is.
+  // Scalars that are drawn anew at each launch: the positions of seed and offset among the scalars,
+  // and the number of the draw in the program.
   struct Draw {
     int64_t seed, offset;
     uint64_t number;
   };
 
-  Captured(
+  CapturedProgram(
       const Capture& capture, const std::vector<at::Tensor>& outputs,
       const std::vector<bool>& on_cpu);
 
   std::string text() const { return trace_text(trace_); }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Output>& outputs() const { return outputs_; }
-  // For each result of the trace: the placeholder whose content it becomes, or -1.
+  // Returns, by result of the trace, the placeholder whose content it becomes; -1 for none.
   const std::vector<int32_t>& replaces() const { return replaces_; }
+  // Whether the program writes to this placeholder.
   bool writes(size_t placeholder) const {
     return std::find(replaces_.begin(), replaces_.end(), static_cast<int32_t>(placeholder)) !=
            replaces_.end();
   }
+  // Returns the scalar operands as they were captured.
   std::vector<c10::Scalar> scalars() const;
   const std::vector<Draw>& draws() const { return draws_; }
-  // Random draws of one run.
+  // Returns the number of random draws of one run.
   uint64_t draws_made() const { return draws_made_; }
-  // Finds or compiles the program, unless that has been done. Under the GIL. A failure to compile
-  // is warned of, and the program runs op by op.
+  // Looks up or compiles the program, once. Needs the GIL. If compilation fails, warns, and the
+  // program runs op by op. Throws an exception that interrupted the compiler.
   void build();
-  // Runs it on one tensor for each placeholder; those that the program writes have their new
-  // content afterwards. On tensors of the CPU it runs at once, where they lie; where all is on the
-  // device its calls are recorded, to run with those around them; else it is queued behind what was
-  // recorded before. Builds what it runs. op_by_op: through ATen instead of on the machine, for
-  // tensors of the CPU.
+  // Runs the program on one tensor for each placeholder and returns the outputs. Builds it if
+  // necessary.
+  //    - All inputs and outputs on the CPU: runs now, and reads and writes them in place.
+  //    - All on the device: the program's calls are recorded, and become part of the pending trace.
+  //    - Otherwise: the program is enqueued after the pending trace; CPU inputs are copied.
+  // `op_by_op` runs it on the reference executor, for CPU tensors only. Inputs that the program
+  // writes have their new content afterwards. Throws ValueError if the inputs do not match the
+  // placeholders. Must not be called under the recorder's lock.
   std::vector<at::Tensor> launch(std::vector<at::Tensor> inputs, bool op_by_op = false);
 
  private:
   struct Placeholder {
     at::ScalarType dtype;
     c10::DimVector sizes, strides;
-    int64_t extent; // elements from the first to the last
+    int64_t extent; // number of elements from the first to the last
   };
   friend class Launch;
   friend class CpuLaunch;
@@ -115,15 +123,15 @@ class Captured {
       const Capture& capture, const at::Tensor& tensor, bool on_cpu, std::vector<Value>& results);
   void read_graph(const Capture& capture, const Graph& graph);
 
-  // Of each call of the trace what the trace does not say.
-  struct Recorded {
+  // Per call of the trace: data that the trace does not have.
+  struct CallInfo {
     torch::lazy::OpKind kind;
-    bool may_fail; // on the machine: its node names the Python line
+    bool may_fail; // its node notes the user's line
   };
 
   Trace trace_;
-  std::vector<Recorded> calls_;
-  bool may_fail_ = false; // some call
+  std::vector<CallInfo> calls_;
+  bool may_fail_ = false; // whether some call may fail
   std::atomic<bool> built_{false};
   Hash128 hash_;
   ProgramPtr program_;

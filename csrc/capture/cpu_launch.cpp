@@ -14,7 +14,7 @@
 namespace ftm {
 namespace {
 
-// Memory that the machine uses besides inputs and outputs, for the length of a run.
+// The program's scratch memory for the length of a run.
 struct Arena {
   explicit Arena(size_t bytes) : block(bytes == 0 ? Block{} : allocate_block(bytes)) {}
   ~Arena() { free_block(block); }
@@ -24,13 +24,13 @@ struct Arena {
   const Block block;
 };
 
-at::Tensor dense(void* memory, const ValueType& type) {
+at::Tensor dense_tensor(void* memory, const ValueType& type) {
   return at::from_blob(memory, type.sizes, at::TensorOptions().dtype(type.dtype));
 }
 
 } // namespace
 
-void* CpuLaunch::address_of(const Captured::Parameter& parameter) const {
+void* CpuLaunch::address_of(const CapturedProgram::Parameter& parameter) const {
   char* memory = nullptr;
   if (parameter.placeholder < 0) {
     wait_for(parameter.constant);
@@ -52,7 +52,7 @@ void CpuLaunch::compute() {
   const auto numbers = scalars();
   results_.resize(trace.results.size());
   for (size_t i = 0; i < results_.size(); ++i) {
-    // An input's new content is written where it lies, if the program may do that.
+    // Write an input's new content in place, if the program allows that.
     const int32_t target = captured_.replaces_[i];
     const int32_t parameter = parameter_of(target);
     if (machine_ != nullptr && parameter >= 0 && machine_->aliases()[i] == parameter) {
@@ -67,8 +67,8 @@ void CpuLaunch::compute() {
   if (machine_ == nullptr) {
     compute_op_by_op(inputs, numbers);
   } else {
-    // PyTorch's own operators on the CPU run in turn with the machine.
-    static const bool seen [[maybe_unused]] = reserve_cpus_for_machine(machine_cores());
+    // PyTorch's CPU kernels alternate with the machine.
+    static const bool once [[maybe_unused]] = reserve_cpus_for_machine(machine_cores());
     const Arena arena(machine_->arena_bytes());
     GilRelease unlocked;
     try {
@@ -77,7 +77,7 @@ void CpuLaunch::compute() {
       TORCH_CHECK(fault.inputs_intact && !is_strict(), fault.what());
       static auto& replays = counter("fault_replays");
       replays.fetch_add(1);
-      compute_op_by_op(inputs, numbers); // eager's own kernels tell what the matter is
+      compute_op_by_op(inputs, numbers); // eager's kernels raise the right error
     }
   }
   for (size_t i = 0; i < results_.size(); ++i) {
@@ -100,7 +100,7 @@ void CpuLaunch::compute_op_by_op(
   std::vector<at::Tensor> tensors;
   tensors.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    tensors.push_back(dense(inputs[i], trace.parameters[i]));
+    tensors.push_back(dense_tensor(inputs[i], trace.parameters[i]));
   }
   const auto computed = run_reference(
       trace, std::move(tensors), scalars, Origin{nullptr, {}, /*is_captured=*/true},

@@ -23,12 +23,13 @@ c10::DimVector row_major(c10::IntArrayRef sizes) {
   return strides;
 }
 
-// The storage's whole value; zeros if it was never written. Under the recorder's lock.
+// Returns the value of the tensor's whole storage; an unwritten one becomes zeros. Called under the
+// recorder's lock.
 const Value& content_of(const at::Tensor& tensor) {
   const Region region = region_of(*tensor.unsafeGetTensorImpl());
   TORCH_CHECK_NOT_IMPLEMENTED(
       region.is_whole,
-      "a compiled program takes no slice of a storage that begins or ends between elements: clone "
+      "a compiled program takes no slice of a storage that begins or ends within an element: clone "
       "the tensor");
   whole_value(region.variable, tensor.scalar_type());
   return region.variable.value();
@@ -46,9 +47,9 @@ void DeviceLaunch::compute() {
   }
   auto job = std::make_shared<Job>();
   PythonLine line = python_line(this_thread());
-  std::vector<Value> old; // freed without the lock
+  std::vector<Value> old; // freed after the unlock
   RecorderLock lock(recorder_mutex());
-  while (auto* trace = pending_in()) {
+  while (auto* trace = pending_input_trace()) {
     lock.unlock();
     launch(*trace, CutReason::ended);
     lock.lock();
@@ -67,7 +68,7 @@ void DeviceLaunch::compute() {
   job->outputs = results_;
   enqueue(job);
   for (size_t i = 0; i < results_.size(); ++i) {
-    replace(i, old);
+    replace_input(i, old);
   }
   lock.unlock();
   old.clear();
@@ -77,7 +78,7 @@ void DeviceLaunch::compute() {
   write_to_cpu();
 }
 
-PendingTrace* DeviceLaunch::pending_in() {
+PendingTrace* DeviceLaunch::pending_input_trace() {
   for (const auto& tensor : inputs_) {
     if (!tensor.is_cpu() && tensor.numel() != 0 && !trace_node(content_of(tensor)).is_data) {
       return variable_of(*tensor.unsafeGetTensorImpl()).trace();
@@ -86,22 +87,22 @@ PendingTrace* DeviceLaunch::pending_in() {
   return nullptr;
 }
 
-Input DeviceLaunch::input_of(const Captured::Parameter& parameter) {
-  const int64_t skipped = parameter.offset * itemsize(parameter.type.dtype);
+Input DeviceLaunch::input_of(const CapturedProgram::Parameter& parameter) {
+  const int64_t skipped_bytes = parameter.offset * itemsize(parameter.type.dtype);
   if (parameter.placeholder < 0) {
-    return {parameter.constant, skipped};
+    return {parameter.constant, skipped_bytes};
   }
   const auto& tensor = inputs_[parameter.placeholder];
   if (tensor.is_cpu()) {
-    return {copies_[parameter.placeholder], skipped};
+    return {copies_[parameter.placeholder], skipped_bytes};
   }
   const auto& data = static_cast<const DataNode&>(trace_node(content_of(tensor)));
   const int64_t offset = region_of(*tensor.unsafeGetTensorImpl()).offset;
-  return {data.buffer(), offset * itemsize(tensor.scalar_type()) + skipped};
+  return {data.buffer(), offset * itemsize(tensor.scalar_type()) + skipped_bytes};
 }
 
-// A tensor that the program writes has the result as its storage's content from now on.
-void DeviceLaunch::replace(size_t result, std::vector<Value>& old) {
+// Sets the content of an input's storage to the result that replaces it.
+void DeviceLaunch::replace_input(size_t result, std::vector<Value>& old) {
   const int32_t target = captured_.replaces_[result];
   if (target < 0) {
     return;
@@ -124,7 +125,7 @@ void DeviceLaunch::replace(size_t result, std::vector<Value>& old) {
   }
 }
 
-// What only the program still needs is the program's to take.
+// Drops inputs that are not returned, so that the program can reuse their memory.
 void DeviceLaunch::drop_inputs() {
   std::vector<bool> needed(inputs_.size());
   for (const auto& output : captured_.outputs_) {

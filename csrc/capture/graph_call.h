@@ -1,5 +1,4 @@
-// A captured program as a graph's function, and a forward and a backward one as one function of
-// autograd.
+// A captured program as the function of an FX graph, and a pair of them as an autograd function.
 #pragma once
 
 #include "capture/capture.h"
@@ -8,41 +7,43 @@
 
 namespace ftm {
 
-// From the tensors that a graph takes to those that it gives.
+// Maps a graph's inputs to its outputs by running a program.
 struct GraphCall {
-  std::shared_ptr<Captured> program;
-  // For each input of the program: a number among the graph's inputs, or -1 - k for constant k.
-  std::vector<int64_t> takes;
+  std::shared_ptr<CapturedProgram> program;
+  // By input of the program: index of the graph's input, or -1 - k for constant k.
+  std::vector<int64_t> input_sources;
   std::vector<at::Tensor> constants;
-  // What the graph gives: output k of the program, input k of the graph as it is for -1 - k, or
-  // None.
-  std::vector<std::optional<int64_t>> gives;
+  // By output of the graph: index of the program's output, -1 - k for the graph's input k, or none
+  // for None.
+  std::vector<std::optional<int64_t>> output_sources;
 
-  // Undefined tensors for None. Autograd does not see it.
+  // Runs the program with autograd disabled. Returns undefined tensors for None. Throws as
+  // CapturedProgram::launch.
   std::vector<at::Tensor> operator()(std::vector<at::Tensor> inputs) const;
 };
 
-// What AOTAutograd's wrappers do around two graphs that take and give plain tensors. Results share
-// no memory; inputs that the graphs write are theirs to write, and have no gradient. Safe without
-// the GIL.
+// Does what AOTAutograd's wrappers do around a forward and a backward graph. The graphs' results
+// share no memory; inputs that they write have no gradient. May be called without the GIL.
 class AutogradCall {
  public:
-  // forward: gives results, then what is kept for the gradients. backward: takes what was kept,
-  // then a gradient for each result that has one; gives a gradient, or None, for each input of
-  // forward. differentiable: for each result whether it has a gradient. deterministic: whether
-  // PyTorch's mode of that name was on when the graphs were made.
+  // `forward` returns the results, then the values saved for backward. `backward` takes the saved
+  // values, then a gradient for each differentiable result; it returns a gradient or None for each
+  // input of `forward`. `differentiable`: for each result, whether it has a gradient.
+  // `deterministic`: whether PyTorch's deterministic mode was on when the graphs were made. Throws
+  // ValueError if `forward` returns too few tensors.
   AutogradCall(
       GraphCall forward, GraphCall backward, std::vector<bool> differentiable, bool deterministic);
 
+  // Runs the forward graph and records the backward graph with autograd. Throws ValueError for a
+  // wrong number of inputs.
   std::vector<at::Tensor> operator()(std::vector<at::Tensor> inputs) const;
 
  private:
   struct Graphs;
   struct Function;
 
-  // Its storage owns the graphs, and it says where they are: what an autograd node keeps is tensors
-  // and numbers, if compiled autograd is to take it up.
-  at::Tensor graphs_;
+  std::shared_ptr<const Graphs> graphs_;
+  at::Tensor handle_; // keeps the graphs while autograd nodes have it
 };
 
 } // namespace ftm

@@ -21,9 +21,10 @@ bool same_strides(const at::Tensor& tensor, c10::IntArrayRef strides) {
   return true;
 }
 
-// A view into `storage_of`'s storage, which counts writes with it: autograd finds out if what it
-// keeps was written since.
-at::Tensor view_of(const at::Tensor& storage_of, const Captured::Output& output, int64_t offset) {
+// Makes a view of a tensor's storage that shares its version counter, so that autograd detects
+// writes to saved tensors.
+at::Tensor view_of(
+    const at::Tensor& storage_of, const CapturedProgram::Output& output, int64_t offset) {
   const auto key = storage_of.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::PrivateUse1;
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage_of.storage()), c10::DispatchKeySet(key),
@@ -37,7 +38,7 @@ at::Tensor view_of(const at::Tensor& storage_of, const Captured::Output& output,
   return tensor;
 }
 
-// A flat tensor of all of a buffer.
+// Returns a one-dimensional tensor of a whole buffer.
 at::Tensor tensor_of(const BufferPtr& buffer, bool on_cpu) {
   const auto dtype = buffer->shape().scalar_type();
   const c10::DimVector sizes{static_cast<int64_t>(buffer->nbytes() / c10::elementSize(dtype))};
@@ -51,7 +52,7 @@ at::Tensor tensor_of(const BufferPtr& buffer, bool on_cpu) {
 
 } // namespace
 
-Launch::Launch(const Captured& captured, std::vector<at::Tensor> inputs)
+Launch::Launch(const CapturedProgram& captured, std::vector<at::Tensor> inputs)
     : captured_(captured), inputs_(std::move(inputs)) {
   TORCH_CHECK_VALUE(
       inputs_.size() == captured_.placeholders_.size(), "the program takes ",
@@ -68,12 +69,12 @@ Launch::Launch(const Captured& captured, std::vector<at::Tensor> inputs)
         ", but the program was captured for ", expected.dtype, " of shape ",
         c10::IntArrayRef(expected.sizes));
     if (!same_strides(tensor, expected.strides) || tensor.is_conj() || tensor.is_neg()) {
-      auto laid_out = at::empty_strided(expected.sizes, expected.strides, tensor.options());
-      laid_out.copy_(tensor);
+      auto copy = at::empty_strided(expected.sizes, expected.strides, tensor.options());
+      copy.copy_(tensor);
       if (captured_.writes(i)) {
-        written_elsewhere_.push_back({tensor, laid_out});
+        written_copies_.push_back({tensor, copy});
       }
-      tensor = std::move(laid_out);
+      tensor = std::move(copy);
     }
   }
 }
@@ -82,15 +83,15 @@ std::vector<at::Tensor> Launch::run() {
   if (!captured_.replaces_.empty()) {
     compute();
   }
-  for (const auto& [input, stands_for_it] : written_elsewhere_) {
-    input.copy_(stands_for_it);
+  for (const auto& [original, copy] : written_copies_) {
+    original.copy_(copy);
   }
-  std::vector<at::Tensor> given;
-  given.reserve(captured_.outputs_.size());
+  std::vector<at::Tensor> outputs;
+  outputs.reserve(captured_.outputs_.size());
   for (const auto& output : captured_.outputs_) {
-    given.push_back(give(output));
+    outputs.push_back(make_output(output));
   }
-  return given;
+  return outputs;
 }
 
 std::vector<uint64_t> Launch::scalars() const {
@@ -119,11 +120,11 @@ int32_t Launch::parameter_of(int32_t placeholder) const {
   return -1;
 }
 
-at::Tensor Launch::whole_of(int32_t result, bool on_cpu) {
+at::Tensor Launch::result_tensor(int32_t result, bool on_cpu) {
   return tensor_of(results_[result], on_cpu);
 }
 
-at::Tensor Launch::give(const Captured::Output& output) {
+at::Tensor Launch::make_output(const CapturedProgram::Output& output) {
   const auto device = output.on_cpu ? c10::Device(c10::kCPU) : c10::Device(c10::kPrivateUse1, 0);
   if (output.input >= 0) {
     const auto& input = inputs_[output.input];
@@ -137,11 +138,10 @@ at::Tensor Launch::give(const Captured::Output& output) {
     return at::empty_strided(
         output.sizes, output.strides, at::TensorOptions().dtype(output.dtype).device(device));
   }
-  auto& whole = given_[{output.result, output.on_cpu}];
-  const bool is_first =
-      !whole.defined(); // others are tensors of their own, whose storage is the first one's
+  auto& whole = made_results_[{output.result, output.on_cpu}];
+  const bool is_first = !whole.defined(); // later outputs are views of the first one's storage
   if (is_first) {
-    whole = whole_of(output.result, output.on_cpu);
+    whole = result_tensor(output.result, output.on_cpu);
   }
   const bool is_all = is_first && output.offset == 0 && whole.scalar_type() == output.dtype &&
                       whole.sizes() == c10::IntArrayRef(output.sizes) &&
@@ -149,7 +149,7 @@ at::Tensor Launch::give(const Captured::Output& output) {
   return is_all ? whole : view_of(whole, output, output.offset);
 }
 
-void Captured::build() {
+void CapturedProgram::build() {
   static auto& hits = counter("cache_hits_memory");
   if (program_ || replaces_.empty()) {
     hits.fetch_add(program_ ? 1 : 0);
@@ -166,15 +166,15 @@ void Captured::build() {
         built.failure);
   }
   program_ = built.program;
-  built_ = true; // not before: another thread that launches it meanwhile waits for the same program
+  built_ = true; // set last, so that a thread that launches meanwhile waits for the same program
 }
 
-std::vector<at::Tensor> Captured::launch(std::vector<at::Tensor> inputs, bool op_by_op) {
-  if (!op_by_op && RecordedLaunch::takes(*this, inputs)) {
+std::vector<at::Tensor> CapturedProgram::launch(std::vector<at::Tensor> inputs, bool op_by_op) {
+  if (!op_by_op && RecordedLaunch::is_supported(*this, inputs)) {
     return RecordedLaunch(*this, std::move(inputs)).run();
   }
   if (!op_by_op && !built_) {
-    const GilAcquire locked; // autograd's threads come without
+    const GilAcquire locked; // autograd's threads do not have it
     build();
   }
   bool on_cpu = true;

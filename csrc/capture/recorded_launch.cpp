@@ -1,5 +1,4 @@
-// A captured program whose inputs are on the device: its calls become part of the pending trace, so
-// that what is compiled holds what stands before and behind it as well.
+// Launch of a captured program by recording its calls.
 #include "capture/launch.h"
 #include "graph/pending_trace.h"
 #include "support/counters.h"
@@ -15,14 +14,14 @@ int64_t size_of(at::ScalarType dtype) {
   return static_cast<int64_t>(c10::elementSize(dtype));
 }
 
-// The bytes before an element of the program's `type`, `offset` elements behind where the input
-// begins.
+// Returns the number of bytes before element `offset` of the program's `type`, counted from the
+// begin of the input.
 int64_t bytes_before(const at::Tensor& input, const ValueType& type, int64_t offset) {
   return input.storage_offset() * size_of(input.scalar_type()) + offset * size_of(type.dtype);
 }
 
-// The memory of an input as the program knows it: elements in a row, from one on.
-at::Tensor run_of(const at::Tensor& input, const ValueType& type, int64_t offset) {
+// Returns the part of an input that the program reads, as a row-major tensor.
+at::Tensor parameter_view(const at::Tensor& input, const ValueType& type, int64_t offset) {
   if (offset == 0 && input.scalar_type() == type.dtype && input.sizes() == type.sizes &&
       input.is_contiguous()) {
     return input;
@@ -38,12 +37,13 @@ at::Tensor run_of(const at::Tensor& input, const ValueType& type, int64_t offset
 
 } // namespace
 
-bool RecordedLaunch::takes(const Captured& captured, const std::vector<at::Tensor>& inputs) {
-  const auto fits = [&](int32_t input, const ValueType& type, int64_t offset) {
+bool RecordedLaunch::is_supported(
+    const CapturedProgram& captured, const std::vector<at::Tensor>& inputs) {
+  const auto is_aligned = [&](int32_t input, const ValueType& type, int64_t offset) {
     return input < 0 || bytes_before(inputs[input], type, offset) % size_of(type.dtype) == 0;
   };
   if (inputs.size() != captured.placeholders_.size()) {
-    return false; // told by whoever takes it
+    return false; // the next candidate raises the error
   }
   for (const auto& tensor : inputs) {
     if (!tensor.is_privateuseone()) {
@@ -56,12 +56,12 @@ bool RecordedLaunch::takes(const Captured& captured, const std::vector<at::Tenso
     }
   }
   for (const auto& parameter : captured.parameters_) {
-    if (!fits(parameter.placeholder, parameter.type, parameter.offset)) {
+    if (!is_aligned(parameter.placeholder, parameter.type, parameter.offset)) {
       return false;
     }
   }
   for (size_t i = 0; i < captured.replaces_.size(); ++i) {
-    if (!fits(captured.replaces_[i], captured.trace_.result_types[i], 0)) {
+    if (!is_aligned(captured.replaces_[i], captured.trace_.result_types[i], 0)) {
       return false;
     }
   }
@@ -82,7 +82,7 @@ void RecordedLaunch::compute() {
   const PythonLine line = captured_.may_fail_ ? python_line(trace.owner) : nullptr;
   const RecorderLock lock = lock_to_read(operands, trace);
   const auto values = record(drawn, line);
-  trace.trains = true; // programs of a captured graph are for the sizes that it was captured with
+  trace.trains = true; // a captured graph has fixed sizes
   ops_traced.fetch_add(
       static_cast<int64_t>(captured_.trace_.calls.size()), std::memory_order_relaxed);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -90,9 +90,9 @@ void RecordedLaunch::compute() {
     const int32_t target = captured_.replaces_[i];
     if (target >= 0) {
       inputs_[target].unsafeGetTensorImpl()->bump_version();
-      write(*run_of(inputs_[target], type, 0).unsafeGetTensorImpl(), values[i]);
+      write(*parameter_view(inputs_[target], type, 0).unsafeGetTensorImpl(), values[i]);
     }
-    wholes_.push_back(
+    result_tensors_.push_back(
         target < 0 ? make_tensor(type, {}, /*contiguous=*/true, values[i]) : at::Tensor());
   }
 }
@@ -106,7 +106,7 @@ std::vector<Value> RecordedLaunch::record(
       parameters.push_back(data_value(parameter.constant, parameter.type, parameter.offset));
     } else {
       parameters.push_back(
-          read(*run_of(inputs_[parameter.placeholder], parameter.type, parameter.offset)
+          read(*parameter_view(inputs_[parameter.placeholder], parameter.type, parameter.offset)
                     .unsafeGetTensorImpl()));
     }
   }
@@ -132,16 +132,16 @@ std::vector<Value> RecordedLaunch::record(
       results.emplace_back(node, result);
     }
   }
-  std::vector<Value> found;
-  found.reserve(trace.results.size());
+  std::vector<Value> values;
+  values.reserve(trace.results.size());
   for (const auto result : trace.results) {
-    found.push_back(value_of(result));
+    values.push_back(value_of(result));
   }
-  return found;
+  return values;
 }
 
-at::Tensor RecordedLaunch::whole_of(int32_t result, bool) {
-  return wholes_[result];
+at::Tensor RecordedLaunch::result_tensor(int32_t result, bool) {
+  return result_tensors_[result];
 }
 
 } // namespace ftm

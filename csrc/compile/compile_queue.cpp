@@ -13,7 +13,6 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <utility>
 
@@ -45,9 +44,13 @@ struct CompileQueue {
   bool stopping = false;
 };
 
-CompileQueue& compile_queue() {
+CompileQueue*& queue_pointer() {
   static auto* instance = new CompileQueue;
-  return *instance;
+  return instance;
+}
+
+CompileQueue& compile_queue() {
+  return *queue_pointer();
 }
 
 void suspend(std::vector<LaunchUnit>& units) {
@@ -127,12 +130,15 @@ void wait_for_queue(CompileQueue& b, Ready ready) {
   }
 }
 
-// A forked child has neither the compile thread nor the parent's programs. It gets a new queue; the
-// parent's must not be destroyed there.
+// A forked child has neither the compile thread nor the parent's programs. It leaks the parent's
+// queue and starts with a new one.
 void install_queue_fork_handlers() {
   static const int installed = pthread_atfork(
       [] { compile_queue().mutex.lock(); }, [] { compile_queue().mutex.unlock(); },
-      [] { new (&compile_queue()) CompileQueue; });
+      [] {
+        compile_queue().mutex.unlock();
+        queue_pointer() = new CompileQueue;
+      });
   TORCH_CHECK(installed == 0, "pthread_atfork failed");
 }
 

@@ -18,8 +18,9 @@ namespace {
       op.handle.schema().arguments()[argument].name(), " in method ", op.called_name, ")");
 }
 
-// Brings a tensor of another device over, where eager allows to mix: numbers, and indices.
-at::Tensor brought_over(const Op& op, size_t argument, const at::Tensor& tensor) {
+// Moves a tensor of another device to this one, where eager allows mixing: 0-dim tensors, and
+// indices.
+at::Tensor move_to_device(const Op& op, size_t argument, const at::Tensor& tensor) {
   const bool index = op.cpu_indices && op.arguments[argument].kind == ArgumentKind::tensor_list;
   const bool allowed =
       tensor.device().is_cpu() && !op.arguments[argument].written && (tensor.dim() == 0 || index);
@@ -33,14 +34,14 @@ at::Tensor brought_over(const Op& op, size_t argument, const at::Tensor& tensor)
   return tensor.to(c10::Device(c10::kPrivateUse1, 0));
 }
 
-// A boolean in the place of a tensor: it promotes no dtype, as a number or as a tensor, so that it
-// can be an operand, and the traces with both booleans are one.
-at::Tensor filled_with(bool value) {
+// Replaces a boolean number by a device tensor. Neither promotes dtypes, but a tensor can be an
+// operand, so that traces with either value share a program.
+at::Tensor bool_tensor(bool value) {
   return at::full(
       {}, value, at::TensorOptions().dtype(at::kBool).device(c10::Device(c10::kPrivateUse1, 0)));
 }
 
-void add_tensor(Call& call, const at::TensorImpl& tensor, bool operand) {
+void add_tensor(BoxedCall& call, const at::TensorImpl& tensor, bool operand) {
   const auto rank = static_cast<size_t>(tensor.dim());
   call.key.push_back(tagged(
       Tag::tensor, static_cast<uint64_t>(c10::typeMetaToScalarType(tensor.dtype())) << 16 | rank));
@@ -53,12 +54,12 @@ void add_tensor(Call& call, const at::TensorImpl& tensor, bool operand) {
   }
 }
 
-void add_complex(Call& call, c10::complex<double> number) {
+void add_complex(BoxedCall& call, c10::complex<double> number) {
   call.scalars.push_back(std::bit_cast<uint64_t>(number.real()));
   call.scalars.push_back(std::bit_cast<uint64_t>(number.imag()));
 }
 
-void add_wrapped_number(Call& call, const at::Tensor& tensor) {
+void add_wrapped_number(BoxedCall& call, const at::Tensor& tensor) {
   call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(tensor.scalar_type())));
   switch (tensor.scalar_type()) {
     case at::kDouble:
@@ -72,17 +73,17 @@ void add_wrapped_number(Call& call, const at::Tensor& tensor) {
   }
 }
 
-// ATen lets some ops through with operands that are conjugated or negated lazily.
+// ATen passes lazily conjugated or negated operands to some ops.
 bool is_lazy(const at::Tensor& tensor) {
   constexpr c10::DispatchKeySet kLazy{c10::DispatchKey::Conjugate, c10::DispatchKey::Negative};
   return tensor.key_set().has_any(kLazy);
 }
 
-at::Tensor resolved(const at::Tensor& tensor) {
+at::Tensor resolve(const at::Tensor& tensor) {
   return tensor.resolve_conj().resolve_neg();
 }
 
-bool add_tensor_argument(Call& call, const OpArgument& argument, const c10::IValue& value) {
+bool add_tensor_argument(BoxedCall& call, const OpArgument& argument, const c10::IValue& value) {
   if (value.isNone() || !value.toTensor().defined()) {
     call.key.push_back(tagged(Tag::none, 0));
     return true;
@@ -102,7 +103,7 @@ bool add_tensor_argument(Call& call, const OpArgument& argument, const c10::IVal
   return true;
 }
 
-bool add_tensor_list(Call& call, const c10::IValue& value) {
+bool add_tensor_list(BoxedCall& call, const c10::IValue& value) {
   if (!value.isTensorList() && !value.isOptionalTensorList()) {
     return false;
   }
@@ -122,7 +123,7 @@ bool add_tensor_list(Call& call, const c10::IValue& value) {
   return true;
 }
 
-void add_scalar(Call& call, bool constant, const c10::IValue& value) {
+void add_scalar(BoxedCall& call, bool constant, const c10::IValue& value) {
   if (value.isBool()) {
     call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(at::kBool)));
     call.key.push_back(value.toBool());
@@ -137,14 +138,14 @@ void add_scalar(Call& call, bool constant, const c10::IValue& value) {
     bits = static_cast<uint64_t>(value.toInt());
   } else {
     call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(at::kComplexDouble)));
-    add_complex(call, value.toComplexDouble()); // if it is a constant, the form says fallback
+    add_complex(call, value.toComplexDouble()); // if it is a constant, the spec has `fallback`
     return;
   }
   call.key.push_back(tagged(Tag::scalar, static_cast<uint64_t>(dtype)));
   (constant ? call.key : call.scalars).push_back(bits);
 }
 
-void add_list(Call& call, ArgumentKind kind, const c10::IValue& value) {
+void add_list(BoxedCall& call, ArgumentKind kind, const c10::IValue& value) {
   const auto list = value.toListRef();
   call.key.push_back(tagged(Tag::list, list.size()));
   for (const auto& element : list) {
@@ -153,13 +154,13 @@ void add_list(Call& call, ArgumentKind kind, const c10::IValue& value) {
         call.key.push_back(std::bit_cast<uint64_t>(element.toDouble()));
         break;
       case ArgumentKind::bool_list: call.key.push_back(element.toBool()); break;
-      case ArgumentKind::scalar_list: break; // the form says fallback
+      case ArgumentKind::scalar_list: break; // the spec has `fallback`
       default: call.key.push_back(static_cast<uint64_t>(element.toInt()));
     }
   }
 }
 
-void add_text(Call& call, const std::string& text) {
+void add_text(BoxedCall& call, const std::string& text) {
   call.key.push_back(tagged(Tag::text, text.size()));
   for (const char c : text) {
     call.key.push_back(static_cast<uint8_t>(c));
@@ -173,9 +174,9 @@ bool replace_tensor(const Op& op, size_t index, c10::IValue& value) {
   const at::Tensor& tensor = value.toTensor();
   if (!tensor.is_privateuseone()) {
     if (!is_wrapped_number(tensor)) {
-      value = brought_over(op, index, tensor);
+      value = move_to_device(op, index, tensor);
     } else if (tensor.scalar_type() == at::kBool) {
-      value = filled_with(*tensor.const_data_ptr<bool>());
+      value = bool_tensor(*tensor.const_data_ptr<bool>());
     } else {
       return false;
     }
@@ -184,11 +185,11 @@ bool replace_tensor(const Op& op, size_t index, c10::IValue& value) {
   if (!is_lazy(tensor) || op.arguments[index].written) {
     return false;
   }
-  value = resolved(tensor);
+  value = resolve(tensor);
   return true;
 }
 
-// TorchScript's lists of optional tensors are lists of a type of their own.
+// TorchScript represents lists of optional tensors as generic lists.
 bool replace_list_type(c10::IValue& value) {
   if (value.isTensorList() || value.isOptionalTensorList()) {
     return false;
@@ -201,7 +202,7 @@ bool replace_list_type(c10::IValue& value) {
   return true;
 }
 
-// The list is ours to change, the caller's copy stays as it is.
+// Copies the list before it changes it, since the caller keeps its own.
 bool replace_elements(const Op& op, size_t index, c10::IValue& value) {
   bool changed = false;
   const auto list = value.toListRef().vec();
@@ -215,12 +216,12 @@ bool replace_elements(const Op& op, size_t index, c10::IValue& value) {
         device_mismatch(op, index, tensor.device());
       }
       auto copied = value.toOptionalTensorList().copy(); // an index on the CPU
-      copied.set(i, brought_over(op, index, tensor));
+      copied.set(i, move_to_device(op, index, tensor));
       value = copied;
       changed = true;
     } else if (is_lazy(tensor) && value.isTensorList()) {
       auto copied = value.toTensorList().copy();
-      copied.set(i, resolved(tensor));
+      copied.set(i, resolve(tensor));
       value = copied;
       changed = true;
     }
@@ -244,7 +245,7 @@ bool replace_arguments(const Op& op, std::span<c10::IValue> arguments) {
   return changed;
 }
 
-bool read_call(Call& call, const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+bool read_call(BoxedCall& call, const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   call.key.push_back(static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()));
   for (size_t i = 0; i < op.arguments.size(); ++i) {
     const auto& value = arguments[i];

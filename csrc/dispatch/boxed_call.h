@@ -1,4 +1,4 @@
-// A call on the interpreter's stack, read for recording: its key and its operands.
+// Reads a call's arguments for recording: the key of its spec, its operands and scalars.
 #pragma once
 
 #include "ops/op_info.h"
@@ -10,19 +10,20 @@
 
 namespace ftm {
 
-struct Call {
-  Key key; // all that the call's form depends on
-  c10::SmallVector<const at::TensorImpl*, 8> operands; // slots of kind value
-  c10::SmallVector<uint64_t, 64> scalars; // the other slots
+struct BoxedCall {
+  Key key; // everything on which the call's spec depends
+  c10::SmallVector<const at::TensorImpl*, 8>
+      operands; // of kind value, in the order of the spec's slots
+  c10::SmallVector<uint64_t, 64> scalars; // bits of the other slots, in order
 };
 
-// False: an argument is one that calls are not recorded with; `replace_arguments` has another for
-// it.
-bool read_call(Call& call, const Op& op, c10::ArrayRef<c10::IValue> arguments);
+// Reads the arguments into an empty `call`. Returns false if one of them cannot be recorded;
+// `replace_arguments` may replace it.
+bool read_call(BoxedCall& call, const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
-// Tensors that eager lets be mixed in from the CPU, or that are conjugated or negated lazily, are
-// replaced, and so are TorchScript's lists. Throws where eager would say that devices differ. False
-// if there was nothing to replace.
+// Replaces arguments that cannot be recorded: CPU tensors that eager allows, lazily conjugated or
+// negated tensors, and TorchScript's lists. Returns false if nothing was replaced. Throws eager's
+// error if the devices differ.
 bool replace_arguments(const Op& op, std::span<c10::IValue> arguments);
 
 } // namespace ftm

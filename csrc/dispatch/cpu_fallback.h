@@ -1,4 +1,4 @@
-// Ops that the compiler doesn't take run on the CPU, counted and warned of.
+// Runs ops that the compiler does not support on the CPU.
 #pragma once
 
 #include "ops/op_info.h"
@@ -7,9 +7,12 @@
 
 namespace ftm {
 
-// Says and counts that the op runs on the CPU; throws in strict mode.
+// Counts a call that runs on the CPU, and warns of the op's first one. Throws NotImplementedError
+// in strict mode and during a capture.
 void count_fallback(const Op& op);
-// Cuts, runs the call that is on the stack on the CPU, and brings the results back.
+// Runs the call on the stack on the CPU: launches the pending trace, copies the operands there and
+// the results back. Throws as count_fallback, or the op's error. Must not be called under the
+// recorder's lock.
 void run_fallback(const Op& op, torch::jit::Stack* stack);
 
 } // namespace ftm

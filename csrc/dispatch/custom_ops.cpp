@@ -1,6 +1,6 @@
-// Ops of other libraries than ATen, as torch.library defines them. An op with a record of its own
-// is recorded. What is made of other ops (a composite kernel) is called as it is, and its parts are
-// recorded. The rest has a kernel for the CPU, and runs there like any op that is not compiled.
+// Ops of libraries other than ATen (torch.library). An op with a record of its own is recorded. A
+// composite kernel is called, and the ops that it calls are recorded. Every other op must have a
+// CPU kernel, and runs on the CPU like an ATen op that is not compiled.
 #include "dispatch/custom_ops.h"
 
 #include "dispatch/record.h"
@@ -30,11 +30,11 @@ void run_on_cpu(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
 
 void record_library_op(const std::string& name) {
   static std::mutex mutex;
-  static auto* taken = new std::unordered_set<std::string>;
-  // Kernels live as long as the library object: for ever.
+  static auto* registered = new std::unordered_set<std::string>;
+  // A kernel is unregistered when its Library object is destroyed, so these never are.
   static auto* libraries = new std::unordered_map<std::string, std::unique_ptr<torch::Library>>;
   const std::lock_guard<std::mutex> guard(mutex);
-  if (!taken->insert(name).second) {
+  if (!registered->insert(name).second) {
     return;
   }
   const auto space = name.substr(0, name.find("::"));

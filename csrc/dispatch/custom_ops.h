@@ -1,12 +1,12 @@
-// Ops of other libraries than ATen.
+// Ops of libraries other than ATen.
 #pragma once
 
 #include <string>
 
 namespace ftm {
 
-// Records calls of `name` ("library::op") instead of calling what the library brings, whether its
-// library is loaded yet or not: there is an op record for it.
+// Registers the recording kernel for the op `name` ("library::op"), which has an op record, in
+// place of a kernel of its library. The library need not be loaded yet. Thread-safe.
 void record_library_op(const std::string& name);
 
 } // namespace ftm

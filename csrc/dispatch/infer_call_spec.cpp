@@ -17,21 +17,22 @@
 namespace ftm {
 namespace {
 
-// Meta kernels say what CUDA does, or less.
-bool differs_on_the_cpu(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+// Whether the CPU kernel must infer the result, because the meta kernel follows CUDA or is
+// incomplete.
+bool needs_cpu_inference(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return mixes_dtypes_of_gradients(op, arguments) ||
          is_any_call(op.annotations->asks_cpu, op, arguments);
 }
 
-CallSpecPtr fallback_form() {
+CallSpecPtr fallback_spec() {
   auto spec = c10::make_intrusive<CallSpec>();
   spec->fallback = true;
   return spec;
 }
 
-// Kernels do not look at the strides of dimensions of one element where all operands lie as the
-// result does.
-bool lie_alike(c10::ArrayRef<c10::IValue> arguments, const at::Tensor& result) {
+// Whether all operands have the result's sizes and are contiguous. Kernels then ignore the strides
+// of dimensions of size 1.
+bool have_same_layout(c10::ArrayRef<c10::IValue> arguments, const at::Tensor& result) {
   return std::all_of(arguments.begin(), arguments.end(), [&](const c10::IValue& argument) {
     return !argument.isTensor() || !argument.toTensor().defined() ||
            (argument.toTensor().sizes() == result.sizes() && argument.toTensor().is_contiguous());
@@ -45,15 +46,15 @@ ResultType result_type(const at::Tensor& tensor, c10::ArrayRef<c10::IValue> argu
   }
   result.type = {tensor.scalar_type(), c10::DimVector(tensor.sizes())};
   result.strides = tensor.strides();
-  // A dimension of one element has a stride as well, which tells memory formats apart.
+  // Compare also the strides of dimensions of size 1, which distinguish memory formats.
   result.contiguous =
       tensor.strides() == c10::IntArrayRef(c10::contiguous_strides(tensor.sizes())) ||
       (tensor.numel() != 0 && (!tensor.is_non_overlapping_and_dense() ||
-                               (tensor.is_contiguous() && lie_alike(arguments, tensor))));
+                               (tensor.is_contiguous() && have_same_layout(arguments, tensor))));
   return result;
 }
 
-// Of the tensors and complex numbers that the call reads.
+// Returns the bit set of dtypes of the tensors and complex numbers that the call reads.
 uint64_t operand_dtypes(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   uint64_t dtypes = 0;
   const auto add = [&](const at::Tensor& tensor) {
@@ -85,7 +86,7 @@ uint64_t operand_dtypes(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return dtypes;
 }
 
-// One that is part of the form, for which the trace has no text.
+// Whether a constant Scalar is complex, for which traces have no syntax.
 bool has_complex_constant(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (op.arguments[i].kind == ArgumentKind::scalar_constant && arguments[i].isComplexDouble()) {
@@ -95,8 +96,9 @@ bool has_complex_constant(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return false;
 }
 
-// Eager refuses it unless its imaginary part is zero, which is no part of the form.
-bool is_real_of_complex_number(
+// Whether a real result is computed from a complex number. Eager allows that only if the imaginary
+// part is zero, on which the spec does not depend.
+bool is_real_result_of_complex(
     c10::ArrayRef<c10::IValue> arguments, const std::vector<ResultType>& results) {
   const auto dtype = results.empty() ? at::kBool : results[0].type.dtype;
   return dtype != at::kBool && !at::isComplexType(dtype) &&
@@ -105,23 +107,23 @@ bool is_real_of_complex_number(
          });
 }
 
-// A result of a type that few ops know must be one that this op's record names; and all that is
-// made of numbers.
-bool takes_results(const Op& op, const std::vector<ResultType>& results, bool of_numbers) {
+// Whether the op's record supports the dtypes of its results: those that most ops do not support,
+// and all if the operands are only numbers.
+bool supports_results(const Op& op, const std::vector<ResultType>& results, bool only_numbers) {
   static constexpr auto bit = [](at::ScalarType dtype) {
     return uint64_t{1} << static_cast<int>(dtype);
   };
   uint64_t dtypes = 0;
   for (const auto& result : results) {
     const auto dtype = result.type.dtype;
-    if (dtype != at::ScalarType::Undefined && (of_numbers || !dtype_info(dtype).in_most_ops)) {
+    if (dtype != at::ScalarType::Undefined && (only_numbers || !dtype_info(dtype).in_most_ops)) {
       dtypes |= bit(dtype);
     }
   }
   return dtypes == 0 || is_compiled(op.name, dtypes);
 }
 
-// Indexing by a mask has as many results as the mask has ones.
+// Whether the call indexes by a mask, so that the result's size depends on the number of ones.
 bool has_mask_index(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (!op.cpu_indices || !arguments[1].isOptionalTensorList()) {
     return false;
@@ -136,15 +138,15 @@ bool has_mask_index(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       masks += index->scalar_type() == at::kBool || index->scalar_type() == at::kByte;
     }
   }
-  // Writing where a mask says so has a result of known shape. (With no values it is right only for
-  // a mask without ones.)
+  // Writing by a single mask has a result of known shape. (With no values, the write is correct
+  // only if the mask has no ones.)
   const bool writes = writes_at_indices(op) && masks == 1 && indices == 1 && !bytes &&
                       arguments[2].toTensor().numel() != 0;
   return masks != 0 && !writes;
 }
 
-// What concatenates or stacks one tensor with elements, and empty ones, as a cache's first keys,
-// copies it: its place among them; else -1.
+// A concatenation of one non-empty tensor with empty ones (the first keys of a cache) is a copy of
+// that tensor. Returns its index in the list, or -1.
 int32_t copied_operand(const CallSpec& spec, c10::ArrayRef<c10::IValue> arguments) {
   if (spec.concatenates == Concatenation::none || !arguments[0].isTensorList()) {
     return -1;
@@ -160,14 +162,15 @@ int32_t copied_operand(const CallSpec& spec, c10::ArrayRef<c10::IValue> argument
   return is_same ? static_cast<int32_t>(found - tensors.begin()) : -1;
 }
 
-// The functional form's arguments: the op's own without those of out=, and None for where to place.
+// Returns the arguments of the functional op: those of the user's op without out= tensors.
+// Arguments for the placement of the result are derived from the out= tensor.
 std::vector<c10::IValue> functional_arguments(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (op.written.empty()) {
     return arguments.vec();
   }
-  const auto& own = op.handle.schema().arguments();
+  const auto& declared = op.handle.schema().arguments();
   std::vector<c10::IValue> kept;
-  for (size_t i = 0; i < own.size(); ++i) {
+  for (size_t i = 0; i < declared.size(); ++i) {
     if (!op.arguments[i].out) {
       kept.push_back(arguments[i]);
     }
@@ -177,7 +180,7 @@ std::vector<c10::IValue> functional_arguments(const Op& op, c10::ArrayRef<c10::I
   if (functional.size() == kept.size()) {
     for (size_t i = 0; i < kept.size() && op.arguments[op.written[0]].out; ++i) {
       if (functional[i].name() == "dtype" && kept[i].isNone()) {
-        kept[i] = out.toTensor().scalar_type(); // reductions and scans take it from out=
+        kept[i] = out.toTensor().scalar_type(); // reductions and scans take the dtype of out=
       }
     }
     return kept;
@@ -199,10 +202,10 @@ std::vector<c10::IValue> functional_arguments(const Op& op, c10::ArrayRef<c10::I
   return result;
 }
 
-// Makes those results undefined that the call's output_mask excludes.
-void leave_out_masked(
-    const Op& op, c10::ArrayRef<c10::IValue> own, std::vector<ResultType>& results) {
-  const auto mask = argument_named(op.functional.schema(), own, "output_mask")->toBoolList();
+// Sets the results that the call's output_mask excludes to undefined.
+void remove_masked(
+    const Op& op, c10::ArrayRef<c10::IValue> functional, std::vector<ResultType>& results) {
+  const auto mask = argument_named(op.functional.schema(), functional, "output_mask")->toBoolList();
   for (size_t i = 0; i < results.size(); ++i) {
     if (!mask[i]) {
       results[i] = ResultType();
@@ -212,22 +215,22 @@ void leave_out_masked(
 
 } // namespace
 
-CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
-  // An op that writes to its arguments runs as itself first: that is where the errors come from
-  // that are about the written tensors.
+CallSpecPtr infer_call_spec(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
+  // If the op writes to its arguments, call that op's meta kernel first, for errors about the
+  // written tensors.
   check_call(op, arguments);
   if (std::any_of(op.written.begin(), op.written.end(), [&](int32_t i) {
         return !arguments[i].isTensor();
       })) {
-    return fallback_form(); // writes to lists of tensors, as gradient scalers do
+    return fallback_spec(); // writes to a list of tensors, as gradient scalers do
   }
   if (!op.data_dependent && !op.written.empty()) {
     auto stack = with_tensors_replaced(arguments, meta_like, c10::kMeta);
     std::vector<at::Tensor> written;
     for (const int32_t index : op.written) {
       if (op.arguments[index].out) {
-        // Empty: to resize what has elements is worth a warning, and that comes where the tensor
-        // itself is resized.
+        // Empty, since resizing a tensor with elements gives a warning. That is given when the
+        // user's tensor is resized.
         stack[index] =
             at::Tensor(at::detail::empty_meta({0}, stack[index].toTensor().scalar_type()));
       }
@@ -237,8 +240,8 @@ CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
       for (size_t i = 0; i < written.size(); ++i) {
         const int32_t index = op.written[i];
         if (!op.arguments[index].out && written[i].sizes() != arguments[index].toTensor().sizes()) {
-          throw_as_eager(
-              op, arguments); // a meta kernel made of the out= form resizes what eager does not
+          // A meta kernel that is derived from the out= op resizes tensors that eager does not.
+          throw_as_eager(op, arguments);
         }
       }
     }
@@ -246,14 +249,15 @@ CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   const uint64_t operands = operand_dtypes(op, arguments);
   if (!op.has_functional || op.data_dependent || has_complex_constant(op, arguments) ||
       has_mask_index(op, arguments) || !is_compiled(op.name, operands)) {
-    return fallback_form();
+    return fallback_spec();
   }
-  const auto own = functional_arguments(op, arguments);
-  auto stack = with_tensors_replaced(own, meta_like, c10::kMeta);
-  const bool typed = differs_on_the_cpu(op, arguments) && call_on_zeros(op.functional, own, stack);
-  if (!typed && !call_on_meta(op, op.functional, stack, arguments) &&
-      !call_on_zeros(op.functional, own, stack)) {
-    return fallback_form();
+  const auto functional = functional_arguments(op, arguments);
+  auto stack = with_tensors_replaced(functional, meta_like, c10::kMeta);
+  const bool inferred_on_cpu =
+      needs_cpu_inference(op, arguments) && call_on_zeros(op.functional, functional, stack);
+  if (!inferred_on_cpu && !call_on_meta(op, op.functional, stack, arguments) &&
+      !call_on_zeros(op.functional, functional, stack)) {
+    return fallback_spec();
   }
   std::vector<ResultType> results;
   std::vector<int32_t> list_lengths;
@@ -268,29 +272,30 @@ CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
         results.push_back(result_type(tensor, arguments));
       }
     } else {
-      return fallback_form(); // returns a number: that is an observation
+      return fallback_spec(); // returns a number, which requires a computed value
     }
   }
   if (op.annotations->masks_results) {
-    leave_out_masked(op, own, results);
+    remove_masked(op, functional, results);
   }
-  check_results(op, arguments, own, results);
-  lay_out_as_eager(op, arguments, own, results);
-  if (!takes_results(op, results, operands == 0) || is_real_of_complex_number(own, results)) {
-    return fallback_form();
+  check_results(op, arguments, functional, results);
+  lay_out_as_eager(op, arguments, functional, results);
+  if (!supports_results(op, results, operands == 0) ||
+      is_real_result_of_complex(functional, results)) {
+    return fallback_spec();
   }
-  std::vector<c10::DimVector> written_sizes,
-      written_strides; // of out= tensors; of a new result, if they are resized
+  // Of out= tensors; the strides apply to those that are resized.
+  std::vector<c10::DimVector> written_sizes, written_strides;
   if (!op.written.empty() && op.arguments[op.written[0]].out) {
     for (size_t i = 0; i < op.written.size(); ++i) {
       written_sizes.push_back(results[i].type.sizes);
       written_strides.push_back(results[i].contiguous ? c10::DimVector() : results[i].strides);
     }
   }
-  auto spec = make_call_spec(op, own, std::move(results), std::move(list_lengths));
+  auto spec = make_call_spec(op, functional, std::move(results), std::move(list_lengths));
   spec->written_sizes = std::move(written_sizes);
   spec->written_strides = std::move(written_strides);
-  spec->copied = op.written.empty() ? copied_operand(*spec, own) : -1;
+  spec->copied = op.written.empty() ? copied_operand(*spec, functional) : -1;
   const auto computed = spec->results.empty() ? at::kBool : spec->results[0].type.dtype;
   if (op.has_numbers && may_overflow(computed)) {
     spec->fitted = computed;

@@ -1,4 +1,5 @@
-// From a call to its form: result shapes, dtypes, strides and errors come from ATen's meta kernels.
+// Infers a call's spec. ATen's meta kernels give the results' sizes, dtypes and strides, and the
+// errors.
 #pragma once
 
 #include "ops/op_info.h"
@@ -7,7 +8,8 @@
 
 namespace ftm {
 
-// `arguments`: the call as it is on the stack. Throws what the eager op would throw.
-CallSpecPtr infer_form(const Op& op, c10::ArrayRef<c10::IValue> arguments);
+// Infers the spec of a call from its arguments. Throws eager's errors. Must not be called under the
+// recorder's lock, since meta kernels may run Python.
+CallSpecPtr infer_call_spec(const Op& op, c10::ArrayRef<c10::IValue> arguments);
 
 } // namespace ftm

@@ -39,7 +39,8 @@ bool share_elements(const Op& op, const at::Tensor& written, const at::Tensor& o
          (op.forbids_overlap && status == at::MemOverlapStatus::Full);
 }
 
-// Whether the call writes elements twice, or some that it reads in another place.
+// Whether the call writes an element twice, or writes an element that it also reads at another
+// index.
 bool has_aliases(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   for (const int32_t index : op.written) {
     if (!arguments[index].isTensor()) {
@@ -71,8 +72,8 @@ bool has_aliases(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   return false;
 }
 
-// Throws if the call would resize what it reads: the CPU's kernels do so and read what is no longer
-// there.
+// Throws if the call would resize a tensor that it also reads. (CPU kernels resize it, and then
+// read the wrong elements.)
 void check_resized_operands(
     const Op& op, const CallSpec& spec, c10::ArrayRef<c10::IValue> arguments) {
   for (size_t i = 0; i < spec.written_sizes.size(); ++i) {
@@ -88,7 +89,7 @@ void check_resized_operands(
   }
 }
 
-// Throws where eager refuses to write to memory that the call uses more than once.
+// Throws eager's errors about written memory that the call uses more than once.
 void check_overlaps(const Op& op, c10::ArrayRef<c10::IValue> arguments) {
   if (has_aliases(op, arguments)) {
     check_aliases_as_eager(op, arguments);
@@ -111,10 +112,10 @@ std::atomic<int64_t>& ops_traced() {
   return cell;
 }
 
-// Whether a trace trains: gradients are recorded for a call, or it is one of a backward pass or of
-// an optimizer's step, which reads what requires gradients, too, but writes it.
+// Notes whether the trace trains: a call is recorded by autograd, belongs to a backward pass, or
+// writes a tensor that requires gradients (an optimizer's step).
 void note_training(
-    const Op& op, const Call& call, c10::ArrayRef<c10::IValue> arguments,
+    const Op& op, const BoxedCall& call, c10::ArrayRef<c10::IValue> arguments,
     std::atomic<bool>& trains) {
   if (trains.load(std::memory_order_relaxed)) {
     return;
@@ -123,7 +124,7 @@ void note_training(
   const auto is_written = [&](int32_t argument) {
     return arguments[argument].toTensor().requires_grad();
   };
-  // A backward pass records no gradients, but for those of its own calls.
+  // In a backward pass, gradient mode is off except for create_graph.
   const bool found = at::GradMode::is_enabled()
                          ? std::any_of(call.operands.begin(), call.operands.end(), requires_grad)
                          : torch::autograd::get_current_node() != nullptr;
@@ -132,8 +133,8 @@ void note_training(
   }
 }
 
-// The same elements with other sizes.
-Value seen_as(Value value, const ValueType& type) {
+// Returns the same elements with other sizes.
+Value reshape(Value value, const ValueType& type) {
   if (type_of(value).sizes == type.sizes) {
     return value;
   }
@@ -144,16 +145,17 @@ Value seen_as(Value value, const ValueType& type) {
   return strided_view(std::move(value), type.sizes, c10::contiguous_strides(type.sizes), 0);
 }
 
-// `line`: where it was recorded, if that is to be noted. `results`: new tensors.
+// Adds the call to the trace and makes its result tensors. `line` is the user's line, or null.
+// `results` receives new tensors, if the op writes to none.
 void finish_call(
-    Op& op, const CallSpecPtr& spec, Call& call, c10::ArrayRef<c10::IValue> arguments,
+    Op& op, const CallSpecPtr& spec, BoxedCall& call, c10::ArrayRef<c10::IValue> arguments,
     const PythonLine& line, PendingTrace& trace, Results& results) {
   const RecorderLock lock = lock_to_read(call.operands, trace);
   NodePtr node;
   Value copied;
   if (spec->copied >= 0) {
     note_training(op, call, arguments, trace.trains);
-    copied = seen_as(read(*call.operands[spec->copied]), spec->results[0].type);
+    copied = reshape(read(*call.operands[spec->copied]), spec->results[0].type);
   } else if (!spec->empty) {
     Operands values;
     for (const auto* operand : call.operands) {
@@ -187,8 +189,8 @@ void finish_call(
   }
 }
 
-// In place of the arguments.
-void push_returned(const Op& op, const CallSpec& spec, Results& results, torch::jit::Stack* stack) {
+// Replaces the arguments on the stack by the op's returns.
+void push_returns(const Op& op, const CallSpec& spec, Results& results, torch::jit::Stack* stack) {
   c10::SmallVector<c10::IValue, 4> returned;
   if (op.written.empty()) {
     size_t next = 0;
@@ -228,7 +230,7 @@ PendingTrace& begin_recording() {
 
 CallSpecPtr try_record(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& results) {
   auto& trace = begin_recording();
-  Call call;
+  BoxedCall call;
   if (!read_call(call, op, arguments)) {
     return {};
   }
@@ -241,7 +243,7 @@ CallSpecPtr try_record(Op& op, c10::ArrayRef<c10::IValue> arguments, Results& re
   const uint64_t hash = hash_words(call.key.data(), call.key.size());
   CallSpecPtr spec = op.find_spec(call.key, hash);
   if (!spec) {
-    spec = infer_form(op, arguments);
+    spec = infer_call_spec(op, arguments);
     op.insert_spec(call.key, hash, spec);
   }
   if (!op.written.empty()) {
@@ -278,7 +280,7 @@ void record(Op& op, torch::jit::Stack* stack) {
   Results results;
   const auto arguments = torch::jit::last(*stack, op.arguments.size());
   if (const auto spec = try_record(op, arguments, results)) {
-    push_returned(op, *spec, results, stack);
+    push_returns(op, *spec, results, stack);
   } else if (
       replace_arguments(op, std::span(*stack).last(op.arguments.size())) ||
       (op.cpu_indices && replace_masks(op, *stack))) {
@@ -290,7 +292,7 @@ void record(Op& op, torch::jit::Stack* stack) {
   }
 }
 
-Op& CalledOp::get() {
+Op& OpReference::get() {
   Op* op = op_.load(std::memory_order_acquire);
   if (op == nullptr) {
     op = &op_named(name_);

@@ -13,9 +13,10 @@
 namespace ftm {
 namespace {
 
-// An op reaches a backend if ATen has a kernel for one, and none that is made of other ops. Kernels
-// made only for functional forms of in-place ops don't count: recording does that itself. In-place
-// views (as_strided_) change sizes and strides only: theirs serve.
+// Whether ATen calls a backend's kernel for the op: it has a kernel for one and no composite
+// kernel. Generated kernels for the functional variants of in-place ops do not count, since
+// recording does the same. In-place views (as_strided_) only change sizes and strides, which their
+// own kernels do.
 bool reaches_backend(const c10::OperatorHandle& op) {
   using c10::DispatchKey;
   if (op.hasTag(at::Tag::inplace_view)) {
@@ -30,7 +31,8 @@ bool reaches_backend(const c10::OperatorHandle& op) {
          op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
-// Pinning, sparse and quantized tensors, and what only makes sense where memory has an address.
+// Ops of other backends, of pinned memory, and of sparse and quantized tensors, and ops that need
+// real addresses.
 bool is_foreign(const std::string& name) {
   static const std::vector<std::string> prefixes = {
       "aten::_sparse",      "aten::sparse_",   "aten::quantize",   "aten::_quantize",
@@ -46,27 +48,28 @@ bool is_foreign(const std::string& name) {
   return false;
 }
 
-// Kernels live as long as the library object: for ever.
+// Kernels are unregistered when the Library object is destroyed, so it never is.
 torch::Library& library() {
-  static auto* made = new torch::Library(
+  static auto* instance = new torch::Library(
       torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
-  return *made;
+  return *instance;
 }
 
-void record_calls_of(const c10::OperatorHandle& op) {
+void register_recording(const c10::OperatorHandle& op) {
   if (!op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) {
     const auto full = full_name(op.operator_name());
-    auto typed = typed_kernel(op);
+    auto unboxed = unboxed_kernel(op);
     library().impl(
         full.c_str(),
-        typed ? std::move(*typed)
-              : torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(full)));
+        unboxed ? std::move(*unboxed)
+
+                : torch::CppFunction::makeFromBoxedFunctor(std::make_unique<RecordKernel>(full)));
   }
 }
 
-// Whether calls would be left to a kernel that is made of other ops; not so the out= forms that
-// ATen generates, which call the op itself.
-bool is_left_to_others(const c10::OperatorHandle& op) {
+// Whether calls would go to a composite kernel. ATen's generated out= ops do not count; they call
+// the op itself.
+bool has_composite_kernel(const c10::OperatorHandle& op) {
   using c10::DispatchKey;
   if (op.hasTag(at::Tag::generated) && op.hasTag(at::Tag::out)) {
     return false;
@@ -86,12 +89,12 @@ void register_recorded_ops() {
     }
     const auto op = dispatcher.findSchema(name);
     if (op && reaches_backend(*op)) {
-      record_calls_of(*op);
+      register_recording(*op);
     }
   }
 }
 
-void register_ops_of_records() {
+void register_annotated_ops() {
   std::unordered_set<std::string> names;
   for (const auto use : {CompositeUse::whole, CompositeUse::unfit}) {
     for (auto& name : names_with(use)) {
@@ -101,8 +104,8 @@ void register_ops_of_records() {
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {
     const auto op = names.count(name.name) != 0 ? dispatcher.findSchema(name) : std::nullopt;
-    if (op && is_left_to_others(*op)) {
-      record_calls_of(*op);
+    if (op && has_composite_kernel(*op)) {
+      register_recording(*op);
     }
   }
 }

@@ -1,13 +1,14 @@
-// Which ops are recorded, and which are left to ATen's kernels that are made of other ops.
+// Decides which ops are recorded, and which run ATen's composite kernels.
 #pragma once
 
 namespace ftm {
 
-// Registers the recording kernel for every op that reaches a backend and has no kernel of its own.
+// Registers the recording kernel for every op that reaches a backend and has no kernel of the
+// device yet. Call it once.
 void register_recorded_ops();
 
-// The same for the ops whose records say that ATen's kernel which is made of other ops is to stand
-// back; after the table of facts was set.
-void register_ops_of_records();
+// Does the same for ops whose annotations replace their composite kernels. Call it after
+// set_op_annotations.
+void register_annotated_ops();
 
 } // namespace ftm

@@ -14,38 +14,39 @@
 namespace ftm {
 namespace {
 
-// What a value of a C++ type is to the recorder. A tensor is lent: it is the caller's all the time.
+// Converts a C++ argument to an IValue. Tensors are borrowed, without an increment of the reference
+// count.
 
-c10::IValue lent(const at::Tensor& tensor) {
+c10::IValue borrow(const at::Tensor& tensor) {
   return c10::MaybeOwnedTraits<at::Tensor>::createBorrow(tensor);
 }
 
-c10::IValue lent(const std::optional<at::Tensor>& tensor) {
-  return tensor ? lent(*tensor) : c10::IValue();
+c10::IValue borrow(const std::optional<at::Tensor>& tensor) {
+  return tensor ? borrow(*tensor) : c10::IValue();
 }
 
 template <typename T>
-c10::IValue lent(const T& value) {
+c10::IValue borrow(const T& value) {
   return c10::IValue(value);
 }
 
-// Those of a call, as long as it is recorded.
+// The arguments of a call while it is recorded.
 template <size_t count>
-class LentArguments {
+class BorrowedArguments {
  public:
   template <typename... Arguments>
-  explicit LentArguments(const Arguments&... arguments) : values_{lent(arguments)...} {}
-  ~LentArguments() {
+  explicit BorrowedArguments(const Arguments&... arguments) : values_{borrow(arguments)...} {}
+  ~BorrowedArguments() {
     for (auto& value : values_) {
       if (value.isTensor()) {
         c10::MaybeOwnedTraits<at::Tensor>::destroyBorrow(value.toTensor());
       }
     }
   }
-  LentArguments(const LentArguments&) = delete;
-  LentArguments(LentArguments&&) = delete;
-  LentArguments& operator=(const LentArguments&) = delete;
-  LentArguments& operator=(LentArguments&&) = delete;
+  BorrowedArguments(const BorrowedArguments&) = delete;
+  BorrowedArguments(BorrowedArguments&&) = delete;
+  BorrowedArguments& operator=(const BorrowedArguments&) = delete;
+  BorrowedArguments& operator=(BorrowedArguments&&) = delete;
 
   c10::ArrayRef<c10::IValue> values() const { return values_; }
 
@@ -54,39 +55,39 @@ class LentArguments {
 };
 
 template <typename Result, typename... Arguments>
-Result written_of(Arguments&... arguments) {
+Result written_argument(Arguments&... arguments) {
   static_assert((std::is_same_v<Arguments, at::Tensor> + ...) == 1);
   at::Tensor* written = nullptr;
-  const auto look = [&](auto& argument) {
+  const auto visit = [&](auto& argument) {
     if constexpr (std::is_same_v<std::remove_reference_t<decltype(argument)>, at::Tensor>) {
       written = &argument;
     }
   };
-  (look(arguments), ...);
+  (visit(arguments), ...);
   return *written;
 }
 
 template <typename Result, size_t... indices>
-Result tuple_of(Results& results, std::index_sequence<indices...>) {
+Result make_tuple(Results& results, std::index_sequence<indices...>) {
   return Result(std::move(results[indices])...);
 }
 
 template <typename Signature>
-class TypedKernel;
+class UnboxedKernel;
 
 template <typename Result, typename... Arguments>
-class TypedKernel<Result(Arguments...)> {
+class UnboxedKernel<Result(Arguments...)> {
  public:
-  // `op` lives for ever.
-  explicit TypedKernel(CalledOp& op) : op_(&op) {}
+  // `op` is never freed.
+  explicit UnboxedKernel(OpReference& op) : op_(&op) {}
 
   Result operator()(Arguments... arguments) const {
     Op& op = op_->get();
     {
-      const LentArguments<sizeof...(Arguments)> lent(arguments...);
+      const BorrowedArguments<sizeof...(Arguments)> borrowed(arguments...);
       Results results;
-      if (try_record(op, lent.values(), results)) {
-        return returned(results, arguments...);
+      if (try_record(op, borrowed.values(), results)) {
+        return make_return(results, arguments...);
       }
     }
     torch::jit::Stack stack;
@@ -99,24 +100,24 @@ class TypedKernel<Result(Arguments...)> {
         results.push_back(std::move(value).toTensor());
       }
     }
-    return returned(results, arguments...);
+    return make_return(results, arguments...);
   }
 
  private:
-  static Result returned(Results& results, std::remove_reference_t<Arguments>&... arguments) {
+  static Result make_return(Results& results, std::remove_reference_t<Arguments>&... arguments) {
     if constexpr (std::is_reference_v<Result>) {
-      return written_of<Result>(arguments...);
+      return written_argument<Result>(arguments...);
     } else if constexpr (std::is_same_v<Result, at::Tensor>) {
       return std::move(results[0]);
     } else {
-      return tuple_of<Result>(results, std::make_index_sequence<std::tuple_size_v<Result>>());
+      return make_tuple<Result>(results, std::make_index_sequence<std::tuple_size_v<Result>>());
     }
   }
 
-  CalledOp* op_;
+  OpReference* op_;
 };
 
-// A signature as text, from C++ types and from a schema: a letter for each type, the results first.
+// Encodes a signature as text, from C++ types or from a schema: one letter per type, results first.
 
 template <typename T>
 struct Letter;
@@ -158,13 +159,13 @@ std::string letter() {
   }
 }
 
-// Empty: of no C++ type here.
+// Returns "" if no C++ type here corresponds.
 std::string letter_of(const c10::Type& type, std::optional<int32_t> length = std::nullopt) {
   using Kind = c10::TypeKind;
   switch (type.kind()) {
     case Kind::TensorType: return "T";
     case Kind::NumberType: return "N";
-    case Kind::SymIntType: // to a kernel that takes an int64_t the dispatcher gives that
+    case Kind::SymIntType: // the dispatcher converts it to int64_t
     case Kind::IntType: return "i";
     case Kind::BoolType: return "b";
     case Kind::FloatType: return "f";
@@ -172,12 +173,12 @@ std::string letter_of(const c10::Type& type, std::optional<int32_t> length = std
     case Kind::StringType: return "s";
     case Kind::GeneratorType: return "g";
     case Kind::ListType: {
-      const auto of = letter_of(*type.containedType(0));
-      return of == "i" ? "I" : of == "b" && length ? "b" + std::to_string(*length) : "";
+      const auto element = letter_of(*type.containedType(0));
+      return element == "i" ? "I" : element == "b" && length ? "b" + std::to_string(*length) : "";
     }
     case Kind::OptionalType: {
-      const auto of = letter_of(*type.containedType(0));
-      return of.empty() ? of : of + "?";
+      const auto element = letter_of(*type.containedType(0));
+      return element.empty() ? element : element + "?";
     }
     default: return "";
   }
@@ -187,9 +188,9 @@ std::optional<std::string> signature_of(const c10::FunctionSchema& schema) {
   std::string text;
   const auto add = [&](const c10::Argument& argument) {
     const bool written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
-    const auto found = written ? "W" : letter_of(*argument.real_type(), argument.N());
-    text += found;
-    return !found.empty() && (!written || argument.type()->kind() == c10::TypeKind::TensorType);
+    const auto letter = written ? "W" : letter_of(*argument.real_type(), argument.N());
+    text += letter;
+    return !letter.empty() && (!written || argument.type()->kind() == c10::TypeKind::TensorType);
   };
   for (const auto& result : schema.returns()) {
     if (!add(result)) {
@@ -205,9 +206,10 @@ std::optional<std::string> signature_of(const c10::FunctionSchema& schema) {
   return text;
 }
 
-// Null: the op is called with other C++ types, as a few old ones are.
-using Maker = std::optional<torch::CppFunction> (*)(const c10::OperatorHandle& op);
-using ProducerMap = std::unordered_map<std::string, Maker>;
+// Makes the kernel of an op; nullopt if the op is called with other C++ types, as a few old ones
+// are.
+using KernelFactory = std::optional<torch::CppFunction> (*)(const c10::OperatorHandle& op);
+using KernelFactories = std::unordered_map<std::string, KernelFactory>; // by signature
 
 template <typename Result, typename... Arguments>
 std::optional<torch::CppFunction> make_kernel(const c10::OperatorHandle& op) {
@@ -216,25 +218,25 @@ std::optional<torch::CppFunction> make_kernel(const c10::OperatorHandle& op) {
   } catch (const c10::Error&) {
     return std::nullopt;
   }
-  auto* called = new CalledOp(full_name(op.operator_name())); // for ever, as kernels are
-  return torch::CppFunction(TypedKernel<Result(Arguments...)>(*called));
+  auto* reference = new OpReference(full_name(op.operator_name())); // never freed, as the kernel
+  return torch::CppFunction(UnboxedKernel<Result(Arguments...)>(*reference));
 }
 
 template <typename Result, typename... Arguments>
-void add_maker(ProducerMap& makers, std::type_identity<Result(Arguments...)>) {
-  makers.emplace(
+void add_factory(KernelFactories& factories, std::type_identity<Result(Arguments...)>) {
+  factories.emplace(
       letter<Result>() + "(" + (letter<Arguments>() + ...), &make_kernel<Result, Arguments...>);
 }
 
 template <typename... Signatures>
-ProducerMap makers_of() {
-  ProducerMap makers;
-  (add_maker(makers, std::type_identity<Signatures>()), ...);
-  return makers;
+KernelFactories make_factories() {
+  KernelFactories factories;
+  (add_factory(factories, std::type_identity<Signatures>()), ...);
+  return factories;
 }
 
-// Without lists of tensors: those are copied either way.
-const ProducerMap& makers() {
+// Signatures with lists of tensors are left out: the tensors are copied in any case.
+const KernelFactories& kernel_factories() {
   using T = at::Tensor;
   using R = const at::Tensor&;
   using W = at::Tensor&;
@@ -256,9 +258,9 @@ const ProducerMap& makers() {
   using gn = std::optional<at::Generator>;
   using T2 = std::tuple<T, T>;
   using T3 = std::tuple<T, T, T>;
-  static const auto* made = new ProducerMap(
-      makers_of<
-          // element by element
+  static const auto* factories = new KernelFactories(
+      make_factories<
+          // elementwise
           T(R), W(W), W(R, W), T(R, R), W(W, R), W(R, R, W), T(R, R, R), W(W, R, R), W(R, R, R, W),
           T(R, N), W(W, N), W(R, N, W), T(N, R), T(R, R, N), W(W, R, N), W(R, R, N, W), T(R, N, N),
           W(W, N, N), T(R, R, N, N), T(R, N, N, N), T(R, R, R, N), W(W, R, R, N), W(R, R, R, N, W),
@@ -266,7 +268,7 @@ const ProducerMap& makers() {
           W(W, N, N, N), T(R, R, N, b), T(R, R, N, N, b), W(W, s), T(R, R, sn), W(W, R, sn),
           T(R, fn), T(R, R, fn), T(R, f, N, N, b, R), T(R, N, N, N, b, R), T(R, R, N, b, b),
           T(R, R, R, R), T(R, fn, Nn, Nn),
-          // products
+          // matrix products
           T(R, R, R, N, N), W(W, R, R, N, N), W(R, R, R, N, N, W), T(R, R, R, N, N, b), T(R, R, d),
           T3(R, R, R, b3),
           // reductions, scans, softmax, norms
@@ -282,7 +284,7 @@ const ProducerMap& makers() {
           T(R, R, i, i), W(W, i), T(R, i, R), T(R, i, R, b), T(R, i, R, R), T(R, i, R, N),
           W(W, i, R, R), W(W, i, R, N), T(R, R, i, b, b), T(R, R, i, i, b), T(R, i, R, R, N),
           W(W, i, R, R, N), T(R, I, i, R), T(R, I, i, i), T(R, R, i, in, in, i), T(R, i, in, in, i),
-          // losses, pools, resampling
+          // losses, pooling, resampling
           T(R, R, R, i), T(R, R, i, f), T(R, R, R, i, f), T(R, R, Rn, i), T(R, R, R, Rn, i),
           T2(R, R, Rn, i, i), T(R, R, R, Rn, i, i, R), T2(R, I, I, I, I, b),
           T(R, R, I, I, I, I, b, R), T(R, I, I, I, b, b, in), T(R, R, I, I, I, b, b, in),
@@ -291,15 +293,16 @@ const ProducerMap& makers() {
           T(R, gn), W(W, gn), W(W, f, gn), W(W, f, f, gn), W(W, i, gn), W(W, i, in, gn),
           T(R, i, b, gn), T2(R, f, std::optional<bool>), T(R, R, f), T(R, f, gn), W(W, R, gn),
           T(R, R, gn)>());
-  return *made;
+  return *factories;
 }
 
 } // namespace
 
-std::optional<torch::CppFunction> typed_kernel(const c10::OperatorHandle& op) {
+std::optional<torch::CppFunction> unboxed_kernel(const c10::OperatorHandle& op) {
+  const auto& factories = kernel_factories();
   const auto signature = signature_of(op.schema());
-  const auto found = signature ? makers().find(*signature) : makers().end();
-  return found == makers().end() ? std::nullopt : found->second(op);
+  const auto found = signature ? factories.find(*signature) : factories.end();
+  return found == factories.end() ? std::nullopt : found->second(op);
 }
 
 } // namespace ftm

@@ -1,7 +1,7 @@
-// Kernels that take their arguments by C++ types. A call of a boxed kernel (record.h) begins with a
-// copy of each tensor on the interpreter's stack; where Python holds the only reference to a
-// tensor, PyTorch takes the GIL for that, and again when the copy goes: a quarter of what recording
-// `x + y` takes.
+// Unboxed kernels, which take their arguments as C++ types. For a boxed kernel (dispatch/record.h),
+// the dispatcher copies each tensor to the interpreter's stack. If Python holds the only reference
+// to a tensor, PyTorch acquires the GIL for that copy, and again to destroy it: a quarter of the
+// time to record `x + y`.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -11,8 +11,8 @@
 
 namespace ftm {
 
-// Records the op's calls. None: no kernel is made for its types (typed_kernels.cpp names those that
-// are).
-std::optional<torch::CppFunction> typed_kernel(const c10::OperatorHandle& op);
+// Returns a kernel that records the op's calls; nullopt if there is none for its signature
+// (unboxed_kernels.cpp lists the signatures).
+std::optional<torch::CppFunction> unboxed_kernel(const c10::OperatorHandle& op);
 
 } // namespace ftm

@@ -16,7 +16,6 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <thread>
 #include <unordered_set>
@@ -30,10 +29,11 @@ struct Launcher {
   // While it is held, no other lock is acquired, except the memory pool's before a fork, and never
   // the GIL.
   std::mutex mutex;
-  std::condition_variable changed;
+  // Pointers, since a forked child replaces both and must not destroy the parent's.
+  std::condition_variable* changed = new std::condition_variable;
+  std::thread* thread = new std::thread;
   std::deque<JobPtr> jobs; // in launch order; one of them may be running
   FailurePtr unseen_failure;
-  std::thread thread;
   bool running = false; // the thread exists
   bool stopping = false;
   bool at_end = true; // the thread has stopped, or was never started
@@ -115,7 +115,7 @@ void demand(Launcher& l, const BufferPtr& wanted) {
       continue;
     }
     if (std::exchange(job.suspended, false)) {
-      l.changed.notify_all();
+      l.changed->notify_all();
     }
     visit_needed(job, [&](const BufferPtr& needed) {
       if (is_pending(needed)) {
@@ -129,7 +129,7 @@ void demand_all(Launcher& l) {
   for (const auto& job : l.jobs) {
     job->suspended = false;
   }
-  l.changed.notify_all();
+  l.changed->notify_all();
 }
 
 // Removes a suspended job whose results have no other references. Returns null if there is none.
@@ -164,13 +164,13 @@ void launch_jobs() {
   std::unique_lock<std::mutex> lock(l.mutex);
   while (true) {
     JobPtr job;
-    l.changed.wait(lock, [&] {
+    l.changed->wait(lock, [&] {
       job = next_job(l);
       return job || l.stopping;
     });
     if (!job) {
       l.at_end = true; // stopping, and no job is left to run
-      l.changed.notify_all();
+      l.changed->notify_all();
       return;
     }
     allow_runs();
@@ -194,7 +194,7 @@ void launch_jobs() {
       l.unseen_failure = outcome.failure;
     }
     l.jobs.erase(std::find(l.jobs.begin(), l.jobs.end(), job));
-    l.changed.notify_all();
+    l.changed->notify_all();
     lock.unlock();
     job->outputs.clear();
     lock.lock();
@@ -233,7 +233,7 @@ void wait_until(Launcher& l, std::unique_lock<std::mutex>& lock, Demand demand, 
     if (l.waiting != 0) {
       demand();
     }
-    l.changed.wait_for(lock, kTick, [&] { return ready() || is_resumable(); });
+    l.changed->wait_for(lock, kTick, [&] { return ready() || is_resumable(); });
     if (ready()) {
       break;
     }
@@ -290,10 +290,10 @@ void after_fork_in_child() {
   if (l.running) {
     l.orphaned = true;
     l.running = false;
-    // The thread exists only in the parent. The condition variable's state includes its waiter. The
-    // child needs fresh objects; the old ones must not be destroyed.
-    new (&l.thread) std::thread;
-    new (&l.changed) std::condition_variable;
+    // The thread exists only in the parent, and the condition variable has it as a waiter. The
+    // child leaks both and starts with new ones.
+    l.thread = new std::thread;
+    l.changed = new std::condition_variable;
   }
   after_fork_in_parent();
 }
@@ -306,9 +306,10 @@ void enqueue(const JobPtr& job) {
   std::unique_lock<std::mutex> lock(l.mutex);
   check_fork(l);
   if (!l.running) {
-    l.changed.wait(lock, [&] { return l.at_end; }); // a detached thread may still run the first job
+    l.changed->wait(
+        lock, [&] { return l.at_end; }); // a detached thread may still run the first job
     l.stopping = l.at_end = false;
-    l.thread = std::thread(launch_jobs);
+    *l.thread = std::thread(launch_jobs);
     l.running = true;
   }
   l.jobs.push_back(job);
@@ -323,7 +324,7 @@ void start(const JobPtr& job, ProgramPtr program) {
   std::unique_lock<std::mutex> lock(l.mutex);
   job->program = std::move(program);
   job->started = true;
-  l.changed.notify_all();
+  l.changed->notify_all();
   wait_until(l, lock, [] {}, [&] { return has_room_behind(l, *job); });
 }
 
@@ -333,7 +334,7 @@ void abandon(const JobPtr& job, FailurePtr failure) noexcept {
   if (!job->started) {
     job->abandoned = std::move(failure);
     job->started = true;
-    l.changed.notify_all();
+    l.changed->notify_all();
   }
 }
 
@@ -341,7 +342,7 @@ void stall(void (*resume)()) {
   auto& l = launcher();
   const std::lock_guard<std::mutex> guard(l.mutex);
   l.resume = resume;
-  l.changed.notify_all();
+  l.changed->notify_all();
 }
 
 void set_compile_thread() {
@@ -430,13 +431,13 @@ void stop_launcher() {
   if (l.given_up) { // the results of the remaining jobs are not waited for
     suspend_jobs(l);
   }
-  l.changed.notify_all();
-  if (l.given_up && !l.changed.wait_for(lock, kTick, [&] { return l.at_end; })) {
+  l.changed->notify_all();
+  if (l.given_up && !l.changed->wait_for(lock, kTick, [&] { return l.at_end; })) {
     // A run that has overwritten its inputs continues to its end; the process does not wait.
-    l.thread.detach();
+    l.thread->detach();
   } else {
     lock.unlock();
-    l.thread.join();
+    l.thread->join();
     lock.lock();
   }
   l.running = false;

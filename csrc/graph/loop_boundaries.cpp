@@ -7,8 +7,8 @@ namespace ftm {
 namespace {
 
 // A segment has as many iterations as make about 96 calls, at most 8.
-constexpr size_t kSegmentCalls = 96;
-constexpr size_t kMaxSegmentIterations = 8;
+constexpr size_t kUnrolledSegmentCalls = 96;
+constexpr size_t kMaxUnrolledIterations = 8;
 
 uint64_t loop_signature(const CallSpec& spec) {
   if (spec.kind != CallSpec::Kind::view && spec.kind != CallSpec::Kind::update) {
@@ -74,7 +74,8 @@ void add_cuts(
     std::vector<size_t>& cuts) {
   const size_t begin = best_begin(loop, signatures, live);
   const size_t count = (loop.begin + loop.length - begin) / loop.period;
-  const size_t many = std::clamp<size_t>(kSegmentCalls / loop.period, 1, kMaxSegmentIterations);
+  const size_t many =
+      std::clamp<size_t>(kUnrolledSegmentCalls / loop.period, 1, kMaxUnrolledIterations);
   // The first and the last iteration usually differ from the others: the first reads other values,
   // and some results of the last are unused.
   size_t i = 0;

@@ -9,21 +9,21 @@ uint32_t walks = 0; // under the recorder's lock
 
 // Returns the calls on which the results depend, unsorted. Iterative, since a graph may be
 // thousands of calls deep.
-std::vector<const CallNode*> reachable(const std::vector<Value>& results, uint32_t walk) {
+std::vector<const CallNode*> reachable(c10::ArrayRef<torch::lazy::Output> results, uint32_t walk) {
   std::vector<const CallNode*> calls;
-  const auto visit = [&](const Value& value) {
-    const auto& node = trace_node(value);
+  const auto visit = [&](const torch::lazy::Node* pointer) {
+    const auto& node = static_cast<const TraceNode&>(*pointer);
     if (!node.is_data && node.walk != walk) {
       node.walk = walk;
       calls.push_back(&static_cast<const CallNode&>(node));
     }
   };
   for (const auto& result : results) {
-    visit(result);
+    visit(result.node);
   }
   for (size_t i = 0; i < calls.size(); ++i) {
     for (const auto& operand : calls[i]->values) {
-      visit(operand);
+      visit(operand.node.get());
     }
   }
   return calls;
@@ -34,10 +34,10 @@ class Numbering {
  public:
   Numbering(Graph& graph, uint32_t walk) : graph_(graph), walk_(walk) {}
 
-  ValueNumber of(const Value& value) {
-    const auto& node = trace_node(value);
+  ValueNumber of(const torch::lazy::Node* pointer, size_t index) {
+    const auto& node = static_cast<const TraceNode&>(*pointer);
     return node.is_data ? ValueNumber::parameter(parameter(static_cast<const DataNode&>(node)))
-                        : ValueNumber::result(node.position + static_cast<int64_t>(value.index));
+                        : ValueNumber::result(node.position + static_cast<int64_t>(index));
   }
 
  private:
@@ -93,7 +93,7 @@ Hash128 hash_of(const Graph& graph) {
   return hash;
 }
 
-Graph collect_graph(const std::vector<Value>& results) {
+Graph collect_graph(c10::ArrayRef<torch::lazy::Output> results) {
   Graph graph;
   const uint32_t walk = ++walks;
   graph.calls = reachable(results, walk);
@@ -104,17 +104,27 @@ Graph collect_graph(const std::vector<Value>& results) {
   int32_t position = 0;
   for (const auto* call : graph.calls) {
     for (const auto& operand : call->values) {
-      graph.operands.push_back(numbering.of(operand));
+      graph.operands.push_back(numbering.of(operand.node.get(), operand.index));
     }
     graph.scalars.insert(graph.scalars.end(), call->scalars.begin(), call->scalars.end());
     call->position = position;
     position += static_cast<int32_t>(call->spec().results.size());
   }
   for (const auto& result : results) {
-    graph.results.push_back(result);
-    graph.result_numbers.push_back(numbering.of(result));
+    graph.result_numbers.push_back(numbering.of(result.node, result.index));
   }
   graph.hash = hash_of(graph);
+  return graph;
+}
+
+Graph collect_graph(const std::vector<Value>& results) {
+  std::vector<torch::lazy::Output> outputs;
+  outputs.reserve(results.size());
+  for (const auto& result : results) {
+    outputs.emplace_back(result.node.get(), result.index);
+  }
+  Graph graph = collect_graph(outputs);
+  graph.results = results;
   return graph;
 }
 

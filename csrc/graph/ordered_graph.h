@@ -23,6 +23,8 @@ struct Graph {
 
 // Collects the calls on which `results` depend. Call it under the recorder's lock.
 Graph collect_graph(const std::vector<Value>& results);
+// Does the same for results that the caller owns otherwise, and leaves `Graph::results` empty.
+Graph collect_graph(c10::ArrayRef<torch::lazy::Output> results);
 
 // Computes the hash of a graph from its other fields.
 Hash128 hash_of(const Graph& graph);

@@ -55,7 +55,7 @@ class KernelOnCpu final : public c10::OperatorKernel {
   }
 
  private:
-  CalledOp op_;
+  OpReference op_;
 };
 
 torch::CppFunction on_cpu(const std::string& name) {

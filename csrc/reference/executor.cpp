@@ -38,238 +38,239 @@ void fit_bags(
     const CallSpec& spec, torch::jit::Stack& results, int64_t count, const at::Tensor& offsets) {
   if (results[1].toTensor().numel() == 0 && spec.results[1].type.numel() == count) {
     const at::Tensor begins = at::zeros({count + 1}, offsets.options());
-    const at::Tensor begun = const at::Tensor bags =
+    const at::Tensor bags =
         begins.index_add(0, offsets, at::ones_like(offsets)).cumsum(0).slice(0, 0, count).sub(1);
     results[1] = bags.to(offsets.scalar_type());
-    for (size_t i = 2; i < results.size(); ++i) {
-      const auto& expected = spec.results[i].type.sizes;
-      const at::Tensor actual = results[i].toTensor();
-      if (actual.dim() == 1 && expected.size() == 1 && actual.size(0) < expected[0]) {
-        results[i] = at::constant_pad_nd(actual, {0, expected[0] - actual.size(0)});
+  }
+  for (size_t i = 2; i < results.size(); ++i) {
+    const auto& expected = spec.results[i].type.sizes;
+    const at::Tensor actual = results[i].toTensor();
+    if (actual.dim() == 1 && expected.size() == 1 && actual.size(0) < expected[0]) {
+      results[i] = at::constant_pad_nd(actual, {0, expected[0] - actual.size(0)});
+    }
+  }
+}
+
+// Runs an op on one thread. The number of threads is a property of the calling thread.
+void call_single_threaded(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  struct OneThread {
+    const int previous = at::get_num_threads();
+    OneThread() { at::set_num_threads(1); }
+    ~OneThread() { at::set_num_threads(previous); }
+  } one_thread;
+  op.callBoxed(stack);
+}
+
+class ReferenceRun {
+ public:
+  ReferenceRun(
+      const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
+      const Origin& origin)
+      : trace_(trace), inputs_(std::move(inputs)), scalars_(scalars), origin_(origin) {}
+
+  ReferenceResults run(void (*before_call)()) {
+    find_last_uses();
+    ReferenceResults results;
+    for (size_t i = 0; i < trace_.calls.size() && !results.failure; ++i) {
+      const size_t computed = values_.size();
+      before_call();
+      try {
+        run_call(trace_.calls[i]);
+        for (const int64_t dead : dying_[i]) {
+          values_[dead].reset();
+        }
+      } catch (const std::exception& error) {
+        results.failure = failure_from(error, where(i));
+        values_.resize(computed);
+      }
+    }
+    for (const auto result : trace_.results) {
+      const bool is_computed =
+          result.is_parameter() || result.index() < static_cast<int64_t>(values_.size());
+      results.tensors.push_back(is_computed ? value(result) : at::Tensor());
+    }
+    return results;
+  }
+
+ private:
+  std::string where(size_t call) const {
+    return "(" + trace_.calls[call].spec->name +
+           " in a program that was launched earlier on device ftm" + origin_.launch_text() +
+           origin_.record_text(call) + ")";
+  }
+
+  // Finds the values to free after each call. Values are numbered by call result.
+  void find_last_uses() {
+    std::vector<int64_t> last_use;
+    for (size_t i = 0; i < trace_.calls.size(); ++i) {
+      const auto& call = trace_.calls[i];
+      last_use.resize(last_use.size() + call.spec->results.size(), static_cast<int64_t>(i));
+      for (const auto operand : call.operands) {
+        if (!operand.is_parameter()) {
+          last_use[operand.index()] = static_cast<int64_t>(i);
+        }
+      }
+    }
+    for (const auto result : trace_.results) {
+      if (!result.is_parameter()) {
+        last_use[result.index()] = -1;
+      }
+    }
+    dying_.resize(trace_.calls.size());
+    for (size_t number = 0; number < last_use.size(); ++number) {
+      if (last_use[number] >= 0) {
+        dying_[last_use[number]].push_back(static_cast<int64_t>(number));
       }
     }
   }
 
-  // Runs an op on one thread. The number of threads is a property of the calling thread.
-  void call_single_threaded(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
-    struct OneThread {
-      const int previous = at::get_num_threads();
-      OneThread() { at::set_num_threads(1); }
-      ~OneThread() { at::set_num_threads(previous); }
-    } one_thread;
-    op.callBoxed(stack);
+  const at::Tensor& value(ValueNumber number) const {
+    return number.is_parameter() ? inputs_[number.index()] : values_[number.index()];
   }
 
-  class ReferenceRun {
-   public:
-    ReferenceRun(
-        const Trace& trace, std::vector<at::Tensor> inputs, const std::vector<uint64_t>& scalars,
-        const Origin& origin)
-        : trace_(trace), inputs_(std::move(inputs)), scalars_(scalars), origin_(origin) {}
-
-    ReferenceResults run(void (*before_call)()) {
-      find_last_uses();
-      ReferenceResults results;
-      for (size_t i = 0; i < trace_.calls.size() && !results.failure; ++i) {
-        const size_t computed = values_.size();
-        before_call();
-        try {
-          run_call(trace_.calls[i]);
-          for (const int64_t dead : dying_[i]) {
-            values_[dead].reset();
-          }
-        } catch (const std::exception& error) {
-          results.failure = failure_from(error, where(i));
-          values_.resize(computed);
-        }
+  void run_call(const Trace::Call& call) {
+    const CallSpec& spec = *call.spec;
+    switch (spec.kind) {
+      case CallSpec::Kind::aten: run_aten(call); break;
+      case CallSpec::Kind::view: {
+        const auto base = value(call.operands[0]).contiguous(); // may be a view with an offset
+        values_.push_back(
+            base.as_strided(spec.sizes, spec.strides, base.storage_offset() + spec.offset));
+        break;
       }
-      for (const auto result : trace_.results) {
-        const bool is_computed =
-            result.is_parameter() || result.index() < static_cast<int64_t>(values_.size());
-        results.tensors.push_back(is_computed ? value(result) : at::Tensor());
+      case CallSpec::Kind::update: {
+        auto base = value(call.operands[0]).clone(at::MemoryFormat::Contiguous);
+        base.as_strided(spec.sizes, spec.strides, spec.offset).copy_(value(call.operands[1]));
+        values_.push_back(std::move(base));
+        break;
       }
-      return results;
-    }
-
-   private:
-    std::string where(size_t call) const {
-      return "(" + trace_.calls[call].spec->name +
-             " in a program that was launched earlier on device ftm" + origin_.launch_text() +
-             origin_.record_text(call) + ")";
-    }
-
-    // Finds the values to free after each call. Values are numbered by call result.
-    void find_last_uses() {
-      std::vector<int64_t> last_use;
-      for (size_t i = 0; i < trace_.calls.size(); ++i) {
-        const auto& call = trace_.calls[i];
-        last_use.resize(last_use.size() + call.spec->results.size(), static_cast<int64_t>(i));
-        for (const auto operand : call.operands) {
-          if (!operand.is_parameter()) {
-            last_use[operand.index()] = static_cast<int64_t>(i);
-          }
+      case CallSpec::Kind::bitcast: {
+        auto bits = value(call.operands[0]).contiguous();
+        if (bits.storage_offset() != 0) {
+          bits = bits.clone(); // it may begin within an element of the other dtype
         }
-      }
-      for (const auto result : trace_.results) {
-        if (!result.is_parameter()) {
-          last_use[result.index()] = -1;
-        }
-      }
-      dying_.resize(trace_.calls.size());
-      for (size_t number = 0; number < last_use.size(); ++number) {
-        if (last_use[number] >= 0) {
-          dying_[last_use[number]].push_back(static_cast<int64_t>(number));
-        }
+        // Set the strides to 1: a dimension of size 1 may have any stride, which `view` rejects.
+        values_.push_back(bits.as_strided({bits.numel()}, {1}, bits.storage_offset())
+                              .view(spec.results[0].type.dtype));
+        break;
       }
     }
+  }
 
-    const at::Tensor& value(ValueNumber number) const {
-      return number.is_parameter() ? inputs_[number.index()] : values_[number.index()];
+  void run_aten(const Trace::Call& call) {
+    const CallSpec& spec = *call.spec;
+    torch::jit::Stack stack = filled_arguments(call);
+    const auto& annotations = op_annotations(spec.handle().operator_name().name);
+    const at::Tensor indices = annotations.counts_bags ? stack[1].toTensor() : at::Tensor();
+    const at::Tensor offsets = annotations.counts_bags ? stack[2].toTensor() : at::Tensor();
+    if (draws_numbers(spec)) {
+      const uint64_t seed = scalars_[next_scalar_++];
+      const uint64_t offset = scalars_[next_scalar_++];
+      run_random_reference(spec, stack, seed, offset);
+    } else if (!annotations.indices.empty()) {
+      // It may write to one index twice. On one thread the last value stays, as in compiled
+      // programs. Ops that only read are slower than necessary.
+      call_single_threaded(spec.handle(), stack);
+    } else {
+      spec.handle().callBoxed(stack);
     }
+    if (annotations.counts_bags) {
+      fit_bags(spec, stack, indices.numel(), offsets);
+    }
+    append_results(spec, stack);
+  }
 
-    void run_call(const Trace::Call& call) {
-      const CallSpec& spec = *call.spec;
-      switch (spec.kind) {
-        case CallSpec::Kind::aten: run_aten(call); break;
-        case CallSpec::Kind::view: {
-          const auto base = value(call.operands[0]).contiguous(); // may be a view with an offset
-          values_.push_back(
-              base.as_strided(spec.sizes, spec.strides, base.storage_offset() + spec.offset));
-          break;
-        }
-        case CallSpec::Kind::update: {
-          auto base = value(call.operands[0]).clone(at::MemoryFormat::Contiguous);
-          base.as_strided(spec.sizes, spec.strides, spec.offset).copy_(value(call.operands[1]));
-          values_.push_back(std::move(base));
-          break;
-        }
-        case CallSpec::Kind::bitcast: {
-          auto bits = value(call.operands[0]).contiguous();
-          if (bits.storage_offset() != 0) {
-            bits = bits.clone(); // it may begin within an element of the other dtype
-          }
-          // Set the strides to 1: a dimension of size 1 may have any stride, which `view` rejects.
-          values_.push_back(bits.as_strided({bits.numel()}, {1}, bits.storage_offset())
-                                .view(spec.results[0].type.dtype));
-          break;
-        }
+  torch::jit::Stack filled_arguments(const Trace::Call& call) {
+    const CallSpec& spec = *call.spec;
+    const auto& schema = spec.handle().schema().arguments();
+    torch::jit::Stack stack = spec.arguments;
+    for (size_t i = 0; i < stack.size(); ++i) {
+      if (stack[i].isDevice()) {
+        stack[i] = c10::Device(c10::kCPU);
+      } else if (stack[i].isGenerator()) {
+        stack[i] = c10::IValue();
+      } else if (spec.tensor_lists[i] >= 0) {
+        stack[i] = c10::List<std::optional<at::Tensor>>();
+        auto list = stack[i].toOptionalTensorList();
+        list.resize(spec.tensor_lists[i]);
       }
     }
-
-    void run_aten(const Trace::Call& call) {
-      const CallSpec& spec = *call.spec;
-      torch::jit::Stack stack = filled_arguments(call);
-      const auto& annotations = op_annotations(spec.handle().operator_name().name);
-      const at::Tensor indices = annotations.counts_bags ? stack[1].toTensor() : at::Tensor();
-      const at::Tensor offsets = annotations.counts_bags ? stack[2].toTensor() : at::Tensor();
-      if (draws_numbers(spec)) {
-        const uint64_t seed = scalars_[next_scalar_++];
-        const uint64_t offset = scalars_[next_scalar_++];
-        run_random_reference(spec, stack, seed, offset);
-      } else if (!annotations.indices.empty()) {
-        // It may write to one index twice. On one thread the last value stays, as in compiled
-        // programs. Ops that only read are slower than necessary.
-        call_single_threaded(spec.handle(), stack);
+    size_t operand = 0;
+    double real_part = 0; // of a complex number
+    for (const auto& slot : spec.slots) {
+      if (slot.argument < 0) {
+        continue; // seed and offset
+      }
+      c10::IValue filled;
+      if (slot.kind == OperandSlot::Kind::value) {
+        // Traces have no strides, so recorded values are row-major, and kernels rely on that.
+        filled = value(call.operands[operand++]).contiguous();
       } else {
-        spec.handle().callBoxed(stack);
+        auto scalar = scalar_value(slot.kind, scalars_[next_scalar_++]);
+        if (slot.element == 0) {
+          real_part = scalar.toDouble();
+          continue;
+        }
+        if (slot.element == 1) {
+          scalar = c10::complex<double>(real_part, scalar.toDouble());
+        }
+        filled = takes_tensor(schema[slot.argument]) ? c10::IValue(wrapped_number(scalar))
+                                                     : c10::IValue(scalar);
       }
-      if (annotations.counts_bags) {
-        fit_bags(spec, stack, indices.numel(), offsets);
-      }
-      append_results(spec, stack);
-    }
-
-    torch::jit::Stack filled_arguments(const Trace::Call& call) {
-      const CallSpec& spec = *call.spec;
-      const auto& schema = spec.handle().schema().arguments();
-      torch::jit::Stack stack = spec.arguments;
-      for (size_t i = 0; i < stack.size(); ++i) {
-        if (stack[i].isDevice()) {
-          stack[i] = c10::Device(c10::kCPU);
-        } else if (stack[i].isGenerator()) {
-          stack[i] = c10::IValue();
-        } else if (spec.tensor_lists[i] >= 0) {
-          stack[i] = c10::List<std::optional<at::Tensor>>();
-          auto list = stack[i].toOptionalTensorList();
-          list.resize(spec.tensor_lists[i]);
-        }
-      }
-      size_t operand = 0;
-      double real_part = 0; // of a complex number
-      for (const auto& slot : spec.slots) {
-        if (slot.argument < 0) {
-          continue; // seed and offset
-        }
-        c10::IValue filled;
-        if (slot.kind == OperandSlot::Kind::value) {
-          // Traces have no strides, so recorded values are row-major, and kernels rely on that.
-          filled = value(call.operands[operand++]).contiguous();
-        } else {
-          auto scalar = scalar_value(slot.kind, scalars_[next_scalar_++]);
-          if (slot.element == 0) {
-            real_part = scalar.toDouble();
-            continue;
-          }
-          if (slot.element == 1) {
-            scalar = c10::complex<double>(real_part, scalar.toDouble());
-          }
-          filled = takes_tensor(schema[slot.argument]) ? c10::IValue(wrapped_number(scalar))
-                                                       : c10::IValue(scalar);
-        }
-        if (slot.element >= 0 && slot.kind == OperandSlot::Kind::value) {
-          stack[slot.argument].toOptionalTensorList().set(slot.element, filled.toTensor());
-        } else {
-          stack[slot.argument] = std::move(filled);
-        }
-      }
-      for (size_t i = 0; i < stack.size(); ++i) {
-        if (spec.tensor_lists[i] >= 0 && schema[i].real_type()->str() == "Tensor[]") {
-          c10::List<at::Tensor> list;
-          for (const std::optional<at::Tensor>& tensor : stack[i].toOptionalTensorVector()) {
-            list.push_back(tensor.value_or(at::Tensor()));
-          }
-          stack[i] = std::move(list);
-        }
-      }
-      return stack;
-    }
-
-    void append_results(const CallSpec& spec, const torch::jit::Stack& stack) {
-      const size_t first = values_.size();
-      for (const auto& result : stack) {
-        if (result.isTensorList()) {
-          for (const at::Tensor& tensor : result.toTensorVector()) {
-            values_.push_back(tensor);
-          }
-        } else {
-          values_.push_back(result.isNone() ? at::Tensor() : result.toTensor());
-        }
-      }
-      for (size_t i = 0; i < spec.results.size(); ++i) {
-        const auto& type = spec.results[i].type;
-        auto& actual = values_[first + i];
-        if (type.dtype != at::ScalarType::Undefined &&
-            !(actual.defined() && actual.scalar_type() == type.dtype &&
-              actual.sizes() == type.sizes)) {
-          // Some CPU kernels return an undefined or an empty tensor for a result that is not used
-          // (batch norm's saved statistics in evaluation).
-          TORCH_CHECK(
-              !actual.defined() || actual.numel() == 0 || type.numel() == 0, spec.name,
-              " gave result ", i,
-              " of another type than its meta kernel promised: ", type_text(type));
-          actual = at::zeros(type.sizes, type.dtype);
-        }
+      if (slot.element >= 0 && slot.kind == OperandSlot::Kind::value) {
+        stack[slot.argument].toOptionalTensorList().set(slot.element, filled.toTensor());
+      } else {
+        stack[slot.argument] = std::move(filled);
       }
     }
+    for (size_t i = 0; i < stack.size(); ++i) {
+      if (spec.tensor_lists[i] >= 0 && schema[i].real_type()->str() == "Tensor[]") {
+        c10::List<at::Tensor> list;
+        for (const std::optional<at::Tensor>& tensor : stack[i].toOptionalTensorVector()) {
+          list.push_back(tensor.value_or(at::Tensor()));
+        }
+        stack[i] = std::move(list);
+      }
+    }
+    return stack;
+  }
 
-    const Trace& trace_;
-    std::vector<at::Tensor> inputs_;
-    const std::vector<uint64_t>& scalars_;
-    const Origin& origin_;
-    std::vector<at::Tensor> values_;
-    std::vector<std::vector<int64_t>> dying_; // values to free, by call
-    size_t next_scalar_ = 0;
-  };
+  void append_results(const CallSpec& spec, const torch::jit::Stack& stack) {
+    const size_t first = values_.size();
+    for (const auto& result : stack) {
+      if (result.isTensorList()) {
+        for (const at::Tensor& tensor : result.toTensorVector()) {
+          values_.push_back(tensor);
+        }
+      } else {
+        values_.push_back(result.isNone() ? at::Tensor() : result.toTensor());
+      }
+    }
+    for (size_t i = 0; i < spec.results.size(); ++i) {
+      const auto& type = spec.results[i].type;
+      auto& actual = values_[first + i];
+      if (type.dtype != at::ScalarType::Undefined &&
+          !(actual.defined() && actual.scalar_type() == type.dtype &&
+            actual.sizes() == type.sizes)) {
+        // Some CPU kernels return an undefined or an empty tensor for a result that is not used
+        // (batch norm's saved statistics in evaluation).
+        TORCH_CHECK(
+            !actual.defined() || actual.numel() == 0 || type.numel() == 0, spec.name,
+            " gave result ", i,
+            " of another type than its meta kernel promised: ", type_text(type));
+        actual = at::zeros(type.sizes, type.dtype);
+      }
+    }
+  }
+
+  const Trace& trace_;
+  std::vector<at::Tensor> inputs_;
+  const std::vector<uint64_t>& scalars_;
+  const Origin& origin_;
+  std::vector<at::Tensor> values_;
+  std::vector<std::vector<int64_t>> dying_; // values to free, by call
+  size_t next_scalar_ = 0;
+};
 
 } // namespace
 

@@ -1,10 +1,10 @@
-// torch.autocast("ftm"): ATen's own lists of what runs in lower precision, in float32, and what
-// promotes.
+// torch.autocast("ftm"), with ATen's own lists of ops that run in lower precision, in float32, or
+// promote.
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
-// ATen's macros name themselves relative to at::autocast.
+// ATen's macros use names relative to at::autocast.
 namespace at::autocast {
 namespace {
 
@@ -17,11 +17,10 @@ Tensor binary_cross_entropy_refused(
   TORCH_CHECK(
       false,
       "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: a "
-      "probability ",
-      "in lower precision rounds to 0 or 1, whose logarithm is no loss. Use ",
-      "binary_cross_entropy_with_logits or BCEWithLogitsLoss, which take what comes before the "
-      "sigmoid, or ",
-      "compute the loss where autocast is disabled.");
+      "probability in lower precision rounds to 0 or 1, whose logarithm is no loss. Use "
+      "binary_cross_entropy_with_logits or BCEWithLogitsLoss, which take the logits, or compute "
+      "the "
+      "loss where autocast is disabled.");
 }
 
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
@@ -38,7 +37,7 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #define FTM_KERNEL(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
   AT_FORALL_PROMOTE(FTM_KERNEL)
 #undef FTM_KERNEL
-  // Lists of tensors, which the macros don't name.
+  // Ops with lists of tensors are not in ATen's lists.
   KERNEL_PRIVATEUSEONE(cat, promote)
   KERNEL_PRIVATEUSEONE(stack, promote)
   m.impl("binary_cross_entropy", TORCH_FN(binary_cross_entropy_refused));

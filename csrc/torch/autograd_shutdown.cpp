@@ -11,32 +11,31 @@
 namespace ftm {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(2); // a daemon's backward may be long
+constexpr auto kMaxWait = std::chrono::seconds(2); // a daemon thread's backward may take long
 
 } // namespace
 
 void wait_for_autograd() {
-  const auto over = std::make_shared<std::promise<void>>();
-  auto end = over->get_future();
-  // A backward behind that one ends later, and one of a thread without Python begins with no
-  // objects of Python.
-  const auto run_backward = [over] {
+  const auto done = std::make_shared<std::promise<void>>();
+  auto future = done->get_future();
+  // Backward passes run one after the other, so this one ends after all earlier ones. It begins on
+  // a thread without Python, so it holds no Python objects.
+  const auto run_backward = [done] {
     try {
       at::zeros({}, at::TensorOptions(c10::DeviceType::PrivateUse1))
           .requires_grad_()
           .neg()
           .backward();
-    } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): the device failed, as whoever
-                                      // used it was told
+    } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): reported to the device's user
     }
-    over->set_value_at_thread_exit(); // when it records no more, either
+    done->set_value_at_thread_exit(); // after the thread's recording has ended too
   };
   try {
     std::thread(run_backward).detach();
-  } catch (const std::system_error&) { // no memory for a thread: the process ends without waiting
+  } catch (const std::system_error&) { // no memory for a thread: end without waiting
     return;
   }
-  end.wait_for(kPatience);
+  future.wait_for(kMaxWait);
 }
 
 } // namespace ftm

@@ -1,12 +1,12 @@
-// The end of the process, and autograd's thread of the device.
+// Shutdown of autograd's thread for the device.
 #pragma once
 
 namespace ftm {
 
-// Waits until that thread has let go of the backward that it ran last, but not for long. It tells
-// that one is over before it drops what that began with, objects of Python among them; while the
-// interpreter is taken down, asking for Python's lock ends the process (support/shutdown.h).
-// Without Python's lock.
+// Waits, at most 2 s, until autograd's thread for the device has finished its last backward. That
+// thread reports the end of a backward before it destroys the objects that the backward began with,
+// which may be Python's. If the interpreter is being finalized by then, acquiring the GIL would end
+// the process (support/shutdown.h). Call it without the GIL.
 void wait_for_autograd();
 
 } // namespace ftm

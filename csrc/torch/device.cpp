@@ -14,7 +14,8 @@
 namespace ftm {
 
 void register_device() {
-  if (!c10::is_privateuse1_backend_registered()) { // else ftm_lazy has named it, by FTM_DEVICE_NAME
+  if (!c10::is_privateuse1_backend_registered()) { // otherwise ftm_lazy has registered another name
+                                                   // (FTM_DEVICE_NAME)
     c10::register_privateuse1_backend("ftm");
   }
   register_device_guard();

@@ -12,7 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One device with one stream: everything runs in the order in which it was recorded.
+// One device with one stream: everything runs in recording order.
 struct FtmGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::kPrivateUse1; }
   c10::Device exchangeDevice(c10::Device device) const override {
@@ -32,11 +32,10 @@ struct FtmGuard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getNewStream(c10::Device device, int) const override { return getStream(device); }
   c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
-  c10::DeviceCapability getDeviceCapability(c10::Device) const override {
-    return {};
-  } // of all dtypes
-  // An event on the only stream has happened once that stream is idle. One that tells the time
-  // waits for that: what was recorded before it may not even be launched yet.
+  // The default value means all dtypes.
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
+  // An event on the only stream has happened once the stream is idle. A timing event waits for
+  // that, since the calls before it may not be launched yet.
   void record(void** event, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag flag)
       const override {
     if (flag == c10::EventFlag::BACKEND_DEFAULT) {

@@ -1,8 +1,9 @@
-// Device, stream and events as ATen's guards see them.
+// Device, stream and events for ATen's guards.
 #pragma once
 
 namespace ftm {
 
+// Registers the guard. Call it once.
 void register_device_guard();
 
 } // namespace ftm

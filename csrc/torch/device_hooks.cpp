@@ -43,7 +43,7 @@ struct FtmHooks final : at::PrivateUse1HooksInterface {
 } // namespace
 
 void register_hooks() {
-  static auto* hooks = new FtmHooks; // for ever: PyTorch keeps the address
+  static auto* hooks = new FtmHooks; // never freed, since PyTorch keeps the address
   at::RegisterPrivateUse1HooksInterface(hooks);
 }
 

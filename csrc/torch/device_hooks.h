@@ -1,8 +1,9 @@
-// What ATen asks of a device by name: generators, pinned memory, storages that grow.
+// ATen's hooks of the device: generators, pinned memory, resizable storages.
 #pragma once
 
 namespace ftm {
 
+// Registers the hooks. Call it once.
 void register_hooks();
 
 } // namespace ftm

@@ -1,13 +1,14 @@
-// There is one device, ftm:0.
+// The only device, ftm:0.
 #pragma once
 
 #include <c10/core/Device.h>
 
 namespace ftm {
 
+// Returns ftm:0.
 c10::Device only_device();
 
-// Throws for another ordinal; -1 is the current device.
+// Throws for an ordinal other than 0 and -1, which is the current device.
 void check_device(c10::DeviceIndex index);
 
 } // namespace ftm

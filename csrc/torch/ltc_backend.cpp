@@ -18,28 +18,33 @@ namespace {
 
 namespace lazy = torch::lazy;
 
-// Results are collected; the graph behind them becomes a trace.
+// Turns the graph behind the collected results into a trace.
 class TraceLowering final : public lazy::LoweringContext {
  public:
   using LoweringContext::LoweringContext;
 
   size_t AddResult(const lazy::Output& output) override {
-    // Output has no reference on its node; whoever lowers holds the graph.
-    auto* node = const_cast<lazy::Node*>(output.node);
-    results_.emplace_back(NodePtr(NodePtr(), node), output.index);
+    results_.push_back(output); // the caller owns the graph
     return results_.size() - 1;
   }
   void AddParameter(const lazy::Output&, size_t, const lazy::Shape&, const std::string&) override {
     TORCH_CHECK(
-        false, "ftm finds a program's parameters by itself: values in memory that its calls read");
+        false,
+        "ftm determines a program's parameters itself: they are the values in memory that its "
+        "calls "
+        "read");
   }
   lazy::ComputationPtr Build() override {
     const RecorderLock lock(recorder_mutex());
-    return std::make_shared<Program>(make_trace(collect_graph(results_)));
+    Trace trace = make_trace(collect_graph(results_));
+    for (const auto& result : results_) {
+      trace.result_types.push_back(static_cast<const TraceNode*>(result.node)->type(result.index));
+    }
+    return std::make_shared<Program>(std::move(trace));
   }
 
  private:
-  std::vector<Value> results_;
+  std::vector<lazy::Output> results_;
 };
 
 struct FtmIrBuilder final : lazy::IrBuilder {
@@ -65,20 +70,26 @@ struct FtmIrBuilder final : lazy::IrBuilder {
     return converted(input, dtype).node;
   }
   NodePtr MakeTensorList(const lazy::OpList&) const override {
-    unused("tensor lists are spread over a call's operands");
+    unsupported("tensor lists are spread over a call's operands");
   }
   NodePtr MakeGeneric(
       const lazy::OpKind&, const lazy::OpList&, const lazy::Shape&, const size_t&,
       const lazy::hash_t&) const override {
-    unused("calls are recorded from their schemas");
+    unsupported("calls are recorded from their schemas");
   }
-  NodePtr MakeSizeNode(const Value&, size_t) const override { unused("shapes are static"); }
-  NodePtr MakeSizeAdd(const Value&, const Value&) const override { unused("shapes are static"); }
-  NodePtr MakeSizeMul(const Value&, const Value&) const override { unused("shapes are static"); }
-  NodePtr MakeSizeDiv(const Value&, const Value&) const override { unused("shapes are static"); }
+  NodePtr MakeSizeNode(const Value&, size_t) const override { unsupported("shapes are static"); }
+  NodePtr MakeSizeAdd(const Value&, const Value&) const override {
+    unsupported("shapes are static");
+  }
+  NodePtr MakeSizeMul(const Value&, const Value&) const override {
+    unsupported("shapes are static");
+  }
+  NodePtr MakeSizeDiv(const Value&, const Value&) const override {
+    unsupported("shapes are static");
+  }
 
  private:
-  [[noreturn]] static void unused(const char* reason) {
+  [[noreturn]] static void unsupported(const char* reason) {
     TORCH_CHECK_NOT_IMPLEMENTED(false, "device ftm has no such node: ", reason);
   }
 };
@@ -136,7 +147,7 @@ class FtmBackend final : public lazy::BackendImplInterface {
   }
   std::vector<lazy::ComputationPtr> Compile(
       std::vector<lazy::ComputationPtr> computations) const override {
-    return computations; // at their first run
+    return computations; // they are compiled at their first run
   }
   std::vector<lazy::BackendDataPtr> ExecuteComputation(
       lazy::ComputationPtr computation, c10::ArrayRef<lazy::BackendDataPtr> arguments,

@@ -1,9 +1,10 @@
-// The backend interface of torch::lazy: who uses LTC's own entry points (its metrics, its
-// debugging, its mark_step) finds this device behind them.
+// The device's backend for torch::lazy, for users of LTC's entry points: metrics, debugging,
+// mark_step.
 #pragma once
 
 namespace ftm {
 
+// Registers the backend. Call it once.
 void register_lazy_backend();
 
 } // namespace ftm

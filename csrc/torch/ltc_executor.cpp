@@ -7,9 +7,8 @@
 namespace ftm {
 namespace {
 
-// LTC's own graph hash is not used (it takes
-// inputs of one shape for equal), nor its registry of live tensors and its scheduling (one lock and
-// one map entry for each tensor, one program in flight).
+// Replaces LTC's graph hash (which does not distinguish inputs with equal shapes), its registry of
+// live tensors (a lock and a map entry for each), and its scheduling (one program in flight).
 class FtmExecutor final : public torch::lazy::LazyGraphExecutor {
  public:
   void RegisterTensor(std::shared_ptr<torch::lazy::LazyTensor::Data>) override {}

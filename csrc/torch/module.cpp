@@ -47,13 +47,13 @@ namespace py = pybind11;
 namespace ftm {
 namespace {
 
-void set_recording_from(const std::vector<AnnotationRow>& rows) {
+void set_annotations(const std::vector<AnnotationRow>& rows) {
   set_op_annotations(rows);
   clear_call_specs();
-  register_ops_of_records();
+  register_annotated_ops();
 }
 
-void set_native_ops_from(const py::dict& native_ops) {
+void set_native_ops(const py::dict& native_ops) {
   std::vector<std::pair<std::string, std::vector<std::string>>> table;
   for (const auto& item : native_ops) {
     table.emplace_back(
@@ -70,7 +70,7 @@ void set_native_ops_from(const py::dict& native_ops) {
 void init(
     const py::dict& native_ops, const std::string& machine_library, int cores, bool checked,
     uint64_t instruction_limit, const py::object& compile, const py::object& announce) {
-  set_native_ops_from(native_ops);
+  set_native_ops(native_ops);
   set_checked(checked);
   const auto pointer = [](const py::object& function) {
     return function.is_none() ? nullptr : function.ptr();
@@ -90,7 +90,7 @@ void set_executor(const std::string& name) {
   use_machine(name == "machine");
 }
 
-std::string text_of_tensors(const std::vector<at::Tensor>& tensors) {
+std::string trace_text_of(const std::vector<at::Tensor>& tensors) {
   std::vector<Value> values;
   {
     const RecorderLock lock(recorder_mutex());
@@ -103,8 +103,8 @@ std::string text_of_tensors(const std::vector<at::Tensor>& tensors) {
   return pending_text(values);
 }
 
-// What a trace shares with its family, and its numbers.
-py::tuple family_of(const std::string& text) {
+// Returns the text of a trace's shape family, and the trace's numbers.
+py::tuple shape_family(const std::string& text) {
   const auto numbers = shape_numbers(text);
   py::tuple values(numbers.size());
   for (size_t i = 0; i < numbers.size(); ++i) {
@@ -113,13 +113,13 @@ py::tuple family_of(const std::string& text) {
   return py::make_tuple(shape_family_text(text, numbers), values);
 }
 
-// Where each of these numbers begins and ends, and whether it is an extent.
-std::vector<std::tuple<size_t, size_t, bool>> places_of_numbers(const std::string& text) {
-  std::vector<std::tuple<size_t, size_t, bool>> places;
+// Returns (begin, end, whether it is a dimension of a type) of each of these numbers.
+std::vector<std::tuple<size_t, size_t, bool>> number_ranges(const std::string& text) {
+  std::vector<std::tuple<size_t, size_t, bool>> ranges;
   for (const auto& number : shape_numbers(text)) {
-    places.emplace_back(number.begin, number.end, number.is_extent);
+    ranges.emplace_back(number.begin, number.end, number.is_extent);
   }
-  return places;
+  return ranges;
 }
 
 py::bytes rng_state() {
@@ -141,9 +141,8 @@ void set_rng_state(const std::string& state) {
   generator.set_offset(words[1]);
 }
 
-// Of DLPack 1.0: a capsule of CPU memory that consumers may read and not write, and that shares the
-// device's memory. A new value of the tensor lies elsewhere, so the capsule keeps the elements of
-// now.
+// Returns a DLPack 1.0 capsule of read-only CPU memory, shared with the device. Writes to the
+// tensor make a new buffer, so the capsule keeps the current elements.
 py::capsule read_only_dlpack(const at::Tensor& tensor) {
   DLManagedTensorVersioned* managed = nullptr;
   {
@@ -152,17 +151,17 @@ py::capsule read_only_dlpack(const at::Tensor& tensor) {
   }
   managed->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   return py::capsule(managed, "dltensor_versioned", [](PyObject* capsule) {
-    // A consumer that takes the tensor gives the capsule another name.
+    // A consumer renames the capsule when it takes the tensor.
     if (PyCapsule_IsValid(capsule, "dltensor_versioned") != 0) {
-      auto* left = static_cast<DLManagedTensorVersioned*>(
+      auto* unused = static_cast<DLManagedTensorVersioned*>(
           PyCapsule_GetPointer(capsule, "dltensor_versioned"));
-      left->deleter(left);
+      unused->deleter(unused);
     }
   });
 }
 
-// Address, capacity and requested bytes of each.
-std::vector<std::tuple<uintptr_t, size_t, size_t>> memory_segments_for_python() {
+// Returns (address, capacity, requested bytes) of each segment.
+std::vector<std::tuple<uintptr_t, size_t, size_t>> segment_rows() {
   std::vector<std::tuple<uintptr_t, size_t, size_t>> rows;
   for (const auto& segment : memory_segments()) {
     rows.emplace_back(
@@ -171,9 +170,9 @@ std::vector<std::tuple<uintptr_t, size_t, size_t>> memory_segments_for_python() 
   return rows;
 }
 
-// For Python: errors as PyTorch's, and Python's lock given up as WithoutGil does.
+// Wraps a function for Python: translates errors as PyTorch does, and releases the GIL.
 template <auto function, typename... Arguments>
-auto wrapped_without_gil(void (*)(Arguments...)) {
+auto wrap_without_gil(void (*)(Arguments...)) {
   return torch::wrap_pybind_function([](Arguments... arguments) {
     const GilRelease unlocked;
     function(arguments...);
@@ -182,7 +181,7 @@ auto wrapped_without_gil(void (*)(Arguments...)) {
 
 template <auto function>
 auto without_gil() {
-  return wrapped_without_gil<function>(function);
+  return wrap_without_gil<function>(function);
 }
 
 } // namespace
@@ -213,9 +212,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         stop_launcher();
       },
       no_gil);
-  m.def("_family", &family_of, py::arg("text"));
-  m.def("_family_numbers", &places_of_numbers, py::arg("text"));
-  m.def("_trace_text", torch::wrap_pybind_function(&text_of_tensors), py::arg("tensors"));
+  m.def("_family", &shape_family, py::arg("text"));
+  m.def("_family_numbers", &number_ranges, py::arg("text"));
+  m.def("_trace_text", torch::wrap_pybind_function(&trace_text_of), py::arg("tensors"));
 
   m.def("_counters", &counter_values);
   m.def(
@@ -248,7 +247,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   });
 
   m.def("_read_only_dlpack", torch::wrap_pybind_function(&read_only_dlpack), py::arg("tensor"));
-  m.def("_memory_segments", &memory_segments_for_python);
+  m.def("_memory_segments", &segment_rows);
   m.def("_set_memory_fraction", torch::wrap_pybind_function(&set_memory_fraction));
   m.def("_memory_fraction", &memory_fraction);
   m.def("_reset_peak_memory_stats", &reset_peak_memory);
@@ -264,9 +263,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
   bind_capture(m);
 
-  m.def("_set_recording", torch::wrap_pybind_function(&set_recording_from), py::arg("rows"));
-  m.def(
-      "_set_native_ops", torch::wrap_pybind_function(&set_native_ops_from), py::arg("native_ops"));
+  m.def("_set_recording", torch::wrap_pybind_function(&set_annotations), py::arg("rows"));
+  m.def("_set_native_ops", torch::wrap_pybind_function(&set_native_ops), py::arg("native_ops"));
   m.def("_set_strict", &set_strict);
   m.def("_set_compile_at_launch", &set_compile_at_launch);
   m.def("_set_trace_limit", torch::wrap_pybind_function(&set_trace_limit));

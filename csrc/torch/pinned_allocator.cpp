@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kPinnedAlignment = 64;
 
-// The blocks that are in use, by address.
+// The allocated blocks, by address.
 struct PinnedBlocks {
   std::mutex mutex;
   std::map<const char*, size_t> sizes;
@@ -39,7 +39,7 @@ void free_pinned(void* data) {
   std::free(data);
 }
 
-// Nothing is kept for later: host memory costs no more pinned than not.
+// Caches nothing: pinned memory costs no more than other host memory.
 struct PinnedAllocator final : at::HostAllocator {
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0) {
@@ -64,7 +64,7 @@ struct PinnedAllocator final : at::HostAllocator {
   void copy_data(void* target, const void* source, size_t bytes) const override {
     std::memcpy(target, source, bytes);
   }
-  // A copy to the device has read its source when it returns.
+  // A copy to the device has read its source when it returns, so there is nothing to wait for.
   bool record_event(void*, void*, c10::Stream) override { return true; }
   void empty_cache() override {}
   at::HostStats get_stats() override {
@@ -98,12 +98,11 @@ at::Allocator* host_allocator() {
 }
 
 bool is_pinned(const void* address) {
-  const auto* place = static_cast<const char*>(address);
+  const auto* byte = static_cast<const char*>(address);
   auto& blocks = pinned_blocks();
   const std::lock_guard<std::mutex> guard(blocks.mutex);
-  auto above = blocks.sizes.upper_bound(place);
-  return above != blocks.sizes.begin() &&
-         place < std::prev(above)->first + std::prev(above)->second;
+  auto above = blocks.sizes.upper_bound(byte);
+  return above != blocks.sizes.begin() && byte < std::prev(above)->first + std::prev(above)->second;
 }
 
 void register_host_allocator() {

@@ -16,7 +16,7 @@ namespace {
 class ProgramSession final : public libkineto::IActivityProfilerSession {
  public:
   void start() override {
-    finish_runs(); // what was recorded before is no part of it
+    finish_runs(); // earlier calls are not part of the session
     start_run_log();
     status_ = libkineto::TraceStatus::RECORDING;
   }
@@ -55,7 +55,7 @@ class ProgramSession final : public libkineto::IActivityProfilerSession {
     try {
       sync(/*wait=*/true);
     } catch (const std::exception& error) {
-      errors_.emplace_back(error.what()); // whoever reads the program's results gets it as well
+      errors_.emplace_back(error.what()); // also raised where a result is read
     }
   }
 
@@ -88,10 +88,9 @@ class ProgramProfiler final : public libkineto::IActivityProfiler {
   }
 };
 
-// Marks that autograd's own profiler sets around each call (use_device="ftm"). A recorded call
-// takes no time on the device that could be told from that of its program, so that the marks are no
-// time apart.
-struct Marks final : torch::profiler::impl::ProfilerStubs {
+// Events that autograd's profiler sets around each call (use_device="ftm"). A recorded call has no
+// device time of its own, so the time between events is 0.
+struct ProfilerEvents final : torch::profiler::impl::ProfilerStubs {
   void record(
       c10::DeviceIndex* device, torch::profiler::impl::ProfilerVoidEventStub* event,
       int64_t* cpu_ns) const override {
@@ -120,8 +119,8 @@ struct Marks final : torch::profiler::impl::ProfilerStubs {
 } // namespace
 
 void register_profiler() {
-  static Marks marks;
-  torch::profiler::impl::registerPrivateUse1Methods(&marks);
+  static ProfilerEvents events;
+  torch::profiler::impl::registerPrivateUse1Methods(&events);
   torch::profiler::impl::PrivateUse1ProfilerRegistry::instance().registerFactory(
       [] { return std::make_unique<ProgramProfiler>(); });
 }

@@ -1,9 +1,10 @@
-// What torch.profiler and torch.autograd.profiler see of the device: programs, each as one event on
-// its timeline. (A call that is recorded takes no time there by itself.)
+// The device in torch.profiler and torch.autograd.profiler: each program run is one event on its
+// timeline.
 #pragma once
 
 namespace ftm {
 
+// Registers the profiler. Call it once.
 void register_profiler();
 
 } // namespace ftm

@@ -27,7 +27,7 @@ class StorageAllocator final : public c10::DeviceAllocator {
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
     return memory_statistics();
   }
-  // (free, all). The device's memory is the host's, which others use as well.
+  // Returns (free, total). The device's memory is the host's, which other processes use too.
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex) override {
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t limit = memory_limit();
