@@ -107,7 +107,7 @@ BufferPtr evaluate(const Value& value) {
   std::vector<Input> leaves;
   {
     const RecorderLock lock(recorder_mutex());
-    graph = collect_graph({value});
+    graph = collect_graph(std::vector<Value>{value});
     trace = make_trace(graph);
     for (const auto* leaf : graph.parameters) {
       leaves.emplace_back(

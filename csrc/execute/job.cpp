@@ -195,7 +195,7 @@ Outcome run_job(Job& job) {
       try {
         outcome.valid[i] = restore_old_value(job, i);
       } catch (const c10::OutOfMemoryError&) {
-        outcome.whole[i] = false; // the user gets `failure` when the result is read
+        outcome.valid[i] = false; // the user gets `failure` when the result is read
       }
     }
     return outcome;

@@ -1,6 +1,6 @@
-// The fast path of PyTorch's attention modules in evaluation: ops that are whole layers, with a
-// kernel for each device that has one by name. Here they are made of recorded ops, and the compiler
-// fuses them.
+// The fast path of PyTorch's attention modules in evaluation. These ops are whole layers, for which
+// each device has its own kernels. Here they are composed of recorded ops, which the compiler
+// fuses.
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
@@ -14,23 +14,24 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-// What a mask of these ops covers: [target, source], [batch, source], or all of the scores.
-enum MaskType : int64_t { kSource = 0, kPadding = 1, kWhole = 2 };
+// What a mask covers: [target, source], [batch, source], or all scores.
+enum MaskType : int64_t { kSourceMask = 0, kKeyPaddingMask = 1, kDefaultMask = 2 };
 
-Tensor as_scores(const Tensor& mask, const Tensor& scores, std::optional<int64_t> type) {
-  const int64_t covers = type.value_or(kWhole);
+// Returns the mask in a shape that broadcasts to the scores.
+Tensor expand_mask(const Tensor& mask, const Tensor& scores, std::optional<int64_t> type) {
+  const int64_t kind = type.value_or(kDefaultMask);
   TORCH_CHECK(mask.scalar_type() == at::kBool, "Mask should be a boolean tensor");
   TORCH_CHECK(
-      covers == kSource || covers == kPadding || covers == kWhole,
+      kind == kSourceMask || kind == kKeyPaddingMask || kind == kDefaultMask,
       "Mask Type should be 0 (src_mask) or 1 (src_key_padding_mask), or 2 (default_mask)");
   if (mask.sizes() == scores.sizes()) {
     return mask;
   }
   TORCH_CHECK(
-      covers != kWhole && scores.dim() == 4 && mask.dim() == 2,
+      kind != kDefaultMask && scores.dim() == 4 && mask.dim() == 2,
       "For mask_type == 2 mask shape should match input shape");
   const int64_t source = scores.size(3);
-  if (covers == kSource) {
+  if (kind == kSourceMask) {
     TORCH_CHECK(
         mask.size(0) == scores.size(2) && mask.size(1) == source,
         "For mask_type == 0 mask shape should be (L, L)");
@@ -42,14 +43,14 @@ Tensor as_scores(const Tensor& mask, const Tensor& scores, std::optional<int64_t
   return mask.unsqueeze(1).unsqueeze(1);
 }
 
-// 0 where all of a row is masked, as it is outside of the fast path: kernels of devices differ in
-// that, and some give NaN.
+// Fully masked rows become 0, as outside of the fast path. Kernels of other devices differ in that;
+// some return NaN.
 Tensor masked_softmax(
     const Tensor& self, const Tensor& mask, std::optional<int64_t> dim,
     std::optional<int64_t> mask_type) {
-  const auto hidden =
-      self.masked_fill(as_scores(mask, self, mask_type), -std::numeric_limits<double>::infinity());
-  return at::_safe_softmax(hidden, dim.value_or(self.dim() - 1));
+  const auto masked = self.masked_fill(
+      expand_mask(mask, self, mask_type), -std::numeric_limits<double>::infinity());
+  return at::_safe_softmax(masked, dim.value_or(self.dim() - 1));
 }
 
 Tensor masked_softmax_backward(
@@ -62,9 +63,9 @@ Tensor masked_softmax_backward(
   return grad.masked_fill(mask, 0);
 }
 
-// [batch, length, 3 * embedding] -> queries, keys and values as [batch, heads, length, embedding /
-// heads]
-std::tuple<Tensor, Tensor, Tensor> heads_of(const Tensor& projected, int64_t heads) {
+// Splits [batch, length, 3 * embedding] into queries, keys and values, each [batch, heads, length,
+// embedding / heads]. Queries are scaled.
+std::tuple<Tensor, Tensor, Tensor> split_heads(const Tensor& projected, int64_t heads) {
   const int64_t embedding = projected.size(2) / 3;
   TORCH_CHECK(heads > 0 && embedding % heads == 0, "`embed_dim` must divide evenly by `num_heads`");
   const int64_t width = embedding / heads;
@@ -75,7 +76,7 @@ std::tuple<Tensor, Tensor, Tensor> heads_of(const Tensor& projected, int64_t hea
 
 std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(
     const Tensor& qkv, const Tensor& bias, int64_t heads) {
-  const auto [query, key, value] = heads_of(qkv + bias, heads);
+  const auto [query, key, value] = split_heads(qkv + bias, heads);
   return {query.contiguous(), key.contiguous(), value.contiguous()};
 }
 
@@ -102,7 +103,7 @@ void check_attention(
   TORCH_CHECK(heads > 0 && embedding % heads == 0, "`embed_dim` must divide evenly by `num_heads`");
 }
 
-// (result, weights if they are asked for)
+// Returns (result, attention weights if needed).
 std::tuple<Tensor, Tensor> attention(
     const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads,
     const Tensor& weight, const Tensor& bias, const Tensor& out_weight, const Tensor& out_bias,
@@ -123,7 +124,7 @@ std::tuple<Tensor, Tensor> attention(
                     2) +
                 bias;
   }
-  const auto [queries, keys, values] = heads_of(projected, heads);
+  const auto [queries, keys, values] = split_heads(projected, heads);
   const auto scores = queries.matmul(keys.transpose(2, 3));
   auto weights = mask && mask->defined() ? masked_softmax(scores, mask->to(at::kBool), 3, mask_type)
                                          : scores.softmax(3);

@@ -1,6 +1,6 @@
-// Batch norm: `native_batch_norm` changes its running statistics without saying so in its schema,
-// so recording cannot derive its functional form. These kernels pick the form and write the
-// statistics, and give in evaluation what the CPU gives for the statistics of the batch: nothing.
+// Batch norm. `native_batch_norm` updates its running statistics, which its schema does not
+// declare, so the recorder cannot derive its functional variant. These kernels choose the variant
+// and write the statistics. In evaluation they return empty batch statistics, as the CPU does.
 #include "dispatch/record.h"
 
 #include <ATen/core/Tensor.h>
@@ -74,9 +74,9 @@ Three native_batch_norm_legit_no_training(
       input, weight, bias, running_mean, running_var, /*training=*/false, momentum, eps);
 }
 
-// The fourth result is a workspace of other devices.
-Four with_workspace(const at::Tensor& input, Three made) {
-  auto& [out, mean, deviation] = made;
+// The fourth result is a workspace, which only other devices use.
+Four with_workspace(const at::Tensor& input, Three results) {
+  auto& [out, mean, deviation] = results;
   return {out, mean, deviation, input.new_empty({0}, input.options().dtype(at::kByte))};
 }
 
@@ -97,33 +97,33 @@ Four batch_norm_no_update(
           input, weight, bias, running_mean, running_var, /*training=*/false, momentum, eps));
 }
 
-void check_dtype(const at::Tensor& out, at::ScalarType wanted) {
+void check_dtype(const at::Tensor& out, at::ScalarType expected) {
   TORCH_CHECK(
-      out.scalar_type() == wanted, "expected scalar type ", wanted, " but found ",
+      out.scalar_type() == expected, "expected scalar type ", expected, " but found ",
       out.scalar_type());
 }
 
-void put(const at::Tensor& made, at::Tensor& out) {
-  check_dtype(out, made.scalar_type());
-  at::native::resize_output(out, made.sizes());
-  out.copy_(made);
+void write_out(const at::Tensor& result, at::Tensor& out) {
+  check_dtype(out, result.scalar_type());
+  at::native::resize_output(out, result.sizes());
+  out.copy_(result);
 }
 
 using ThreeOut = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&>;
 using FourOut = std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&>;
 
-// In evaluation the statistics of the batch are left alone.
+// In evaluation, `mean` and `deviation` are not written.
 ThreeOut batch_norm_out(
     const at::Tensor& input, const Optional& weight, const Optional& bias,
     const Optional& running_mean, const Optional& running_var, bool training, double momentum,
     double eps, at::Tensor& out, at::Tensor& mean, at::Tensor& deviation) {
   check_dtype(out, input.scalar_type()); // before the running statistics are written
-  const auto made =
+  const auto results =
       batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
-  put(std::get<0>(made), out);
+  write_out(std::get<0>(results), out);
   if (training) {
-    put(std::get<1>(made), mean);
-    put(std::get<2>(made), deviation);
+    write_out(std::get<1>(results), mean);
+    write_out(std::get<2>(results), deviation);
   }
   return {out, mean, deviation};
 }

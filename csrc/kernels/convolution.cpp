@@ -1,5 +1,5 @@
-// `torch._convolution`, which TorchScript traces contain: ATen leaves to backends that it does not
-// know what it would pass on to its own kernels.  Here it is the convolution that is recorded.
+// `torch._convolution`, which TorchScript traces contain. For unknown backends, ATen calls these
+// ops instead of its own kernels. They record the convolution.
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <torch/library.h>

@@ -1,5 +1,5 @@
-// Copies: between dtypes on the device (recorded), from the CPU (a new value in memory), and to the
-// CPU (an observation: what is pending runs).
+// Copies: on the device (recorded), from the CPU (a new buffer), and to the CPU (which launches
+// what is pending and waits).
 #include "kernels/copy.h"
 
 #include "ops/value_call.h"
@@ -45,9 +45,9 @@ at::Tensor observed(const at::Tensor& self) {
 
 namespace {
 
-// The tensor's elements without lazy conjugation or negation, as `target` stores them. (Not by
-// resolve_conj: that copies, and would come back here.)
-at::Tensor as_stored(at::Tensor source, const at::Tensor& target) {
+// Returns the tensor's elements with the lazy conjugation and negation of `target` instead of its
+// own. (resolve_conj would copy, and so call this again.)
+at::Tensor match_lazy_bits(at::Tensor source, const at::Tensor& target) {
   if (source.is_neg() != target.is_neg()) {
     source = at::neg(source.is_neg() ? source._neg_view() : source);
   } else if (source.is_neg()) {
@@ -70,15 +70,15 @@ void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
 }
 
 void copy_from_cpu(const at::Tensor& self, const at::Tensor& source) {
-  // Converted and broadcast on the CPU: nothing to record, and the caller may change the source at
-  // once.
+  // Convert and broadcast on the CPU: nothing is recorded, and the caller may change the source
+  // immediately.
   const at::Tensor dense = source.to(self.scalar_type()).expand(self.sizes());
   const ValueType type{self.scalar_type(), c10::DimVector(self.sizes())};
   const auto& target = *self.unsafeGetTensorImpl();
-  if (!self.is_contiguous() && self.is_non_overlapping_and_dense() && self.storage_offset() == 0 &&
-      static_cast<int64_t>(self.nbytes()) ==
-          variable_of(target).nbytes()) { // so it is no slice either
-    // The permuted order is made on the CPU, so that the value lies in memory as the storage does.
+  const bool is_whole_storage = self.storage_offset() == 0 &&
+                                static_cast<int64_t>(self.nbytes()) == variable_of(target).nbytes();
+  if (!self.is_contiguous() && self.is_non_overlapping_and_dense() && is_whole_storage) {
+    // Permute on the CPU, so that the buffer has the storage's memory order.
     at::Tensor permuted = at::empty_strided(self.sizes(), self.strides(), dense.options());
     permuted.copy_(dense);
     const at::Tensor flat = permuted.as_strided({permuted.numel()}, {1});
@@ -97,30 +97,30 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool) {
     return self;
   }
   TORCH_CHECK(source.defined(), "source is undefined");
-  const auto fitting = at::infer_size(self.sizes(), source.sizes()); // throws if they don't match
+  const auto expected = at::infer_size(self.sizes(), source.sizes()); // throws if they don't match
   TORCH_CHECK(
-      self.sizes() == fitting, "output with shape ", self.sizes(),
-      " doesn't match the broadcast shape ", c10::IntArrayRef(fitting));
+      self.sizes() == expected, "output with shape ", self.sizes(),
+      " doesn't match the broadcast shape ", c10::IntArrayRef(expected));
   if (self.is_meta() || self.numel() == 0) {
     return self;
   }
   begin_recording();
   if (!self.is_privateuseone()) {
-    at::Tensor seen = observed(source);
+    at::Tensor elements = observed(source);
     TORCH_LAZY_TIMED("TransferFromDeviceTime");
-    seen._set_conj(source.is_conj());
-    seen._set_neg(source.is_neg());
-    self.copy_(seen);
+    elements._set_conj(source.is_conj());
+    elements._set_neg(source.is_neg());
+    self.copy_(elements);
     static auto* bytes = new torch::lazy::Metric("InboundData", torch::lazy::MetricFnBytes);
     bytes->AddSample(static_cast<double>(self.nbytes()));
   } else if (source.is_privateuseone()) {
     at::assert_no_internal_overlap(self);
     at::assert_no_partial_overlap(self, source);
-    copy_on_device(self, as_stored(source, self));
+    copy_on_device(self, match_lazy_bits(source, self));
   } else {
     TORCH_LAZY_TIMED("TransferToDeviceTime");
     at::assert_no_internal_overlap(self);
-    copy_from_cpu(self, as_stored(source.is_cpu() ? source : source.cpu(), self));
+    copy_from_cpu(self, match_lazy_bits(source.is_cpu() ? source : source.cpu(), self));
     static auto* bytes = new torch::lazy::Metric("OutboundData", torch::lazy::MetricFnBytes);
     bytes->AddSample(static_cast<double>(self.nbytes()));
   }
@@ -132,8 +132,8 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool no
   return copy_(result, source, non_blocking);
 }
 
-// What an op on the CPU wrote comes back: where it resized, it has warned of that, and chosen the
-// strides.
+// Copies the output of an op that ran on the CPU back. If that op resized it, it has warned and
+// chosen the strides.
 at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& target) {
   if (target.sizes() != source.sizes()) {
     const size_t extent =
@@ -145,8 +145,8 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& targ
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  if (const auto known = evaluate_condition(self)) {
-    return *known;
+  if (const auto condition = evaluate_condition(self)) {
+    return *condition;
   }
   if (at::isIntegralType(self.scalar_type(), /*includeBool=*/true)) {
     if (const at::Tensor decided = decided_on_cpu(self); decided.defined()) {
@@ -155,14 +155,14 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
       return at::_local_scalar_dense(decided);
     }
   }
-  at::Tensor seen = observed(self);
+  at::Tensor elements = observed(self);
   TORCH_LAZY_TIMED("TransferFromDeviceTime");
-  seen._set_conj(self.is_conj());
-  seen._set_neg(self.is_neg());
-  return at::_local_scalar_dense(seen.resolve_conj().resolve_neg());
+  elements._set_conj(self.is_conj());
+  elements._set_neg(self.is_neg());
+  return at::_local_scalar_dense(elements.resolve_conj().resolve_neg());
 }
 
-// The device compares; one element is observed.
+// The device compares; only one element is read.
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(
       self.device() == other.device(),
@@ -172,37 +172,36 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
          (self.numel() == 0 || at::all(at::eq(self, other)).item<bool>());
 }
 
-// Operands of ops that run on the CPU: with the strides that the caller sees, because formulas of
-// gradients go by what the op must have done with them (whether a factorization was of a matrix or
-// of its transpose).
+// Copies operands of ops that run on the CPU. They keep their strides, since gradient formulas
+// depend on them (whether a factorization was of a matrix or of its transpose).
 std::vector<at::Tensor> to_cpu(at::TensorList tensors) {
   std::vector<at::Tensor> result;
   for (const at::Tensor& tensor : tensors) {
-    const bool plain = !tensor.is_privateuseone() || tensor.is_non_overlapping_and_dense() ||
-                       tensor.is_conj() || tensor.is_neg() || tensor.numel() == 0;
-    at::Tensor source = plain ? tensor.cpu() : observed(tensor);
-    if (!plain && source.strides() == tensor.strides()) {
+    const bool is_simple = !tensor.is_privateuseone() || tensor.is_non_overlapping_and_dense() ||
+                           tensor.is_conj() || tensor.is_neg() || tensor.numel() == 0;
+    at::Tensor source = is_simple ? tensor.cpu() : observed(tensor);
+    if (!is_simple && source.strides() == tensor.strides()) {
       int64_t extent = 1;
       for (int64_t i = 0; i < tensor.dim(); ++i) {
         extent += (tensor.size(i) - 1) * tensor.stride(i);
       }
-      // Some kernels write row-major to an output whatever its strides are: an expanded one has
-      // room for that.
-      const at::Tensor room = at::empty({std::max(extent, tensor.numel())}, source.options());
-      room.narrow(0, 0, extent).copy_(source.as_strided({extent}, {1}));
-      source = room.as_strided(tensor.sizes(), tensor.strides(), 0);
+      // Some kernels write to an output in row-major order regardless of its strides, so allocate
+      // all elements of an expanded one.
+      const at::Tensor memory = at::empty({std::max(extent, tensor.numel())}, source.options());
+      memory.narrow(0, 0, extent).copy_(source.as_strided({extent}, {1}));
+      source = memory.as_strided(tensor.sizes(), tensor.strides(), 0);
     }
     result.push_back(std::move(source));
   }
   return result;
 }
 
-// A view of a copy of the whole storage, as eager's. (Values are immutable: the copy shares its
-// source's until one of the two is written to.)
+// A view of a copy of the whole storage, as in eager. (Values are immutable, so the copy shares the
+// buffer until one of the two is written.)
 at::Tensor lazy_clone(const at::Tensor& self) {
-  const bool is_elements = self.storage().nbytes() % self.itemsize() == 0;
+  const bool holds_elements = self.storage().nbytes() % self.itemsize() == 0;
   const at::Tensor all =
-      at::empty({0}, is_elements ? self.options() : self.options().dtype(at::kByte))
+      at::empty({0}, holds_elements ? self.options() : self.options().dtype(at::kByte))
           .set_(self.storage())
           .clone();
   auto clone = at::detail::make_tensor<c10::TensorImpl>(

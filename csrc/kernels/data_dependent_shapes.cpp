@@ -1,5 +1,5 @@
-// Ops whose results are as large as the device's values say: one number is read, which runs what is
-// pending, and the rest is recorded.
+// Ops whose result sizes depend on the device's values. One number is read, which launches what is
+// pending; the rest is recorded.
 #include "eager_checks/host_indices.h"
 #include "support/counters.h"
 
@@ -11,8 +11,7 @@ namespace {
 
 using at::Tensor;
 
-// The integer that `number` has. A tensor from the CPU is known there; else `name` is counted as
-// having waited.
+// Reads an integer from a tensor. A read from the device is counted as `sync::<name>`.
 int64_t read_size(const Tensor& number, const std::string& name) {
   if (!number.is_cpu()) {
     counter("sync::" + name).fetch_add(1, std::memory_order_relaxed);
@@ -21,40 +20,41 @@ int64_t read_size(const Tensor& number, const std::string& name) {
 }
 
 Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, c10::SymInt minlength) {
-  const int64_t least = minlength.expect_int();
-  TORCH_CHECK(least >= 0, "minlength should be >= 0");
+  const int64_t minimum = minlength.expect_int();
+  TORCH_CHECK(minimum >= 0, "minlength should be >= 0");
   const bool weighted = weights && weights->defined();
   const auto dtype = !weighted                              ? at::kLong
                      : weights->scalar_type() == at::kFloat ? at::kFloat
                                                             : at::kDouble;
   const auto options = self.options().dtype(dtype);
   if (self.dim() == 1 && self.numel() == 0) {
-    return at::zeros({least}, options.dtype(at::kLong));
+    return at::zeros({minimum}, options.dtype(at::kLong));
   }
   TORCH_CHECK_NOT_IMPLEMENTED(
       at::isIntegralType(self.scalar_type(), /*includeBool=*/false),
       "\"bincount_cpu\" not implemented for '", self.scalar_type(), "'");
-  const Tensor known = elements_from_cpu(self);
-  const Tensor& seen = known.defined() ? known : self;
+  const Tensor host = elements_from_cpu(self);
+  const Tensor& values = host.defined() ? host : self;
   TORCH_CHECK(
-      self.dim() == 1 && read_size(seen.min(), "aten::bincount") >= 0,
+      self.dim() == 1 && read_size(values.min(), "aten::bincount") >= 0,
       "bincount only supports 1-d non-negative integral inputs.");
   TORCH_CHECK(
       !weighted || (weights->dim() == 1 && weights->numel() == self.numel()),
       "weights should be 1-d and have the same length as input");
-  const int64_t size = std::max(read_size(seen.max(), "aten::bincount") + 1, least);
-  const auto added = weighted ? weights->to(dtype) : at::ones_like(self, options);
-  return at::zeros({size}, options).index_add(0, self.to(at::kLong), added);
+  const int64_t size = std::max(read_size(values.max(), "aten::bincount") + 1, minimum);
+  const auto increments = weighted ? weights->to(dtype) : at::ones_like(self, options);
+  return at::zeros({size}, options).index_add(0, self.to(at::kLong), increments);
 }
 
 struct Groups {
-  Tensor first; // place of each group's first element
-  Tensor group; // of each element
-  Tensor counts; // elements of each group
+  Tensor first; // index of each group's first element
+  Tensor group; // group number of each element
+  Tensor counts; // number of elements of each group
 };
 
-// Runs of rows: `is_new` says of each row but the first whether it differs from the one before.
-Groups groups_of(const Tensor& is_new, int64_t rows, const std::string& name) {
+// Groups runs of equal rows. `is_new` is, for each row but the first, whether it differs from the
+// previous one.
+Groups find_groups(const Tensor& is_new, int64_t rows, const std::string& name) {
   const auto group = at::cat({at::zeros({1}, is_new.options().dtype(at::kLong)), is_new.cumsum(0)});
   const int64_t count = read_size(group.select(0, rows - 1), name) + 1;
   const auto first = at::searchsorted(group, at::arange(count, group.options()));
@@ -64,35 +64,37 @@ Groups groups_of(const Tensor& is_new, int64_t rows, const std::string& name) {
 
 using Unique = std::tuple<Tensor, Tensor, Tensor>;
 
-Unique of_flat(
+Unique unique_of_flat(
     const Tensor& flat, const Tensor& order, at::IntArrayRef shape, const std::string& name) {
   const int64_t length = flat.numel();
-  const auto groups = groups_of(flat.slice(0, 1).ne(flat.slice(0, 0, length - 1)), length, name);
+  const auto groups = find_groups(flat.slice(0, 1).ne(flat.slice(0, 0, length - 1)), length, name);
   const auto inverse =
       order.defined() ? at::empty_like(groups.group).scatter(0, order, groups.group) : groups.group;
   return {flat.index_select(0, groups.first), inverse.view(shape), groups.counts};
 }
 
-// As on the CPU: what is not asked for is empty.
-Unique asked_for(Unique made, const Tensor& self, bool inverse, bool counts) {
-  const auto nothing = at::empty({0}, self.options().dtype(at::kLong));
+// Makes results empty that were not requested, as on the CPU.
+Unique select_results(Unique results, const Tensor& self, bool inverse, bool counts) {
+  const auto empty = at::empty({0}, self.options().dtype(at::kLong));
   return {
-      std::get<0>(made), inverse ? std::get<1>(made) : nothing,
-      counts ? std::get<2>(made) : nothing};
+      std::get<0>(results), inverse ? std::get<1>(results) : empty,
+      counts ? std::get<2>(results) : empty};
 }
 
-Unique of_nothing(const Tensor& self) {
-  const auto places = self.options().dtype(at::kLong);
-  return {at::empty({0}, self.options()), at::empty(self.sizes(), places), at::empty({0}, places)};
+Unique unique_of_empty(const Tensor& self) {
+  const auto indices = self.options().dtype(at::kLong);
+  return {
+      at::empty({0}, self.options()), at::empty(self.sizes(), indices), at::empty({0}, indices)};
 }
 
 Unique unique2(const Tensor& self, bool, bool return_inverse, bool return_counts) {
   if (self.numel() == 0) {
-    return asked_for(of_nothing(self), self, return_inverse, return_counts);
+    return select_results(unique_of_empty(self), self, return_inverse, return_counts);
   }
   const auto [sorted, order] = self.flatten().sort();
-  return asked_for(
-      of_flat(sorted, order, self.sizes(), "aten::_unique2"), self, return_inverse, return_counts);
+  return select_results(
+      unique_of_flat(sorted, order, self.sizes(), "aten::_unique2"), self, return_inverse,
+      return_counts);
 }
 
 std::tuple<Tensor, Tensor> unique(const Tensor& self, bool sorted, bool return_inverse) {
@@ -106,11 +108,11 @@ Unique unique_consecutive(
     return at::unique_dim_consecutive(self, *dim, return_inverse, return_counts);
   }
   if (self.numel() == 0) {
-    return asked_for(of_nothing(self), self, return_inverse, return_counts);
+    return select_results(unique_of_empty(self), self, return_inverse, return_counts);
   }
   const Tensor unsorted;
-  return asked_for(
-      of_flat(self.flatten(), unsorted, self.sizes(), "aten::unique_consecutive"), self,
+  return select_results(
+      unique_of_flat(self.flatten(), unsorted, self.sizes(), "aten::unique_consecutive"), self,
       return_inverse, return_counts);
 }
 

@@ -1,5 +1,5 @@
-// Ops that have kernels for the CPU and other devices by name, but are made of other ops: recorded
-// as those.
+// Ops with separate kernels for the CPU and other devices, which are recorded as the ops that they
+// consist of.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
@@ -19,20 +19,20 @@
 namespace ftm {
 namespace {
 
-// Autograd writes by index through an op whose argument `unsafe` says that indices need no check;
-// they are checked all the same, where the program runs.
+// Autograd writes by index through an op whose argument `unsafe` means that indices need no check.
+// The program checks them in any case.
 at::Tensor& index_put_unchecked(
     at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices, const at::Tensor& values,
     bool accumulate, bool) {
   return at::index_put_(self, indices, values, accumulate);
 }
 
-// The CPU keeps a memory format that ATen's composite forms lose, and never returns the operand's
-// own elements.
-at::Tensor in_format_of(const at::Tensor& self, const at::Tensor& made) {
+// The CPU kernels keep a memory format that ATen's composite kernels lose, and never return a view
+// of the operand.
+at::Tensor match_format(const at::Tensor& self, const at::Tensor& result) {
   const auto format = self.suggest_memory_format();
-  return format == at::MemoryFormat::Contiguous && !made.is_alias_of(self) ? made
-                                                                           : made.clone(format);
+  const bool matches = format == at::MemoryFormat::Contiguous && !result.is_alias_of(self);
+  return matches ? result : result.clone(format);
 }
 
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
@@ -49,25 +49,26 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   c10::DimVector split(self.sizes());
   split[1] = channels / groups;
   split.insert(split.begin() + 1, groups);
-  return in_format_of(self, self.reshape(split).transpose(1, 2).reshape(self.sizes()));
+  return match_format(self, self.reshape(split).transpose(1, 2).reshape(self.sizes()));
 }
 
 at::Tensor pixel_shuffle(const at::Tensor& self, int64_t factor) {
-  return in_format_of(self, at::native::math_pixel_shuffle(self, factor));
+  return match_format(self, at::native::math_pixel_shuffle(self, factor));
 }
 
 at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t factor) {
-  return in_format_of(self, at::native::math_pixel_unshuffle(self, factor));
+  return match_format(self, at::native::math_pixel_unshuffle(self, factor));
 }
 
-// What weight_norm calls for a dim at either end; for the others it is made of these ops already.
+// weight_norm calls this for the first or last dim; for others, ATen composes it of these ops
+// itself.
 std::tuple<at::Tensor, at::Tensor> weight_norm(
     const at::Tensor& v, const at::Tensor& g, int64_t dim) {
   const at::Tensor norms = at::norm_except_dim(v, 2, dim);
   return {at::mul(v, at::div(g, norms)), norms};
 }
 
-// The CPU's kernel looks at the numbers, the composite form does not.
+// The CPU kernel checks the numbers; the composite kernel does not.
 void check_factor(at::ScalarType dtype, const at::Scalar& factor, const char* name) {
   TORCH_CHECK(
       !factor.isBoolean() || dtype == at::kBool, "Boolean ", name,
@@ -117,7 +118,7 @@ at::Tensor& addr_in_place(
   return self.copy_(result);
 }
 
-// ATen's adds to `out` itself, which can't be resized then.
+// ATen's kernel accumulates into `out`, which then cannot be resized.
 at::Tensor& mv_out(const at::Tensor& self, const at::Tensor& vec, at::Tensor& out) {
   const auto product = at::mv(self, vec);
   TORCH_CHECK(

@@ -1,5 +1,5 @@
-// Fills and writes at places that eager does to expanded tensors too, with a warning. An element
-// has what was written to any of its places, or what was written last.
+// Fills and indexed writes to expanded tensors, which eager allows with a warning. An element gets
+// the value that was written last to any of its positions.
 #include "kernels/expanded_writes.h"
 
 #include "dispatch/record.h"
@@ -21,31 +21,32 @@ bool is_expanded(const at::Tensor& self, int64_t dimension) {
 // A call's arguments, the written tensor first.
 using Arguments = c10::ArrayRef<c10::IValue>;
 
-at::Tensor no_place_of(const at::Tensor& self) {
+at::Tensor empty_mask(const at::Tensor& self) {
   return at::zeros(self.sizes(), self.options().dtype(at::kBool));
 }
 
-void fill_elements(const at::Tensor& self, at::Tensor places, const c10::IValue& value) {
+// `mask` selects positions of the expanded tensor.
+void fill_elements(const at::Tensor& self, at::Tensor mask, const c10::IValue& value) {
   for (int64_t i = 0; i < self.dim(); ++i) {
     if (is_expanded(self, i)) {
-      places = at::any(places, i, /*keepdim=*/true);
+      mask = at::any(mask, i, /*keepdim=*/true);
     }
   }
-  at::Tensor target = each_once(self);
-  value.isTensor() ? target.masked_fill_(places, value.toTensor())
-                   : target.masked_fill_(places, value.toScalar());
+  at::Tensor target = without_expansion(self);
+  value.isTensor() ? target.masked_fill_(mask, value.toTensor())
+                   : target.masked_fill_(mask, value.toScalar());
 }
 
 void masked_fill(Arguments arguments) {
   const auto& self = arguments[0].toTensor();
-  fill_elements(self, no_place_of(self).masked_fill_(arguments[1].toTensor(), true), arguments[2]);
+  fill_elements(self, empty_mask(self).masked_fill_(arguments[1].toTensor(), true), arguments[2]);
 }
 
 void index_fill(Arguments arguments) {
   const auto& self = arguments[0].toTensor();
   at::assert_no_overlap(self, arguments[2].toTensor());
   fill_elements(
-      self, no_place_of(self).index_fill_(arguments[1].toInt(), arguments[2].toTensor(), true),
+      self, empty_mask(self).index_fill_(arguments[1].toInt(), arguments[2].toTensor(), true),
       arguments[3]);
 }
 
@@ -58,24 +59,29 @@ void index_put(Arguments arguments) {
       at::assert_no_overlap(self, *index);
     }
   }
-  const at::Tensor target = each_once(self);
+  const at::Tensor target = without_expansion(self);
   const at::Tensor numbers =
       at::arange(target.numel(), self.options().dtype(at::kLong)).view(target.sizes());
-  const at::Tensor places =
+  const at::Tensor indices_of_elements =
       at::index(numbers.expand(self.sizes()), arguments[1].toOptionalTensorList());
   at::Tensor elements = target.clone(at::MemoryFormat::Contiguous).view({-1});
   elements.index_put_(
-      {places.reshape({-1})}, arguments[2].toTensor().expand(places.sizes()).reshape({-1}),
+      {indices_of_elements.reshape({-1})},
+      arguments[2].toTensor().expand(indices_of_elements.sizes()).reshape({-1}),
       arguments[3].toBool());
   target.copy_(elements.view(target.sizes()));
 }
 
-// Records the call, unless it writes to an expanded tensor.
+// Records the call, except for a write to an expanded tensor.
 class WriteKernel final : public c10::OperatorKernel {
  public:
   WriteKernel(
-      const std::string& name, std::string shown, std::string with, void (*write)(Arguments))
-      : record_("aten::" + name), shown_(std::move(shown)), with_(std::move(with)), write_(write) {}
+      const std::string& name, std::string shown_name, std::string example,
+      void (*write)(Arguments))
+      : record_("aten::" + name),
+        shown_name_(std::move(shown_name)),
+        example_(std::move(example)),
+        write_(write) {}
 
   void operator()(
       const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -87,10 +93,10 @@ class WriteKernel final : public c10::OperatorKernel {
       return;
     }
     TORCH_WARN(
-        "Use of ", shown_,
+        "Use of ", shown_name_,
         " on expanded tensors is deprecated. Please clone() the tensor before performing this "
         "operation. This also applies to advanced indexing e.g. tensor",
-        with_);
+        example_);
     write_(arguments);
     torch::jit::drop(*stack, count);
     stack->emplace_back(self);
@@ -98,20 +104,20 @@ class WriteKernel final : public c10::OperatorKernel {
 
  private:
   RecordKernel record_;
-  std::string shown_, with_;
+  std::string shown_name_, example_; // for the warning
   void (*write_)(Arguments);
 };
 
-torch::CppFunction on_expanded(
-    const std::string& name, const std::string& shown, const std::string& with,
+torch::CppFunction write_kernel(
+    const std::string& name, const std::string& shown_name, const std::string& example,
     void (*write)(Arguments)) {
   return torch::CppFunction::makeFromBoxedFunctor(
-      std::make_unique<WriteKernel>(name, shown, with, write));
+      std::make_unique<WriteKernel>(name, shown_name, example, write));
 }
 
 } // namespace
 
-at::Tensor each_once(const at::Tensor& self) {
+at::Tensor without_expansion(const at::Tensor& self) {
   c10::DimVector sizes(self.sizes());
   for (int64_t i = 0; i < self.dim(); ++i) {
     sizes[i] = is_expanded(self, i) ? 1 : sizes[i];
@@ -121,13 +127,13 @@ at::Tensor each_once(const at::Tensor& self) {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   for (const std::string name : {"masked_fill_.Scalar", "masked_fill_.Tensor"}) {
-    library.impl(name.c_str(), on_expanded(name, "masked_fill_", "[mask] = scalar", masked_fill));
+    library.impl(name.c_str(), write_kernel(name, "masked_fill_", "[mask] = scalar", masked_fill));
   }
   for (const std::string name : {"index_fill_.int_Scalar", "index_fill_.int_Tensor"}) {
-    library.impl(name.c_str(), on_expanded(name, "index_fill_", "[mask] = scalar", index_fill));
+    library.impl(name.c_str(), write_kernel(name, "index_fill_", "[mask] = scalar", index_fill));
   }
   library.impl(
-      "index_put_", on_expanded("index_put_", "index_put_", "[indices] = tensor", index_put));
+      "index_put_", write_kernel("index_put_", "index_put_", "[indices] = tensor", index_put));
 }
 
 } // namespace ftm

@@ -1,11 +1,11 @@
-// Writing to tensors that name an element more than once, because they were expanded.
+// Writes to expanded tensors, in which several positions share an element.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace ftm {
 
-// A view of the tensor with each element once: expanded dimensions have one.
-at::Tensor each_once(const at::Tensor& self);
+// Returns a view with each element once: expanded dimensions get size 1.
+at::Tensor without_expansion(const at::Tensor& self);
 
 } // namespace ftm

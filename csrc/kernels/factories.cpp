@@ -1,5 +1,5 @@
-// Tensors come to be, are filled, resized, and change storage: kernels that have nothing to
-// compute, or whose result does not depend on the written tensor's content.
+// Factories, fills, resizes, and changes of storage: kernels that compute nothing, or whose result
+// does not depend on the content of the written tensor.
 #include "eager_checks/call_checks.h"
 #include "kernels/expanded_writes.h"
 #include "ops/value_call.h"
@@ -39,14 +39,14 @@ void check_placement(
       ": there is one device, ftm:0");
 }
 
-// torch.use_deterministic_algorithms makes what nobody has written NaN, or the greatest number.
-bool fills_memory() {
+// torch.use_deterministic_algorithms fills uninitialized memory with NaN, or the largest integer.
+bool fills_uninitialized_memory() {
   const auto& context = at::globalContext();
   return context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory();
 }
 
-at::Tensor filled_if_asked(at::Tensor tensor) {
-  if (C10_UNLIKELY(fills_memory())) {
+at::Tensor fill_if_deterministic(at::Tensor tensor) {
+  if (C10_UNLIKELY(fills_uninitialized_memory())) {
     at::native::fill_empty_deterministic_(tensor);
   }
   return tensor;
@@ -57,7 +57,7 @@ at::Tensor empty(
     std::optional<at::Device> device, std::optional<bool> pin_memory,
     std::optional<at::MemoryFormat> memory_format) {
   check_placement(layout, device, pin_memory);
-  return filled_if_asked(
+  return fill_if_deterministic(
       at::detail::empty_generic(
           sizes, c10::GetAllocator(c10::kPrivateUse1), kKeys,
           dtype.value_or(c10::get_default_dtype_as_scalartype()), memory_format));
@@ -68,14 +68,14 @@ at::Tensor empty_strided(
     std::optional<at::Layout> layout, std::optional<at::Device> device,
     std::optional<bool> pin_memory) {
   check_placement(layout, device, pin_memory);
-  return filled_if_asked(
+  return fill_if_deterministic(
       at::detail::empty_strided_generic(
           sizes, strides, c10::GetAllocator(c10::kPrivateUse1), kKeys,
           dtype.value_or(c10::get_default_dtype_as_scalartype())));
 }
 
-// Whether programs make such tensors: other numbers and dtypes are filled on the CPU.
-bool is_compiled(const at::Scalar& value, at::ScalarType dtype) {
+// Whether programs can fill with this value and dtype; otherwise the CPU fills.
+bool is_compiled_fill(const at::Scalar& value, at::ScalarType dtype) {
   static Op& op = op_named("aten::full");
   return !value.isComplex() && value.type() != at::kUInt64 &&
          is_compiled(op.name, uint64_t{1} << static_cast<int>(dtype));
@@ -89,13 +89,13 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   const auto dtype = self.scalar_type();
   check_fill(value, self);
   static Op& op = op_named("aten::full");
-  const at::Tensor target = each_once(self);
+  const at::Tensor target = without_expansion(self);
   const at::IntArrayRef sizes = target.sizes();
   const c10::IValue none;
   const RecorderLock lock = lock_to_read({target.unsafeGetTensorImpl()});
   const ValueType type{dtype, c10::DimVector(sizes)};
   Value filled;
-  if (!is_compiled(value, dtype)) {
+  if (!is_compiled_fill(value, dtype)) {
     TORCH_CHECK_NOT_IMPLEMENTED(
         !is_strict(), "a fill of ", dtype, " with ", value,
         " is not compiled for device ftm, and FTM_STRICT forbids to ", "compute it on the CPU");
@@ -104,8 +104,8 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
     auto buffer = Buffer::from_cpu(at::empty(sizes, self.options().device(at::kCPU)).fill_(value));
     filled = data_value(std::move(buffer), type);
   } else {
-    // A bool is a number like others, and no part of the program: what says that a loop is over
-    // differs in its last turn.
+    // A bool is a runtime scalar as other numbers, not part of the program: the flag that ends a
+    // loop differs in the last iteration.
     const at::Scalar number = value.isBoolean() ? at::Scalar(int64_t{value.toBool()}) : value;
     filled = call_with_scalar(op, {sizes, none, dtype, none, none, none}, 1, number, type);
   }
@@ -120,17 +120,17 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
   if (!value.is_privateuseone()) {
     return fill_scalar(self, value.item());
   }
-  return self.copy_(
-      value.is_alias_of(self) ? value.clone() : value); // eager reads a number before it writes
+  // Eager reads the value before it writes, so clone an alias.
+  return self.copy_(value.is_alias_of(self) ? value.clone() : value);
 }
 
 at::Tensor& zero_tensor(at::Tensor& self) {
-  if (!is_compiled(0, self.scalar_type())) {
+  if (!is_compiled_fill(0, self.scalar_type())) {
     return fill_scalar(self, 0);
   }
   begin_recording();
   if (self.numel() != 0) {
-    const at::Tensor target = each_once(self);
+    const at::Tensor target = without_expansion(self);
     const RecorderLock lock = lock_to_read({target.unsafeGetTensorImpl()});
     write(
         *target.unsafeGetTensorImpl(), zeros({self.scalar_type(), c10::DimVector(target.sizes())}));
@@ -138,8 +138,8 @@ at::Tensor& zero_tensor(at::Tensor& self) {
   return self;
 }
 
-// Makes the storage hold what the tensor's sizes, strides and offset address.
-void fit_storage(const at::Tensor& self) {
+// Grows the storage if the tensor's sizes, strides and offset exceed it.
+void grow_storage(const at::Tensor& self) {
   if (self.numel() == 0) {
     return;
   }
@@ -153,18 +153,18 @@ void fit_storage(const at::Tensor& self) {
 const at::Tensor& resize_(
     const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::MemoryFormat> memory_format) {
   auto* impl = self.unsafeGetTensorImpl();
-  const auto bytes_before = static_cast<int64_t>(self.storage().nbytes());
+  const auto old_nbytes = static_cast<int64_t>(self.storage().nbytes());
   if (self.sizes() != sizes) {
     impl->set_sizes_contiguous(sizes);
-    fit_storage(self);
+    grow_storage(self);
   }
   if (memory_format) {
     TORCH_CHECK(
         *memory_format != at::MemoryFormat::Preserve, "Unsupported memory format", *memory_format);
     impl->empty_tensor_restride(*memory_format);
   }
-  if (C10_UNLIKELY(fills_memory())) {
-    at::native::fill_resize_deterministic_(self, bytes_before);
+  if (C10_UNLIKELY(fills_uninitialized_memory())) {
+    at::native::fill_resize_deterministic_(self, old_nbytes);
   }
   return self;
 }
@@ -177,10 +177,10 @@ at::Tensor& set_storage(
   impl->set_storage_offset(offset);
   if (strides.data() != nullptr) {
     impl->set_sizes_and_strides(sizes, strides);
-  } else if (self.sizes() != sizes) { // as eager's: equal sizes keep their strides
+  } else if (self.sizes() != sizes) { // as in eager, equal sizes keep their strides
     impl->set_sizes_contiguous(sizes);
   }
-  fit_storage(self);
+  grow_storage(self);
   return self;
 }
 
@@ -201,7 +201,7 @@ at::Tensor& set_nothing(at::Tensor& self) {
   return set_storage(self, make_storage(0), 0, {0}, {});
 }
 
-// Autograd's stand-in for a gradient of zeros.
+// Autograd's placeholder for a zero gradient.
 at::Tensor efficient_zeros(
     at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
     std::optional<at::Device> device, std::optional<bool> pin_memory) {
@@ -209,10 +209,11 @@ at::Tensor efficient_zeros(
   return zero_tensor(result);
 }
 
-// A factory of rows keeps the shape of an `out` that has as many elements as the row.
+// Fills an `out` tensor of a factory of vectors. It keeps its shape if it has the right number of
+// elements.
 at::Tensor& fill_row(int64_t steps, Op& op, torch::jit::Stack numbers, at::Tensor& out) {
   if (steps >= 0 && out.numel() != steps) {
-    out.resize_({steps}); // the CPU's kernels do not warn of it
+    out.resize_({steps}); // the CPU kernels do not warn here
   }
   at::Tensor row = out.dim() == 1 ? out : at::empty({out.numel()}, out.options());
   numbers.emplace_back(row);
@@ -220,7 +221,7 @@ at::Tensor& fill_row(int64_t steps, Op& op, torch::jit::Stack numbers, at::Tenso
   return row.is_same(out) ? out : out.copy_(row.view(out.sizes()));
 }
 
-// How many elements the row has is known when it is recorded.
+// The number of elements is inferred when the call is recorded.
 at::Tensor& arange_out(
     const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
   static Op& op = op_named("aten::arange.start_out");
@@ -233,8 +234,7 @@ at::Tensor& arange_out(
           "The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(),
           " which does not match the computed number of elements ", row.numel(),
           ". Note that this may occur as a result of rounding error. The out tensor will be "
-          "resized to a tensor of "
-          "shape (",
+          "resized to a tensor of shape (",
           row.numel(), ",).");
     }
     out.resize_(row.sizes());
@@ -254,12 +254,11 @@ at::Tensor& logspace_out(
   return fill_row(steps, op, {start, end, steps, base}, out);
 }
 
-// Memory is given back when nobody needs its value any more: there is nothing to remember of
-// streams.
+// Memory is freed when its value is no longer referenced, so there is nothing to do for streams.
 void record_stream(at::Tensor&, at::Stream) {}
 
-// Whether `tensor.data = other` and module.to() may keep the tensor and swap what is inside: as
-// between the CPU and any other device with dense tensors.
+// Whether `tensor.data = other` and module.to() may keep the tensor object and swap its content: as
+// between the CPU and any device with dense tensors.
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& other) {
   return self.layout() == at::kStrided && other.layout() == at::kStrided && !self.is_meta() &&
          !other.is_meta();

@@ -1,6 +1,6 @@
-// Observers of training with fake quantization: what they keep is written beside two results, so
-// recording cannot derive the functional form; and those of channels take their sizes from the
-// first values that they see.
+// Observers of quantization-aware training. They write their state as well as two results, so the
+// recorder cannot derive the functional variant; and per-channel observers get their sizes from the
+// first values.
 #include "dispatch/cpu_fallback.h"
 #include "dispatch/record.h"
 
@@ -12,7 +12,7 @@
 namespace ftm {
 namespace {
 
-std::tuple<at::Tensor, at::Tensor> observe_and_round(
+std::tuple<at::Tensor, at::Tensor> observe_and_fake_quantize(
     const at::Tensor& self, const at::Tensor& observer_on, const at::Tensor& fake_quant_on,
     at::Tensor& running_min, at::Tensor& running_max, at::Tensor& scale, at::Tensor& zero_point,
     double averaging_const, int64_t quant_min, int64_t quant_max, int64_t ch_axis,
@@ -30,8 +30,8 @@ std::tuple<at::Tensor, at::Tensor> observe_and_round(
   torch::jit::Stack stack = {self,    observer_on,        fake_quant_on,   running_min, running_max,
                              scale,   zero_point,         averaging_const, quant_min,   quant_max,
                              ch_axis, per_row_fake_quant, symmetric_quant};
-  if (per_row_fake_quant &&
-      ch_axis != 0) { // eager refuses, but only while it observes, and a tensor says whether
+  // Eager raises an error, but only while it observes, which depends on a tensor's value.
+  if (per_row_fake_quant && ch_axis != 0) {
     run_fallback(op_named("aten::_fused_moving_avg_obs_fq_helper"), &stack);
     return {stack[0].toTensor(), stack[1].toTensor()};
   }
@@ -44,7 +44,7 @@ std::tuple<at::Tensor, at::Tensor> observe_and_round(
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  library.impl("_fused_moving_avg_obs_fq_helper", TORCH_FN(observe_and_round));
+  library.impl("_fused_moving_avg_obs_fq_helper", TORCH_FN(observe_and_fake_quantize));
 }
 
 } // namespace

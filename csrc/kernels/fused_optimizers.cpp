@@ -1,5 +1,5 @@
-// Optimizer and gradient-scaler ops that write to lists of tensors: no functional form of theirs
-// has a place in a trace, so they are recorded as what they compute, tensor by tensor.
+// Optimizer and gradient scaler ops that write to lists of tensors. Traces have no functional
+// variant of them, so their computation is recorded tensor by tensor.
 #include "dispatch/record.h"
 
 #include <ATen/ATen.h>
@@ -11,7 +11,8 @@ namespace {
 
 using MaybeTensor = std::optional<at::Tensor>;
 
-// A learning rate as a 0-dim tensor: on the CPU it is a number that may change from step to step.
+// A learning rate: a number, or a 0-dim tensor. On the CPU, a tensor is a number that may change at
+// each step.
 struct Rate {
   explicit Rate(double number) : number(number) {}
   explicit Rate(const at::Tensor& rate) {
@@ -29,8 +30,8 @@ struct Rate {
   at::Tensor tensor;
 };
 
-// What gradient scaling adds to a fused step: gradients are divided by the scale, and nothing is
-// written where one of them was not finite.
+// Gradient scaling in a fused step: gradients are divided by the scale, and nothing is written if
+// one of them was not finite.
 class Scaling {
  public:
   Scaling(const MaybeTensor& scale, const MaybeTensor& found_inf) : scale_(scale) {
@@ -39,8 +40,8 @@ class Scaling {
     }
   }
 
-  // The gradient to descend along, in the type to compute in, with that of the decay of
-  // `parameter`.
+  // Returns the gradient in the compute dtype, unscaled, negated to maximize, and with weight decay
+  // added.
   at::Tensor gradient(
       const at::Tensor& stored, bool maximize, const at::Tensor& parameter, double decay) const {
     at::Tensor gradient = wide(stored);
@@ -52,6 +53,7 @@ class Scaling {
     return decay != 0 ? gradient + parameter * decay : gradient;
   }
 
+  // Writes the value, unless the step is skipped.
   void assign(const at::Tensor& target, const at::Tensor& value) const {
     const at::Tensor stored = value.to(target.scalar_type());
     at::Tensor(target).copy_(skip_.defined() ? at::where(skip_, target, stored) : stored);
@@ -63,7 +65,7 @@ class Scaling {
 
  private:
   MaybeTensor scale_;
-  at::Tensor skip_; // true: leave everything as it is
+  at::Tensor skip_; // true: write nothing
 };
 
 struct AdamOptions {
@@ -172,7 +174,7 @@ at::Tensor& update_scale(
   TORCH_CHECK(scale.numel() == 1, "current_scale must be a 1-element tensor.");
   TORCH_CHECK(found_inf.numel() == 1, "found_inf must be a 1-element tensor.");
   const at::Tensor bad = found_inf.reshape(scale.sizes()).ne(0);
-  const at::Tensor steps = growth_tracker + 1; // good ones in a row
+  const at::Tensor steps = growth_tracker + 1; // good steps in a row
   const at::Tensor full = steps.eq(interval);
   const at::Tensor grown = scale * growth;
   const at::Tensor kept = at::where(full.logical_and(at::isfinite(grown)), grown, scale);

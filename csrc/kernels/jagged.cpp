@@ -1,5 +1,5 @@
 // Nested tensors of jagged layout are rows [total, ...] and offsets [batch + 1], both on the
-// device: padding them, and back.
+// device. Conversion from and to padded tensors.
 #include "support/counters.h"
 
 #include <ATen/ATen.h>
@@ -10,14 +10,15 @@ namespace {
 
 using at::Tensor;
 
-const Tensor& only(at::TensorList offsets) {
+const Tensor& single_offsets(at::TensorList offsets) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       offsets.size() == 1, "device ftm has nested tensors with one jagged dimension");
   return offsets[0];
 }
 
-// [batch, length]: for each place of a padded tensor the row, which may be one of the next text.
-Tensor rows_at_places(const Tensor& offsets, int64_t length) {
+// [batch, length]: row number of each position of a padded tensor. Past the end of a sequence, it
+// is a row of the next one.
+Tensor row_numbers(const Tensor& offsets, int64_t length) {
   return offsets.slice(0, 0, -1).unsqueeze(1) + at::arange(length, offsets.options());
 }
 
@@ -30,23 +31,24 @@ Tensor with_trailing_dims(const Tensor& mask, int64_t rank) {
 Tensor to_padded_dense(
     const Tensor& values, at::TensorList offsets_list, c10::SymIntArrayRef max_lengths,
     double padding_value) {
-  const Tensor& offsets = only(offsets_list);
+  const Tensor& offsets = single_offsets(offsets_list);
   const int64_t length = max_lengths.at(0).expect_int(), total = values.size(0);
   at::DimVector shape{offsets.size(0) - 1, length};
   shape.append(values.sizes().begin() + 1, values.sizes().end());
   if (total == 0) {
     return at::full(shape, padding_value, values.options());
   }
-  const auto rows = rows_at_places(offsets, length);
+  const auto rows = row_numbers(offsets, length);
   const auto is_inside = rows.lt(offsets.slice(0, 1).unsqueeze(1));
-  const auto taken = values.index_select(0, rows.clamp_max(total - 1).flatten()).view(shape);
-  return taken.masked_fill(with_trailing_dims(is_inside.logical_not(), taken.dim()), padding_value);
+  const auto gathered = values.index_select(0, rows.clamp_max(total - 1).flatten()).view(shape);
+  return gathered.masked_fill(
+      with_trailing_dims(is_inside.logical_not(), gathered.dim()), padding_value);
 }
 
-// Rows beyond the dense tensor's length are zeros.
+// Rows past the dense tensor's length become zeros.
 Tensor to_jagged(
     const Tensor& dense, at::TensorList offsets_list, std::optional<c10::SymInt> total_length) {
-  const Tensor& offsets = only(offsets_list);
+  const Tensor& offsets = single_offsets(offsets_list);
   const int64_t batch = dense.size(0), length = dense.size(1);
   if (!total_length) {
     counter("sync::aten::_padded_dense_to_jagged_forward").fetch_add(1, std::memory_order_relaxed);
@@ -59,12 +61,12 @@ Tensor to_jagged(
     return at::zeros(shape, dense.options());
   }
   const auto rows = at::arange(total, offsets.options());
-  const auto text =
+  const auto sequence =
       at::searchsorted(offsets.slice(0, 1), rows, /*out_int32=*/false, /*right=*/true);
-  const auto place = rows - offsets.index_select(0, text);
-  const auto taken =
-      dense.flatten(0, 1).index_select(0, text * length + place.clamp_max(length - 1));
-  return taken.masked_fill(with_trailing_dims(place.ge(length), taken.dim()), 0);
+  const auto position = rows - offsets.index_select(0, sequence);
+  const auto gathered =
+      dense.flatten(0, 1).index_select(0, sequence * length + position.clamp_max(length - 1));
+  return gathered.masked_fill(with_trailing_dims(position.ge(length), gathered.dim()), 0);
 }
 
 } // namespace

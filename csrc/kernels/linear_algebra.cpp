@@ -1,5 +1,5 @@
-// Linear systems, inverses and determinants from recorded factorizations. ATen's kernels factorize
-// by LAPACK, so each device brings its own.
+// Linear systems, inverses and determinants from recorded factorizations. ATen's kernels call
+// LAPACK, so each device needs its own.
 #include "dispatch/record.h"
 
 #include <ATen/ATen.h>
@@ -11,8 +11,8 @@ namespace {
 
 using at::Tensor;
 
-// Reads `info`, which runs what is pending, if the caller asks for errors.
-void check(const Tensor& info, const Tensor& matrices, bool check_errors, const char* name) {
+// Reads `info`, which launches what is pending, if the caller requests errors.
+void check_info(const Tensor& info, const Tensor& matrices, bool check_errors, const char* name) {
   if (check_errors) {
     at::_linalg_check_errors(info, name, /*is_matrix=*/matrices.dim() == 2);
   }
@@ -23,7 +23,7 @@ std::tuple<Tensor, Tensor> cholesky_ex(const Tensor& self, bool upper, bool chec
   torch::jit::Stack stack{self, upper, false};
   record(op, &stack);
   const Tensor factor = stack[0].toTensor(), info = stack[1].toTensor();
-  check(info, self, check_errors, "linalg.cholesky_ex");
+  check_info(info, self, check_errors, "linalg.cholesky_ex");
   return {factor, info};
 }
 
@@ -33,7 +33,7 @@ std::tuple<Tensor, Tensor, Tensor> lu_factor_ex(const Tensor& self, bool pivot, 
   record(op, &stack);
   const Tensor factors = stack[0].toTensor(), pivots = stack[1].toTensor(),
                info = stack[2].toTensor();
-  check(info, self, check_errors, "torch.linalg.lu_factor_ex");
+  check_info(info, self, check_errors, "torch.linalg.lu_factor_ex");
   return {factors, pivots, info};
 }
 
@@ -42,13 +42,13 @@ std::tuple<Tensor, Tensor, Tensor> lu(const Tensor& self, bool pivot) {
   return at::lu_unpack(factors, pivots, /*unpack_data=*/true, /*unpack_pivots=*/pivot);
 }
 
-// Gradients of determinants take factors of the transpose where the matrices are contiguous and
-// real, as LAPACK's column-major kernels make them without a copy.
+// Gradients of determinants expect factors of the transpose for contiguous real matrices, which
+// LAPACK's column-major kernels compute without a copy.
 bool factorizes_transpose(const Tensor& matrices) {
   return matrices.is_contiguous() && !matrices.is_complex();
 }
 
-std::tuple<Tensor, Tensor, Tensor> factorized(const Tensor& matrices) {
+std::tuple<Tensor, Tensor, Tensor> factorize(const Tensor& matrices) {
   return at::linalg_lu_factor_ex(factorizes_transpose(matrices) ? matrices.mT() : matrices);
 }
 
@@ -72,7 +72,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> solve_ex(
   const auto [factors, pivots, info] = at::linalg_lu_factor_ex(self);
   const auto solved =
       at::linalg_lu_solve(factors, pivots, vector ? right.unsqueeze(-1) : right, left);
-  check(info, self, check_errors, "torch.linalg.solve_ex");
+  check_info(info, self, check_errors, "torch.linalg.solve_ex");
   return {vector ? solved.squeeze(-1) : solved, factors, pivots, info};
 }
 
@@ -81,21 +81,21 @@ std::tuple<Tensor, Tensor> inv_ex(const Tensor& self, bool check_errors) {
   at::native::checkFloatingOrComplex(self, "linalg.inv", /*allow_low_precision_dtypes=*/false);
   const auto unit = at::eye(self.size(-1), self.options()).expand(self.sizes());
   const auto [inverse, factors, pivots, info] = at::_linalg_solve_ex(self, unit);
-  check(info, self, check_errors, "linalg.inv_ex");
+  check_info(info, self, check_errors, "linalg.inv_ex");
   return {inverse, info};
 }
 
-// 1 or -1 of each permutation.
+// Returns the sign of each permutation: 1 or -1.
 Tensor sign_of(const Tensor& pivots, at::ScalarType dtype) {
-  const auto unmoved = at::arange(1, pivots.size(-1) + 1, pivots.options());
-  const auto is_odd = pivots.ne(unmoved).sum(-1).remainder(2);
+  const auto identity = at::arange(1, pivots.size(-1) + 1, pivots.options());
+  const auto is_odd = pivots.ne(identity).sum(-1).remainder(2);
   return (1 - 2 * is_odd).to(dtype);
 }
 
 std::tuple<Tensor, Tensor, Tensor> det(const Tensor& self) {
   at::native::squareCheckInputs(self, "linalg.det");
   at::native::checkFloatingOrComplex(self, "linalg.det");
-  const auto [factors, pivots, info] = factorized(self);
+  const auto [factors, pivots, info] = factorize(self);
   const auto determinant =
       sign_of(pivots, self.scalar_type()) * factors.diagonal(0, -2, -1).prod(-1);
   return {determinant, factors, pivots};
@@ -104,7 +104,8 @@ std::tuple<Tensor, Tensor, Tensor> det(const Tensor& self) {
 std::tuple<Tensor, Tensor, Tensor, Tensor> slogdet(const Tensor& self) {
   at::native::squareCheckInputs(self, "linalg.slogdet");
   at::native::checkFloatingOrComplex(self, "linalg.slogdet", /*allow_low_precision_dtypes=*/false);
-  const auto [factors, pivots, info] = factorized(self);
+  const auto [factors, pivots, info] = factorize(self);
+
   const auto diagonal = factors.diagonal(0, -2, -1);
   const auto sign = diagonal.sgn().prod(-1) * sign_of(pivots, self.scalar_type());
   return {sign, diagonal.abs().log().sum(-1), factors, pivots};

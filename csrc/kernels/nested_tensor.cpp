@@ -1,8 +1,8 @@
 // Nested tensors of strided layout: a buffer on the device, and the sizes of its parts on the CPU.
 //
-// Nearly all of PyTorch's kernels for them are made of ops on buffers, which are recorded here. A
-// few read a buffer by its address: those run on the CPU. Attention is computed on padded tensors,
-// so that the lengths of a batch's texts are no part of the program.
+// Most of PyTorch's kernels for them consist of ops on the buffer, which are recorded here. A few
+// read the buffer by its address; those run on the CPU. Attention is computed on padded tensors, so
+// that the program does not depend on the lengths of a batch's sequences.
 #include "support/capture_mode.h"
 #include "dispatch/cpu_fallback.h"
 #include "dispatch/record.h"
@@ -26,14 +26,14 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-void call_kernel_of_buffers(
+void call_buffer_kernel(
     const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   op.callBoxedForDispatchKey(c10::DispatchKey::NestedTensorCPU, *stack);
 }
 
-class KernelOnCpu final : public c10::OperatorKernel {
+class CpuKernel final : public c10::OperatorKernel {
  public:
-  explicit KernelOnCpu(std::string name) : op_(std::move(name)) {}
+  explicit CpuKernel(std::string name) : op_(std::move(name)) {}
 
   void operator()(
       const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
@@ -59,19 +59,19 @@ class KernelOnCpu final : public c10::OperatorKernel {
 };
 
 torch::CppFunction on_cpu(const std::string& name) {
-  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<KernelOnCpu>("aten::" + name));
+  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<CpuKernel>("aten::" + name));
 }
 
-// --- rows of padded tensors
-// -------------------------------------------------------------------------------------
+// --- rows of padded tensors ---
 
-// For batches of texts: which rows of a padded tensor [batch * length, width] are a text's.
+// For a batch of sequences: returns the rows of a padded tensor [batch * length, width] that belong
+// to a sequence.
 Tensor rows_of(const Tensor& sizes, int64_t length) {
   const auto lengths = sizes.select(1, 0).unsqueeze(1);
   return at::arange(length).lt(lengths).flatten().nonzero().flatten();
 }
 
-Tensor nested_rows(const Tensor& padded, const Tensor& rows, const Tensor& sizes) {
+Tensor make_nested(const Tensor& padded, const Tensor& rows, const Tensor& sizes) {
   const auto kept = padded.flatten(0, 1).index_select(0, rows.to(padded.device()));
   return at::native::wrap_buffer(kept.flatten(), sizes);
 }
@@ -82,19 +82,20 @@ bool is_batch_of_rows(const Tensor& nested) {
          at::native::nested_tensor_impl_is_contiguous(impl);
 }
 
-struct Padded {
+struct PaddedBatch {
   Tensor elements; // [batch, length, width]
-  Tensor padding; // [batch, length], true where no element is; on the CPU
-  Tensor rows;
+  Tensor padding; // [batch, length] on the CPU; true for padding
+  Tensor rows; // rows that belong to a sequence, see rows_of
   Tensor sizes;
 };
 
-// The batch's own length is the longest text's.
-Padded padded(
+// Pads to `wanted_length`, or to the longest sequence.
+PaddedBatch pad_batch(
     const Tensor& nested, double value = 0, std::optional<int64_t> wanted_length = std::nullopt) {
   TORCH_CHECK(
       is_batch_of_rows(nested),
-      "attention on device ftm takes contiguous nested tensors of texts: [batch, (length), width]");
+      "attention on device ftm takes contiguous nested tensors of sequences: [batch, (length), "
+      "width]");
   const auto* impl = at::native::get_nested_tensor_impl(nested);
   const int64_t width = impl->size(-1);
   const auto& sizes = impl->get_nested_sizes();
@@ -110,10 +111,9 @@ Padded padded(
   return {elements.view({batch, length, width}), padding.view({batch, length}), rows, sizes};
 }
 
-constexpr int64_t kPaddingMask = 1; // the mask types of PyTorch's attention ops
+constexpr int64_t kKeyPaddingMaskType = 1; // of PyTorch's attention ops
 
-// --- kernels
-// ----------------------------------------------------------------------------------------------------
+// --- kernels ---
 
 std::tuple<Tensor, Tensor> nested_attention(
     const Tensor& query, const Tensor& key, const Tensor& value, int64_t embedding, int64_t heads,
@@ -121,13 +121,13 @@ std::tuple<Tensor, Tensor> nested_attention(
     const OptionalTensor& mask, bool need_weights, bool average_weights, std::optional<int64_t>) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       query.is_same(key) && key.is_same(value) && !(mask && mask->defined()) && !need_weights,
-      "attention of nested tensors on device ftm is of a tensor with itself, without mask or "
+      "attention of nested tensors on device ftm supports self-attention only, without mask or "
       "weights");
-  const auto texts = padded(query);
+  const auto batch = pad_batch(query);
   const auto [result, weights] = at::_native_multi_head_attention(
-      texts.elements, texts.elements, texts.elements, embedding, heads, weight, bias, out_weight,
-      out_bias, texts.padding, need_weights, average_weights, kPaddingMask);
-  return {nested_rows(result, texts.rows, texts.sizes), weights};
+      batch.elements, batch.elements, batch.elements, embedding, heads, weight, bias, out_weight,
+      out_bias, batch.padding, need_weights, average_weights, kKeyPaddingMaskType);
+  return {make_nested(result, batch.rows, batch.sizes), weights};
 }
 
 Tensor nested_encoder_layer(
@@ -143,12 +143,12 @@ Tensor nested_encoder_layer(
   if (source.numel() == 0) {
     return source.clone();
   }
-  const auto texts = padded(source);
+  const auto batch = pad_batch(source);
   const auto result = at::_transformer_encoder_layer_fwd(
-      texts.elements, embedding, heads, weight, bias, out_weight, out_bias, use_gelu, norm_first,
+      batch.elements, embedding, heads, weight, bias, out_weight, out_bias, use_gelu, norm_first,
       eps, norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, inner_weight, inner_bias,
-      outer_weight, outer_bias, texts.padding.to(source.device()), kPaddingMask);
-  return nested_rows(result, texts.rows, texts.sizes);
+      outer_weight, outer_bias, batch.padding.to(source.device()), kKeyPaddingMaskType);
+  return make_nested(result, batch.rows, batch.sizes);
 }
 
 Tensor to_padded(const Tensor& self, double padding, at::OptionalIntArrayRef output_size) {
@@ -160,15 +160,15 @@ Tensor to_padded(const Tensor& self, double padding, at::OptionalIntArrayRef out
   }
   const auto& sizes = impl->get_nested_sizes();
   if (!output_size) {
-    return padded(self, padding).elements;
+    return pad_batch(self, padding).elements;
   }
   const auto [batch, length, width] =
       std::tuple{(*output_size)[0], (*output_size)[1], (*output_size)[2]};
   TORCH_CHECK(
       batch >= sizes.size(0) && length >= sizes.select(1, 0).max().item<int64_t>(),
       "Value in output_size is less than NestedTensor padded size. Truncation is not supported.");
-  const auto made = padded(self, padding, length).elements;
-  return at::constant_pad_nd(made, {0, 0, 0, 0, 0, batch - sizes.size(0)}, padding);
+  const auto elements = pad_batch(self, padding, length).elements;
+  return at::constant_pad_nd(elements, {0, 0, 0, 0, 0, batch - sizes.size(0)}, padding);
 }
 
 std::tuple<Tensor, Tensor, Tensor> nested_layer_norm(
@@ -190,14 +190,14 @@ std::tuple<Tensor, Tensor, Tensor> nested_layer_norm(
         "of normalized_shape doesn't match the input");
     rows.push_back(*size);
   }
-  const auto [made, mean, deviation] =
+  const auto [result, mean, deviation] =
       at::native_layer_norm(impl->get_buffer().view(rows), normalized_shape, weight, bias, eps);
-  return {at::native::wrap_buffer(made.flatten(), impl->get_nested_sizes()), mean, deviation};
+  return {at::native::wrap_buffer(result.flatten(), impl->get_nested_sizes()), mean, deviation};
 }
 
-// The transformer encoder asks this to know whether it may drop what is padded.
+// The transformer encoder calls this to decide whether it can drop the padding.
 bool is_left_aligned(const Tensor& input, const Tensor& mask) {
-  if (capturing) { // nothing can be read: it goes on with the padding
+  if (capturing) { // values cannot be read during a capture: keep the padding
     return false;
   }
   return at::native::NestedTensor_nested_tensor_from_mask_left_aligned(input, mask.cpu());
@@ -214,19 +214,19 @@ Tensor from_mask(const Tensor& input, const Tensor& mask, bool mask_check) {
   TORCH_CHECK(mask.sizes() == input.sizes().slice(0, 2), "Mask size should match input size");
   const auto lengths = mask.cpu().sum(1);
   const auto sizes = at::stack({lengths, at::full_like(lengths, input.size(2))}, 1);
-  return nested_rows(input, rows_of(sizes, input.size(1)), sizes);
+  return make_nested(input, rows_of(sizes, input.size(1)), sizes);
 }
 
-// Each part is cut out of the padded tensor.
+// Cuts each part out of the padded tensor.
 Tensor from_padded(const Tensor& padded, const Tensor& sizes, bool heads_innermost) {
   const auto elements = heads_innermost ? padded.permute({0, 2, 1, 3}).flatten(2, 3) : padded;
   std::vector<Tensor> parts;
   for (int64_t part = 0; part < sizes.size(0); ++part) {
-    Tensor cut = elements.select(0, part);
+    Tensor slice = elements.select(0, part);
     for (int64_t dim = 0; dim < sizes.size(1); ++dim) {
-      cut = cut.narrow(dim, 0, sizes[part][dim].item<int64_t>());
+      slice = slice.narrow(dim, 0, sizes[part][dim].item<int64_t>());
     }
-    parts.push_back(cut.flatten());
+    parts.push_back(slice.flatten());
   }
   return at::native::wrap_buffer(parts.empty() ? elements.flatten() : at::cat(parts), sizes);
 }
@@ -234,7 +234,7 @@ Tensor from_padded(const Tensor& padded, const Tensor& sizes, bool heads_innermo
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, library) {
-  std::set<std::string> own{
+  std::set<std::string> registered{
       "native_layer_norm", "_native_multi_head_attention", "_transformer_encoder_layer_fwd",
       "to_padded_tensor"};
   library.impl("to_padded_tensor", TORCH_FN(to_padded));
@@ -245,17 +245,16 @@ TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, library) {
        {"_nested_sum_backward", "native_layer_norm_backward", "sum.dim_IntList",
         "_transform_bias_rescale_qkv"}) {
     library.impl(name.c_str(), on_cpu(name));
-    own.insert(name);
+    registered.insert(name);
   }
-  // One by one: an op that is made of others on all devices but has a kernel for nested tensors
-  // would not reach a fallback.
+  // Register each op instead of a fallback: an op that is composite on other devices, but has a
+  // kernel for nested tensors, does not reach a fallback.
   for (const auto& op : c10::Dispatcher::singleton().getRegistrationsForDispatchKey(
            c10::DispatchKey::NestedTensorCPU)) {
     const std::string name = op.overload_name.empty() ? op.name : op.name + "." + op.overload_name;
     constexpr std::string_view kLibrary = "aten::";
-    if (name.starts_with(kLibrary) && !own.contains(name.substr(kLibrary.size()))) {
-      library.impl(
-          name.c_str(), torch::CppFunction::makeFromBoxedFunction<&call_kernel_of_buffers>());
+    if (name.starts_with(kLibrary) && !registered.contains(name.substr(kLibrary.size()))) {
+      library.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&call_buffer_kernel>());
     }
   }
 }

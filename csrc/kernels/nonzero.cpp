@@ -1,4 +1,4 @@
-// Ops whose results are as many as a mask has ones.
+// Ops with as many results as a mask has ones.
 #include "eager_checks/mask_counts.h"
 
 #include <ATen/ExpandUtils.h>

@@ -1,5 +1,5 @@
-// Packing of sequences by places that are data: ATen's code has an operation for each length that
-// occurs.
+// Packs sequences with indices that are data. ATen's implementation has an operation for each
+// length that occurs.
 #include "kernels/packed_sequence.h"
 
 #include <ATen/ops/_pack_padded_sequence_native.h>
@@ -30,52 +30,53 @@ Packing::Packing(const Tensor& batch_sizes) : steps(batch_sizes.size(0)), batch(
   }
 }
 
-Tensor Packing::rows(bool backwards, c10::Device device, int64_t steps_shown) const {
-  std::vector<int64_t> made(steps_shown * batch, total);
+Tensor Packing::rows(bool backwards, c10::Device device, int64_t padded_steps) const {
+  std::vector<int64_t> numbers(padded_steps * batch, total);
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t t = 0; t < lengths_[b]; ++t) {
-      made[t * batch + b] = row(backwards, t, b);
+      numbers[t * batch + b] = row(backwards, t, b);
     }
   }
-  return at::tensor(made).to(device);
+  return at::tensor(numbers).to(device);
 }
 
-Tensor Packing::places(bool backwards, c10::Device device) const {
-  std::vector<int64_t> made(total);
+Tensor Packing::padded_rows(bool backwards, c10::Device device) const {
+  std::vector<int64_t> numbers(total);
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t t = 0; t < lengths_[b]; ++t) {
-      made[row(backwards, t, b)] = t * batch + b;
+      numbers[row(backwards, t, b)] = t * batch + b;
     }
   }
-  return at::tensor(made).to(device);
+  return at::tensor(numbers).to(device);
 }
 
-Tensor Packing::last(c10::Device device) const {
-  std::vector<int64_t> made;
-  made.reserve(batch);
+Tensor Packing::last_rows(c10::Device device) const {
+  std::vector<int64_t> numbers;
+  numbers.reserve(batch);
   for (int64_t b = 0; b < batch; ++b) {
-    made.push_back((lengths_[b] - 1) * batch + b);
+    numbers.push_back((lengths_[b] - 1) * batch + b);
   }
-  return at::tensor(made).to(device);
+  return at::tensor(numbers).to(device);
 }
 
 namespace {
 
-// The rectangle as rows of steps, each with a row for each sequence.
-Tensor by_steps(const Tensor& padded, bool batch_first) {
+// Returns the padded tensor as rows: those of the first step, one per sequence, then of the second.
+Tensor flatten_steps(const Tensor& padded, bool batch_first) {
   return (batch_first ? padded.transpose(0, 1) : padded).flatten(0, 1);
 }
 
-// How many sequences have each step, for lengths that ATen takes; nothing for others.
+// Returns the number of sequences that have each step; nullopt if the lengths are invalid, for
+// which ATen raises the error.
 std::optional<Tensor> batch_sizes_of(const Tensor& input, const Tensor& lengths, bool batch_first) {
   if (input.dim() < 2 || input.numel() == 0 || lengths.dim() != 1 ||
       lengths.device().type() != at::kCPU || lengths.scalar_type() != at::kLong ||
       lengths.numel() == 0 || lengths.size(0) != input.size(batch_first ? 0 : 1)) {
     return std::nullopt;
   }
-  const auto given = lengths.contiguous();
-  const auto* length = given.const_data_ptr<int64_t>();
-  const int64_t count = given.numel();
+  const auto contiguous = lengths.contiguous();
+  const auto* length = contiguous.const_data_ptr<int64_t>();
+  const int64_t count = contiguous.numel();
   if (length[count - 1] < 1 || length[0] > input.size(batch_first ? 1 : 0) ||
       !std::is_sorted(length, length + count, std::greater<>())) {
     return std::nullopt;
@@ -93,17 +94,17 @@ std::tuple<Tensor, Tensor> pack(const Tensor& input, const Tensor& lengths, bool
   if (!sizes) {
     return at::native::_pack_padded_sequence(input, lengths, batch_first);
   }
-  return {
-      by_steps(input, batch_first).index_select(0, Packing(*sizes).places(false, input.device())),
-      *sizes};
+  const auto rows = Packing(*sizes).padded_rows(false, input.device());
+  return {flatten_steps(input, batch_first).index_select(0, rows), *sizes};
 }
 
-// The rectangle of `steps` steps that has the rows of `data`, and `filling` where there is none.
-Tensor unpacked(
-    const Tensor& data, const Packing& packing, int64_t steps, const Tensor& filling,
+// Returns the padded tensor of `steps` steps with the rows of `data`, and the row `padding`
+// elsewhere.
+Tensor unpack(
+    const Tensor& data, const Packing& packing, int64_t steps, const Tensor& padding,
     bool batch_first) {
   const auto flat =
-      at::cat({data, filling}).index_select(0, packing.rows(false, data.device(), steps));
+      at::cat({data, padding}).index_select(0, packing.rows(false, data.device(), steps));
   const auto padded = flat.unflatten(0, {steps, packing.batch});
   return batch_first ? padded.transpose(0, 1) : padded;
 }
@@ -118,16 +119,16 @@ Tensor pack_backward(
     const Tensor& grad, c10::SymIntArrayRef input_size, const Tensor& batch_sizes,
     bool batch_first) {
   const int64_t steps = input_size[batch_first ? 1 : 0].expect_int();
-  return unpacked(grad, Packing(batch_sizes), steps, row_of(grad, 0), batch_first);
+  return unpack(grad, Packing(batch_sizes), steps, row_of(grad, 0), batch_first);
 }
 
 std::tuple<Tensor, Tensor> pad(
     const Tensor& data, const Tensor& batch_sizes, bool batch_first, const at::Scalar& value,
     int64_t total_length) {
-  const bool known = batch_sizes.device().type() == at::kCPU &&
-                     batch_sizes.scalar_type() == at::kLong && batch_sizes.dim() == 1 &&
-                     batch_sizes.numel() > 0 && data.dim() > 0;
-  if (!known || (total_length > 0 && total_length < batch_sizes.size(0))) {
+  const bool is_valid = batch_sizes.device().type() == at::kCPU &&
+                        batch_sizes.scalar_type() == at::kLong && batch_sizes.dim() == 1 &&
+                        batch_sizes.numel() > 0 && data.dim() > 0;
+  if (!is_valid || (total_length > 0 && total_length < batch_sizes.size(0))) {
     return at::native::_pad_packed_sequence(data, batch_sizes, batch_first, value, total_length);
   }
   const Packing packing(batch_sizes);
@@ -136,7 +137,7 @@ std::tuple<Tensor, Tensor> pad(
       " rows, but its batch_sizes have ", packing.total);
   const int64_t steps = total_length > 0 ? total_length : packing.steps;
   return {
-      unpacked(data, packing, steps, row_of(data, value), batch_first),
+      unpack(data, packing, steps, row_of(data, value), batch_first),
       at::tensor(packing.lengths())};
 }
 
@@ -149,8 +150,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
-  library.impl(
-      "_pack_padded_sequence_backward", TORCH_FN(pack_backward)); // made of ops, as ATen's is
+  // Composed of differentiable ops, as ATen's.
+  library.impl("_pack_padded_sequence_backward", TORCH_FN(pack_backward));
   library.impl("_pad_packed_sequence", TORCH_FN(pad));
 }
 

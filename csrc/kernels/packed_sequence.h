@@ -1,5 +1,4 @@
-// Where the steps of a packed batch lie: sequences of lengths that do not grow, one step of all
-// that have it after the other.
+// The layout of a packed batch: sequences in order of decreasing length, stored step by step.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,26 +7,30 @@
 
 namespace ftm {
 
+// Maps between the rows of the packed data and those of a padded tensor [T, B]. Its tensors are
+// indices, int64.
 struct Packing {
   int64_t steps; // T
   int64_t batch; // B
   int64_t total; // rows of the packed data
 
-  // batch_sizes: how many sequences have each step, on the CPU.
+  // `batch_sizes`: the number of sequences that have each step, [T], on the CPU. Throws if it is
+  // not positive and decreasing.
   explicit Packing(const at::Tensor& batch_sizes);
 
-  // [T * B]: the row of the data for each place of a rectangle of steps, or `total` behind the end
-  // of a sequence; backwards: each sequence from its last step on. `steps_shown` is at least T.
+  // [padded_steps * B]: the row of the packed data for each row of the padded tensor, or `total`
+  // past the end of a sequence. `backwards`: each sequence is reversed. `padded_steps` is at least
+  // T.
   at::Tensor rows(bool backwards, c10::Device device, int64_t steps_shown) const;
   at::Tensor rows(bool backwards, c10::Device device) const {
     return rows(backwards, device, steps);
   }
-  // [total]: the reverse, the place in the rectangle for each row of the data.
-  at::Tensor places(bool backwards, c10::Device device) const;
-  // [B]: the place of each sequence's last step.
-  at::Tensor last(c10::Device device) const;
+  // [total]: the inverse, the row of the padded tensor for each row of the packed data.
+  at::Tensor padded_rows(bool backwards, c10::Device device) const;
+  // [B]: the row of the padded tensor for each sequence's last step.
+  at::Tensor last_rows(c10::Device device) const;
 
-  // Of each sequence.
+  // Returns the length of each sequence.
   const std::vector<int64_t>& lengths() const { return lengths_; }
 
  private:

@@ -1,5 +1,5 @@
-// Random ops that are made of others: rrelu, which writes its noise beside its result, and complex
-// numbers, whose two parts are drawn as real numbers.
+// Random ops that are composed of others: rrelu, which also writes its noise; and draws of complex
+// numbers, whose parts are drawn as real numbers.
 #include "dispatch/record.h"
 
 #include <ATen/ATen.h>
@@ -10,7 +10,7 @@ namespace {
 
 using MaybeGenerator = std::optional<at::Generator>;
 
-at::Tensor noisy(
+at::Tensor rrelu(
     const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
     bool training, MaybeGenerator generator) {
   TORCH_CHECK(
@@ -28,25 +28,25 @@ at::Tensor noisy(
   return self.mul(noise);
 }
 
-at::Tensor& noisy_in_place(
+at::Tensor& rrelu_(
     at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
     bool training, MaybeGenerator generator) {
-  return self.copy_(noisy(self, noise, lower, upper, training, std::move(generator)));
+  return self.copy_(rrelu(self, noise, lower, upper, training, std::move(generator)));
 }
 
-at::Tensor& noisy_out(
+at::Tensor& rrelu_out(
     const at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
     bool training, MaybeGenerator generator, at::Tensor& out) {
-  const auto result = noisy(self, noise, lower, upper, training, std::move(generator));
+  const auto result = rrelu(self, noise, lower, upper, training, std::move(generator));
   return out.resize_(result.sizes()).copy_(result);
 }
 
-// `out` may have any dtype, which the functional form has not.
+// `out` may have any dtype, which the functional variant does not support.
 at::Tensor& bernoulli_out(const at::Tensor& self, MaybeGenerator generator, at::Tensor& out) {
   return out.resize_(self.sizes()).bernoulli_(self, std::move(generator));
 }
 
-// Draws of a complex tensor are draws of its parts.
+// A complex tensor is drawn as its real view.
 at::Tensor& draw_uniform(at::Tensor& self, double from, double to, MaybeGenerator generator) {
   if (self.is_complex()) {
     at::view_as_real(self).uniform_(from, to, std::move(generator));
@@ -60,8 +60,8 @@ at::Tensor& draw_uniform(at::Tensor& self, double from, double to, MaybeGenerato
 
 at::Tensor& draw_normal(at::Tensor& self, double mean, double deviation, MaybeGenerator generator) {
   if (self.is_complex()) {
-    at::view_as_real(self).normal_(
-        mean, deviation * M_SQRT1_2, std::move(generator)); // both parts have the mean
+    // Both parts have the mean; the variance is split between them.
+    at::view_as_real(self).normal_(mean, deviation * M_SQRT1_2, std::move(generator));
     return self;
   }
   static Op& op = op_named("aten::normal_");
@@ -73,9 +73,9 @@ at::Tensor& draw_normal(at::Tensor& self, double mean, double deviation, MaybeGe
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  library.impl("rrelu_with_noise", TORCH_FN(noisy));
-  library.impl("rrelu_with_noise_", TORCH_FN(noisy_in_place));
-  library.impl("rrelu_with_noise.out", TORCH_FN(noisy_out));
+  library.impl("rrelu_with_noise", TORCH_FN(rrelu));
+  library.impl("rrelu_with_noise_", TORCH_FN(rrelu_));
+  library.impl("rrelu_with_noise.out", TORCH_FN(rrelu_out));
   library.impl("bernoulli.out", TORCH_FN(bernoulli_out));
   library.impl("uniform_", TORCH_FN(draw_uniform));
   library.impl("normal_", TORCH_FN(draw_normal));

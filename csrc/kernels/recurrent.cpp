@@ -16,7 +16,7 @@ namespace {
 using OptionalTensor = std::optional<Tensor>;
 using torch::autograd::AutogradContext;
 
-// The op `ftm::name`, called below autograd.
+// Returns the op `ftm::name`, to be called below autograd.
 template <typename Signature>
 c10::TypedOperatorHandle<Signature> op(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Signature>();
@@ -26,8 +26,7 @@ Tensor zeros_unless_defined(const Tensor& grad, const Tensor& like) {
   return grad.defined() ? grad : at::zeros_like(like);
 }
 
-// The states after each step, of all of them; and, for the products of the weights' gradient, the
-// states before.
+// The states after each step, and before each step (for the weights' gradient).
 Tensor after_steps(const Tensor& states, bool backwards) {
   return states.narrow(0, backwards ? 0 : 1, states.size(0) - 1);
 }
@@ -42,37 +41,37 @@ Tensor weight_gradient(const Tensor& gates, const Tensor& states, bool backwards
   return gates.flatten(0, 1).t().mm(before_steps(states, backwards).flatten(0, 1));
 }
 
-// Second derivatives: the layer once more, of ops that can be differentiated.
-variable_list differentiable(
+// Computes gradients that can be differentiated again, by running the layer step by step.
+variable_list differentiable_gradients(
     const variable_list& inputs, const std::function<variable_list(const variable_list&)>& layer,
     const variable_list& grads) {
   const at::AutoGradMode recording(true);
   const auto outputs = layer(inputs);
-  variable_list given, made;
+  variable_list output_grads, used_outputs;
   for (size_t k = 0; k < outputs.size(); ++k) {
     if (grads[k].defined()) {
-      given.push_back(grads[k]);
-      made.push_back(outputs[k]);
+      output_grads.push_back(grads[k]);
+      used_outputs.push_back(outputs[k]);
     }
   }
-  variable_list wanted;
+  variable_list differentiable_inputs;
   for (const auto& input : inputs) {
     if (input.defined() && input.requires_grad()) {
-      wanted.push_back(input);
+      differentiable_inputs.push_back(input);
     }
   }
-  const auto found = torch::autograd::grad(
-      made, wanted, given, /*retain_graph=*/true, /*create_graph=*/true, /*allow_unused=*/true);
+  const auto computed = torch::autograd::grad(
+      used_outputs, differentiable_inputs, output_grads, /*retain_graph=*/true,
+      /*create_graph=*/true, /*allow_unused=*/true);
   variable_list all;
   size_t next = 0;
   for (const auto& input : inputs) {
-    all.push_back(input.defined() && input.requires_grad() ? found[next++] : Tensor());
+    all.push_back(input.defined() && input.requires_grad() ? computed[next++] : Tensor());
   }
   return all;
 }
 
-// --- LSTM
-// ------------------------------------------------------------------------------------------------------------
+// --- LSTM ---
 
 using LstmForward = std::tuple<Tensor, Tensor, Tensor>(
     const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool);
@@ -85,15 +84,15 @@ variable_list lstm_results(const Tensor& states, const Tensor& cells, bool backw
       last_step(cells, backwards)};
 }
 
-// (states after each step, last hidden state, last cell state) of one direction.
+// One direction. Returns (states after each step, last hidden state, last cell state).
 struct Lstm : torch::autograd::Function<Lstm> {
   static variable_list forward(
       AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& cell,
       const Tensor& weight, bool backwards) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [states, cells, kept] =
+    const auto [states, cells, activations] =
         op<LstmForward>("ftm::lstm_forward").call(gates, hidden, cell, weight, backwards);
-    context->save_for_backward({gates, hidden, cell, weight, states, cells, kept});
+    context->save_for_backward({gates, hidden, cell, weight, states, cells, activations});
     context->saved_data["backwards"] = backwards;
     return lstm_results(states, cells, backwards);
   }
@@ -101,14 +100,14 @@ struct Lstm : torch::autograd::Function<Lstm> {
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const auto saved = context->get_saved_variables();
     const auto &gates = saved[0], &weight = saved[3], &states = saved[4], &cells = saved[5],
-               &kept = saved[6];
+               &activations = saved[6];
     const bool backwards = context->saved_data["backwards"].toBool();
     if (at::GradMode::is_enabled()) {
-      auto all = differentiable(
+      auto all = differentiable_gradients(
           {gates, saved[1], saved[2], weight},
           [&](const variable_list& x) {
-            const auto made = lstm_by_steps(x[0], x[1], x[2], x[3], backwards);
-            return lstm_results(std::get<0>(made), std::get<1>(made), backwards);
+            const auto results = lstm_by_steps(x[0], x[1], x[2], x[3], backwards);
+            return lstm_results(std::get<0>(results), std::get<1>(results), backwards);
           },
           grads);
       all.emplace_back();
@@ -119,15 +118,14 @@ struct Lstm : torch::autograd::Function<Lstm> {
             .call(
                 zeros_unless_defined(grads[0], after_steps(states, backwards)),
                 zeros_unless_defined(grads[1], saved[1]), zeros_unless_defined(grads[2], saved[2]),
-                cells, kept, weight, backwards);
+                cells, activations, weight, backwards);
     return {
         grad_gates, grad_hidden, grad_cell, weight_gradient(grad_gates, states, backwards),
         Tensor()};
   }
 };
 
-// --- GRU
-// -------------------------------------------------------------------------------------------------------------
+// --- GRU ---
 
 using GruForward = std::tuple<Tensor, Tensor>(
     const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&, bool);
@@ -138,25 +136,26 @@ variable_list results(const Tensor& states, bool backwards) {
   return {after_steps(states, backwards).clone(), last_step(states, backwards)};
 }
 
-// (states after each step, last hidden state) of one direction.
+// One direction. Returns (states after each step, last hidden state).
 struct Gru : torch::autograd::Function<Gru> {
   static variable_list forward(
       AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& weight,
       const OptionalTensor& bias, bool backwards) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [states, kept] =
+    const auto [states, activations] =
         op<GruForward>("ftm::gru_forward").call(gates, hidden, weight, bias, backwards);
-    context->save_for_backward({gates, hidden, weight, bias.value_or(Tensor()), states, kept});
+    context->save_for_backward(
+        {gates, hidden, weight, bias.value_or(Tensor()), states, activations});
     context->saved_data["backwards"] = backwards;
     return results(states, backwards);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const auto saved = context->get_saved_variables();
-    const auto &weight = saved[2], &bias = saved[3], &states = saved[4], &kept = saved[5];
+    const auto &weight = saved[2], &bias = saved[3], &states = saved[4], &activations = saved[5];
     const bool backwards = context->saved_data["backwards"].toBool();
     if (at::GradMode::is_enabled()) {
-      auto all = differentiable(
+      auto all = differentiable_gradients(
           {saved[0], saved[1], weight, bias},
           [&](const variable_list& x) {
             return results(std::get<0>(gru_by_steps(x[0], x[1], x[2], x[3], backwards)), backwards);
@@ -169,7 +168,7 @@ struct Gru : torch::autograd::Function<Gru> {
         op<GruBackward>("ftm::gru_backward")
             .call(
                 zeros_unless_defined(grads[0], after_steps(states, backwards)),
-                zeros_unless_defined(grads[1], saved[1]), states, kept, weight, backwards);
+                zeros_unless_defined(grads[1], saved[1]), states, activations, weight, backwards);
     const auto grad_bias = bias.defined() ? grad_recurrent.sum({0, 1}) : Tensor();
     return {
         grad_gates, grad_hidden, weight_gradient(grad_recurrent, states, backwards), grad_bias,
@@ -177,14 +176,13 @@ struct Gru : torch::autograd::Function<Gru> {
   }
 };
 
-// --- plain
-// -----------------------------------------------------------------------------------------------------------
+// --- RNN ---
 
 using RnnForward = Tensor(const Tensor&, const Tensor&, const Tensor&, bool, bool);
 using RnnBackward = std::tuple<Tensor, Tensor>(
     const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, bool);
 
-// (states after each step, last hidden state) of one direction.
+// One direction. Returns (states after each step, last hidden state).
 struct Rnn : torch::autograd::Function<Rnn> {
   static variable_list forward(
       AutogradContext* context, const Tensor& gates, const Tensor& hidden, const Tensor& weight,
@@ -204,7 +202,7 @@ struct Rnn : torch::autograd::Function<Rnn> {
     const bool relu = context->saved_data["relu"].toBool(),
                backwards = context->saved_data["backwards"].toBool();
     if (at::GradMode::is_enabled()) {
-      auto all = differentiable(
+      auto all = differentiable_gradients(
           {saved[0], saved[1], weight},
           [&](const variable_list& x) {
             return results(rnn_by_steps(x[0], x[1], x[2], relu, backwards), backwards);
@@ -234,8 +232,8 @@ variable_list run(const Direction& direction, const Tensor& gates, at::TensorLis
       if (!by_steps) {
         return Lstm::apply(gates, first[0], first[1], weight, backwards);
       }
-      const auto made = lstm_by_steps(gates, first[0], first[1], weight, backwards);
-      return lstm_results(std::get<0>(made), std::get<1>(made), backwards);
+      const auto states = lstm_by_steps(gates, first[0], first[1], weight, backwards);
+      return lstm_results(std::get<0>(states), std::get<1>(states), backwards);
     }
     case Kind::kGru:
       return by_steps ? results(

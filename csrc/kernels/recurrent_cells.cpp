@@ -1,5 +1,5 @@
-// Cells of LSTM and GRU: ATen asks devices other than the CPU for fused kernels, whose workspace is
-// the device's own affair. Here they are made of recorded ops, and the compiler fuses them.
+// LSTM and GRU cells. For devices other than the CPU, ATen calls fused kernels, whose workspace
+// each device defines. Here they are composed of recorded ops, which the compiler fuses.
 #include "kernels/recurrent_steps.h"
 
 #include <ATen/ATen.h>
@@ -17,8 +17,8 @@ Tensor with_bias(const Tensor& gates, const OptionalTensor& bias) {
   return bias && bias->defined() ? gates + *bias : gates;
 }
 
-// (hidden state, cell state, workspace); the workspace has the gates after their activations:
-// input, forget, cell, output.
+// Returns (hidden state, cell state, workspace). The workspace has the activated gates: input,
+// forget, cell, output.
 std::tuple<Tensor, Tensor, Tensor> lstm_cell(
     const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cell,
     const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
@@ -33,31 +33,33 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(
   return {hidden, next_cell, at::cat({input, forget, candidate, output}, 1)};
 }
 
-// (gradients of the gates, of the cell state, of each bias)
+// Returns the gradients of (gates, cell state, each bias).
 std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(
     const OptionalTensor& grad_hidden, const OptionalTensor& grad_cell, const Tensor& cell,
     const Tensor& next_cell, const Tensor& workspace, bool has_bias) {
-  const bool hidden_given = grad_hidden && grad_hidden->defined();
-  const bool cell_given = grad_cell && grad_cell->defined();
-  if (!hidden_given && !cell_given) {
+  const bool has_grad_hidden = grad_hidden && grad_hidden->defined();
+  const bool has_grad_cell = grad_cell && grad_cell->defined();
+  if (!has_grad_hidden && !has_grad_cell) {
     return {};
   }
   const auto gates = workspace.chunk(4, 1);
   const auto& [input, forget, candidate, output] = std::tie(gates[0], gates[1], gates[2], gates[3]);
-  const auto squashed = next_cell.tanh();
-  const auto hidden = hidden_given ? *grad_hidden : next_cell.new_zeros(next_cell.sizes());
-  auto inner = hidden * output * tanh_slope(squashed);
-  inner = cell_given ? inner + *grad_cell : inner;
+  const auto activated_cell = next_cell.tanh();
+  const auto hidden = has_grad_hidden ? *grad_hidden : next_cell.new_zeros(next_cell.sizes());
+  auto grad_next_cell = hidden * output * tanh_slope(activated_cell);
+  grad_next_cell = has_grad_cell ? grad_next_cell + *grad_cell : grad_next_cell;
   auto grad_gates = at::cat(
-      {inner * candidate * sigmoid_slope(input), inner * cell * sigmoid_slope(forget),
-       inner * input * tanh_slope(candidate), hidden * squashed * sigmoid_slope(output)},
+      {grad_next_cell * candidate * sigmoid_slope(input),
+       grad_next_cell * cell * sigmoid_slope(forget),
+       grad_next_cell * input * tanh_slope(candidate),
+       hidden * activated_cell * sigmoid_slope(output)},
       1);
   auto grad_bias = has_bias ? grad_gates.sum(0) : Tensor();
-  return {grad_gates, inner * forget, grad_bias};
+  return {grad_gates, grad_next_cell * forget, grad_bias};
 }
 
-// (hidden state, workspace); the workspace has the reset, update and new gates after their
-// activations, the old hidden state, and the hidden part of the new gate.
+// Returns (hidden state, workspace). The workspace has the activated reset, update and new gates,
+// the old hidden state, and the hidden part of the new gate.
 std::tuple<Tensor, Tensor> gru_cell(
     const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hidden,
     const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
@@ -70,7 +72,7 @@ std::tuple<Tensor, Tensor> gru_cell(
   return {next, at::cat({reset, update, fresh, hidden, from_hidden[2]}, 1)};
 }
 
-// Gradients of the input gates, hidden gates, hidden state, and both biases.
+// Returns the gradients of (input gates, hidden gates, hidden state, input bias, hidden bias).
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(
     const Tensor& grad, const Tensor& workspace, bool has_bias) {
   const auto parts = workspace.chunk(5, 1);

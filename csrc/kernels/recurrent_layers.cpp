@@ -1,6 +1,6 @@
-// nn.LSTM, nn.GRU and nn.RNN: a layer is a product for the inputs of all steps, an op that is a
-// loop over the steps, and in the gradient a product for the weights. What is out of the ordinary
-// is ATen's unrolled code.
+// nn.LSTM, nn.GRU and nn.RNN. A layer is a matrix product for the inputs of all steps and an op
+// that loops over the steps; its gradient has another product for the weights. Unusual calls run
+// ATen's unrolled code.
 #include "kernels/packed_sequence.h"
 #include "kernels/recurrent.h"
 
@@ -24,46 +24,46 @@ using at::Tensor;
 using at::TensorList;
 using torch::autograd::variable_list;
 
-int64_t gates_of(Kind kind) {
+int64_t gate_count(Kind kind) {
   return kind == Kind::kLstm ? 4 : kind == Kind::kGru ? 3 : 1;
 }
 
-// The steps of a packed batch as a rectangle, the same for all layers: places, forwards and
-// backwards.
-struct Rectangle {
+// The indices that convert a packed batch to a padded one and back, shared by all layers; for each
+// direction.
+struct PaddedSteps {
   int64_t steps;
   int64_t batch;
-  Tensor rows[2];
-  Tensor places[2];
-  Tensor last;
+  Tensor rows[2]; // see Packing
+  Tensor padded_rows[2];
+  Tensor last_rows;
 
-  Rectangle(const Packing& packing, c10::Device device, bool bidirectional)
-      : steps(packing.steps), batch(packing.batch), last(packing.last(device)) {
+  PaddedSteps(const Packing& packing, c10::Device device, bool bidirectional)
+      : steps(packing.steps), batch(packing.batch), last_rows(packing.last_rows(device)) {
     for (int backwards = 0; backwards <= static_cast<int>(bidirectional); ++backwards) {
       rows[backwards] = packing.rows(backwards, device);
-      places[backwards] = packing.places(backwards, device);
+      padded_rows[backwards] = packing.padded_rows(backwards, device);
     }
   }
 };
 
-struct Call {
+struct LayerCall {
   Kind kind;
-  Tensor input; // [T, B, I]; packed: [rows, I]
-  std::vector<Tensor> states; // hidden, and cell of an LSTM: [layers * directions, B, H]
+  Tensor input; // [T, B, I]; if packed, [rows, I]
+  std::vector<Tensor> states; // hidden, and cell for an LSTM: [layers * directions, B, H]
   TensorList params;
   bool has_biases;
   int64_t layers;
   double dropout;
   bool train;
   bool bidirectional;
-  std::optional<int64_t> packed_batch; // of a packed input
+  std::optional<int64_t> packed_batch; // batch size of a packed input
 
   int64_t directions() const { return bidirectional ? 2 : 1; }
-  int64_t params_each() const { return has_biases ? 4 : 2; }
+  int64_t params_per_direction() const { return has_biases ? 4 : 2; }
 };
 
-// Whether derivatives are taken that only ops have: forward ones, and those of functorch.
-bool is_transformed(const Call& call) {
+// Whether forward-mode or functorch derivatives are computed, which the loop ops do not support.
+bool is_transformed(const LayerCall& call) {
   const auto has_tangent = [](const Tensor& x) { return x._fw_grad(/*level=*/0).defined(); };
   return c10::impl::tls_is_dispatch_key_included(
              c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
@@ -72,8 +72,8 @@ bool is_transformed(const Call& call) {
          std::any_of(call.params.begin(), call.params.end(), has_tangent);
 }
 
-// Whether the call is one that layers of loops serve; others are ATen's affair, errors among them.
-bool is_ordinary(const Call& call) {
+// Whether the loop ops support the call. ATen handles the others, including invalid ones.
+bool is_supported(const LayerCall& call) {
   const auto& input = call.input;
   if (input.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) { // traced for all sizes
     return false;
@@ -81,7 +81,7 @@ bool is_ordinary(const Call& call) {
   const int64_t rank = call.packed_batch ? 2 : 3, stacked = call.layers * call.directions();
   if (at::autocast::is_autocast_enabled(input.device().type()) || !input.is_floating_point() ||
       input.dim() != rank || input.numel() == 0 || call.layers < 1 ||
-      static_cast<int64_t>(call.params.size()) != stacked * call.params_each()) {
+      static_cast<int64_t>(call.params.size()) != stacked * call.params_per_direction()) {
     return false;
   }
   const int64_t batch = call.packed_batch ? *call.packed_batch : input.size(1);
@@ -92,14 +92,15 @@ bool is_ordinary(const Call& call) {
   if (call.states[0].dim() != 3 || !fits(input, input.sizes())) {
     return false;
   }
-  const int64_t hidden = call.states[0].size(2), rows = gates_of(call.kind) * hidden;
+  const int64_t hidden = call.states[0].size(2), rows = gate_count(call.kind) * hidden;
   for (const auto& state : call.states) {
     if (hidden == 0 || !fits(state, {stacked, batch, hidden})) {
       return false;
     }
   }
   for (int64_t k = 0; k < stacked; ++k) {
-    const auto params = call.params.slice(k * call.params_each(), call.params_each());
+    const auto params =
+        call.params.slice(k * call.params_per_direction(), call.params_per_direction());
     const int64_t width = k < call.directions() ? input.size(-1) : hidden * call.directions();
     if (!fits(params[0], {rows, width}) || !fits(params[1], {rows, hidden}) ||
         (call.has_biases && !(fits(params[2], {rows}) && fits(params[3], {rows})))) {
@@ -109,7 +110,8 @@ bool is_ordinary(const Call& call) {
   return true;
 }
 
-// A row of gates with which an LSTM keeps its cell state: nothing enters, nothing is forgotten.
+// Returns the gates for steps past the end of a sequence. They let an LSTM keep its cell state:
+// input gate 0, forget gate 1.
 Tensor idle_row(Kind kind, const Tensor& gates) {
   auto row = at::zeros({1, gates.size(1)}, gates.options());
   if (kind == Kind::kLstm) {
@@ -121,18 +123,20 @@ Tensor idle_row(Kind kind, const Tensor& gates) {
   return row;
 }
 
-// One direction of one layer. A packed batch runs on a rectangle of steps: behind its end a
-// sequence has idle rows, and backwards it runs as the reversed sequence. Gives, in the shape of
-// its input, the states after each step, then the last states.
-variable_list direction(
-    const Call& call, const Rectangle* rectangle, const Tensor& input, int64_t number,
+// Runs one direction of one layer. A packed batch is padded: past the end of a sequence the gates
+// are idle, and for the backward direction each sequence is reversed. Returns the states after each
+// step, in the input's layout, then the last states.
+variable_list run_direction(
+    const LayerCall& call, const PaddedSteps* padding, const Tensor& input, int64_t number,
     bool backwards) {
-  const auto params = call.params.slice(number * call.params_each(), call.params_each());
-  Direction what{call.kind, params[1], {}, backwards && rectangle == nullptr, is_transformed(call)};
+  const auto params =
+      call.params.slice(number * call.params_per_direction(), call.params_per_direction());
+  Direction direction{
+      call.kind, params[1], {}, backwards && padding == nullptr, is_transformed(call)};
   std::optional<Tensor> bias;
   if (call.has_biases) {
     bias = call.kind == Kind::kGru ? params[2] : params[2] + params[3];
-    what.bias = params[3];
+    direction.bias = params[3];
   }
   std::vector<Tensor> first;
   first.reserve(call.states.size());
@@ -140,29 +144,30 @@ variable_list direction(
     first.push_back(state[number]);
   }
   const auto gates = at::linear(input, params[0], bias);
-  if (rectangle == nullptr) {
-    return run(what, gates, first);
+  if (padding == nullptr) {
+    return run(direction, gates, first);
   }
   const auto padded =
-      at::cat({gates, idle_row(call.kind, gates)}).index_select(0, rectangle->rows[backwards]);
-  auto made = run(what, padded.view({rectangle->steps, rectangle->batch, -1}), first);
-  const auto places = made[0].flatten(0, 1);
-  made[0] = places.index_select(0, rectangle->places[backwards]);
-  made[1] = places.index_select(0, rectangle->last);
-  return made;
+      at::cat({gates, idle_row(call.kind, gates)}).index_select(0, padding->rows[backwards]);
+  auto results = run(direction, padded.view({padding->steps, padding->batch, -1}), first);
+  const auto states = results[0].flatten(0, 1);
+  results[0] = states.index_select(0, padding->padded_rows[backwards]);
+  results[1] = states.index_select(0, padding->last_rows);
+  return results;
 }
 
-// Output, then last states.
-variable_list run(const Call& call, const Rectangle* rectangle) {
+// Runs all layers. Returns the output, then the last states.
+variable_list run_layers(const LayerCall& call, const PaddedSteps* padding) {
   auto input = call.input;
   std::vector<variable_list> last(call.states.size());
   for (int64_t layer = 0; layer < call.layers; ++layer) {
     variable_list outputs;
     for (int64_t k = 0; k < call.directions(); ++k) {
-      const auto made = direction(call, rectangle, input, layer * call.directions() + k, k == 1);
-      outputs.push_back(made[0]);
+      const auto results =
+          run_direction(call, padding, input, layer * call.directions() + k, k == 1);
+      outputs.push_back(results[0]);
       for (size_t n = 0; n < last.size(); ++n) {
-        last[n].push_back(made[1 + n]);
+        last[n].push_back(results[1 + n]);
       }
     }
     input = call.bidirectional ? at::cat(outputs, -1) : outputs[0];
@@ -177,37 +182,37 @@ variable_list run(const Call& call, const Rectangle* rectangle) {
   return all;
 }
 
-// Of a whole batch; nothing where ATen's code has to do it.
-std::optional<variable_list> whole(Call call, bool batch_first) {
+// Runs a padded batch; nullopt if ATen must handle the call.
+std::optional<variable_list> run_padded(LayerCall call, bool batch_first) {
   if (batch_first && call.input.dim() == 3) {
     call.input = call.input.transpose(0, 1);
   }
-  if (!is_ordinary(call)) {
+  if (!is_supported(call)) {
     return std::nullopt;
   }
-  auto made = run(call, nullptr);
+  auto results = run_layers(call, nullptr);
   if (batch_first) {
-    made[0] = made[0].transpose(0, 1);
+    results[0] = results[0].transpose(0, 1);
   }
-  return made;
+  return results;
 }
 
-// The same of a packed batch.
-std::optional<variable_list> packed(Call call, const Tensor& batch_sizes) {
+// Does the same for a packed batch.
+std::optional<variable_list> run_packed(LayerCall call, const Tensor& batch_sizes) {
   if (batch_sizes.device().type() != at::kCPU || batch_sizes.scalar_type() != at::kLong ||
       batch_sizes.dim() != 1 || batch_sizes.numel() == 0) {
     return std::nullopt;
   }
   call.packed_batch = batch_sizes[0].item<int64_t>();
-  if (!is_ordinary(call)) {
+  if (!is_supported(call)) {
     return std::nullopt;
   }
   const Packing packing(batch_sizes);
   TORCH_CHECK(
       packing.total == call.input.size(0), "a packed sequence has ", call.input.size(0),
       " rows, but its batch_sizes have ", packing.total);
-  const Rectangle rectangle(packing, call.input.device(), call.bidirectional);
-  return run(call, &rectangle);
+  const PaddedSteps padding(packing, call.input.device(), call.bidirectional);
+  return run_layers(call, &padding);
 }
 
 using Pair = std::tuple<Tensor, Tensor>;
@@ -216,45 +221,29 @@ using Triple = std::tuple<Tensor, Tensor, Tensor>;
 Triple lstm(
     const Tensor& input, TensorList hx, TensorList params, bool has_biases, int64_t layers,
     double dropout, bool train, bool bidirectional, bool batch_first) {
-  const auto made = hx.size() != 2 ? std::nullopt
-                                   : whole(
-                                         {Kind::kLstm,
-                                          input,
-                                          hx.vec(),
-                                          params,
-                                          has_biases,
-                                          layers,
-                                          dropout,
-                                          train,
-                                          bidirectional,
-                                          {}},
-                                         batch_first);
-  return made ? Triple{(*made)[0], (*made)[1], (*made)[2]}
-              : at::native::lstm(
-                    input, hx, params, has_biases, layers, dropout, train, bidirectional,
-                    batch_first);
+  if (hx.size() == 2) {
+    const LayerCall call{Kind::kLstm, input,   hx.vec(), params,        has_biases,
+                         layers,      dropout, train,    bidirectional, {}};
+    if (const auto results = run_padded(call, batch_first)) {
+      return {(*results)[0], (*results)[1], (*results)[2]};
+    }
+  }
+  return at::native::lstm(
+      input, hx, params, has_biases, layers, dropout, train, bidirectional, batch_first);
 }
 
 Triple packed_lstm(
     const Tensor& data, const Tensor& batch_sizes, TensorList hx, TensorList params,
     bool has_biases, int64_t layers, double dropout, bool train, bool bidirectional) {
-  const auto made = hx.size() != 2 ? std::nullopt
-                                   : packed(
-                                         {Kind::kLstm,
-                                          data,
-                                          hx.vec(),
-                                          params,
-                                          has_biases,
-                                          layers,
-                                          dropout,
-                                          train,
-                                          bidirectional,
-                                          {}},
-                                         batch_sizes);
-  return made ? Triple{(*made)[0], (*made)[1], (*made)[2]}
-              : at::native::lstm(
-                    data, batch_sizes, hx, params, has_biases, layers, dropout, train,
-                    bidirectional);
+  if (hx.size() == 2) {
+    const LayerCall call{Kind::kLstm, data,    hx.vec(), params,        has_biases,
+                         layers,      dropout, train,    bidirectional, {}};
+    if (const auto results = run_packed(call, batch_sizes)) {
+      return {(*results)[0], (*results)[1], (*results)[2]};
+    }
+  }
+  return at::native::lstm(
+      data, batch_sizes, hx, params, has_biases, layers, dropout, train, bidirectional);
 }
 
 using Unrolled =
@@ -266,29 +255,29 @@ template <Kind kind, Unrolled* unrolled>
 Pair layers(
     const Tensor& input, const Tensor& hx, TensorList params, bool has_biases, int64_t count,
     double dropout, bool train, bool bidirectional, bool batch_first) {
-  const auto made = whole(
+  const auto results = run_padded(
       {kind, input, {hx}, params, has_biases, count, dropout, train, bidirectional, {}},
       batch_first);
-  return made ? Pair{(*made)[0], (*made)[1]}
-              : unrolled(
-                    input, hx, params, has_biases, count, dropout, train, bidirectional,
-                    batch_first);
+  return results ? Pair{(*results)[0], (*results)[1]}
+                 : unrolled(
+                       input, hx, params, has_biases, count, dropout, train, bidirectional,
+                       batch_first);
 }
 
 template <Kind kind, UnrolledPacked* unrolled>
 Pair packed_layers(
     const Tensor& data, const Tensor& batch_sizes, const Tensor& hx, TensorList params,
     bool has_biases, int64_t count, double dropout, bool train, bool bidirectional) {
-  const auto made = packed(
+  const auto results = run_packed(
       {kind, data, {hx}, params, has_biases, count, dropout, train, bidirectional, {}},
       batch_sizes);
-  return made
-             ? Pair{(*made)[0], (*made)[1]}
+  return results
+             ? Pair{(*results)[0], (*results)[1]}
              : unrolled(
                    data, batch_sizes, hx, params, has_biases, count, dropout, train, bidirectional);
 }
 
-void implement(torch::Library& library) {
+void register_layers(torch::Library& library) {
   library.impl("lstm.input", TORCH_FN(lstm));
   library.impl("lstm.data", TORCH_FN(packed_lstm));
   library.impl("gru.input", TORCH_FN((layers<Kind::kGru, &at::native::gru>)));
@@ -302,11 +291,11 @@ void implement(torch::Library& library) {
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library) {
-  implement(library);
+  register_layers(library);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  implement(library);
+  register_layers(library);
 }
 
 } // namespace ftm::recurrent

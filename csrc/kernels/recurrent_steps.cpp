@@ -19,7 +19,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_by_steps(
     const Tensor& gates, const Tensor& hidden, const Tensor& cell, const Tensor& weight,
     bool backwards) {
   const Steps steps{gates.size(0), backwards};
-  Rows states(steps.count + 1), cells(steps.count + 1), kept(steps.count);
+  Rows states(steps.count + 1), cells(steps.count + 1), activations(steps.count);
   states[steps.before(0)] = hidden;
   cells[steps.before(0)] = cell;
   for (int64_t k = 0; k < steps.count; ++k) {
@@ -30,29 +30,29 @@ std::tuple<Tensor, Tensor, Tensor> lstm_by_steps(
     const auto next = forget * cells[steps.before(k)] + input * candidate;
     cells[steps.after(k)] = next;
     states[steps.after(k)] = output * next.tanh();
-    kept[steps.input(k)] = at::cat({input, forget, candidate, output}, 1);
+    activations[steps.input(k)] = at::cat({input, forget, candidate, output}, 1);
   }
-  return {at::stack(states), at::stack(cells), at::stack(kept)};
+  return {at::stack(states), at::stack(cells), at::stack(activations)};
 }
 
 std::tuple<Tensor, Tensor> gru_by_steps(
     const Tensor& gates, const Tensor& hidden, const Tensor& weight, const OptionalTensor& bias,
     bool backwards) {
   const Steps steps{gates.size(0), backwards};
-  Rows states(steps.count + 1), kept(steps.count);
+  Rows states(steps.count + 1), activations(steps.count);
   states[steps.before(0)] = hidden;
   for (int64_t k = 0; k < steps.count; ++k) {
     const auto& before = states[steps.before(k)];
-    const auto own = gates[steps.input(k)].chunk(3, 1);
+    const auto from_input = gates[steps.input(k)].chunk(3, 1);
     const auto product = before.matmul(weight.t());
     const auto recurrent = (bias && bias->defined() ? product + *bias : product).chunk(3, 1);
-    const auto reset = (own[0] + recurrent[0]).sigmoid(),
-               update = (own[1] + recurrent[1]).sigmoid();
-    const auto candidate = (own[2] + reset * recurrent[2]).tanh();
+    const auto reset = (from_input[0] + recurrent[0]).sigmoid(),
+               update = (from_input[1] + recurrent[1]).sigmoid();
+    const auto candidate = (from_input[2] + reset * recurrent[2]).tanh();
     states[steps.after(k)] = candidate + update * (before - candidate);
-    kept[steps.input(k)] = at::cat({reset, update, candidate, recurrent[2]}, 1);
+    activations[steps.input(k)] = at::cat({reset, update, candidate, recurrent[2]}, 1);
   }
-  return {at::stack(states), at::stack(kept)};
+  return {at::stack(states), at::stack(activations)};
 }
 
 Tensor rnn_by_steps(
@@ -69,20 +69,20 @@ Tensor rnn_by_steps(
 
 std::tuple<Tensor, Tensor, Tensor> lstm_backward_by_steps(
     const Tensor& grad, const Tensor& grad_hidden, const Tensor& grad_cell, const Tensor& cells,
-    const Tensor& kept, const Tensor& weight, bool backwards) {
+    const Tensor& activations, const Tensor& weight, bool backwards) {
   const Steps steps{grad.size(0), backwards};
   Rows gates(steps.count);
   Tensor hidden = grad_hidden, cell = grad_cell;
   for (int64_t k = steps.count; k-- > 0;) {
-    const auto parts = kept[steps.input(k)].chunk(4, 1);
+    const auto parts = activations[steps.input(k)].chunk(4, 1);
     const auto &input = parts[0], &forget = parts[1], &candidate = parts[2], &output = parts[3];
-    const auto squashed = cells[steps.after(k)].tanh();
+    const auto activated_cell = cells[steps.after(k)].tanh();
     hidden = grad[steps.input(k)] + hidden;
-    cell = cell + hidden * output * tanh_slope(squashed);
+    cell = cell + hidden * output * tanh_slope(activated_cell);
     gates[steps.input(k)] = at::cat(
         {cell * candidate * sigmoid_slope(input),
          cell * cells[steps.before(k)] * sigmoid_slope(forget),
-         cell * input * tanh_slope(candidate), hidden * squashed * sigmoid_slope(output)},
+         cell * input * tanh_slope(candidate), hidden * activated_cell * sigmoid_slope(output)},
         1);
     hidden = gates[steps.input(k)].matmul(weight);
     cell = cell * forget;
@@ -91,13 +91,13 @@ std::tuple<Tensor, Tensor, Tensor> lstm_backward_by_steps(
 }
 
 std::tuple<Tensor, Tensor, Tensor> gru_backward_by_steps(
-    const Tensor& grad, const Tensor& grad_hidden, const Tensor& states, const Tensor& kept,
+    const Tensor& grad, const Tensor& grad_hidden, const Tensor& states, const Tensor& activations,
     const Tensor& weight, bool backwards) {
   const Steps steps{grad.size(0), backwards};
   Rows gates(steps.count), recurrent(steps.count);
   Tensor hidden = grad_hidden;
   for (int64_t k = steps.count; k-- > 0;) {
-    const auto parts = kept[steps.input(k)].chunk(4, 1);
+    const auto parts = activations[steps.input(k)].chunk(4, 1);
     const auto &reset = parts[0], &update = parts[1], &candidate = parts[2];
     hidden = grad[steps.input(k)] + hidden;
     const auto grad_candidate = hidden * (1 - update) * tanh_slope(candidate);
@@ -132,7 +132,7 @@ Tensor like(const Tensor& gates, at::IntArrayRef sizes) {
   return gates.new_empty(sizes);
 }
 
-// [T + 1, B, H], for gates of T steps.
+// Returns [T + 1, B, H] for gates of T steps.
 Tensor states_like(const Tensor& gates, const Tensor& hidden) {
   return like(gates, {gates.size(0) + 1, hidden.size(0), hidden.size(1)});
 }
@@ -154,8 +154,10 @@ Tensor rnn_shapes(const Tensor& gates, const Tensor& hidden, const Tensor&, bool
 
 std::tuple<Tensor, Tensor, Tensor> lstm_backward_shapes(
     const Tensor&, const Tensor& grad_hidden, const Tensor& grad_cell, const Tensor&,
-    const Tensor& kept, const Tensor&, bool) {
-  return {like(kept, kept.sizes()), like(kept, grad_hidden.sizes()), like(kept, grad_cell.sizes())};
+    const Tensor& activations, const Tensor&, bool) {
+  return {
+      like(activations, activations.sizes()), like(activations, grad_hidden.sizes()),
+      like(activations, grad_cell.sizes())};
 }
 
 std::tuple<Tensor, Tensor, Tensor> gru_backward_shapes(

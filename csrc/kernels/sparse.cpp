@@ -1,6 +1,6 @@
-// Sparse tensors: their indices and values are dense tensors of the device, so what makes and takes
-// them apart is ATen's own code. Arithmetic works on the values; how many elements remain when
-// equal places are joined is looked at on the CPU.
+// Sparse tensors. Their indices and values are dense device tensors, so ATen's code constructs and
+// takes them apart. Arithmetic operates on the values. Coalescing needs the number of distinct
+// indices, which is determined on the CPU.
 #include "eager_checks/mask_counts.h"
 #include "kernels/sparse_fallback.h"
 
@@ -45,11 +45,10 @@ bool is_number(const at::Tensor& tensor) {
   return !tensor.is_sparse() && tensor.dim() == 0;
 }
 
-// --- joining equal places
-// ------------------------------------------------------------------------------------------
+// --- coalescing ---
 
-// The place of each element in the row-major order of the sparse dimensions.
-at::Tensor flat_places(const at::Tensor& indices, at::IntArrayRef sizes) {
+// Returns the row-major linear index of each element in the sparse dimensions.
+at::Tensor linear_indices(const at::Tensor& indices, at::IntArrayRef sizes) {
   at::Tensor flat = at::zeros({indices.size(1)}, indices.options());
   for (int64_t i = 0; i < indices.size(0); ++i) {
     flat = flat.mul(sizes[i]).add(indices.select(0, i));
@@ -59,15 +58,15 @@ at::Tensor flat_places(const at::Tensor& indices, at::IntArrayRef sizes) {
 
 at::Tensor coalesce(const at::Tensor& self) {
   TORCH_CHECK(!self.is_coalesced(), "coalesce: the tensor is coalesced");
-  const at::Tensor seen = elements_on_cpu(
+  const at::Tensor host_indices = elements_on_cpu(
       self._indices(), "aten::_coalesce",
       "Make the tensor of places that are sorted and differ, with is_coalesced=True, or coalesce "
       "it on the CPU.");
-  const auto [places, inverse, counts] =
-      at::_unique2(flat_places(seen, self.sizes()), /*sorted=*/true, /*return_inverse=*/true);
-  const int64_t count = places.numel();
-  at::Tensor indices = at::empty({self.sparse_dim(), count}, seen.options());
-  at::Tensor rest = places;
+  const auto [unique, inverse, counts] = at::_unique2(
+      linear_indices(host_indices, self.sizes()), /*sorted=*/true, /*return_inverse=*/true);
+  const int64_t count = unique.numel();
+  at::Tensor indices = at::empty({self.sparse_dim(), count}, host_indices.options());
+  at::Tensor rest = unique;
   for (int64_t i = self.sparse_dim(); i-- > 0;) {
     indices.select(0, i).copy_(at::remainder(rest, std::max<int64_t>(self.size(i), 1)));
     rest = at::floor_divide(rest, std::max<int64_t>(self.size(i), 1));
@@ -81,11 +80,10 @@ at::Tensor coalesce(const at::Tensor& self) {
       /*is_coalesced=*/true);
 }
 
-// --- arithmetic
-// ----------------------------------------------------------------------------------------------------
+// --- arithmetic ---
 
-// dense + alpha * sparse
-at::Tensor added_to_dense(
+// Returns dense + alpha * sparse.
+at::Tensor add_to_dense(
     const at::Tensor& dense, const at::Tensor& sparse, const at::Scalar& alpha) {
   const auto dtype = at::result_type(dense, sparse);
   const int64_t sparse_dim = sparse.sparse_dim();
@@ -101,13 +99,13 @@ at::Tensor added_to_dense(
   }
   return dense.to(dtype)
       .reshape(rows)
-      .index_add(0, flat_places(sparse._indices(), sparse.sizes()), values)
+      .index_add(0, linear_indices(sparse._indices(), sparse.sizes()), values)
       .view(dense.sizes());
 }
 
-at::Tensor sum(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+at::Tensor add_sparse(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
   if (!self.is_sparse()) {
-    return added_to_dense(self, other, alpha);
+    return add_to_dense(self, other, alpha);
   }
   const auto dtype = at::result_type(self, other);
   const at::Tensor addend = alpha.equal(1) ? other._values() : other._values().mul(alpha);
@@ -118,8 +116,8 @@ at::Tensor sum(const at::Tensor& self, const at::Tensor& other, const at::Scalar
   return self.is_coalesced() && other.is_coalesced() ? sum.coalesce() : sum;
 }
 
-// Whether the device adds: the CPU does what is rare, and refuses what eager refuses.
-bool adds_here(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+// Whether the device adds these. The CPU handles rare cases, and raises eager's errors.
+bool can_add(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
   const bool has_bools =
       self.scalar_type() == at::kBool || other.scalar_type() == at::kBool || alpha.isBoolean();
   const bool truncates = at::isIntegralType(at::result_type(self, other), /*includeBool=*/true) &&
@@ -129,38 +127,38 @@ bool adds_here(const at::Tensor& self, const at::Tensor& other, const at::Scalar
   return !has_bools && !truncates && other.is_sparse() && same_shape && same_layout;
 }
 
-// An in-place op refuses a result that its argument's dtype cannot hold.
-bool holds(const at::Tensor& self, at::ScalarType result) {
+// Whether the argument of an in-place op can store a result of this dtype.
+bool can_store(const at::Tensor& self, at::ScalarType result) {
   return at::canCast(result, self.scalar_type());
 }
 
-at::Tensor added(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  return adds_here(self, other, alpha) ? sum(self, other, alpha)
-                                       : on_the_cpu("aten::add.Tensor", self, other, alpha);
+at::Tensor add(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  return can_add(self, other, alpha) ? add_sparse(self, other, alpha)
+                                     : on_the_cpu("aten::add.Tensor", self, other, alpha);
 }
 
-at::Tensor& add_in_place(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  if (adds_here(self, other, alpha) && holds(self, at::result_type(self, other))) {
-    return self.copy_(sum(self, other, alpha));
+at::Tensor& add_(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  if (can_add(self, other, alpha) && can_store(self, at::result_type(self, other))) {
+    return self.copy_(add_sparse(self, other, alpha));
   }
   on_the_cpu("aten::add_.Tensor", self, other, alpha);
   return self;
 }
 
-at::Tensor subtracted(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  return adds_here(self, other, alpha) ? sum(self, other, -alpha)
-                                       : on_the_cpu("aten::sub.Tensor", self, other, alpha);
+at::Tensor sub(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  return can_add(self, other, alpha) ? add_sparse(self, other, -alpha)
+                                     : on_the_cpu("aten::sub.Tensor", self, other, alpha);
 }
 
-at::Tensor& sub_in_place(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  if (adds_here(self, other, alpha) && holds(self, at::result_type(self, other))) {
-    return self.copy_(sum(self, other, -alpha));
+at::Tensor& sub_(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  if (can_add(self, other, alpha) && can_store(self, at::result_type(self, other))) {
+    return self.copy_(add_sparse(self, other, -alpha));
   }
   on_the_cpu("aten::sub_.Tensor", self, other, alpha);
   return self;
 }
 
-at::Tensor scaled(const at::Tensor& self, const at::Tensor& other) {
+at::Tensor mul(const at::Tensor& self, const at::Tensor& other) {
   if (is_number(other)) {
     return with_values(self, self._values().mul(other));
   }
@@ -170,33 +168,33 @@ at::Tensor scaled(const at::Tensor& self, const at::Tensor& other) {
   return on_the_cpu("aten::mul.Tensor", self, other);
 }
 
-at::Tensor& mul_in_place(at::Tensor& self, const at::Tensor& other) {
-  if (self.is_sparse() && is_number(other) && holds(self, at::result_type(self, other))) {
-    return self.copy_(scaled(self, other));
+at::Tensor& mul_(at::Tensor& self, const at::Tensor& other) {
+  if (self.is_sparse() && is_number(other) && can_store(self, at::result_type(self, other))) {
+    return self.copy_(ftm::mul(self, other));
   }
   on_the_cpu("aten::mul_.Tensor", self, other);
   return self;
 }
 
-at::Tensor divided(const at::Tensor& self, const at::Tensor& other) {
+at::Tensor div(const at::Tensor& self, const at::Tensor& other) {
   return is_number(other) ? with_values(self, self._values().div(other))
                           : on_the_cpu("aten::div.Tensor", self, other);
 }
 
-at::Tensor& div_in_place(at::Tensor& self, const at::Tensor& other) {
+at::Tensor& div_(at::Tensor& self, const at::Tensor& other) {
   if (is_number(other) && at::isFloatingType(self.scalar_type()) &&
-      holds(self, at::result_type(self, other))) {
-    return self.copy_(divided(self, other));
+      can_store(self, at::result_type(self, other))) {
+    return self.copy_(ftm::div(self, other));
   }
   on_the_cpu("aten::div_.Tensor", self, other);
   return self;
 }
 
-at::Tensor negated(const at::Tensor& self) {
+at::Tensor neg(const at::Tensor& self) {
   return with_values(self, self._values().neg());
 }
 
-// The elements of a dense tensor at the places of a sparse one.
+// Returns the elements of a dense tensor at the indices of a sparse one.
 at::Tensor sparse_mask(const at::Tensor& self, const at::Tensor& mask) {
   TORCH_CHECK(
       self.sizes() == mask.sizes(),
@@ -206,11 +204,11 @@ at::Tensor sparse_mask(const at::Tensor& self, const at::Tensor& mask) {
     return on_the_cpu("aten::sparse_mask", self, mask);
   }
   const at::Tensor indices = mask._indices();
-  c10::List<std::optional<at::Tensor>> places;
+  c10::List<std::optional<at::Tensor>> index;
   for (int64_t i = 0; i < indices.size(0); ++i) {
-    places.push_back(indices.select(0, i));
+    index.push_back(indices.select(0, i));
   }
-  const at::Tensor values = at::index(self, places);
+  const at::Tensor values = at::index(self, index);
   return at::_sparse_coo_tensor_unsafe(
       indices, values, self.sizes(), values.options().layout(at::kSparse), mask.is_coalesced());
 }
@@ -241,15 +239,15 @@ TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, library) {
   library.impl("zero_", TORCH_FN(at::native::zero_sparse_));
   library.impl("_to_dense", TORCH_FN(at::native::sparse_to_dense));
   library.impl("_coalesce", TORCH_FN(coalesce));
-  library.impl("add.Tensor", TORCH_FN(added));
-  library.impl("add_.Tensor", TORCH_FN(add_in_place));
-  library.impl("sub.Tensor", TORCH_FN(subtracted));
-  library.impl("sub_.Tensor", TORCH_FN(sub_in_place));
-  library.impl("mul.Tensor", TORCH_FN(scaled));
-  library.impl("mul_.Tensor", TORCH_FN(mul_in_place));
-  library.impl("div.Tensor", TORCH_FN(divided));
-  library.impl("div_.Tensor", TORCH_FN(div_in_place));
-  library.impl("neg", TORCH_FN(negated));
+  library.impl("add.Tensor", TORCH_FN(ftm::add));
+  library.impl("add_.Tensor", TORCH_FN(add_));
+  library.impl("sub.Tensor", TORCH_FN(ftm::sub));
+  library.impl("sub_.Tensor", TORCH_FN(sub_));
+  library.impl("mul.Tensor", TORCH_FN(ftm::mul));
+  library.impl("mul_.Tensor", TORCH_FN(mul_));
+  library.impl("div.Tensor", TORCH_FN(ftm::div));
+  library.impl("div_.Tensor", TORCH_FN(div_));
+  library.impl("neg", TORCH_FN(ftm::neg));
   library.impl("sparse_mask", TORCH_FN(sparse_mask));
 }
 

@@ -15,8 +15,8 @@ namespace {
 c10::IValue to_cpu(const c10::IValue& argument) {
   if (argument.isTensor() && argument.toTensor().defined()) {
     const at::Tensor& tensor = argument.toTensor();
-    return tensor.cpu().set_requires_grad(
-        tensor.requires_grad()); // what a kernel keeps for a gradient depends on it
+    // Some kernels save values for a gradient only if it is required.
+    return tensor.cpu().set_requires_grad(tensor.requires_grad());
   }
   if (argument.isTensorList()) {
     c10::List<at::Tensor> list;
@@ -28,8 +28,8 @@ c10::IValue to_cpu(const c10::IValue& argument) {
   return argument.isDevice() ? c10::Device(c10::kCPU) : argument;
 }
 
-// Makes a tensor of the device what the CPU has made of its copy. The number of elements of a
-// sparse one may differ.
+// Copies a written argument from the CPU back to the device. Sparse tensors may have another number
+// of elements.
 void write_back(const at::Tensor& self, const at::Tensor& copy) {
   if (self.layout() == at::kStrided) {
     self.resize_(copy.sizes()).copy_(copy);
@@ -80,8 +80,8 @@ void fall_back(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::S
   run_on_cpu(op_named(full_name(op.operator_name())), *stack);
 }
 
-// Kernels live as long as the library object: for ever.
-void fall_back_where(c10::DispatchKey on_cpu, c10::DispatchKey on_device) {
+// Kernels are unregistered when the Library object is destroyed, so it never is.
+void register_fallbacks(c10::DispatchKey on_cpu, c10::DispatchKey on_device) {
   auto* library = new torch::Library(torch::Library::IMPL, "aten", on_device, __FILE__, __LINE__);
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {
@@ -97,8 +97,8 @@ void fall_back_where(c10::DispatchKey on_cpu, c10::DispatchKey on_device) {
 } // namespace
 
 void register_sparse_fallbacks() {
-  fall_back_where(c10::DispatchKey::SparseCPU, c10::DispatchKey::SparsePrivateUse1);
-  fall_back_where(c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::SparseCsrPrivateUse1);
+  register_fallbacks(c10::DispatchKey::SparseCPU, c10::DispatchKey::SparsePrivateUse1);
+  register_fallbacks(c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::SparseCsrPrivateUse1);
 }
 
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, library) {

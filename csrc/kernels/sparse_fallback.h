@@ -1,4 +1,4 @@
-// Calls on sparse tensors that run on the CPU, counted.
+// Runs calls on sparse tensors on the CPU, and counts them.
 #pragma once
 
 #include "ops/op_info.h"
@@ -8,16 +8,17 @@
 
 namespace ftm {
 
-// The CPU's kernels by the layouts of the operands, which the dense fallback does not look at. What
-// they write to an argument is written back.
+// Runs the call on the stack with the CPU's kernel for the operands' layouts, which the dense
+// fallback does not support. Copies written arguments back, and new results to the device. Throws
+// in strict mode.
 void run_on_cpu(const Op& op, torch::jit::Stack& stack);
 
-// Registers the fallback for each op of which the CPU has a kernel for sparse tensors and the
-// device has none. Otherwise the dispatcher would take kernels of other ops first, which expect
-// dense tensors.
+// Registers the fallback for each op that has a sparse kernel on the CPU and none on the device.
+// Otherwise the dispatcher would prefer composite kernels, which expect dense tensors. Call it
+// once.
 void register_sparse_fallbacks();
 
-// One that returns a tensor.
+// Does the same for an op by name, and returns its result.
 template <typename... Arguments>
 at::Tensor on_the_cpu(const char* name, const Arguments&... arguments) {
   torch::jit::Stack stack{arguments...};

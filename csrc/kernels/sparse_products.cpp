@@ -1,4 +1,4 @@
-// Products of sparse matrices with dense ones gather and add up by segments.
+// Products of sparse and dense matrices, by gathering rows and adding them up.
 #include "kernels/sparse_fallback.h"
 
 #include <ATen/ATen.h>
@@ -7,10 +7,10 @@
 namespace ftm {
 namespace {
 
-// A sparse matrix as rows, columns and values.
-struct Places { at::Tensor rows, columns, values; };
+// A sparse matrix as COO: row and column indices, and values.
+struct CooMatrix { at::Tensor rows, columns, values; };
 
-Places places_of(const at::Tensor& matrix) {
+CooMatrix to_coo(const at::Tensor& matrix) {
   if (matrix.is_sparse()) {
     TORCH_CHECK(
         matrix.sparse_dim() == 2, "mm: Expected a sparse matrix, got ", matrix.sparse_dim(),
@@ -31,14 +31,14 @@ bool is_sparse(const at::Tensor& tensor) {
   return tensor.layout() != at::kStrided;
 }
 
-// Each row of the product is the sum of the rows of `dense` that the row's elements choose and
-// scale.
-at::Tensor product(const Places& sparse, int64_t rows, const at::Tensor& dense) {
-  const at::Tensor chosen = dense.index_select(0, sparse.columns).mul(sparse.values.unsqueeze(1));
-  return at::zeros({rows, dense.size(1)}, dense.options()).index_add(0, sparse.rows, chosen);
+// Each row of the product is a sum of rows of `dense`, selected by the elements' columns and scaled
+// by their values.
+at::Tensor product(const CooMatrix& sparse, int64_t rows, const at::Tensor& dense) {
+  const at::Tensor terms = dense.index_select(0, sparse.columns).mul(sparse.values.unsqueeze(1));
+  return at::zeros({rows, dense.size(1)}, dense.options()).index_add(0, sparse.rows, terms);
 }
 
-at::Tensor multiplied(const at::Tensor& self, const at::Tensor& other) {
+at::Tensor mm(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(
       self.dim() == 2 && other.dim() == 2 && self.size(1) == other.size(0),
       "mm: Argument #3 (dense): Expected dim 0 size ", self.size(1), ", got ", other.size(0));
@@ -50,40 +50,40 @@ at::Tensor multiplied(const at::Tensor& self, const at::Tensor& other) {
     return on_the_cpu("aten::mm", self, other);
   }
   if (is_sparse(self)) {
-    return product(places_of(self), self.size(0), other);
+    return product(to_coo(self), self.size(0), other);
   }
-  Places turned = places_of(other);
-  std::swap(turned.rows, turned.columns);
-  return product(turned, other.size(1), self.t()).t();
+  CooMatrix transposed = to_coo(other);
+  std::swap(transposed.rows, transposed.columns);
+  return product(transposed, other.size(1), self.t()).t();
 }
 
-at::Tensor multiplied_and_added(
+at::Tensor addmm(
     const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
     const at::Scalar& alpha) {
   if (is_sparse(self)) {
     return on_the_cpu("aten::addmm", self, mat1, mat2, beta, alpha);
   }
-  at::Tensor made = multiplied(mat1, mat2);
-  made = alpha.equal(1) ? made : made.mul(alpha);
-  return beta.equal(0) ? made : made.add(self, beta);
+  at::Tensor result = ftm::mm(mat1, mat2);
+  result = alpha.equal(1) ? result : result.mul(alpha);
+  return beta.equal(0) ? result : result.add(self, beta);
 }
 
-at::Tensor applied(const at::Tensor& self, const at::Tensor& vector) {
-  return multiplied(self, vector.unsqueeze(1)).squeeze(1);
+at::Tensor mv(const at::Tensor& self, const at::Tensor& vector) {
+  return ftm::mm(self, vector.unsqueeze(1)).squeeze(1);
 }
 
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, library) {
-  library.impl("mm", TORCH_FN(multiplied));
-  library.impl("addmm", TORCH_FN(multiplied_and_added));
-  library.impl("mv", TORCH_FN(applied));
+  library.impl("mm", TORCH_FN(ftm::mm));
+  library.impl("addmm", TORCH_FN(ftm::addmm));
+  library.impl("mv", TORCH_FN(ftm::mv));
 }
 
 TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, library) {
-  library.impl("mm", TORCH_FN(multiplied));
-  library.impl("addmm", TORCH_FN(multiplied_and_added));
-  library.impl("mv", TORCH_FN(applied));
+  library.impl("mm", TORCH_FN(ftm::mm));
+  library.impl("addmm", TORCH_FN(ftm::addmm));
+  library.impl("mv", TORCH_FN(ftm::mv));
 }
 
 } // namespace ftm

@@ -1,4 +1,4 @@
-// Views are ATen's own: they touch sizes, strides and offset only.
+// Views use ATen's kernels, which only change sizes, strides and offset.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>

@@ -1,12 +1,13 @@
-// Kernels for the library `quantized`. Its C++ signatures differ from one release of PyTorch to the
-// next (a tensor by value or by reference), and a kernel of another signature than the CPU's ends
-// the process: these are boxed.
+// Boxed kernels for the library `quantized`. Its C++ signatures change between releases of PyTorch
+// (a tensor by value or by reference), and a kernel whose signature differs from the CPU kernel's
+// aborts the process. Boxed kernels have no C++ signature.
 #pragma once
 
 #include <torch/library.h>
 
 namespace ftm {
 
+// Calls an unboxed function with the arguments on the stack, and replaces them by its results.
 template <auto kFunction>
 void call_unboxed(
     const c10::OperatorHandle& handle, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -17,6 +18,7 @@ void call_unboxed(
   c10::impl::make_boxed_from_unboxed_functor<Functor, false>::call(&functor, handle, keys, stack);
 }
 
+// Makes a boxed kernel of an unboxed function.
 template <auto kFunction>
 torch::CppFunction boxed() {
   return torch::CppFunction::makeFromBoxedFunction<&call_unboxed<kFunction>>();

@@ -1,5 +1,5 @@
-// Quantized tensors are copied, filled, compared and viewed: what is done to their integers, and to
-// the quantizer with them.
+// Copies, fills, comparisons and views of quantized tensors: applied to their integers, with the
+// quantizer kept or copied.
 #include "quantized/quantized_tensor.h"
 
 #include <ATen/ATen.h>
@@ -22,8 +22,7 @@ at::Tensor& copy_quantized(at::Tensor& self, const at::Tensor& source, bool) {
   TORCH_CHECK(
       self.is_quantized(),
       "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize "
-      "to get ",
-      "a float Tensor from a quantized Tensor");
+      "to get a float Tensor from a quantized Tensor");
   if (!source.is_quantized()) {
     TORCH_CHECK(
         source.scalar_type() == at::kFloat,
@@ -56,7 +55,8 @@ at::Tensor copy_from_quantized(
   return copy_quantized(result, source, non_blocking);
 }
 
-// Between devices, from either. ATen's loses strides, and leaves a tensor with gaps where it is.
+// Copies between devices, in both directions. ATen's kernel loses strides, and does not move
+// tensors with gaps.
 at::Tensor to_copy(
     const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
     std::optional<at::Device> device, std::optional<bool>, bool,
@@ -76,7 +76,7 @@ at::Tensor clone_quantized(const at::Tensor& self, std::optional<at::MemoryForma
   return as_quantized(integers_of(self).clone(format), at::get_qtensorimpl(self)->quantizer());
 }
 
-// Each element the nearest integer to `value`.
+// Sets each element to the quantized `value`.
 at::Tensor& fill_quantized(at::Tensor& self, const at::Scalar& value) {
   const at::Tensor filled = at::full(self.sizes(), value, self.options().dtype(at::kFloat));
   integers_of(self).copy_(integers_of(quantize_like(filled, self)));
@@ -101,8 +101,7 @@ bool equal_quantized(const at::Tensor& self, const at::Tensor& other) {
          at::equal(integers_of(self), integers_of(other));
 }
 
-// --- storages
-// ------------------------------------------------------------------------------------------------------
+// --- storages ---
 
 at::Tensor& set_quantized(
     at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes,

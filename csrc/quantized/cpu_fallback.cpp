@@ -1,6 +1,5 @@
-// Operations on quantized tensors that the device does not compute: the CPU's kernels, counted.
-// Packing is the CPU's as well: packed weights are objects of the process, and the device keeps
-// what it needs of them (products.cpp).
+// Operations on quantized tensors that run on the CPU, and are counted. Packing runs there too:
+// packed weights are CPU objects, of which the device keeps a copy (quantized/linear_conv.cpp).
 #include "quantized/quantized_tensor.h"
 #include "dispatch/cpu_fallback.h"
 
@@ -31,37 +30,37 @@ c10::IValue on_cpu(const c10::IValue& value) {
   return value.isDevice() ? c10::IValue(c10::Device(c10::kCPU)) : value;
 }
 
-// Runs the call on the CPU; what it wrote and what it made comes back.
+// Runs the call on the CPU, and copies written arguments and new results back.
 void run_with_cpu_tensors(const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
   const auto& schema = handle.schema();
   const size_t base = stack.size() - schema.arguments().size();
-  const std::vector<c10::IValue> given(stack.begin() + static_cast<int64_t>(base), stack.end());
+  const std::vector<c10::IValue> arguments(stack.begin() + static_cast<int64_t>(base), stack.end());
   for (size_t i = base; i < stack.size(); ++i) {
     stack[i] = on_cpu(stack[i]);
   }
-  const std::vector<c10::IValue> moved(stack.begin() + static_cast<int64_t>(base), stack.end());
+  const std::vector<c10::IValue> copies(stack.begin() + static_cast<int64_t>(base), stack.end());
   handle.callBoxed(stack);
-  for (size_t i = 0; i < given.size(); ++i) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
     const auto* alias = schema.arguments()[i].alias_info();
-    if (alias == nullptr || !alias->isWrite() || !given[i].isTensor() ||
-        given[i].toTensor().is_cpu()) {
+    if (alias == nullptr || !alias->isWrite() || !arguments[i].isTensor() ||
+        arguments[i].toTensor().is_cpu()) {
       continue;
     }
-    at::Tensor written = given[i].toTensor();
-    if (written.sizes() != moved[i].toTensor().sizes()) {
-      written.resize_(moved[i].toTensor().sizes());
+    at::Tensor written = arguments[i].toTensor();
+    if (written.sizes() != copies[i].toTensor().sizes()) {
+      written.resize_(copies[i].toTensor().sizes());
     }
-    written.copy_(moved[i].toTensor());
+    written.copy_(copies[i].toTensor());
   }
   for (size_t i = base; i < stack.size(); ++i) {
     if (!stack[i].isTensor() || !stack[i].toTensor().defined()) {
       continue;
     }
-    const auto argument = std::find_if(moved.begin(), moved.end(), [&](const c10::IValue& value) {
+    const auto argument = std::find_if(copies.begin(), copies.end(), [&](const c10::IValue& value) {
       return value.isTensor() && value.toTensor().is_same(stack[i].toTensor());
     });
-    stack[i] = argument != moved.end()
-                   ? given[argument - moved.begin()]
+    stack[i] = argument != copies.end()
+                   ? arguments[argument - copies.begin()]
                    : c10::IValue(stack[i].toTensor().to(c10::Device(c10::kPrivateUse1, 0)));
   }
 }

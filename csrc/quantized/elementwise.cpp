@@ -1,5 +1,5 @@
-// Operations that look at each quantized element by itself, choose among elements, or compute with
-// the numbers that they stand for.
+// Elementwise operations on quantized tensors, operations that select elements, and others that
+// compute with dequantized values.
 #include "quantized/boxed_kernels.h"
 #include "quantized/quantized_tensor.h"
 
@@ -12,8 +12,7 @@
 namespace ftm {
 namespace {
 
-// --- whole families, by the schema of what they do to plain tensors
-// ------------------------------------------
+// --- many ops at once, by their schemas for plain tensors ---
 
 template <typename Replace>
 void replace_quantized(torch::jit::Stack& stack, size_t base, const Replace& replace) {
@@ -29,8 +28,8 @@ size_t arguments_begin(const c10::OperatorHandle& handle, const torch::jit::Stac
   return stack.size() - handle.schema().arguments().size();
 }
 
-// Ops that move integers, or compare them: an order and a place are the same for what they stand
-// for.
+// Kernel of ops that move or compare integers. Order and position are the same for the integers as
+// for the values.
 void on_integers(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const size_t base = arguments_begin(handle, *stack);
   const at::Tensor self = (*stack)[base].toTensor();
@@ -39,85 +38,85 @@ void on_integers(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::
   handle.callBoxed(*stack);
   const auto integers = integer_dtype(self.scalar_type());
   for (size_t i = base; i < stack->size(); ++i) {
-    const at::Tensor made = (*stack)[i].toTensor();
-    if (made.scalar_type() == integers && made.is_privateuseone()) {
-      (*stack)[i] = as_quantized(made, at::get_qtensorimpl(self)->quantizer());
+    const at::Tensor result = (*stack)[i].toTensor();
+    if (result.scalar_type() == integers && result.is_privateuseone()) {
+      (*stack)[i] = as_quantized(result, at::get_qtensorimpl(self)->quantizer());
     }
   }
 }
 
-// Ops that compute with floating point numbers. What is a float then is quantized as the first
-// argument is.
+// Kernel of ops that compute with dequantized values. float32 results get the quantizer of the
+// first argument.
 void on_floats(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const size_t base = arguments_begin(handle, *stack);
   const at::Tensor self = (*stack)[base].toTensor();
   replace_quantized(*stack, base, floats_of);
   handle.callBoxed(*stack);
   for (size_t i = base; i < stack->size(); ++i) {
-    const at::Tensor made = (*stack)[i].toTensor();
-    if (made.scalar_type() == at::kFloat && self.is_quantized()) {
-      (*stack)[i] = quantize_like(made, self);
+    const at::Tensor result = (*stack)[i].toTensor();
+    if (result.scalar_type() == at::kFloat && self.is_quantized()) {
+      (*stack)[i] = quantize_like(result, self);
     }
   }
 }
 
-// --- aten::relu and so on ------------------------------------------
+// --- single ops of the library `aten` ---
 
-// With the quantizer of `like`.
+// Returns a quantized tensor with these integers and the quantizer of `like`.
 at::Tensor with_integers(const at::Tensor& like, const at::Tensor& integers) {
   return as_quantized(
       integers.to(integer_dtype(like.scalar_type())), at::get_qtensorimpl(like)->quantizer());
 }
 
-at::Tensor rectified(const at::Tensor& self) {
+at::Tensor relu(const at::Tensor& self) {
   check_per_tensor("relu", self);
   return with_integers(self, integers_of(self).clamp_min(self.q_zero_point()));
 }
 
-at::Tensor& rectify(at::Tensor& self) {
-  integers_of(self).copy_(integers_of(rectified(self)));
+at::Tensor& relu_(at::Tensor& self) {
+  integers_of(self).copy_(integers_of(ftm::relu(self)));
   return self;
 }
 
-at::Tensor clamped(
-    const at::Tensor& self, const std::optional<at::Scalar>& least,
-    const std::optional<at::Scalar>& greatest) {
+at::Tensor clamp(
+    const at::Tensor& self, const std::optional<at::Scalar>& min,
+    const std::optional<at::Scalar>& max) {
   check_per_tensor("clamp", self);
-  return quantize_like(at::clamp(floats_of(self), least, greatest), self);
+  return quantize_like(at::clamp(floats_of(self), min, max), self);
 }
 
-at::Tensor hardtanh(const at::Tensor& self, const at::Scalar& least, const at::Scalar& greatest) {
-  return clamped(self, least, greatest);
+at::Tensor hardtanh(const at::Tensor& self, const at::Scalar& min, const at::Scalar& max) {
+  return ftm::clamp(self, min, max);
 }
 
-at::Tensor& hardtanh_in_place(
-    at::Tensor& self, const at::Scalar& least, const at::Scalar& greatest) {
-  integers_of(self).copy_(integers_of(clamped(self, least, greatest)));
+at::Tensor& hardtanh_(at::Tensor& self, const at::Scalar& min, const at::Scalar& max) {
+  integers_of(self).copy_(integers_of(ftm::clamp(self, min, max)));
   return self;
 }
 
-// Of what the function's values are known to lie in, as the CPU chooses.
-at::Tensor to_known_range(
-    const at::Tensor& made, at::ScalarType dtype, double lowest, double width) {
+// Quantizes the values of a function with a fixed range, with the CPU's choice of scale and zero
+// point.
+at::Tensor quantize_fixed_range(
+    const at::Tensor& floats, at::ScalarType dtype, double lowest, double width) {
   const double steps = dtype == at::kQInt32 ? 4294967296.0 : 256.0;
   const double scale = width / steps;
   const auto zero = range_of(dtype).least - static_cast<int64_t>(lowest / scale);
-  return quantize_each(made, scale, zero, dtype);
+  return quantize_each(floats, scale, zero, dtype);
 }
 
 at::Tensor sigmoid(const at::Tensor& self) {
-  return to_known_range(at::sigmoid(floats_of(self)), self.scalar_type(), 0, 1);
+  return quantize_fixed_range(at::sigmoid(floats_of(self)), self.scalar_type(), 0, 1);
 }
 
 at::Tensor hardsigmoid(const at::Tensor& self) {
-  return to_known_range(at::hardsigmoid(floats_of(self)), self.scalar_type(), 0, 1);
+  return quantize_fixed_range(at::hardsigmoid(floats_of(self)), self.scalar_type(), 0, 1);
 }
 
 at::Tensor tanh(const at::Tensor& self) {
-  return to_known_range(at::tanh(floats_of(self)), self.scalar_type(), -1, 2);
+  return quantize_fixed_range(at::tanh(floats_of(self)), self.scalar_type(), -1, 2);
 }
 
-at::Tensor pooled2d(
+at::Tensor max_pool2d(
     const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
     at::IntArrayRef dilation, bool ceil_mode) {
   check_per_tensor("max_pool2d", self);
@@ -126,7 +125,7 @@ at::Tensor pooled2d(
                 integers_of(self).to(at::kFloat), kernel, stride, padding, dilation, ceil_mode));
 }
 
-at::Tensor pooled1d(
+at::Tensor max_pool1d(
     const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
     at::IntArrayRef dilation, bool ceil_mode) {
   check_per_tensor("max_pool1d", self);
@@ -135,7 +134,7 @@ at::Tensor pooled1d(
                 integers_of(self).to(at::kFloat), kernel, stride, padding, dilation, ceil_mode));
 }
 
-at::Tensor joined(
+at::Tensor concatenate(
     at::TensorList tensors, int64_t dim, double scale, int64_t zero_point, bool relu) {
   TORCH_CHECK(!tensors.empty(), "quantized::cat: expected a non-empty list of tensors");
   std::vector<at::Tensor> integers;
@@ -164,17 +163,17 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
             tensor.q_zero_point() == list[0].q_zero_point(),
         "All inputs should share the same quantization parameters.");
   }
-  return joined(list, dim, list[0].q_scale(), list[0].q_zero_point(), false);
+  return concatenate(list, dim, list[0].q_scale(), list[0].q_zero_point(), false);
 }
 
-// --- ops of the library `quantized` ------------------------------------------
+// --- ops of the library `quantized` ---
 
 template <bool kRelu>
 at::Tensor quantized_cat(
     const c10::List<at::Tensor>& tensors, int64_t dim, std::optional<double> scale,
     std::optional<int64_t> zero_point) {
   const std::vector<at::Tensor> list = tensors.vec();
-  return joined(
+  return concatenate(
       list, dim, scale.value_or(list.at(0).q_scale()),
       zero_point.value_or(list.at(0).q_zero_point()), kRelu);
 }
@@ -201,18 +200,19 @@ at::Tensor mul(const at::Tensor& a, const at::Tensor& b, double scale, int64_t z
 }
 
 at::Tensor relu6(const at::Tensor& self, bool inplace) {
-  at::Tensor made = clamped(self, 0, 6);
+  at::Tensor result = ftm::clamp(self, at::Scalar(0), at::Scalar(6));
   if (!inplace) {
-    return made;
+    return result;
   }
-  integers_of(self).copy_(integers_of(made));
+  integers_of(self).copy_(integers_of(result));
   return self;
 }
 
 at::Tensor quantized_max_pool2d(
     const at::Tensor& self, const c10::List<int64_t>& kernel, const c10::List<int64_t>& stride,
     const c10::List<int64_t>& padding, const c10::List<int64_t>& dilation, bool ceil_mode) {
-  return pooled2d(self, kernel.vec(), stride.vec(), padding.vec(), dilation.vec(), ceil_mode);
+  return ftm::max_pool2d(
+      self, kernel.vec(), stride.vec(), padding.vec(), dilation.vec(), ceil_mode);
 }
 
 at::Tensor hardswish(const at::Tensor& self, double scale, int64_t zero_point) {
@@ -253,10 +253,10 @@ at::Tensor batch_norm(
     const at::Tensor& self, const std::optional<at::Tensor>& weight,
     const std::optional<at::Tensor>& bias, const at::Tensor& mean, const at::Tensor& variance,
     double eps, double scale, int64_t zero_point) {
-  const at::Tensor made = at::batch_norm(
+  const at::Tensor result = at::batch_norm(
       floats_of(self), weight, bias, mean, variance, /*training=*/false, 0, eps,
       /*cudnn_enabled=*/false);
-  return quantize_each(kRelu ? made.relu() : made, scale, zero_point, self.scalar_type());
+  return quantize_each(kRelu ? result.relu() : result, scale, zero_point, self.scalar_type());
 }
 
 void impl_all(
@@ -300,17 +300,17 @@ TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, library) {
        "threshold",
        "std.correction"},
       [] { return torch::CppFunction::makeFromBoxedFunction<&on_floats>(); });
-  library.impl("relu", TORCH_FN(rectified));
-  library.impl("relu_", TORCH_FN(rectify));
-  library.impl("clamp", TORCH_FN(clamped));
-  library.impl("hardtanh", TORCH_FN(hardtanh));
-  library.impl("hardtanh_", TORCH_FN(hardtanh_in_place));
+  library.impl("relu", TORCH_FN(ftm::relu));
+  library.impl("relu_", TORCH_FN(relu_));
+  library.impl("clamp", TORCH_FN(ftm::clamp));
+  library.impl("hardtanh", TORCH_FN(ftm::hardtanh));
+  library.impl("hardtanh_", TORCH_FN(hardtanh_));
   library.impl("sigmoid", TORCH_FN(sigmoid));
   library.impl("hardsigmoid", TORCH_FN(hardsigmoid));
   library.impl("tanh", TORCH_FN(tanh));
   library.impl("cat", TORCH_FN(cat));
-  library.impl("quantized_max_pool1d", TORCH_FN(pooled1d));
-  library.impl("quantized_max_pool2d", TORCH_FN(pooled2d));
+  library.impl("quantized_max_pool1d", TORCH_FN(ftm::max_pool1d));
+  library.impl("quantized_max_pool2d", TORCH_FN(ftm::max_pool2d));
 }
 
 TORCH_LIBRARY_IMPL(quantized, QuantizedPrivateUse1, library) {
@@ -321,7 +321,7 @@ TORCH_LIBRARY_IMPL(quantized, QuantizedPrivateUse1, library) {
   library.impl("cat", boxed<&quantized_cat<false>>());
   library.impl("cat_relu", boxed<&quantized_cat<true>>());
   library.impl("relu6", boxed<&relu6>());
-  library.impl("clamp", boxed<&clamped>());
+  library.impl("clamp", boxed<&ftm::clamp>());
   library.impl("max_pool2d", boxed<&quantized_max_pool2d>());
   library.impl("hardswish", boxed<&hardswish>());
   library.impl("sigmoid", boxed<&quantized_sigmoid>());

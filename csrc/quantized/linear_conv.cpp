@@ -1,6 +1,6 @@
-// Linear layers and convolutions of quantized tensors: products of integers, exact, then scaled and
-// rounded once as the CPU's fbgemm does. The weights are packed objects of the CPU; what the device
-// needs of each is kept beside it.
+// Linear layers and convolutions of quantized tensors. Products of integers are exact; sums are
+// scaled and rounded once, as in the CPU's fbgemm. Weights are packed CPU objects; the device keeps
+// a copy of each.
 #include "quantized/boxed_kernels.h"
 #include "quantized/quantized_tensor.h"
 
@@ -23,31 +23,31 @@ using LinearParams = c10::intrusive_ptr<LinearPackedParamsBase>;
 template <int kDims>
 using ConvParams = c10::intrusive_ptr<ConvPackedParamsBase<kDims>>;
 
-// What a product's sums are multiplied with, and what is added to them before: float32, one each or
-// one per channel.
+// Factors and addends of a product's sums: the result is (sum + addend) * factor, rounded. float32
+// device tensors with one element, or one per channel.
 struct Scaling {
   double input_scale = 0, output_scale = 0;
   at::Tensor factors;
   at::Tensor addends; // undefined: none
 };
 
-// Those used last. Tensors are made and freed outside of its lock: that may need the recorder's, or
-// Python's.
-class Scalings {
+// The most recently used scalings of some weights. Tensors are created and destroyed without the
+// lock, since that may need the recorder's lock or the GIL.
+class ScalingCache {
  public:
   std::optional<Scaling> find(double input_scale, double output_scale) {
     const std::lock_guard<std::mutex> guard(mutex_);
-    for (const Scaling& known : scalings_) {
-      if (known.factors.defined() && known.input_scale == input_scale &&
-          known.output_scale == output_scale) {
-        return known;
+    for (const Scaling& scaling : scalings_) {
+      if (scaling.factors.defined() && scaling.input_scale == input_scale &&
+          scaling.output_scale == output_scale) {
+        return scaling;
       }
     }
     return std::nullopt;
   }
-  void keep(Scaling made) {
+  void insert(Scaling scaling) {
     const std::lock_guard<std::mutex> guard(mutex_);
-    std::swap(scalings_[next_++ % scalings_.size()], made);
+    std::swap(scalings_[next_++ % scalings_.size()], scaling);
   }
 
  private:
@@ -56,43 +56,45 @@ class Scalings {
   size_t next_ = 0;
 };
 
+// Unpacked weights on the device.
 struct Weights {
   explicit Weights(const c10::intrusive_ptr<torch::CustomClassHolder>& packed) : packed(packed) {}
 
   c10::weak_intrusive_ptr<torch::CustomClassHolder> packed;
-  at::Tensor integers; // of the device: int8, as they were before packing
-  at::Tensor zero_points; // of the device: int32, along the output channels; undefined if all are 0
-  at::Tensor scales; // of the CPU: float32, one or one per output channel
-  std::optional<at::Tensor> bias; // of the CPU: float32
-  bool rounds_bias = false; // QNNPACK's packing adds the bias as an integer
-  Scalings scalings;
+  at::Tensor integers; // on the device: int8, as before packing
+  at::Tensor zero_points; // on the device: int32, along the output channels; undefined if all are 0
+  at::Tensor scales; // on the CPU: float32, one or one per output channel
+  std::optional<at::Tensor> bias; // on the CPU: float32
+  bool rounds_bias = false; // QNNPACK adds the bias as an integer
+  ScalingCache scalings;
 };
 
 const c10::Device kOnDevice{c10::kPrivateUse1, 0};
 
-// What was unpacked, while the packed weights live. Its lock is like that of the scalings.
+// Cache of unpacked weights, for the lifetime of the packed ones. Tensors are destroyed without the
+// lock, as above.
 class WeightTable {
  public:
   std::shared_ptr<Weights> find(const torch::CustomClassHolder* packed) {
     const std::lock_guard<std::mutex> guard(mutex_);
     const auto found = weights_.find(packed);
-    const bool lives = found != weights_.end() && found->second->packed.lock().get() == packed;
-    return lives ? found->second : nullptr;
+    const bool is_alive = found != weights_.end() && found->second->packed.lock().get() == packed;
+    return is_alive ? found->second : nullptr;
   }
-  // Gives those that another thread kept meanwhile, if one did.
-  std::shared_ptr<Weights> keep(
-      const torch::CustomClassHolder* packed, std::shared_ptr<Weights> made) {
-    std::vector<std::shared_ptr<Weights>> dropped;
+  // Returns the weights in the table, which another thread may have inserted meanwhile.
+  std::shared_ptr<Weights> insert(
+      const torch::CustomClassHolder* packed, std::shared_ptr<Weights> weights) {
+    std::vector<std::shared_ptr<Weights>> expired; // destroyed after the unlock
     const std::lock_guard<std::mutex> guard(mutex_);
     for (auto at = weights_.begin(); at != weights_.end();) {
       if (at->second->packed.expired()) {
-        dropped.push_back(std::move(at->second));
+        expired.push_back(std::move(at->second));
         at = weights_.erase(at);
       } else {
         ++at;
       }
     }
-    return weights_.emplace(packed, std::move(made)).first->second;
+    return weights_.emplace(packed, std::move(weights)).first->second;
   }
 
  private:
@@ -105,62 +107,61 @@ WeightTable& weight_table() {
   return *table;
 }
 
-std::shared_ptr<Weights> unpacked(
+std::shared_ptr<Weights> unpack(
     const c10::intrusive_ptr<torch::CustomClassHolder>& packed, const at::Tensor& weight,
     const std::optional<at::Tensor>& bias, int64_t channel_axis) {
-  auto made = std::make_shared<Weights>(packed);
+  auto weights = std::make_shared<Weights>(packed);
   const bool per_channel = weight.qscheme() == at::kPerChannelAffine;
   TORCH_CHECK_NOT_IMPLEMENTED(
       weight.scalar_type() == at::kQInt8 &&
           (per_channel || weight.qscheme() == at::kPerTensorAffine),
       "device ftm multiplies with weights of qint8, quantized per tensor or per channel, not of ",
       weight.scalar_type(), ", ", toString(weight.qscheme()));
-  made->integers = weight.int_repr().to(kOnDevice);
-  made->scales = per_channel ? weight.q_per_channel_scales().to(at::kFloat).contiguous()
-                             : at::full({1}, static_cast<float>(weight.q_scale()), at::kFloat);
+  weights->integers = weight.int_repr().to(kOnDevice);
+  weights->scales = per_channel ? weight.q_per_channel_scales().to(at::kFloat).contiguous()
+                                : at::full({1}, static_cast<float>(weight.q_scale()), at::kFloat);
   const at::Tensor zeros = per_channel ? weight.q_per_channel_zero_points().to(at::kInt)
                                        : at::full({1}, weight.q_zero_point(), at::kInt);
   if (zeros.ne(0).any().item<bool>()) {
     c10::DimVector sizes(weight.dim(), 1);
     sizes[channel_axis] = zeros.numel();
-    made->zero_points = zeros.view(sizes).to(kOnDevice);
+    weights->zero_points = zeros.view(sizes).to(kOnDevice);
   }
-  made->bias = bias ? std::optional(bias->detach().to(at::kFloat)) : std::nullopt;
-  made->rounds_bias = c10::demangle(typeid(*packed).name()).find("Qnnp") != std::string::npos;
-  return made;
+  weights->bias = bias ? std::optional(bias->detach().to(at::kFloat)) : std::nullopt;
+  weights->rounds_bias = c10::demangle(typeid(*packed).name()).find("Qnnp") != std::string::npos;
+  return weights;
 }
 
 template <typename Params>
 std::shared_ptr<Weights> weights_of(const Params& packed, int64_t channel_axis) {
-  if (auto known = weight_table().find(packed.get())) {
-    return known;
+  if (auto weights = weight_table().find(packed.get())) {
+    return weights;
   }
   const auto [weight, bias] = packed->unpack();
-  return weight_table().keep(packed.get(), unpacked(packed, weight, bias, channel_axis));
+  return weight_table().insert(packed.get(), unpack(packed, weight, bias, channel_axis));
 }
 
-// In the CPU's precision and order, so that the last bit is the same.
+// Computed with the CPU's precision and order, so that results agree to the last bit.
 Scaling scaling_of(Weights& weights, double input_scale, double output_scale) {
-  if (auto known = weights.scalings.find(input_scale, output_scale)) {
-    return *known;
+  if (auto scaling = weights.scalings.find(input_scale, output_scale)) {
+    return *scaling;
   }
   const at::Tensor sums_scale =
       weights.scales.mul(static_cast<double>(static_cast<float>(input_scale)));
-  Scaling made{
+  Scaling scaling{
       input_scale,
       output_scale,
       sums_scale.div(static_cast<double>(static_cast<float>(output_scale))).to(kOnDevice),
       {}};
   if (weights.bias) {
     const at::Tensor addends =
-        weights.scales.numel() == 1
-            ? weights.bias->mul(
-                  1.0 / sums_scale.item<float>()) // the reciprocal in double, rounded to float
-            : weights.bias->div(sums_scale);
-    made.addends = (weights.rounds_bias ? addends.round() : addends).to(kOnDevice);
+        // A single scale: the reciprocal is computed in double and rounded to float.
+        weights.scales.numel() == 1 ? weights.bias->mul(1.0 / sums_scale.item<float>())
+                                    : weights.bias->div(sums_scale);
+    scaling.addends = (weights.rounds_bias ? addends.round() : addends).to(kOnDevice);
   }
-  weights.scalings.keep(made);
-  return made;
+  weights.scalings.insert(scaling);
+  return scaling;
 }
 
 at::Tensor wide_weights(const Weights& weights) {
@@ -178,8 +179,8 @@ at::Tensor wide_input(const char* name, const at::Tensor& input) {
   return integers_of(input).to(at::kInt).sub(input.q_zero_point());
 }
 
-// sums: whole numbers, their channels along `axis`
-at::Tensor scaled_and_rounded(
+// Requantizes sums of products, which are integers with their channels along `axis`.
+at::Tensor requantize(
     const at::Tensor& sums, int64_t axis, const Scaling& scaling, int64_t zero_point,
     at::ScalarType dtype, bool relu) {
   c10::DimVector sizes(sums.dim(), 1);
@@ -209,12 +210,11 @@ at::Tensor linear(
       "input: ", weights->integers.size(1), " and ", input.size(-1));
   const at::Tensor sums = wide.reshape({-1, input.size(-1)}).mm(wide_weights(*weights).t());
   const Scaling scaling = scaling_of(*weights, input.q_scale(), scale);
-  const at::Tensor made =
-      scaled_and_rounded(sums, 1, scaling, zero_point, input.scalar_type(), kRelu);
+  const at::Tensor integers = requantize(sums, 1, scaling, zero_point, input.scalar_type(), kRelu);
   c10::DimVector sizes(input.sizes());
   sizes.back() = sums.size(1);
   return as_quantized(
-      made.view(sizes),
+      integers.view(sizes),
       at::make_per_tensor_affine_quantizer(scale, zero_point, input.scalar_type()));
 }
 
@@ -222,7 +222,7 @@ constexpr std::array<const char*, 4> kConvolution{
     "", "quantized::conv1d", "quantized::conv2d", "quantized::conv3d"};
 
 template <int kDims>
-at::Tensor convolved(
+at::Tensor convolve(
     const at::Tensor& input, const ConvParams<kDims>& packed, double scale, int64_t zero_point,
     bool relu) {
   TORCH_CHECK(
@@ -230,45 +230,43 @@ at::Tensor convolved(
       kDims + 2, " dimensions, got ", input.dim());
   const at::Tensor wide = wide_input(kConvolution[kDims], input);
   const auto weights = weights_of(packed, packed->transpose() ? 1 : 0);
-  const auto sum_type = packed->transpose()
-                            ? at::kDouble
-                            : at::kInt; // both are exact; transposed, integers are not compiled
+  // Both are exact; transposed convolutions of integers are not compiled.
+  const auto sum_type = packed->transpose() ? at::kDouble : at::kInt;
   const at::Tensor sums = at::convolution(
       wide.to(sum_type), wide_weights(*weights).to(sum_type), std::nullopt, packed->stride().vec(),
       packed->padding().vec(), packed->dilation().vec(), packed->transpose(),
       packed->output_padding().vec(), packed->groups());
   const Scaling scaling = scaling_of(*weights, input.q_scale(), scale);
-  const at::Tensor made =
-      scaled_and_rounded(sums, 1, scaling, zero_point, input.scalar_type(), relu);
+  const at::Tensor integers = requantize(sums, 1, scaling, zero_point, input.scalar_type(), relu);
   const auto format =
       kDims == 2 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
   return as_quantized(
-      made.contiguous(format),
+      integers.contiguous(format),
       at::make_per_tensor_affine_quantizer(scale, zero_point, input.scalar_type()));
 }
 
 template <int kDims, bool kRelu>
 at::Tensor convolution(
     const at::Tensor& input, const ConvParams<kDims>& packed, double scale, int64_t zero_point) {
-  return convolved<kDims>(input, packed, scale, zero_point, kRelu);
+  return convolve<kDims>(input, packed, scale, zero_point, kRelu);
 }
 
-// With arguments that the packed weights have as well.
+// The old signature, with arguments that the packed weights have too.
 template <int kDims, bool kRelu>
 at::Tensor old_convolution(
     const at::Tensor& input, const ConvParams<kDims>& packed, at::IntArrayRef, at::IntArrayRef,
     at::IntArrayRef, int64_t, double scale, int64_t zero_point) {
-  return convolved<kDims>(input, packed, scale, zero_point, kRelu);
+  return convolve<kDims>(input, packed, scale, zero_point, kRelu);
 }
 
-// Packed as a convolution of one row.
+// A 1-d convolution is packed as a 2-d one of height 1.
 template <bool kRelu>
 at::Tensor convolution1d(
     const at::Tensor& input, const ConvParams<2>& packed, double scale, int64_t zero_point) {
   TORCH_CHECK(
       input.dim() == 3, "quantized::conv1d: Expected activation tensor to have 3 dimensions, got ",
       input.dim());
-  return convolved<2>(input.unsqueeze(2), packed, scale, zero_point, kRelu).squeeze(2);
+  return convolve<2>(input.unsqueeze(2), packed, scale, zero_point, kRelu).squeeze(2);
 }
 
 } // namespace

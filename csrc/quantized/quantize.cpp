@@ -1,4 +1,4 @@
-// Quantized tensors come to be and are taken apart.
+// Creation of quantized tensors, and their conversion back.
 #include "shape_inference/meta_calls.h"
 #include "support/counters.h"
 #include "support/strict_mode.h"
@@ -24,10 +24,9 @@ namespace {
 
 const c10::Device kDevice{c10::kPrivateUse1, 0};
 
-// --- from floating point numbers and integers
-// ----------------------------------------------------------------------
+// --- from floats and integers ---
 
-// What the CPU refuses, in its words.
+// Throws the CPU kernel's errors.
 void check_quantize(
     const at::Tensor& self, double scale, int64_t zero_point, at::ScalarType dtype) {
   integer_dtype(dtype);
@@ -35,7 +34,7 @@ void check_quantize(
       at::zeros({1}, self.options().device(at::kCPU)), scale, zero_point, dtype);
 }
 
-at::Tensor quantized_per_tensor(
+at::Tensor quantize_per_tensor(
     const at::Tensor& self, double scale, int64_t zero_point, at::ScalarType dtype) {
   check_quantize(self, scale, zero_point, dtype);
   return quantize(self, scale, zero_point, dtype);
@@ -44,20 +43,20 @@ at::Tensor quantized_per_tensor(
 at::Tensor quantize_by_tensors(
     const at::Tensor& self, const at::Tensor& scale, const at::Tensor& zero_point,
     at::ScalarType dtype) {
-  return quantized_per_tensor(self, scale.item().toDouble(), zero_point.item().toLong(), dtype);
+  return ftm::quantize_per_tensor(self, scale.item().toDouble(), zero_point.item().toLong(), dtype);
 }
 
 std::vector<at::Tensor> quantize_list(
     at::TensorList tensors, const at::Tensor& scales, const at::Tensor& zero_points,
     at::ScalarType dtype) {
-  const at::Tensor steps = scales.cpu();
-  const at::Tensor zeros = zero_points.cpu();
-  std::vector<at::Tensor> made;
+  const at::Tensor cpu_scales = scales.cpu();
+  const at::Tensor cpu_zero_points = zero_points.cpu();
+  std::vector<at::Tensor> results;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto place = static_cast<int64_t>(i);
-    made.push_back(quantize_by_tensors(tensors[i], steps[place], zeros[place], dtype));
+    const auto k = static_cast<int64_t>(i);
+    results.push_back(quantize_by_tensors(tensors[i], cpu_scales[k], cpu_zero_points[k], dtype));
   }
-  return made;
+  return results;
 }
 
 at::Tensor quantize_dynamically(const at::Tensor& self, at::ScalarType dtype, bool reduce_range) {
@@ -65,21 +64,21 @@ at::Tensor quantize_dynamically(const at::Tensor& self, at::ScalarType dtype, bo
     return self.contiguous().to(at::kHalf);
   }
   TORCH_CHECK(dtype == at::kQInt8 || dtype == at::kQUInt8, "dtype ", dtype, "not supported");
-  // A quantized tensor's scale is a number of the process (`q_scale`), so it is chosen there.
+  // The scale of a quantized tensor is a host number (`q_scale`), so it is chosen on the CPU.
   TORCH_CHECK_NOT_IMPLEMENTED(
       !is_strict(),
       "quantize_per_tensor_dynamic chooses the scale on the CPU, and FTM_STRICT forbids to. ",
       "Choose it from data beforehand and use quantize_per_tensor, or unset FTM_STRICT.");
   static auto& scales = counter("scales_on_cpu");
   scales.fetch_add(1, std::memory_order_relaxed);
-  const auto [least, greatest] = at::aminmax(self);
-  const at::Tensor seen = at::stack({least, greatest}).cpu();
+  const auto [min, max] = at::aminmax(self);
+  const at::Tensor extremes = at::stack({min, max}).cpu();
   const auto [low, high] = range_of(dtype);
   const auto chosen = quant_utils::ChooseQuantizationParams(
-      seen[0].item<float>(), seen[1].item<float>(), static_cast<int32_t>(low),
+      extremes[0].item<float>(), extremes[1].item<float>(), static_cast<int32_t>(low),
       static_cast<int32_t>(high), false, false,
       reduce_range && at::globalContext().qEngine() != at::QEngine::QNNPACK);
-  return quantized_per_tensor(self, chosen.scale, chosen.zero_point, dtype);
+  return ftm::quantize_per_tensor(self, chosen.scale, chosen.zero_point, dtype);
 }
 
 void check_channels(
@@ -98,7 +97,7 @@ void check_channels(
       self.size(axis), ", got ", scales.numel());
 }
 
-at::Tensor quantized_per_channel(
+at::Tensor quantize_per_channel(
     const at::Tensor& self, const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis,
     at::ScalarType dtype) {
   integer_dtype(dtype);
@@ -145,7 +144,7 @@ at::Tensor make_per_channel(
           scale.to(kDevice), zero_point.to(kDevice), axis, dtype));
 }
 
-// Not by ATen's kernels: what they allocate lies on the CPU while QNNPACK is the engine.
+// ATen's kernels would allocate on the CPU while the engine is QNNPACK.
 at::Tensor empty_integers(
     at::IntArrayRef size, at::ScalarType dtype, std::optional<at::MemoryFormat> format) {
   TORCH_CHECK(
@@ -153,7 +152,7 @@ at::Tensor empty_integers(
   return at::empty(size, at::TensorOptions(kDevice).dtype(integer_dtype(dtype)), format);
 }
 
-// What PyTorch takes a missing dtype for; none of the quantized.
+// PyTorch's default for a missing dtype, which is not a quantized one.
 at::ScalarType or_default(std::optional<at::ScalarType> dtype) {
   return dtype.value_or(at::get_default_dtype_as_scalartype());
 }
@@ -172,7 +171,7 @@ at::Tensor empty_per_channel(
     std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
     std::optional<at::Device> device, std::optional<bool> pin_memory,
     std::optional<at::MemoryFormat> format) {
-  if (device && !device->is_privateuseone()) { // only the parameters are of the device
+  if (device && !device->is_privateuseone()) { // only the quantization parameters are on the device
     return at::_empty_per_channel_affine_quantized(
         size, scales.to(*device), zero_points.to(*device), axis, dtype, layout, device, pin_memory,
         format);
@@ -191,38 +190,37 @@ at::Tensor empty_unknown(
       at::make_unknown_quantizer(or_default(dtype)));
 }
 
-// --- to them
-// -------------------------------------------------------------------------------------------------------
+// --- to floats and integers ---
 
 at::Tensor int_repr(const at::Tensor& self) {
   return integers_of(self).clone(self.suggest_memory_format());
 }
 
-at::Tensor floats_of_plain(const at::Tensor& self) {
+at::Tensor dequantize_plain(const at::Tensor& self) {
   return self.to(at::kFloat);
 }
 
 std::vector<at::Tensor> dequantize_list(at::TensorList tensors) {
-  std::vector<at::Tensor> made;
+  std::vector<at::Tensor> results;
   for (const at::Tensor& tensor : tensors) {
-    made.push_back(tensor.dequantize());
+    results.push_back(tensor.dequantize());
   }
-  return made;
+  return results;
 }
 
 } // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
-  library.impl("quantize_per_tensor", TORCH_FN(quantized_per_tensor));
+  library.impl("quantize_per_tensor", TORCH_FN(ftm::quantize_per_tensor));
   library.impl("quantize_per_tensor.tensor_qparams", TORCH_FN(quantize_by_tensors));
   library.impl("quantize_per_tensor.tensors", TORCH_FN(quantize_list));
   library.impl("quantize_per_tensor_dynamic", TORCH_FN(quantize_dynamically));
-  library.impl("quantize_per_channel", TORCH_FN(quantized_per_channel));
+  library.impl("quantize_per_channel", TORCH_FN(ftm::quantize_per_channel));
   library.impl("_make_per_tensor_quantized_tensor", TORCH_FN(make_per_tensor));
   library.impl("_make_per_channel_quantized_tensor", TORCH_FN(make_per_channel));
   library.impl("_empty_affine_quantized", TORCH_FN(empty_per_tensor));
   library.impl("_empty_per_channel_affine_quantized", TORCH_FN(empty_per_channel));
-  library.impl("dequantize.self", TORCH_FN(floats_of_plain));
+  library.impl("dequantize.self", TORCH_FN(dequantize_plain));
   library.impl("dequantize.tensors", TORCH_FN(dequantize_list));
 }
 

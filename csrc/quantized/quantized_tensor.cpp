@@ -9,19 +9,20 @@
 namespace ftm {
 namespace {
 
-// A number that is a runtime scalar of the program.
-at::Tensor number(int64_t value) {
-  at::Tensor made = c10::scalar_to_tensor(static_cast<double>(value));
-  made.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return made;
+// Makes a wrapped number, which becomes a runtime scalar of the program.
+at::Tensor wrap_number(int64_t value) {
+  at::Tensor number = c10::scalar_to_tensor(static_cast<double>(value));
+  number.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return number;
 }
 
 double inverse_of(double scale) {
   return 1.0F / static_cast<float>(scale);
 }
 
-// float32 that are whole numbers, as int32: what lies outside becomes the nearest, NaN the least.
-at::Tensor saturated(const at::Tensor& whole) {
+// Converts integral float32 values to int32. Values out of range saturate; NaN becomes the least
+// integer.
+at::Tensor saturate(const at::Tensor& whole) {
   constexpr double kLeast = std::numeric_limits<int32_t>::min();
   return whole.nan_to_num(kLeast, -kLeast, kLeast)
       .clamp(kLeast, -kLeast)
@@ -30,21 +31,21 @@ at::Tensor saturated(const at::Tensor& whole) {
       .to(at::kInt);
 }
 
-// [n] along one dimension of `rank`
-at::Tensor along(const at::Tensor& row, int64_t axis, int64_t rank) {
+// Reshapes a vector [n] to `rank` dimensions, with n along `axis`.
+at::Tensor expand_along(const at::Tensor& row, int64_t axis, int64_t rank) {
   c10::DimVector sizes(rank, 1);
   sizes[axis] = row.numel();
   return row.view(sizes);
 }
 
-at::Tensor quantized_by_channel(const at::Tensor& floats, const at::PerChannelAffineQuantizer& by) {
-  const at::Tensor inverse = along(
+at::Tensor quantize_by_channel(const at::Tensor& floats, const at::PerChannelAffineQuantizer& by) {
+  const at::Tensor inverse = expand_along(
       at::ones_like(by.scales(), at::kFloat).div(by.scales().to(at::kFloat)), by.axis(),
       floats.dim());
-  const at::Tensor zeros = along(by.zero_points().to(at::kFloat), by.axis(), floats.dim());
+  const at::Tensor zeros = expand_along(by.zero_points().to(at::kFloat), by.axis(), floats.dim());
   const at::Tensor whole = floats.mul(inverse).add(zeros).round();
   if (by.scalar_type() == at::kQInt32) {
-    return saturated(whole);
+    return saturate(whole);
   }
   const auto [least, greatest] = range_of(by.scalar_type());
   return whole.nan_to_num(0).clamp(least, greatest).to(integer_dtype(by.scalar_type()));
@@ -69,25 +70,25 @@ IntegerRange range_of(at::ScalarType quantized) {
 
 at::Tensor integers_of(const at::Tensor& quantized) {
   const auto key = quantized.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::PrivateUse1;
-  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
+  at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
       c10::TensorImpl::VIEW, c10::Storage(quantized.storage()), c10::DispatchKeySet(key),
       c10::scalarTypeToTypeMeta(integer_dtype(quantized.scalar_type())));
-  auto* impl = made.unsafeGetTensorImpl();
+  auto* impl = result.unsafeGetTensorImpl();
   impl->set_storage_offset(quantized.storage_offset());
   impl->set_sizes_and_strides(quantized.sizes(), quantized.strides());
-  return made;
+  return result;
 }
 
 at::Tensor as_quantized(const at::Tensor& integers, at::QuantizerPtr quantizer) {
   const auto dtype = c10::scalarTypeToTypeMeta(quantizer->scalar_type());
   const auto key =
       integers.is_cpu() ? c10::DispatchKey::QuantizedCPU : c10::DispatchKey::QuantizedPrivateUse1;
-  at::Tensor made = at::detail::make_tensor<at::QTensorImpl>(
+  at::Tensor result = at::detail::make_tensor<at::QTensorImpl>(
       c10::Storage(integers.storage()), c10::DispatchKeySet(key), dtype, std::move(quantizer));
-  auto* impl = made.unsafeGetTensorImpl();
+  auto* impl = result.unsafeGetTensorImpl();
   impl->set_storage_offset(integers.storage_offset());
   impl->set_sizes_and_strides(integers.sizes(), integers.strides());
-  return made;
+  return result;
 }
 
 at::Tensor quantize(
@@ -96,14 +97,15 @@ at::Tensor quantize(
       floats.contiguous(floats.suggest_memory_format()).mul(inverse_of(scale));
   const auto quantizer = at::make_per_tensor_affine_quantizer(scale, zero_point, dtype);
   if (dtype == at::kQInt32) {
-    // The CPU multiplies and adds in two roundings here, and in one for the other dtypes, as the
-    // machine does.
-    const at::Tensor places = multiples.to(at::kDouble).add(zero_point).to(at::kFloat);
-    return as_quantized(saturated(places.round()), quantizer);
+    // For qint32 the CPU multiplies and adds with two roundings; for the other dtypes with one, as
+    // the machine does.
+    const at::Tensor sums = multiples.to(at::kDouble).add(zero_point).to(at::kFloat);
+    return as_quantized(saturate(sums.round()), quantizer);
   }
   const auto [least, greatest] = range_of(dtype);
-  const at::Tensor inside = at::fmax(
-      at::fmin(multiples.add(zero_point), number(greatest)), number(least)); // NaN: the greatest
+  // NaN becomes the greatest integer.
+  const at::Tensor inside =
+      at::fmax(at::fmin(multiples.add(zero_point), wrap_number(greatest)), wrap_number(least));
   return as_quantized(inside.round().to(integer_dtype(dtype)), quantizer);
 }
 
@@ -113,10 +115,10 @@ at::Tensor quantize_each(
   const at::Tensor whole = floats.mul(inverse_of(scale)).round();
   const auto quantizer = at::make_per_tensor_affine_quantizer(scale, zero_point, dtype);
   if (dtype == at::kQInt32) {
-    return as_quantized(saturated(whole.add(zero_point)), quantizer);
+    return as_quantized(saturate(whole.add(zero_point)), quantizer);
   }
-  const at::Tensor inside =
-      at::fmax(at::fmin(whole, number(greatest - zero_point)), number(least - zero_point));
+  const at::Tensor inside = at::fmax(
+      at::fmin(whole, wrap_number(greatest - zero_point)), wrap_number(least - zero_point));
   return as_quantized(inside.add(zero_point).to(integer_dtype(dtype)), quantizer);
 }
 
@@ -132,7 +134,7 @@ at::Tensor quantize_like(const at::Tensor& floats, const at::Tensor& like) {
       toString(quantizer->qscheme()));
   const at::Tensor dense = floats.contiguous(floats.suggest_memory_format());
   return as_quantized(
-      quantized_by_channel(dense, static_cast<const at::PerChannelAffineQuantizer&>(*quantizer)),
+      quantize_by_channel(dense, static_cast<const at::PerChannelAffineQuantizer&>(*quantizer)),
       quantizer);
 }
 
@@ -141,8 +143,8 @@ at::Tensor floats_of(const at::Tensor& quantized) {
   const at::Tensor integers = integers_of(quantized).contiguous(quantized.suggest_memory_format());
   if (quantizer->qscheme() == at::kPerTensorAffine) {
     const auto& by = static_cast<const at::PerTensorAffineQuantizer&>(*quantizer);
-    const at::Tensor distances =
-        integers.to(at::kInt).sub(by.zero_point()).to(at::kFloat); // it wraps, as on the CPU
+    // The subtraction wraps, as on the CPU.
+    const at::Tensor distances = integers.to(at::kInt).sub(by.zero_point()).to(at::kFloat);
     return distances.mul(static_cast<double>(static_cast<float>(by.scale())));
   }
   TORCH_CHECK(
@@ -150,9 +152,9 @@ at::Tensor floats_of(const at::Tensor& quantized) {
           quantizer->qscheme() == at::kPerChannelAffineFloatQParams,
       "dequantize: the tensor has no quantization parameters");
   const auto& by = static_cast<const at::PerChannelAffineQuantizer&>(*quantizer);
-  const at::Tensor scales = along(by.scales().to(at::kFloat), by.axis(), integers.dim());
+  const at::Tensor scales = expand_along(by.scales().to(at::kFloat), by.axis(), integers.dim());
   return integers.to(at::kFloat)
-      .sub(along(by.zero_points().to(at::kFloat), by.axis(), integers.dim()))
+      .sub(expand_along(by.zero_points().to(at::kFloat), by.axis(), integers.dim()))
       .mul(scales);
 }
 

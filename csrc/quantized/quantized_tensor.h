@@ -1,6 +1,5 @@
-// Quantized tensors: ATen's own QTensorImpl over a storage of the device. The storage's elements
-// are those of the integers' dtype, so the trace knows integers and floating point numbers only;
-// what they stand for is the quantizer's.
+// Quantized tensors: ATen's QTensorImpl over a device storage. The storage's elements have the
+// integer dtype, so traces have integers and floats only; the quantizer gives them their meaning.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,31 +7,35 @@
 
 namespace ftm {
 
-// int8 of qint8 and so on; throws for those of less than a byte.
+// Returns the dtype of a quantized dtype's integers: int8 for qint8. Throws NotImplementedError for
+// those of less than a byte.
 at::ScalarType integer_dtype(at::ScalarType quantized);
-// The integers that a dtype holds.
+// The integers that a quantized dtype can represent.
 struct IntegerRange { int64_t least, greatest; };
+// Returns that range.
 IntegerRange range_of(at::ScalarType quantized);
 
-// The tensor's integers, as a tensor that shares its storage; of the CPU or the device.
+// Returns the tensor's integers as a tensor that shares its storage. CPU or device.
 at::Tensor integers_of(const at::Tensor& quantized);
-// A quantized tensor that shares the storage of these integers, of the CPU or the device.
+// Returns a quantized tensor that shares the storage of these integers. CPU or device.
 at::Tensor as_quantized(const at::Tensor& integers, at::QuantizerPtr quantizer);
 
-// As torch.quantize_per_tensor rounds: to the nearest, ties to even, after the zero point was
-// added; then clamped. `floats`: float32 of the device.
+// Quantizes as torch.quantize_per_tensor: adds the zero point, rounds to nearest (ties to even),
+// then clamps. `floats` is a float32 device tensor.
 at::Tensor quantize(
     const at::Tensor& floats, double scale, int64_t zero_point, at::ScalarType dtype);
-// As elementwise ops round: before the zero point is added.
+// Quantizes as elementwise ops: rounds before the zero point is added.
 at::Tensor quantize_each(
     const at::Tensor& floats, double scale, int64_t zero_point, at::ScalarType dtype);
-// With the quantizer of `like`, whatever its scheme.
+// Quantizes with the quantizer of `like`, per tensor or per channel.
 at::Tensor quantize_like(const at::Tensor& floats, const at::Tensor& like);
+// Dequantizes to float32.
 at::Tensor floats_of(const at::Tensor& quantized);
 
-// The same quantizer, with its tensors (if it has some) on `device`.
+// Returns the tensor's quantizer with its tensors, if it has some, moved to `device`.
 at::QuantizerPtr quantizer_on(const at::Tensor& quantized, at::Device device);
 
+// Throws if the tensor is not quantized per tensor; `name` is the op.
 void check_per_tensor(const char* name, const at::Tensor& quantized);
 
 } // namespace ftm

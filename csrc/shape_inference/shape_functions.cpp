@@ -68,7 +68,7 @@ at::Tensor where(const at::Tensor& condition, const at::Tensor& self, const at::
 
 at::Tensor& where_out(
     const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
-  const auto result = where(condition, self, other);
+  const auto result = ftm::where(condition, self, other);
   if (result.scalar_type() != out.scalar_type()) {
     return at::_ops::where_self_out::redispatch(kMetaKey, condition, self, other, out);
   }
@@ -107,7 +107,7 @@ MetaResult masked_fill(const at::Tensor& self, const at::Tensor& mask, const at:
 }
 
 at::Tensor& masked_fill_(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
-  return masked_fill(self, mask, value)
+  return ftm::masked_fill(self, mask, value)
              ? self
              : at::_ops::masked_fill__Scalar::redispatch(kMetaKey, self, mask, value);
 }
@@ -137,7 +137,7 @@ MetaResult normal(const at::Tensor& self, double, double deviation, std::optiona
 
 at::Tensor& normal_(
     at::Tensor& self, double mean, double deviation, std::optional<at::Generator> generator) {
-  return normal(self, mean, deviation, generator)
+  return ftm::normal(self, mean, deviation, generator)
              ? self
              : at::_ops::normal_::redispatch(kMetaKey, self, mean, deviation, std::move(generator));
 }
