@@ -11,7 +11,7 @@ import pytest
 from ftm_backend import driver
 from ftm_backend.compile_options import CompileOptions
 from ftm_backend.midend.lowering.attention import backward as attention_backward
-from ftm_backend.midend.lowering.attention.backward_exchange import TeamSizes
+from ftm_backend.midend.lowering.attention.backward_exchange import CoreGroupSizes
 from ftm_backend.midend.lowering.attention.backward_pass import PassSizes
 from ftm_backend.midend.schedule.attention.backward_multipass_tiling import (
     MultipassTiling,
@@ -74,7 +74,7 @@ def of_teams(
 ) -> None:
     """Has teams of so many cores make the gradients of so many keys; fewer cores in phases."""
     held = -(-keys // cores)
-    team = TeamSizes(held, queries, -(-keys // held), max(1, 8 // cores), slots)
+    team = CoreGroupSizes(held, queries, -(-keys // held), max(1, 8 // cores), slots)
     phase = PassSizes(16, 16, "am")
     monkeypatch.setattr(
         attention_backward,

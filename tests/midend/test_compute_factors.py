@@ -219,7 +219,7 @@ def test_a_network_s_first_weights_pay() -> None:
     program = planned(product, 8)
     assert program.kernels[0].kind == "computed"
     (kernel,) = [k for k in program.kernels if k.kind == "computed"]
-    plan = fuse_gemm_prologue.computed_schedule(
+    plan = fuse_gemm_prologue.schedule_with_prologue(
         kernel.aligned, kernel.statements[:-1], kernel.machine
     ).plan
     text = compiled(program)

@@ -14,8 +14,8 @@ from ftm_backend.compile_options import CompileOptions
 from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.program import KernelProgram
-from ftm_backend.midend.schedule.gemm.contraction import product_in
-from ftm_backend.midend.schedule.gemm.operand_roles import computed_schedule
+from ftm_backend.midend.schedule.gemm.contraction import contraction_index
+from ftm_backend.midend.schedule.gemm.operand_roles import schedule_with_prologue
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.transforms.fusion import fuse_conv_prologue
 from ftm_backend.perf_model import cycle_model
@@ -249,8 +249,8 @@ def test_a_network_of_large_images_pays() -> None:
     assert len(computed) == 2
     for function in computed:
         kernel = function.kernel
-        chosen = computed_schedule(
-            kernel.aligned, kernel.statements[: product_in(kernel.statements)], M7032
+        chosen = schedule_with_prologue(
+            kernel.aligned, kernel.statements[: contraction_index(kernel.statements)], M7032
         )
         assert chosen is not None and isinstance(chosen.plan, PanelSchedule)
         assert 0.95 <= chosen.plan.cycles / charged[function.name] <= 1.05

@@ -209,7 +209,7 @@ def test_few_windows_of_an_image_wait_as_they_lie(dtype: str, cores: int) -> Non
     (made,) = folded(text)
     plan = col2im.planned([made], M7032)
     assert plan is not None
-    assert plan.piecewise
+    assert plan.split_rows
     got = run(text, arrays, dtype, cores)
     np.testing.assert_allclose(
         got, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * np.abs(wanted).max()

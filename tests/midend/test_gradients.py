@@ -16,7 +16,10 @@ from ftm_backend.machine import Machine
 from ftm_backend.midend import pipeline
 from ftm_backend.midend.kernel_ir.kernel import KernelModule
 from ftm_backend.midend.lowering.gemm import col2im
-from ftm_backend.midend.schedule.gemm.conv_backward_plan import gradients_plan, read_gradients
+from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
+    match_conv_backward,
+    plan_conv_backward,
+)
 from ftm_backend.midend.schedule.gemm.operand_roles import schedule
 from ftm_backend.midend.transforms.fusion import fuse_conv_backward
 from ftm_backend.perf_model import cycle_model
@@ -116,8 +119,8 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """It pays wherever it is possible."""
 
     def pays(image: object, weights: object, machine: object) -> bool:
-        found = read_gradients([*image.statements, *weights.statements], machine)
-        return found is not None and gradients_plan(found, machine) is not None
+        found = match_conv_backward([*image.statements, *weights.statements], machine)
+        return found is not None and plan_conv_backward(found, machine) is not None
 
     monkeypatch.setattr(fuse_conv_backward, "_pays", pays)
     monkeypatch.setattr(
@@ -189,10 +192,10 @@ def test_a_plan_costs_what_is_charged_and_less_than_two_kernels(
     image, weights = (
         next(k for k in made.kernels if k.kind == kind) for kind in ("fold", "contraction")
     )
-    found = read_gradients([*image.statements, *weights.statements], M7032)
+    found = match_conv_backward([*image.statements, *weights.statements], M7032)
     assert found is not None
     plan, one, other = (
-        gradients_plan(found, M7032),
+        plan_conv_backward(found, M7032),
         col2im.planned(image.statements, M7032),
         schedule(weights.aligned, M7032).plan,
     )

@@ -79,7 +79,7 @@ def _force(
 ) -> list[PanelSchedule]:
     """Lets the product be planned so; what was planned."""
     (rows, columns, share), (m_outer, keep) = GRIDS[grid], LOOPS[loops]
-    trans_a, _, turn_c, b_form, chunks = FORMS[form]
+    trans_a, _, transpose_c, b_layout, chunks = FORMS[form]
     m, k, made = _cut(M, 6), _cut(K, k_size), []
 
     def chosen(
@@ -89,7 +89,7 @@ def _force(
         made.append(
             PanelSchedule(
                 m, _cut(N, 16), k, chunks, -(-m.blocks // chunks), rows, columns, share, m_outer, keep, "gsm" if share == "a" else "sm",
-                trans_a, b_form, turn_c, 2, 1.0, 1.0, 1.0, late=late,
+                trans_a, b_layout, transpose_c, 2, 1.0, 1.0, 1.0, late=late,
             )
         )  # fmt: skip
         return 0, made[-1]
@@ -142,9 +142,15 @@ def test_updates_of_parameters_are_finished_late() -> None:
     a = OperandTraffic("f32", (3072, 0), False, (True, False), 3072)
     problem = TilingProblem((), (3072,), (768,), (1024,), a, item, item, "f32", 6, 3, 20, 20, 2.0)
     plan = panel_plan(problem, M7032)
-    assert plan.late and plan.c_rings == 2
+    assert plan.late and plan.c_buffers == 2
     alone = panel_plan(
-        replace(problem, epilogue_tiles=0, epilogue_operands=0, epilogue_bytes=0, epilogue_alike=0),
+        replace(
+            problem,
+            epilogue_tiles=0,
+            epilogue_operands=0,
+            epilogue_bytes=0,
+            epilogue_c_layout_bytes=0,
+        ),
         M7032,
     )
     least = 20 * 3072 * 768 / (M7032.ddr_bandwidth / M7032.clock_hz)

@@ -95,7 +95,7 @@ def test_every_plan_is_right(
         "km,nk->mn": (True, "turned", False),
         "km,kn->nm": (True, "plain", True),
     }
-    for number, (equation, (trans_a, b_form, turn_c)) in enumerate(forms.items()):
+    for number, (equation, (trans_a, b_layout, transpose_c)) in enumerate(forms.items()):
         m, n, k = 37, 50, 70
 
         def chosen(problem: TilingProblem, machine: MachineParameters) -> PanelSchedule:
@@ -118,8 +118,8 @@ def test_every_plan_is_right(
             keep,
             "gsm" if share == "a" else ("sm", "am", "gsm")[number % 3],
             trans_a,
-            b_form,
-            turn_c,
+            b_layout,
+            transpose_c,
             1 + number % 2,
             1.0,
             1.0,
@@ -211,7 +211,7 @@ def problem(
         operand(k, n, trans_b),
         operand(m, n, False),
         dtype,
-        sum_alone=True,
+        can_split_k=True,
     )
 
 

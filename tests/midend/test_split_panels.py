@@ -37,11 +37,11 @@ def _cut(extent: int, size: int) -> TileCut:
 def _force(monkeypatch: pytest.MonkeyPatch, grid: str, form: str, k_size: int, chunk: int) -> None:
     """Lets the product be planned so."""
     rows, columns, parts = GRIDS[grid]
-    trans_a, _, turn_c, b_form, _ = FORMS[form]
+    trans_a, _, transpose_c, b_layout, _ = FORMS[form]
     m, n, k = _cut(M, chunk), _cut(N, -(-N // columns)), _cut(K, k_size)
     plan = PanelSchedule(
         m, n, k, -(-m.blocks // rows), rows, rows, columns, "none", True, False, "gsm" if columns > 1 else "sm",
-        trans_a, b_form, turn_c, 1, 1.0, 1.0, 1.0, k_groups=parts,
+        trans_a, b_layout, transpose_c, 1, 1.0, 1.0, 1.0, k_groups=parts,
     )  # fmt: skip
     monkeypatch.setattr(contraction_schedule, "cheapest", lambda problems, machine: (0, plan))
 
@@ -214,7 +214,7 @@ def test_what_starts_elsewhere_is_not_cut() -> None:
     )
     problem = TilingProblem((), (576,), (64,), (25088,), a, b, c, "f32")
     assert split_k_plan.split_plan(problem, M7032, inf) is None
-    assert split_k_plan.split_plan(replace(problem, sum_alone=True), M7032, inf) is not None
+    assert split_k_plan.split_plan(replace(problem, can_split_k=True), M7032, inf) is not None
 
 
 @pytest.mark.parametrize("cores", [1, 3, 8])

@@ -8,7 +8,7 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ftm_backend.midend.schedule.gemm.dynamic_tiling import general_plan
+from ftm_backend.midend.schedule.gemm.dynamic_tiling import dynamic_plan
 from ftm_backend.midend.schedule.gemm.tiling import OperandTraffic, TilingProblem, pitch
 from ftm_backend.symbolic import ShapeEnv, at_hand, evaluator, read, upper_bound
 from ftm_backend.target import presets
@@ -37,7 +37,7 @@ def test_operands_that_are_kept_have_room_for_twice_their_tiles(
             epilogue_tiles=1,
         )
         before = set(symbols.guards)
-        plan = general_plan(problem, HOST)
+        plan = dynamic_plan(problem, HOST)
         assert set(symbols.guards) == before, (
             "a tiling that is chosen for the numbers at hand asks for no guard"
         )
@@ -65,7 +65,7 @@ def test_cores_share_products_of_every_size(chosen: int, rows: int) -> None:
     """Also those far smaller than the numbers that the tiles were chosen for."""
     with ShapeEnv({"s0": (16 * chosen, 2)}) as symbols:
         operand = OperandTraffic("f32", (64, 64))
-        plan = general_plan(
+        plan = dynamic_plan(
             TilingProblem((1,), (read("{s0}"),), (64,), (64,), operand, operand, operand, "f32"),
             HOST,
         )

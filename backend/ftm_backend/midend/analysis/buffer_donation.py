@@ -13,7 +13,7 @@ from typing import Any
 
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Statement, Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.lowering.gemm.epilogue import read_epilogue
+from ftm_backend.midend.lowering.gemm.epilogue import build_epilogue
 from ftm_backend.midend.schedule.gemm.contraction import match
 from ftm_backend.midend.schedule.loop_nest.iteration_domain import domain_of
 
@@ -70,7 +70,7 @@ def _epilogue_may_overwrite(view: Kernel, result: FunctionResult, overwritten: s
         (contraction.a.value.in_memory, contraction.b.value.in_memory, start)
     ):
         return False
-    epilogue = read_epilogue(contraction, others)
+    epilogue = build_epilogue(contraction, others)
     stored = [r.value for s in view.aligned for r in s.results if r.stores]
     (store,) = epilogue.outputs[stored.index(result.value)].stores
     return all(

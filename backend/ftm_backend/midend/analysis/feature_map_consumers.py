@@ -15,7 +15,7 @@ from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
-from ftm_backend.midend.schedule.gemm.operand_roles import computed_schedule, schedule
+from ftm_backend.midend.schedule.gemm.operand_roles import schedule, schedule_with_prologue
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.transforms.tensor.align_loops import align_all
 from ftm_backend.midend.transforms.tensor.producer_inlining import (
@@ -28,14 +28,20 @@ from ftm_backend.midend.transforms.tensor.producer_inlining import (
 )
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["FeatureMapConsumer", "FeatureMapProducers", "Inside", "can_read", "reader_of"]
+__all__ = [
+    "FeatureMapConsumer",
+    "FeatureMapProducer",
+    "Inside",
+    "can_recompute",
+    "recompute_feature_map",
+]
 
 
 Inside = dict[tuple[object, ...], tuple[Operand, Statement]]
 """Tensors of ones with borders by type and sizes, and the statements that create the ones."""
 
 
-class FeatureMapProducers:
+class FeatureMapProducer:
     """Statements that compute a feature map, with and without a border of zeros.
 
     Args:
@@ -120,18 +126,18 @@ class FeatureMapConsumer:
     longer: float
 
 
-def can_read(kernel: Kernel) -> bool:
+def can_recompute(kernel: Kernel) -> bool:
     """Whether a kernel's kind allows it to recompute a feature map."""
     return kernel.repeat is None and not kernel.one_core and kernel.kind in ("contraction", "fold")
 
 
-def reader_of(
-    kernel: Kernel, makers: FeatureMapProducers, machine: MachineParameters
+def recompute_feature_map(
+    kernel: Kernel, makers: FeatureMapProducer, machine: MachineParameters
 ) -> FeatureMapConsumer | None:
     """Return the kernel with the feature map recomputed; None if that is impossible.
 
     Args:
-        kernel: A kernel that loads the feature map, and that ``can_read`` accepts.
+        kernel: A kernel that loads the feature map, and that ``can_recompute`` accepts.
         makers: The feature map.
         machine: The target.
     """
@@ -180,7 +186,7 @@ def _cycles(
         plan = col2im.planned(statements, machine)
         return None if plan is None else plan.cycles
     chosen = (
-        computed_schedule(align_all(statements), makers, machine)
+        schedule_with_prologue(align_all(statements), makers, machine)
         if makers
         else schedule(align_all(statements), machine)
     )
@@ -192,7 +198,7 @@ def _cycles(
 
 
 def _multiplied(
-    product: Statement, makers: FeatureMapProducers
+    product: Statement, makers: FeatureMapProducer
 ) -> tuple[Statement, Statement] | None:
     """Return the statement that computes a product's operand, and the product that reads it."""
     read = {
@@ -217,7 +223,7 @@ def _multiplied(
     )
 
 
-def _inlined(statement: Statement, makers: FeatureMapProducers) -> Statement | None:
+def _inlined(statement: Statement, makers: FeatureMapProducer) -> Statement | None:
     """Return the statement with the feature map's element substituted for its loads."""
     results = [replace(result, stores=list(result.stores)) for result in statement.results]
     made = replace(statement, op="linalg.generic", results=results, tensors=(), attributes={})

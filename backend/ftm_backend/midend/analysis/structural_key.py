@@ -24,10 +24,10 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm.im2col_operand import behind
-from ftm_backend.midend.schedule.gemm.contraction import product_in
+from ftm_backend.midend.schedule.gemm.contraction import contraction_index
 from ftm_backend.target.presets import ELEMENT_BYTES
 
-__all__ = ["KernelArguments", "arguments_of", "signature", "words_of"]
+__all__ = ["KernelArguments", "arguments_of", "statement_key", "structural_key"]
 
 _SHIFTED = (
     "nest",
@@ -108,7 +108,7 @@ def _lowest(kernel: Kernel) -> dict[str, int]:
     return {symbol: 0 if symbol in whole else max(first, 0) for symbol, first in found.items()}
 
 
-def signature(
+def structural_key(
     kernel: Kernel, arguments: KernelArguments, shared: Iterable[tuple[int, int]]
 ) -> tuple[Any, ...]:
     """Return the structural key as a flat tuple.
@@ -134,7 +134,7 @@ def signature(
     for statement, body in zip(kernel.statements, arguments.bodies, strict=True):
         writer.statement(statement, body)
     if kernel.kind in ("contraction", "computed", "summed") and kernel.machine.uses_panels:
-        product = kernel.statements[product_in(kernel.statements)]
+        product = kernel.statements[contraction_index(kernel.statements)]
         for operand in product.operands:
             granule = kernel.machine.dma_granule // ELEMENT_BYTES[operand.value.dtype]
             writer.words.append(
@@ -143,7 +143,7 @@ def signature(
     return tuple(writer.words)
 
 
-def words_of(statement: Statement) -> tuple[tuple[Any, ...], list[Value]]:
+def statement_key(statement: Statement) -> tuple[tuple[Any, ...], list[Value]]:
     """Return the structural key of a statement before buffers are assigned.
 
     Returns:

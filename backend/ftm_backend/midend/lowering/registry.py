@@ -42,8 +42,8 @@ LOWERINGS: dict[str, KernelLowering] = {
     "fold": KernelLowering(col2im.lower),
     "nest": KernelLowering(nest.lower, nest.workspace),
     "contraction": KernelLowering(contraction.lower),
-    "computed": KernelLowering(contraction.lower_computed),
-    "summed": KernelLowering(contraction.lower_summed),
+    "computed": KernelLowering(contraction.lower_with_prologue),
+    "summed": KernelLowering(contraction.lower_with_sums),
     "gradients": KernelLowering(conv_backward.lower),
     "attention": KernelLowering(attention.lower),
     "attention-backward": KernelLowering(attention_backward.lower, attention_backward.workspace),
@@ -51,6 +51,6 @@ LOWERINGS: dict[str, KernelLowering] = {
     "scan": KernelLowering(scan.lower),
     "sort": KernelLowering(sort.lower, sort.workspace),
     "strips": KernelLowering(line_buffer.lower),
-    "summed-strips": KernelLowering(line_buffer.lower_summed),
+    "summed-strips": KernelLowering(line_buffer.lower_with_sums),
     "turn": KernelLowering(transpose.lower),
 }

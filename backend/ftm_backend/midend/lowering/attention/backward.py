@@ -10,16 +10,16 @@ from math import prod
 
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.lowering.attention.backward_exchange import team_workspace
-from ftm_backend.midend.lowering.attention.backward_multipass import phases_of
-from ftm_backend.midend.lowering.attention.backward_resident_keys import ResidentKeysTeam
+from ftm_backend.midend.lowering.attention.backward_exchange import group_workspace
+from ftm_backend.midend.lowering.attention.backward_multipass import passes_of
+from ftm_backend.midend.lowering.attention.backward_resident_keys import ResidentKeysPass
 from ftm_backend.midend.schedule.attention.backward_multipass_tiling import (
     MultipassTiling,
     backward_plan,
 )
 from ftm_backend.midend.schedule.attention.match_backward import (
     AttentionBackwardPattern,
-    read_attention_backward,
+    match_attention_backward,
 )
 
 __all__ = ["lower", "workspace"]
@@ -31,7 +31,7 @@ def workspace(kernel: Kernel) -> list[tuple[str, int]]:
     They hold row statistics of the first pass for later passes, and what cores of a group exchange.
     """
     form, plan = _planned(kernel)
-    shared = [] if plan.team is None else team_workspace(form, plan.team)
+    shared = [] if plan.team is None else group_workspace(form, plan.team)
     return (
         shared
         if _team_alone(plan)
@@ -49,11 +49,11 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     if plan.team is None:
         _phases(kernel, form, plan, b)
     elif _team_alone(plan):
-        ResidentKeysTeam(form, b, plan.team, []).build(kernel)
+        ResidentKeysPass(form, b, plan.team, []).build(kernel)
     else:
         _, cores = kernel.core(b)
         with b.if_(b.compare("lt", plan.team.cores - 1, cores)):
-            ResidentKeysTeam(form, b, plan.team, kernel.workspaces[len(form.known) :]).build(kernel)
+            ResidentKeysPass(form, b, plan.team, kernel.workspaces[len(form.known) :]).build(kernel)
         with b.if_(b.compare("lt", cores, plan.team.cores)):
             _phases(kernel, form, plan, b)
 
@@ -66,14 +66,14 @@ def _team_alone(plan: MultipassTiling) -> bool:
 def _phases(
     kernel: Kernel, form: AttentionBackwardPattern, plan: MultipassTiling, b: TileBuilder
 ) -> None:
-    for number, (phase, sizes) in enumerate(zip(phases_of(form), plan.sizes, strict=True)):
+    for number, (phase, sizes) in enumerate(zip(passes_of(form), plan.sizes, strict=True)):
         if number:
             b.barrier()
         phase(form, b, sizes, kernel.workspaces[: len(form.known)]).build(kernel)
 
 
 def _planned(kernel: Kernel) -> tuple[AttentionBackwardPattern, MultipassTiling]:
-    form = read_attention_backward(kernel.statements)
+    form = match_attention_backward(kernel.statements)
     if form is None:
         raise ValueError(
             "statements of an attention-backward kernel are no gradients of an attention"

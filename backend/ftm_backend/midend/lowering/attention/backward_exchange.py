@@ -15,10 +15,10 @@ from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers
 from ftm_backend.midend.schedule.attention.match_backward import AttentionBackwardPattern
 
-__all__ = ["TeamExchange", "TeamSizes", "team_workspace"]
+__all__ = ["CoreGroupSizes", "GroupExchange", "group_workspace"]
 
 
-class TeamSizes(NamedTuple):
+class CoreGroupSizes(NamedTuple):
     """Sizes of attention's backward with resident keys.
 
     Attributes:
@@ -37,7 +37,7 @@ class TeamSizes(NamedTuple):
     slots: int
 
 
-def team_workspace(form: AttentionBackwardPattern, sizes: TeamSizes) -> list[tuple[str, int]]:
+def group_workspace(form: AttentionBackwardPattern, sizes: CoreGroupSizes) -> list[tuple[str, int]]:
     """Return the exchange buffers as (dtype, elements): row statistics, and partial sums of dQ.
 
     A group of one core needs none.
@@ -50,7 +50,7 @@ def team_workspace(form: AttentionBackwardPattern, sizes: TeamSizes) -> list[tup
     )
 
 
-class TeamExchange:
+class GroupExchange:
     """Transfers of this core, member ``member`` of group ``team``.
 
     Attributes:
@@ -62,7 +62,7 @@ class TeamExchange:
     def __init__(
         self,
         blocks: BlockTransfers,
-        sizes: TeamSizes,
+        sizes: CoreGroupSizes,
         memory: Sequence[Value],
         kind: str,
         width: int,
@@ -72,7 +72,7 @@ class TeamExchange:
         Args:
             blocks: Transfers of the kernel.
             sizes: Sizes of the plan.
-            memory: The buffers of ``team_workspace``.
+            memory: The buffers of ``group_workspace``.
             kind: Element type.
             width: Columns of dQ.
         """

@@ -29,7 +29,7 @@ from ftm_backend.midend.schedule.attention.match_backward import (
 )
 from ftm_backend.midend.schedule.attention.score_expressions import is_lowest, replaced
 
-__all__ = ["KeyPass", "QueryPass", "SlopePass", "phases_of"]
+__all__ = ["KeyPass", "QueryPass", "SlopePass", "passes_of"]
 
 
 class QueryPass(BackwardPass):
@@ -329,7 +329,7 @@ class KeyPass(RowStatisticsPass):
         )
 
 
-def phases_of(
+def passes_of(
     form: AttentionBackwardPattern,
 ) -> tuple[type[QueryPass] | type[SlopePass] | type[KeyPass], ...]:
     """Return the passes of a pattern in order; a barrier separates them."""

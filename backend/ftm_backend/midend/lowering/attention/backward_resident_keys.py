@@ -23,7 +23,7 @@ from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
-from ftm_backend.midend.lowering.attention.backward_exchange import TeamExchange, TeamSizes
+from ftm_backend.midend.lowering.attention.backward_exchange import CoreGroupSizes, GroupExchange
 from ftm_backend.midend.lowering.attention.block_loads import BlockOperand, ComputedBlock
 from ftm_backend.midend.lowering.gemm.block_transfers import (
     BlockTransfers,
@@ -37,7 +37,7 @@ from ftm_backend.midend.schedule.attention.match_backward import (
 )
 from ftm_backend.midend.schedule.attention.score_expressions import is_lowest, replaced
 
-__all__ = ["ResidentKeysTeam"]
+__all__ = ["ResidentKeysPass"]
 
 
 class _Step(NamedTuple):
@@ -49,17 +49,17 @@ class _Step(NamedTuple):
     places: Places
 
 
-class ResidentKeysTeam:
+class ResidentKeysPass:
     """Declares the tiles and emits the steps."""
 
     def __init__(
         self,
         form: AttentionBackwardPattern,
         b: TileBuilder,
-        sizes: TeamSizes,
+        sizes: CoreGroupSizes,
         exchanged: Sequence[Value],
     ) -> None:
-        """Declare the tiles; ``exchanged``: the buffers of ``team_workspace``."""
+        """Declare the tiles; ``exchanged``: the buffers of ``group_workspace``."""
         self.form, self.b, self.sizes = form, b, sizes
         self.batch, self.m, self.n, self.d, self.v = form.axes
         self.blocks, self.together = BlockTransfers(b, form.extents), sizes.cores > 1
@@ -69,7 +69,7 @@ class ResidentKeysTeam:
         self._declare_elements()
         self._declare_rows()
         self.exchange = (
-            TeamExchange(self.blocks, sizes, exchanged, form.accumulator, form.extents[self.d])
+            GroupExchange(self.blocks, sizes, exchanged, form.accumulator, form.extents[self.d])
             if self.together
             else None
         )
@@ -424,12 +424,12 @@ class ResidentKeysTeam:
         with self.b.where(*conditions, ("lt", later.entry, self.high)):
             self._fetch_slice(later)
 
-    def _fetch_parts(self, exchange: TeamExchange, step: _Step) -> None:
+    def _fetch_parts(self, exchange: GroupExchange, step: _Step) -> None:
         rows = step.places[self.m][1]
         with self.b.where(("lt", 0, exchange.shared(rows)[1])):
             exchange.fetch_parts(step.number, rows)
 
-    def _add_parts(self, exchange: TeamExchange, step: _Step) -> None:
+    def _add_parts(self, exchange: GroupExchange, step: _Step) -> None:
         """Add up the partial sums of this core's rows, and store dQ."""
         b, (start, rows) = self.b, step.places[self.m]
         low, shared = exchange.shared(rows)

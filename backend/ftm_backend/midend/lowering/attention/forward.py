@@ -32,7 +32,7 @@ from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.attention.block_loads import BlockOperand, ComputedBlock
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
 from ftm_backend.midend.schedule.attention.forward_tiling import AttentionTiling, attention_plan
-from ftm_backend.midend.schedule.attention.match_forward import AttentionPattern, read_attention
+from ftm_backend.midend.schedule.attention.match_forward import AttentionPattern, match_attention
 from ftm_backend.midend.schedule.attention.score_expressions import is_lowest, replaced
 
 __all__ = ["lower"]
@@ -44,7 +44,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     Raises:
         ValueError: The kernel is not an attention that fits on chip.
     """
-    form = read_attention(kernel.statements)
+    form = match_attention(kernel.statements)
     plan = None if form is None else attention_plan(form, kernel.machine)
     if form is None or plan is None:
         raise ValueError("statements of an attention kernel make no attention that fits on chip")

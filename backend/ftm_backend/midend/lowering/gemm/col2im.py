@@ -21,7 +21,12 @@ from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.midend.analysis.body_cost import MOST_OPERATIONS, operations
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.gemm.deferred_epilogue import DeferredEpilogue
-from ftm_backend.midend.lowering.gemm.epilogue import MOST_TILES, Epilogue, demands, read_epilogue
+from ftm_backend.midend.lowering.gemm.epilogue import (
+    MOST_TILES,
+    Epilogue,
+    build_epilogue,
+    epilogue_fields,
+)
 from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import LARGEST
 from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2Im, Col2ImGeometry
@@ -93,7 +98,10 @@ def can_follow(
     ):
         return False
     epilogue = _epilogue([*chain, statement])
-    return not epilogue.positions and demands(epilogue, machine)["epilogue_tiles"] <= MOST_TILES
+    return (
+        not epilogue.positions
+        and epilogue_fields(epilogue, machine)["epilogue_tiles"] <= MOST_TILES
+    )
 
 
 def planned(statements: Sequence[Statement], machine: MachineParameters) -> PanelSchedule | None:
@@ -106,7 +114,7 @@ def planned(statements: Sequence[Statement], machine: MachineParameters) -> Pane
         form,
         geometry,
         weight.value.dtype,
-        tuple(demands(_epilogue(statements), machine).items()),
+        tuple(epilogue_fields(_epilogue(statements), machine).items()),
         machine,
     )
 
@@ -131,7 +139,7 @@ def _plan(
         c=TiledOperand(accumulator, (1, 1)),
         accumulator=accumulator,
         folded=geometry,
-        piecewise=_is_piecewise(form, dtype, machine),
+        split_rows=_is_piecewise(form, dtype, machine),
         **dict(following),
     )
     return fitting_plan(problem, machine)
@@ -156,7 +164,7 @@ def _epilogue(statements: Sequence[Statement]) -> Epilogue:
         Operand(tensor.value, Affine.constant(0, len(shape))) for tensor in statements[0].tensors
     )
     over = Contraction(Statement(OP, shape, (False,) * len(shape), [], [image]), weight, x)
-    return read_epilogue(over, statements[1:])
+    return build_epilogue(over, statements[1:])
 
 
 def _is_piecewise(form: ContractionForm, dtype: str, machine: MachineParameters) -> bool:

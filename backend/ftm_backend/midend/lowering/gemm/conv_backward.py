@@ -23,8 +23,8 @@ from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import taken
 from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
     ConvBackward,
     ConvBackwardPlan,
-    gradients_plan,
-    read_gradients,
+    match_conv_backward,
+    plan_conv_backward,
 )
 from ftm_backend.target.element_types import ACCUMULATORS
 
@@ -37,8 +37,8 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     Raises:
         ValueError: The statements are not such a pair of gradients, or do not fit the scratchpads.
     """
-    found = read_gradients(kernel.statements, kernel.machine)
-    plan = None if found is None else gradients_plan(found, kernel.machine)
+    found = match_conv_backward(kernel.statements, kernel.machine)
+    plan = None if found is None else plan_conv_backward(found, kernel.machine)
     if found is None or plan is None:
         raise ValueError(
             f"the gradients of kernel {kernel.name} are not made by one kernel"

@@ -55,11 +55,11 @@ class DeferredEpilogue(PanelLoop):
             b.for_(*self._part(step, part)) as chunk,
         ):
             product, slot = b.add(self._c_ring(step), chunk), self._slot(part, chunk, 1)
-            if self.plan.turn_c:
+            if self.plan.transpose_c:
                 self._turn(self._c_places(step, chunk), product, slot)
             self.body.finish(
                 self._c_places(step, chunk),
-                slot if self.plan.turn_c else product,
+                slot if self.plan.transpose_c else product,
                 slot,
                 self._slot(part, chunk, 2),
             )

@@ -22,9 +22,9 @@ __all__ = [
     "MOST_TILES",
     "Epilogue",
     "EpilogueOutput",
+    "build_epilogue",
     "can_fuse_epilogue",
-    "demands",
-    "read_epilogue",
+    "epilogue_fields",
 ]
 
 MOST_TILES = 10
@@ -161,7 +161,7 @@ class _Rewriter:
         return len(self.operands)
 
 
-def read_epilogue(contraction: Contraction, statements: Sequence[Statement]) -> Epilogue:
+def build_epilogue(contraction: Contraction, statements: Sequence[Statement]) -> Epilogue:
     """Return the epilogue of ``contraction`` that consists of elementwise ``statements``.
 
     Raises:
@@ -183,7 +183,7 @@ def read_epilogue(contraction: Contraction, statements: Sequence[Statement]) -> 
     )
 
 
-def demands(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
+def epilogue_fields(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
     """Return the epilogue's fields of a `tiling.TilingProblem`."""
     others = epilogue.outputs[1:]
     parameters = [
@@ -218,14 +218,14 @@ def demands(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
     )
     return {
         "epilogue_tiles": tiles,
-        "epilogue_wider": wider,
+        "epilogue_extra_bytes": wider,
         "epilogue_operands": len(operands),
-        "epilogue_parameters": len(parameters),
+        "epilogue_broadcasts": len(parameters),
         "epilogue_bytes": sum(
             ELEMENT_BYTES[dtype]
             for dtype in (*(o.value.dtype for o in operands), *(o.element.dtype for o in others))
         ),
-        "epilogue_alike": alike,
+        "epilogue_c_layout_bytes": alike,
         "epilogue_interval": body,
     }
 

@@ -29,11 +29,11 @@ class GsmSharedBlocks:
             chosen.form,
             chosen.plan,
         )
-        n, k, turned = self.plan.n.elements, self.plan.k.elements, self.plan.b_form != "plain"
+        n, k, turned = self.plan.n.elements, self.plan.k.elements, self.plan.b_layout != "plain"
         self.inside = prod(self.form.sizes(self.form.n[1:]))
         waiting = (
             (n // self.inside, k * self.inside)
-            if self.plan.piecewise
+            if self.plan.split_rows
             else (n, k)
             if turned
             else (k, n)
@@ -57,8 +57,8 @@ class GsmSharedBlocks:
     def load(self, slot: Index, places: Places) -> None:
         """Start the load of the block at ``places``, which cover columns and k."""
         form, plan = self.form, self.plan
-        sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
-        if plan.piecewise:
+        sides = (form.n, form.k) if plan.b_layout != "plain" else (form.k, form.n)
+        if plan.split_rows:
             sides = (form.n[:1], (*form.k, *form.n[1:]))
         entry = self.blocks.steps(form.batch, 0)  # B is the same for all batch entries
         self.blocks.load(
@@ -68,7 +68,7 @@ class GsmSharedBlocks:
     def hand_on(self, waiting: Index, places: Places, tile: TileDecl, slot: Index) -> None:
         """Copy a block of B from GSM to a tile, with its rows assembled if they are split."""
         b, form = self.b, self.form
-        if not self.plan.piecewise:
+        if not self.plan.split_rows:
             b.copy(self.tile, waiting, tile, slot)
             return
         (depth,), (outer, *_) = form.k, form.n

@@ -26,14 +26,25 @@ from ftm_backend.midend.lowering.gemm.deferred_epilogue import DeferredEpilogue
 from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
 from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
 from ftm_backend.midend.lowering.gemm.split_k import SplitKPanels
-from ftm_backend.midend.schedule.gemm.contraction import match, product_in
-from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles, computed_schedule, schedule
+from ftm_backend.midend.schedule.gemm.contraction import contraction_index, match
+from ftm_backend.midend.schedule.gemm.operand_roles import (
+    OperandRoles,
+    schedule,
+    schedule_with_prologue,
+)
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.schedule.gemm.tiling import GemmTiling, TileCut, pitch
 from ftm_backend.symbolic import always_equal
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["can_fuse_epilogue", "lower", "lower_computed", "lower_summed", "match", "one_core"]
+__all__ = [
+    "can_fuse_epilogue",
+    "lower",
+    "lower_with_prologue",
+    "lower_with_sums",
+    "match",
+    "one_core",
+]
 
 
 def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
@@ -63,7 +74,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
         _Nest(kernel, chosen, b).build()
 
 
-def lower_summed(kernel: Kernel, b: TileBuilder) -> None:
+def lower_with_sums(kernel: Kernel, b: TileBuilder) -> None:
     """Emit a contraction with fused row sums.
 
     Raises:
@@ -76,14 +87,14 @@ def lower_summed(kernel: Kernel, b: TileBuilder) -> None:
     (DeferredEpilogue if chosen.plan.late else PanelLoop)(kernel, chosen, b).build()
 
 
-def lower_computed(kernel: Kernel, b: TileBuilder) -> None:
+def lower_with_prologue(kernel: Kernel, b: TileBuilder) -> None:
     """Emit a contraction with a fused prologue: the first statements compute an operand.
 
     Raises:
         ValueError: They do not, or the blocks do not fit the scratchpads.
     """
-    chosen = computed_schedule(
-        kernel.aligned, kernel.statements[: product_in(kernel.statements)], kernel.machine
+    chosen = schedule_with_prologue(
+        kernel.aligned, kernel.statements[: contraction_index(kernel.statements)], kernel.machine
     )
     if chosen is None:
         raise ValueError(f"{kernel.name}: its first statements compute no operand of its product")

@@ -160,24 +160,24 @@ class PanelLoop:
                 self.box, chosen.factor, chosen.access, self.a_tile, 2 * plan.chunks
             )
         self.a_first = b.mul(owner, self.a_slots) if owners > 1 else 0
-        turned = plan.b_form != "plain"
+        turned = plan.b_layout != "plain"
         is_b = chosen.factor is not None and self.computed_a is None
         self.factor = self._computed_factor() if is_b else None
         if self.factor is not None:
             (self.b_arrival,) = self.factor.tiles.values()
         else:
-            arrives = 2 if plan.b_form == "turned" else self._depth(self.b_kept)
+            arrives = 2 if plan.b_layout == "turned" else self._depth(self.b_kept)
             self.b_arrival = b.tile(dtype, *((n, k) if turned else (k, n)), "am", arrives)
         self.b_tile = self.b_arrival
-        if plan.b_form == "turned":
+        if plan.b_layout == "turned":
             self.b_tile = b.tile(dtype, k, n, "am", self._depth(True) if self.b_kept else 1)
         if plan.share == "b" or plan.pooled:
             self.pool = GsmSharedBlocks(self.blocks, chosen)
         accumulator = chosen.contraction.accumulator
-        self.c_tile = b.tile(accumulator, m, n, "am", plan.chunks * plan.c_rings)
+        self.c_tile = b.tile(accumulator, m, n, "am", plan.chunks * plan.c_buffers)
         epilogue = chosen.epilogue
-        sides, most = ((form.n, form.m), (n, m)) if plan.turn_c else ((form.m, form.n), (m, n))
-        if plan.zip_c:
+        sides, most = ((form.n, form.m), (n, m)) if plan.transpose_c else ((form.m, form.n), (m, n))
+        if plan.interleave_c:
             between = form.interleaved
             assert between is not None
             sides, most = (
@@ -187,7 +187,7 @@ class PanelLoop:
         if chosen.fold is not None:
             sides, most = chosen.fold.sides(), chosen.fold.most(plan.m, plan.n)
         self.c_result = (
-            b.tile(accumulator, *most, "am", self._turned()) if plan.turn_c else self.c_tile
+            b.tile(accumulator, *most, "am", self._turned()) if plan.transpose_c else self.c_tile
         )
         self.body = TileBody(
             self.blocks,
@@ -227,9 +227,9 @@ class PanelLoop:
         assert factor is not None
         n, k = plan.n.elements, plan.k.elements
         sides, most = (
-            ((form.n, form.k), (n, k)) if plan.b_form != "plain" else ((form.k, form.n), (k, n))
+            ((form.n, form.k), (n, k)) if plan.b_layout != "plain" else ((form.k, form.n), (k, n))
         )
-        slots = self._depth(True) if self.b_kept and plan.b_form != "turned" else 1
+        slots = self._depth(True) if self.b_kept and plan.b_layout != "turned" else 1
         return TileBody(
             self.blocks,
             *sides,
@@ -291,10 +291,10 @@ class PanelLoop:
         b, plan = self.b, self.plan
         if (plan.a_space == "gsm" or plan.share == "b" or plan.pooled) and not self.kernel.one_core:
             b.barrier()  # other cores may still read what an earlier kernel left in GSM
-        if plan.pooled and not plan.fills_late:
+        if plan.pooled and not plan.fills_during_panel:
             self.pool.fill(*self.kernel.core(b))
             b.barrier()
-        passing = plan.share == "b" or plan.fills_late
+        passing = plan.share == "b" or plan.fills_during_panel
         if passing:
             for ahead in (0, 1):
                 self._pool(ahead)
@@ -398,13 +398,13 @@ class PanelLoop:
     def _fetch_b(self, step: PanelStep) -> None:
         form, plan = self.form, self.plan
         places = self._entry(step) | self._columns(step) | self._depths(step)
-        sides = (form.n, form.k) if plan.b_form != "plain" else (form.k, form.n)
+        sides = (form.n, form.k) if plan.b_layout != "plain" else (form.k, form.n)
         if self.factor is not None:
             self.factor.fetch(places, self.b.rem(step.number, 2))
             return
         slot = (
             self.b.rem(step.number, 2)
-            if plan.b_form == "turned"
+            if plan.b_layout == "turned"
             else self._block(step, self.b_kept)
         )
         if plan.share == "b" or plan.pooled:
@@ -462,7 +462,7 @@ class PanelLoop:
     def _make_b(self, step: PanelStep) -> None:
         """Emit B's prologue and transposition for the step, unless B is resident already."""
         b, plan = self.b, self.plan
-        if plan.b_form == "turned" or self.factor is not None:
+        if plan.b_layout == "turned" or self.factor is not None:
             slot, arrived = self._block(step, True) if self.b_kept else 0, b.rem(step.number, 2)
             with b.where(
                 *(
@@ -473,9 +473,9 @@ class PanelLoop:
             ):
                 if self.factor is not None:
                     places = self._entry(step) | self._columns(step) | self._depths(step)
-                    self.factor.finish(places, 0, 0 if plan.b_form == "turned" else slot, arrived)
+                    self.factor.finish(places, 0, 0 if plan.b_layout == "turned" else slot, arrived)
                     arrived = 0
-                if plan.b_form == "turned":
+                if plan.b_layout == "turned":
                     b.transpose(self.b_arrival, arrived, self.b_tile, slot)
 
     def _products(self, step: PanelStep, first: bool, last: bool) -> None:
@@ -490,13 +490,13 @@ class PanelLoop:
                 self.body.fetch(places)  # overlaps the product
             self._product(step, chunk, (b_slot, c_slot), places, started)
             if finished:
-                if plan.turn_c:
+                if plan.transpose_c:
                     self._turn(places, c_slot, b.rem(chunk, 2))
-                self.body.finish(places, b.rem(chunk, 2) if plan.turn_c else c_slot)
+                self.body.finish(places, b.rem(chunk, 2) if plan.transpose_c else c_slot)
 
     def _b_slot(self, step: PanelStep) -> Index:
         """Return the slot of B for the step's products."""
-        alone = not self.b_kept and (self.plan.b_form == "turned" or self.factor is not None)
+        alone = not self.b_kept and (self.plan.b_layout == "turned" or self.factor is not None)
         return 0 if alone else self._block(step, self.b_kept)
 
     def _product(
@@ -527,7 +527,7 @@ class PanelLoop:
                 c_slot,
                 acc=acc,
                 trans_a=plan.trans_a,
-                trans_b=plan.b_form == "dot",
+                trans_b=plan.b_layout == "dot",
             )
 
     def _turn(self, places: Places, slot: Index, result: Index) -> None:
@@ -536,12 +536,12 @@ class PanelLoop:
         if fold is not None:
             b.fold(self.c_tile, slot, *fold.instruction(self.blocks, places), self.c_result, result)
         else:
-            b.transpose(self.c_tile, slot, self.c_result, result, zipped=self.plan.zip_c)
+            b.transpose(self.c_tile, slot, self.c_result, result, zipped=self.plan.interleave_c)
 
     def _c_ring(self, step: PanelStep) -> Index:
         """Return the slot of the panel's first chunk."""
         b, plan = self.b, self.plan
-        return b.mul(b.rem(b.div(step.number, plan.k.blocks), plan.c_rings), plan.chunks)
+        return b.mul(b.rem(b.div(step.number, plan.k.blocks), plan.c_buffers), plan.chunks)
 
     def _c_places(self, step: PanelStep, chunk: Index) -> Places:
         return self._entry(step) | self._columns(step) | self._rows(step, chunk)

@@ -19,7 +19,7 @@ from ftm_backend.midend.transforms.tensor.producer_inlining import (
     rebuilt,
 )
 
-__all__ = ["OperandPrologue", "element_of", "read_factor"]
+__all__ = ["OperandPrologue", "element_of", "match_prologue"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class OperandPrologue:
         return True
 
 
-def read_factor(makers: Sequence[Statement], product: Contraction) -> OperandPrologue | None:
+def match_prologue(makers: Sequence[Statement], product: Contraction) -> OperandPrologue | None:
     """Match statements that compute an operand of a product.
 
     None if they are not elementwise, or if the product reads the result twice.

@@ -23,13 +23,13 @@ from ftm_backend.midend.lowering.map_bodies import mapped
 from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 
-__all__ = ["PartialSums", "ReductionEpilogue", "divide", "parts_of"]
+__all__ = ["PartialSums", "ReductionEpilogue", "partial_sums_of", "split_off_sums"]
 
 Walk = tuple[tuple[int, int], ...]
 """Extents and strides, outermost first."""
 
 
-def divide(statements: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+def split_off_sums(statements: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
     """Split statements into the product with its elementwise epilogue, and the sums."""
     number = next((k for k, s in enumerate(statements) if k and s.is_reduction), len(statements))
     return list(statements[:number]), list(statements[number:])
@@ -122,10 +122,10 @@ def _sides(chosen: OperandRoles) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the axes of the rows and of the columns of a stored block."""
     assert isinstance(chosen.plan, PanelSchedule)
     form = chosen.form
-    return (form.n, form.m) if chosen.plan.turn_c else (form.m, form.n)
+    return (form.n, form.m) if chosen.plan.transpose_c else (form.m, form.n)
 
 
-def parts_of(chosen: OperandRoles) -> PartialSums | None:
+def partial_sums_of(chosen: OperandRoles) -> PartialSums | None:
     """Return the parts of a plan's blocks.
 
     None if their sizes differ, or if a row of a block is not a row of the result.
@@ -133,8 +133,8 @@ def parts_of(chosen: OperandRoles) -> PartialSums | None:
     plan, form = chosen.plan, chosen.form
     if (
         not isinstance(plan, PanelSchedule)
-        or plan.zip_c
-        or plan.fold_c
+        or plan.interleave_c
+        or plan.col2im_c
         or len(chosen.epilogue.outputs) != 1
     ):
         return None
@@ -143,7 +143,7 @@ def parts_of(chosen: OperandRoles) -> PartialSums | None:
         return None
     access = chosen.access(output.stores[0].index)
     rows, columns = _sides(chosen)
-    cut = plan.m if plan.turn_c else plan.n
+    cut = plan.m if plan.transpose_c else plan.n
     wide = [axis for axis in rows if form.extents[axis] > 1]
     if access.const or len(wide) != 1 or not columns or form.extents[columns[cut.dim]] % cut.size:
         return None
@@ -165,14 +165,14 @@ class ReductionEpilogue:
         Raises:
             ValueError: The sums do not match the product's blocks.
         """
-        parts = parts_of(chosen)
+        parts = partial_sums_of(chosen)
         if parts is None or any(s.loops != parts.loops for s in chosen.sums):
             raise ValueError("sums do not go with the blocks of their product")
         assert isinstance(chosen.plan, PanelSchedule)
         self.blocks, self.chosen = blocks, chosen
         self.rows, self.columns = _sides(chosen)
-        self.cut = chosen.plan.m if chosen.plan.turn_c else chosen.plan.n
-        most = (chosen.plan.n if chosen.plan.turn_c else chosen.plan.m).elements
+        self.cut = chosen.plan.m if chosen.plan.transpose_c else chosen.plan.n
+        most = (chosen.plan.n if chosen.plan.transpose_c else chosen.plan.m).elements
         self.tiles = {
             s.results[0].value: blocks.b.tile(s.results[0].value.dtype, most, 1)
             for s in chosen.sums

@@ -136,9 +136,11 @@ class SplitKPanels(PanelLoop):
                 with b.where(("lt", b.add(other, 1), self.members)):
                     self._receive(b.add(other, 1), chunk)
                 self._add(places, chunk, b.rem(other, 2))
-            if self.plan.turn_c:
+            if self.plan.transpose_c:
                 self._turn(places, chunk, 0)
-            self.body.finish(places, 0 if self.plan.turn_c else chunk, 0, b.rem(number, self.ahead))
+            self.body.finish(
+                places, 0 if self.plan.transpose_c else chunk, 0, b.rem(number, self.ahead)
+            )
 
     def _mine(self, number: Index) -> Index:
         """Return this member's chunk number ``number``."""

@@ -24,12 +24,12 @@ from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.lowering.loop_nest.emit_loops import NestEmitter
-from ftm_backend.midend.lowering.loop_nest.line_buffer_sums import LineBufferSums, divide
+from ftm_backend.midend.lowering.loop_nest.line_buffer_sums import LineBufferSums, split_off_sums
 from ftm_backend.midend.lowering.loop_nest.reductions import ReductionForm
-from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import LineBufferPlan, plan_strips
+from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import LineBufferPlan, plan_line_buffer
 from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxis
 
-__all__ = ["lower", "lower_summed"]
+__all__ = ["lower", "lower_with_sums"]
 
 
 def lower(kernel: Kernel, b: TileBuilder) -> None:
@@ -41,24 +41,24 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     _build(kernel, [], b)
 
 
-def lower_summed(kernel: Kernel, b: TileBuilder) -> None:
+def lower_with_sums(kernel: Kernel, b: TileBuilder) -> None:
     """Emit a kernel whose last statements sum its result.
 
     Raises:
         ValueError: As of `lower`, or the sums do not match the tiles.
     """
-    statements, sums = divide(kernel.statements)
+    statements, sums = split_off_sums(kernel.statements)
     _build(replace(kernel, statements=statements, domain=None), sums, b)
 
 
 def _build(kernel: Kernel, sums: Sequence[Statement], b: TileBuilder) -> None:
-    plan = plan_strips(kernel, together=bool(sums))
+    plan = plan_line_buffer(kernel, together=bool(sums))
     if plan is None:
         raise ValueError(f"{kernel.name}: no line buffer serves its windows")
-    LineBufferWriter(kernel, plan, sums, b).build()
+    LineBufferEmitter(kernel, plan, sums, b).build()
 
 
-class LineBufferWriter(NestEmitter):
+class LineBufferEmitter(NestEmitter):
     """Emits one kernel at the insertion point."""
 
     def __init__(

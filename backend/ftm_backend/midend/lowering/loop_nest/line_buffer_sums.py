@@ -26,20 +26,20 @@ from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import LineBufferPla
 from ftm_backend.midend.schedule.loop_nest.tile_axes import AxisPosition, TileAxis, index_nodes
 
 if TYPE_CHECKING:
-    from ftm_backend.midend.lowering.loop_nest.line_buffer import LineBufferWriter
+    from ftm_backend.midend.lowering.loop_nest.line_buffer import LineBufferEmitter
 
-__all__ = ["KeptSum", "LineBufferSums", "divide", "kept_of", "sums_of"]
+__all__ = ["LineBufferSums", "SumPlacement", "is_sum_of", "place_sum", "split_off_sums"]
 
 
-def divide(statements: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+def split_off_sums(statements: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
     """Split statements into those of the kernel and the sums of its result."""
     for number in range(1, len(statements)):
-        if all(sums_of(statements[number - 1], s) for s in statements[number:]):
+        if all(is_sum_of(statements[number - 1], s) for s in statements[number:]):
             return list(statements[:number]), list(statements[number:])
     return list(statements), []
 
 
-def sums_of(last: Statement, statement: Statement) -> bool:
+def is_sum_of(last: Statement, statement: Statement) -> bool:
     """Whether ``statement`` only sums, over the elements of the result of ``last``."""
     if (
         last.is_reduction
@@ -63,7 +63,7 @@ def sums_of(last: Statement, statement: Statement) -> bool:
 
 
 @dataclass(frozen=True)
-class KeptSum:
+class SumPlacement:
     """Placement of a sum in the loops.
 
     Attributes:
@@ -77,7 +77,7 @@ class KeptSum:
     levels: int
 
 
-def kept_of(plan: LineBufferPlan, last: Statement, statement: Statement) -> KeptSum | None:
+def place_sum(plan: LineBufferPlan, last: Statement, statement: Statement) -> SumPlacement | None:
     """Return where a sum per plane fits into the plan's loops; None if it does not.
 
     Args:
@@ -119,7 +119,7 @@ def kept_of(plan: LineBufferPlan, last: Statement, statement: Statement) -> Kept
             _is_strip(plan, place) and _key(operand.value, place) in fetched
         ):
             return None
-    return KeptSum(loops, planes, levels)
+    return SumPlacement(loops, planes, levels)
 
 
 def _key(value: Value, place: AxisPosition) -> object:
@@ -158,7 +158,7 @@ class LineBufferSums:
     """Emits the sums of one kernel."""
 
     def __init__(
-        self, nest: LineBufferWriter, last: Statement, statements: Sequence[Statement]
+        self, nest: LineBufferEmitter, last: Statement, statements: Sequence[Statement]
     ) -> None:
         """Place the sums.
 
@@ -166,7 +166,7 @@ class LineBufferSums:
             ValueError: The sums do not match the plan.
         """
         self.nest, self.last, self.statements = nest, last, statements
-        kept = [kept_of(nest.strips, last, s) for s in statements]
+        kept = [place_sum(nest.strips, last, s) for s in statements]
         if None in kept:
             raise ValueError(f"{nest.kernel.name}: its sums do not go with its strips")
         self.levels = next((each.levels for each in kept if each is not None), None)

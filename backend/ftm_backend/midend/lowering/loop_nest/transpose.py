@@ -21,7 +21,7 @@ from ftm_backend.midend.schedule.gemm.tiling import TileCut
 from ftm_backend.symbolic import at_hand, is_integer
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["lower", "match_turn"]
+__all__ = ["lower", "match_transpose"]
 
 _PART_OF_AM = 6
 """A tile takes at most this part of AM: there are two tiles, with two slots each."""
@@ -33,7 +33,7 @@ _LAUNCHES = 16
 """A copy by single elements must take as long as so many DMA latencies for TRANS to pay."""
 
 
-class TransposeWriter(NamedTuple):
+class TransposePattern(NamedTuple):
     """A copy over merged axes.
 
     Attributes:
@@ -53,9 +53,9 @@ class TransposeWriter(NamedTuple):
     accesses: tuple[Affine, ...]
 
 
-def match_turn(
+def match_transpose(
     statement: Statement, machine: MachineParameters, targets: Sequence[Affine]
-) -> TransposeWriter | None:
+) -> TransposePattern | None:
     """Match a copy that is worth transposing on chip.
 
     Args:
@@ -94,7 +94,7 @@ def match_turn(
     columns = _together(along, [k for k in axes if k != down], extents, read)
     rows = _together(down, [k for k in axes if k not in columns], extents, written)
     others = tuple(k for k in axes if k not in (*rows, *columns))
-    return TransposeWriter(source, extents, others, rows, columns, accesses)
+    return TransposePattern(source, extents, others, rows, columns, accesses)
 
 
 def _together(
@@ -118,7 +118,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     """
     (statement,) = kernel.statements
     stores = statement.results[0].stores
-    turn = match_turn(statement, kernel.machine, [store.index for store in stores])
+    turn = match_transpose(statement, kernel.machine, [store.index for store in stores])
     if turn is None:
         raise ValueError(f"{statement.op} over {statement.loops} is no copy to be transposed")
     _, *targets = turn.accesses
@@ -137,7 +137,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
 
 
 def _places(
-    blocks: BlockTransfers, turn: TransposeWriter, rows: TileCut, columns: TileCut, number: Index
+    blocks: BlockTransfers, turn: TransposePattern, rows: TileCut, columns: TileCut, number: Index
 ) -> Places:
     b = blocks.b
     column, number = b.rem(number, columns.blocks), b.div(number, columns.blocks)
@@ -149,7 +149,7 @@ def _places(
     )
 
 
-def _cuts(turn: TransposeWriter, dtype: str, kernel: Kernel) -> tuple[TileCut, TileCut]:
+def _cuts(turn: TransposePattern, dtype: str, kernel: Kernel) -> tuple[TileCut, TileCut]:
     """Return tiles that fill their part of AM, or less to keep all cores busy."""
     item = ELEMENT_BYTES[dtype]
     room = kernel.machine.am_bytes // _PART_OF_AM // item

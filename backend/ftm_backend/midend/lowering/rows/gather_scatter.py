@@ -16,7 +16,7 @@ from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
 from ftm_backend.midend.lowering.rows.match_row_gather import RowGather, match_gather
 from ftm_backend.midend.schedule.gemm.contraction import merge_loops
-from ftm_backend.midend.schedule.gemm.dynamic_tiling import generalized
+from ftm_backend.midend.schedule.gemm.dynamic_tiling import dynamic_cut
 from ftm_backend.midend.schedule.gemm.tiling import TileCut, cuts
 from ftm_backend.symbolic import at_hand, ceildiv
 from ftm_backend.target.presets import ELEMENT_BYTES
@@ -48,7 +48,7 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
 
 def largest(extents: Sequence[int], most: int) -> TileCut:
     """Return the largest cut of a group with at most ``most`` elements."""
-    return generalized(cuts(tuple(map(at_hand, extents)), 1, max(1, at_hand(most)))[-1], extents)
+    return dynamic_cut(cuts(tuple(map(at_hand, extents)), 1, max(1, at_hand(most)))[-1], extents)
 
 
 class _Scatter:

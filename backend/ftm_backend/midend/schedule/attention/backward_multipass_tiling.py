@@ -13,12 +13,12 @@ from math import prod
 
 from ftm_backend.ir.linalg.function import Node, Value, walk
 from ftm_backend.ir.tile.builder import TileBuilder
-from ftm_backend.midend.lowering.attention.backward_exchange import TeamSizes
+from ftm_backend.midend.lowering.attention.backward_exchange import CoreGroupSizes
 from ftm_backend.midend.lowering.attention.backward_multipass import (
     KeyPass,
     QueryPass,
     SlopePass,
-    phases_of,
+    passes_of,
 )
 from ftm_backend.midend.lowering.attention.backward_pass import PassSizes
 from ftm_backend.midend.schedule.attention.backward_resident_keys_tiling import (
@@ -47,7 +47,7 @@ class MultipassTiling:
 
     sizes: tuple[PassSizes, ...]
     cycles: float
-    team: TeamSizes | None = None
+    team: CoreGroupSizes | None = None
 
 
 def backward_plan(
@@ -55,7 +55,7 @@ def backward_plan(
 ) -> MultipassTiling | None:
     """Return the cheapest plan for ``cores`` cores; None if no blocks fit on chip."""
     cycles, sizes = 0.0, []
-    for phase in phases_of(form):
+    for phase in passes_of(form):
         found = _cheapest(form, machine, phase)
         if found is None:
             return None
@@ -73,7 +73,7 @@ def fits(form: AttentionBackwardPattern, machine: MachineParameters) -> bool:
     """Whether every pass has block sizes that fit on chip."""
     return all(
         any(_fits(form, machine, phase, sizes) for sizes in sorted(_sizes(form, machine, phase)))
-        for phase in phases_of(form)
+        for phase in passes_of(form)
     )
 
 

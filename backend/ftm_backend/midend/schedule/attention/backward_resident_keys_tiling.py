@@ -11,8 +11,8 @@ from math import prod
 
 from ftm_backend.ir.linalg.function import Node, Value
 from ftm_backend.ir.tile.builder import TileBuilder
-from ftm_backend.midend.lowering.attention.backward_exchange import TeamSizes, team_workspace
-from ftm_backend.midend.lowering.attention.backward_resident_keys import ResidentKeysTeam
+from ftm_backend.midend.lowering.attention.backward_exchange import CoreGroupSizes, group_workspace
+from ftm_backend.midend.lowering.attention.backward_resident_keys import ResidentKeysPass
 from ftm_backend.midend.lowering.gemm.block_transfers import nodes_above
 from ftm_backend.midend.schedule.attention.forward_tiling import EXPONENTIAL, STARTED
 from ftm_backend.midend.schedule.attention.match_backward import (
@@ -30,7 +30,7 @@ _ROOM = 0.98
 
 def team_plan(
     form: AttentionBackwardPattern, machine: MachineParameters, cores: int
-) -> tuple[float, TeamSizes] | None:
+) -> tuple[float, CoreGroupSizes] | None:
     """Return the cycles of the busiest core and the cheapest sizes for ``cores`` cores.
 
     None if no group of cores can hold all keys, or if a gradient is stored by columns.
@@ -60,7 +60,7 @@ def _lies_as_columns(
 
 def _sizes(
     form: AttentionBackwardPattern, machine: MachineParameters, cores: int
-) -> Iterator[TeamSizes]:
+) -> Iterator[CoreGroupSizes]:
     *_, queries, keys, _, _ = form.extents
     widths = machine.mm_widths(form.accumulator)
     # If the cores of a group share rows of dQ, rows and columns are traversed as one axis.
@@ -85,17 +85,19 @@ def _sizes(
         slice_keys = cost_rules.pieces(keys, team)
         if (team - 1) * slice_keys < keys:
             yield from (
-                TeamSizes(slice_keys, block, team, cores // team, slots)
+                CoreGroupSizes(slice_keys, block, team, cores // team, slots)
                 for block in blocks
                 for slots in (1, 2)
                 if block <= 2 * widths[0]
             )
 
 
-def _fits(form: AttentionBackwardPattern, machine: MachineParameters, sizes: TeamSizes) -> bool:
+def _fits(
+    form: AttentionBackwardPattern, machine: MachineParameters, sizes: CoreGroupSizes
+) -> bool:
     """Whether all tiles fit at once."""
     b = TileBuilder("sizes")
-    ResidentKeysTeam(form, b, sizes, [Value(form.accumulator, (1,))] * 4)
+    ResidentKeysPass(form, b, sizes, [Value(form.accumulator, (1,))] * 4)
     return sum(t.bytes for t in b.kernel.tiles) <= _ROOM * machine.am_bytes
 
 
@@ -117,7 +119,7 @@ class _Costs:
         self.masks = [o for o in reads if o.index.coeffs[m] and o.index.coeffs[n]]
         self.turned = [o for o in self.masks if o.index.coeffs[n] == 1]
 
-    def of(self, sizes: TeamSizes) -> float:
+    def of(self, sizes: CoreGroupSizes) -> float:
         """Return the cycles with these sizes."""
         keys, queries, cores, teams, slots = sizes
         busy = min(teams, self.entries)
@@ -153,19 +155,19 @@ class _Costs:
             )
         return float(found)
 
-    def _exchange_rate(self, sizes: TeamSizes, busy: int) -> float:
+    def _exchange_rate(self, sizes: CoreGroupSizes, busy: int) -> float:
         """Return the bytes per cycle that a core of ``busy`` groups exchanges.
 
         The workspace of a kernel is in GSM if it fits, otherwise in DDR.
         """
         needed = sum(
-            ELEMENT_BYTES[kind] * count for kind, count in team_workspace(self.form, sizes)
+            ELEMENT_BYTES[kind] * count for kind, count in group_workspace(self.form, sizes)
         )
         if needed <= self.machine.gsm_bytes:
             return float(self.machine.gsm_bytes_per_cycle / (busy * sizes.cores))
         return cost_rules.bytes_per_cycle(self.machine, busy * sizes.cores)
 
-    def held(self, sizes: TeamSizes) -> int:
+    def held(self, sizes: CoreGroupSizes) -> int:
         """Return a lower bound of the bytes of AM, to reject candidates before building tiles."""
         keys, queries, *_, slots = sizes
         size, moved, rows = (
@@ -189,7 +191,7 @@ class _Costs:
             cost_rules.transpose_cycles(self.machine, self.kind, self.d + self.v, queries)
         )
 
-    def _step(self, sizes: TeamSizes, queries: int, told: float) -> float:
+    def _step(self, sizes: CoreGroupSizes, queries: int, told: float) -> float:
         """Return the cycles of one block of queries; ``told``: exchanged bytes per cycle."""
         machine, (keys, _, cores, *_), d, v = self.machine, sizes, self.d, self.v
         found = self._scores(keys, queries)

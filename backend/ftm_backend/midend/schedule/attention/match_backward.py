@@ -35,7 +35,7 @@ from ftm_backend.midend.schedule.attention.score_expressions import (
 )
 from ftm_backend.midend.schedule.gemm.contraction import match
 
-__all__ = ["AttentionBackwardPattern", "OperandGradient", "read_attention_backward"]
+__all__ = ["AttentionBackwardPattern", "OperandGradient", "match_attention_backward"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class AttentionBackwardPattern(ScoreAxes):
     of_v: OperandGradient
 
 
-def read_attention_backward(statements: Sequence[Statement]) -> AttentionBackwardPattern | None:
+def match_attention_backward(statements: Sequence[Statement]) -> AttentionBackwardPattern | None:
     """Match the backward of attention.
 
     Args:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand, Statement
-from ftm_backend.midend.lowering.gemm.epilogue import Epilogue, read_epilogue
+from ftm_backend.midend.lowering.gemm.epilogue import Epilogue, build_epilogue
 from ftm_backend.midend.schedule.attention.score_expressions import (
     Loops,
     NotAttention,
@@ -22,7 +22,7 @@ from ftm_backend.midend.schedule.attention.score_expressions import (
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.midend.transforms.tensor.align_loops import align_all
 
-__all__ = ["AttentionPattern", "LastOutput", "read_attention"]
+__all__ = ["AttentionPattern", "LastOutput", "match_attention"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class AttentionPattern(ScoreAxes):
     access: Callable[[Affine], Affine]
 
 
-def read_attention(statements: Sequence[Statement]) -> AttentionPattern | None:
+def match_attention(statements: Sequence[Statement]) -> AttentionPattern | None:
     """Match the forward of attention.
 
     Args:
@@ -187,7 +187,7 @@ class LastOutput:
 
     def epilogue(self) -> Epilogue:
         """Return the epilogue, which may not read values that the fused kernel does not store."""
-        epilogue = read_epilogue(self.values, self.statements[1:])
+        epilogue = build_epilogue(self.values, self.statements[1:])
         if any(o.value.producer in self.elements.inside for o in epilogue.operands):
             raise NotAttention
         return epilogue

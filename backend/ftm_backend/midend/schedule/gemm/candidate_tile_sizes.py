@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from ftm_backend.midend.schedule.gemm.tiling import TilingProblem
     from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["LARGEST", "CandidateSizes", "Cuts", "axis", "cuts_of", "folded_sizes", "sizes", "taken"]
+__all__ = [
+    "LARGEST",
+    "CandidateSizes",
+    "Cuts",
+    "axis",
+    "col2im_tile_sizes",
+    "cuts_of",
+    "sizes",
+    "taken",
+]
 
 Cuts = tuple[tuple[TileCut, ...], tuple[TileCut, ...], tuple[TileCut, ...]]
 """Cuts of m, of n and of k."""
@@ -77,7 +86,7 @@ def cuts_of(
     n = sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth)
     k = sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth)
     if problem.folded:
-        m, n = folded_sizes(
+        m, n = col2im_tile_sizes(
             problem.folded,
             (problem.m[0], problem.n[0]),
             quanta[0],
@@ -143,7 +152,7 @@ def sizes(
     )
 
 
-def folded_sizes(
+def col2im_tile_sizes(
     folded: Col2ImGeometry,
     extents: tuple[int, int],
     quantum: int,

@@ -34,10 +34,10 @@ __all__ = [
     "Contraction",
     "ContractionForm",
     "axes_of",
+    "contraction_index",
     "match",
     "merge_loops",
     "overlaps",
-    "product_in",
     "volume",
 ]
 
@@ -112,7 +112,7 @@ def match(statement: Statement) -> Contraction | None:
     return found if 0 in statement.loops or not _is_reduction(found) else None
 
 
-def product_in(statements: Sequence[Statement]) -> int:
+def contraction_index(statements: Sequence[Statement]) -> int:
     """Return the index of the first contraction in ``statements``, which must contain one."""
     return next(
         number for number, statement in enumerate(statements) if match(statement) is not None

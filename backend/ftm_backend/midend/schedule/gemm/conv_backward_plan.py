@@ -36,7 +36,7 @@ from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import ACCUMULATORS, slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["ConvBackward", "ConvBackwardPlan", "gradients_plan", "read_gradients"]
+__all__ = ["ConvBackward", "ConvBackwardPlan", "match_conv_backward", "plan_conv_backward"]
 
 _FILTERS = (16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Candidate numbers of filters of a block."""
@@ -119,7 +119,7 @@ class ConvBackwardPlan:
     cycles: float
 
 
-def read_gradients(
+def match_conv_backward(
     statements: Sequence[Statement], machine: MachineParameters
 ) -> ConvBackward | None:
     """Match dX, dW and dW's epilogue.
@@ -181,7 +181,7 @@ def _walk(form: ContractionForm, access: Affine, group: Sequence[int]) -> list[t
     return merged(Strided(form.sizes(group), tuple(access.coeffs[axis] for axis in group), 0))
 
 
-def gradients_plan(found: ConvBackward, machine: MachineParameters) -> ConvBackwardPlan | None:
+def plan_conv_backward(found: ConvBackward, machine: MachineParameters) -> ConvBackwardPlan | None:
     """Return the cheapest plan; None if no blocks fit the scratchpads."""
     plans = [plan for n in _FILTERS if n <= found.filters for plan in _plans(found, n, machine)]
     return min(plans, key=lambda plan: plan.cycles, default=None)

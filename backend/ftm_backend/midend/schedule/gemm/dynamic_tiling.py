@@ -20,10 +20,10 @@ from ftm_backend.midend.schedule.gemm.tiling import (
 from ftm_backend.symbolic import SymInt, at_hand, ceildiv
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["general_plan", "generalized", "shared"]
+__all__ = ["dynamic_cut", "dynamic_plan", "shared"]
 
 
-def general_plan(problem: TilingProblem, machine: MachineParameters) -> GemmTiling:
+def dynamic_plan(problem: TilingProblem, machine: MachineParameters) -> GemmTiling:
     """Return the tiling of `tiling.plan` for the size hints, generalized to all sizes.
 
     A tile that covers a dimension covers it for every size, and the loop that the cores share is
@@ -31,9 +31,9 @@ def general_plan(problem: TilingProblem, machine: MachineParameters) -> GemmTili
     """
     found = plan(_known(problem), machine)
     m, n, k = (
-        generalized(found.m, problem.m),
-        generalized(found.n, problem.n),
-        generalized(found.k, problem.k),
+        dynamic_cut(found.m, problem.m),
+        dynamic_cut(found.n, problem.n),
+        dynamic_cut(found.k, problem.k),
     )
     if found.split in ("outer", "inner"):
         if (found.split == "outer") == found.m_outer:
@@ -64,7 +64,7 @@ def _operand(operand: OperandTraffic) -> OperandTraffic:
     return replace(operand, runs=(at_hand(first), at_hand(second)))
 
 
-def generalized(cut: TileCut, extents: Sequence[int]) -> TileCut:
+def dynamic_cut(cut: TileCut, extents: Sequence[int]) -> TileCut:
     """Make a cut for the size hints symbolic.
 
     A tile that covers a dimension covers it for every size.

@@ -16,9 +16,9 @@ from typing import Any
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Operand, Statement
 from ftm_backend.midend.analysis.body_cost import interval
-from ftm_backend.midend.lowering.gemm.epilogue import Epilogue, demands, read_epilogue
+from ftm_backend.midend.lowering.gemm.epilogue import Epilogue, build_epilogue, epilogue_fields
 from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide, behind, box_strides, windows
-from ftm_backend.midend.lowering.gemm.prologue import OperandPrologue, read_factor
+from ftm_backend.midend.lowering.gemm.prologue import OperandPrologue, match_prologue
 from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2Im
 from ftm_backend.midend.schedule.gemm.contraction import (
     Contraction,
@@ -27,7 +27,7 @@ from ftm_backend.midend.schedule.gemm.contraction import (
     match,
     volume,
 )
-from ftm_backend.midend.schedule.gemm.dynamic_tiling import general_plan
+from ftm_backend.midend.schedule.gemm.dynamic_tiling import dynamic_plan
 from ftm_backend.midend.schedule.gemm.panel_schedule import (
     PanelSchedule,
     cheapest,
@@ -38,7 +38,14 @@ from ftm_backend.midend.schedule.gemm.tiling import GemmTiling, TilingProblem
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["OperandRoles", "computed_schedule", "least_cycles", "roles", "schedule", "windows_of"]
+__all__ = [
+    "OperandRoles",
+    "cycles_lower_bound",
+    "roles",
+    "schedule",
+    "schedule_with_prologue",
+    "windows_of",
+]
 
 Roles = tuple[ContractionForm, Operand, Operand]
 """The canonical form of a contraction, and the operands in the roles of A and B."""
@@ -133,14 +140,14 @@ def schedule(
             windows=problems[number].a_windows,
         )
     plans = [
-        (general_plan(_problem(contraction, epilogue, *taken[:2], machine), machine), taken)
+        (dynamic_plan(_problem(contraction, epilogue, *taken[:2], machine), machine), taken)
         for taken in (straight, crossed)
     ]
     best, taken = min(plans, key=lambda p: p[0].cycles)
     return OperandRoles(contraction, epilogue, *taken, plan=best)
 
 
-def computed_schedule(
+def schedule_with_prologue(
     statements: Sequence[Statement], makers: Sequence[Statement], machine: MachineParameters
 ) -> OperandRoles | None:
     """Return the cheapest panel schedule that computes an operand in a fused prologue.
@@ -154,10 +161,10 @@ def computed_schedule(
         The schedule, or None if there is none.
     """
     contraction = match(statements[0])
-    factor = read_factor(makers, contraction) if contraction is not None else None
+    factor = match_prologue(makers, contraction) if contraction is not None else None
     if contraction is None or factor is None:
         return None
-    epilogue = read_epilogue(contraction, statements[1:])
+    epilogue = build_epilogue(contraction, statements[1:])
     form = axes_of(contraction, _others(contraction, epilogue, factor), boxes=True)
     if (
         epilogue.positions
@@ -203,7 +210,7 @@ def _accesses(contraction: Contraction, epilogue: Epilogue, factor: OperandProlo
     return [3 + others.index(operand.index) for operand in factor.operands]
 
 
-def least_cycles(statements: Sequence[Statement], machine: MachineParameters) -> float:
+def cycles_lower_bound(statements: Sequence[Statement], machine: MachineParameters) -> float:
     """Return a lower bound of the cycles of all panel schedules; 0 for other kinds of schedule."""
     contraction, epilogue, straight, crossed = roles(statements, machine)
     form = straight[0]
@@ -226,7 +233,7 @@ def roles(
         raise ValueError(
             f"{statements[0].op} over {statements[0].loops} is not a contraction of the matrix unit"
         )
-    epilogue = read_epilogue(contraction, statements[1:])
+    epilogue = build_epilogue(contraction, statements[1:])
     form = axes_of(contraction, _others(contraction, epilogue), boxes=machine.uses_panels)
     if epilogue.positions:
         form = _single_axes(form)
@@ -365,11 +372,11 @@ def _problem(
         c=form.operand(c, accumulator, *sides),
         accumulator=accumulator,
         zipped=between is not None,
-        **demands(epilogue, machine),
+        **epilogue_fields(epilogue, machine),
         a_windows=windows_of(form, taken, machine, alone=side == "a")
         if machine.uses_panels
         else (),
         sums=sums,
         **(_computing(factor, side, machine) if factor is not None else {}),
-        sum_alone=contraction.starts_at_zero and not epilogue.positions and not sums,
+        can_split_k=contraction.starts_at_zero and not epilogue.positions and not sums,
     )

@@ -61,7 +61,7 @@ class PricedPlan:
         # A is shared, but exchanged only once instead of in each step.
         self.meets_once = self.share_a & self.keep & self.m_outer
         self.keep_a, self.keep_b = self.keep & self.m_outer, self.keep & ~self.m_outer
-        self.fills_late = self.pooled & self.share_a & self.keep_b
+        self.fills_during_panel = self.pooled & self.share_a & self.keep_b
         total = self._total()
         self._at = total.argmin(axis=1)
         self.best = total[range(len(choices)), self._at].tolist()
@@ -86,7 +86,9 @@ class PricedPlan:
         one_a, all_a = a * self.loads, a * g.walked * np.where(self.share_a, 1, members)
         b = g.k_blocks * np.where(self.share_b, g.moved_pieces, g.moved_b)
         b = np.where(
-            self.pooled, np.where(self.fills_late, b / np.minimum(g.rows, g.groups[0]), 0.0), b
+            self.pooled,
+            np.where(self.fills_during_panel, b / np.minimum(g.rows, g.groups[0]), 0.0),
+            b,
         )
         all_b = b * np.where(self.share_b, 1, np.minimum(g.rows, g.groups[0]))
         c = g.walked * (g.moved_c + g.beside_c)
@@ -126,7 +128,7 @@ class PricedPlan:
             kept = self.keep & (self.inner > 1)
             inner_a, inner_b = (
                 np.where(kept & self.m_outer, 0.0, 1.0),
-                np.where(kept & ~self.m_outer & ~self.fills_late, 0.0, 1.0),
+                np.where(kept & ~self.m_outer & ~self.fills_during_panel, 0.0, 1.0),
             )
             mixed = self.meets_once & kept
             beside = np.where(self.late, g.walked / (g.k_blocks * g.late), 1 / g.k_blocks)
@@ -144,7 +146,7 @@ class PricedPlan:
             self.store_rate, _ = rate(beside * inner_a, beside * inner_b, 1.0)
             self.last_rate = np.where(self.shared, alone(g.even_rows * g.even_c), self.rate)
             self.first_rate = np.where(
-                self.share_b | self.fills_late, alone(all_a * g.even_rows / one_a), loading
+                self.share_b | self.fills_during_panel, alone(all_a * g.even_rows / one_a), loading
             )
             self.rate, self.again_rate, cores = (
                 loading,
@@ -185,7 +187,7 @@ class PricedPlan:
         self.load_b = self.load_b + mc.dma_latency * (max(p.b_tiles, 1) - 1 + p.b_parameters)
         self.first_b = self.load_b
         if self.share_b.any() or self.pooled.any():
-            size = g.pieces if g.piecewise else g.mean_b * ELEMENT_BYTES[p.b.dtype]
+            size = g.pieces if g.split_rows else g.mean_b * ELEMENT_BYTES[p.b.dtype]
             takers = np.minimum(g.rows, g.groups[0]) * np.minimum(g.n_blocks, g.groups[1])
             handed_on = cost_rules.transfer_cycles(
                 mc, 0.0, size * takers / mc.gsm_bytes_per_cycle, 0.0
@@ -194,7 +196,9 @@ class PricedPlan:
             part = np.maximum(
                 1 / np.minimum(g.rows, g.groups[0]), self.rate * mc.clock_hz / mc.core_bandwidth
             )
-            arriving = np.where(self.fills_late, cycles(g.moved_pieces * part, g.elements_b), 0.0)
+            arriving = np.where(
+                self.fills_during_panel, cycles(g.moved_pieces * part, g.elements_b), 0.0
+            )
             self.load_b = np.where(self.pooled, arriving, self.load_b) + np.where(
                 self.share_b | self.pooled, handed_on, 0.0
             )
@@ -212,9 +216,9 @@ class PricedPlan:
                 np.where(self.trans_a, g.moved_turned, g.moved_a), elements, 0.0, self.first_rate
             )
             self.first_a = np.where(
-                self.share_b | self.fills_late, self.loads * (first + others), self.first_a
+                self.share_b | self.fills_during_panel, self.loads * (first + others), self.first_a
             )
-        beside = mc.dma_latency * (p.epilogue_tiles + p.epilogue_parameters + p.sums)
+        beside = mc.dma_latency * (p.epilogue_tiles + p.epilogue_broadcasts + p.sums)
         store = (
             cycles(g.moved_c, g.elements_c, 0.0, self.store_rate)
             + g.beside_c / self.store_rate
@@ -228,8 +232,8 @@ class PricedPlan:
                 + beside
             )
             self.last_store = np.where(self.shared, last, store)
-        read = g.beside_c * p.beside_read / self.store_rate + mc.dma_latency * (
-            p.epilogue_operands + p.epilogue_parameters
+        read = g.beside_c * p.epilogue_load_fraction / self.store_rate + mc.dma_latency * (
+            p.epilogue_operands + p.epilogue_broadcasts
         )
         self.stored = store - read
         self.last_store = self.last_store + np.where(self.overlaps, 0.0, g.body)
@@ -316,7 +320,7 @@ class PricedPlan:
         if not self.pooled.any():
             return 0.0
         first = np.minimum(g.n_blocks, g.groups[1]) * np.minimum(g.k_blocks, 2)
-        blocks = np.where(self.fills_late, first, g.n_blocks * g.k_blocks)
+        blocks = np.where(self.fills_during_panel, first, g.n_blocks * g.k_blocks)
         return np.where(
             self.pooled, fill_cycles(self.machine, blocks, g.moved_pieces, g.elements_b), 0.0
         )
@@ -344,7 +348,7 @@ class PricedPlan:
                 load + store - (step + g.after) / g.chunks, 0.0
             )
         # The third chunk needs the tile of the first one, whose store is queued after the loads.
-        if g.turn_c:
+        if g.transpose_c:
             alone = alone + np.where(
                 g.chunks > 2, np.maximum(load - 2 / g.chunks * (step + g.after), 0.0), 0.0
             )
@@ -377,17 +381,17 @@ class PricedPlan:
         g, p, mc = self.grid, self.problem, self.machine
         item = ELEMENT_BYTES[p.a.dtype]
         kept = np.where(g.k_blocks == 1, 2, g.k_blocks)
-        if g.b_form == "turned":
+        if g.b_layout == "turned":
             b_slots = 2 + np.where(self.keep_b, kept, 1)
         else:
             b_slots = np.where(self.keep_b, kept, 2)
         # A fused prologue needs tiles that arrive, the computed one, and a transposed one.
         if p.b_tiles:
-            b_slots = 2 * p.b_tiles + (g.b_form == "turned") + np.where(self.keep_b, kept, 1)
+            b_slots = 2 * p.b_tiles + (g.b_layout == "turned") + np.where(self.keep_b, kept, 1)
         am = (
             g.c_tile * g.chunks
             + g.result_tile * p.epilogue_tiles
-            + (2 * g.result_tile if g.turn_c else 0)
+            + (2 * g.result_tile if g.transpose_c else 0)
             + g.b_tile * b_slots
         )
         a = slot_bytes(g.block, 1, item) * g.chunks * np.where(self.keep_a, kept, 2)
@@ -400,14 +404,14 @@ class PricedPlan:
             space = space + 2 - space
             am = am + g.chunks * box_bytes(p, g.lengths)
         am = am + np.where(space == 2, a, 0)
-        am = am + parameter_bytes(p, g.kt, g.nt, g.b_form)
+        am = am + parameter_bytes(p, g.kt, g.nt, g.b_layout)
         am = am + 2 * p.sums * slot_bytes(
-            g.nt if g.turn_c else g.mc, 1, ELEMENT_BYTES[p.accumulator]
+            g.nt if g.transpose_c else g.mc, 1, ELEMENT_BYTES[p.accumulator]
         )
         am = (
             am
-            + p.epilogue_parameters * g.parameter
-            + g.result_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_wider
+            + p.epilogue_broadcasts * g.parameter
+            + g.result_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_extra_bytes
         )
         # Tiles for the next chunk's epilogue while this chunk's are transferred.
         second = g.result_tile * p.epilogue_tiles
@@ -422,8 +426,8 @@ class PricedPlan:
                 - p.epilogue_tiles
             )
             results = g.result_tile * (
-                beside + (g.late - 2 if g.turn_c else 0)
-            ) + p.epilogue_parameters * g.parameter * (ahead - 1)
+                beside + (g.late - 2 if g.transpose_c else 0)
+            ) + p.epilogue_broadcasts * g.parameter * (ahead - 1)
             self.late = (
                 self.shared
                 & (am + g.c_tile * g.chunks + results <= mc.am_bytes)
@@ -474,13 +478,13 @@ class PricedPlan:
             "keep": choice.keep,
             "a_space": _SPACES[pick(self.space)],
             "trans_a": bool(pick(self.trans_a)),
-            "b_form": g.b_form,
-            "turn_c": g.turn_c,
-            "c_rings": pick(self.rings),
-            "zip_c": self.problem.zipped,
-            "piecewise": self.grid.piecewise and (choice.share == "b" or choice.pooled),
+            "b_layout": g.b_layout,
+            "transpose_c": g.transpose_c,
+            "c_buffers": pick(self.rings),
+            "interleave_c": self.problem.zipped,
+            "split_rows": self.grid.split_rows and (choice.share == "b" or choice.pooled),
             "pooled": choice.pooled,
-            "fold_c": self.problem.folded is not None,
+            "col2im_c": self.problem.folded is not None,
             "late": pick(g.late) if pick(self.late) else 0,
             "cycles": self.best[number] / (DOUBT if choice.pooled else 1.0),
             "compute_cycles": float(outer * inner * (blocks * work + pick(g.after)) + turns),

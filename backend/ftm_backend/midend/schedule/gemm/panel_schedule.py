@@ -84,20 +84,20 @@ class PanelSchedule:
     """Whether the outer loop's operand keeps all blocks of k through the inner loop."""
     a_space: str
     trans_a: bool
-    b_form: str
+    b_layout: str
     """``plain``, ``dot`` (kept as n x k, multiplied by dot products), or ``turned`` (loaded as n x
     k, then transposed in AM)."""
-    turn_c: bool
-    c_rings: int
+    transpose_c: bool
+    c_buffers: int
     """Buffers of C's panel: with 2, the next panel starts while this one is stored."""
     cycles: float
     compute_cycles: float
     dma_cycles: float
-    zip_c: bool = False
+    interleave_c: bool = False
     """Whether the halves of C's columns are interleaved while it is transposed."""
-    fold_c: bool = False
+    col2im_c: bool = False
     """Whether C goes through col2im before it is stored, instead of being transposed."""
-    piecewise: bool = False
+    split_rows: bool = False
     """Whether blocks of a shared B stay in memory order, n_outer x (k x n_inner)."""
     late: int = 0
     """Chunks that the deferred epilogue finishes and stores in each step of the next panel.
@@ -106,12 +106,12 @@ class PanelSchedule:
     """
     pooled: bool = False
     """Whether all of B is kept in GSM. Each core loads some of its blocks, before the first step
-    or, with ``fills_late``, during the first panel."""
+    or, with ``fills_during_panel``, during the first panel."""
     k_groups: int = 1
     """Parts of k (split-k): as many cores compute each panel, and add up partial sums in GSM."""
 
     @property
-    def fills_late(self) -> bool:
+    def fills_during_panel(self) -> bool:
         """Whether B is loaded into GSM during the first panel, whose steps end at barriers."""
         return self.pooled and self.keep and not self.m_outer and self.share == "a"
 
@@ -133,18 +133,20 @@ class PanelSchedule:
             sections.append("A shared")
         if self.trans_a:
             sections.append("A transposed")
-        if self.b_form != "plain":
-            sections.append(f"B {self.b_form}")
-        piecewise = " piecewise" * self.piecewise
+        if self.b_layout != "plain":
+            sections.append(f"B {self.b_layout}")
+        split_rows = " piecewise" * self.split_rows
         if self.pooled:
-            sections.append(f"B pooled{piecewise}")
+            sections.append(f"B pooled{split_rows}")
         if self.share == "b":
-            sections.append(f"B shared{piecewise}")
-        if self.turn_c:
-            sections.append("C folded" if self.fold_c else "C zipped" if self.zip_c else "C turned")
+            sections.append(f"B shared{split_rows}")
+        if self.transpose_c:
+            sections.append(
+                "C folded" if self.col2im_c else "C zipped" if self.interleave_c else "C turned"
+            )
         if self.late:
             sections.append(f"C late, {self.late} a step")
-        sections.append(f"{self.c_rings} panels of C")
+        sections.append(f"{self.c_buffers} panels of C")
         k_groups = f"x{self.k_groups}" if self.k_groups > 1 else ""
         sections.append(f"cores {self.row_groups}x{self.column_groups}{k_groups}")
         return (
@@ -294,7 +296,7 @@ def _search(
             problem,
             machine,
             coarse.groups,
-            coarse.b_form,
+            coarse.b_layout,
             CandidateSizes(*(FINEST if least > LONG else FINE), quanta),
         )
         priced = price(fine, choices, limit)
@@ -314,9 +316,9 @@ def _coarse(
     """Return a coarse grid of sizes for each grid of cores and each layout of B."""
     sampling = CandidateSizes(*COARSE, quanta)
     return [
-        PanelSearchSpace(problem, machine, groups, b_form, sampling)
+        PanelSearchSpace(problem, machine, groups, b_layout, sampling)
         for groups in _grids(problem, machine)
-        for b_form in _b_forms(problem)
+        for b_layout in _b_forms(problem)
     ]
 
 

@@ -24,8 +24,8 @@ from ftm_backend.midend.schedule.gemm.tiling import TileCut, TilingProblem
 from ftm_backend.midend.schedule.gemm.traffic_model import (
     box_cycles,
     box_moved,
-    factor_cycles,
     moved,
+    prologue_cycles,
     run_bytes,
     sums_cycles,
 )
@@ -60,7 +60,7 @@ class PanelSearchSpace:
         problem: TilingProblem,
         machine: MachineParameters,
         groups: tuple[int, int],
-        b_form: str,
+        b_layout: str,
         sampling: CandidateSizes,
     ) -> None:
         """Compute the candidates.
@@ -69,14 +69,14 @@ class PanelSearchSpace:
             problem: The contraction.
             machine: The target.
             groups: Rows and columns of the grid of cores.
-            b_form: Layout of B; see ``PanelSchedule``.
+            b_layout: Layout of B; see ``PanelSchedule``.
             sampling: Density of the candidates.
         """
-        self.problem, self.machine, self.groups, self.b_form = problem, machine, groups, b_form
+        self.problem, self.machine, self.groups, self.b_layout = problem, machine, groups, b_layout
         self.batch = prod(problem.batch)
         rows, columns = groups
         accumulator = problem.accumulator
-        self.turn_c = (
+        self.transpose_c = (
             problem.zipped
             or problem.folded is not None
             or (problem.c.runs[1] == 0 and problem.c.runs[0] > 0)
@@ -127,7 +127,12 @@ class PanelSearchSpace:
     def _cuts(self, sampling: CandidateSizes) -> Cuts:
         """Return the candidate cuts of m, n and k."""
         return cuts_of(
-            self.problem, self.machine, self.groups, self.b_form == "dot", self.turn_c, sampling
+            self.problem,
+            self.machine,
+            self.groups,
+            self.b_layout == "dot",
+            self.transpose_c,
+            sampling,
         )
 
     def _panels(self, m_blocks: Any, sampling: CandidateSizes) -> Any:
@@ -191,14 +196,14 @@ class PanelSearchSpace:
         p = self.problem
         m, n, k = self.of_m, self.of_n, self.of_k
         self.mean_b = k.mean * n.mean
-        self.moved_b, self.elements_b = moved(self.machine, p.b, k, n, self.b_form != "plain")
+        self.moved_b, self.elements_b = moved(self.machine, p.b, k, n, self.b_layout != "plain")
         self.moved_b, self.elements_b = (
             self.moved_b * max(p.b_tiles, 1),
             self.elements_b * max(p.b_tiles, 1),
         )
-        self.piecewise = p.piecewise and self.b_form == "plain"
+        self.split_rows = p.split_rows and self.b_layout == "plain"
         self.moved_pieces: Any = self.moved_b
-        if self.piecewise:
+        if self.split_rows:
             item, inside = ELEMENT_BYTES[p.b.dtype], prod(p.n[1:])
             self.moved_pieces = (
                 n.mean
@@ -218,10 +223,12 @@ class PanelSearchSpace:
             stored = channels * elements
         else:
             sides = (m.times(2), n.times(0.5)) if p.zipped else (m, n)
-            self.moved_c, self.elements_c = moved(self.machine, p.c, *sides, self.turn_c)
+            self.moved_c, self.elements_c = moved(self.machine, p.c, *sides, self.transpose_c)
             stored = m.mean * n.mean
-        alike = p.epilogue_alike / ELEMENT_BYTES[p.c.dtype]
-        self.beside_c = stored * (p.epilogue_bytes - p.epilogue_alike) + alike * self.moved_c
+        alike = p.epilogue_c_layout_bytes / ELEMENT_BYTES[p.c.dtype]
+        self.beside_c = (
+            stored * (p.epilogue_bytes - p.epilogue_c_layout_bytes) + alike * self.moved_c
+        )
         if p.a_windows:
             self.mean_lengths = (
                 self._lengths(m.mean / m.full, k.mean / k.full)
@@ -243,7 +250,7 @@ class PanelSearchSpace:
         p, mc = self.problem, self.machine
         if p.a_windows:
             return cost_rules.windows_cycles(mc, p.accumulator, mc.mm_rows, n, self.runs, k)
-        return (cost_rules.dot_cycles if self.b_form == "dot" else cost_rules.outer_cycles)(
+        return (cost_rules.dot_cycles if self.b_layout == "dot" else cost_rules.outer_cycles)(
             mc, p.accumulator, mc.mm_rows, n, k
         )
 
@@ -251,7 +258,7 @@ class PanelSearchSpace:
         """Set the cycles of a step's products, and of the epilogue of a panel."""
         p, mc, m, n, k = self.problem, self.machine, self.of_m, self.of_n, self.of_k
         scalar = mc.scalar_latency
-        if self.b_form == "dot":  # partial vectors of k cost as much as whole ones
+        if self.b_layout == "dot":  # partial vectors of k cost as much as whole ones
             product = n.over(lambda columns: k.over(lambda depth: self._product(columns, depth)))
         else:
             product = n.over(lambda columns: self._product(columns, k.mean))
@@ -259,12 +266,12 @@ class PanelSearchSpace:
         self.matrix = self.walked * (product + mc.issue_cycles + SCALARS["product"] * scalar)
         self.turning = (
             cost_rules.transpose_cycles(mc, p.b.dtype, k.mean, n.mean)
-            if self.b_form == "turned"
+            if self.b_layout == "turned"
             else 0.0
         )
         self.making: Any = self.walked * box_cycles(mc, p, self.mean_lengths) if p.a_tiles else 0.0
         if p.b_tiles:
-            self.turning = self.turning + factor_cycles(mc, p, k.mean, n.mean, self.b_form)
+            self.turning = self.turning + prologue_cycles(mc, p, k.mean, n.mean, self.b_layout)
         self.parameter = slot_bytes(
             np.maximum(*(self._image() if p.folded else (self.mc, self.nt))),
             1,
@@ -274,18 +281,18 @@ class PanelSearchSpace:
         vectors = rows * cost_rules.pieces(columns, mc.lanes(p.accumulator))
         self.body = (
             p.epilogue_interval * vectors + 40
-            if p.epilogue_tiles + p.epilogue_parameters
+            if p.epilogue_tiles + p.epilogue_broadcasts
             else 0.0 * vectors
         )
         turning: Any = 0.0
         if p.folded:
             elements = axis([p.folded.elements(cut) for cut in self.cuts[1]], 2) * (n.mean / n.full)
             turning = cost_rules.fold_cycles(mc, p.accumulator, p.folded.shape, rows, elements)
-        elif self.turn_c:
+        elif self.transpose_c:
             turning = cost_rules.transpose_cycles(mc, p.accumulator, m.mean, n.mean, p.zipped)
         if p.sums:
             turning = turning + sums_cycles(
-                mc, p, *((n.mean, m.mean) if self.turn_c else (m.mean, n.mean))
+                mc, p, *((n.mean, m.mean) if self.transpose_c else (m.mean, n.mean))
             )
         self.after = self.walked * (
             mc.issue_cycles + SCALARS["store"] * scalar + self.body + turning
@@ -317,7 +324,7 @@ class PanelSearchSpace:
         own = own + panels * self.walked * (
             cycles(self.moved_c, self.elements_c)
             + extra / rate
-            + mc.dma_latency * (p.epilogue_tiles + p.epilogue_parameters)
+            + mc.dma_latency * (p.epilogue_tiles + p.epilogue_broadcasts)
         )
         together = self.row_trips * self.k_blocks * self.walked * moved_a * self.even_rows
         together = (
@@ -354,7 +361,7 @@ class PanelSearchSpace:
             return np.maximum(np.minimum(n.even(cost, trips), columns), 1.0)
 
         self.even_columns = self.even_b = self.even_c = of_columns(lambda elements: elements)
-        if self.b_form == "plain" and p.b.runs[1]:
+        if self.b_layout == "plain" and p.b.runs[1]:
             self.even_b = of_columns(partial(run_bytes, self.machine, p.b, 1))
-        if not self.turn_c and p.c.runs[1]:
+        if not self.transpose_c and p.c.runs[1]:
             self.even_c = of_columns(partial(run_bytes, self.machine, p.c, 1))

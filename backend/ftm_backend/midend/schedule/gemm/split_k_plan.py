@@ -42,8 +42,8 @@ def split_plan(
     """
     best = None
     for groups in _groups(problem, machine, limit):
-        for b_form in ("turned",) if problem.b.runs[0] > problem.b.runs[1] else ("plain",):
-            found = _Splits(problem, machine, groups, b_form).cheapest()
+        for b_layout in ("turned",) if problem.b.runs[0] > problem.b.runs[1] else ("plain",):
+            found = _Splits(problem, machine, groups, b_layout).cheapest()
             if found is not None and found["cycles"] < limit:
                 best, limit = found, found["cycles"]
     return best
@@ -57,7 +57,7 @@ def _groups(
     None if splitting k cannot pay.
     """
     m, n, k = prod(problem.m), prod(problem.n), prod(problem.k)
-    if not problem.sum_alone or problem.folded or problem.zipped or prod(problem.batch) != 1:
+    if not problem.can_split_k or problem.folded or problem.zipped or prod(problem.batch) != 1:
         return
     if (
         m * n * k / (machine.fma_units * machine.lanes(problem.accumulator)) / machine.cores
@@ -82,11 +82,11 @@ class _Splits(PanelSearchSpace):
         problem: TilingProblem,
         machine: MachineParameters,
         groups: tuple[int, int],
-        b_form: str,
+        b_layout: str,
     ) -> None:
         """Compute the candidates of one grid; see the base class."""
         self.k_groups = machine.cores // prod(groups)
-        super().__init__(problem, machine, groups, b_form, CandidateSizes(_GROWTH, (1,), True))
+        super().__init__(problem, machine, groups, b_layout, CandidateSizes(_GROWTH, (1,), True))
 
     def _cuts(self, sampling: CandidateSizes) -> Cuts:
         ms, ns, ks = super()._cuts(sampling)
@@ -130,9 +130,9 @@ class _Splits(PanelSearchSpace):
             "keep": False,
             "a_space": "am" if self.problem.a_tiles else "gsm" if pick(space) else "sm",
             "trans_a": bool(pick(trans_a)),
-            "b_form": self.b_form,
-            "turn_c": self.turn_c,
-            "c_rings": 1,
+            "b_layout": self.b_layout,
+            "transpose_c": self.transpose_c,
+            "c_buffers": 1,
             "k_groups": self.k_groups,
             "cycles": pick(total),
             "compute_cycles": pick(computing),
@@ -146,17 +146,17 @@ class _Splits(PanelSearchSpace):
         """
         p, mc = self.problem, self.machine
         a = 2 * self.chunks * slot_bytes(self.block, 1, ELEMENT_BYTES[p.a.dtype])
-        mine, turned = cost_rules.pieces(self.chunks, self.k_groups), self.b_form == "turned"
+        mine, turned = cost_rules.pieces(self.chunks, self.k_groups), self.b_layout == "turned"
         b_slots = 2 * p.b_tiles + 1 + turned if p.b_tiles else 2 + turned
-        walking = self.b_tile * b_slots + parameter_bytes(p, self.kt, self.nt, self.b_form)
+        walking = self.b_tile * b_slots + parameter_bytes(p, self.kt, self.nt, self.b_layout)
         if p.a_tiles:
             walking = walking + a + self.chunks * box_bytes(p, self.lengths)
         # the partial sums that arrive (two slots), the transposed block, the results
-        finishing = self.c_tile * (2 + self.turn_c + p.epilogue_tiles - p.epilogue_operands)
+        finishing = self.c_tile * (2 + self.transpose_c + p.epilogue_tiles - p.epilogue_operands)
         am = (
             self.c_tile * (self.chunks + mine * p.epilogue_operands)
-            + p.epilogue_parameters * mine * self.parameter
-            + self.c_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_wider * mine
+            + p.epilogue_broadcasts * mine * self.parameter
+            + self.c_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_extra_bytes * mine
             + np.maximum(walking, finishing)
         )
         in_gsm = (a > mc.sm_bytes) & (p.a_tiles == 0)
@@ -184,8 +184,8 @@ class _Splits(PanelSearchSpace):
             mc.issue_cycles + SCALARS["load"] * mc.scalar_latency
         )
         step = self.matrix + self.making + self.turning + scalar
-        reads = p.beside_read * self.beside_c / rate + mc.dma_latency * (
-            p.epilogue_operands + p.epilogue_parameters
+        reads = p.epilogue_load_fraction * self.beside_c / rate + mc.dma_latency * (
+            p.epilogue_operands + p.epilogue_broadcasts
         )
         moving = steps * (self.chunks * load_a + load_b) + mine * reads
         walking = np.maximum(load_b + load_a + steps * step, moving + step / self.chunks)
@@ -200,7 +200,7 @@ class _Splits(PanelSearchSpace):
         finishing = part + (self.k_groups - 1) * np.maximum(part, adding) + self.after / self.chunks
         stores = (
             cost_rules.transfer_cycles(mc, self.moved_c / rate, 0.0, self.elements_c)
-            + (1 - p.beside_read) * self.beside_c / rate
+            + (1 - p.epilogue_load_fraction) * self.beside_c / rate
         )
         stores = stores + mc.dma_latency * max(p.epilogue_tiles - p.epilogue_operands - 1, 0)
         ending = part + finishing + (mine - 1) * np.maximum(finishing, self.body + stores) + stores

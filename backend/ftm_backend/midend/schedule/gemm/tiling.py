@@ -76,15 +76,15 @@ class TilingProblem:
     """Element type of the C tile."""
     epilogue_tiles: int = 0
     """Tiles of C's extents that the epilogue needs besides C."""
-    epilogue_wider: int = 0
+    epilogue_extra_bytes: int = 0
     """Bytes per element by which these tiles exceed tiles of the accumulator's type."""
     epilogue_operands: int = 0
     """Number of these tiles that are loaded."""
-    epilogue_parameters: int = 0
+    epilogue_broadcasts: int = 0
     """Further tensors that the epilogue loads, constant along m or n: a row or column of a tile."""
     epilogue_bytes: int = 0
     """Bytes that the epilogue transfers per element of C, without the store of C."""
-    epilogue_alike: int = 0
+    epilogue_c_layout_bytes: int = 0
     """Bytes of these whose tensors have C's layout, so that their runs have the same length."""
     epilogue_interval: float = 2.0
     """Cycles of the epilogue's body per vector of C."""
@@ -102,7 +102,7 @@ class TilingProblem:
 
     Blocks hold all taps of some channels and all windows of some feature maps.
     """
-    piecewise: bool = False
+    split_rows: bool = False
     """Whether B is in memory as n_outer x (k x n_inner), with n_inner shorter than a DMA granule.
 
     If cores share B, its blocks stay in this layout in GSM, and rows are assembled on chip.
@@ -119,7 +119,7 @@ class TilingProblem:
     """Further ones that are constant along some sides of the box."""
     a_interval: float = 0.0
     """Cycles of the prologue per vector of the box."""
-    sum_alone: bool = False
+    can_split_k: bool = False
     """Whether k may be split: C starts at zero, and no epilogue reads indices or sums rows."""
     sized: tuple[int, int, int] | None = None
     """The outermost dimension with a symbolic extent in each of m, n and k; None: all are static.
@@ -129,7 +129,7 @@ class TilingProblem:
     """
 
     @property
-    def beside_read(self) -> float:
+    def epilogue_load_fraction(self) -> float:
         """Fraction of the epilogue's traffic that is loads."""
         moved = self.epilogue_operands + max(self.epilogue_tiles - self.epilogue_operands, 1) - 1
         return self.epilogue_operands / moved if moved else 0.0
@@ -427,7 +427,7 @@ class _Grid:
         a_slot, b_slot = self.a_slot, self.b_slot
         c_bytes = (
             _slot(self.mt, self.nt, p.accumulator) * (depth + p.epilogue_tiles)
-            + self.mt * self.nt * p.epilogue_wider
+            + self.mt * self.nt * p.epilogue_extra_bytes
         )
         room_a, room_b = mc.sm_bytes, mc.am_bytes - c_bytes
         whole_a, whole_b = a_slot * self.a_held, b_slot * self.b_held

@@ -22,10 +22,10 @@ __all__ = [
     "box_bytes",
     "box_cycles",
     "box_moved",
-    "factor_cycles",
     "fill_cycles",
     "moved",
     "parameter_bytes",
+    "prologue_cycles",
     "run_bytes",
     "sums_cycles",
 ]
@@ -81,11 +81,11 @@ def run_bytes(
     return inner / length * cost_rules.granules(machine, length * item)
 
 
-def factor_cycles(
-    machine: MachineParameters, problem: TilingProblem, kt: Any, nt: Any, b_form: str
+def prologue_cycles(
+    machine: MachineParameters, problem: TilingProblem, kt: Any, nt: Any, b_layout: str
 ) -> Any:
     """Return the cycles of the fused prologue that computes a block of B."""
-    rows, columns = (kt, nt) if b_form == "plain" else (nt, kt)
+    rows, columns = (kt, nt) if b_layout == "plain" else (nt, kt)
     return (
         problem.b_interval * rows * cost_rules.pieces(columns, machine.lanes(problem.b.dtype)) + 40
     )
@@ -107,9 +107,9 @@ def fill_cycles(machine: MachineParameters, blocks: Any, moved_each: Any, elemen
     return most * cost_rules.transfer_cycles(machine, moved_each / rate, 0.0, elements)
 
 
-def parameter_bytes(problem: TilingProblem, kt: Any, nt: Any, b_form: str) -> Any:
+def parameter_bytes(problem: TilingProblem, kt: Any, nt: Any, b_layout: str) -> Any:
     """Return the scratchpad bytes of the broadcast operands of B's prologue, double-buffered."""
-    item, down = ELEMENT_BYTES[problem.b.dtype], kt if b_form == "plain" else nt
+    item, down = ELEMENT_BYTES[problem.b.dtype], kt if b_layout == "plain" else nt
     return 2 * problem.b_parameters * (slot_bytes(down, 1, item) + slot_bytes(1, kt + nt, item))
 
 

@@ -18,7 +18,7 @@ from ftm_backend.midend.schedule.loop_nest.tile_axes import index_nodes
 from ftm_backend.symbolic import at_hand
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["MOST_STATEMENTS", "ONE_CORE_WORK", "Stored", "acceptable", "common_domain"]
+__all__ = ["MOST_STATEMENTS", "ONE_CORE_WORK", "Stored", "common_domain", "fits_tiles"]
 
 ONE_CORE_WORK = 20_000
 """Nest kernels with fewer element operations run on one core: a barrier costs as much."""
@@ -39,7 +39,7 @@ def common_domain(statements: list[Statement]) -> IterationDomain | None:
     return domain if all(domain.add(statement) for statement in statements) else None
 
 
-def acceptable(domain: IterationDomain, machine: MachineParameters, stored: Stored) -> bool:
+def fits_tiles(domain: IterationDomain, machine: MachineParameters, stored: Stored) -> bool:
     """Whether one tile shape fits all statements of a domain and the scratchpad."""
     if len(domain.loops) > MOST_STATEMENTS or operations(domain.loops) > MOST_OPERATIONS:
         return False

@@ -29,7 +29,7 @@ from ftm_backend.symbolic import ceildiv, is_integer
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["LineBufferPlan", "plan_strips"]
+__all__ = ["LineBufferPlan", "plan_line_buffer"]
 
 _PLANES = (128, 64, 32, 16)
 """Candidate numbers of planes of a line buffer."""
@@ -80,7 +80,7 @@ class LineBufferPlan:
         )
 
 
-def plan_strips(kernel: Kernel, together: bool = False) -> LineBufferPlan | None:
+def plan_line_buffer(kernel: Kernel, together: bool = False) -> LineBufferPlan | None:
     """Return the cheapest plan.
 
     Args:

@@ -16,7 +16,7 @@ from math import inf
 from ftm_backend.ir.linalg.function import LinalgFunction, Statement, Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.schedule.attention.forward_tiling import attention_plan
-from ftm_backend.midend.schedule.attention.match_forward import read_attention
+from ftm_backend.midend.schedule.attention.match_forward import match_attention
 from ftm_backend.midend.transforms.fusion.fuse_attention_backward import join_backward
 from ftm_backend.midend.transforms.fusion.fuse_ops import KernelFormer, homes, overwritten
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
@@ -99,7 +99,7 @@ class _Joiner:
         statements = [s for k in members for s in k.statements]
 
         def find() -> bool:
-            form = read_attention(statements)
+            form = match_attention(statements)
             plan = None if form is None else attention_plan(form, self.alike.machine)
             return plan is not None and plan.units <= units
 

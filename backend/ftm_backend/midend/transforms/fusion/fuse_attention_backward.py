@@ -15,7 +15,7 @@ from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.schedule.attention.backward_multipass_tiling import fits
-from ftm_backend.midend.schedule.attention.match_backward import read_attention_backward
+from ftm_backend.midend.schedule.attention.match_backward import match_attention_backward
 from ftm_backend.midend.transforms.fusion.fuse_ops import KernelFormer, homes
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
@@ -141,7 +141,7 @@ class _Joiner:
         statements = [s for k in members for s in k.statements]
 
         def find() -> bool:
-            form = read_attention_backward(statements)
+            form = match_attention_backward(statements)
             return form is not None and fits(form, self.alike.machine)
 
         return self.alike.ask(("attention's gradients", self.alike.statements(statements)), find)[0]

@@ -15,7 +15,7 @@ from math import prod
 from ftm_backend.ir.linalg.function import Statement, Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.lowering.gemm import col2im
-from ftm_backend.midend.schedule.loop_nest.capacity_check import acceptable, common_domain
+from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
 from ftm_backend.midend.transforms.fusion.fuse_ops import (
     KernelFormer,
     form_anew,
@@ -124,7 +124,7 @@ def _remains(
     domain = common_domain(left) if left else None
     return not left or (
         domain is not None
-        and acceptable(domain, machine, KernelFormer(grouped.function, machine).stored)
+        and fits_tiles(domain, machine, KernelFormer(grouped.function, machine).stored)
     )
 
 

@@ -12,7 +12,10 @@ from dataclasses import replace
 
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.lowering.gemm import col2im
-from ftm_backend.midend.schedule.gemm.conv_backward_plan import gradients_plan, read_gradients
+from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
+    match_conv_backward,
+    plan_conv_backward,
+)
 from ftm_backend.midend.schedule.gemm.operand_roles import schedule
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.transforms.fusion.fuse_ops import KernelFormer, homes, overwritten
@@ -66,8 +69,8 @@ def _home(grouped: KernelModule, image: Kernel, weights: Kernel) -> Kernel | Non
 
 
 def _pays(image: Kernel, weights: Kernel, machine: MachineParameters) -> bool:
-    found = read_gradients([*image.statements, *weights.statements], machine)
-    joined = None if found is None else gradients_plan(found, machine)
+    found = match_conv_backward([*image.statements, *weights.statements], machine)
+    joined = None if found is None else plan_conv_backward(found, machine)
     if joined is None:
         return False
     one, other = col2im.planned(image.statements, machine), schedule(weights.aligned, machine).plan

@@ -20,10 +20,10 @@ from math import prod
 from ftm_backend.ir.linalg.function import Node, Statement, Value, walk
 from ftm_backend.midend.analysis.feature_map_consumers import (
     FeatureMapConsumer,
-    FeatureMapProducers,
+    FeatureMapProducer,
     Inside,
-    can_read,
-    reader_of,
+    can_recompute,
+    recompute_feature_map,
 )
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.lowering.gemm.prologue import element_of
@@ -184,13 +184,13 @@ def _compute(
 ) -> bool:
     """Lets the readers of an image compute it, if all of them can, and together take less time for
     that; whether they do."""
-    makers = FeatureMapProducers(image.value, image.element, image.made, dict(inside))
+    makers = FeatureMapProducer(image.value, image.element, image.made, dict(inside))
     kernels = [kernel for kernel in grouped.kernels if image.value in kernel.inputs]
-    if not all(can_read(kernel) and _may_wait(grouped, image, kernel) for kernel in kernels):
+    if not all(can_recompute(kernel) and _may_wait(grouped, image, kernel) for kernel in kernels):
         return False
     readers: list[FeatureMapConsumer] = []
     for kernel in kernels:
-        reader = reader_of(kernel, makers, machine)
+        reader = recompute_feature_map(kernel, makers, machine)
         if reader is None or not _pays(
             image, sum(each.longer for each in (*readers, reader)), machine
         ):
@@ -237,7 +237,7 @@ def _replace(
     grouped: KernelModule,
     image: _FeatureMap,
     readers: list[FeatureMapConsumer],
-    makers: FeatureMapProducers,
+    makers: FeatureMapProducer,
     machine: MachineParameters,
 ) -> None:
     """Puts the readers' statements in place of what they were."""

@@ -13,7 +13,7 @@ from math import prod
 
 from ftm_backend.ir.linalg.function import Statement, Value
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
-from ftm_backend.midend.schedule.gemm.operand_roles import computed_schedule, schedule
+from ftm_backend.midend.schedule.gemm.operand_roles import schedule, schedule_with_prologue
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 from ftm_backend.midend.transforms.fusion.fuse_ops import KernelFormer, homes, overwritten
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
@@ -96,7 +96,7 @@ def _pays(kernel: Kernel, product: Kernel, machine: MachineParameters) -> bool:
     moved = sum(ELEMENT_BYTES[v.dtype] * prod(v.shape) for v in (*kernel.inputs, *kernel.outputs))
     if not isinstance(apart, PanelSchedule):
         return False
-    together = computed_schedule(product.aligned, kernel.statements, machine)
+    together = schedule_with_prologue(product.aligned, kernel.statements, machine)
     if together is None or not isinstance(together.plan, PanelSchedule):
         return False
     return together.plan.cycles < apart.cycles + moved / rate

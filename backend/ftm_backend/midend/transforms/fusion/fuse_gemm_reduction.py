@@ -20,11 +20,11 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
-from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums, parts_of
+from ftm_backend.midend.lowering.gemm.reduction_epilogue import PartialSums, partial_sums_of
 from ftm_backend.midend.lowering.loop_nest.reductions import starts_at_identity
 from ftm_backend.midend.schedule.gemm.operand_roles import schedule
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
-from ftm_backend.midend.schedule.loop_nest.capacity_check import acceptable, common_domain
+from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain, fits_tiles
 from ftm_backend.midend.transforms.fusion.fuse_ops import KernelFormer, form_anew
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
 from ftm_backend.symbolic import is_integer
@@ -139,7 +139,7 @@ def summed(
         schedule(product.aligned, machine),
         schedule(product.aligned, machine, 1 + any(each.shift for each in sums)),
     )
-    parts = parts_of(together)
+    parts = partial_sums_of(together)
     if (
         parts is None
         or not isinstance(apart.plan, PanelSchedule)
@@ -181,7 +181,7 @@ def move_sums(
     for total in totals.values():
         total.results[0].value.producer = total
     domain = common_domain(left)
-    if domain is None or not acceptable(
+    if domain is None or not fits_tiles(
         domain, machine, KernelFormer(grouped.function, machine).stored
     ):
         for s in totals:

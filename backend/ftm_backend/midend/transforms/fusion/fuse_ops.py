@@ -17,8 +17,8 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
 from ftm_backend.midend.lowering.gemm import lower as contraction
-from ftm_backend.midend.lowering.gemm.reduction_epilogue import divide
-from ftm_backend.midend.schedule.gemm.contraction import product_in
+from ftm_backend.midend.lowering.gemm.reduction_epilogue import split_off_sums
+from ftm_backend.midend.schedule.gemm.contraction import contraction_index
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup
 from ftm_backend.midend.transforms.fusion.fusion_partition import FusionPartitioner
@@ -220,14 +220,14 @@ class KernelFormer:
         ]
         last_product = {"contraction": 0, "gradients": 1}.get(kernel.kind)
         if kernel.kind == "computed":
-            last_product = product_in(kernel.statements)
+            last_product = contraction_index(kernel.statements)
         kernel.aligned = (
             kernel.statements
             if last_product is None
             else align_all(kernel.statements[last_product:])
         )
         if kernel.kind == "summed":
-            kernel.aligned = align_all(divide(kernel.statements)[0])
+            kernel.aligned = align_all(split_off_sums(kernel.statements)[0])
         return kernel
 
     def stored(self, value: Value, members: Collection[Statement]) -> bool:

@@ -16,8 +16,12 @@ from ftm_backend.ir.linalg.affine import Affine, row_major, volume
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
 from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
-from ftm_backend.midend.lowering.loop_nest.line_buffer_sums import KeptSum, kept_of, sums_of
-from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import plan_strips
+from ftm_backend.midend.lowering.loop_nest.line_buffer_sums import (
+    SumPlacement,
+    is_sum_of,
+    place_sum,
+)
+from ftm_backend.midend.schedule.loop_nest.line_buffer_plan import plan_line_buffer
 from ftm_backend.midend.transforms.fusion.fuse_ops import KernelFormer
 from ftm_backend.midend.transforms.fusion.fusion_group import FusionGroup, place_on_cores
 from ftm_backend.symbolic import is_integer
@@ -34,7 +38,7 @@ class _Found:
 
     strips: Kernel
     sums: Kernel
-    kept: dict[Statement, KeptSum]
+    kept: dict[Statement, SumPlacement]
 
 
 def fuse_pool_reduction(grouped: KernelModule, machine: MachineParameters) -> KernelModule:
@@ -61,7 +65,7 @@ def _match(grouped: KernelModule, strips: Kernel, sums: Kernel) -> _Found | None
         or len(last.results[0].stores) != 1
     ):
         return None
-    parts = [s for s in sums.statements if sums_of(last, s)]
+    parts = [s for s in sums.statements if is_sum_of(last, s)]
     if any(made in s.reads() for s in sums.statements if s not in parts):
         return None
     if not parts or any(v is not made and v not in strips.inputs for s in parts for v in s.reads()):
@@ -69,8 +73,8 @@ def _match(grouped: KernelModule, strips: Kernel, sums: Kernel) -> _Found | None
     readers = [k for k in grouped.kernels if made in k.inputs and k is not sums]
     if not readers and made not in {tensor.value for tensor in grouped.function.results}:
         return None  # it would not be stored
-    plan = plan_strips(replace(strips, domain=None), together=True)
-    kept = {s: None if plan is None else kept_of(plan, last, s) for s in parts}
+    plan = plan_line_buffer(replace(strips, domain=None), together=True)
+    kept = {s: None if plan is None else place_sum(plan, last, s) for s in parts}
     found = {s: each for s, each in kept.items() if each is not None}
     return (
         _Found(strips, sums, found)
@@ -124,7 +128,7 @@ def _formed(former: KernelFormer, before: Kernel, cluster: FusionGroup) -> Kerne
     return kernel
 
 
-def _in_parts(statement: Statement, kept: KeptSum) -> Sequence[Statement]:
+def _in_parts(statement: Statement, kept: SumPlacement) -> Sequence[Statement]:
     """The sum of each plane, and what adds these up where the planes are summed, too."""
     if not any(statement.reduced[k] for k in kept.planes):
         return [statement]

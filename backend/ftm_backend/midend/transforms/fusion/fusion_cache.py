@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ftm_backend import symbolic
 from ftm_backend.ir.linalg.function import Statement, Value
 from ftm_backend.lru import KEPT_PROGRAMS, LRUCache
-from ftm_backend.midend.analysis.structural_key import words_of
+from ftm_backend.midend.analysis.structural_key import statement_key
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.schedule.loop_nest.capacity_check import Stored
 from ftm_backend.target.presets import MachineParameters
@@ -91,7 +91,7 @@ class FusionCache:
             return StructuralName(0, ())
         named = self._named.get(statement)
         if named is None:
-            words, values = words_of(statement)
+            words, values = statement_key(statement)
             number = _NUMBERS.get(words)
             if number is None:
                 number = next(_FRESH)

@@ -9,8 +9,8 @@ from ftm_backend.ir.linalg.function import Statement
 from ftm_backend.midend.lowering.gemm import lower as contraction
 from ftm_backend.midend.schedule.loop_nest.capacity_check import (
     MOST_STATEMENTS,
-    acceptable,
     common_domain,
+    fits_tiles,
 )
 from ftm_backend.midend.schedule.loop_nest.iteration_domain import IterationDomain
 from ftm_backend.midend.transforms.fusion.fusion_cache import FusionCache, ShapeNumbers
@@ -62,7 +62,7 @@ class NestCandidate:
 
         def find() -> bool:
             domain = common_domain(list(statements))
-            if domain is not None and acceptable(domain, alike.machine, alike.stored):
+            if domain is not None and fits_tiles(domain, alike.machine, alike.stored):
                 found[0] = domain
             return found[0] is not None
 
@@ -100,7 +100,7 @@ class NestCandidate:
         domain = self._domain
         if not domain.add(statement):
             return False
-        if acceptable(domain, self._alike.machine, self._alike.stored):
+        if fits_tiles(domain, self._alike.machine, self._alike.stored):
             return True
         domain.remove(statement)
         return False

@@ -52,7 +52,9 @@ def single(statement: Statement, machine: MachineParameters, alike: FusionCache)
     if contraction.match(statement) is not None:
         return FusionGroup("contraction", [statement], chain=ChainCandidate.begin(statement, alike))
     is_turn = (
-        transpose.match_turn(statement, machine, [result.index for result in statement.results])
+        transpose.match_transpose(
+            statement, machine, [result.index for result in statement.results]
+        )
         is not None
     )
     return FusionGroup(

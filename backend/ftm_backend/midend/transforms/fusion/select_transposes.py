@@ -4,7 +4,7 @@ chip, see ``turn``."""
 from __future__ import annotations
 
 from ftm_backend.midend.kernel_ir.kernel import KernelModule
-from ftm_backend.midend.lowering.loop_nest.transpose import match_turn
+from ftm_backend.midend.lowering.loop_nest.transpose import match_transpose
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["lower_transposes"]
@@ -17,6 +17,6 @@ def lower_transposes(grouped: KernelModule, machine: MachineParameters) -> Kerne
             continue
         (statement,) = kernel.statements
         stores = [store.index for result in statement.results for store in result.stores]
-        if match_turn(statement, machine, stores) is not None:
+        if match_transpose(statement, machine, stores) is not None:
             kernel.kind, kernel.domain = "turn", None
     return grouped

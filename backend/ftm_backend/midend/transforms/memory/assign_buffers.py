@@ -16,7 +16,7 @@ from ftm_backend.ir.linalg.function import Value
 from ftm_backend.midend.analysis.arena_reuse import ArenaReuse
 from ftm_backend.midend.analysis.buffer_donation import ProducedValue, donated_input, may_overwrite
 from ftm_backend.midend.analysis.hazards import Barriers, StorageRange
-from ftm_backend.midend.analysis.structural_key import arguments_of, signature
+from ftm_backend.midend.analysis.structural_key import arguments_of, structural_key
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule, runs
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.midend.lowering.registry import LOWERINGS
@@ -95,7 +95,7 @@ class _PlanCache:
     def _key(self, kernel: Kernel) -> Hashable:
         key = self._keys.get(kernel)
         if key is None:
-            words = kernel.words or signature(kernel, arguments_of(kernel), ())
+            words = kernel.words or structural_key(kernel, arguments_of(kernel), ())
             key = self._keys[kernel] = kernel.kind, kernel.one_core, words
         return key
 

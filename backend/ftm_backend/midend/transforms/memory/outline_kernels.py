@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ftm_backend.ir.tile.kernel_tree import KernelParameter
-from ftm_backend.midend.analysis.structural_key import KernelArguments, arguments_of, signature
+from ftm_backend.midend.analysis.structural_key import KernelArguments, arguments_of, structural_key
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 from ftm_backend.midend.kernel_ir.program import KernelProgram
 from ftm_backend.target.presets import MachineParameters
@@ -64,7 +64,7 @@ def outline_kernels(program: KernelProgram, machine: MachineParameters) -> Kerne
     for kernel in program.kernels:
         arguments = arguments_of(kernel)
         pairs = memory.join(arguments)
-        key = signature(kernel, arguments, pairs)
+        key = structural_key(kernel, arguments, pairs)
         function = functions.get(key)
         if function is None:
             scalars = [

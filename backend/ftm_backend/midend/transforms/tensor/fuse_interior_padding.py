@@ -28,7 +28,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.midend.lowering.gemm.interleaved_phases import PhaseTaps, cheapest, cycles
-from ftm_backend.midend.lowering.loop_nest.transpose import match_turn
+from ftm_backend.midend.lowering.loop_nest.transpose import match_transpose
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target import cost_rules
@@ -210,7 +210,7 @@ def _interleaved(
         Tensor(beside, Strided((*place.sizes, gap), (*row_major(place.sizes), count)))
     )
     (made,) = copy.results
-    if match_turn(copy, machine, [made.index]) is None:
+    if match_transpose(copy, machine, [made.index]) is None:
         return []
     update.parts = [
         WindowPart(

@@ -22,7 +22,7 @@ from ftm_backend.ir.linalg.function import (
 )
 from ftm_backend.ir.linalg.strided_layout import Strided
 from ftm_backend.midend.schedule.gemm.contraction import Contraction, match
-from ftm_backend.midend.schedule.gemm.operand_roles import least_cycles, schedule
+from ftm_backend.midend.schedule.gemm.operand_roles import cycles_lower_bound, schedule
 from ftm_backend.symbolic import is_integer
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
@@ -68,7 +68,9 @@ def least_turned_cycles(statement: Statement, machine: MachineParameters) -> flo
         for operand, order in _candidates(found, machine)
     ]
     return min(
-        least_cycles([each], machine) for each in (statement, *turned) if match(each) is not None
+        cycles_lower_bound([each], machine)
+        for each in (statement, *turned)
+        if match(each) is not None
     )
 
 
@@ -105,7 +107,7 @@ def _cheapest(
         copy, turned = _through_copy(statement, operand, order)
         if match(turned) is None:
             continue  # a row of a matrix that lies along its sum by now
-        if least <= copying + least_cycles([turned], machine):
+        if least <= copying + cycles_lower_bound([turned], machine):
             continue
         cycles = _cycles(turned, machine) + copying
         if cycles < least:
