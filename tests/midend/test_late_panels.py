@@ -142,7 +142,7 @@ def test_updates_of_parameters_are_finished_late() -> None:
     a = OperandTraffic("f32", (3072, 0), False, (True, False), 3072)
     problem = TilingProblem((), (3072,), (768,), (1024,), a, item, item, "f32", 6, 3, 20, 20, 2.0)
     plan = panel_plan(problem, M7032)
-    assert plan.late and plan.c_buffers == 2
+    assert plan.deferred_chunks and plan.c_buffers == 2
     alone = panel_plan(
         replace(
             problem,

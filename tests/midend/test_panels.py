@@ -259,6 +259,6 @@ def crossed(p: TilingProblem) -> TilingProblem:
     """The same product with the roles of A and B exchanged."""
 
     def operand(x: OperandTraffic) -> OperandTraffic:
-        return replace(x, runs=x.runs[::-1], whole=x.whole[::-1])
+        return replace(x, runs=x.runs[::-1], coalesces=x.coalesces[::-1])
 
     return replace(p, m=p.n, n=p.m, a=operand(p.b), b=operand(p.a), c=operand(p.c))

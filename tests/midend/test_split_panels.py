@@ -163,7 +163,7 @@ def test_factors_that_are_computed(
     test_compute_factors.check(
         test_compute_factors.CASES[name], test_compute_factors.compiled(program), cores
     )
-    assert any(problem.b_tiles for problem in always)
+    assert any(problem.b_prologue_tiles for problem in always)
 
 
 # --- what is planned

@@ -60,7 +60,9 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
             f"no blocks of {OP} of {statements[0].loops}"
             f" fit the scratchpads of machine {machine.name!r}"
         )
-    (DeferredEpilogue if plan.late else PanelLoop)(kernel, schedule_of(statements, plan), b).build()
+    (DeferredEpilogue if plan.deferred_chunks else PanelLoop)(
+        kernel, schedule_of(statements, plan), b
+    ).build()
 
 
 def one_core(statements: Sequence[Statement], machine: MachineParameters) -> bool:
@@ -138,7 +140,7 @@ def _plan(
         b=form.operand(b, dtype, form.k, form.n),
         c=TiledOperand(accumulator, (1, 1)),
         accumulator=accumulator,
-        folded=geometry,
+        col2im=geometry,
         split_rows=_is_piecewise(form, dtype, machine),
         **dict(following),
     )

@@ -19,7 +19,7 @@ from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.gemm import col2im
 from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
 from ftm_backend.midend.lowering.gemm.window_box import WindowBox
-from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import taken
+from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import tile_extents
 from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
     ConvBackward,
     ConvBackwardPlan,
@@ -78,7 +78,7 @@ class _Builder:
         )
         sides = (k, rows) if plan.trans_a else (rows, k)
         if self.box is not None:
-            sides = self.box.most((*taken(form.sizes(form.m), plan.m), *form.sizes(form.k)))
+            sides = self.box.most((*tile_extents(form.sizes(form.m), plan.m), *form.sizes(form.k)))
         owners = self.kernel.machine.cores if plan.a_space == "gsm" else 1
         self.a_tile = b.tile(dtype, *sides, plan.a_space, 2 * owners)
         self.a_first = b.mul(self.core, 2) if owners > 1 else 0

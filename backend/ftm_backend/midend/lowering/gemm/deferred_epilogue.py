@@ -32,7 +32,7 @@ class DeferredEpilogue(PanelLoop):
     def _behind(self) -> None:
         b, plan = self.b, self.plan
         last = self._at(b.sub(self.steps, 1))
-        with b.for_(0, cost_rules.pieces(plan.chunks, plan.late)) as part:
+        with b.for_(0, cost_rules.pieces(plan.chunks, plan.deferred_chunks)) as part:
             self._ahead(last, b.add(part, 1))
             self._finish(last, part)
 
@@ -65,15 +65,15 @@ class DeferredEpilogue(PanelLoop):
             )
 
     def _part(self, step: PanelStep, part: Index) -> tuple[Index, Index]:
-        b, late = self.b, self.plan.late
-        first = b.mul(part, late)
-        return first, b.min(self._chunks(step), b.add(first, late))
+        b, deferred_chunks = self.b, self.plan.deferred_chunks
+        first = b.mul(part, deferred_chunks)
+        return first, b.min(self._chunks(step), b.add(first, deferred_chunks))
 
     def _slot(self, part: Index, chunk: Index, rings: int) -> Index:
         """Return the slot of a chunk in a ring of ``rings`` parts.
 
         The ring has one part if a panel has one step.
         """
-        b, late = self.b, self.plan.late
-        ring = b.mul(b.rem(part, rings), late) if self.plan.k.blocks > 1 else 0
-        return b.add(ring, b.rem(chunk, late))
+        b, deferred_chunks = self.b, self.plan.deferred_chunks
+        ring = b.mul(b.rem(part, rings), deferred_chunks) if self.plan.k.blocks > 1 else 0
+        return b.add(ring, b.rem(chunk, deferred_chunks))

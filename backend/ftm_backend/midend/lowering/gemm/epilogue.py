@@ -171,12 +171,12 @@ def build_epilogue(contraction: Contraction, statements: Sequence[Statement]) ->
     result = contraction.statement.results[0]
     outputs = [EpilogueOutput(rewriter.product, tuple(result.stores))]
     for statement in statements:
-        taken = rewriter.take(statement)
-        if taken is None:
+        tile_extents = rewriter.take(statement)
+        if tile_extents is None:
             raise ValueError(
                 f"{statement.op} over {statement.loops} cannot follow a contraction in its kernel"
             )
-        outputs += taken
+        outputs += tile_extents
     reads = tuple(node.payload for node in rewriter.operands.values())
     return Epilogue(
         rewriter.product, tuple(o for o in outputs if o.stores), reads, tuple(rewriter.positions)

@@ -38,7 +38,7 @@ class GsmSharedBlocks:
             if turned
             else (k, n)
         )
-        slots = self.plan.n.blocks * self.plan.k.blocks if self.plan.pooled else 2
+        slots = self.plan.n.blocks * self.plan.k.blocks if self.plan.b_in_gsm else 2
         self.tile = self.b.tile(chosen.b.value.dtype, *waiting, "gsm", slots)
 
     def slot(self, column: Index, k: Index) -> Index:

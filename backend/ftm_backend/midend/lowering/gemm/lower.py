@@ -84,7 +84,7 @@ def lower_with_sums(kernel: Kernel, b: TileBuilder) -> None:
     chosen = replace(schedule(kernel.aligned, kernel.machine, len(sums)), sums=sums)
     if not isinstance(chosen.plan, PanelSchedule):
         raise ValueError(f"{kernel.name}: its product has no panels")
-    (DeferredEpilogue if chosen.plan.late else PanelLoop)(kernel, chosen, b).build()
+    (DeferredEpilogue if chosen.plan.deferred_chunks else PanelLoop)(kernel, chosen, b).build()
 
 
 def lower_with_prologue(kernel: Kernel, b: TileBuilder) -> None:
@@ -104,7 +104,13 @@ def lower_with_prologue(kernel: Kernel, b: TileBuilder) -> None:
 
 def _panels(plan: PanelSchedule) -> type[PanelLoop]:
     """Return the class that emits a plan's panels."""
-    return SplitKPanels if plan.k_groups > 1 else DeferredEpilogue if plan.late else PanelLoop
+    return (
+        SplitKPanels
+        if plan.k_groups > 1
+        else DeferredEpilogue
+        if plan.deferred_chunks
+        else PanelLoop
+    )
 
 
 class _Nest:

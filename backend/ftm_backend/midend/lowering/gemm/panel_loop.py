@@ -26,7 +26,7 @@ from ftm_backend.midend.lowering.gemm.gsm_shared_blocks import GsmSharedBlocks
 from ftm_backend.midend.lowering.gemm.prologue_window_box import PrologueBox
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import ReductionEpilogue
 from ftm_backend.midend.lowering.gemm.window_box import WindowBox
-from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import taken
+from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import tile_extents
 from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 
@@ -72,7 +72,7 @@ class PanelLoop:
         self.blocks = BlockTransfers(b, self.form.extents)
         self.together = self.plan.share != "none"
         """Whether a barrier ends each step."""
-        self.early = self.plan.chunks == 1 and not self.plan.late
+        self.early = self.plan.chunks == 1 and not self.plan.deferred_chunks
         """Whether the epilogue's operands are loaded before a panel's last step.
 
         With several chunks, the multi-buffer pass adds slots instead.
@@ -151,7 +151,10 @@ class PanelLoop:
         rows, columns = (k, m) if plan.trans_a else (m, k)
         if self.box is not None:
             rows, columns = self.box.most(
-                (*taken(form.sizes(form.m), plan.m), *taken(form.sizes(form.k), plan.k))
+                (
+                    *tile_extents(form.sizes(form.m), plan.m),
+                    *tile_extents(form.sizes(form.k), plan.k),
+                )
             )
         self.a_tile = b.tile(dtype, rows, columns, plan.a_space, self.a_slots * owners)
         self.computed_a: PrologueBox | None = None
@@ -171,14 +174,14 @@ class PanelLoop:
         self.b_tile = self.b_arrival
         if plan.b_layout == "turned":
             self.b_tile = b.tile(dtype, k, n, "am", self._depth(True) if self.b_kept else 1)
-        if plan.share == "b" or plan.pooled:
+        if plan.share == "b" or plan.b_in_gsm:
             self.pool = GsmSharedBlocks(self.blocks, chosen)
         accumulator = chosen.contraction.accumulator
         self.c_tile = b.tile(accumulator, m, n, "am", plan.chunks * plan.c_buffers)
         epilogue = chosen.epilogue
         sides, most = ((form.n, form.m), (n, m)) if plan.transpose_c else ((form.m, form.n), (m, n))
         if plan.interleave_c:
-            between = form.interleaved
+            between = form.interleaved_axis
             assert between is not None
             sides, most = (
                 (tuple(k for k in form.n if k != between), (*form.m, between)),
@@ -215,11 +218,15 @@ class PanelLoop:
     def _beside(self) -> tuple[int, int]:
         """Return the slots of the epilogue: for tiles that it loads, and that it computes."""
         plan = self.plan
-        return ((2 if plan.k.blocks > 1 else 1) * plan.late, plan.late) if plan.late else (1, 1)
+        return (
+            ((2 if plan.k.blocks > 1 else 1) * plan.deferred_chunks, plan.deferred_chunks)
+            if plan.deferred_chunks
+            else (1, 1)
+        )
 
     def _turned(self) -> int:
         """Return the slots of transposed chunks of C."""
-        return self.plan.late or 2
+        return self.plan.deferred_chunks or 2
 
     def _computed_factor(self) -> TileBody:
         """Return the prologue that computes a block of B in place of the loaded one."""
@@ -289,9 +296,11 @@ class PanelLoop:
     def build(self) -> None:
         """Emit the whole sequence."""
         b, plan = self.b, self.plan
-        if (plan.a_space == "gsm" or plan.share == "b" or plan.pooled) and not self.kernel.one_core:
+        if (
+            plan.a_space == "gsm" or plan.share == "b" or plan.b_in_gsm
+        ) and not self.kernel.one_core:
             b.barrier()  # other cores may still read what an earlier kernel left in GSM
-        if plan.pooled and not plan.fills_during_panel:
+        if plan.b_in_gsm and not plan.fills_during_panel:
             self.pool.fill(*self.kernel.core(b))
             b.barrier()
         passing = plan.share == "b" or plan.fills_during_panel
@@ -407,9 +416,9 @@ class PanelLoop:
             if plan.b_layout == "turned"
             else self._block(step, self.b_kept)
         )
-        if plan.share == "b" or plan.pooled:
+        if plan.share == "b" or plan.b_in_gsm:
             waiting = (
-                self.pool.slot(step.column, step.k) if plan.pooled else self.b.rem(step.number, 2)
+                self.pool.slot(step.column, step.k) if plan.b_in_gsm else self.b.rem(step.number, 2)
             )
             self.pool.hand_on(waiting, places, self.b_arrival, slot)
             return
@@ -420,11 +429,11 @@ class PanelLoop:
     def _pool(self, number: Index) -> None:
         """Start the load of a step's block of B into GSM; the row groups alternate."""
         b, step = self.b, self._at(number)
-        once = [("eq", step.inner, 0), *self._has_column(step)] if self.plan.pooled else []
+        once = [("eq", step.inner, 0), *self._has_column(step)] if self.plan.b_in_gsm else []
         with b.where(
             ("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps), *once
         ):
-            slot = self.pool.slot(step.column, step.k) if self.plan.pooled else b.rem(number, 2)
+            slot = self.pool.slot(step.column, step.k) if self.plan.b_in_gsm else b.rem(number, 2)
             self.pool.load(slot, self._columns(step) | self._depths(step))
 
     def _multiply(self, step: PanelStep) -> None:
@@ -485,7 +494,7 @@ class PanelLoop:
             c_slot = b.add(ring, chunk)
             places = self._c_places(step, chunk) if first or last or self.box is not None else {}
             started = self._start(places, c_slot) if first else True
-            finished = last and not plan.late
+            finished = last and not plan.deferred_chunks
             if finished and not self.early:
                 self.body.fetch(places)  # overlaps the product
             self._product(step, chunk, (b_slot, c_slot), places, started)

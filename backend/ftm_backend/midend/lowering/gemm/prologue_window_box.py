@@ -75,7 +75,7 @@ class PrologueBox:
         """
         self.box.load(self.first.value, self.access(self.first.index), self.tile, slot, places)
         for operand, word, tile in self.others:
-            taken = word in ("full", "col"), word in ("full", "row")
+            tile_extents = word in ("full", "col"), word in ("full", "row")
             self.box.load(
                 operand.value,
                 self.access(operand.index),
@@ -83,7 +83,7 @@ class PrologueBox:
                 beside,
                 places,
                 self._strides(operand),
-                taken,
+                tile_extents,
             )
 
     def make(self, places: Places, slot: Index, beside: Index) -> None:

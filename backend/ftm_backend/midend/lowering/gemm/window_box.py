@@ -67,7 +67,7 @@ class WindowBox:
         slot: Index,
         places: Places,
         strides: Sequence[int] | None = None,
-        taken: tuple[bool, bool] = (True, True),
+        tile_extents: tuple[bool, bool] = (True, True),
     ) -> None:
         """Load the box below the block at ``places`` by DMA.
 
@@ -78,7 +78,7 @@ class WindowBox:
             slot: The tile's slot.
             places: The block.
             strides: The sides' strides, if ``value`` is not the tensor of ``sides``.
-            taken: Whether ``value`` has the rows and the columns.
+            tile_extents: Whether ``value`` has the rows and the columns.
         """
         extents, strides = (
             self._lengths(places),
@@ -86,7 +86,9 @@ class WindowBox:
         )
         first = self._corner(access, places, strides)
         whole = (self.row_sides, len(self.sides) - self.row_sides)
-        rows, columns = (count if take else 0 for count, take in zip(whole, taken, strict=True))
+        rows, columns = (
+            count if take else 0 for count, take in zip(whole, tile_extents, strict=True)
+        )
         kept = slice(self.row_sides - rows, self.row_sides + columns)
         extents, strides = extents[kept], strides[kept]
         if rows == 0:

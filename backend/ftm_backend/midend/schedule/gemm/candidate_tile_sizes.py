@@ -25,7 +25,7 @@ __all__ = [
     "col2im_tile_sizes",
     "cuts_of",
     "sizes",
-    "taken",
+    "tile_extents",
 ]
 
 Cuts = tuple[tuple[TileCut, ...], tuple[TileCut, ...], tuple[TileCut, ...]]
@@ -33,7 +33,7 @@ Cuts = tuple[tuple[TileCut, ...], tuple[TileCut, ...], tuple[TileCut, ...]]
 
 LARGEST = {"m": 768, "n": 4096, "k": 4096}
 """Most elements of a tile along each group."""
-LARGE_IMAGE = 1024
+LARGE_FEATURE_MAP = 1024
 """From this many windows of a feature map, blocks of some of its rows are candidates."""
 
 
@@ -62,8 +62,8 @@ def cuts_of(
     problem: TilingProblem,
     machine: MachineParameters,
     groups: tuple[int, int],
-    dots: bool,
-    turned: bool,
+    dot_products: bool,
+    transpose_c: bool,
     sampling: CandidateSizes,
 ) -> Cuts:
     """Return the candidate cuts of m, n and k for one grid of cores.
@@ -72,36 +72,36 @@ def cuts_of(
         problem: The contraction to tile.
         machine: Gives the shapes of the micro-kernels.
         groups: Rows and columns of the grid of cores.
-        dots: Whether the micro-kernel computes dot products along k.
-        turned: Whether C is stored transposed.
+        dot_products: Whether the micro-kernel computes dot products along k.
+        transpose_c: Whether C is stored transposed.
         sampling: Density of the candidates.
     """
     rows, columns = groups
     shares = 1 if prod(problem.batch) >= rows else rows
     share = cost_rules.pieces(prod(problem.n), columns)
-    widths = (cost_rules.DOT_COLUMNS,) if dots else machine.mm_widths(problem.accumulator)
+    widths = (cost_rules.DOT_COLUMNS,) if dot_products else machine.mm_widths(problem.accumulator)
     n_quantum = min(widths, key=lambda width: cost_rules.pieces(share, width) * width)
     quanta = (machine.mm_rows, n_quantum, 16) if sampling.quanta else (1, 1, 1)
     m = sizes(problem.m, quanta[0], LARGEST["m"], shares, sampling.growth)
     n = sizes(problem.n, quanta[1], LARGEST["n"], columns, sampling.growth)
     k = sizes(problem.k, quanta[2], LARGEST["k"], 1, sampling.growth)
-    if problem.folded:
+    if problem.col2im:
         m, n = col2im_tile_sizes(
-            problem.folded,
+            problem.col2im,
             (problem.m[0], problem.n[0]),
             quanta[0],
             (shares, columns),
             sampling.growth,
         )
-    if problem.zipped:  # both halves of a block, and all dimensions inside them
+    if problem.interleaved:  # both halves of a block, and all dimensions inside them
         *outside, halves, inside = problem.n
         n = (TileCut(len(outside), halves, halves * inside, prod(outside)),)
     if problem.sums:
-        m, n = (_even(m, problem.m), n) if turned else (m, _even(n, problem.n))
+        m, n = (_even_cuts(m, problem.m), n) if transpose_c else (m, _even_cuts(n, problem.n))
     return m, n, k
 
 
-def _even(found: tuple[TileCut, ...], extents: Sequence[int]) -> tuple[TileCut, ...]:
+def _even_cuts(found: tuple[TileCut, ...], extents: Sequence[int]) -> tuple[TileCut, ...]:
     """Keep the cuts that leave no smaller last block; all cuts if there are none.
 
     Row sums need it: each partial sum then covers the same number of elements.
@@ -153,7 +153,7 @@ def sizes(
 
 
 def col2im_tile_sizes(
-    folded: Col2ImGeometry,
+    geometry: Col2ImGeometry,
     extents: tuple[int, int],
     quantum: int,
     shares: tuple[int, int],
@@ -164,13 +164,13 @@ def col2im_tile_sizes(
     Rows are cut at channels. Columns are cut at feature maps, and large feature maps at rows.
 
     Args:
-        folded: The windows.
+        col2im: The windows.
         extents: Numbers of channels and of feature maps.
         quantum: Rows of the micro-kernel.
         shares: Numbers of cores that share each of the two.
         growth: Ratio of one size to the next.
     """
-    taps, windows = prod(folded.shape.taps), prod(folded.shape.windows)
+    taps, windows = prod(geometry.shape.taps), prod(geometry.shape.windows)
     channels = sizes(
         (extents[0],),
         quantum // gcd(quantum, taps),
@@ -181,12 +181,12 @@ def col2im_tile_sizes(
     columns: list[TileCut] = []
     if windows <= LARGEST["n"]:
         columns += [
-            folded.whole(extents[1], cut.size)
+            geometry.whole(extents[1], cut.size)
             for cut in sizes((extents[1],), 1, LARGEST["n"] // windows, shares[1], growth)
         ]
-    if windows > LARGE_IMAGE:
-        steps = folded.shape.steps[0]
-        found = [folded.cut(extents[1], cut.size) for cut in sizes((steps,), 1, steps, 1, growth)]
+    if windows > LARGE_FEATURE_MAP:
+        steps = geometry.shape.steps[0]
+        found = [geometry.cut(extents[1], cut.size) for cut in sizes((steps,), 1, steps, 1, growth)]
         columns += [
             cut
             for number, cut in enumerate(found)
@@ -197,7 +197,7 @@ def col2im_tile_sizes(
     )
 
 
-def taken(extents: Sequence[int], cut: TileCut) -> tuple[int, ...]:
+def tile_extents(extents: Sequence[int], cut: TileCut) -> tuple[int, ...]:
     """Return the extent of a tile in each dimension of its group."""
     return tuple(
         1 if at < cut.dim else cut.size if at == cut.dim else extent

@@ -80,7 +80,7 @@ class Contraction:
         return "m" if in_a else "n"
 
 
-def _factor(node: Node) -> Operand | None:
+def _matrix_operand(node: Node) -> Operand | None:
     """Return the operand that ``node`` loads, looking through a widening cast.
 
     The matrix unit widens its operands itself. None: ``node`` is something else.
@@ -105,11 +105,11 @@ def match(statement: Statement) -> Contraction | None:
     product = result.yields
     if result.combine != "sum" or product.op not in ("arith.mulf", "arith.muli"):
         return None
-    a, b = (_factor(node) for node in product.operands)
+    a, b = (_matrix_operand(node) for node in product.operands)
     if a is None or b is None or a.value.dtype != b.value.dtype:
         return None
-    found = Contraction(statement, a, b)
-    return found if 0 in statement.loops or not _is_reduction(found) else None
+    contraction = Contraction(statement, a, b)
+    return contraction if 0 in statement.loops or not _is_row_reduction(contraction) else None
 
 
 def contraction_index(statements: Sequence[Statement]) -> int:
@@ -119,14 +119,14 @@ def contraction_index(statements: Sequence[Statement]) -> int:
     )
 
 
-def _is_reduction(found: Contraction) -> bool:
+def _is_row_reduction(contraction: Contraction) -> bool:
     """Whether each element of the result is the sum of one contiguous row (a GEMV or a dot)."""
-    loops = [k for k, extent in enumerate(found.statement.loops) if not seen_equal(extent, 1)]
-    groups = {loop: found.group_of(loop) for loop in loops}
+    loops = [k for k, extent in enumerate(contraction.statement.loops) if not seen_equal(extent, 1)]
+    groups = {loop: contraction.group_of(loop) for loop in loops}
     free = {group for group in groups.values() if group in ("m", "n")}
     if len(free) != 1:
         return not free
-    matrix = found.a if free == {"m"} else found.b
+    matrix = contraction.a if free == {"m"} else contraction.b
     return any(groups[loop] == "k" and seen_equal(matrix.index.coeffs[loop], 1) for loop in loops)
 
 
@@ -152,7 +152,7 @@ class ContractionForm:
         return tuple(self.extents[axis] for axis in group)
 
     @property
-    def interleaved(self) -> int | None:
+    def interleaved_axis(self) -> int | None:
         """The axis of n with extent 2 that interleaves C's columns, or None.
 
         Such an axis has stride 1 in C, and m's innermost axis has stride 2: C is stored as ``...
@@ -165,12 +165,12 @@ class ContractionForm:
             (k for k in self.n if at_hand(c[k]) == 1 and at_hand(self.extents[k]) == 2), None
         )
 
-    def zipped(self) -> ContractionForm:
+    def with_interleaved_columns(self) -> ContractionForm:
         """Move the interleaved axis next to n's innermost axis.
 
         A block then holds the columns of both halves.
         """
-        between = self.interleaved
+        between = self.interleaved_axis
         others = [k for k in self.n if k != between]
         return self if between is None else replace(self, n=(*others[:-1], between, *others[-1:]))
 
@@ -185,13 +185,13 @@ class ContractionForm:
         0 if the innermost axis does not have stride 1.
         """
         length = 1
-        for walked, axis in enumerate(reversed(group)):
+        for steps, axis in enumerate(reversed(group)):
             if not seen_equal(access.coeffs[axis], length):
-                return length if walked else 0
+                return length if steps else 0
             length *= self.extents[axis]
         return length if group else 0
 
-    def _beside(self, access: Affine, group: Sequence[int]) -> int:
+    def _adjacent_run(self, access: Affine, group: Sequence[int]) -> int:
         """Return the same as ``run`` for strides of either sign, with the sizes' hints."""
         length = 1
         for axis in reversed(group):
@@ -213,24 +213,24 @@ class ContractionForm:
         """
         batched = any(access.coeffs[axis] for axis in self.batch)
         runs = self.run(access, outer), self.run(access, inner)
-        whole = [
+        coalesces = [
             not group or seen_equal(access.coeffs[group[-1]], run)
             for group, run in ((inner, runs[0]), (outer, runs[1]))
         ]
-        beside = max(self._beside(access, outer), self._beside(access, inner))
-        return TiledOperand(dtype, runs, batched, (whole[0], whole[1]), beside)
+        adjacent = max(self._adjacent_run(access, outer), self._adjacent_run(access, inner))
+        return TiledOperand(dtype, runs, batched, (coalesces[0], coalesces[1]), adjacent)
 
 
 def axes_of(
-    contraction: Contraction, others: Sequence[Affine], boxes: bool = False
+    contraction: Contraction, others: Sequence[Affine], window_boxes: bool = False
 ) -> ContractionForm:
     """Sort the loops into groups, outermost first, and merge loops with a common stride.
 
     Args:
         contraction: Gives the accesses of A, B and C.
         others: Further accesses over the same loops (stores, operands of the epilogue).
-        boxes: Whether overlapping windows are loaded as one box. The taps of a window then stay in
-            one block of k.
+        window_boxes: Whether overlapping windows are loaded as one box. The taps of a window then
+            stay in one block of k.
     """
     loops = contraction.statement.loops
     accesses = [
@@ -244,34 +244,34 @@ def axes_of(
         if is_walked(extent) or not extent:  # keep extents other than 1, and 0
             groups[contraction.group_of(loop)].append(loop)
 
-    overlapping = [x for x in accesses[:2] if boxes and overlaps(x, loops)]
-    sums = overlapping if len(overlapping) == 1 else accesses[:2]
+    overlapping = [x for x in accesses[:2] if window_boxes and overlaps(x, loops)]
+    reduced_by = overlapping if len(overlapping) == 1 else accesses[:2]
 
-    def far(loop: int) -> int:
+    def reach_of(loop: int) -> int:
         # Result loops are sorted by the strides of C. Reduced loops are sorted by the larger stride
         # of A and B, or by the operand whose windows overlap.
         reduced = contraction.statement.reduced[loop]
         return (
-            max(abs(at_hand(x.coeffs[loop])) for x in sums)
+            max(abs(at_hand(x.coeffs[loop])) for x in reduced_by)
             if reduced
             else abs(at_hand(accesses[2].coeffs[loop]))
         )
 
     for members in groups.values():
-        members.sort(key=far, reverse=True)
+        members.sort(key=reach_of, reverse=True)
     extents, axes, over_axes = merge_loops(loops, groups, accesses)
     return ContractionForm(extents, **axes, accesses=over_axes)
 
 
 def overlaps(access: Affine, loops: Sequence[int]) -> bool:
     """Whether two different indices of the loops access the same element."""
-    walked = sorted(
+    steps = sorted(
         (abs(at_hand(c)), at_hand(n))
         for c, n in zip(access.coeffs, loops, strict=True)
         if at_hand(c) and at_hand(n) > 1
     )
     reach = 0
-    for stride, extent in walked:
+    for stride, extent in steps:
         if stride <= reach:
             return True
         reach += stride * (extent - 1)
@@ -293,22 +293,25 @@ def merge_loops(
         axes.
     """
     extents: list[int] = []
-    kept: list[int] = []
+    inner_loops: list[int] = []
     merged: dict[str, tuple[int, ...]] = {}
     for name, members in groups.items():
         axes: list[int] = []
         for loop in members:
             if axes and all(
-                seen_equal(x.coeffs[kept[-1]], x.coeffs[loop] * loops[loop]) for x in accesses
+                seen_equal(x.coeffs[inner_loops[-1]], x.coeffs[loop] * loops[loop])
+                for x in accesses
             ):
                 extents[-1] *= loops[loop]
-                kept[-1] = loop
+                inner_loops[-1] = loop
             else:
                 axes.append(len(extents))
                 extents.append(loops[loop])
-                kept.append(loop)
+                inner_loops.append(loop)
         merged[name] = tuple(axes)
-    over_axes = tuple(Affine(x.const, tuple(x.coeffs[loop] for loop in kept)) for x in accesses)
+    over_axes = tuple(
+        Affine(x.const, tuple(x.coeffs[loop] for loop in inner_loops)) for x in accesses
+    )
     return tuple(extents), merged, over_axes
 
 

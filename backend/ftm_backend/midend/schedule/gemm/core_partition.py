@@ -23,7 +23,7 @@ class BlockExtents:
     Attributes:
         full: Elements of a full block.
         last: Elements of the last block of the cut dimension.
-        part: Fraction of the busiest core's blocks that are last blocks.
+        last_fraction: Fraction of the busiest core's blocks that are last blocks.
         mean: Mean elements of the busiest core's blocks.
         ragged: Whether any candidate has a smaller last block.
     """
@@ -59,12 +59,12 @@ class BlockExtents:
         )
         self.ragged = any(rest != cut.size for rest, cut in zip(rests, cuts, strict=True))
 
-    def walked(self, blocks: Any) -> None:
-        """Set ``part`` and ``mean`` for a busiest core that processes ``blocks`` blocks."""
-        self.part = blocks // self.period / blocks
-        self.mean = self.over(lambda elements: elements)
+    def set_busiest(self, blocks: Any) -> None:
+        """Set ``last_fraction`` and ``mean`` if the busiest core has ``blocks`` blocks."""
+        self.last_fraction = blocks // self.period / blocks
+        self.mean = self.mean_of(lambda elements: elements)
 
-    def times(self, factor: float) -> BlockExtents:
+    def scaled(self, factor: float) -> BlockExtents:
         """Return a copy with all extents multiplied by ``factor``."""
         found = copy(self)
         found.full, found.last, found.mean = (
@@ -74,12 +74,12 @@ class BlockExtents:
         )
         return found
 
-    def over(self, cost: Callable[[Any], Any]) -> Any:
+    def mean_of(self, cost: Callable[[Any], Any]) -> Any:
         """Return the mean over the busiest core's blocks of a cost."""
         full = cost(self.full)
-        return full + (cost(self.last) - full) * self.part if self.ragged else full
+        return full + (cost(self.last) - full) * self.last_fraction if self.ragged else full
 
-    def even(self, cost: Callable[[Any], Any], trips: Any) -> Any:
+    def busy_cores(self, cost: Callable[[Any], Any], trips: Any) -> Any:
         """Return how many cores are busy on average while the busiest one does its ``trips``.
 
         Args:
@@ -92,5 +92,5 @@ class BlockExtents:
         return (
             self.blocks
             * (full + (last - full) / self.period)
-            / (trips * (full + (last - full) * self.part))
+            / (trips * (full + (last - full) * self.last_fraction))
         )

@@ -20,7 +20,7 @@ from ftm_backend.midend.schedule.gemm.tiling import (
 from ftm_backend.symbolic import SymInt, at_hand, ceildiv
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["dynamic_cut", "dynamic_plan", "shared"]
+__all__ = ["balanced_cut", "dynamic_cut", "dynamic_plan"]
 
 
 def dynamic_plan(problem: TilingProblem, machine: MachineParameters) -> GemmTiling:
@@ -29,30 +29,30 @@ def dynamic_plan(problem: TilingProblem, machine: MachineParameters) -> GemmTili
     A tile that covers a dimension covers it for every size, and the loop that the cores share is
     split evenly.
     """
-    found = plan(_known(problem), machine)
+    tiling = plan(_with_hints(problem), machine)
     m, n, k = (
-        dynamic_cut(found.m, problem.m),
-        dynamic_cut(found.n, problem.n),
-        dynamic_cut(found.k, problem.k),
+        dynamic_cut(tiling.m, problem.m),
+        dynamic_cut(tiling.n, problem.n),
+        dynamic_cut(tiling.k, problem.k),
     )
-    if found.split in ("outer", "inner"):
-        if (found.split == "outer") == found.m_outer:
-            m = shared(m, problem.m, machine.mm_rows, machine.cores)
+    if tiling.split in ("outer", "inner"):
+        if (tiling.split == "outer") == tiling.m_outer:
+            m = balanced_cut(m, problem.m, machine.mm_rows, machine.cores)
         else:
-            n = shared(n, problem.n, machine.mm_columns(problem.accumulator), machine.cores)
-    return replace(found, m=m, n=n, k=k)
+            n = balanced_cut(n, problem.n, machine.mm_columns(problem.accumulator), machine.cores)
+    return replace(tiling, m=m, n=n, k=k)
 
 
-def _known(problem: TilingProblem) -> TilingProblem:
+def _with_hints(problem: TilingProblem) -> TilingProblem:
     batch, m, n, k = (
         tuple(map(at_hand, extents)) for extents in (problem.batch, problem.m, problem.n, problem.k)
     )
     a, b, c = (_operand(operand) for operand in (problem.a, problem.b, problem.c))
-    sized = _sized(problem.m), _sized(problem.n), _sized(problem.k)
-    return replace(problem, batch=batch, m=m, n=n, k=k, a=a, b=b, c=c, sized=sized)
+    dynamic_dims = _first_dynamic(problem.m), _first_dynamic(problem.n), _first_dynamic(problem.k)
+    return replace(problem, batch=batch, m=m, n=n, k=k, a=a, b=b, c=c, dynamic_dims=dynamic_dims)
 
 
-def _sized(extents: Sequence[int]) -> int:
+def _first_dynamic(extents: Sequence[int]) -> int:
     """Return the first dimension with a symbolic extent; the number of dimensions if none."""
     return next(
         (dim for dim, extent in enumerate(extents) if isinstance(extent, SymInt)), len(extents)
@@ -79,7 +79,7 @@ def dynamic_cut(cut: TileCut, extents: Sequence[int]) -> TileCut:
     return TileCut(cut.dim, size, size * inside, outside * ceildiv(extent, size))
 
 
-def shared(cut: TileCut, extents: Sequence[int], quantum: int, cores: int) -> TileCut:
+def balanced_cut(cut: TileCut, extents: Sequence[int], quantum: int, cores: int) -> TileCut:
     """Balance the tiles of a symbolic dimension among ``cores``.
 
     Tiles of the size chosen for the hint would leave small sizes to a single core. The tiles are
@@ -100,10 +100,10 @@ def shared(cut: TileCut, extents: Sequence[int], quantum: int, cores: int) -> Ti
         return cut
     parts = ceildiv(cores, outside)
     unit = quantum if inside == 1 else 1
-    size = _pieces(extent, parts * ceildiv(extent, parts * cut.size) * unit) * unit
-    return TileCut(cut.dim, size, size * inside, outside * _pieces(extent, size))
+    size = _positive_ceildiv(extent, parts * ceildiv(extent, parts * cut.size) * unit) * unit
+    return TileCut(cut.dim, size, size * inside, outside * _positive_ceildiv(extent, size))
 
 
-def _pieces(extent: int, size: int) -> int:
+def _positive_ceildiv(extent: int, size: int) -> int:
     """Return ``ceildiv`` of a positive extent, in a form that is visibly at least 1."""
     return 1 + (extent - 1) // size

@@ -52,7 +52,7 @@ Roles = tuple[ContractionForm, Operand, Operand]
 
 WASTE = 0.1
 """Fraction of the micro-kernel's columns that may be unused while n still counts as filling it."""
-MOST_ZIPPED = 1024
+MOST_INTERLEAVED = 1024
 """Most columns of a block with interleaved halves: a block holds all columns of C."""
 NEAR = 4
 """Gaps up to a granule divided by this are loaded together with the elements around them."""
@@ -126,9 +126,9 @@ def schedule(
     empty = any(volume(form, group) == 0 for group in (form.batch, form.m, form.n))
     if empty:
         return OperandRoles(contraction, epilogue, *straight, plan=None)
-    zipped = _zipped(contraction, epilogue, [straight, crossed], machine)
-    if zipped is not None:
-        return zipped
+    interleaved = _interleaved(contraction, epilogue, [straight, crossed], machine)
+    if interleaved is not None:
+        return interleaved
     if machine.uses_panels and volume(form, form.k) != 0:
         problems = _problems(contraction, epilogue, (straight, crossed), machine, sums)
         number, panels = cheapest(problems, machine)
@@ -165,10 +165,10 @@ def schedule_with_prologue(
     if contraction is None or factor is None:
         return None
     epilogue = build_epilogue(contraction, statements[1:])
-    form = axes_of(contraction, _others(contraction, epilogue, factor), boxes=True)
+    form = axes_of(contraction, _others(contraction, epilogue, factor), window_boxes=True)
     if (
         epilogue.positions
-        or form.interleaved is not None
+        or form.interleaved_axis is not None
         or any(volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k))
     ):
         return None
@@ -177,13 +177,13 @@ def schedule_with_prologue(
         (form.swapped(), contraction.b, contraction.a),
     ]
     first, second = both if factor.operand is contraction.a else both[::-1]
-    boxes = windows_of(first[0], first[1], machine, alone=True)
-    may_be_boxes = bool(boxes) and all(
-        box_strides(boxes, (*first[0].m, *first[0].k), first[0].accesses[k])
+    window_boxes = windows_of(first[0], first[1], machine, alone=True)
+    can_prologue_a = bool(window_boxes) and all(
+        box_strides(window_boxes, (*first[0].m, *first[0].k), first[0].accesses[k])
         for k in _accesses(contraction, epilogue, factor)
     )
     found: list[tuple[PanelSchedule, TilingProblem, Roles]] = []
-    for taken in [first] * may_be_boxes + [second] * factor.in_blocks:
+    for taken in [first] * can_prologue_a + [second] * factor.in_blocks:
         problem = _problem(contraction, epilogue, *taken[:2], machine, factor=factor)
         plan = fitting_plan(problem, machine)
         found += [(plan, problem, taken)] if plan is not None else []
@@ -198,9 +198,9 @@ def schedule_with_prologue(
 def _computing(factor: OperandPrologue, side: str, machine: MachineParameters) -> dict[str, Any]:
     """Return the prologue's fields of a ``TilingProblem``."""
     return {
-        f"{side}_tiles": len(factor.wide),
-        f"{side}_parameters": len(factor.operands) - len(factor.wide),
-        f"{side}_interval": interval(machine, [factor.element], len(factor.operands) + 1),
+        f"{side}_prologue_tiles": len(factor.wide),
+        f"{side}_broadcasts": len(factor.operands) - len(factor.wide),
+        f"{side}_prologue_interval": interval(machine, [factor.element], len(factor.operands) + 1),
     }
 
 
@@ -214,8 +214,9 @@ def cycles_lower_bound(statements: Sequence[Statement], machine: MachineParamete
     """Return a lower bound of the cycles of all panel schedules; 0 for other kinds of schedule."""
     contraction, epilogue, straight, crossed = roles(statements, machine)
     form = straight[0]
-    if form.interleaved is not None or any(
-        volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k)
+    if (
+        form.interleaved_axis is not None
+        or any(volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k))
     ):
         return 0.0
     return min(
@@ -234,7 +235,7 @@ def roles(
             f"{statements[0].op} over {statements[0].loops} is not a contraction of the matrix unit"
         )
     epilogue = build_epilogue(contraction, statements[1:])
-    form = axes_of(contraction, _others(contraction, epilogue), boxes=machine.uses_panels)
+    form = axes_of(contraction, _others(contraction, epilogue), window_boxes=machine.uses_panels)
     if epilogue.positions:
         form = _single_axes(form)
     return (
@@ -302,7 +303,7 @@ def _lies_well(problem: TilingProblem, machine: MachineParameters) -> bool:
     )
 
 
-def _zipped(
+def _interleaved(
     contraction: Contraction,
     epilogue: Epilogue,
     both: Sequence[tuple[ContractionForm, Operand, Operand]],
@@ -313,15 +314,23 @@ def _zipped(
     None if C's columns are not interleaved, or if no block of them fits the scratchpad.
     """
     for form, a, b in both:
-        if not machine.uses_panels or form.interleaved is None or volume(form, form.k) == 0:
+        if not machine.uses_panels or form.interleaved_axis is None or volume(form, form.k) == 0:
             continue
-        problem = _problem(contraction, epilogue, form.zipped(), a, machine, zipped=True)
+        problem = _problem(
+            contraction, epilogue, form.with_interleaved_columns(), a, machine, interleaved=True
+        )
         if (
-            prod(problem.n[-2:]) <= MOST_ZIPPED
+            prod(problem.n[-2:]) <= MOST_INTERLEAVED
             and (plan := fitting_plan(problem, machine)) is not None
         ):
             return OperandRoles(
-                contraction, epilogue, form.zipped(), a, b, plan=plan, windows=problem.a_windows
+                contraction,
+                epilogue,
+                form.with_interleaved_columns(),
+                a,
+                b,
+                plan=plan,
+                windows=problem.a_windows,
             )
     return None
 
@@ -332,7 +341,7 @@ def _problem(
     form: ContractionForm,
     taken: Operand,
     machine: MachineParameters,
-    zipped: bool = False,
+    interleaved: bool = False,
     factor: OperandPrologue | None = None,
     sums: int = 0,
 ) -> TilingProblem:
@@ -344,7 +353,7 @@ def _problem(
         form: Its canonical form.
         taken: The operand in the role of A.
         machine: The target.
-        zipped: Whether C's column halves are interleaved.
+        with_interleaved_columns: Whether C's column halves are interleaved.
         factor: The prologue that computes A (which then has windows) or B.
         sums: Number of fused row sums.
     """
@@ -355,7 +364,7 @@ def _problem(
         c = form.accesses[3 + _others(contraction, epilogue, factor).index(stores[0])]
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
     k = form.sizes(form.k)
-    between = form.interleaved if zipped else None
+    between = form.interleaved_axis if interleaved else None
     side = "a" if factor is not None and factor.operand is taken else "b"
     sides = (
         (form.m, form.n)
@@ -371,7 +380,7 @@ def _problem(
         b=form.operand(b, dtype, form.k, form.n),
         c=form.operand(c, accumulator, *sides),
         accumulator=accumulator,
-        zipped=between is not None,
+        interleaved=between is not None,
         **epilogue_fields(epilogue, machine),
         a_windows=windows_of(form, taken, machine, alone=side == "a")
         if machine.uses_panels

@@ -14,7 +14,7 @@ import numpy as np
 
 from ftm_backend.midend.schedule.gemm.panel_search_space import SCALARS, PanelSearchSpace
 from ftm_backend.midend.schedule.gemm.traffic_model import box_bytes, fill_cycles, parameter_bytes
-from ftm_backend.midend.schedule.gemm.wave_quantization import share, trips
+from ftm_backend.midend.schedule.gemm.wave_quantization import ddr_share, waves
 from ftm_backend.target import cost_rules
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES
@@ -23,10 +23,10 @@ __all__ = ["CHUNKS", "PanelChoice", "PricedPlan", "price"]
 
 CHUNKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Candidate numbers of chunks of a panel."""
-FEW_PANELS = 2
+FEW_PANELS_PER_CORE = 2
 """Deferred epilogues need more panels per core than this: the stores of the last panel, which
 nothing hides, must be a small part."""
-DOUBT = 1.01
+GSM_PENALTY = 1.01
 """Penalty of plans that keep all of B in GSM: smaller gains are within the model's error."""
 _SPACES = ("sm", "gsm", "am")
 
@@ -37,7 +37,7 @@ class PanelChoice(NamedTuple):
     share: str
     m_outer: bool
     keep: bool
-    pooled: bool
+    b_in_gsm: bool
 
 
 class PricedPlan:
@@ -54,21 +54,21 @@ class PricedPlan:
         if not grid.places[0].size:
             return
         flags = np.array(
-            [(c.share == "a", c.share == "b", c.m_outer, c.keep, c.pooled) for c in choices]
+            [(c.share == "a", c.share == "b", c.m_outer, c.keep, c.b_in_gsm) for c in choices]
         ).T[:, :, None]
-        self.share_a, self.share_b, self.m_outer, self.keep, self.pooled = flags
+        self.share_a, self.share_b, self.m_outer, self.keep, self.b_in_gsm = flags
         self.shared = self.share_a | self.share_b
         # A is shared, but exchanged only once instead of in each step.
-        self.meets_once = self.share_a & self.keep & self.m_outer
+        self.exchanges_once = self.share_a & self.keep & self.m_outer
         self.keep_a, self.keep_b = self.keep & self.m_outer, self.keep & ~self.m_outer
-        self.fills_during_panel = self.pooled & self.share_a & self.keep_b
+        self.fills_during_panel = self.b_in_gsm & self.share_a & self.keep_b
         total = self._total()
         self._at = total.argmin(axis=1)
         self.best = total[range(len(choices)), self._at].tolist()
 
     # --- transfers
 
-    def _share_bandwidth(self) -> None:
+    def _set_bandwidth(self) -> None:
         """Set each core's share of the bandwidths of DDR and of GSM.
 
         Between two barriers, the traffic of all cores shares the bandwidth with that of the
@@ -80,18 +80,18 @@ class PricedPlan:
         - ``last_rate``: stores after the last products.
         - ``first_rate``: loads of A while B is already being loaded.
         """
-        g, mc = self.grid, self.machine
+        g, machine = self.grid, self.machine
         members = np.minimum(g.n_blocks, g.groups[1])
-        a = g.k_blocks * np.minimum(g.moved_a, g.moved_turned)
-        one_a, all_a = a * self.loads, a * g.walked * np.where(self.share_a, 1, members)
-        b = g.k_blocks * np.where(self.share_b, g.moved_pieces, g.moved_b)
+        a = g.k_blocks * np.minimum(g.moved_a, g.moved_a_transposed)
+        one_a, all_a = a * self.loads, a * g.mean_chunks * np.where(self.share_a, 1, members)
+        b = g.k_blocks * np.where(self.share_b, g.moved_b_split, g.moved_b)
         b = np.where(
-            self.pooled,
+            self.b_in_gsm,
             np.where(self.fills_during_panel, b / np.minimum(g.rows, g.groups[0]), 0.0),
             b,
         )
         all_b = b * np.where(self.share_b, 1, np.minimum(g.rows, g.groups[0]))
-        c = g.walked * (g.moved_c + g.beside_c)
+        c = g.mean_chunks * (g.moved_c + g.epilogue_moved)
 
         def sharing(of_rows: Any, of_columns: Any, stores: Any) -> Callable[[Any, Any, Any], Any]:
             """Return the number of cores that share DDR, as a function of the busy groups.
@@ -112,41 +112,56 @@ class PricedPlan:
             )
 
         def alone(cores: Any) -> Any:
-            return np.minimum(mc.ddr_bandwidth / cores, mc.core_bandwidth) / mc.clock_hz
+            return (
+                np.minimum(machine.ddr_bandwidth / cores, machine.core_bandwidth) / machine.clock_hz
+            )
 
         once_a, once_b = (
-            1 / np.where(self.keep_a, g.column_trips, 1),
-            1 / np.where(self.keep_b, g.row_trips, 1),
+            1 / np.where(self.keep_a, g.column_waves, 1),
+            1 / np.where(self.keep_b, g.row_waves, 1),
         )
-        cores = sharing(once_a, once_b, 1.0)(g.even_rows, g.even_b, g.even_c)
+        cores = sharing(once_a, once_b, 1.0)(
+            g.busy_row_groups, g.busy_column_groups_b, g.busy_column_groups_c
+        )
         self.rate = self.again_rate = self.store_rate = self.last_rate = self.first_rate = alone(
             cores
         )
         if self.shared.any():
-            of_rows = trips(g.rows, g.row_trips, g.groups[0], g.even_rows)
-            of_columns = trips(g.n_blocks, g.column_trips, g.groups[1], g.even_b)
+            of_rows = waves(g.rows, g.row_waves, g.groups[0], g.busy_row_groups)
+            of_columns = waves(g.n_blocks, g.column_waves, g.groups[1], g.busy_column_groups_b)
             kept = self.keep & (self.inner > 1)
             inner_a, inner_b = (
                 np.where(kept & self.m_outer, 0.0, 1.0),
                 np.where(kept & ~self.m_outer & ~self.fills_during_panel, 0.0, 1.0),
             )
-            mixed = self.meets_once & kept
-            beside = np.where(self.late, g.walked / (g.k_blocks * g.late), 1 / g.k_blocks)
+            mixed = self.exchanges_once & kept
+            beside = np.where(
+                self.deferred_chunks,
+                g.mean_chunks / (g.k_blocks * g.deferred_chunks),
+                1 / g.k_blocks,
+            )
             beside = np.where(mixed, 1.0, np.where(self.outer * self.inner == 1, 0.0, beside))
 
             def rate(*parts: Any) -> Any:
                 active = sharing(*parts)
-                found, several = share(
-                    mc, lambda rows, columns: active(rows, columns, columns), of_rows, of_columns
+                found, several = ddr_share(
+                    machine,
+                    lambda rows, columns: active(rows, columns, columns),
+                    of_rows,
+                    of_columns,
                 )
                 return np.where(self.shared, found, self.rate), several
 
             loading, several = rate(1.0, 1.0, 0.0)
             again = rate(inner_a, inner_b, 1.0 * mixed)[0] if self.keep.any() else loading
             self.store_rate, _ = rate(beside * inner_a, beside * inner_b, 1.0)
-            self.last_rate = np.where(self.shared, alone(g.even_rows * g.even_c), self.rate)
+            self.last_rate = np.where(
+                self.shared, alone(g.busy_row_groups * g.busy_column_groups_c), self.rate
+            )
             self.first_rate = np.where(
-                self.share_b | self.fills_during_panel, alone(all_a * g.even_rows / one_a), loading
+                self.share_b | self.fills_during_panel,
+                alone(all_a * g.busy_row_groups / one_a),
+                loading,
             )
             self.rate, self.again_rate, cores = (
                 loading,
@@ -154,18 +169,18 @@ class PricedPlan:
                 np.where(self.shared, several, cores),
             )
         self.slower = self.again_rate / self.store_rate
-        self.gsm_rate = mc.gsm_bytes_per_cycle / cores
+        self.gsm_rate = machine.gsm_bytes_per_cycle / cores
 
-    def _loads(self) -> None:
+    def _set_loads(self) -> None:
         """Set whether A is transposed, and the DMA cycles of a step's loads and a chunk's store."""
-        g, p, mc = self.grid, self.problem, self.machine
+        g, p, machine = self.grid, self.problem, self.machine
         sharers = np.where(self.share_a, np.minimum(g.groups[1], g.n_blocks), 1)
-        self.loads = np.where(self.share_a, cost_rules.pieces(g.chunks, sharers), g.walked)
-        self._share_bandwidth()
+        self.loads = np.where(self.share_a, cost_rules.pieces(g.chunks, sharers), g.mean_chunks)
+        self._set_bandwidth()
 
         def cycles(moved: Any, elements: Any, gsm_cycles: Any = 0.0, rate: Any = None) -> Any:
             return cost_rules.transfer_cycles(
-                mc, moved / (self.rate if rate is None else rate), gsm_cycles, elements
+                machine, moved / (self.rate if rate is None else rate), gsm_cycles, elements
             )
 
         through: Any = 0.0
@@ -179,61 +194,69 @@ class PricedPlan:
         each = cycles(g.moved_a, g.elements_a, plain)
         self.trans_a: Any = np.False_
         if not p.a_windows:
-            other = cycles(g.moved_turned, g.elements_turned, turned)
+            other = cycles(g.moved_a_transposed, g.elements_a_transposed, turned)
             self.trans_a, each = other < each, np.minimum(other, each)
-        others = mc.dma_latency * (max(p.a_tiles, 1) - 1 + p.a_parameters)
+        others = machine.dma_latency * (max(p.a_prologue_tiles, 1) - 1 + p.a_broadcasts)
         self.load_a = self.first_a = self.loads * (each + others)
-        self.load_b = cycles(np.where(self.share_b, g.moved_pieces, g.moved_b), g.elements_b)
-        self.load_b = self.load_b + mc.dma_latency * (max(p.b_tiles, 1) - 1 + p.b_parameters)
+        self.load_b = cycles(np.where(self.share_b, g.moved_b_split, g.moved_b), g.elements_b)
+        self.load_b = self.load_b + machine.dma_latency * (
+            max(p.b_prologue_tiles, 1) - 1 + p.b_broadcasts
+        )
         self.first_b = self.load_b
-        if self.share_b.any() or self.pooled.any():
+        if self.share_b.any() or self.b_in_gsm.any():
             size = g.pieces if g.split_rows else g.mean_b * ELEMENT_BYTES[p.b.dtype]
             takers = np.minimum(g.rows, g.groups[0]) * np.minimum(g.n_blocks, g.groups[1])
             handed_on = cost_rules.transfer_cycles(
-                mc, 0.0, size * takers / mc.gsm_bytes_per_cycle, 0.0
+                machine, 0.0, size * takers / machine.gsm_bytes_per_cycle, 0.0
             )
             # Cores alternate; the loading core gets at most its own bandwidth.
-            part = np.maximum(
-                1 / np.minimum(g.rows, g.groups[0]), self.rate * mc.clock_hz / mc.core_bandwidth
+            last_fraction = np.maximum(
+                1 / np.minimum(g.rows, g.groups[0]),
+                self.rate * machine.clock_hz / machine.core_bandwidth,
             )
             arriving = np.where(
-                self.fills_during_panel, cycles(g.moved_pieces * part, g.elements_b), 0.0
+                self.fills_during_panel, cycles(g.moved_b_split * last_fraction, g.elements_b), 0.0
             )
-            self.load_b = np.where(self.pooled, arriving, self.load_b) + np.where(
-                self.share_b | self.pooled, handed_on, 0.0
+            self.load_b = np.where(self.b_in_gsm, arriving, self.load_b) + np.where(
+                self.share_b | self.b_in_gsm, handed_on, 0.0
             )
-            self.first_b = np.where(self.pooled, handed_on, self.load_b)
+            self.first_b = np.where(self.b_in_gsm, handed_on, self.load_b)
             if self.share_b.any():
                 ahead = cycles(
-                    g.moved_pieces,
+                    g.moved_b_split,
                     g.elements_b,
                     0.0,
-                    np.minimum(mc.ddr_bandwidth / 2, mc.core_bandwidth) / mc.clock_hz,
+                    np.minimum(machine.ddr_bandwidth / 2, machine.core_bandwidth)
+                    / machine.clock_hz,
                 )
                 self.first_b = np.where(self.share_b, ahead + handed_on, self.first_b)
-            elements = np.where(self.trans_a, g.elements_turned, g.elements_a)
+            elements = np.where(self.trans_a, g.elements_a_transposed, g.elements_a)
             first = cycles(
-                np.where(self.trans_a, g.moved_turned, g.moved_a), elements, 0.0, self.first_rate
+                np.where(self.trans_a, g.moved_a_transposed, g.moved_a),
+                elements,
+                0.0,
+                self.first_rate,
             )
             self.first_a = np.where(
                 self.share_b | self.fills_during_panel, self.loads * (first + others), self.first_a
             )
-        beside = mc.dma_latency * (p.epilogue_tiles + p.epilogue_broadcasts + p.sums)
+        beside = machine.dma_latency * (p.epilogue_tiles + p.epilogue_broadcasts + p.sums)
         store = (
             cycles(g.moved_c, g.elements_c, 0.0, self.store_rate)
-            + g.beside_c / self.store_rate
+            + g.epilogue_moved / self.store_rate
             + beside
         )
         self.last_store = store
         if self.shared.any():
             last = (
                 cycles(g.moved_c, g.elements_c, 0.0, self.last_rate)
-                + g.beside_c / self.last_rate
+                + g.epilogue_moved / self.last_rate
                 + beside
             )
             self.last_store = np.where(self.shared, last, store)
-        read = g.beside_c * p.epilogue_load_fraction / self.store_rate + mc.dma_latency * (
-            p.epilogue_operands + p.epilogue_broadcasts
+        read = (
+            g.epilogue_moved * p.epilogue_load_fraction / self.store_rate
+            + machine.dma_latency * (p.epilogue_operands + p.epilogue_broadcasts)
         )
         self.stored = store - read
         self.last_store = self.last_store + np.where(self.overlaps, 0.0, g.body)
@@ -244,117 +267,132 @@ class PricedPlan:
 
     def _total(self) -> Any:
         """Modelled cycles of the busiest core."""
-        g, mc = self.grid, self.machine
+        g, machine = self.grid, self.machine
         self.space, self.rings, fits = self._places()
-        self.outer, self.inner = self._ordered(g.row_trips, g.column_trips)
-        self._loads()
-        scalar = mc.scalar_latency
+        self.outer, self.inner = self._by_loop(g.row_waves, g.column_waves)
+        self._set_loads()
+        scalar = machine.scalar_latency
         around = (
             np.where(self.shared | (g.k_blocks > 1), SCALARS["step"], SCALARS["alone"])
-            + SCALARS["late"] * self.late
+            + SCALARS["deferred_chunks"] * self.deferred_chunks
         )
         self.work = g.matrix + (
-            around * scalar + self.loads * (mc.issue_cycles + SCALARS["load"] * scalar)
+            around * scalar + self.loads * (machine.issue_cycles + SCALARS["load"] * scalar)
         )
-        self.load_outer, self.load_inner = self._ordered(self.load_a, self.load_b)
-        self.turn_outer, self.turn_inner = self._ordered(g.making, g.turning)
+        self.load_outer, self.load_inner = self._by_loop(self.load_a, self.load_b)
+        self.prepare_outer, self.prepare_inner = self._by_loop(
+            g.a_prologue_cycles, g.b_prepare_cycles
+        )
         load_again = self.load_inner * (self.rate / self.again_rate)
         both, stores, panels = (
             self.load_outer + self.load_inner,
-            g.walked * self.store,
+            g.mean_chunks * self.store,
             self.outer * self.inner,
         )
-        step, first = self.work + self.turn_inner, self.work + g.making + g.turning
-        fresh = self._block(first, both, self.shared)
+        step, first = (
+            self.work + self.prepare_inner,
+            self.work + g.a_prologue_cycles + g.b_prepare_cycles,
+        )
+        fresh = self._panel(first, both, self.shared)
         total = panels * fresh
         if self.keep.any():
-            again = self._block(step, load_again, self.shared & ~self.meets_once)
+            again = self._panel(step, load_again, self.shared & ~self.exchanges_once)
             total = np.where(self.keep, self.outer * (fresh + (self.inner - 1) * again), total)
         # The wait for the first step is counted separately. No store overlaps the first step, and
         # no load overlaps the last one.
         kept = self.keep & (self.inner > 1)
-        load, ended = np.where(kept, load_again, both), np.where(kept, step, first) + g.after
-        own = ended / g.walked + (g.walked - 1) * self.last_store
-        apart = np.maximum(first, both) - np.maximum(2 * first + g.after, 2 * both + stores)
-        ones = np.maximum(first + g.after, both * self.slower + stores)
+        load, ended = (
+            np.where(kept, load_again, both),
+            np.where(kept, step, first) + g.epilogue_cycles,
+        )
+        own = ended / g.mean_chunks + (g.mean_chunks - 1) * self.last_store
+        apart = np.maximum(first, both) - np.maximum(
+            2 * first + g.epilogue_cycles, 2 * both + stores
+        )
+        ones = np.maximum(first + g.epilogue_cycles, both * self.slower + stores)
         single = (
             np.maximum(ended, load)
             - ones
             - np.maximum(ended, load + stores)
-            + np.maximum(stores - ended / g.walked, 0.0)
+            + np.maximum(stores - ended / g.mean_chunks, 0.0)
         )
         edges = np.where(self.shared, -ones, np.where(g.k_blocks == 1, single, apart)) + np.maximum(
             ended, own
         )
-        total = total + np.where(self.late, -np.maximum(both - first, 0.0), edges)
+        total = total + np.where(self.deferred_chunks, -np.maximum(both - first, 0.0), edges)
         # Between panels, the last chunk is stored before the loads of the next panel's second step.
         behind = (
-            step + g.after + self.stored + load - np.maximum(2 * step + g.after, 2 * load + stores)
+            step
+            + g.epilogue_cycles
+            + self.stored
+            + load
+            - np.maximum(2 * step + g.epilogue_cycles, 2 * load + stores)
         )
         total = total + np.where(
             self.shared | (g.k_blocks == 1), 0.0, (panels - 1) * np.maximum(behind, 0.0)
         )
-        alone = self.work + g.after
+        alone = self.work + g.epilogue_cycles
         total = np.where(
             panels * g.k_blocks == 1,
-            g.turning + np.maximum(alone, alone / g.walked + (g.walked - 1) * self.last_store),
+            g.b_prepare_cycles
+            + np.maximum(alone, alone / g.mean_chunks + (g.mean_chunks - 1) * self.last_store),
             total,
         )
         ending = self.last_store
-        if self.late.any():  # after the last panel, instead of overlapping the first one
-            beside = self._late(step, load) - g.k_blocks * np.maximum(step, load)
-            left = np.maximum(g.after, g.walked * self.last_store)
-            ending = np.where(self.late, np.maximum(left - beside, 0.0) + ending, ending)
-        passing = self.share_b | self.pooled
-        barriers = mc.barrier_cycles * np.where(
-            self.shared, 2.0 + passing, np.where(self.pooled, 2.0, 1.0 * (self.space == 1))
+        if self.deferred_chunks.any():  # after the last panel, instead of overlapping the first one
+            beside = self._deferred_panel(step, load) - g.k_blocks * np.maximum(step, load)
+            left = np.maximum(g.epilogue_cycles, g.mean_chunks * self.last_store)
+            ending = np.where(self.deferred_chunks, np.maximum(left - beside, 0.0) + ending, ending)
+        passing = self.share_b | self.b_in_gsm
+        barriers = machine.barrier_cycles * np.where(
+            self.shared, 2.0 + passing, np.where(self.b_in_gsm, 2.0, 1.0 * (self.space == 1))
         )
         total = (
-            total + self._filling() + self.first_a + self.first_b + ending + barriers
-        ) * np.where(self.pooled, DOUBT, 1.0)
+            total + self._gsm_fill() + self.first_a + self.first_b + ending + barriers
+        ) * np.where(self.b_in_gsm, GSM_PENALTY, 1.0)
         return np.where(fits, total, inf)
 
-    def _filling(self) -> Any:
+    def _gsm_fill(self) -> Any:
         """Return the cycles to load B into GSM, or its first blocks if the others overlap steps."""
         g = self.grid
-        if not self.pooled.any():
+        if not self.b_in_gsm.any():
             return 0.0
         first = np.minimum(g.n_blocks, g.groups[1]) * np.minimum(g.k_blocks, 2)
         blocks = np.where(self.fills_during_panel, first, g.n_blocks * g.k_blocks)
         return np.where(
-            self.pooled, fill_cycles(self.machine, blocks, g.moved_pieces, g.elements_b), 0.0
+            self.b_in_gsm, fill_cycles(self.machine, blocks, g.moved_b_split, g.elements_b), 0.0
         )
 
-    def _ordered(self, of_rows: Any, of_columns: Any) -> tuple[Any, Any]:
+    def _by_loop(self, of_rows: Any, of_columns: Any) -> tuple[Any, Any]:
         """Return the values of the outer and of the inner loop."""
         return np.where(self.m_outer, of_rows, of_columns), np.where(
             self.m_outer, of_columns, of_rows
         )
 
-    def _block(self, step: Any, load: Any, shared: Any) -> Any:
+    def _panel(self, step: Any, load: Any, shared: Any) -> Any:
         """Return the cycles of one panel of C: each step hides the loads of the next one.
 
         If A or B is ``shared``, a barrier ends each step and waits for its transfers. Stores then
         overlap the last step, or all steps of the next panel if the epilogue is deferred.
         """
         g, store = self.grid, self.store
-        stores, steps = g.walked * store, g.k_blocks
+        stores, steps = g.mean_chunks * store, g.k_blocks
         # With one buffer of C, the next panel's products wait for the store of the chunk that they
         # overwrite.
         alone = np.where(shared | ((g.chunks == 1) & (self.rings == 1)), store, 0.0)
         # The epilogue of the first chunk waits for its operands, which are loaded after A and B.
         if g.problem.epilogue_operands:
             alone = alone + (g.chunks > 1) * np.maximum(
-                load + store - (step + g.after) / g.chunks, 0.0
+                load + store - (step + g.epilogue_cycles) / g.chunks, 0.0
             )
         # The third chunk needs the tile of the first one, whose store is queued after the loads.
         if g.transpose_c:
             alone = alone + np.where(
-                g.chunks > 2, np.maximum(load - 2 / g.chunks * (step + g.after), 0.0), 0.0
+                g.chunks > 2, np.maximum(load - 2 / g.chunks * (step + g.epilogue_cycles), 0.0), 0.0
             )
-        one = np.maximum(step + g.after + alone, load * self.slower + stores)
+        one = np.maximum(step + g.epilogue_cycles + alone, load * self.slower + stores)
         longer = np.maximum(step, load)
-        two = np.maximum(2 * step + g.after + alone, 2 * load + stores)
+        two = np.maximum(2 * step + g.epilogue_cycles + alone, 2 * load + stores)
         # The next panel's products start when all chunks but the last are finished.
         if g.problem.epilogue_operands:
             two = np.maximum(two, (g.chunks > 1) * (step + load + stores))
@@ -362,23 +400,29 @@ class PricedPlan:
         if not shared.any():
             return separate
         together = (steps - 1) * longer + one
-        if self.late.any():
-            together = np.where(self.late, self._late(step, load), together)
+        if self.deferred_chunks.any():
+            together = np.where(self.deferred_chunks, self._deferred_panel(step, load), together)
         return np.where(shared, together + steps * self.machine.barrier_cycles, separate)
 
-    def _late(self, step: Any, load: Any) -> Any:
+    def _deferred_panel(self, step: Any, load: Any) -> Any:
         """Return the cycles of a panel whose steps finish chunks of the previous panel.
 
         Without barriers.
         """
         g = self.grid
-        part, busy = g.late / g.chunks, cost_rules.pieces(g.chunks, g.late)
-        with_chunks = np.maximum(step + part * g.after, load * self.slower + g.late * self.store)
+        last_fraction, busy = (
+            g.deferred_chunks / g.chunks,
+            cost_rules.pieces(g.chunks, g.deferred_chunks),
+        )
+        with_chunks = np.maximum(
+            step + last_fraction * g.epilogue_cycles,
+            load * self.slower + g.deferred_chunks * self.store,
+        )
         return busy * with_chunks + (g.k_blocks - busy) * np.maximum(step, load)
 
     def _places(self) -> tuple[Any, Any, Any]:
         """Return the memory of A (index of ``_SPACES``), the buffers of C, and which sizes fit."""
-        g, p, mc = self.grid, self.problem, self.machine
+        g, p, machine = self.grid, self.problem, self.machine
         item = ELEMENT_BYTES[p.a.dtype]
         kept = np.where(g.k_blocks == 1, 2, g.k_blocks)
         if g.b_layout == "turned":
@@ -386,8 +430,10 @@ class PricedPlan:
         else:
             b_slots = np.where(self.keep_b, kept, 2)
         # A fused prologue needs tiles that arrive, the computed one, and a transposed one.
-        if p.b_tiles:
-            b_slots = 2 * p.b_tiles + (g.b_layout == "turned") + np.where(self.keep_b, kept, 1)
+        if p.b_prologue_tiles:
+            b_slots = (
+                2 * p.b_prologue_tiles + (g.b_layout == "turned") + np.where(self.keep_b, kept, 1)
+            )
         am = (
             g.c_tile * g.chunks
             + g.result_tile * p.epilogue_tiles
@@ -397,45 +443,53 @@ class PricedPlan:
         a = slot_bytes(g.block, 1, item) * g.chunks * np.where(self.keep_a, kept, 2)
         owners = g.groups[0] * np.where(self.share_a, 1, g.groups[1])
         # A core that works alone cannot know what other cores keep in GSM.
-        pool = g.b_tile * np.where(self.pooled, g.n_blocks * g.k_blocks, 2 * self.share_b)
-        in_gsm = (a * owners + pool <= mc.gsm_bytes) & (prod(g.groups) > 1 or mc.cores == 1)
-        space = np.where(self.share_a, 1, np.where(a <= mc.sm_bytes, 0, np.where(in_gsm, 1, 2)))
-        if p.a_tiles:  # the vector unit computes A in AM, where the matrix unit reads it
+        pool = g.b_tile * np.where(self.b_in_gsm, g.n_blocks * g.k_blocks, 2 * self.share_b)
+        in_gsm = (a * owners + pool <= machine.gsm_bytes) & (
+            prod(g.groups) > 1 or machine.cores == 1
+        )
+        space = np.where(
+            self.share_a, 1, np.where(a <= machine.sm_bytes, 0, np.where(in_gsm, 1, 2))
+        )
+        if p.a_prologue_tiles:  # the vector unit computes A in AM, where the matrix unit reads it
             space = space + 2 - space
             am = am + g.chunks * box_bytes(p, g.lengths)
         am = am + np.where(space == 2, a, 0)
-        am = am + parameter_bytes(p, g.kt, g.nt, g.b_layout)
+        am = am + parameter_bytes(p, g.k_tile, g.n_tile, g.b_layout)
         am = am + 2 * p.sums * slot_bytes(
-            g.nt if g.transpose_c else g.mc, 1, ELEMENT_BYTES[p.accumulator]
+            g.n_tile if g.transpose_c else g.m_tile, 1, ELEMENT_BYTES[p.accumulator]
         )
         am = (
             am
-            + p.epilogue_broadcasts * g.parameter
+            + p.epilogue_broadcasts * g.broadcast_tile
             + g.result_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_extra_bytes
         )
         # Tiles for the next chunk's epilogue while this chunk's are transferred.
         second = g.result_tile * p.epilogue_tiles
-        rings = np.where(am + g.c_tile * g.chunks + second <= mc.am_bytes, 2, 1)
-        self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= mc.am_bytes
-        self.late = np.False_
+        rings = np.where(am + g.c_tile * g.chunks + second <= machine.am_bytes, 2, 1)
+        self.overlaps = am + g.c_tile * g.chunks * (rings - 1) + second <= machine.am_bytes
+        self.deferred_chunks = np.False_
         if self.shared.any():
-            ahead = g.late * np.where(g.k_blocks > 1, 2, 1)
+            ahead = g.deferred_chunks * np.where(g.k_blocks > 1, 2, 1)
             beside = (
                 p.epilogue_operands * ahead
-                + (p.epilogue_tiles - p.epilogue_operands) * g.late
+                + (p.epilogue_tiles - p.epilogue_operands) * g.deferred_chunks
                 - p.epilogue_tiles
             )
             results = g.result_tile * (
-                beside + (g.late - 2 if g.transpose_c else 0)
-            ) + p.epilogue_broadcasts * g.parameter * (ahead - 1)
-            self.late = (
+                beside + (g.deferred_chunks - 2 if g.transpose_c else 0)
+            ) + p.epilogue_broadcasts * g.broadcast_tile * (ahead - 1)
+            self.deferred_chunks = (
                 self.shared
-                & (am + g.c_tile * g.chunks + results <= mc.am_bytes)
-                & (g.row_trips * g.column_trips > FEW_PANELS)
+                & (am + g.c_tile * g.chunks + results <= machine.am_bytes)
+                & (g.row_waves * g.column_waves > FEW_PANELS_PER_CORE)
             )
-            rings = np.where(self.late, 2, rings)
-            self.overlaps = self.overlaps | self.late
-        return space, rings, (am <= mc.am_bytes) & (in_gsm | ~self.share_a) & (pool <= mc.gsm_bytes)
+            rings = np.where(self.deferred_chunks, 2, rings)
+            self.overlaps = self.overlaps | self.deferred_chunks
+        return (
+            space,
+            rings,
+            (am <= machine.am_bytes) & (in_gsm | ~self.share_a) & (pool <= machine.gsm_bytes),
+        )
 
     # --- the cheapest
 
@@ -457,14 +511,14 @@ class PricedPlan:
             pick(g.k_blocks),
             pick(self.work),
         )
-        load_outer, load_inner, turn_inner = (
+        load_outer, load_inner, prepare_inner = (
             pick(self.load_outer),
             pick(self.load_inner),
-            pick(self.turn_inner),
+            pick(self.prepare_inner),
         )
         visits = 1 if choice.keep else inner
         dma = outer * blocks * (visits * load_outer + inner * load_inner)
-        turns = outer * blocks * (visits * pick(self.turn_outer) + inner * turn_inner)
+        prepare = outer * blocks * (visits * pick(self.prepare_outer) + inner * prepare_inner)
         return {
             "m": g.cuts[0][m],
             "n": g.cuts[1][n],
@@ -481,13 +535,15 @@ class PricedPlan:
             "b_layout": g.b_layout,
             "transpose_c": g.transpose_c,
             "c_buffers": pick(self.rings),
-            "interleave_c": self.problem.zipped,
-            "split_rows": self.grid.split_rows and (choice.share == "b" or choice.pooled),
-            "pooled": choice.pooled,
-            "col2im_c": self.problem.folded is not None,
-            "late": pick(g.late) if pick(self.late) else 0,
-            "cycles": self.best[number] / (DOUBT if choice.pooled else 1.0),
-            "compute_cycles": float(outer * inner * (blocks * work + pick(g.after)) + turns),
+            "interleave_c": self.problem.interleaved,
+            "split_rows": self.grid.split_rows and (choice.share == "b" or choice.b_in_gsm),
+            "b_in_gsm": choice.b_in_gsm,
+            "col2im_c": self.problem.col2im is not None,
+            "deferred_chunks": pick(g.deferred_chunks) if pick(self.deferred_chunks) else 0,
+            "cycles": self.best[number] / (GSM_PENALTY if choice.b_in_gsm else 1.0),
+            "compute_cycles": float(
+                outer * inner * (blocks * work + pick(g.epilogue_cycles)) + prepare
+            ),
             "dma_cycles": float(dma + outer * inner * pick(g.chunks) * pick(self.store)),
         }
 
@@ -500,7 +556,7 @@ def price(grid: PanelSearchSpace, choices: Sequence[PanelChoice], limit: float =
         choices: The choices.
         limit: Skip sizes whose lower bound is above this many cycles, and those that cannot fit.
     """
-    places = np.nonzero((grid.floor <= limit) & (grid.floor < inf))
+    places = np.nonzero((grid.cycles_floor <= limit) & (grid.cycles_floor < inf))
 
     def at(values: Any) -> Any:
         return values[

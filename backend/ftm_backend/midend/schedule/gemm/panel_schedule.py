@@ -57,7 +57,7 @@ SLACK = 1.01
 """Expected ratio of the best fine plan to the best coarse one. If the best fine plan exceeds it,
 all fine sizes are priced."""
 
-SURE, SURE_LONG = 0.88, 0.97
+SPLIT_K_MARGIN, SPLIT_K_MARGIN_LONG = 0.88, 0.97
 """A split-k plan must take less than this part of the best plan's time, because of the model's
 error. Short plans need the larger margin."""
 
@@ -99,12 +99,12 @@ class PanelSchedule:
     """Whether C goes through col2im before it is stored, instead of being transposed."""
     split_rows: bool = False
     """Whether blocks of a shared B stay in memory order, n_outer x (k x n_inner)."""
-    late: int = 0
+    deferred_chunks: int = 0
     """Chunks that the deferred epilogue finishes and stores in each step of the next panel.
 
     No barrier then waits for all of them. 0: the epilogue follows each panel's products.
     """
-    pooled: bool = False
+    b_in_gsm: bool = False
     """Whether all of B is kept in GSM. Each core loads some of its blocks, before the first step
     or, with ``fills_during_panel``, during the first panel."""
     k_groups: int = 1
@@ -113,7 +113,7 @@ class PanelSchedule:
     @property
     def fills_during_panel(self) -> bool:
         """Whether B is loaded into GSM during the first panel, whose steps end at barriers."""
-        return self.pooled and self.keep and not self.m_outer and self.share == "a"
+        return self.b_in_gsm and self.keep and not self.m_outer and self.share == "a"
 
     @property
     def cores(self) -> int:
@@ -136,7 +136,7 @@ class PanelSchedule:
         if self.b_layout != "plain":
             sections.append(f"B {self.b_layout}")
         split_rows = " piecewise" * self.split_rows
-        if self.pooled:
+        if self.b_in_gsm:
             sections.append(f"B pooled{split_rows}")
         if self.share == "b":
             sections.append(f"B shared{split_rows}")
@@ -144,8 +144,8 @@ class PanelSchedule:
             sections.append(
                 "C folded" if self.col2im_c else "C zipped" if self.interleave_c else "C turned"
             )
-        if self.late:
-            sections.append(f"C late, {self.late} a step")
+        if self.deferred_chunks:
+            sections.append(f"C late, {self.deferred_chunks} a step")
         sections.append(f"{self.c_buffers} panels of C")
         k_groups = f"x{self.k_groups}" if self.k_groups > 1 else ""
         sections.append(f"cores {self.row_groups}x{self.column_groups}{k_groups}")
@@ -198,7 +198,7 @@ def lower_bound(problem: TilingProblem, machine: MachineParameters) -> float:
     group. DDR moves whole granules. A, B and C move once.
     """
     if _is_short(problem, machine):  # then the search is limited to the coarse grids
-        least = min(grid.least for grid in _coarse(problem, machine, True))
+        least = min(grid.least_cycles for grid in _coarse(problem, machine, True))
         if least < inf:
             return least
     batch, m, n, k = (prod(extents) for extents in (problem.batch, problem.m, problem.n, problem.k))
@@ -212,7 +212,7 @@ def lower_bound(problem: TilingProblem, machine: MachineParameters) -> float:
         item, run = ELEMENT_BYTES[operand.dtype], max(operand.runs)
         if run == 0:
             elements += count * machine.dma_element_cycles
-        longest = count if any(operand.whole) else run or max(operand.beside, 1)
+        longest = count if any(operand.coalesces) else run or max(operand.adjacent, 1)
         moved += count * max(item, machine.dma_granule / max(longest, 1))
     rate = cost_rules.bytes_per_cycle(machine, machine.cores) * machine.cores
     return CERTAIN * max(computing / machine.cores, elements / machine.cores, moved / rate)
@@ -231,7 +231,9 @@ def fitting_plan(problem: TilingProblem, machine: MachineParameters) -> PanelSch
                 None
                 if short
                 else split_plan(
-                    problem, machine, (SURE_LONG if whole.cycles > LONG else SURE) * whole.cycles
+                    problem,
+                    machine,
+                    (SPLIT_K_MARGIN_LONG if whole.cycles > LONG else SPLIT_K_MARGIN) * whole.cycles,
                 )
             )
             return whole if split is None else PanelSchedule(**split)
@@ -261,19 +263,19 @@ def _search(
 
     grids = _coarse(problem, machine, quanta)
     # cycles, index of the grid, index of the choice, priced plans
-    seen: list[tuple[float, int, int, PricedPlan]] = []
+    coarse_plans: list[tuple[float, int, int, PricedPlan]] = []
     least = inf
-    for position in sorted(range(len(grids)), key=lambda position: grids[position].least):
+    for position in sorted(range(len(grids)), key=lambda position: grids[position].least_cycles):
         grid = grids[position]
-        if grid.least > near() * least or grid.least == inf:
+        if grid.least_cycles > near() * least or grid.least_cycles == inf:
             break
         choices, priced = list(_choices(problem, grid.groups)), None
         if least == inf:
-            priced = price(grid, choices, PROBE * grid.least)
+            priced = price(grid, choices, PROBE * grid.least_cycles)
             least = min(priced.best)
-        if priced is None or near() * least > PROBE * grid.least:
+        if priced is None or near() * least > PROBE * grid.least_cycles:
             priced = price(grid, choices, near() * least)
-        seen += [
+        coarse_plans += [
             (cycles, position, number, priced)
             for number, cycles in enumerate(priced.best)
             if cycles < inf
@@ -281,11 +283,11 @@ def _search(
         least = min(least, *priced.best)
     if least == inf:
         return None
-    seen.sort(key=lambda each: each[:3])
+    coarse_plans.sort(key=lambda each: each[:3])
     if short:
-        return seen[0][3], seen[0][2]
+        return coarse_plans[0][3], coarse_plans[0][2]
     promising: dict[int, list[PanelChoice]] = {}
-    for cycles, position, number, priced in seen[:PROMISING]:
+    for cycles, position, number, priced in coarse_plans[:PROMISING]:
         if cycles <= near() * least:
             promising.setdefault(position, []).append(priced.choices[number])
     best: tuple[float, PricedPlan, int] | None = None
@@ -359,16 +361,18 @@ def _choices(problem: TilingProblem, groups: tuple[int, int]) -> Iterator[PanelC
     steady = not problem.b.batched or prod(problem.batch) == 1
     # Cores that do not share A each load it: this can only pay for a small A.
     alone = (
-        groups[1] == 1 or prod(problem.m) * groups[1] <= 4 * prod(problem.n) or problem.a_tiles > 0
+        groups[1] == 1
+        or prod(problem.m) * groups[1] <= 4 * prod(problem.n)
+        or problem.a_prologue_tiles > 0
     )
     shares = ["none"] if alone else []
-    if groups[1] > 1 and not problem.a_tiles:
+    if groups[1] > 1 and not problem.a_prologue_tiles:
         shares.append("a")
     # B is shared by all cores: with several columns, cores would have different blocks of it.
-    if groups[1] == 1 and groups[0] > 1 and steady and not problem.b_tiles:
+    if groups[1] == 1 and groups[0] > 1 and steady and not problem.b_prologue_tiles:
         shares.append("b")
     for share, m_outer, keep in every(shares, (True, False), (True, False)):
         if not keep or (m_outer or (steady and share != "b")):
             yield PanelChoice(share, m_outer, keep, False)
-        if keep and steady and share != "b" and groups[0] > 1 and not problem.b_tiles:
+        if keep and steady and share != "b" and groups[0] > 1 and not problem.b_prologue_tiles:
             yield PanelChoice(share, m_outer, keep, True)

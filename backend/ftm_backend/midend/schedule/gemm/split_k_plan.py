@@ -57,7 +57,7 @@ def _groups(
     None if splitting k cannot pay.
     """
     m, n, k = prod(problem.m), prod(problem.n), prod(problem.k)
-    if not problem.can_split_k or problem.folded or problem.zipped or prod(problem.batch) != 1:
+    if not problem.can_split_k or problem.col2im or problem.interleaved or prod(problem.batch) != 1:
         return
     if (
         m * n * k / (machine.fma_units * machine.lanes(problem.accumulator)) / machine.cores
@@ -102,7 +102,7 @@ class _Splits(PanelSearchSpace):
             tuple(cut for cut in ks if cut.blocks >= self.k_groups) or ks[:1],
         )
 
-    def _panels(self, m_blocks: Any, sampling: CandidateSizes) -> Any:
+    def _panel_count(self, m_blocks: Any, sampling: CandidateSizes) -> Any:
         return np.minimum(m_blocks, self.groups[0])
 
     def cheapest(self) -> dict[str, Any] | None:
@@ -128,7 +128,7 @@ class _Splits(PanelSearchSpace):
             "share": "none",
             "m_outer": True,
             "keep": False,
-            "a_space": "am" if self.problem.a_tiles else "gsm" if pick(space) else "sm",
+            "a_space": "am" if self.problem.a_prologue_tiles else "gsm" if pick(space) else "sm",
             "trans_a": bool(pick(trans_a)),
             "b_layout": self.b_layout,
             "transpose_c": self.transpose_c,
@@ -144,70 +144,78 @@ class _Splits(PanelSearchSpace):
 
         The reduction reuses the scratchpad of the blocks of B.
         """
-        p, mc = self.problem, self.machine
+        p, machine = self.problem, self.machine
         a = 2 * self.chunks * slot_bytes(self.block, 1, ELEMENT_BYTES[p.a.dtype])
         mine, turned = cost_rules.pieces(self.chunks, self.k_groups), self.b_layout == "turned"
-        b_slots = 2 * p.b_tiles + 1 + turned if p.b_tiles else 2 + turned
-        walking = self.b_tile * b_slots + parameter_bytes(p, self.kt, self.nt, self.b_layout)
-        if p.a_tiles:
+        b_slots = 2 * p.b_prologue_tiles + 1 + turned if p.b_prologue_tiles else 2 + turned
+        walking = self.b_tile * b_slots + parameter_bytes(
+            p, self.k_tile, self.n_tile, self.b_layout
+        )
+        if p.a_prologue_tiles:
             walking = walking + a + self.chunks * box_bytes(p, self.lengths)
         # the partial sums that arrive (two slots), the transposed block, the results
         finishing = self.c_tile * (2 + self.transpose_c + p.epilogue_tiles - p.epilogue_operands)
         am = (
             self.c_tile * (self.chunks + mine * p.epilogue_operands)
-            + p.epilogue_broadcasts * mine * self.parameter
+            + p.epilogue_broadcasts * mine * self.broadcast_tile
             + self.c_tile // ELEMENT_BYTES[p.accumulator] * p.epilogue_extra_bytes * mine
             + np.maximum(walking, finishing)
         )
-        in_gsm = (a > mc.sm_bytes) & (p.a_tiles == 0)
-        gsm = mc.cores * (self.chunks * self.c_tile + np.where(in_gsm, a, 0))
+        in_gsm = (a > machine.sm_bytes) & (p.a_prologue_tiles == 0)
+        gsm = machine.cores * (self.chunks * self.c_tile + np.where(in_gsm, a, 0))
         whole = (self.k_blocks >= self.k_groups) & (self.n_blocks <= self.groups[1])
-        return in_gsm, whole & (am <= mc.am_bytes) & (gsm <= mc.gsm_bytes)
+        return in_gsm, whole & (am <= machine.am_bytes) & (gsm <= machine.gsm_bytes)
 
     def _cycles(self) -> tuple[Any, Any, Any, Any]:
         """Return whether DMA transposes A, and the cycles of compute, of DMA, and in total."""
-        p, mc = self.problem, self.machine
-        rate = cost_rules.bytes_per_cycle(mc, mc.cores)
-        plain = cost_rules.transfer_cycles(mc, self.moved_a / rate, 0.0, self.elements_a)
-        other = cost_rules.transfer_cycles(mc, self.moved_turned / rate, 0.0, self.elements_turned)
+        p, machine = self.problem, self.machine
+        rate = cost_rules.bytes_per_cycle(machine, machine.cores)
+        plain = cost_rules.transfer_cycles(machine, self.moved_a / rate, 0.0, self.elements_a)
+        other = cost_rules.transfer_cycles(
+            machine, self.moved_a_transposed / rate, 0.0, self.elements_a_transposed
+        )
         load_a, load_b = (
             np.minimum(plain, other),
-            cost_rules.transfer_cycles(mc, self.moved_b / rate, 0.0, self.elements_b),
+            cost_rules.transfer_cycles(machine, self.moved_b / rate, 0.0, self.elements_b),
         )
-        load_a = load_a + mc.dma_latency * (max(p.a_tiles, 1) - 1 + p.a_parameters)
-        load_b = load_b + mc.dma_latency * (max(p.b_tiles, 1) - 1 + p.b_parameters)
+        load_a = load_a + machine.dma_latency * (max(p.a_prologue_tiles, 1) - 1 + p.a_broadcasts)
+        load_b = load_b + machine.dma_latency * (max(p.b_prologue_tiles, 1) - 1 + p.b_broadcasts)
         steps, mine = (
             cost_rules.pieces(self.k_blocks, self.k_groups),
             cost_rules.pieces(self.chunks, self.k_groups),
         )
-        scalar = SCALARS["step"] * mc.scalar_latency + self.chunks * (
-            mc.issue_cycles + SCALARS["load"] * mc.scalar_latency
+        scalar = SCALARS["step"] * machine.scalar_latency + self.chunks * (
+            machine.issue_cycles + SCALARS["load"] * machine.scalar_latency
         )
-        step = self.matrix + self.making + self.turning + scalar
-        reads = p.epilogue_load_fraction * self.beside_c / rate + mc.dma_latency * (
+        step = self.matrix + self.a_prologue_cycles + self.b_prepare_cycles + scalar
+        reads = p.epilogue_load_fraction * self.epilogue_moved / rate + machine.dma_latency * (
             p.epilogue_operands + p.epilogue_broadcasts
         )
         moving = steps * (self.chunks * load_a + load_b) + mine * reads
         walking = np.maximum(load_b + load_a + steps * step, moving + step / self.chunks)
         part = cost_rules.transfer_cycles(
-            mc, 0.0, self.c_tile * mc.cores / mc.gsm_bytes_per_cycle, 0.0
+            machine, 0.0, self.c_tile * machine.cores / machine.gsm_bytes_per_cycle, 0.0
         )
         adding = (
             40
-            + 1.5 * self.mc * cost_rules.pieces(self.nt, mc.lanes(p.accumulator))
-            + mc.issue_cycles
+            + 1.5 * self.m_tile * cost_rules.pieces(self.n_tile, machine.lanes(p.accumulator))
+            + machine.issue_cycles
         )
-        finishing = part + (self.k_groups - 1) * np.maximum(part, adding) + self.after / self.chunks
+        finishing = (
+            part
+            + (self.k_groups - 1) * np.maximum(part, adding)
+            + self.epilogue_cycles / self.chunks
+        )
         stores = (
-            cost_rules.transfer_cycles(mc, self.moved_c / rate, 0.0, self.elements_c)
-            + (1 - p.epilogue_load_fraction) * self.beside_c / rate
+            cost_rules.transfer_cycles(machine, self.moved_c / rate, 0.0, self.elements_c)
+            + (1 - p.epilogue_load_fraction) * self.epilogue_moved / rate
         )
-        stores = stores + mc.dma_latency * max(p.epilogue_tiles - p.epilogue_operands - 1, 0)
+        stores = stores + machine.dma_latency * max(p.epilogue_tiles - p.epilogue_operands - 1, 0)
         ending = part + finishing + (mine - 1) * np.maximum(finishing, self.body + stores) + stores
         computing = steps * step + mine * finishing
         return (
             other < plain,
             computing,
             moving + mine * stores,
-            walking + ending + _BARRIERS * mc.barrier_cycles,
+            walking + ending + _BARRIERS * machine.barrier_cycles,
         )

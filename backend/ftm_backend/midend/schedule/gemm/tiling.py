@@ -55,9 +55,9 @@ class OperandTraffic:
     runs: tuple[int, int]
     batched: bool = True
     """Whether it changes along the batch dimensions."""
-    whole: tuple[bool, bool] = (False, False)
+    coalesces: tuple[bool, bool] = (False, False)
     """For each group: whether rows that cover its whole run are contiguous with the next row."""
-    beside: int = 1
+    adjacent: int = 1
     """Elements that are contiguous along one of its groups, ascending or descending."""
 
 
@@ -92,12 +92,12 @@ class TilingProblem:
     """Number of partial sums of each row of a block (fused reductions)."""
     a_windows: tuple[WindowSide, ...] = ()
     """Sides of A's window box, if its rows overlap. Positions count the dimensions of m, then k."""
-    zipped: bool = False
+    interleaved: bool = False
     """Whether n's last dimension but one has extent 2 and interleaves C's columns.
 
     ``c`` then has this dimension in m.
     """
-    folded: Col2ImGeometry | None = None
+    col2im: Col2ImGeometry | None = None
     """Geometry of a fused col2im: m is (channel, tap) and n is (feature map, window).
 
     Blocks hold all taps of some channels and all windows of some feature maps.
@@ -107,21 +107,21 @@ class TilingProblem:
 
     If cores share B, its blocks stay in this layout in GSM, and rows are assembled on chip.
     """
-    b_tiles: int = 0
+    b_prologue_tiles: int = 0
     """Tensors that B's fused prologue loads for each block; 0: B itself is loaded."""
-    b_parameters: int = 0
+    b_broadcasts: int = 0
     """Further ones that are constant along n or along k."""
-    b_interval: float = 0.0
+    b_prologue_interval: float = 0.0
     """Cycles of the prologue per vector of the block."""
-    a_tiles: int = 0
+    a_prologue_tiles: int = 0
     """Tensors that A's fused prologue loads for each window box; 0: A itself is loaded."""
-    a_parameters: int = 0
+    a_broadcasts: int = 0
     """Further ones that are constant along some sides of the box."""
-    a_interval: float = 0.0
+    a_prologue_interval: float = 0.0
     """Cycles of the prologue per vector of the box."""
     can_split_k: bool = False
     """Whether k may be split: C starts at zero, and no epilogue reads indices or sums rows."""
-    sized: tuple[int, int, int] | None = None
+    dynamic_dims: tuple[int, int, int] | None = None
     """The outermost dimension with a symbolic extent in each of m, n and k; None: all are static.
 
     A resident tile inside such a dimension is counted twice: buffers are allocated for
@@ -341,17 +341,17 @@ class _Grid:
                 [-1 if i == position else 1 for i in range(3)]
             )
 
-        self.mt, self.nt, self.kt = (
+        self.m_tile, self.n_tile, self.k_tile = (
             axis([c.elements for c in cs], i) for i, cs in enumerate(self.cuts)
         )
         self.m_blocks, self.n_blocks, self.k_blocks = (
             axis([c.blocks for c in cs], i) for i, cs in enumerate(self.cuts)
         )
         self.m_panels = axis([_panels(problem.m, c, machine.mm_rows) for c in ms], 0)
-        sized = problem.sized or (len(problem.m), len(problem.n), len(problem.k))
+        dynamic_dims = problem.dynamic_dims or (len(problem.m), len(problem.n), len(problem.k))
         m_most, n_most, k_most = (
             axis([c.blocks * (2 if c.blocks > 1 and c.dim >= first else 1) for c in cs], i)
-            for i, (cs, first) in enumerate(zip(self.cuts, sized, strict=True))
+            for i, (cs, first) in enumerate(zip(self.cuts, dynamic_dims, strict=True))
         )
         # Tile counts of a product of groups: at most twice the counts for the size hints, too.
         self.a_held = np.minimum(m_most * k_most, 2 * self.m_blocks * self.k_blocks)
@@ -366,10 +366,12 @@ class _Grid:
         # Room for the larger layout: an operand may be kept transposed.
         a, b = problem.a.dtype, problem.b.dtype
         self.a_slot = np.maximum(
-            _slot(self.mt, pitch(self.kt, a), a), _slot(self.kt, pitch(self.mt, a), a)
+            _slot(self.m_tile, pitch(self.k_tile, a), a),
+            _slot(self.k_tile, pitch(self.m_tile, a), a),
         )
         self.b_slot = np.maximum(
-            _slot(self.kt, pitch(self.nt, b), b), _slot(self.nt, pitch(self.kt, b), b)
+            _slot(self.k_tile, pitch(self.n_tile, b), b),
+            _slot(self.n_tile, pitch(self.k_tile, b), b),
         )
         self.batch = prod(problem.batch)
         self.m, self.n, self.k = prod(problem.m), prod(problem.n), prod(problem.k)
@@ -387,15 +389,15 @@ class _Grid:
 
         The epilogue's are those of its transfers.
         """
-        p, mc = self.problem, self.machine
-        bandwidth = np.minimum(mc.core_bandwidth, mc.ddr_bandwidth / self.cores)
-        rate = bandwidth / mc.clock_hz
-        self.load_a = _operand(mc, p.a, self.m * self.k, self.mt, self.kt, rate)
-        self.load_b = _operand(mc, p.b, self.k * self.n, self.kt, self.nt, rate)
+        p, machine = self.problem, self.machine
+        bandwidth = np.minimum(machine.core_bandwidth, machine.ddr_bandwidth / self.cores)
+        rate = bandwidth / machine.clock_hz
+        self.load_a = _operand(machine, p.a, self.m * self.k, self.m_tile, self.k_tile, rate)
+        self.load_b = _operand(machine, p.b, self.k * self.n, self.k_tile, self.n_tile, rate)
         self.store = _moving(
-            mc, self.m * self.n, p.c.runs[1], self.nt, ELEMENT_BYTES[p.c.dtype], rate
+            machine, self.m * self.n, p.c.runs[1], self.n_tile, ELEMENT_BYTES[p.c.dtype], rate
         )
-        self.epilogue = self.m * self.n * p.epilogue_bytes * mc.clock_hz / bandwidth
+        self.epilogue = self.m * self.n * p.epilogue_bytes * machine.clock_hz / bandwidth
 
     def evaluate(self, m_outer: bool) -> list[tuple[float, Callable[[], GemmTiling]]]:
         """Return the cheapest point of each division for one loop order.
@@ -403,8 +405,8 @@ class _Grid:
         Returns:
             Pairs of its cycles and a function that makes its plan.
         """
-        p, mc = self.problem, self.machine
-        depth = mc.tile_buffers
+        p, machine = self.problem, self.machine
+        depth = machine.tile_buffers
         outer_blocks, inner_blocks = (
             (self.m_blocks, self.n_blocks) if m_outer else (self.n_blocks, self.m_blocks)
         )
@@ -426,10 +428,10 @@ class _Grid:
         # else single tiles.
         a_slot, b_slot = self.a_slot, self.b_slot
         c_bytes = (
-            _slot(self.mt, self.nt, p.accumulator) * (depth + p.epilogue_tiles)
-            + self.mt * self.nt * p.epilogue_extra_bytes
+            _slot(self.m_tile, self.n_tile, p.accumulator) * (depth + p.epilogue_tiles)
+            + self.m_tile * self.n_tile * p.epilogue_extra_bytes
         )
-        room_a, room_b = mc.sm_bytes, mc.am_bytes - c_bytes
+        room_a, room_b = machine.sm_bytes, machine.am_bytes - c_bytes
         whole_a, whole_b = a_slot * self.a_held, b_slot * self.b_held
         if m_outer:
             outer_held, inner_held = a_slot * self.k_held <= room_a, whole_b <= room_b
@@ -462,7 +464,7 @@ class _Grid:
         # contiguous along n.
         a_plain, a_trans = (cost * a_passes for cost in self.load_a)
         b_plain, b_trans = (cost * b_passes for cost in self.load_b)
-        turning = cost_rules.transpose_cycles(mc, p.b.dtype, self.k, self.n) * b_uses
+        turning = cost_rules.transpose_cycles(machine, p.b.dtype, self.k, self.n) * b_uses
         trans_a, trans_b = a_trans < a_plain, b_trans + turning < b_plain
 
         share = shares["batch"] * shares["outer"] * shares["inner"]
@@ -470,11 +472,13 @@ class _Grid:
         steps = batches * outers * inners
         # Accumulation has a latency: a small block of C does not fill the FMA pipelines.
         panels = self.m_panels * self.n_panels
-        per_k = np.maximum(self.m * self.n_vectors / mc.fma_units, panels * mc.fma_latency)
-        matrix = work * (panels * self.k_blocks * mc.mm_overhead + self.k * per_k) + np.where(
+        per_k = np.maximum(
+            self.m * self.n_vectors / machine.fma_units, panels * machine.fma_latency
+        )
+        matrix = work * (panels * self.k_blocks * machine.mm_overhead + self.k * per_k) + np.where(
             trans_b, turning, 0
         )
-        matrix = matrix + steps * (self.k_blocks + 1) * mc.issue_cycles
+        matrix = matrix + steps * (self.k_blocks + 1) * machine.issue_cycles
         a_tiles, b_tiles = (
             a_passes * self.m_blocks * self.k_blocks,
             b_passes * self.n_blocks * self.k_blocks,
@@ -484,9 +488,11 @@ class _Grid:
             + np.where(trans_b, b_trans, b_plain)
             + work * (self.store + self.epilogue)
         )
-        dma = dma + (a_tiles + b_tiles + steps) * mc.dma_latency
-        total = cost_rules.tile_loop_cycles(mc, matrix, dma, steps * self.k_blocks)
-        total = np.where(fits, total + np.where(self.cores > 1, mc.barrier_cycles, 0.0), np.inf)
+        dma = dma + (a_tiles + b_tiles + steps) * machine.dma_latency
+        total = cost_rules.tile_loop_cycles(machine, matrix, dma, steps * self.k_blocks)
+        total = np.where(
+            fits, total + np.where(self.cores > 1, machine.barrier_cycles, 0.0), np.inf
+        )
         best = total.reshape(len(self.divisions), -1).argmin(axis=1)
 
         def make(division: int, at: tuple[Any, ...]) -> GemmTiling:

@@ -21,9 +21,9 @@ from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 __all__ = [
     "box_bytes",
     "box_cycles",
-    "box_moved",
+    "box_traffic",
     "fill_cycles",
-    "moved",
+    "operand_traffic",
     "parameter_bytes",
     "prologue_cycles",
     "run_bytes",
@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 
-def moved(
+def operand_traffic(
     machine: MachineParameters,
     x: OperandTraffic,
     first: BlockExtents,
     second: BlockExtents,
-    turned: bool,
+    transposed: bool,
 ) -> tuple[Any, Any]:
     """Return the mean traffic of a block of ``first`` x ``second`` elements of an operand.
 
@@ -45,23 +45,23 @@ def moved(
         x: The operand.
         first: Extents along its first group.
         second: Extents along its second group.
-        turned: Whether the rows of the transfer lie along the first group.
+        transposed: Whether the rows of the transfer lie along the first group.
 
     Returns:
         Bytes that DDR moves, and the DMA engine's cycles for single elements.
     """
     item = ELEMENT_BYTES[x.dtype]
-    (inner, run), (across, beside) = ((first, x.runs[0]), (second, x.runs[1]))[
-        :: 1 if turned else -1
+    (inner, run), (across, adjacent) = ((first, x.runs[0]), (second, x.runs[1]))[
+        :: 1 if transposed else -1
     ]
     elements = inner.mean * across.mean
     if run == 0:  # adjacent elements that are transferred one by one share DDR granules
-        length = np.minimum(across.full, beside) if beside > 1 else x.beside
+        length = np.minimum(across.full, adjacent) if adjacent > 1 else x.adjacent
         return elements / length * cost_rules.granules(
             machine, length * item
         ), elements * machine.dma_element_cycles
-    return across.mean * inner.over(
-        lambda each: run_bytes(machine, x, 0 if turned else 1, each, across.mean)
+    return across.mean * inner.mean_of(
+        lambda each: run_bytes(machine, x, 0 if transposed else 1, each, across.mean)
     ), 0.0
 
 
@@ -75,19 +75,22 @@ def run_bytes(
     item, run = ELEMENT_BYTES[x.dtype], x.runs[group]
     length = (
         np.where(inner == run, run * across, np.minimum(inner, run))
-        if x.whole[group]
+        if x.coalesces[group]
         else np.minimum(inner, run)
     )
     return inner / length * cost_rules.granules(machine, length * item)
 
 
 def prologue_cycles(
-    machine: MachineParameters, problem: TilingProblem, kt: Any, nt: Any, b_layout: str
+    machine: MachineParameters, problem: TilingProblem, k_tile: Any, n_tile: Any, b_layout: str
 ) -> Any:
     """Return the cycles of the fused prologue that computes a block of B."""
-    rows, columns = (kt, nt) if b_layout == "plain" else (nt, kt)
+    rows, columns = (k_tile, n_tile) if b_layout == "plain" else (n_tile, k_tile)
     return (
-        problem.b_interval * rows * cost_rules.pieces(columns, machine.lanes(problem.b.dtype)) + 40
+        problem.b_prologue_interval
+        * rows
+        * cost_rules.pieces(columns, machine.lanes(problem.b.dtype))
+        + 40
     )
 
 
@@ -107,13 +110,17 @@ def fill_cycles(machine: MachineParameters, blocks: Any, moved_each: Any, elemen
     return most * cost_rules.transfer_cycles(machine, moved_each / rate, 0.0, elements)
 
 
-def parameter_bytes(problem: TilingProblem, kt: Any, nt: Any, b_layout: str) -> Any:
+def parameter_bytes(problem: TilingProblem, k_tile: Any, n_tile: Any, b_layout: str) -> Any:
     """Return the scratchpad bytes of the broadcast operands of B's prologue, double-buffered."""
-    item, down = ELEMENT_BYTES[problem.b.dtype], kt if b_layout == "plain" else nt
-    return 2 * problem.b_parameters * (slot_bytes(down, 1, item) + slot_bytes(1, kt + nt, item))
+    item, down = ELEMENT_BYTES[problem.b.dtype], k_tile if b_layout == "plain" else n_tile
+    return (
+        2
+        * problem.b_broadcasts
+        * (slot_bytes(down, 1, item) + slot_bytes(1, k_tile + n_tile, item))
+    )
 
 
-def box_moved(
+def box_traffic(
     machine: MachineParameters, problem: TilingProblem, lengths: Sequence[Any], block: Any
 ) -> tuple[Any, Any]:
     """Return the mean traffic of the window boxes of a block of A.
@@ -127,7 +134,7 @@ def box_moved(
     Returns:
         DDR bytes and DMA cycles for single elements, of all tensors that a box is computed from.
     """
-    item, count = ELEMENT_BYTES[problem.a.dtype], max(problem.a_tiles, 1)
+    item, count = ELEMENT_BYTES[problem.a.dtype], max(problem.a_prologue_tiles, 1)
     unit, run, joined = problem.a_windows[-1].unit, lengths[-1], np.True_
     for side, length in zip(problem.a_windows[-2::-1], lengths[-2::-1], strict=True):
         joined = joined & (run * unit == side.unit)
@@ -143,7 +150,9 @@ def box_cycles(machine: MachineParameters, problem: TilingProblem, lengths: Sequ
     """Return the cycles of the fused prologue that computes a window box of A."""
     rows, columns = prod(lengths[:-COLUMN_SIDES]), prod(lengths[-COLUMN_SIDES:])
     return (
-        problem.a_interval * rows * cost_rules.pieces(columns, machine.lanes(problem.a.dtype))
+        problem.a_prologue_interval
+        * rows
+        * cost_rules.pieces(columns, machine.lanes(problem.a.dtype))
         + 40
         + machine.issue_cycles
     )
@@ -156,8 +165,8 @@ def box_bytes(problem: TilingProblem, lengths: Sequence[Any]) -> Any:
         prod(lengths[:-COLUMN_SIDES]),
         prod(lengths[-COLUMN_SIDES:]),
     )
-    parameters = problem.a_parameters * (slot_bytes(rows, 1, item) + slot_bytes(1, columns, item))
-    return 2 * ((problem.a_tiles - 1) * slot_bytes(rows, columns, item) + parameters)
+    parameters = problem.a_broadcasts * (slot_bytes(rows, 1, item) + slot_bytes(1, columns, item))
+    return 2 * ((problem.a_prologue_tiles - 1) * slot_bytes(rows, columns, item) + parameters)
 
 
 def sums_cycles(machine: MachineParameters, problem: TilingProblem, rows: Any, columns: Any) -> Any:

@@ -13,13 +13,13 @@ import numpy as np
 
 from ftm_backend.target.presets import MachineParameters
 
-__all__ = ["share", "trips"]
+__all__ = ["ddr_share", "waves"]
 
-Trips = tuple[tuple[Any, Any], ...]
+Waves = tuple[tuple[Any, Any], ...]
 """Full waves, then the last wave: mean number of busy groups of cores, fraction of all waves."""
 
 
-def trips(blocks: Any, busiest: Any, groups: int, even: Any) -> Trips:
+def waves(blocks: Any, busiest: Any, groups: int, even: Any) -> Waves:
     """Return the waves of ``blocks`` blocks on ``groups`` groups of cores.
 
     Args:
@@ -39,8 +39,8 @@ def trips(blocks: Any, busiest: Any, groups: int, even: Any) -> Trips:
     )
 
 
-def share(
-    machine: MachineParameters, active: Callable[[Any, Any], Any], rows: Trips, columns: Trips
+def ddr_share(
+    machine: MachineParameters, active: Callable[[Any, Any], Any], rows: Waves, columns: Waves
 ) -> tuple[Any, Any]:
     """Return the busiest core's DDR bandwidth, averaged over the waves.
 
