@@ -16,7 +16,7 @@ from ftm_backend.compile_options import CompileOptions
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statement, Value
 from ftm_backend.machine import Machine
-from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide, behind, windows
+from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide, overread_limit, windows
 from ftm_backend.midend.schedule.gemm.contraction import axes_of, match
 from ftm_backend.target import presets
 from midend.contraction_programs import assembly, product, tensor, zeros
@@ -64,9 +64,11 @@ def test_sides_are_joined_where_a_granule_holds_what_is_between() -> None:
     rows = Affine(0, (256, 1024, 0, 16, 1))
     image = replace(rows, coeffs=(*rows.coeffs, 32, 2))  # and oy, ox
     extents = (4, 2, 8, 3, 3, 7, 7)
-    found = windows(extents, image, (0, 3, 4), (1, 5, 6), 8, 32, behind(extents, image, 2048, 32))
+    found = windows(
+        extents, image, (0, 3, 4), (1, 5, 6), 8, 32, overread_limit(extents, image, 2048, 32)
+    )
     assert found is not None
-    assert [(side.unit, side.full, side.joined) for side in found[-2:]] == [
+    assert [(side.unit, side.full, side.padded_length) for side in found[-2:]] == [
         (16, 15, 16),
         (1, 15, 16),
     ]
@@ -79,15 +81,17 @@ def test_sides_are_joined_where_a_granule_holds_what_is_between() -> None:
         (1, 5, 6),
         8,
         32,
-        behind(extents, image.shifted(1), 2048, 32),
+        overread_limit(extents, image.shifted(1), 2048, 32),
     )
     assert beyond is not None
-    assert not any(side.joined for side in beyond[:-1]), (
+    assert not any(side.padded_length for side in beyond[:-1]), (
         "the last image would be read beyond its end"
     )
     # every second one of 64: to fetch all takes two granules in place of one
     wide = Affine(0, (1024, 64, 2))
-    assert all(not side.joined for side in windows((3, 8, 16), wide, (0,), (1, 2), 8, 32, 32) or ())
+    assert all(
+        not side.padded_length for side in windows((3, 8, 16), wide, (0,), (1, 2), 8, 32, 32) or ()
+    )
 
 
 @pytest.mark.parametrize("cores", [1, 3, 8])
@@ -238,6 +242,6 @@ def test_taps_of_overlapping_windows_stay_in_one_block() -> None:
     ]
     found = match(shape)
     assert found is not None
-    taps_last, taps_first = (axes_of(found, [], boxes=boxes) for boxes in (True, False))
+    taps_last, taps_first = (axes_of(found, [], window_boxes=boxes) for boxes in (True, False))
     assert [taps_last.accesses[0].coeffs[axis] for axis in taps_last.k] == [64, 8, 1]
     assert [taps_first.accesses[1].coeffs[axis] for axis in taps_first.k] == [384, 128, 8]

@@ -23,7 +23,7 @@ from ftm_backend.ir.linalg.function import (
     walk,
 )
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.lowering.gemm.im2col_operand import behind
+from ftm_backend.midend.lowering.gemm.im2col_operand import overread_limit
 from ftm_backend.midend.schedule.gemm.contraction import contraction_index
 from ftm_backend.target.presets import ELEMENT_BYTES
 
@@ -138,7 +138,7 @@ def structural_key(
         for operand in product.operands:
             granule = kernel.machine.dma_granule // ELEMENT_BYTES[operand.value.dtype]
             writer.words.append(
-                behind(product.loops, operand.index, prod(operand.value.shape), granule)
+                overread_limit(product.loops, operand.index, prod(operand.value.shape), granule)
             )
     return tuple(writer.words)
 

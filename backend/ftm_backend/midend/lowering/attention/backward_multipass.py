@@ -75,8 +75,8 @@ class QueryPass(BackwardPass):
     def fetch_walked(self, step: PassStep) -> None:
         """Start the loads of keys, values and masks."""
         super().fetch_walked(step)
-        self.score.fetch(step.places, step.number)
-        self.parts.fetch(step.places, step.number)
+        self.score.fetch(step.slices, step.number)
+        self.parts.fetch(step.slices, step.number)
 
     def start(self, step: PassStep) -> None:
         """Initialize the row statistics and the sums of dQ."""
@@ -89,16 +89,16 @@ class QueryPass(BackwardPass):
 
     def block(self, step: PassStep) -> None:
         """Emit the scores of one block of keys, and update statistics and sums."""
-        form, places = self.form, step.places
+        form, slices = self.form, step.slices
         scores, products = self.products
         largest, given = (self.block_largest, 0, "cmax"), [(scores, 0, "full")]
         if form.score is form.scores:
-            self.score.map(places, step.number, given, [largest])
+            self.score.map(slices, step.number, given, [largest])
         else:
-            self.score.map(places, step.number, given, [(scores, 0, "full"), largest], [form.score])
+            self.score.map(slices, step.number, given, [(scores, 0, "full"), largest], [form.score])
         self._rescale(step)
         self.parts.map(
-            places,
+            slices,
             step.number,
             [
                 (scores, 0, "full"),
@@ -183,7 +183,7 @@ class QueryPass(BackwardPass):
                 tile,
                 now,
                 self.blocks.buffer(value),
-                **self.blocks.block(self.row_access(), step.places, (), (self.m,)),
+                **self.blocks.block(self.row_access(), step.slices, (), (self.m,)),
             )
         if self.stored is None:
             return
@@ -253,14 +253,14 @@ class RowStatisticsPass(BackwardPass):
         """Start the loads of the resident block, with its row statistics if it has queries."""
         super().fetch_still(step)
         if not self.rows_walked:
-            self.fetch_known(self.known, self.rows, step.unit, step.places, down=False)
+            self.fetch_known(self.known, self.rows, step.unit, step.slices, down=False)
 
     def fetch_walked(self, step: PassStep) -> None:
         """Start the loads of a passing block, with its row statistics if it has queries."""
         super().fetch_walked(step)
         if self.rows_walked:
-            self.fetch_known(self.known, self.rows, step.number, step.places, down=True)
-        self.parts.fetch(step.places, step.number)
+            self.fetch_known(self.known, self.rows, step.number, step.slices, down=True)
+        self.parts.fetch(step.slices, step.number)
 
     def start(self, step: PassStep) -> None:
         """Set the sums to zero."""
@@ -272,7 +272,7 @@ class RowStatisticsPass(BackwardPass):
         slot, access = (step.number, "col") if self.rows_walked else (step.unit, "row")
         given = [*((t, 0, "full") for t in self.products), *((t, slot, access) for t in self.rows)]
         self.parts.map(
-            step.places, step.number, given, [(t, 0, "full") for t in self.elements], self.others
+            step.slices, step.number, given, [(t, 0, "full") for t in self.elements], self.others
         )
         for walked, elements, sums in zip(self.walked, self.elements, self.sums, strict=False):
             self.sum_up(step, walked, elements, sums)

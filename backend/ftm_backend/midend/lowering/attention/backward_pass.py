@@ -20,7 +20,7 @@ from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.attention.block_loads import BlockOperand
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, TileBody
 from ftm_backend.midend.schedule.attention.match_backward import (
     AttentionBackwardPattern,
     OperandGradient,
@@ -44,13 +44,13 @@ class PassStep(NamedTuple):
         number: Position in the core's sequence.
         unit: The resident block.
         walked: The passing block within the batch entry.
-        places: Positions of both blocks.
+        slices: Positions of both blocks.
     """
 
     number: Index
     unit: Index
     walked: Index
-    places: Places
+    slices: Slices
 
 
 Factors = tuple[Node, Node]
@@ -165,44 +165,44 @@ class BackwardPass(ABC):
             b.rem(number, self.walked_blocks),
         )
         entry, still = b.div(unit, self.still_blocks), b.rem(unit, self.still_blocks)
-        places: Places = {axis: (0, form.extents[axis]) for axis in (self.d, self.v)}
-        places |= self.blocks.steps(self.batch, entry)
+        slices: Slices = {axis: (0, form.extents[axis]) for axis in (self.d, self.v)}
+        slices |= self.blocks.index_slices(self.batch, entry)
         for axis, at, size in zip(self.axes, (still, walked), self.sizes[:2], strict=True):
             extent, start = form.extents[axis], b.mul(at, size)
-            places[axis] = (
+            slices[axis] = (
                 start,
                 size if extent % size == 0 else b.min(size, b.sub(extent, start)),
             )
-        return PassStep(number, unit, walked, places)
+        return PassStep(number, unit, walked, slices)
 
     def fetch_still(self, step: PassStep) -> None:
         """Start the loads of the resident operands."""
         for factor in self.still:
-            factor.fetch(step.places, step.unit)
+            factor.fetch(step.slices, step.unit)
 
     def fetch_known(
         self,
         known: Sequence[Value],
         tiles: Sequence[TileDecl],
         slot: Index,
-        places: Places,
+        slices: Slices,
         down: bool,
     ) -> None:
         """Start the loads of row statistics, as a column (``down``) or a row of a tile."""
         sides = ((self.m,), ()) if down else ((), (self.m,))
         for value, tile in zip(known, tiles, strict=True):
-            self.blocks.load(value, self.row_access(), tile, slot, places, *sides)
+            self.blocks.load(value, self.row_access(), tile, slot, slices, *sides)
 
     def fetch_walked(self, step: PassStep) -> None:
         """Start the loads of the passing operands."""
         for factor in self.walked:
-            factor.fetch(step.places, step.number)
+            factor.fetch(step.slices, step.number)
 
     # --- compute
 
     def _turn(self, step: PassStep) -> None:
         for factor, turned in zip(self.still, self.turned, strict=True):
-            factor.build(step.places, step.unit, 0)
+            factor.build(step.slices, step.unit, 0)
             if turned is not None:
                 self.b.transpose(*factor.at(step.unit, 0), turned, 0)
 
@@ -211,7 +211,7 @@ class BackwardPass(ABC):
         for still, turned, walked, product in zip(
             self.still, self.turned, self.walked, self.products, strict=True
         ):
-            walked.build(step.places, step.number, 0)
+            walked.build(step.slices, step.number, 0)
             columns = still.at(step.unit, 0) if turned is None else (turned, 0)
             self.b.mm(*walked.at(step.number, 0), *columns, product, 0, trans_a=walked.turned)
 
@@ -225,7 +225,7 @@ class BackwardPass(ABC):
 
     def columns(self, step: PassStep) -> Index:
         """Return the rows of the resident block."""
-        return step.places[self.axes[0]][1]
+        return step.slices[self.axes[0]][1]
 
     def zero(self, step: PassStep, sums: TileDecl) -> None:
         """Set a sum to zero."""
@@ -285,4 +285,4 @@ class StoredBlock:
         """Emit the epilogue and the store."""
         if not self.by_columns:
             self.b.transpose(self.sums, 0, self.tile, step.unit)
-        self.body.build(step.places, step.unit)
+        self.body.build(step.slices, step.unit)

@@ -27,7 +27,7 @@ from ftm_backend.midend.lowering.attention.backward_exchange import CoreGroupSiz
 from ftm_backend.midend.lowering.attention.block_loads import BlockOperand, ComputedBlock
 from ftm_backend.midend.lowering.gemm.block_transfers import (
     BlockTransfers,
-    Places,
+    Slices,
     TileBody,
     nodes_above,
 )
@@ -46,7 +46,7 @@ class _Step(NamedTuple):
     number: Index
     entry: Index
     block: Index
-    places: Places
+    slices: Slices
 
 
 class ResidentKeysPass:
@@ -217,7 +217,7 @@ class ResidentKeysPass:
             if self.exchange is not None:
                 b.barrier()
                 with self.b.where(*self._exists(step)):
-                    self.exchange.fetch_rows(number, step.places[self.m][1])
+                    self.exchange.fetch_rows(number, step.slices[self.m][1])
             ahead = self._at(b.add(number, 1))
             with self.b.where(("lt", ahead.number, self.steps), *self._exists(ahead)):
                 self._fetch_queries(ahead)
@@ -247,18 +247,18 @@ class ResidentKeysPass:
             b.add(self.low, b.div(number, self.query_blocks)),
             b.rem(number, self.query_blocks),
         )
-        places: Places = {axis: (0, form.extents[axis]) for axis in (self.d, self.v)}
-        places |= self.blocks.steps(self.batch, entry)
+        slices: Slices = {axis: (0, form.extents[axis]) for axis in (self.d, self.v)}
+        slices |= self.blocks.index_slices(self.batch, entry)
         for axis, at, size in (
             (self.n, self.member, self.sizes.keys),
             (self.m, block, self.sizes.queries),
         ):
             extent, start = form.extents[axis], b.mul(at, size)
-            places[axis] = (
+            slices[axis] = (
                 start,
                 size if extent % size == 0 else b.min(size, b.sub(extent, start)),
             )
-        return _Step(number, entry, block, places)
+        return _Step(number, entry, block, slices)
 
     def _first(self, step: _Step) -> list[tuple[str, Index, Index]]:
         return [("eq", step.block, 0)] if self.query_blocks > 1 else []
@@ -271,47 +271,47 @@ class ResidentKeysPass:
     def _fetch_slice(self, step: _Step) -> None:
         """Start the loads of keys and values."""
         for factor in self.held:
-            factor.fetch(step.places, step.entry)
+            factor.fetch(step.slices, step.entry)
 
     def _fetch_queries(self, step: _Step) -> None:
         """Start the loads of queries, of the result's gradient, and of tensors per score."""
         for factor in self.passing:
-            factor.fetch(step.places, step.number)
+            factor.fetch(step.slices, step.number)
         for made in (self.score, self.parts, self.slope):
-            made.fetch(step.places, step.number)
+            made.fetch(step.slices, step.number)
 
     # --- compute
 
     def _scores(self, step: _Step) -> None:
         """Emit scores, products of their gradients, and the row statistics of this core's keys."""
-        b, places = self.b, step.places
+        b, slices = self.b, step.slices
         with self.b.where(*self._first(step)):
             for factor in self.held:
-                factor.build(places, step.entry, 0)
+                factor.build(slices, step.entry, 0)
             if self.keys is not None:
                 b.transpose(*self.held[0].at(step.entry, 0), self.keys, 0)
         for held, passing, turned, product in zip(
             self.held, self.passing, self.turned, self.products, strict=True
         ):
-            passing.build(places, step.number, 0)
+            passing.build(slices, step.number, 0)
             b.transpose(*passing.at(step.number, 0), turned, 0)
             columns = passing.at(step.number, 0) if passing.turned else (turned, 0)
             b.mm(*held.at(step.entry, 0), *columns, product, 0, trans_a=held.turned)
         self._know_slice(step)
         if self.exchange is not None:
             self.exchange.send_rows(
-                step.number, (self.largest, self.total, self.dot), step.places[self.m][1]
+                step.number, (self.largest, self.total, self.dot), step.slices[self.m][1]
             )
 
     def _know_slice(self, step: _Step) -> None:
         """Emit the maximum, sum of exponentials and dot of each row over this core's keys."""
-        form, places, kind = self.form, step.places, self.form.accumulator
+        form, slices, kind = self.form, step.slices, self.form.accumulator
         scores, products = ((t, 0, "full") for t in self.products)
-        largest, columns = (self.largest, step.number, "cmax"), places[self.m][1]
+        largest, columns = (self.largest, step.number, "cmax"), slices[self.m][1]
         if form.score is form.scores or not self.kept:
-            self.score.map(places, step.number, [scores], [largest])
+            self.score.map(slices, step.number, [scores], [largest])
         else:
-            self.score.map(places, step.number, [scores], [scores, largest], [form.score])
+            self.score.map(slices, step.number, [scores], [scores, largest], [form.score])
 
         def subtracted(arguments: Sequence[Node]) -> list[Node]:
             (top,) = arguments
@@ -325,7 +325,7 @@ class ResidentKeysPass:
         sums = [(self.total, step.number, "csum"), (self.dot, step.number, "csum")]
         given = [scores, products, (self.subtracted, 0, "row"), (self.empty, 0, "row")]
         self.parts.map(
-            places, step.number, given, [scores, *sums] if self.kept else sums, self.sums
+            slices, step.number, given, [scores, *sums] if self.kept else sums, self.sums
         )
 
     def _know_rows(self, step: _Step) -> None:
@@ -333,7 +333,7 @@ class ResidentKeysPass:
         b, kind, columns, cores = (
             self.b,
             self.form.accumulator,
-            step.places[self.m][1],
+            step.slices[self.m][1],
             self.sizes.cores,
         )
         own = [(t, step.number, "full") for t in (self.largest, self.total, self.dot)]
@@ -373,7 +373,7 @@ class ResidentKeysPass:
 
     def _gradients(self, step: _Step) -> None:
         """Emit what a block of queries adds to the gradients."""
-        b, places = self.b, step.places
+        b, slices = self.b, step.slices
         self._know_rows(step)
         top = (
             (self.known_largest, 0, "row") if self.together else (self.largest, step.number, "row")
@@ -385,7 +385,7 @@ class ResidentKeysPass:
         ]
         products = [(t, 0, "full") for t in self.products]
         self.slope.map(
-            places,
+            slices,
             step.number,
             [*products, *known],
             [(t, 0, "full") for t in self.elements],
@@ -395,14 +395,14 @@ class ResidentKeysPass:
         keys = self.held[0].at(step.entry, 0) if self.keys is None else (self.keys, 0)
         b.mm(slopes, 0, *keys, self.of_q, step.number, trans_a=True)
         if self.exchange is not None:
-            self.exchange.send_part(step.number, self.of_q, places[self.m][1])
+            self.exchange.send_part(step.number, self.of_q, slices[self.m][1])
         else:
-            self.stored_q.build(places, step.number)
+            self.stored_q.build(slices, step.number)
         self._fetch_next_slice(step)
         with self.b.where(*self._first(step)):
             for sums in (self.of_k, self.of_v):
                 b.map(
-                    places[self.n][1],
+                    slices[self.n][1],
                     sums.columns,
                     [],
                     [(sums, 0, "full")],
@@ -415,7 +415,7 @@ class ResidentKeysPass:
             b.mm(elements, 0, *rows_of, sums, 0, acc=True)
         with self.b.where(*self._last(step)):
             for stored in self.stored:
-                stored.build(places)
+                stored.build(slices)
 
     def _fetch_next_slice(self, step: _Step) -> None:
         """Start the loads of the next batch entry's slice, after more urgent transfers."""
@@ -425,13 +425,13 @@ class ResidentKeysPass:
             self._fetch_slice(later)
 
     def _fetch_parts(self, exchange: GroupExchange, step: _Step) -> None:
-        rows = step.places[self.m][1]
+        rows = step.slices[self.m][1]
         with self.b.where(("lt", 0, exchange.shared(rows)[1])):
             exchange.fetch_parts(step.number, rows)
 
     def _add_parts(self, exchange: GroupExchange, step: _Step) -> None:
         """Add up the partial sums of this core's rows, and store dQ."""
-        b, (start, rows) = self.b, step.places[self.m]
+        b, (start, rows) = self.b, step.slices[self.m]
         low, shared = exchange.shared(rows)
         with self.b.where(("lt", 0, shared)):
             columns = b.mul(shared, self.form.extents[self.d])
@@ -442,7 +442,7 @@ class ResidentKeysPass:
                 [(self.added, step.number, "csum")],
                 list,
             )
-            self.stored_q.build(step.places | {self.m: (b.add(start, low), shared)}, step.number)
+            self.stored_q.build(step.slices | {self.m: (b.add(start, low), shared)}, step.number)
 
 
 def _scale(part: Node, whole: Node) -> Node:

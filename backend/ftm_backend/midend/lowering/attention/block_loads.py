@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ftm_backend.ir.linalg.function import Node, Operand
 from ftm_backend.ir.tile.builder import Index, Mapped
 from ftm_backend.ir.tile.kernel_tree import TileDecl
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, nodes_above
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, nodes_above
 from ftm_backend.midend.lowering.map_bodies import mapped
 from ftm_backend.midend.schedule.attention.forward_tiling import nodes_in
 
@@ -64,8 +64,8 @@ class ComputedBlock:
             sides = (rows, columns) if turned is None else (columns, rows)
             self.reads.append((operand, word, b.tile(dtype, *sides, depth=depth), turned))
 
-    def fetch(self, places: Places, slot: Index) -> None:
-        """Start the loads of the block at ``places`` into slot ``slot``."""
+    def fetch(self, slices: Slices, slot: Index) -> None:
+        """Start the loads of the block at ``slices`` into slot ``slot``."""
         for operand, word, tile, turned in self.reads:
             sides = (
                 self.axes[:1] if word in ("full", "col") else (),
@@ -76,13 +76,13 @@ class ComputedBlock:
                 operand.index,
                 tile,
                 slot,
-                places,
+                slices,
                 *(sides if turned is None else sides[::-1]),
             )
 
     def map(
         self,
-        places: Places,
+        slices: Slices,
         slot: Index,
         given: Sequence[Mapped],
         outs: Sequence[Mapped],
@@ -91,7 +91,7 @@ class ComputedBlock:
         """Emit the map.
 
         Args:
-            places: The block.
+            slices: The block.
             slot: Slot of the loaded tiles.
             given: Tiles of the given nodes.
             outs: Outputs: of the expression, then of each of ``extra``.
@@ -102,7 +102,7 @@ class ComputedBlock:
             if turned is not None:
                 b.transpose(tile, slot, turned, 0)
             ins.append((tile, slot, word) if turned is None else (turned, 0, word))
-        starts = {index: self.blocks.address(index, places) for index in self.positions}
+        starts = {index: self.blocks.address(index, slices) for index in self.positions}
 
         def body(arguments: Sequence[Node]) -> list[Node]:
             held = {
@@ -126,7 +126,7 @@ class ComputedBlock:
 
             return mapped(b, [self.node, *extra], leaf)
 
-        b.map(places[self.axes[0]][1], places[self.axes[1]][1], ins, outs, body)
+        b.map(slices[self.axes[0]][1], slices[self.axes[1]][1], ins, outs, body)
 
 
 class BlockOperand:
@@ -165,20 +165,20 @@ class BlockOperand:
             *((self.space, arriving) if self.made is None else ("am", kept)),
         )
 
-    def fetch(self, places: Places, slot: Index) -> None:
-        """Start the loads of the block at ``places``."""
+    def fetch(self, slices: Slices, slot: Index) -> None:
+        """Start the loads of the block at ``slices``."""
         if self.made is not None:
-            self.made.fetch(places, slot)
+            self.made.fetch(slices, slot)
             return
         operand: Operand = self.node.payload
         self.blocks.load(
-            operand.value, operand.index, self.tile, slot, places, self.axes[:1], self.axes[1:]
+            operand.value, operand.index, self.tile, slot, slices, self.axes[:1], self.axes[1:]
         )
 
-    def build(self, places: Places, slot: Index, kept: Index) -> None:
+    def build(self, slices: Slices, slot: Index, kept: Index) -> None:
         """Compute the block from slot ``slot`` if the operand is not a plain tensor."""
         if self.made is not None:
-            self.made.map(places, slot, [], [(self.tile, kept, "full")])
+            self.made.map(slices, slot, [], [(self.tile, kept, "full")])
 
     def at(self, slot: Index, kept: Index) -> tuple[TileDecl, Index]:
         """Return the tile and slot of the operand."""

@@ -30,7 +30,7 @@ from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.attention.block_loads import BlockOperand, ComputedBlock
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, TileBody
 from ftm_backend.midend.schedule.attention.forward_tiling import AttentionTiling, attention_plan
 from ftm_backend.midend.schedule.attention.match_forward import AttentionPattern, match_attention
 from ftm_backend.midend.schedule.attention.score_expressions import is_lowest, replaced
@@ -61,7 +61,7 @@ class _Step(NamedTuple):
         block: Block of keys.
         part: Block of queries within the unit.
         queries: Block of queries within the batch entry.
-        places: Positions of all blocks.
+        slices: Positions of all blocks.
     """
 
     number: Index
@@ -70,7 +70,7 @@ class _Step(NamedTuple):
     block: Index
     part: Index
     queries: Index
-    places: Places
+    slices: Slices
 
 
 class _Lowering:
@@ -194,16 +194,16 @@ class _Lowering:
         block, part = b.rem(b.div(number, parts), self.n_blocks), b.rem(number, parts)
         entry = b.div(unit, self.entry_units)
         queries = b.add(b.mul(b.rem(unit, self.entry_units), parts), part)
-        places: Places = {axis: (0, self.form.extents[axis]) for axis in (self.d, self.v)}
-        places |= self.blocks.steps(self.batch, entry)
+        slices: Slices = {axis: (0, self.form.extents[axis]) for axis in (self.d, self.v)}
+        slices |= self.blocks.index_slices(self.batch, entry)
         for axis, at in ((self.m, queries), (self.n, block)):
             size, extent = self.sizes[axis], self.form.extents[axis]
             start = b.mul(at, size)
-            places[axis] = (
+            slices[axis] = (
                 start,
                 size if extent % size == 0 else b.min(size, b.sub(extent, start)),
             )
-        return _Step(number, unit, entry, block, part, queries, places)
+        return _Step(number, unit, entry, block, part, queries, slices)
 
     def _exists(self, step: _Step) -> list[tuple[str, Index, Index]]:
         """Return the condition that the part exists: the last unit of an entry may have fewer."""
@@ -225,28 +225,28 @@ class _Lowering:
     def _fetch_factors(self, step: _Step, first: bool = False) -> None:
         """Start the loads of keys and values."""
         with self._where([] if first or self.n_blocks > 1 else self._new(step)):
-            self.keys.fetch(step.places, self._slot(step))
-            self.values.fetch(step.places, self._slot(step))
+            self.keys.fetch(step.slices, self._slot(step))
+            self.values.fetch(step.slices, self._slot(step))
 
     def _fetch_beside(self, step: _Step) -> None:
         """Start the loads of tensors per score, such as masks."""
         with self._where(self._exists(step)):
-            self.score.fetch(step.places, step.number)
-            self.weight.fetch(step.places, step.number)
+            self.score.fetch(step.slices, step.number)
+            self.weight.fetch(step.slices, step.number)
 
     def _queries(self, step: _Step) -> Index:
         return self.b.add(self.b.mul(step.unit, self.plan.parts), step.part)
 
     def _fetch_queries(self, step: _Step) -> None:
         with self._where(self._exists(step)):
-            self.q.fetch(step.places, self._queries(step))
+            self.q.fetch(step.slices, self._queries(step))
 
     # --- compute
 
     def _start(self, step: _Step) -> None:
         """Emit what precedes a block of queries."""
-        b, columns, kind = self.b, step.places[self.m][1], self.form.accumulator
-        self.q.build(step.places, self._queries(step), step.number)
+        b, columns, kind = self.b, step.slices[self.m][1], self.form.accumulator
+        self.q.build(step.slices, self._queries(step), step.number)
         if not self.q.turned:
             b.transpose(*self.q.at(self._queries(step), step.number), self.q_turned, step.number)
         starts = [constant(identity("max", kind), kind), constant(0, kind)]
@@ -258,7 +258,7 @@ class _Lowering:
             lambda _: starts,
         )
         b.map(
-            step.places[self.v][1],
+            step.slices[self.v][1],
             columns,
             [],
             [(self.sums, step.number, "full")],
@@ -276,11 +276,11 @@ class _Lowering:
             conditions = [("lt", 0, self.b.add(first, self.b.compare("eq", a, b)))]
         with self._where(conditions):
             for factor in made:
-                factor.build(step.places, self._slot(step), 0)
+                factor.build(step.slices, self._slot(step), 0)
 
     def _block(self, step: _Step) -> None:
         """Emit the scores of one block of keys, and update the running statistics and result."""
-        b, form, places = self.b, self.form, step.places
+        b, form, slices = self.b, self.form, step.slices
         self._factors(step)
         keys, values = (x.at(self._slot(step), 0) for x in (self.keys, self.values))
         queries = (
@@ -291,14 +291,14 @@ class _Lowering:
         b.mm(*keys, *queries, self.products, 0, trans_a=self.keys.turned)
         largest, given = (self.block_largest, 0, "cmax"), [(self.products, 0, "full")]
         if form.score is form.product:
-            self.score.map(places, step.number, given, [largest])
+            self.score.map(slices, step.number, given, [largest])
         else:
             self.score.map(
-                places, step.number, given, [(self.scores, 0, "full"), largest], [form.score]
+                slices, step.number, given, [(self.scores, 0, "full"), largest], [form.score]
             )
         self._rescale(step)
         self.weight.map(
-            places,
+            slices,
             step.number,
             [(self.scores, 0, "full"), (self.subtracted, 0, "row"), (self.empty, 0, "row")],
             [(self.weights, 0, "full"), (self.total, step.number, "csum.acc")],
@@ -316,7 +316,7 @@ class _Lowering:
 
     def _rescale(self, step: _Step) -> None:
         """Emit the new maxima, and rescale the sums to them."""
-        columns, kind = step.places[self.m][1], self.form.accumulator
+        columns, kind = step.slices[self.m][1], self.form.accumulator
 
         def rows(arguments: Sequence[Node]) -> list[Node]:
             before, block, total = arguments
@@ -343,8 +343,8 @@ class _Lowering:
         """Multiply the running result by a factor per query."""
         sums, kind = (self.sums, step.number, "full"), self.form.accumulator
         self.b.map(
-            step.places[self.v][1],
-            step.places[self.m][1],
+            step.slices[self.v][1],
+            step.slices[self.m][1],
             [sums, (factors, slot, "row")],
             [sums],
             lambda x: [Node("arith.mulf", kind, tuple(x))],
@@ -362,8 +362,8 @@ class _Lowering:
             return [Node("arith.divf", kind, (constant(1, kind), total))]
 
         total, now = (self.total, step.number, "full"), step.number
-        b.map(1, step.places[self.m][1], [total, (self.largest, now, "full")], [total], inverse)
+        b.map(1, step.slices[self.m][1], [total, (self.largest, now, "full")], [total], inverse)
         self._scale(step, self.total, now)
         if not self.by_columns:
             b.transpose(self.sums, now, self.result, now)
-        self.body.build(step.places, now)
+        self.body.build(step.slices, now)

@@ -19,9 +19,9 @@ from ftm_backend.midend.lowering.map_bodies import mapped
 from ftm_backend.midend.schedule.gemm.tiling import TileCut
 from ftm_backend.symbolic import ceildiv, divides, seen_equal
 
-__all__ = ["BlockTransfers", "Places", "TileBody", "nodes_above", "sides"]
+__all__ = ["BlockTransfers", "Slices", "TileBody", "nodes_above", "sides"]
 
-Places = dict[int, tuple[Index, Index]]
+Slices = dict[int, tuple[Index, Index]]
 """For each axis, the first index and the extent of a block."""
 
 Group = Sequence[int]
@@ -35,17 +35,17 @@ class BlockTransfers:
         """Set the builder and the extents of all axes."""
         self.b, self.extents = b, extents
 
-    def steps(self, group: Group, number: Index) -> Places:
+    def index_slices(self, group: Group, number: Index) -> Slices:
         """Return index ``number`` of the row-major order of ``group``, with extents of 1."""
         b = self.b
-        places: Places = {}
+        slices: Slices = {}
         for position in range(len(group) - 1, -1, -1):
             extent = self.extents[group[position]]
-            places[group[position]] = (number if position == 0 else b.rem(number, extent), 1)
+            slices[group[position]] = (number if position == 0 else b.rem(number, extent), 1)
             number = b.div(number, extent)
-        return places
+        return slices
 
-    def place(self, group: Group, cut: TileCut, block: Index) -> Places:
+    def block_slices(self, group: Group, cut: TileCut, block: Index) -> Slices:
         """Return the position of block number ``block`` of a group."""
         if not group:
             return {}
@@ -55,31 +55,31 @@ class BlockTransfers:
         outside, piece = (b.div(block, pieces), b.rem(block, pieces)) if cut.dim else (0, block)
         start = b.mul(piece, cut.size)
         count = cut.size if divides(cut.size, extent) else b.min(cut.size, b.sub(extent, start))
-        places = self.steps(group[: cut.dim], outside)
-        places[axis] = (start, count)
+        slices = self.index_slices(group[: cut.dim], outside)
+        slices[axis] = (start, count)
         for inside in group[cut.dim + 1 :]:
-            places[inside] = (0, self.extents[inside])
-        return places
+            slices[inside] = (0, self.extents[inside])
+        return slices
 
-    def address(self, access: Affine, places: Places) -> Index:
-        """Return the flat element index of the first element of the block at ``places``."""
+    def address(self, access: Affine, slices: Slices) -> Index:
+        """Return the flat element index of the first element of the block at ``slices``."""
         at: Index = access.const
-        for axis, (start, _) in places.items():
+        for axis, (start, _) in slices.items():
             at = self.b.add(at, self.b.mul(start, access.coeffs[axis]))
         return at
 
-    def count(self, group: Group, places: Places) -> Index:
+    def count(self, group: Group, slices: Slices) -> Index:
         """Return the number of elements of a group in the block."""
         total: Index = 1
         for axis in group:
-            total = self.b.mul(total, places[axis][1])
+            total = self.b.mul(total, slices[axis][1])
         return total
 
-    def _dims(self, access: Affine, group: Group, places: Places) -> list[tuple[Index, int]]:
+    def _dims(self, access: Affine, group: Group, slices: Slices) -> list[tuple[Index, int]]:
         """Return extents and strides of one side of a block, with contiguous neighbours merged."""
         dims: list[tuple[Index, int]] = []
         for axis in group:
-            extent, stride = places[axis][1], access.coeffs[axis]
+            extent, stride = slices[axis][1], access.coeffs[axis]
             if not isinstance(extent, Expr) and seen_equal(extent, 1):
                 continue
             if dims and not isinstance(extent, Expr) and seen_equal(dims[-1][1], stride * extent):
@@ -88,14 +88,14 @@ class BlockTransfers:
                 dims.append((extent, stride))
         return dims or [(1, 1)]
 
-    def block(self, access: Affine, places: Places, rows: Group, columns: Group) -> dict[str, Any]:
+    def block(self, access: Affine, slices: Slices, rows: Group, columns: Group) -> dict[str, Any]:
         """Return the offset, extents, strides and number of row dimensions of a transfer."""
         row_dims, column_dims = (
-            self._dims(access, rows, places),
-            self._dims(access, columns, places),
+            self._dims(access, rows, slices),
+            self._dims(access, columns, slices),
         )
         return {
-            "offset": self.address(access, places),
+            "offset": self.address(access, slices),
             "row_dims": len(row_dims),
             "extents": [extent for extent, _ in row_dims + column_dims],
             "strides": [stride for _, stride in row_dims + column_dims],
@@ -120,17 +120,17 @@ class BlockTransfers:
         access: Affine,
         tile: Any,
         slot: Index,
-        places: Places,
+        slices: Slices,
         rows: Group,
         columns: Group,
     ) -> None:
-        """Load the block of a DDR tensor at ``places`` into a tile by DMA."""
+        """Load the block of a DDR tensor at ``slices`` into a tile by DMA."""
         self.b.load(
             self.buffer(value),
             tile=tile,
             slot=slot,
             border=sides(value),
-            **self.block(access, places, rows, columns),
+            **self.block(access, slices, rows, columns),
         )
 
     def store(
@@ -140,16 +140,16 @@ class BlockTransfers:
         dtype: str,
         store: Store,
         access: Affine,
-        places: Places,
+        slices: Slices,
         rows: Group,
         columns: Group,
     ) -> None:
-        """Store a tile as the block at ``places`` by DMA.
+        """Store a tile as the block at ``slices`` by DMA.
 
         ``access`` is the index of ``store`` as a function of the axes.
         """
         buffer = self.b.buffer(store.symbol, dtype, store.elements)
-        self.b.store(tile, slot, buffer, **self.block(access, places, rows, columns))
+        self.b.store(tile, slot, buffer, **self.block(access, slices, rows, columns))
 
 
 def sides(value: Value) -> list[PaddedAddress]:
@@ -187,7 +187,7 @@ class TileBody:
         blocks: BlockTransfers,
         rows: Group,
         columns: Group,
-        most: tuple[int, int],
+        max_extents: tuple[int, int],
         operands: Sequence[Operand],
         outputs: Sequence[tuple[Node, Sequence[Store]]],
         access: Any,
@@ -201,7 +201,7 @@ class TileBody:
             blocks: Transfers of the kernel.
             rows: Axes of a tile's rows.
             columns: Axes of a tile's columns.
-            most: Extents of the largest tile.
+            max_extents: Extents of the largest tile.
             operands: DDR tensors that the body loads.
             outputs: Elements and their stores. ``tiles`` holds those that the body computes.
             access: Maps an index of an operand, store or index node to the axes.
@@ -218,7 +218,12 @@ class TileBody:
         )
         b, extents = (
             blocks.b,
-            {"full": most, "row": (1, most[1]), "col": (most[0], 1), "one": (1, 1)},
+            {
+                "full": max_extents,
+                "row": (1, max_extents[1]),
+                "col": (max_extents[0], 1),
+                "one": (1, 1),
+            },
         )
         self.outputs = outputs
         self.computed: dict[int, Node] = {
@@ -229,17 +234,18 @@ class TileBody:
         self.positions = list(dict.fromkeys(node.payload for node in inside if node.op == "index"))
         self.reads = []
         for operand in operands:
-            word = self._word(access(operand.index))
+            broadcast = self._broadcast_mode(access(operand.index))
             self.reads.append(
-                (operand, word, b.tile(operand.value.dtype, *extents[word], "am", ahead))
+                (operand, broadcast, b.tile(operand.value.dtype, *extents[broadcast], "am", ahead))
             )
         self.tiles = {
-            key: b.tile(node.dtype, *most, "am", slots) for key, node in self.computed.items()
+            key: b.tile(node.dtype, *max_extents, "am", slots)
+            for key, node in self.computed.items()
         }
-        self.behind: Callable[[Places, Any, Index], None] | None = None
+        self.after_store: Callable[[Slices, Any, Index], None] | None = None
         """Called with each output's block, tile and slot after its stores have been issued."""
 
-    def _word(self, index: Affine) -> str:
+    def _broadcast_mode(self, index: Affine) -> str:
         down = any(index.coeffs[axis] for axis in self.rows)
         along = any(index.coeffs[axis] for axis in self.columns)
         return {
@@ -249,24 +255,24 @@ class TileBody:
             (False, False): "one",
         }[down, along]
 
-    def build(self, places: Places, slot: Index = 0) -> None:
-        """Emit load, map and store for the tile at ``places``; ``slot``: of the given tiles."""
-        self.fetch(places)
-        self.finish(places, slot)
+    def build(self, slices: Slices, slot: Index = 0) -> None:
+        """Emit load, map and store for the tile at ``slices``; ``slot``: of the given tiles."""
+        self.fetch(slices)
+        self.finish(slices, slot)
 
-    def fetch(self, places: Places, read: Index = 0) -> None:
-        """Start the loads for the tile at ``places`` into slots ``read``."""
-        for operand, word, tile in self.reads:
-            rows = self.rows if word in ("full", "col") else ()
-            columns = self.columns if word in ("full", "row") else ()
+    def fetch(self, slices: Slices, read: Index = 0) -> None:
+        """Start the loads for the tile at ``slices`` into slots ``read``."""
+        for operand, broadcast, tile in self.reads:
+            rows = self.rows if broadcast in ("full", "col") else ()
+            columns = self.columns if broadcast in ("full", "row") else ()
             self.blocks.load(
-                operand.value, self.access(operand.index), tile, read, places, rows, columns
+                operand.value, self.access(operand.index), tile, read, slices, rows, columns
             )
 
-    def finish(self, places: Places, slot: Index = 0, own: Index = 0, read: Index = 0) -> None:
+    def finish(self, slices: Slices, slot: Index = 0, own: Index = 0, read: Index = 0) -> None:
         """Emit the map of the loads in slots ``read``, and the stores from slots ``own``."""
         if self.computed:
-            self._map(places, slot, own, read)
+            self._map(slices, slot, own, read)
         for node, stores in self.outputs:
             tile, at = (
                 (self.given[id(node)], slot)
@@ -276,20 +282,20 @@ class TileBody:
             for store in stores:
                 access = self.access(store.index)
                 self.blocks.store(
-                    tile, at, node.dtype, store, access, places, self.rows, self.columns
+                    tile, at, node.dtype, store, access, slices, self.rows, self.columns
                 )
-            if self.behind is not None:
-                self.behind(places, tile, at)
+            if self.after_store is not None:
+                self.after_store(slices, tile, at)
 
-    def _map(self, places: Places, slot: Index, own: Index, read: Index) -> None:
+    def _map(self, slices: Slices, slot: Index, own: Index, read: Index) -> None:
         b = self.blocks.b
         given = [key for key in self.given if key in self.used]
         ins = [(self.given[key], slot, "full") for key in given] + [
-            (tile, read, word) for _, word, tile in self.reads
+            (tile, read, broadcast) for _, broadcast, tile in self.reads
         ]
         # Address computations are scalar instructions, so they must precede the map.
         starts = {
-            index: self.blocks.address(self.access(index), places) for index in self.positions
+            index: self.blocks.address(self.access(index), slices) for index in self.positions
         }
 
         def body(arguments: Sequence[Any]) -> list[Any]:
@@ -312,8 +318,8 @@ class TileBody:
             return mapped(b, list(self.computed.values()), leaf)
 
         rows, columns = (
-            self.blocks.count(self.rows, places),
-            self.blocks.count(self.columns, places),
+            self.blocks.count(self.rows, slices),
+            self.blocks.count(self.columns, slices),
         )
         b.map(rows, columns, ins, [(tile, own, "full") for tile in self.tiles.values()], body)
 
@@ -322,5 +328,7 @@ class TileBody:
 
         Each side of the tile has a single axis with an extent above 1, or axes that merge.
         """
-        steps = [index.coeffs[group[-1]] if group else 0 for group in (self.rows, self.columns)]
-        return self.blocks.b.position(start, *steps)
+        index_slices = [
+            index.coeffs[group[-1]] if group else 0 for group in (self.rows, self.columns)
+        ]
+        return self.blocks.b.position(start, *index_slices)

@@ -274,5 +274,5 @@ def schedule_of(statements: Sequence[Statement], plan: PanelSchedule | None = No
         ),
         *factors,
     )
-    fold = Col2Im(geometry_of(statements[0]), form, _IMAGE, (_DOWN, _ACROSS), (_ROW, _COLUMN))
-    return OperandRoles(contraction, epilogue, form, *factors, plan=plan, fold=fold)
+    col2im = Col2Im(geometry_of(statements[0]), form, _IMAGE, (_DOWN, _ACROSS), (_ROW, _COLUMN))
+    return OperandRoles(contraction, epilogue, form, *factors, plan=plan, col2im=col2im)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
 from ftm_backend.midend.lowering.gemm import col2im
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, TileBody
 from ftm_backend.midend.lowering.gemm.window_box import WindowBox
 from ftm_backend.midend.schedule.gemm.candidate_tile_sizes import tile_extents
 from ftm_backend.midend.schedule.gemm.conv_backward_plan import (
@@ -37,56 +37,56 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     Raises:
         ValueError: The statements are not such a pair of gradients, or do not fit the scratchpads.
     """
-    found = match_conv_backward(kernel.statements, kernel.machine)
-    plan = None if found is None else plan_conv_backward(found, kernel.machine)
-    if found is None or plan is None:
+    pattern = match_conv_backward(kernel.statements, kernel.machine)
+    plan = None if pattern is None else plan_conv_backward(pattern, kernel.machine)
+    if pattern is None or plan is None:
         raise ValueError(
             f"the gradients of kernel {kernel.name} are not made by one kernel"
             f" on machine {kernel.machine.name!r}"
         )
-    _Builder(kernel, found, plan, b).build()
+    _Builder(kernel, pattern, plan, b).build()
 
 
 class _Builder:
     def __init__(
-        self, kernel: Kernel, found: ConvBackward, plan: ConvBackwardPlan, b: TileBuilder
+        self, kernel: Kernel, pattern: ConvBackward, plan: ConvBackwardPlan, b: TileBuilder
     ) -> None:
-        self.kernel, self.found, self.plan, self.b = kernel, found, plan, b
-        self.chosen, self.form = found.chosen, found.chosen.form
-        self.blocks, self.image_blocks = (
+        self.kernel, self.pattern, self.plan, self.b = kernel, pattern, plan, b
+        self.dw, self.form = pattern.dw, pattern.dw.form
+        self.blocks, self.dx_blocks = (
             BlockTransfers(b, self.form.extents),
-            BlockTransfers(b, found.images.extents),
+            BlockTransfers(b, pattern.dx_form.extents),
         )
         self.core, self.cores = kernel.core(b)
-        self.low, self.high = core_share(b, kernel, found.channels)
-        fold = col2im.schedule_of([found.fold]).fold
-        assert fold is not None, "a transposed convolution has a col2im"
-        self.fold = fold
+        self.low, self.high = core_share(b, kernel, pattern.channels)
+        geometry = col2im.schedule_of([pattern.dx]).col2im
+        assert geometry is not None, "a transposed convolution has a col2im"
+        self.col2im = geometry
         self._declare()
 
     def _declare(self) -> None:
-        b, found, plan, form = self.b, self.found, self.plan, self.form
-        dtype, accumulator = found.dtype, ACCUMULATORS[found.dtype]
-        rows, filters, k = plan.m.elements, plan.n.elements, found.columns
+        b, pattern, plan, form = self.b, self.pattern, self.plan, self.form
+        dtype, accumulator = pattern.dtype, ACCUMULATORS[pattern.dtype]
+        rows, filters, k = plan.m.elements, plan.n.elements, pattern.columns
         self.pool = b.tile(dtype, filters, k, "gsm", plan.n.blocks)
         self.arrived = b.tile(dtype, filters, k, "am", 2)
         self.turned = b.tile(dtype, k, filters)
         self.box = (
-            WindowBox(self.blocks, self.chosen.windows, (*form.m, *form.k))
-            if self.chosen.windows
-            else None
+            WindowBox(self.blocks, self.dw.windows, (*form.m, *form.k)) if self.dw.windows else None
         )
         sides = (k, rows) if plan.trans_a else (rows, k)
         if self.box is not None:
-            sides = self.box.most((*tile_extents(form.sizes(form.m), plan.m), *form.sizes(form.k)))
+            sides = self.box.max_extents(
+                (*tile_extents(form.sizes(form.m), plan.m), *form.sizes(form.k))
+            )
         owners = self.kernel.machine.cores if plan.a_space == "gsm" else 1
         self.a_tile = b.tile(dtype, *sides, plan.a_space, 2 * owners)
         self.a_first = b.mul(self.core, 2) if owners > 1 else 0
         self.product = b.tile(accumulator, rows, filters)
         self.result = b.tile(accumulator, filters, rows, "am", 2)
         self.sums = b.tile(accumulator, rows, k)
-        self.image = b.tile(accumulator, *self.fold.most(plan.m, self.found.whole))
-        epilogue = self.chosen.epilogue
+        self.image = b.tile(accumulator, *self.col2im.max_extents(plan.m, self.pattern.all_windows))
+        epilogue = self.dw.epilogue
         self.body = TileBody(
             self.blocks,
             form.n,
@@ -94,13 +94,13 @@ class _Builder:
             (filters, rows),
             epilogue.operands,
             [(output.element, output.stores) for output in epilogue.outputs],
-            self.chosen.access,
+            self.dw.access,
             {id(epilogue.product): self.result},
             2,
             2,
         )
         (self.weight,) = (
-            tile for operand, _, tile in self.body.reads if operand is self.found.weight
+            tile for operand, _, tile in self.body.reads if operand is self.pattern.weight
         )
 
     def build(self) -> None:
@@ -109,13 +109,13 @@ class _Builder:
         if not self.kernel.one_core:
             b.barrier()  # other cores may still read what an earlier kernel left in GSM
         with b.for_(self.core, filters, self.cores) as number:
-            places = self._filters(number) | self._columns()
+            slices = self._filters(number) | self._columns()
             self.blocks.load(
-                self.chosen.b.value,
+                self.dw.b.value,
                 self.form.accesses[1],
                 self.pool,
                 number,
-                places,
+                slices,
                 self.form.n,
                 self.form.k,
             )
@@ -144,17 +144,17 @@ class _Builder:
         first = b.add(self.low, b.mul(b.div(step, self.plan.n.blocks), self.plan.channels))
         return first, b.min(self.plan.channels, b.sub(self.high, first))
 
-    def _filters(self, number: Index) -> Places:
-        return self.blocks.place(self.form.n, self.plan.n, number)
+    def _filters(self, number: Index) -> Slices:
+        return self.blocks.block_slices(self.form.n, self.plan.n, number)
 
-    def _columns(self) -> Places:
+    def _columns(self) -> Slices:
         return {axis: (0, self.form.extents[axis]) for axis in self.form.k}
 
-    def _places(self, step: Index) -> Places:
+    def _slices(self, step: Index) -> Slices:
         b, (outer, *inside) = self.b, self.form.m
-        each = self.form.extents[outer] // self.found.channels
+        each = self.form.extents[outer] // self.pattern.channels
         first, count = self._channels(step)
-        rows: Places = {outer: (b.mul(first, each), b.mul(count, each))} | {
+        rows: Slices = {outer: (b.mul(first, each), b.mul(count, each))} | {
             axis: (0, self.form.extents[axis]) for axis in inside
         }
         return rows | self._filters(self.b.rem(step, self.plan.n.blocks)) | self._columns()
@@ -167,25 +167,25 @@ class _Builder:
 
     def _fetch(self, step: Index) -> None:
         """Start the loads of a step."""
-        b, form, a = self.b, self.form, self.chosen.a.value
-        places, slot, number = self._places(step), b.rem(step, 2), b.rem(step, self.plan.n.blocks)
+        b, form, a = self.b, self.form, self.dw.a.value
+        slices, slot, number = self._slices(step), b.rem(step, 2), b.rem(step, self.plan.n.blocks)
         with b.where(("eq", number, 0)):
             if self.box is not None:
-                self.box.load(a, form.accesses[0], self.a_tile, self._a_slot(step), places)
+                self.box.load(a, form.accesses[0], self.a_tile, self._a_slot(step), slices)
             else:
                 sides = (form.k, form.m) if self.plan.trans_a else (form.m, form.k)
                 self.blocks.load(
-                    a, form.accesses[0], self.a_tile, self._a_slot(step), places, *sides
+                    a, form.accesses[0], self.a_tile, self._a_slot(step), slices, *sides
                 )
         b.copy(self.pool, number, self.arrived, slot)
-        self.body.fetch(places, slot)
+        self.body.fetch(slices, slot)
 
     def _step(self, step: Index) -> None:
         b, last = self.b, self.plan.n.blocks - 1
-        places, slot, number = self._places(step), b.rem(step, 2), b.rem(step, self.plan.n.blocks)
+        slices, slot, number = self._slices(step), b.rem(step, 2), b.rem(step, self.plan.n.blocks)
         b.transpose(self.arrived, slot, self.turned, 0)
         if self.box is not None:
-            reads = self.box.reads(self.a_tile, places, len(self.form.m))
+            reads = self.box.reads(self.a_tile, slices, len(self.form.m))
             b.windows(self.a_tile, self._a_slot(step), *reads, self.turned, 0, self.product, 0)
         else:
             b.mm(
@@ -203,24 +203,24 @@ class _Builder:
             with b.where(("lt", 0, number)):
                 b.mm(self.weight, slot, self.arrived, slot, self.sums, 0, acc=True, trans_a=True)
         b.transpose(self.product, 0, self.result, slot)
-        self.body.finish(places, slot, slot, slot)
+        self.body.finish(slices, slot, slot, slot)
         with b.where(("eq", number, last)):
             self._store(step)
 
     def _store(self, step: Index) -> None:
         """Apply col2im to dX of the block's channels, and store the result."""
-        found, form = self.found, self.found.images
+        pattern, form = self.pattern, self.pattern.dx_form
         channel, *taps = form.m
-        places: Places = (
+        slices: Slices = (
             {channel: self._channels(step)}
             | {axis: (0, form.extents[axis]) for axis in taps}
-            | self.fold.place(self.image_blocks, self.found.whole, 0)
+            | self.col2im.block_slices(self.dx_blocks, self.pattern.all_windows, 0)
         )
-        self.b.fold(self.sums, 0, *self.fold.instruction(self.image_blocks, places), self.image, 0)
-        (result,) = found.fold.results
+        self.b.fold(self.sums, 0, *self.col2im.instruction(self.dx_blocks, slices), self.image, 0)
+        (result,) = pattern.dx.results
         stores = dict.fromkeys(store.index for store in result.stores)
         for store in result.stores:
             access = form.accesses[3 + list(stores).index(store.index)]
-            self.image_blocks.store(
-                self.image, 0, result.value.dtype, store, access, places, *self.fold.sides()
+            self.dx_blocks.store(
+                self.image, 0, result.value.dtype, store, access, slices, *self.col2im.sides()
             )

@@ -18,25 +18,25 @@ __all__ = ["DeferredEpilogue"]
 class DeferredEpilogue(PanelLoop):
     """A panel loop with a deferred epilogue. A *part* is the chunks that one step finishes."""
 
-    def _between(self, step: PanelStep) -> None:
+    def _during_step(self, step: PanelStep) -> None:
         b, last = self.b, self.plan.k.blocks - 1
         with b.where(("lt", last, step.number)):
             before = self._at(b.sub(step.number, b.add(step.k, 1)))
             self._finish(before, step.k)
             if last:
                 with b.where(("lt", step.k, last)):
-                    self._ahead(before, b.add(step.k, 1))
+                    self._prefetch_part(before, b.add(step.k, 1))
         with b.where(*([("eq", step.k, last)] if last else [])):
-            self._ahead(step, 0)
+            self._prefetch_part(step, 0)
 
-    def _behind(self) -> None:
+    def _after_steps(self) -> None:
         b, plan = self.b, self.plan
         last = self._at(b.sub(self.steps, 1))
         with b.for_(0, cost_rules.pieces(plan.chunks, plan.deferred_chunks)) as part:
-            self._ahead(last, b.add(part, 1))
+            self._prefetch_part(last, b.add(part, 1))
             self._finish(last, part)
 
-    def _ahead(self, step: PanelStep, part: Index) -> None:
+    def _prefetch_part(self, step: PanelStep, part: Index) -> None:
         """Start the loads of the epilogue of a part of the step's panel."""
         b = self.b
         if not self.body.reads:
@@ -45,7 +45,7 @@ class DeferredEpilogue(PanelLoop):
             b.where(*self._has_row(step), *self._has_column(step)),
             b.for_(*self._part(step, part)) as chunk,
         ):
-            self.body.fetch(self._c_places(step, chunk), self._slot(part, chunk, 2))
+            self.body.fetch(self._c_slices(step, chunk), self._slot(part, chunk, 2))
 
     def _finish(self, step: PanelStep, part: Index) -> None:
         """Emit the epilogue of a part of the step's panel."""
@@ -56,9 +56,9 @@ class DeferredEpilogue(PanelLoop):
         ):
             product, slot = b.add(self._c_ring(step), chunk), self._slot(part, chunk, 1)
             if self.plan.transpose_c:
-                self._turn(self._c_places(step, chunk), product, slot)
+                self._transform_c(self._c_slices(step, chunk), product, slot)
             self.body.finish(
-                self._c_places(step, chunk),
+                self._c_slices(step, chunk),
                 slot if self.plan.transpose_c else product,
                 slot,
                 self._slot(part, chunk, 2),

@@ -67,7 +67,7 @@ class _Rewriter:
         self.rank = len(contraction.statement.loops)
         self.product = Node("carry", contraction.accumulator, payload=0)
         self.elements: dict[int, Node] = {id(result.value): self.product}
-        self.places: dict[int, Affine] = {id(result.value): result.index}
+        self.indices: dict[int, Affine] = {id(result.value): result.index}
         self.operands: dict[tuple[int, Affine], Node] = {}
         self.positions: dict[Affine, Node] = {}
 
@@ -76,7 +76,7 @@ class _Rewriter:
         reads = [o for o in statement.operands if id(o.value) in self.elements]
         if statement.is_reduction or statement.gathers or not reads or not statement.loops:
             return None
-        place = self.places[id(reads[0].value)]
+        product_index = self.indices[id(reads[0].value)]
         ours = self.contraction.statement
         free = [
             k
@@ -91,7 +91,8 @@ class _Rewriter:
                 found = [
                     k
                     for k in free
-                    if always_equal(ours.loops[k], extent) and always_equal(place.coeffs[k], stride)
+                    if always_equal(ours.loops[k], extent)
+                    and always_equal(product_index.coeffs[k], stride)
                 ]
             if not found:
                 return None
@@ -101,11 +102,12 @@ class _Rewriter:
         if free:
             return None
         same = all(
-            self._over(o.index, loops) == self._trimmed(self.places[id(o.value)]) for o in reads
+            self._over(o.index, loops) == self._without_unit_loops(self.indices[id(o.value)])
+            for o in reads
         )
         return loops if same else None
 
-    def _trimmed(self, index: Affine) -> Affine:
+    def _without_unit_loops(self, index: Affine) -> Affine:
         """Return ``index`` without the terms of loops with extent 1."""
         extents = self.contraction.statement.loops
         return Affine(
@@ -120,7 +122,7 @@ class _Rewriter:
                 coeffs[loop] = stride
         return Affine(index.const, tuple(coeffs))
 
-    def take(self, statement: Statement) -> list[EpilogueOutput] | None:
+    def rewrite(self, statement: Statement) -> list[EpilogueOutput] | None:
         """Rewrite a statement; return its outputs, or None if it cannot run on a tile of C."""
         loops = self.loops_of(statement)
         if loops is None:
@@ -131,7 +133,7 @@ class _Rewriter:
         outputs = []
         for result in statement.results:
             self.elements[id(result.value)] = done[id(result.yields)]
-            self.places[id(result.value)] = self._over(result.index, loops)
+            self.indices[id(result.value)] = self._over(result.index, loops)
             outputs.append(
                 EpilogueOutput(
                     done[id(result.yields)],
@@ -171,7 +173,7 @@ def build_epilogue(contraction: Contraction, statements: Sequence[Statement]) ->
     result = contraction.statement.results[0]
     outputs = [EpilogueOutput(rewriter.product, tuple(result.stores))]
     for statement in statements:
-        tile_extents = rewriter.take(statement)
+        tile_extents = rewriter.rewrite(statement)
         if tile_extents is None:
             raise ValueError(
                 f"{statement.op} over {statement.loops} cannot follow a contraction in its kernel"
@@ -186,15 +188,15 @@ def build_epilogue(contraction: Contraction, statements: Sequence[Statement]) ->
 def epilogue_fields(epilogue: Epilogue, machine: MachineParameters) -> dict[str, Any]:
     """Return the epilogue's fields of a `tiling.TilingProblem`."""
     others = epilogue.outputs[1:]
-    parameters = [
+    broadcasts = [
         o for o in epilogue.operands if machine.uses_panels and sum(map(bool, o.index.coeffs)) <= 1
     ]
-    operands = [o for o in epilogue.operands if o not in parameters]
+    operands = [o for o in epilogue.operands if o not in broadcasts]
     stored = {store.index.coeffs for output in epilogue.outputs[:1] for store in output.stores}
-    alike = sum(
+    c_layout_bytes = sum(
         ELEMENT_BYTES[operand.value.dtype] for operand in operands if operand.index.coeffs in stored
     )
-    alike += sum(
+    c_layout_bytes += sum(
         ELEMENT_BYTES[x.element.dtype]
         for x in others
         if {store.index.coeffs for store in x.stores} <= stored
@@ -206,26 +208,26 @@ def epilogue_fields(epilogue: Epilogue, machine: MachineParameters) -> dict[str,
         *(o.value.dtype for o in operands),
         *(x.element.dtype for x in epilogue.outputs if x.element is not epilogue.product),
     ]
-    wider = sum(
+    extra_bytes = sum(
         max(0, ELEMENT_BYTES[dtype] - ELEMENT_BYTES[epilogue.product.dtype]) for dtype in dtypes
     )
     body = (
         interval(
-            machine, [output.element for output in epilogue.outputs], tiles + len(parameters) + 1
+            machine, [output.element for output in epilogue.outputs], tiles + len(broadcasts) + 1
         )
         if machine.uses_panels
         else 0.0
     )
     return {
         "epilogue_tiles": tiles,
-        "epilogue_extra_bytes": wider,
+        "epilogue_extra_bytes": extra_bytes,
         "epilogue_operands": len(operands),
-        "epilogue_broadcasts": len(parameters),
+        "epilogue_broadcasts": len(broadcasts),
         "epilogue_bytes": sum(
             ELEMENT_BYTES[dtype]
             for dtype in (*(o.value.dtype for o in operands), *(o.element.dtype for o in others))
         ),
-        "epilogue_c_layout_bytes": alike,
+        "epilogue_c_layout_bytes": c_layout_bytes,
         "epilogue_interval": body,
     }
 
@@ -248,9 +250,9 @@ def can_fuse_epilogue(chain: Sequence[Statement], candidate: Statement) -> bool:
         return False
     rewriter = _Rewriter(contraction)
     for statement in chain[1:]:
-        if rewriter.take(statement) is None:
+        if rewriter.rewrite(statement) is None:
             return False
-    if rewriter.take(candidate) is None or rewriter.tiles > MOST_TILES:
+    if rewriter.rewrite(candidate) is None or rewriter.tiles > MOST_TILES:
         return False
     if not rewriter.positions:
         return True

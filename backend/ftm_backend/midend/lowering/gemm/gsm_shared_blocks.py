@@ -10,7 +10,7 @@ from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
 
 if TYPE_CHECKING:
-    from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places
+    from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
     from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
 
 __all__ = ["GsmSharedBlocks"]
@@ -19,19 +19,19 @@ __all__ = ["GsmSharedBlocks"]
 class GsmSharedBlocks:
     """Slots in GSM: two for passing blocks, or one per block if all of B is kept there."""
 
-    def __init__(self, blocks: BlockTransfers, chosen: OperandRoles) -> None:
+    def __init__(self, blocks: BlockTransfers, roles: OperandRoles) -> None:
         """Declare the slots."""
-        assert isinstance(chosen.plan, PanelSchedule)
-        self.blocks, self.b, self.chosen, self.form, self.plan = (
+        assert isinstance(roles.plan, PanelSchedule)
+        self.blocks, self.b, self.roles, self.form, self.plan = (
             blocks,
             blocks.b,
-            chosen,
-            chosen.form,
-            chosen.plan,
+            roles,
+            roles.form,
+            roles.plan,
         )
         n, k, turned = self.plan.n.elements, self.plan.k.elements, self.plan.b_layout != "plain"
         self.inside = prod(self.form.sizes(self.form.n[1:]))
-        waiting = (
+        gsm_slot = (
             (n // self.inside, k * self.inside)
             if self.plan.split_rows
             else (n, k)
@@ -39,7 +39,7 @@ class GsmSharedBlocks:
             else (k, n)
         )
         slots = self.plan.n.blocks * self.plan.k.blocks if self.plan.b_in_gsm else 2
-        self.tile = self.b.tile(chosen.b.value.dtype, *waiting, "gsm", slots)
+        self.tile = self.b.tile(roles.b.value.dtype, *gsm_slot, "gsm", slots)
 
     def slot(self, column: Index, k: Index) -> Index:
         """Return the slot of a block if all of B is kept."""
@@ -49,30 +49,32 @@ class GsmSharedBlocks:
         """Start the loads of this core's part of all blocks."""
         b, form, plan, depths = self.b, self.form, self.plan, self.plan.k.blocks
         with b.for_(core, plan.n.blocks * depths, cores) as number:
-            columns = self.blocks.place(form.n, plan.n, b.div(number, depths))
-            if self.chosen.fold is not None:
-                columns = self.chosen.fold.place(self.blocks, plan.n, b.div(number, depths))
-            self.load(number, columns | self.blocks.place(form.k, plan.k, b.rem(number, depths)))
+            columns = self.blocks.block_slices(form.n, plan.n, b.div(number, depths))
+            if self.roles.col2im is not None:
+                columns = self.roles.col2im.block_slices(self.blocks, plan.n, b.div(number, depths))
+            self.load(
+                number, columns | self.blocks.block_slices(form.k, plan.k, b.rem(number, depths))
+            )
 
-    def load(self, slot: Index, places: Places) -> None:
-        """Start the load of the block at ``places``, which cover columns and k."""
+    def load(self, slot: Index, slices: Slices) -> None:
+        """Start the load of the block at ``slices``, which cover columns and k."""
         form, plan = self.form, self.plan
         sides = (form.n, form.k) if plan.b_layout != "plain" else (form.k, form.n)
         if plan.split_rows:
             sides = (form.n[:1], (*form.k, *form.n[1:]))
-        entry = self.blocks.steps(form.batch, 0)  # B is the same for all batch entries
+        entry = self.blocks.index_slices(form.batch, 0)  # B is the same for all batch entries
         self.blocks.load(
-            self.chosen.b.value, form.accesses[1], self.tile, slot, places | entry, *sides
+            self.roles.b.value, form.accesses[1], self.tile, slot, slices | entry, *sides
         )
 
-    def hand_on(self, waiting: Index, places: Places, tile: TileDecl, slot: Index) -> None:
+    def copy_to(self, gsm_slot: Index, slices: Slices, tile: TileDecl, slot: Index) -> None:
         """Copy a block of B from GSM to a tile, with its rows assembled if they are split."""
         b, form = self.b, self.form
         if not self.plan.split_rows:
-            b.copy(self.tile, waiting, tile, slot)
+            b.copy(self.tile, gsm_slot, tile, slot)
             return
         (depth,), (outer, *_) = form.k, form.n
-        extents = [places[depth][1], places[outer][1], self.inside]
+        extents = [slices[depth][1], slices[outer][1], self.inside]
         b.copy_windows(
-            self.tile, waiting, extents, [self.inside, self.tile.columns, 1], 1, tile, slot
+            self.tile, gsm_slot, extents, [self.inside, self.tile.columns, 1], 1, tile, slot
         )

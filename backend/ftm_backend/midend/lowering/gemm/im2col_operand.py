@@ -17,13 +17,13 @@ from itertools import pairwise
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.symbolic import is_integer
 
-__all__ = ["COLUMN_SIDES", "WindowSide", "behind", "box_strides", "windows"]
+__all__ = ["COLUMN_SIDES", "WindowSide", "box_strides", "overread_limit", "windows"]
 
-FEWEST = 3
+FEWEST_SIDES = 3
 """A box that merely makes runs longer needs at least so many sides."""
 COLUMN_SIDES = 2
 """Number of innermost sides of a box that form a slot's columns."""
-MOST_BEHIND = 4
+MAX_OVERREAD = 4
 """A box may extend over the kernel's last element by so many DMA granules of the tensor."""
 
 
@@ -36,18 +36,18 @@ class WindowSide:
         steps: Pairs (position, step): the axis at this position, as given to ``windows``,
             traverses the side in steps of so many units; negative: backwards.
         full: Length of the side for blocks that cover all of its axes.
-        joined: Length to load instead of ``full``, up to the next side's neighbour, if this makes
-            longer runs; else 0.
+        padded_length: Length to load instead of ``full``, up to the next side's neighbour, if this
+            makes longer runs; else 0.
     """
 
     unit: int
     steps: tuple[tuple[int, int], ...]
     full: int = 0
-    joined: int = 0
+    padded_length: int = 0
 
     def fetched(self, length: int) -> int:
         """Return the length to load for a block that covers ``length``."""
-        return self.joined if length == self.full and self.joined else length
+        return self.padded_length if length == self.full and self.padded_length else length
 
 
 def windows(
@@ -57,7 +57,7 @@ def windows(
     columns: Sequence[int],
     near: int,
     granule: int = 1,
-    behind: int = 0,
+    overread_limit: int = 0,
 ) -> tuple[WindowSide, ...] | None:
     """Return the sides of the box that ``access`` covers.
 
@@ -68,26 +68,26 @@ def windows(
         columns: Axes of its columns. ``WindowSide`` numbers the axes in the order rows, columns.
         near: Elements closer than this are loaded together with the gaps between them.
         granule: Elements of a DMA granule.
-        behind: Elements of the tensor after the last one of ``access``; see ``behind``. Sides may
-            only be joined within them.
+        overread_limit: Most elements to load after the last one of ``access``; see the function
+            ``overread_limit``. Sides may only be joined within them.
 
     Returns:
         The sides, or None if rows should be loaded as they are, or do not cover a box.
     """
     axes = (*rows, *columns)
-    walks = [
+    strides = [
         (abs(access.coeffs[axis]), position)
         for position, axis in enumerate(axes)
         if access.coeffs[axis] != 0
     ]
-    if not walks or not all(is_integer(n) for n in (*extents, *access.coeffs)):
+    if not strides or not all(is_integer(n) for n in (*extents, *access.coeffs)):
         return None
-    walks.sort()
-    least = walks[0][0]
+    strides.sort()
+    least = strides[0][0]
     unit = 1 if least < near else least
     sides: list[tuple[int, list[tuple[int, int]]]] = []
     length = 1
-    for stride, position in walks:
+    for stride, position in strides:
         if not sides:
             sides.append((unit, []))
         elif stride < unit * length:
@@ -99,13 +99,17 @@ def windows(
         step = stride // unit
         sides[-1][1].append((position, step if access.coeffs[axes[position]] > 0 else -step))
         length += (extents[axes[position]] - 1) * step
-    found = _joined(
-        extents, [WindowSide(unit, tuple(steps)) for unit, steps in sides], axes, granule, behind
+    found = _join_sides(
+        extents,
+        [WindowSide(unit, tuple(steps)) for unit, steps in sides],
+        axes,
+        granule,
+        overread_limit,
     )
-    plain = all(len(steps) == 1 and steps[0][1] == 1 for _, steps in sides) and _in_turn(
+    plain = all(len(steps) == 1 and steps[0][1] == 1 for _, steps in sides) and _is_separated(
         [steps[0][0] for _, steps in sides], len(rows)
     )
-    if plain and (len(sides) < FEWEST or not any(side.joined for side in found)):
+    if plain and (len(sides) < FEWEST_SIDES or not any(side.padded_length for side in found)):
         return None
     return tuple(reversed(found))
 
@@ -137,7 +141,7 @@ def box_strides(
     return None if any(access.coeffs[axis] for axis in others) else tuple(found)
 
 
-def behind(extents: Sequence[int], access: Affine, size: int, granule: int) -> int:
+def overread_limit(extents: Sequence[int], access: Affine, size: int, granule: int) -> int:
     """Return how many elements after the last access a box may load; 0 for symbolic sizes.
 
     It is part of a kernel's structural key: kernels that access the same elements of tensors with
@@ -152,41 +156,50 @@ def behind(extents: Sequence[int], access: Affine, size: int, granule: int) -> i
     last = access.const + sum(
         c * (n - 1) for c, n in zip(access.coeffs, extents, strict=True) if c > 0
     )
-    left = size - 1 - last
-    return min(left, MOST_BEHIND * granule) if isinstance(left, int) else 0
+    overread = size - 1 - last
+    return min(overread, MAX_OVERREAD * granule) if isinstance(overread, int) else 0
 
 
-def _joined(
-    extents: Sequence[int], sides: list[WindowSide], axes: Sequence[int], granule: int, left: int
+def _join_sides(
+    extents: Sequence[int],
+    sides: list[WindowSide],
+    axes: Sequence[int],
+    granule: int,
+    overread: int,
 ) -> list[WindowSide]:
-    """Set the ``joined`` lengths, which merge a side with the next one into one run.
+    """Set the ``padded_length`` lengths, which merge a side with the next one into one run.
 
     Sides are innermost first. They are joined only if that loads no more granules.
     """
     found: list[WindowSide] = []
     run = sides[0].unit == 1  # whether all inner sides are one run
     for side, following in zip(sides, [*sides[1:], None], strict=True):
-        full, joined = 1 + sum((extents[axes[at]] - 1) * abs(step) for at, step in side.steps), 0
+        full, padded_length = (
+            1 + sum((extents[axes[at]] - 1) * abs(step) for at, step in side.steps),
+            0,
+        )
         if (
             run
             and following is not None
             and following.unit % side.unit == 0
             and all(step > 0 for _, step in side.steps)
         ):
-            joined = following.unit // side.unit
-        between = (joined - full) * side.unit
+            padded_length = following.unit // side.unit
+        between = (padded_length - full) * side.unit
         run = (
             run
-            and full <= joined
-            and joined * side.unit <= -(-full * side.unit // granule) * granule
-            and between <= left
+            and full <= padded_length
+            and padded_length * side.unit <= -(-full * side.unit // granule) * granule
+            and between <= overread
         )
-        left -= between if run else 0
-        found.append(WindowSide(side.unit, side.steps, full, joined) if run and between else side)
+        overread -= between if run else 0
+        found.append(
+            WindowSide(side.unit, side.steps, full, padded_length) if run and between else side
+        )
     return found
 
 
-def _in_turn(positions: Sequence[int], rows: int) -> bool:
+def _is_separated(positions: Sequence[int], rows: int) -> bool:
     """Whether all rows are outside of all columns, or all inside."""
     groups = [position < rows for position in positions]
     return sum(a != b for a, b in pairwise(groups)) <= 1

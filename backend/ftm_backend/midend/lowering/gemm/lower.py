@@ -21,7 +21,7 @@ from typing import Any
 from ftm_backend.ir.linalg.function import Operand, Statement
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, TileBody
 from ftm_backend.midend.lowering.gemm.deferred_epilogue import DeferredEpilogue
 from ftm_backend.midend.lowering.gemm.epilogue import can_fuse_epilogue
 from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop
@@ -67,11 +67,11 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
         if kernel.one_core and kernel.machine.uses_panels
         else kernel.machine
     )
-    chosen = schedule(kernel.aligned, machine)
-    if isinstance(chosen.plan, PanelSchedule):
-        _panels(chosen.plan)(kernel, chosen, b).build()
-    elif chosen.plan is not None:
-        _Nest(kernel, chosen, b).build()
+    roles = schedule(kernel.aligned, machine)
+    if isinstance(roles.plan, PanelSchedule):
+        _panels(roles.plan)(kernel, roles, b).build()
+    elif roles.plan is not None:
+        _Nest(kernel, roles, b).build()
 
 
 def lower_with_sums(kernel: Kernel, b: TileBuilder) -> None:
@@ -81,10 +81,10 @@ def lower_with_sums(kernel: Kernel, b: TileBuilder) -> None:
         ValueError: The sums do not match the product's blocks.
     """
     sums = tuple(kernel.statements[len(kernel.aligned) :])
-    chosen = replace(schedule(kernel.aligned, kernel.machine, len(sums)), sums=sums)
-    if not isinstance(chosen.plan, PanelSchedule):
+    roles = replace(schedule(kernel.aligned, kernel.machine, len(sums)), sums=sums)
+    if not isinstance(roles.plan, PanelSchedule):
         raise ValueError(f"{kernel.name}: its product has no panels")
-    (DeferredEpilogue if chosen.plan.deferred_chunks else PanelLoop)(kernel, chosen, b).build()
+    (DeferredEpilogue if roles.plan.deferred_chunks else PanelLoop)(kernel, roles, b).build()
 
 
 def lower_with_prologue(kernel: Kernel, b: TileBuilder) -> None:
@@ -93,13 +93,13 @@ def lower_with_prologue(kernel: Kernel, b: TileBuilder) -> None:
     Raises:
         ValueError: They do not, or the blocks do not fit the scratchpads.
     """
-    chosen = schedule_with_prologue(
+    roles = schedule_with_prologue(
         kernel.aligned, kernel.statements[: contraction_index(kernel.statements)], kernel.machine
     )
-    if chosen is None:
+    if roles is None:
         raise ValueError(f"{kernel.name}: its first statements compute no operand of its product")
-    assert isinstance(chosen.plan, PanelSchedule), "only panel schedules have prologues"
-    _panels(chosen.plan)(kernel, chosen, b).build()
+    assert isinstance(roles.plan, PanelSchedule), "only panel schedules have prologues"
+    _panels(roles.plan)(kernel, roles, b).build()
 
 
 def _panels(plan: PanelSchedule) -> type[PanelLoop]:
@@ -116,12 +116,12 @@ def _panels(plan: PanelSchedule) -> type[PanelLoop]:
 class _Nest:
     """The loop nest of one kernel."""
 
-    def __init__(self, kernel: Kernel, chosen: OperandRoles, b: TileBuilder) -> None:
-        assert isinstance(chosen.plan, GemmTiling)
-        self.kernel, self.b, self.chosen = kernel, b, chosen
-        self.form, self.plan = chosen.form, chosen.plan
+    def __init__(self, kernel: Kernel, roles: OperandRoles, b: TileBuilder) -> None:
+        assert isinstance(roles.plan, GemmTiling)
+        self.kernel, self.b, self.roles = kernel, b, roles
+        self.form, self.plan = roles.form, roles.plan
         self.blocks = BlockTransfers(b, self.form.extents)
-        plan, form, epilogue = self.plan, self.form, chosen.epilogue
+        plan, form, epilogue = self.plan, self.form, roles.epilogue
         self.outer, self.inner = (plan.m, plan.n) if plan.m_outer else (plan.n, plan.m)
         self.k_blocks = 0 if 0 in form.sizes(form.k) else plan.k.blocks
         resident = {
@@ -129,11 +129,11 @@ class _Nest:
             "inner": (plan.inner_resident, self.k_blocks * self.inner.blocks),
         }
         a_side, b_side = ("outer", "inner") if plan.m_outer else ("inner", "outer")
-        dtype = chosen.a.value.dtype
+        dtype = roles.a.value.dtype
         if self.k_blocks:
             self.a_tile = self._ring(dtype, plan.m, plan.k, plan.trans_a, "sm", resident[a_side])
             self.b_tile = self._ring(dtype, plan.k, plan.n, plan.trans_b, "am", resident[b_side])
-        self.c_tile = b.tile(chosen.contraction.accumulator, plan.m.elements, plan.n.elements)
+        self.c_tile = b.tile(roles.contraction.accumulator, plan.m.elements, plan.n.elements)
         self.body = TileBody(
             self.blocks,
             form.m,
@@ -141,7 +141,7 @@ class _Nest:
             (plan.m.elements, plan.n.elements),
             epilogue.operands,
             [(output.element, output.stores) for output in epilogue.outputs],
-            chosen.access,
+            roles.access,
             {id(epilogue.product): self.c_tile},
         )
 
@@ -184,71 +184,74 @@ class _Nest:
         if once:
             self._fill_inner({}, inner_range)
         with b.for_(*self._range("batch", prod(form.sizes(form.batch)))) as batch:
-            entry = blocks.steps(form.batch, batch)
+            entry = blocks.index_slices(form.batch, batch)
             if plan.inner_resident and not once:
                 self._fill_inner(entry, inner_range)
             with b.for_(*outer_range) as outer:
-                places = entry | blocks.place(self._group(plan.m_outer), self.outer, outer)
+                slices = entry | blocks.block_slices(self._group(plan.m_outer), self.outer, outer)
                 if plan.outer_resident and self.k_blocks:
                     with b.for_(0, self.k_blocks) as k:
-                        self._load(plan.m_outer, places | blocks.place(form.k, plan.k, k), k)
+                        self._load(plan.m_outer, slices | blocks.block_slices(form.k, plan.k, k), k)
                 with b.for_(*inner_range) as inner:
                     self._tile(
-                        places | blocks.place(self._group(not plan.m_outer), self.inner, inner),
+                        slices
+                        | blocks.block_slices(self._group(not plan.m_outer), self.inner, inner),
                         inner,
                     )
 
-    def _fill_inner(self, entry: Places, numbers: tuple[Index, Index]) -> None:
+    def _fill_inner(self, entry: Slices, numbers: tuple[Index, Index]) -> None:
         """Load this core's part of the inner operand, which stays resident."""
         b, side = self.b, not self.plan.m_outer
         if not self.k_blocks:
             return
         with b.for_(*numbers) as inner:
-            places = entry | self.blocks.place(self._group(side), self.inner, inner)
+            slices = entry | self.blocks.block_slices(self._group(side), self.inner, inner)
             with b.for_(0, self.k_blocks) as k:
                 slot = b.add(b.mul(inner, self.k_blocks), k)
-                self._load(side, places | self.blocks.place(self.form.k, self.plan.k, k), slot)
+                self._load(
+                    side, slices | self.blocks.block_slices(self.form.k, self.plan.k, k), slot
+                )
 
-    def _tile(self, places: Places, inner: Index) -> None:
+    def _tile(self, slices: Slices, inner: Index) -> None:
         """Emit one tile of C."""
-        has_start = self._start(places)
+        has_start = self._start(slices)
         if self.k_blocks:
-            self._accumulate(places, inner, 0, has_start)
+            self._accumulate(slices, inner, 0, has_start)
             if not always_equal(self.k_blocks, 1):
                 with self.b.for_(1, self.k_blocks) as k:
-                    self._accumulate(places, inner, k, True)
-        self.body.build(places)
+                    self._accumulate(slices, inner, k, True)
+        self.body.build(slices)
 
-    def _start(self, places: Places) -> bool:
+    def _start(self, slices: Slices) -> bool:
         """Initialize the C tile; return False if the product may overwrite it."""
-        b, form, contraction = self.b, self.form, self.chosen.contraction
+        b, form, contraction = self.b, self.form, self.roles.contraction
         init = contraction.init
         if isinstance(init, Operand):
             self.blocks.load(
-                init.value, self.chosen.access(init.index), self.c_tile, 0, places, form.m, form.n
+                init.value, self.roles.access(init.index), self.c_tile, 0, slices, form.m, form.n
             )
             return True
         if contraction.starts_at_zero and self.k_blocks:
             return False
 
         b.map(
-            self.blocks.count(form.m, places),
-            self.blocks.count(form.n, places),
+            self.blocks.count(form.m, slices),
+            self.blocks.count(form.n, slices),
             [],
             [(self.c_tile, 0, "full")],
             lambda _: [init],
         )
         return True
 
-    def _accumulate(self, places: Places, inner: Index, k: Index, acc: bool) -> None:
+    def _accumulate(self, slices: Slices, inner: Index, k: Index, acc: bool) -> None:
         b, plan = self.b, self.plan
-        places = places | self.blocks.place(self.form.k, plan.k, k)
+        slices = slices | self.blocks.block_slices(self.form.k, plan.k, k)
         outer_slot = k if plan.outer_resident else 0
         inner_slot = b.add(b.mul(inner, self.k_blocks), k) if plan.inner_resident else 0
         if not plan.outer_resident:
-            self._load(plan.m_outer, places, outer_slot)
+            self._load(plan.m_outer, slices, outer_slot)
         if not plan.inner_resident:
-            self._load(not plan.m_outer, places, inner_slot)
+            self._load(not plan.m_outer, slices, inner_slot)
         a_slot, b_slot = (outer_slot, inner_slot) if plan.m_outer else (inner_slot, outer_slot)
         b.mm(
             self.a_tile,
@@ -262,15 +265,15 @@ class _Nest:
             trans_b=plan.trans_b,
         )
 
-    def _load(self, is_a: bool, places: Places, slot: Index) -> None:
-        """Load the tile of A or of B at ``places``."""
-        form, plan, chosen = self.form, self.plan, self.chosen
+    def _load(self, is_a: bool, slices: Slices, slot: Index) -> None:
+        """Load the tile of A or of B at ``slices``."""
+        form, plan, roles = self.form, self.plan, self.roles
         if is_a:
             rows, columns, turned = form.m, form.k, plan.trans_a
-            operand, access, tile = chosen.a, form.accesses[0], self.a_tile
+            operand, access, tile = roles.a, form.accesses[0], self.a_tile
         else:
             rows, columns, turned = form.k, form.n, plan.trans_b
-            operand, access, tile = chosen.b, form.accesses[1], self.b_tile
+            operand, access, tile = roles.b, form.accesses[1], self.b_tile
         if turned:
             rows, columns = columns, rows
-        self.blocks.load(operand.value, access, tile, slot, places, rows, columns)
+        self.blocks.load(operand.value, access, tile, slot, slices, rows, columns)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from ftm_backend.ir.linalg.function import Operand
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, TileBody
 from ftm_backend.midend.lowering.gemm.gsm_shared_blocks import GsmSharedBlocks
 from ftm_backend.midend.lowering.gemm.prologue_window_box import PrologueBox
 from ftm_backend.midend.lowering.gemm.reduction_epilogue import ReductionEpilogue
@@ -54,25 +54,25 @@ class PanelStep(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """This core's part of the row panels or column blocks; ``trips``: steps of all cores."""
+    """This core's part of the row panels or column blocks; ``step_count``: steps of all cores."""
 
     low: Index
     high: Index
-    trips: Index
+    step_count: Index
 
 
 class PanelLoop:
     """Emits the function body of a kernel at the insertion point of ``b``."""
 
-    def __init__(self, kernel: Kernel, chosen: OperandRoles, b: TileBuilder) -> None:
+    def __init__(self, kernel: Kernel, roles: OperandRoles, b: TileBuilder) -> None:
         """Declare the tiles and the core's part of the work."""
-        assert isinstance(chosen.plan, PanelSchedule)
-        self.b, self.kernel, self.chosen = b, kernel, chosen
-        self.form, self.plan = chosen.form, chosen.plan
+        assert isinstance(roles.plan, PanelSchedule)
+        self.b, self.kernel, self.roles = b, kernel, roles
+        self.form, self.plan = roles.form, roles.plan
         self.blocks = BlockTransfers(b, self.form.extents)
-        self.together = self.plan.share != "none"
+        self.has_barriers = self.plan.share != "none"
         """Whether a barrier ends each step."""
-        self.early = self.plan.chunks == 1 and not self.plan.deferred_chunks
+        self.prefetches_epilogue = self.plan.chunks == 1 and not self.plan.deferred_chunks
         """Whether the epilogue's operands are loaded before a panel's last step.
 
         With several chunks, the multi-buffer pass adds slots instead.
@@ -94,19 +94,21 @@ class PanelLoop:
         self.row_range = self._range(self.rows, self.group, row_groups)
         self.column_range = self._range(plan.n.blocks, self.member, self.sharers)
         outer, inner = self._loops(self.row_range, self.column_range)
-        self.inner_trips = b.max(1, inner.trips)
-        self.steps = b.mul(b.mul(outer.trips, inner.trips), plan.k.blocks)
+        self.inner_count = b.max(1, inner.step_count)
+        self.steps = b.mul(b.mul(outer.step_count, inner.step_count), plan.k.blocks)
 
-    def _range(self, total: int, number: Index, parts: Index) -> _Range:
+    def _range(self, total: int, number: Index, partial_sums: Index) -> _Range:
         b = self.b
         low, high = (
-            b.min(b.div(b.mul(at, total), parts), total) for at in (number, b.add(number, 1))
+            b.min(b.div(b.mul(at, total), partial_sums), total) for at in (number, b.add(number, 1))
         )
         # With barriers, all cores execute as many steps as the busiest one.
-        together = (
-            b.div(b.add(b.sub(parts, 1), total), parts) if self.together else b.sub(high, low)
+        has_barriers = (
+            b.div(b.add(b.sub(partial_sums, 1), total), partial_sums)
+            if self.has_barriers
+            else b.sub(high, low)
         )
-        return _Range(low, high, together)
+        return _Range(low, high, has_barriers)
 
     def _loops(self, rows: Any, columns: Any) -> tuple[Any, Any]:
         return (rows, columns) if self.plan.m_outer else (columns, rows)
@@ -116,7 +118,7 @@ class PanelLoop:
         b, blocks = self.b, self.plan.k.blocks
         panel = b.div(number, blocks)
         outer, inner = (
-            (b.div(panel, self.inner_trips), b.rem(panel, self.inner_trips))
+            (b.div(panel, self.inner_count), b.rem(panel, self.inner_count))
             if number != 0
             else (0, 0)
         )
@@ -131,82 +133,90 @@ class PanelLoop:
         )
 
     def _has_row(self, step: PanelStep) -> list[tuple[str, Index, Index]]:
-        return [("lt", step.row, self.row_range.high)] if self.together else []
+        return [("lt", step.row, self.row_range.high)] if self.has_barriers else []
 
     def _has_column(self, step: PanelStep) -> list[tuple[str, Index, Index]]:
-        return [("lt", step.column, self.column_range.high)] if self.together else []
+        return [("lt", step.column, self.column_range.high)] if self.has_barriers else []
 
     # --- tiles
 
     def _declare(self) -> None:
-        b, plan, form, chosen = self.b, self.plan, self.form, self.chosen
-        dtype = chosen.a.value.dtype
+        b, plan, form, roles = self.b, self.plan, self.form, self.roles
+        dtype = roles.a.value.dtype
         m, n, k = plan.m.elements, plan.n.elements, plan.k.elements
         self.a_kept, self.b_kept = (plan.keep and plan.m_outer, plan.keep and not plan.m_outer)
-        self.a_slots = self._depth(self.a_kept) * plan.chunks
-        owner, owners = self._owner() if plan.a_space == "gsm" else (0, 1)
+        self.a_slots = self._ring_slots(self.a_kept) * plan.chunks
+        owner, owners = self._gsm_part() if plan.a_space == "gsm" else (0, 1)
         self.box = (
-            WindowBox(self.blocks, chosen.windows, (*form.m, *form.k)) if chosen.windows else None
+            WindowBox(self.blocks, roles.windows, (*form.m, *form.k)) if roles.windows else None
         )
         rows, columns = (k, m) if plan.trans_a else (m, k)
         if self.box is not None:
-            rows, columns = self.box.most(
+            rows, columns = self.box.max_extents(
                 (
                     *tile_extents(form.sizes(form.m), plan.m),
                     *tile_extents(form.sizes(form.k), plan.k),
                 )
             )
         self.a_tile = b.tile(dtype, rows, columns, plan.a_space, self.a_slots * owners)
-        self.computed_a: PrologueBox | None = None
-        if self.box is not None and chosen.factor is not None and chosen.factor.operand is chosen.a:
-            self.computed_a = PrologueBox(
-                self.box, chosen.factor, chosen.access, self.a_tile, 2 * plan.chunks
+        self.a_prologue: PrologueBox | None = None
+        if (
+            self.box is not None
+            and roles.prologue is not None
+            and roles.prologue.operand is roles.a
+        ):
+            self.a_prologue = PrologueBox(
+                self.box, roles.prologue, roles.access, self.a_tile, 2 * plan.chunks
             )
         self.a_first = b.mul(owner, self.a_slots) if owners > 1 else 0
         turned = plan.b_layout != "plain"
-        is_b = chosen.factor is not None and self.computed_a is None
-        self.factor = self._computed_factor() if is_b else None
-        if self.factor is not None:
-            (self.b_arrival,) = self.factor.tiles.values()
+        is_b = roles.prologue is not None and self.a_prologue is None
+        self.b_prologue = self._b_prologue_body() if is_b else None
+        if self.b_prologue is not None:
+            (self.b_arrival,) = self.b_prologue.tiles.values()
         else:
-            arrives = 2 if plan.b_layout == "turned" else self._depth(self.b_kept)
+            arrives = 2 if plan.b_layout == "turned" else self._ring_slots(self.b_kept)
             self.b_arrival = b.tile(dtype, *((n, k) if turned else (k, n)), "am", arrives)
         self.b_tile = self.b_arrival
         if plan.b_layout == "turned":
-            self.b_tile = b.tile(dtype, k, n, "am", self._depth(True) if self.b_kept else 1)
+            self.b_tile = b.tile(dtype, k, n, "am", self._ring_slots(True) if self.b_kept else 1)
         if plan.share == "b" or plan.b_in_gsm:
-            self.pool = GsmSharedBlocks(self.blocks, chosen)
-        accumulator = chosen.contraction.accumulator
+            self.shared_b = GsmSharedBlocks(self.blocks, roles)
+        accumulator = roles.contraction.accumulator
         self.c_tile = b.tile(accumulator, m, n, "am", plan.chunks * plan.c_buffers)
-        epilogue = chosen.epilogue
-        sides, most = ((form.n, form.m), (n, m)) if plan.transpose_c else ((form.m, form.n), (m, n))
+        epilogue = roles.epilogue
+        sides, max_extents = (
+            ((form.n, form.m), (n, m)) if plan.transpose_c else ((form.m, form.n), (m, n))
+        )
         if plan.interleave_c:
             between = form.interleaved_axis
             assert between is not None
-            sides, most = (
+            sides, max_extents = (
                 (tuple(k for k in form.n if k != between), (*form.m, between)),
                 (n // 2, 2 * m),
             )
-        if chosen.fold is not None:
-            sides, most = chosen.fold.sides(), chosen.fold.most(plan.m, plan.n)
+        if roles.col2im is not None:
+            sides, max_extents = roles.col2im.sides(), roles.col2im.max_extents(plan.m, plan.n)
         self.c_result = (
-            b.tile(accumulator, *most, "am", self._turned()) if plan.transpose_c else self.c_tile
+            b.tile(accumulator, *max_extents, "am", self._result_slots())
+            if plan.transpose_c
+            else self.c_tile
         )
         self.body = TileBody(
             self.blocks,
             *sides,
-            most,
+            max_extents,
             epilogue.operands,
             [(output.element, output.stores) for output in epilogue.outputs],
-            chosen.access,
+            roles.access,
             {id(epilogue.product): self.c_result},
-            *self._beside(),
+            *self._epilogue_slots(),
         )
 
-        if chosen.sums:
-            self.body.behind = ReductionEpilogue(self.blocks, chosen).take
+        if roles.sums:
+            self.body.after_store = ReductionEpilogue(self.blocks, roles).emit
 
-    def _owner(self) -> tuple[Index, int]:
+    def _gsm_part(self) -> tuple[Index, int]:
         """Return which part of GSM has this core's chunks of A, and the number of such parts."""
         plan = self.plan
         if plan.share == "a":
@@ -215,7 +225,7 @@ class PanelLoop:
             self.b.mul(self.group, plan.column_groups), self.member
         ), plan.row_groups * plan.column_groups
 
-    def _beside(self) -> tuple[int, int]:
+    def _epilogue_slots(self) -> tuple[int, int]:
         """Return the slots of the epilogue: for tiles that it loads, and that it computes."""
         plan = self.plan
         return (
@@ -224,36 +234,36 @@ class PanelLoop:
             else (1, 1)
         )
 
-    def _turned(self) -> int:
+    def _result_slots(self) -> int:
         """Return the slots of transposed chunks of C."""
         return self.plan.deferred_chunks or 2
 
-    def _computed_factor(self) -> TileBody:
+    def _b_prologue_body(self) -> TileBody:
         """Return the prologue that computes a block of B in place of the loaded one."""
-        plan, form, factor = self.plan, self.form, self.chosen.factor
-        assert factor is not None
+        plan, form, prologue = self.plan, self.form, self.roles.prologue
+        assert prologue is not None
         n, k = plan.n.elements, plan.k.elements
-        sides, most = (
+        sides, max_extents = (
             ((form.n, form.k), (n, k)) if plan.b_layout != "plain" else ((form.k, form.n), (k, n))
         )
-        slots = self._depth(True) if self.b_kept and plan.b_layout != "turned" else 1
+        slots = self._ring_slots(True) if self.b_kept and plan.b_layout != "turned" else 1
         return TileBody(
             self.blocks,
             *sides,
-            most,
-            factor.operands,
-            [(factor.element, ())],
-            self.chosen.access,
+            max_extents,
+            prologue.operands,
+            [(prologue.element, ())],
+            self.roles.access,
             {},
             2,
             slots,
         )
 
-    def _depth(self, kept: bool) -> int:
+    def _ring_slots(self, kept: bool) -> int:
         """Return the slots of an operand's ring: all resident blocks of k, and one being loaded."""
         return max(2, self.plan.k.blocks) if kept else 2
 
-    def _block(self, step: PanelStep, kept: bool) -> Index:
+    def _ring_slot(self, step: PanelStep, kept: bool) -> Index:
         """Return the slot of the step's block in that ring."""
         if not kept:
             return self.b.rem(step.number, 2)
@@ -261,7 +271,7 @@ class PanelLoop:
 
     def _a_slot(self, step: PanelStep, chunk: Index) -> Index:
         b = self.b
-        block = b.mul(self._block(step, self.a_kept), self.plan.chunks)
+        block = b.mul(self._ring_slot(step, self.a_kept), self.plan.chunks)
         return b.add(self.a_first, b.add(block, chunk))
 
     # --- positions
@@ -275,21 +285,21 @@ class PanelLoop:
             plan.chunks, b.sub(plan.m.blocks, b.mul(b.rem(step.row, plan.panels), plan.chunks))
         )
 
-    def _entry(self, step: PanelStep) -> Places:
-        return self.blocks.steps(self.form.batch, self.b.div(step.row, self.plan.panels))
+    def _batch_slices(self, step: PanelStep) -> Slices:
+        return self.blocks.index_slices(self.form.batch, self.b.div(step.row, self.plan.panels))
 
-    def _rows(self, step: PanelStep, chunk: Index) -> Places:
+    def _row_slices(self, step: PanelStep, chunk: Index) -> Slices:
         b, plan = self.b, self.plan
         number = b.add(b.mul(b.rem(step.row, plan.panels), plan.chunks), chunk)
-        return self.blocks.place(self.form.m, plan.m, number)
+        return self.blocks.block_slices(self.form.m, plan.m, number)
 
-    def _columns(self, step: PanelStep) -> Places:
-        if self.chosen.fold is not None:
-            return self.chosen.fold.place(self.blocks, self.plan.n, step.column)
-        return self.blocks.place(self.form.n, self.plan.n, step.column)
+    def _column_slices(self, step: PanelStep) -> Slices:
+        if self.roles.col2im is not None:
+            return self.roles.col2im.block_slices(self.blocks, self.plan.n, step.column)
+        return self.blocks.block_slices(self.form.n, self.plan.n, step.column)
 
-    def _depths(self, step: PanelStep) -> Places:
-        return self.blocks.place(self.form.k, self.plan.k, step.k)
+    def _k_slices(self, step: PanelStep) -> Slices:
+        return self.blocks.block_slices(self.form.k, self.plan.k, step.k)
 
     # --- steps
 
@@ -301,55 +311,55 @@ class PanelLoop:
         ) and not self.kernel.one_core:
             b.barrier()  # other cores may still read what an earlier kernel left in GSM
         if plan.b_in_gsm and not plan.fills_during_panel:
-            self.pool.fill(*self.kernel.core(b))
+            self.shared_b.fill(*self.kernel.core(b))
             b.barrier()
         passing = plan.share == "b" or plan.fills_during_panel
         if passing:
             for ahead in (0, 1):
-                self._pool(ahead)
+                self._load_shared_b(ahead)
             b.barrier()
         with self.b.where(
-            *([] if self.together or isinstance(self.steps, int) else [("lt", 0, self.steps)])
+            *([] if self.has_barriers or isinstance(self.steps, int) else [("lt", 0, self.steps)])
         ):
             self._fetch(self._at(0))
-        if self.together:
+        if self.has_barriers:
             b.barrier()
         with b.for_(0, self.steps) as number:
             step, following = self._at(number), self._at(b.add(number, 1))
             if plan.k.blocks == 1:
-                self._expect(step)
+                self._prefetch_epilogue(step)
             if not (isinstance(number, int) and isinstance(self.steps, int)):
                 with self.b.where(("lt", following.number, self.steps)):
                     self._fetch(following)
             if plan.k.blocks > 1:
-                self._expect(step)
+                self._prefetch_epilogue(step)
             if passing:
-                self._pool(b.add(number, 2))
-            self._between(step)
+                self._load_shared_b(b.add(number, 2))
+            self._during_step(step)
             with self.b.where(*self._has_row(step), *self._has_column(step)):
                 self._multiply(step)
-            if self.together:
-                self._meet(step)
-        self._behind()
+            if self.has_barriers:
+                self._end_step(step)
+        self._after_steps()
 
-    def _expect(self, step: PanelStep) -> None:
+    def _prefetch_epilogue(self, step: PanelStep) -> None:
         """Start the epilogue's loads for a panel of one chunk, before the next panel's loads."""
         k = self.plan.k.blocks
-        if self.early and self.body.reads:
+        if self.prefetches_epilogue and self.body.reads:
             with self.b.where(
                 *([("eq", step.k, k - 2)] if k > 1 else []),
                 *self._has_row(step),
                 *self._has_column(step),
             ):
-                self.body.fetch(self._c_places(step, 0))
+                self.body.fetch(self._c_slices(step, 0))
 
-    def _between(self, step: PanelStep) -> None:
+    def _during_step(self, step: PanelStep) -> None:
         """Emit what a step does besides its own products; see ``deferred_epilogue``."""
 
-    def _behind(self) -> None:
+    def _after_steps(self) -> None:
         """Emit what remains after the last step."""
 
-    def _meet(self, step: PanelStep) -> None:
+    def _end_step(self, step: PanelStep) -> None:
         """Emit the barrier at the end of a step.
 
         If A stays resident, a barrier is needed only while a panel of A is exchanged.
@@ -381,7 +391,7 @@ class PanelLoop:
             self._fetch_a(step)
 
     def _fetch_a(self, step: PanelStep) -> None:
-        form, plan, chosen = self.form, self.plan, self.chosen
+        form, plan, roles = self.form, self.plan, self.roles
         sides = (form.k, form.m) if plan.trans_a else (form.m, form.k)
         mine = (
             (self.member, self._chunks(step), self.sharers)
@@ -389,57 +399,59 @@ class PanelLoop:
             else (0, self._chunks(step), 1)
         )
         with self.b.for_(*mine) as chunk:
-            here, slot = self._a_places(step, chunk), self._a_slot(step, chunk)
-            if self.computed_a is not None:
-                self.computed_a.fetch(here, slot, self._a_beside(step, chunk))
+            here, slot = self._a_slices(step, chunk), self._a_slot(step, chunk)
+            if self.a_prologue is not None:
+                self.a_prologue.fetch(here, slot, self._a_prologue_slot(step, chunk))
             elif self.box is not None:
-                self.box.load(chosen.a.value, form.accesses[0], self.a_tile, slot, here)
+                self.box.load(roles.a.value, form.accesses[0], self.a_tile, slot, here)
             else:
-                self.blocks.load(chosen.a.value, form.accesses[0], self.a_tile, slot, here, *sides)
+                self.blocks.load(roles.a.value, form.accesses[0], self.a_tile, slot, here, *sides)
 
-    def _a_places(self, step: PanelStep, chunk: Index) -> Places:
-        return self._entry(step) | self._depths(step) | self._rows(step, chunk)
+    def _a_slices(self, step: PanelStep, chunk: Index) -> Slices:
+        return self._batch_slices(step) | self._k_slices(step) | self._row_slices(step, chunk)
 
-    def _a_beside(self, step: PanelStep, chunk: Index) -> Index:
+    def _a_prologue_slot(self, step: PanelStep, chunk: Index) -> Index:
         """Return the slot of the prologue's other operands for a chunk."""
         return self.b.add(self.b.mul(self.b.rem(step.number, 2), self.plan.chunks), chunk)
 
     def _fetch_b(self, step: PanelStep) -> None:
         form, plan = self.form, self.plan
-        places = self._entry(step) | self._columns(step) | self._depths(step)
+        slices = self._batch_slices(step) | self._column_slices(step) | self._k_slices(step)
         sides = (form.n, form.k) if plan.b_layout != "plain" else (form.k, form.n)
-        if self.factor is not None:
-            self.factor.fetch(places, self.b.rem(step.number, 2))
+        if self.b_prologue is not None:
+            self.b_prologue.fetch(slices, self.b.rem(step.number, 2))
             return
         slot = (
             self.b.rem(step.number, 2)
             if plan.b_layout == "turned"
-            else self._block(step, self.b_kept)
+            else self._ring_slot(step, self.b_kept)
         )
         if plan.share == "b" or plan.b_in_gsm:
-            waiting = (
-                self.pool.slot(step.column, step.k) if plan.b_in_gsm else self.b.rem(step.number, 2)
+            gsm_slot = (
+                self.shared_b.slot(step.column, step.k)
+                if plan.b_in_gsm
+                else self.b.rem(step.number, 2)
             )
-            self.pool.hand_on(waiting, places, self.b_arrival, slot)
+            self.shared_b.copy_to(gsm_slot, slices, self.b_arrival, slot)
             return
-        self.blocks.load(
-            self.chosen.b.value, form.accesses[1], self.b_arrival, slot, places, *sides
-        )
+        self.blocks.load(self.roles.b.value, form.accesses[1], self.b_arrival, slot, slices, *sides)
 
-    def _pool(self, number: Index) -> None:
+    def _load_shared_b(self, number: Index) -> None:
         """Start the load of a step's block of B into GSM; the row groups alternate."""
         b, step = self.b, self._at(number)
         once = [("eq", step.inner, 0), *self._has_column(step)] if self.plan.b_in_gsm else []
         with b.where(
             ("eq", b.rem(number, self.row_groups), self.group), ("lt", number, self.steps), *once
         ):
-            slot = self.pool.slot(step.column, step.k) if self.plan.b_in_gsm else b.rem(number, 2)
-            self.pool.load(slot, self._columns(step) | self._depths(step))
+            slot = (
+                self.shared_b.slot(step.column, step.k) if self.plan.b_in_gsm else b.rem(number, 2)
+            )
+            self.shared_b.load(slot, self._column_slices(step) | self._k_slices(step))
 
     def _multiply(self, step: PanelStep) -> None:
         """Emit the step's products; at the last block of k, also the epilogue."""
         plan = self.plan
-        self._make_b(step)
+        self._prepare_b(step)
         last = plan.k.blocks - 1
         if last == 0:
             self._products(step, True, True)
@@ -452,9 +464,9 @@ class PanelLoop:
         with self.b.where(("eq", step.k, last)):
             self._products(step, False, True)
 
-    def _make_a(self, step: PanelStep, chunk: Index) -> None:
+    def _run_a_prologue(self, step: PanelStep, chunk: Index) -> None:
         """Emit A's prologue for a chunk, unless A is resident already."""
-        if self.computed_a is not None:
+        if self.a_prologue is not None:
             with self.b.where(
                 *(
                     [("eq", step.inner, 0)]
@@ -462,17 +474,17 @@ class PanelLoop:
                     else []
                 )
             ):
-                self.computed_a.make(
-                    self._a_places(step, chunk),
+                self.a_prologue.emit(
+                    self._a_slices(step, chunk),
                     self._a_slot(step, chunk),
-                    self._a_beside(step, chunk),
+                    self._a_prologue_slot(step, chunk),
                 )
 
-    def _make_b(self, step: PanelStep) -> None:
+    def _prepare_b(self, step: PanelStep) -> None:
         """Emit B's prologue and transposition for the step, unless B is resident already."""
         b, plan = self.b, self.plan
-        if plan.b_layout == "turned" or self.factor is not None:
-            slot, arrived = self._block(step, True) if self.b_kept else 0, b.rem(step.number, 2)
+        if plan.b_layout == "turned" or self.b_prologue is not None:
+            slot, arrived = self._ring_slot(step, True) if self.b_kept else 0, b.rem(step.number, 2)
             with b.where(
                 *(
                     [("eq", step.inner, 0)]
@@ -480,9 +492,13 @@ class PanelLoop:
                     else []
                 )
             ):
-                if self.factor is not None:
-                    places = self._entry(step) | self._columns(step) | self._depths(step)
-                    self.factor.finish(places, 0, 0 if plan.b_layout == "turned" else slot, arrived)
+                if self.b_prologue is not None:
+                    slices = (
+                        self._batch_slices(step) | self._column_slices(step) | self._k_slices(step)
+                    )
+                    self.b_prologue.finish(
+                        slices, 0, 0 if plan.b_layout == "turned" else slot, arrived
+                    )
                     arrived = 0
                 if plan.b_layout == "turned":
                     b.transpose(self.b_arrival, arrived, self.b_tile, slot)
@@ -492,24 +508,24 @@ class PanelLoop:
         b_slot, ring = self._b_slot(step), self._c_ring(step)
         with b.for_(0, self._chunks(step)) as chunk:
             c_slot = b.add(ring, chunk)
-            places = self._c_places(step, chunk) if first or last or self.box is not None else {}
-            started = self._start(places, c_slot) if first else True
+            slices = self._c_slices(step, chunk) if first or last or self.box is not None else {}
+            started = self._initialize_c(slices, c_slot) if first else True
             finished = last and not plan.deferred_chunks
-            if finished and not self.early:
-                self.body.fetch(places)  # overlaps the product
-            self._product(step, chunk, (b_slot, c_slot), places, started)
+            if finished and not self.prefetches_epilogue:
+                self.body.fetch(slices)  # overlaps the product
+            self._product(step, chunk, (b_slot, c_slot), slices, started)
             if finished:
                 if plan.transpose_c:
-                    self._turn(places, c_slot, b.rem(chunk, 2))
-                self.body.finish(places, b.rem(chunk, 2) if plan.transpose_c else c_slot)
+                    self._transform_c(slices, c_slot, b.rem(chunk, 2))
+                self.body.finish(slices, b.rem(chunk, 2) if plan.transpose_c else c_slot)
 
     def _b_slot(self, step: PanelStep) -> Index:
         """Return the slot of B for the step's products."""
-        alone = not self.b_kept and (self.plan.b_layout == "turned" or self.factor is not None)
-        return 0 if alone else self._block(step, self.b_kept)
+        alone = not self.b_kept and (self.plan.b_layout == "turned" or self.b_prologue is not None)
+        return 0 if alone else self._ring_slot(step, self.b_kept)
 
     def _product(
-        self, step: PanelStep, chunk: Index, slots: tuple[Index, Index], places: Places, acc: bool
+        self, step: PanelStep, chunk: Index, slots: tuple[Index, Index], slices: Slices, acc: bool
     ) -> None:
         """Emit the step's product for one chunk.
 
@@ -517,20 +533,20 @@ class PanelLoop:
             step: The step.
             chunk: The chunk.
             slots: Slots of B and of C.
-            places: Position of the chunk, if A is read as windows.
+            slices: Position of the chunk, if A is read as windows.
             acc: Whether to accumulate.
         """
         b, plan, (b_slot, c_slot) = self.b, self.plan, slots
-        a, a_slot, factor, c = self.a_tile, self._a_slot(step, chunk), self.b_tile, self.c_tile
-        self._make_a(step, chunk)
+        a, a_slot, b_tile, c = self.a_tile, self._a_slot(step, chunk), self.b_tile, self.c_tile
+        self._run_a_prologue(step, chunk)
         if self.box is not None:
-            reads = self.box.reads(a, places | self._depths(step), len(self.form.m))
-            b.windows(a, a_slot, *reads, factor, b_slot, c, c_slot, acc=acc)
+            reads = self.box.reads(a, slices | self._k_slices(step), len(self.form.m))
+            b.windows(a, a_slot, *reads, b_tile, b_slot, c, c_slot, acc=acc)
         else:
             b.mm(
                 a,
                 a_slot,
-                factor,
+                b_tile,
                 b_slot,
                 c,
                 c_slot,
@@ -539,11 +555,11 @@ class PanelLoop:
                 trans_b=plan.b_layout == "dot",
             )
 
-    def _turn(self, places: Places, slot: Index, result: Index) -> None:
-        """Transpose the chunk of C at ``places``, or apply col2im to it."""
-        b, fold = self.b, self.chosen.fold
+    def _transform_c(self, slices: Slices, slot: Index, result: Index) -> None:
+        """Transpose the chunk of C at ``slices``, or apply col2im to it."""
+        b, fold = self.b, self.roles.col2im
         if fold is not None:
-            b.fold(self.c_tile, slot, *fold.instruction(self.blocks, places), self.c_result, result)
+            b.fold(self.c_tile, slot, *fold.instruction(self.blocks, slices), self.c_result, result)
         else:
             b.transpose(self.c_tile, slot, self.c_result, result, zipped=self.plan.interleave_c)
 
@@ -552,20 +568,20 @@ class PanelLoop:
         b, plan = self.b, self.plan
         return b.mul(b.rem(b.div(step.number, plan.k.blocks), plan.c_buffers), plan.chunks)
 
-    def _c_places(self, step: PanelStep, chunk: Index) -> Places:
-        return self._entry(step) | self._columns(step) | self._rows(step, chunk)
+    def _c_slices(self, step: PanelStep, chunk: Index) -> Slices:
+        return self._batch_slices(step) | self._column_slices(step) | self._row_slices(step, chunk)
 
-    def _start(self, places: Places, slot: Index) -> bool:
+    def _initialize_c(self, slices: Slices, slot: Index) -> bool:
         """Initialize a chunk of C; return False if the product may overwrite it."""
-        b, form, contraction = self.b, self.form, self.chosen.contraction
+        b, form, contraction = self.b, self.form, self.roles.contraction
         init = contraction.init
         if isinstance(init, Operand):
             self.blocks.load(
                 init.value,
-                self.chosen.access(init.index),
+                self.roles.access(init.index),
                 self.c_tile,
                 slot,
-                places,
+                slices,
                 form.m,
                 form.n,
             )
@@ -574,8 +590,8 @@ class PanelLoop:
             return False
 
         b.map(
-            self.blocks.count(form.m, places),
-            self.blocks.count(form.n, places),
+            self.blocks.count(form.m, slices),
+            self.blocks.count(form.n, slices),
             [],
             [(self.c_tile, slot, "full")],
             lambda _: [init],

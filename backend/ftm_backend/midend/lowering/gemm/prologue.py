@@ -19,7 +19,7 @@ from ftm_backend.midend.transforms.tensor.producer_inlining import (
     rebuilt,
 )
 
-__all__ = ["OperandPrologue", "element_of", "match_prologue"]
+__all__ = ["OperandPrologue", "composed_element", "match_prologue"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +39,16 @@ class OperandPrologue:
     """For each loop, whether the contraction sums over it."""
 
     @property
-    def wide(self) -> list[Operand]:
+    def elementwise(self) -> list[Operand]:
         """The tensors with one element for each element of the operand."""
         return [operand for operand in self.operands if operand.index == self.operand.index]
 
     @property
-    def in_blocks(self) -> bool:
+    def supports_blocks(self) -> bool:
         """Whether blocks of the operand can be computed.
 
-        No tensor may have a border. Tensors other than ``wide`` may depend only on reduced loops,
-        or only on the others.
+        No tensor may have a border. Tensors other than ``elementwise`` may depend only on reduced
+        loops, or only on the others.
         """
         for operand in self.operands:
             along = {
@@ -61,37 +61,37 @@ class OperandPrologue:
         return True
 
 
-def match_prologue(makers: Sequence[Statement], product: Contraction) -> OperandPrologue | None:
+def match_prologue(producers: Sequence[Statement], product: Contraction) -> OperandPrologue | None:
     """Match statements that compute an operand of a product.
 
     None if they are not elementwise, or if the product reads the result twice.
     """
-    value = makers[-1].results[0].value
+    value = producers[-1].results[0].value
     read = [operand for operand in (product.a, product.b) if operand.value is value]
-    made = element_of(makers, value.shape)
+    made = composed_element(producers, value.shape)
     if len(read) != 1 or made is None:
         return None
     loops = product.statement.loops
-    places = coordinates(loops, read[0].index, value.shape)
-    if places is None:
+    coordinates_of_operand = coordinates(loops, read[0].index, value.shape)
+    if coordinates_of_operand is None:
         return None
     operands: dict[tuple[Value, Affine], Operand] = {}
-    element = at_places(made, places, len(loops), operands)
+    element = at_places(made, coordinates_of_operand, len(loops), operands)
     found = OperandPrologue(read[0], element, tuple(operands.values()), product.statement.reduced)
     return (
         found
-        if found.wide and all(operand.value.splat is None for operand in found.operands)
+        if found.elementwise and all(operand.value.splat is None for operand in found.operands)
         else None
     )
 
 
-def element_of(makers: Sequence[Statement], shape: tuple[int, ...]) -> Node | None:
+def composed_element(producers: Sequence[Statement], shape: tuple[int, ...]) -> Node | None:
     """Return the element that the last statement computes, from values of other statements.
 
     None if the statements are not elementwise over ``shape``.
     """
     elements: dict[Value, Node] = {}
-    for maker in makers:
+    for maker in producers:
         if not is_elementwise(maker, shape):
             return None
         done: dict[Node, Node] = {}
@@ -103,4 +103,4 @@ def element_of(makers: Sequence[Statement], shape: tuple[int, ...]) -> Node | No
                 return None
             done[node] = known or rebuilt(node, done)
         elements[maker.results[0].value] = done[maker.results[0].yields]
-    return elements[makers[-1].results[0].value]
+    return elements[producers[-1].results[0].value]

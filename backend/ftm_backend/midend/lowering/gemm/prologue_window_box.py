@@ -12,7 +12,7 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Operand
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
-from ftm_backend.midend.lowering.gemm.block_transfers import Places
+from ftm_backend.midend.lowering.gemm.block_transfers import Slices
 from ftm_backend.midend.lowering.gemm.im2col_operand import box_strides
 from ftm_backend.midend.lowering.gemm.prologue import OperandPrologue
 from ftm_backend.midend.lowering.gemm.window_box import WindowBox
@@ -27,7 +27,7 @@ class PrologueBox:
     def __init__(
         self,
         box: WindowBox,
-        factor: OperandPrologue,
+        prologue: OperandPrologue,
         access: Callable[[Affine], Affine],
         tile: TileDecl,
         slots: int,
@@ -36,57 +36,57 @@ class PrologueBox:
 
         Args:
             box: Layout of a box in a slot.
-            factor: The prologue.
+            prologue: The prologue.
             access: Maps an index of the prologue's operands to the axes.
             tile: Tile of the result. The first operand of the same size is loaded into it.
             slots: Slots of each other operand.
         """
-        self.box, self.factor, self.access, self.tile = box, factor, access, tile
+        self.box, self.prologue, self.access, self.tile = box, prologue, access, tile
         self.first, *others = sorted(
-            factor.operands, key=lambda operand: operand not in factor.wide
+            prologue.operands, key=lambda operand: operand not in prologue.elementwise
         )
-        self.others = [(operand, *self._beside(operand, slots)) for operand in others]
+        self.others = [(operand, *self._other_tile(operand, slots)) for operand in others]
 
-    def _beside(self, operand: Operand, slots: int) -> tuple[str, TileDecl]:
+    def _other_tile(self, operand: Operand, slots: int) -> tuple[str, TileDecl]:
         """Return an operand's broadcast mode in the map, and its tile."""
         strides, rows = self._strides(operand), self.box.row_sides
         down, along = any(strides[:rows]), any(strides[rows:])
         extents = self.tile.rows if down else 1, self.tile.columns if along else 1
-        word = {
+        broadcast = {
             (True, True): "full",
             (False, True): "row",
             (True, False): "col",
             (False, False): "one",
         }[down, along]
-        return word, self.box.blocks.b.tile(operand.value.dtype, *extents, "am", slots)
+        return broadcast, self.box.blocks.b.tile(operand.value.dtype, *extents, "am", slots)
 
     def _strides(self, operand: Operand) -> tuple[int, ...]:
         strides = box_strides(self.box.sides, self.box.axes, self.access(operand.index))
         assert strides is not None, "the planner accepts only operands that fit the box"
         return strides
 
-    def fetch(self, places: Places, slot: Index, beside: Index) -> None:
-        """Start the loads of the box below the block at ``places``.
+    def fetch(self, slices: Slices, slot: Index, other_slot: Index) -> None:
+        """Start the loads of the box below the block at ``slices``.
 
         Args:
-            places: The block.
+            slices: The block.
             slot: Slot of the result's tile.
-            beside: Slot of the other operands' tiles.
+            other_slot: Slot of the other operands' tiles.
         """
-        self.box.load(self.first.value, self.access(self.first.index), self.tile, slot, places)
-        for operand, word, tile in self.others:
-            tile_extents = word in ("full", "col"), word in ("full", "row")
+        self.box.load(self.first.value, self.access(self.first.index), self.tile, slot, slices)
+        for operand, broadcast, tile in self.others:
+            tile_extents = broadcast in ("full", "col"), broadcast in ("full", "row")
             self.box.load(
                 operand.value,
                 self.access(operand.index),
                 tile,
-                beside,
-                places,
+                other_slot,
+                slices,
                 self._strides(operand),
                 tile_extents,
             )
 
-    def make(self, places: Places, slot: Index, beside: Index) -> None:
+    def emit(self, slices: Slices, slot: Index, other_slot: Index) -> None:
         """Emit the map that computes the box."""
         b, here = self.box.blocks.b, (self.tile, slot, "full")
 
@@ -98,13 +98,13 @@ class PrologueBox:
             }
             return mapped(
                 b,
-                [self.factor.element],
+                [self.prologue.element],
                 lambda n: known[n.payload.value, n.payload.index] if n.op == "in" else None,
             )
 
         b.map(
-            *self.box.extents(places),
-            [here, *((tile, beside, word) for _, word, tile in self.others)],
+            *self.box.extents(slices),
+            [here, *((tile, other_slot, broadcast) for _, broadcast, tile in self.others)],
             [here],
             body,
         )

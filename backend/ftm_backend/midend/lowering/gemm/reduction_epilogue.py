@@ -18,7 +18,7 @@ from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.linalg.strided_layout import Strided, merged
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
 from ftm_backend.midend.lowering.map_bodies import mapped
 from ftm_backend.midend.schedule.gemm.operand_roles import OperandRoles
 from ftm_backend.midend.schedule.gemm.panel_schedule import PanelSchedule
@@ -83,9 +83,9 @@ class PartialSums:
         coeffs = [0] * rank
         for k, step in zip(every, row_major(value.shape), strict=True):
             coeffs[k] = step
-        places = tuple(Affine.loop(k, rank) for k in every)
+        indices = tuple(Affine.loop(k, rank) for k in every)
         result = FunctionResult(
-            value, Affine(0, tuple(coeffs)), places, yields, "sum", constant(0, dtype)
+            value, Affine(0, tuple(coeffs)), indices, yields, "sum", constant(0, dtype)
         )
         value.producer = Statement(
             "linalg.generic",
@@ -118,31 +118,31 @@ def _joined(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged(Strided(tuple(n for n, _ in ordered), tuple(step for _, step in ordered), 0))
 
 
-def _sides(chosen: OperandRoles) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _sides(roles: OperandRoles) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the axes of the rows and of the columns of a stored block."""
-    assert isinstance(chosen.plan, PanelSchedule)
-    form = chosen.form
-    return (form.n, form.m) if chosen.plan.transpose_c else (form.m, form.n)
+    assert isinstance(roles.plan, PanelSchedule)
+    form = roles.form
+    return (form.n, form.m) if roles.plan.transpose_c else (form.m, form.n)
 
 
-def partial_sums_of(chosen: OperandRoles) -> PartialSums | None:
+def partial_sums_of(roles: OperandRoles) -> PartialSums | None:
     """Return the parts of a plan's blocks.
 
     None if their sizes differ, or if a row of a block is not a row of the result.
     """
-    plan, form = chosen.plan, chosen.form
+    plan, form = roles.plan, roles.form
     if (
         not isinstance(plan, PanelSchedule)
         or plan.interleave_c
         or plan.col2im_c
-        or len(chosen.epilogue.outputs) != 1
+        or len(roles.epilogue.outputs) != 1
     ):
         return None
-    (output,) = chosen.epilogue.outputs
+    (output,) = roles.epilogue.outputs
     if len(output.stores) != 1:
         return None
-    access = chosen.access(output.stores[0].index)
-    rows, columns = _sides(chosen)
+    access = roles.access(output.stores[0].index)
+    rows, columns = _sides(roles)
     cut = plan.m if plan.transpose_c else plan.n
     wide = [axis for axis in rows if form.extents[axis] > 1]
     if access.const or len(wide) != 1 or not columns or form.extents[columns[cut.dim]] % cut.size:
@@ -159,39 +159,38 @@ def partial_sums_of(chosen: OperandRoles) -> PartialSums | None:
 class ReductionEpilogue:
     """Emits the partial sums of one kernel."""
 
-    def __init__(self, blocks: BlockTransfers, chosen: OperandRoles) -> None:
+    def __init__(self, blocks: BlockTransfers, roles: OperandRoles) -> None:
         """Declare the tiles of the sums.
 
         Raises:
             ValueError: The sums do not match the product's blocks.
         """
-        parts = partial_sums_of(chosen)
-        if parts is None or any(s.loops != parts.loops for s in chosen.sums):
+        parts = partial_sums_of(roles)
+        if parts is None or any(s.loops != parts.loops for s in roles.sums):
             raise ValueError("sums do not go with the blocks of their product")
-        assert isinstance(chosen.plan, PanelSchedule)
-        self.blocks, self.chosen = blocks, chosen
-        self.rows, self.columns = _sides(chosen)
-        self.cut = chosen.plan.m if chosen.plan.transpose_c else chosen.plan.n
-        most = (chosen.plan.n if chosen.plan.transpose_c else chosen.plan.m).elements
+        assert isinstance(roles.plan, PanelSchedule)
+        self.blocks, self.roles = blocks, roles
+        self.rows, self.columns = _sides(roles)
+        self.cut = roles.plan.m if roles.plan.transpose_c else roles.plan.n
+        most = (roles.plan.n if roles.plan.transpose_c else roles.plan.m).elements
         self.tiles = {
-            s.results[0].value: blocks.b.tile(s.results[0].value.dtype, most, 1)
-            for s in chosen.sums
+            s.results[0].value: blocks.b.tile(s.results[0].value.dtype, most, 1) for s in roles.sums
         }
 
-    def take(self, places: Places, made: TileDecl, slot: Index) -> None:
+    def emit(self, slices: Slices, made: TileDecl, slot: Index) -> None:
         """Emit the sums of a block and their stores.
 
         Args:
-            places: The block.
+            slices: The block.
             made: Its tile.
             slot: The tile's slot.
         """
         b = self.blocks.b
         rows, columns = (
-            self.blocks.count(self.rows, places),
-            self.blocks.count(self.columns, places),
+            self.blocks.count(self.rows, slices),
+            self.blocks.count(self.columns, slices),
         )
-        for statement in self.chosen.sums:
+        for statement in self.roles.sums:
             (result,) = statement.results
             before = [o.value for o in statement.operands if o.value in self.tiles]
             ins = [(made, slot, "full"), *((self.tiles[value], 0, "col") for value in before)]
@@ -209,22 +208,22 @@ class ReductionEpilogue:
                 )
 
             b.map(rows, columns, ins, [(self.tiles[result.value], 0, "rsum")], body)
-        for statement in self.chosen.sums:
-            self._store(statement, places, rows)
+        for statement in self.roles.sums:
+            self._store(statement, slices, rows)
 
-    def _store(self, statement: Statement, places: Places, rows: Index) -> None:
+    def _store(self, statement: Statement, slices: Slices, rows: Index) -> None:
         b = self.blocks.b
         (result,) = statement.results
         cut_axis = self.columns[self.cut.dim]
         starts: list[Index] = [
-            places[axis][0] for axis in (*self.chosen.form.batch, *self.columns[: self.cut.dim])
+            slices[axis][0] for axis in (*self.roles.form.batch, *self.columns[: self.cut.dim])
         ]
-        starts.append(b.div(places[cut_axis][0], self.cut.size))
-        (row,) = (axis for axis in self.rows if self.chosen.form.extents[axis] > 1)
+        starts.append(b.div(slices[cut_axis][0], self.cut.size))
+        (row,) = (axis for axis in self.rows if self.roles.form.extents[axis] > 1)
         for store in result.stores:
             at: Index = store.index.const
             for start, step in zip(
-                (*starts, places[row][0]),
+                (*starts, slices[row][0]),
                 (*store.index.coeffs[: len(starts)], store.index.coeffs[-1]),
                 strict=True,
             ):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.linalg.scalar_nodes import constant
 from ftm_backend.ir.tile.builder import Index
-from ftm_backend.midend.lowering.gemm.block_transfers import Places
+from ftm_backend.midend.lowering.gemm.block_transfers import Slices
 from ftm_backend.midend.lowering.gemm.panel_loop import PanelLoop, PanelStep
 from ftm_backend.target import cost_rules
 
@@ -25,7 +25,7 @@ class SplitKPanels(PanelLoop):
 
     def _divide(self) -> None:
         b, plan = self.b, self.plan
-        self.together = False  # no barrier ends a step
+        self.has_barriers = False  # no barrier ends a step
         self.core, cores = self.kernel.core(b)
         self.groups = b.min(plan.row_groups * plan.column_groups, cores)
         self.members = b.max(1, b.min(min(plan.k_groups, plan.k.blocks), b.div(cores, self.groups)))
@@ -41,13 +41,13 @@ class SplitKPanels(PanelLoop):
         self.first_k, end = (b.div(b.mul(at, plan.k.blocks), self.members) for at in (first, last))
         self.steps = b.sub(end, self.first_k)
 
-    def _owner(self) -> tuple[Index, int]:
+    def _gsm_part(self) -> tuple[Index, int]:
         return self.core, self.plan.cores
 
-    def _beside(self) -> tuple[int, int]:
+    def _epilogue_slots(self) -> tuple[int, int]:
         return self.ahead, 1
 
-    def _turned(self) -> int:
+    def _result_slots(self) -> int:
         return 1
 
     def _declare(self) -> None:
@@ -55,8 +55,10 @@ class SplitKPanels(PanelLoop):
         # Chunks of a member, whose epilogue operands are loaded during the loop over k.
         self.ahead = cost_rules.pieces(plan.chunks, plan.k_groups)
         super()._declare()
-        kind = self.chosen.contraction.accumulator
-        self.parts = b.tile(kind, plan.m.elements, plan.n.elements, "gsm", plan.cores * plan.chunks)
+        kind = self.roles.contraction.accumulator
+        self.partial_sums = b.tile(
+            kind, plan.m.elements, plan.n.elements, "gsm", plan.cores * plan.chunks
+        )
         self.arrived = b.tile(kind, plan.m.elements, plan.n.elements, "am", 2)
 
     def _part(self, member: Index, chunk: Index) -> Index:
@@ -74,10 +76,10 @@ class SplitKPanels(PanelLoop):
             panel = b.add(self.low, number)
             has_panel = ("lt", panel, self.high)
             with b.where(has_panel):
-                self._walk(panel)
+                self._multiply_panel(panel)
             b.barrier()
             with b.where(has_panel, ("lt", self.member, self.members)):
-                self._add_up(panel)
+                self._reduce_partial_sums(panel)
             b.barrier()  # the next panel's partial sums overwrite those of this one
 
     def _step(self, panel: Index, number: Index) -> PanelStep:
@@ -86,25 +88,25 @@ class SplitKPanels(PanelLoop):
             number, 0, 0, b.add(self.first_k, number), b.div(panel, blocks), b.rem(panel, blocks)
         )
 
-    def _walk(self, panel: Index) -> None:
+    def _multiply_panel(self, panel: Index) -> None:
         """Emit the products of this core's part of k, and copies of its partial sums to GSM."""
         b, last = self.b, self.b.sub(self.steps, 1)
         with b.for_(0, b.min(1, self.steps)):
             self._fetch(self._step(panel, 0))
-            self._clear(self._step(panel, 0))
+            self._zero_panel(self._step(panel, 0))
         with b.for_(0, self.steps) as number:
             step = self._step(panel, number)
             with b.where(("lt", number, last)):
                 self._fetch(self._step(panel, b.add(number, 1)))
-            self._expect_part(step, b.sub(last, number))
+            self._prefetch_epilogue_part(step, b.sub(last, number))
             self._multiply(step)
 
-    def _clear(self, step: PanelStep) -> None:
+    def _zero_panel(self, step: PanelStep) -> None:
         """Set the panel to zero while its first blocks are loaded."""
-        b, kind = self.b, self.chosen.contraction.accumulator
+        b, kind = self.b, self.roles.contraction.accumulator
         with b.for_(0, self._chunks(step)) as chunk:
             b.map(
-                *self._sides(self._c_places(step, chunk)),
+                *self._sides(self._c_slices(step, chunk)),
                 [],
                 [(self.c_tile, chunk, "full")],
                 lambda _: [constant(0, kind)],
@@ -112,66 +114,68 @@ class SplitKPanels(PanelLoop):
 
     def _multiply(self, step: PanelStep) -> None:
         b, last = self.b, ("eq", step.number, self.b.sub(self.steps, 1))
-        self._make_b(step)
+        self._prepare_b(step)
         with b.for_(0, self._chunks(step)) as chunk:
-            places = self._c_places(step, chunk) if self.box is not None else {}
-            self._product(step, chunk, (self._b_slot(step), chunk), places, True)
+            slices = self._c_slices(step, chunk) if self.box is not None else {}
+            self._product(step, chunk, (self._b_slot(step), chunk), slices, True)
             with b.where(last, ("ne", b.rem(chunk, self.members), self.member)):
-                b.copy(self.c_tile, chunk, self.parts, self._part(self.member, chunk))
+                b.copy(self.c_tile, chunk, self.partial_sums, self._part(self.member, chunk))
 
-    def _add_up(self, panel: Index) -> None:
+    def _reduce_partial_sums(self, panel: Index) -> None:
         """Add up the other members' partial sums of this member's chunks, and run the epilogue."""
         b, step = self.b, self._step(panel, 0)
         left = b.sub(self._chunks(step), self.member)
         mine = b.div(b.add(left, b.sub(self.members, 1)), self.members)
         with b.for_(0, mine) as number:
-            chunk = self._mine(number)
+            chunk = self._own_chunk(number)
             # with fewer cores than planned
             with b.where(("lt", b.sub(b.min(self.ahead, self.steps), 1), number)):
-                self.body.fetch(self._c_places(step, chunk), b.rem(number, self.ahead))
+                self.body.fetch(self._c_slices(step, chunk), b.rem(number, self.ahead))
             with b.for_(1, b.min(2, self.members)) as other:
-                self._receive(other, chunk)
-            places = self._c_places(step, chunk)
+                self._copy_partial_sum(other, chunk)
+            slices = self._c_slices(step, chunk)
             with b.for_(1, self.members) as other:
                 with b.where(("lt", b.add(other, 1), self.members)):
-                    self._receive(b.add(other, 1), chunk)
-                self._add(places, chunk, b.rem(other, 2))
+                    self._copy_partial_sum(b.add(other, 1), chunk)
+                self._add_partial_sum(slices, chunk, b.rem(other, 2))
             if self.plan.transpose_c:
-                self._turn(places, chunk, 0)
+                self._transform_c(slices, chunk, 0)
             self.body.finish(
-                places, 0 if self.plan.transpose_c else chunk, 0, b.rem(number, self.ahead)
+                slices, 0 if self.plan.transpose_c else chunk, 0, b.rem(number, self.ahead)
             )
 
-    def _mine(self, number: Index) -> Index:
+    def _own_chunk(self, number: Index) -> Index:
         """Return this member's chunk number ``number``."""
         return self.b.add(self.member, self.b.mul(number, self.members))
 
-    def _expect_part(self, step: PanelStep, number: Index) -> None:
+    def _prefetch_epilogue_part(self, step: PanelStep, number: Index) -> None:
         """Start the epilogue's loads for one of this member's chunks, if it exists."""
         b = self.b
-        with b.where(("lt", number, self.ahead), ("lt", self._mine(number), self._chunks(step))):
-            self.body.fetch(self._c_places(step, self._mine(number)), number)
+        with b.where(
+            ("lt", number, self.ahead), ("lt", self._own_chunk(number), self._chunks(step))
+        ):
+            self.body.fetch(self._c_slices(step, self._own_chunk(number)), number)
 
-    def _receive(self, other: Index, chunk: Index) -> None:
+    def _copy_partial_sum(self, other: Index, chunk: Index) -> None:
         """Start the copy of another member's partial sum; ``other``: its distance in the group."""
         b = self.b
         member = b.rem(b.add(self.member, other), self.members)
-        b.copy(self.parts, self._part(member, chunk), self.arrived, b.rem(other, 2))
+        b.copy(self.partial_sums, self._part(member, chunk), self.arrived, b.rem(other, 2))
 
-    def _add(self, places: Places, chunk: Index, slot: Index) -> None:
+    def _add_partial_sum(self, slices: Slices, chunk: Index, slot: Index) -> None:
         """Add a received partial sum to this core's own."""
-        kind = self.chosen.contraction.accumulator
+        kind = self.roles.contraction.accumulator
         name, c = (
             "arith.addf" if kind.startswith("f") else "arith.addi",
             (self.c_tile, chunk, "full"),
         )
         self.b.map(
-            *self._sides(places),
+            *self._sides(slices),
             [c, (self.arrived, slot, "full")],
             [c],
             lambda both: [Node(name, kind, tuple(both))],
         )
 
-    def _sides(self, places: Places) -> tuple[Index, Index]:
-        """Return the rows and columns of the chunk at ``places``."""
-        return self.blocks.count(self.form.m, places), self.blocks.count(self.form.n, places)
+    def _sides(self, slices: Slices) -> tuple[Index, Index]:
+        """Return the rows and columns of the chunk at ``slices``."""
+        return self.blocks.count(self.form.m, slices), self.blocks.count(self.form.n, slices)

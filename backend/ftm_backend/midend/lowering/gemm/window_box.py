@@ -10,7 +10,7 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Value
 from ftm_backend.ir.tile.builder import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, sides
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, sides
 from ftm_backend.midend.lowering.gemm.im2col_operand import COLUMN_SIDES, WindowSide
 
 __all__ = ["WindowBox"]
@@ -33,7 +33,7 @@ class WindowBox:
         self.sides = list(sides)
         self.row_sides = max(len(self.sides) - COLUMN_SIDES, 0)
 
-    def most(self, counts: Sequence[int]) -> tuple[int, int]:
+    def max_extents(self, counts: Sequence[int]) -> tuple[int, int]:
         """Return rows and columns of the largest box, for a block with extents ``counts``."""
         lengths = [
             side.fetched(1 + sum((counts[at] - 1) * abs(step) for at, step in side.steps))
@@ -41,19 +41,19 @@ class WindowBox:
         ]
         return prod(lengths[: self.row_sides]), prod(lengths[self.row_sides :])
 
-    def _lengths(self, places: Places) -> list[Index]:
+    def _lengths(self, slices: Slices) -> list[Index]:
         b = self.blocks.b
-        found: list[Index] = []
+        lengths: list[Index] = []
         for side in self.sides:
             length: Index = 1
             for at, step in side.steps:
-                length = b.add(length, b.mul(b.sub(places[self.axes[at]][1], 1), abs(step)))
-            found.append(side.fetched(length) if isinstance(length, int) else length)
-        return found
+                length = b.add(length, b.mul(b.sub(slices[self.axes[at]][1], 1), abs(step)))
+            lengths.append(side.fetched(length) if isinstance(length, int) else length)
+        return lengths
 
-    def extents(self, places: Places) -> tuple[Index, Index]:
-        """Return rows and columns of the box below the block at ``places``."""
-        b, lengths = self.blocks.b, self._lengths(places)
+    def extents(self, slices: Slices) -> tuple[Index, Index]:
+        """Return rows and columns of the box below the block at ``slices``."""
+        b, lengths = self.blocks.b, self._lengths(slices)
         one: Index = 1
         return reduce(b.mul, lengths[: self.row_sides], one), reduce(
             b.mul, lengths[self.row_sides :], one
@@ -65,26 +65,26 @@ class WindowBox:
         access: Affine,
         tile: TileDecl,
         slot: Index,
-        places: Places,
+        slices: Slices,
         strides: Sequence[int] | None = None,
         tile_extents: tuple[bool, bool] = (True, True),
     ) -> None:
-        """Load the box below the block at ``places`` by DMA.
+        """Load the box below the block at ``slices`` by DMA.
 
         Args:
             value: The tensor.
             access: Its access.
             tile: The tile.
             slot: The tile's slot.
-            places: The block.
+            slices: The block.
             strides: The sides' strides, if ``value`` is not the tensor of ``sides``.
             tile_extents: Whether ``value`` has the rows and the columns.
         """
         extents, strides = (
-            self._lengths(places),
+            self._lengths(slices),
             [side.unit for side in self.sides] if strides is None else list(strides),
         )
-        first = self._corner(access, places, strides)
+        first = self._corner(access, slices, strides)
         whole = (self.row_sides, len(self.sides) - self.row_sides)
         rows, columns = (
             count if take else 0 for count, take in zip(whole, tile_extents, strict=True)
@@ -106,29 +106,29 @@ class WindowBox:
             sides(value),
         )
 
-    def _corner(self, access: Affine, places: Places, strides: Sequence[int]) -> Index:
-        """Return the first element of the box below the block at ``places``."""
-        b, first = self.blocks.b, self.blocks.address(access, places)
+    def _corner(self, access: Affine, slices: Slices, strides: Sequence[int]) -> Index:
+        """Return the first element of the box below the block at ``slices``."""
+        b, first = self.blocks.b, self.blocks.address(access, slices)
         for side, stride in zip(self.sides, strides, strict=True):
             for at, step in side.steps:
                 if step < 0:  # the block starts at the far end of the box
-                    first = b.add(first, b.mul(b.sub(places[self.axes[at]][1], 1), step * stride))
+                    first = b.add(first, b.mul(b.sub(slices[self.axes[at]][1], 1), step * stride))
         return first
 
     def reads(
-        self, tile: TileDecl, places: Places, rows: int
+        self, tile: TileDecl, slices: Slices, rows: int
     ) -> tuple[list[Index], list[Index], int]:
-        """Return how ``MMW`` reads the block at ``places`` from the slot.
+        """Return how ``MMW`` reads the block at ``slices`` from the slot.
 
         Args:
             tile: The box's tile.
-            places: The block.
+            slices: The block.
             rows: Number of axes that form the product's rows.
 
         Returns:
             Extents and strides of the axes, and the number of axes of the rows.
         """
-        b, lengths = self.blocks.b, self._lengths(places)
+        b, lengths = self.blocks.b, self._lengths(slices)
         distance: dict[int, Index] = {}
         pitch: Index = 1
         for number in range(len(self.sides) - 1, -1, -1):
@@ -140,7 +140,7 @@ class WindowBox:
         extents: list[Index] = []
         strides: list[Index] = []
         for at, axis in enumerate(self.axes):
-            extents.append(places[axis][1])
+            extents.append(slices[axis][1])
             strides.append(distance.get(at, 0))
         if rows == 0:
             extents, strides, rows = [1, *extents], [0, *strides], 1

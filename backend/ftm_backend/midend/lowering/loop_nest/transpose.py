@@ -14,7 +14,7 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Operand, Statement
 from ftm_backend.ir.tile.builder import Index, TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
 from ftm_backend.midend.lowering.rows.gather_scatter import largest
 from ftm_backend.midend.schedule.gemm.contraction import merge_loops
 from ftm_backend.midend.schedule.gemm.tiling import TileCut
@@ -129,23 +129,23 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     turned = b.tile(dtype, columns.elements, rows.elements)
     walked = prod(turn.extents[k] for k in turn.others)
     with b.for_(*core_share(b, kernel, walked * rows.blocks * columns.blocks)) as number:
-        places = _places(blocks, turn, rows, columns, number)
-        blocks.load(turn.source.value, turn.accesses[0], arrived, 0, places, turn.down, turn.along)
+        slices = _slices(blocks, turn, rows, columns, number)
+        blocks.load(turn.source.value, turn.accesses[0], arrived, 0, slices, turn.down, turn.along)
         b.transpose(arrived, 0, turned, 0)
         for store, target in zip(stores, targets, strict=True):
-            blocks.store(turned, 0, dtype, store, target, places, turn.along, turn.down)
+            blocks.store(turned, 0, dtype, store, target, slices, turn.along, turn.down)
 
 
-def _places(
+def _slices(
     blocks: BlockTransfers, turn: TransposePattern, rows: TileCut, columns: TileCut, number: Index
-) -> Places:
+) -> Slices:
     b = blocks.b
     column, number = b.rem(number, columns.blocks), b.div(number, columns.blocks)
     row, number = b.rem(number, rows.blocks), b.div(number, rows.blocks)
     return (
-        blocks.steps(turn.others, number)
-        | blocks.place(turn.down, rows, row)
-        | blocks.place(turn.along, columns, column)
+        blocks.index_slices(turn.others, number)
+        | blocks.block_slices(turn.down, rows, row)
+        | blocks.block_slices(turn.along, columns, column)
     )
 
 

@@ -13,7 +13,7 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Operand, Statement, Store, walk
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places, TileBody
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices, TileBody
 from ftm_backend.midend.lowering.rows.match_row_gather import RowGather, match_gather
 from ftm_backend.midend.schedule.gemm.contraction import merge_loops
 from ftm_backend.midend.schedule.gemm.dynamic_tiling import dynamic_cut
@@ -79,22 +79,22 @@ class _Scatter:
         )
         stores = self.statement.results[0].stores
         with self.b.for_(*core_share(self.b, self.kernel, columns.blocks)) as block:
-            at = self.blocks.place((1,), columns, block)
+            at = self.blocks.block_slices((1,), columns, block)
             for store in stores:
                 if store.symbol != self.dest.value.symbol:
                     self._copy(store, at, columns, room)
             if self.moves:
                 self._move(at, rows, columns)
 
-    def _copy(self, store: Store, at: Places, columns: TileCut, room: int) -> None:
+    def _copy(self, store: Store, at: Slices, columns: TileCut, room: int) -> None:
         b, rows = self.b, largest((self.entries,), room // columns.elements)
         dtype = self.dest.value.dtype
         tile = b.tile(dtype, rows.elements, columns.elements)
         source, target = self._access(self.dest, 2), Affine(store.index.const, (0, 1, self.width))
         with b.for_(0, rows.blocks) as block:
-            places = at | self.blocks.place((2,), rows, block)
-            self.blocks.load(self.dest.value, source, tile, 0, places, (2,), (1,))
-            self.blocks.store(tile, 0, dtype, store, target, places, (2,), (1,))
+            slices = at | self.blocks.block_slices((2,), rows, block)
+            self.blocks.load(self.dest.value, source, tile, 0, slices, (2,), (1,))
+            self.blocks.store(tile, 0, dtype, store, target, slices, (2,), (1,))
 
     def _access(self, operand: Operand, row_axis: int) -> Affine:
         down, along = operand.index.coeffs
@@ -102,16 +102,16 @@ class _Scatter:
         coeffs[row_axis] = down
         return Affine(operand.index.const, tuple(coeffs))
 
-    def _move(self, at: Places, rows: TileCut, columns: TileCut) -> None:
+    def _move(self, at: Slices, rows: TileCut, columns: TileCut) -> None:
         b, blocks = self.b, self.blocks
         ids = b.tile(self.indices.value.dtype, rows.elements, 1)
         tile = b.tile(self.updates.value.dtype, rows.elements, columns.elements)
         numbers = Affine(self.indices.index.const, (self.indices.index.coeffs[0], 0, 0))
         with b.for_(0, rows.blocks) as block:
-            places = at | blocks.place((0,), rows, block)
-            blocks.load(self.indices.value, numbers, ids, 0, places, (0,), ())
+            slices = at | blocks.block_slices((0,), rows, block)
+            blocks.load(self.indices.value, numbers, ids, 0, slices, (0,), ())
             blocks.load(
-                self.updates.value, self._access(self.updates, 0), tile, 0, places, (0,), (1,)
+                self.updates.value, self._access(self.updates, 0), tile, 0, slices, (0,), (1,)
             )
             for store in self.statement.results[0].stores:
                 buffer = b.buffer(store.symbol, self.dest.value.dtype, store.elements)
@@ -204,15 +204,15 @@ class _Gather:
         )
         entries = prod(blocks.extents[axis] for axis in self.outside)
         with b.for_(*core_share(b, self.kernel, entries * rows.blocks)) as number:
-            places = blocks.steps(self.outside, b.div(number, rows.blocks))
-            places |= blocks.place(self.rows, rows, b.rem(number, rows.blocks))
+            slices = blocks.index_slices(self.outside, b.div(number, rows.blocks))
+            slices |= blocks.block_slices(self.rows, rows, b.rem(number, rows.blocks))
             if computed is not None:
-                computed.build(places)
+                computed.build(slices)
             else:
                 ids_at = self.access[self.row_reads[0].index]
-                blocks.load(self.row_reads[0].value, ids_at, ids, 0, places, self.rows, ())
+                blocks.load(self.row_reads[0].value, ids_at, ids, 0, slices, self.rows, ())
             with b.for_(0, columns.blocks) as block:
-                inside = places | blocks.place(self.columns, columns, block)
+                inside = slices | blocks.block_slices(self.columns, columns, block)
                 offset = b.add(found.base, blocks.address(self.run, inside))
                 b.load_rows(
                     blocks.buffer(found.table),

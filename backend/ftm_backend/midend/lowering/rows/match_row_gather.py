@@ -80,12 +80,12 @@ def match_gather(statement: Statement) -> RowGather | None:
         return None
     (gather,) = gathers
     rank = len(statement.loops)
-    place, data = Affine.constant(0, rank), []
+    address, data = Affine.constant(0, rank), []
     for term in _terms(gather.operands[0]):
         if term.op == "index":
-            place = place + term.payload
+            address = address + term.payload
         elif term.op == "constant":
-            place = place.shifted(term.payload)
+            address = address.shifted(term.payload)
         else:
             data.append(term)
     if not data:
@@ -95,8 +95,8 @@ def match_gather(statement: Statement) -> RowGather | None:
     length = 1
     # In the order of the size hints: the order of a loop of extent 1 is arbitrary, and a column's
     # stride is the product of the previous columns' extents.
-    for loop in sorted(loops, key=lambda k: at_hand(place.coeffs[k])):
-        if seen_equal(place.coeffs[loop], length) and not _depends(data, loop):
+    for loop in sorted(loops, key=lambda k: at_hand(address.coeffs[k])):
+        if seen_equal(address.coeffs[loop], length) and not _depends(data, loop):
             columns.insert(0, loop)
             length *= statement.loops[loop]
     if length < SHORTEST_ROW:
@@ -104,8 +104,8 @@ def match_gather(statement: Statement) -> RowGather | None:
     rows = [k for k in loops if k not in columns]
     index = statement.results[0].index
     rows.sort(key=lambda k: abs(index.coeffs[k]), reverse=True)
-    rest = Affine(0, tuple(0 if k in columns else c for k, c in enumerate(place.coeffs)))
-    identity, stride = _row_number(data, rest)
+    row_address = Affine(0, tuple(0 if k in columns else c for k, c in enumerate(address.coeffs)))
+    identity, stride = _row_number(data, row_address)
     return RowGather(
         statement,
         gather,
@@ -114,13 +114,13 @@ def match_gather(statement: Statement) -> RowGather | None:
         tuple(columns),
         identity,
         stride,
-        place.const,
+        address.const,
     )
 
 
-def _row_number(data: list[Node], rest: Affine) -> tuple[Node, int]:
+def _row_number(data: list[Node], row_address: Affine) -> tuple[Node, int]:
     """Return the computed part of the address, and its factor."""
-    if len(data) == 1 and rest.is_constant:
+    if len(data) == 1 and row_address.is_constant:
         node = data[0]
         if node.op == "arith.muli" and node.operands[1].op == "constant":
             return node.operands[0], node.operands[1].payload
@@ -128,6 +128,6 @@ def _row_number(data: list[Node], rest: Affine) -> tuple[Node, int]:
     total = data[0]
     for term in data[1:]:
         total = Node("arith.addi", "i64", (total, term), {})
-    if not rest.is_constant:
-        total = Node("arith.addi", "i64", (total, Node("index", "i64", payload=rest)), {})
+    if not row_address.is_constant:
+        total = Node("arith.addi", "i64", (total, Node("index", "i64", payload=row_address)), {})
     return total, 1

@@ -17,7 +17,7 @@ from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.ir.tile.index_arithmetic import Index
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
 from ftm_backend.midend.lowering.rows.gather_scatter import largest
 from ftm_backend.symbolic import ceildiv
 from ftm_backend.target.presets import ELEMENT_BYTES
@@ -75,8 +75,8 @@ class _Scan:
         rows = largest((outer, inner), min(share, self.room // columns.elements))
         tiles = self._tiles(rows.elements, columns.elements, (rows.elements, 1))
         with self.b.for_(*core_share(self.b, self.kernel, rows.blocks)) as block:
-            places = self.blocks.place((0, 2), rows, block)
-            self._run(tiles, places, (self.blocks.count((0, 2), places), 1), columns, (0, 2), (1,))
+            slices = self.blocks.block_slices((0, 2), rows, block)
+            self._run(tiles, slices, (self.blocks.count((0, 2), slices), 1), columns, (0, 2), (1,))
 
     def _down(self) -> None:
         outer, length, inner = self.statement.loops
@@ -86,9 +86,9 @@ class _Scan:
         rows = largest((length,), self.room // columns.elements)
         tiles = self._tiles(rows.elements, columns.elements, (1, columns.elements))
         with self.b.for_(*core_share(self.b, self.kernel, outer * columns.blocks)) as number:
-            places = self.blocks.steps((0,), self.b.div(number, columns.blocks))
-            places |= self.blocks.place((2,), columns, self.b.rem(number, columns.blocks))
-            self._run(tiles, places, (1, self.blocks.count((2,), places)), rows, (1,), (2,))
+            slices = self.blocks.index_slices((0,), self.b.div(number, columns.blocks))
+            slices |= self.blocks.block_slices((2,), columns, self.b.rem(number, columns.blocks))
+            self._run(tiles, slices, (1, self.blocks.count((2,), slices)), rows, (1,), (2,))
 
     def _tiles(
         self, rows: int, columns: int, carry: tuple[int, int]
@@ -104,7 +104,7 @@ class _Scan:
     def _run(
         self,
         tiles: tuple[TileDecl, TileDecl, TileDecl],
-        places: Places,
+        slices: Slices,
         carried: tuple[Index, Index],
         steps: Any,
         rows: tuple[int, ...],
@@ -115,7 +115,7 @@ class _Scan:
         x, carry, y = tiles
         b.map(*carried, [], [(carry, 0, "full")], lambda _: [self._identity()])
         with b.for_(0, steps.blocks) as step:
-            inside = places | blocks.place((1,), steps, step)
+            inside = slices | blocks.block_slices((1,), steps, step)
             blocks.load(self.source.value, self.source.index, x, 0, inside, rows, columns)
             b.scan(self.kind, x, 0, carry, 0, y, 0, down=rows == (1,))
             for store in self.result.stores:

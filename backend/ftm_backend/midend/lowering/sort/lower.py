@@ -85,8 +85,8 @@ def workspace(kernel: Kernel) -> list[tuple[str, int]]:
     if stages.passes:
         # The result alternates with one workspace only if it has room for complete rows. Otherwise
         # two workspaces alternate, and the last pass writes the result.
-        turns = 1 if statement.results[0].value.shape[1] == length else 2
-        between += [("i64", rows * length)] * turns + [("i64", 2 * max(1, kernel.machine.cores))]
+        buffers = 1 if statement.results[0].value.shape[1] == length else 2
+        between += [("i64", rows * length)] * buffers + [("i64", 2 * max(1, kernel.machine.cores))]
     return between
 
 
@@ -126,25 +126,25 @@ class _Sort:
         if not stages.passes:
             self._sort_chunks(source, access, length, self.kept, self.result, self.kept)
             return
-        *turns, ends = self.spaces
-        turns = [self.result, *turns] if len(turns) == 1 else turns
-        place = stages.passes % 2
-        self._sort_chunks(source, access, length, stages.chunk, turns[place], length)
+        *buffers, ends = self.spaces
+        buffers = [self.result, *buffers] if len(buffers) == 1 else buffers
+        current = stages.passes % 2
+        self._sort_chunks(source, access, length, stages.chunk, buffers[current], length)
         for number in range(stages.passes):
             self._meet()
             last = number == stages.passes - 1
-            target = self.result if last else turns[1 - place]
+            target = self.result if last else buffers[1 - current]
             merge_runs(
                 self.b,
                 self.kernel,
                 stages.chunk << number,
                 (self.rows, length, self.kept if last else length),
-                turns[place],
+                buffers[current],
                 target,
                 ends,
                 stages.chunk,
             )
-            place = 1 - place
+            current = 1 - current
 
     def _meet(self) -> None:
         if not self.kernel.one_core:
@@ -173,12 +173,12 @@ class _Sort:
         few = b.tile("i64", rows.elements, kept) if kept * _FEW <= width else tile
         pieces = ceildiv(length, width)
         with b.for_(*core_share(b, self.kernel, rows.blocks * pieces)) as number:
-            places = blocks.place((0,), rows, b.div(number, pieces))
+            slices = blocks.block_slices((0,), rows, b.div(number, pieces))
             piece = b.rem(number, pieces)
             start = b.mul(piece, width)
             count = width if divides(width, length) else b.min(width, b.sub(length, start))
-            places[1] = (start, count)
-            b.load(source, tile=tile, slot=0, **blocks.block(access, places, (0,), (1,)))
+            slices[1] = (start, count)
+            b.load(source, tile=tile, slot=0, **blocks.block(access, slices, (0,), (1,)))
             b.sort(tile, 0, few, 0)
-            at = b.add(b.mul(places[0][0], after), b.mul(piece, kept))
-            b.store(few, 0, target, at, [places[0][1], b.min(count, kept)], [after, 1], 1)
+            at = b.add(b.mul(slices[0][0], after), b.mul(piece, kept))
+            b.store(few, 0, target, at, [slices[0][1], b.min(count, kept)], [after, 1], 1)

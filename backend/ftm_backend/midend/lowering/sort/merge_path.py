@@ -51,19 +51,21 @@ def split_runs(b: TileBuilder, split: MergeSplit, low: TileDecl, high: TileDecl)
     """Compute, into ``low`` (1x2), the elements of the first run before the block's both ends."""
 
     def start(_: Sequence[Node]) -> list[Node]:
-        place = b.position(split.first, 0, split.count)
-        least = _of("maxsi", _of("subi", place, b.position(split.others, 0, 0)), _number(0))
-        return [least, _of("minsi", place, b.position(split.mine, 0, 0))]
+        index = b.position(split.first, 0, split.count)
+        least = _of("maxsi", _of("subi", index, b.position(split.others, 0, 0)), _number(0))
+        return [least, _of("minsi", index, b.position(split.mine, 0, 0))]
 
     def narrow(bounds: Sequence[Node]) -> list[Node]:
         lower, upper = bounds
         middle = _of("shrsi", _of("addi", lower, upper), _number(1))
-        place = b.position(split.first, 0, split.count)
-        mirror = _of("subi", _of("subi", place, _number(1)), middle)
-        before = _compare("sle", _read(b, split, split.a, middle), _read(b, split, split.b, mirror))
-        open_ = _compare("slt", lower, upper)
-        up = _of("andi", open_, before)
-        down = _of("andi", open_, _of("xori", before, constant(1, "i1")))
+        index = b.position(split.first, 0, split.count)
+        other_index = _of("subi", _of("subi", index, _number(1)), middle)
+        before = _compare(
+            "sle", _read(b, split, split.a, middle), _read(b, split, split.b, other_index)
+        )
+        is_open = _compare("slt", lower, upper)
+        up = _of("andi", is_open, before)
+        down = _of("andi", is_open, _of("xori", before, constant(1, "i1")))
         after = _of("addi", middle, _number(1))
         return [_of("select", up, after, lower), _of("select", down, middle, upper)]
 
@@ -73,12 +75,12 @@ def split_runs(b: TileBuilder, split: MergeSplit, low: TileDecl, high: TileDecl)
         b.map(1, 2, outs, outs, narrow)
 
 
-def _read(b: TileBuilder, split: MergeSplit, run: Index, place: Node) -> Node:
-    """Return element ``place`` of a run; any element of the buffer if it is outside of the run.
+def _read(b: TileBuilder, split: MergeSplit, run: Index, index: Node) -> Node:
+    """Return element ``index`` of a run; any element of the buffer if it is outside of the run.
 
     The latter happens only after a search has ended.
     """
-    inside = _of("maxsi", place, _number(0))
+    inside = _of("maxsi", index, _number(0))
     at = _of("addi", b.position(run, 0, 0), inside)
     at = _of("minsi", at, _number(split.elements - 1))
     return b.gather(split.buffer, at)

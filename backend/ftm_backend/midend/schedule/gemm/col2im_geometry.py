@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ftm_backend.ir.tile.builder import Index
-from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Places
+from ftm_backend.midend.lowering.gemm.block_transfers import BlockTransfers, Slices
 from ftm_backend.midend.schedule.gemm.contraction import ContractionForm
 from ftm_backend.midend.schedule.gemm.tiling import TileCut
 from ftm_backend.target import cost_rules
@@ -88,22 +88,22 @@ class Col2Im:
         """Return the axes of the rows and of the columns of the stored block."""
         return self.form.m[:1], (self.image, *self.axes)
 
-    def most(self, m: TileCut, n: TileCut) -> tuple[int, int]:
+    def max_extents(self, m: TileCut, n: TileCut) -> tuple[int, int]:
         """Return the largest extents of the stored block: channels, and elements of each."""
         return m.elements // prod(self.geometry.shape.taps), self.geometry.columns(n)
 
-    def place(self, blocks: BlockTransfers, cut: TileCut, number: Index) -> Places:
+    def block_slices(self, blocks: BlockTransfers, cut: TileCut, number: Index) -> Slices:
         """Return the offsets and extents of column block ``number``.
 
         They cover its feature maps, its windows, and its output rows and columns.
         """
         b, shape = blocks.b, self.geometry.shape
-        windows: Places = {
+        windows: Slices = {
             axis: (0, n) for axis, n in zip(self.windows, shape.windows, strict=True)
         }
-        image: Places = {axis: (0, n) for axis, n in zip(self.axes, shape.sizes, strict=True)}
+        image: Slices = {axis: (0, n) for axis, n in zip(self.axes, shape.sizes, strict=True)}
         if cut.dim == 0:
-            return windows | image | blocks.place((self.image,), cut, number)
+            return windows | image | blocks.block_slices((self.image,), cut, number)
         pieces = cost_rules.pieces(shape.steps[0], cut.size)
         row = b.mul(b.rem(number, pieces), cut.size)
         before, after = self.geometry.reach()
@@ -119,17 +119,17 @@ class Col2Im:
         return windows | image | {self.image: (b.div(number, pieces), 1)}
 
     def instruction(
-        self, blocks: BlockTransfers, places: Places
+        self, blocks: BlockTransfers, slices: Slices
     ) -> tuple[list[Index], list[Index]]:
-        """Return the operands of ``FOLD`` for the block at ``places``.
+        """Return the operands of ``FOLD`` for the block at ``slices``.
 
         Returns:
             The extents (taps, windows, output), and the parameters (dilation, stride, offset).
         """
         b, shape, geometry = blocks.b, self.geometry.shape, self.geometry
-        windows, sizes = ([places[axis][1] for axis in axes] for axes in (self.windows, self.axes))
+        windows, sizes = ([slices[axis][1] for axis in axes] for axes in (self.windows, self.axes))
         before = [
-            b.sub(b.add(places[axis][0], padding), b.mul(places[window][0], stride))
+            b.sub(b.add(slices[axis][0], padding), b.mul(slices[window][0], stride))
             for axis, window, padding, stride in zip(
                 self.axes, self.windows, geometry.padding, shape.strides, strict=True
             )

@@ -51,17 +51,17 @@ class ConvBackward:
     """The matched pair of gradients.
 
     Attributes:
-        fold: The statement of dX, a transposed convolution.
-        chosen: Roles of dW's operands: A is X, B is G, m is (channel, tap), n are the filters.
+        dx: The statement of dX, a transposed convolution.
+        dw: Roles of dW's operands: A is X, B is G, m is (channel, tap), n are the filters.
         weight: W as dW's epilogue reads it.
-        images: Canonical form of dX's product.
+        dx_form: Canonical form of dX's product.
         geometry: Windows of dX.
     """
 
-    fold: Statement
-    chosen: OperandRoles
+    dx: Statement
+    dw: OperandRoles
     weight: Operand
-    images: ContractionForm
+    dx_form: ContractionForm
     geometry: Col2ImGeometry
 
     @property
@@ -72,7 +72,7 @@ class ConvBackward:
     @property
     def channels(self) -> int:
         """Number of input channels."""
-        return self.images.extents[self.images.m[0]]
+        return self.dx_form.extents[self.dx_form.m[0]]
 
     @property
     def taps(self) -> int:
@@ -82,19 +82,19 @@ class ConvBackward:
     @property
     def columns(self) -> int:
         """Number of windows of all feature maps."""
-        form = self.chosen.form
+        form = self.dw.form
         return prod(form.sizes(form.k))
 
     @property
-    def whole(self) -> TileCut:
+    def all_windows(self) -> TileCut:
         """The windows of all feature maps as one block of dX's columns."""
-        images = self.images.extents[self.images.n[0]]
-        return self.geometry.whole(images, images)
+        feature_maps = self.dx_form.extents[self.dx_form.n[0]]
+        return self.geometry.whole(feature_maps, feature_maps)
 
     @property
     def filters(self) -> int:
         """Number of filters."""
-        form = self.chosen.form
+        form = self.dw.form
         return prod(form.sizes(form.n))
 
 
@@ -127,16 +127,16 @@ def match_conv_backward(
     Returns:
         The pair, or None if they do not read the same weights and gradient in the same order.
     """
-    fold, *chain = statements
-    if fold.op != col2im.OP:
+    dx, *chain = statements
+    if dx.op != col2im.OP:
         return None
-    gradient, weight = (tensor.value for tensor in fold.tensors)
-    images, geometry = col2im.schedule_of([fold]).form, col2im.geometry_of(fold)
+    gradient, weight = (tensor.value for tensor in dx.tensors)
+    dx_form, geometry = col2im.schedule_of([dx]).form, col2im.geometry_of(dx)
     contraction, epilogue, *both = roles(align_all(chain), machine)
     if (
         not contraction.starts_at_zero
         or epilogue.positions
-        or fold.results[0].value.dtype != ACCUMULATORS[weight.dtype]
+        or dx.results[0].value.dtype != ACCUMULATORS[weight.dtype]
     ):
         return None
     for form, a, b in both:
@@ -147,82 +147,86 @@ def match_conv_backward(
             or not all(map(is_integer, form.extents))
         ):
             continue
-        chosen = OperandRoles(
+        dw = OperandRoles(
             contraction, epilogue, form, a, b, plan=None, windows=windows_of(form, a, machine)
         )
-        if not _alike(
+        if not _same_elements(
             (form, form.accesses[1]),
-            (images, images.accesses[1]),
-            ((form.k, images.n), (form.n, images.k)),
+            (dx_form, dx_form.accesses[1]),
+            ((form.k, dx_form.n), (form.n, dx_form.k)),
         ):
             continue
         for operand in epilogue.operands:
-            sides = ((form.m, images.m), (form.n, images.k))
-            if operand.value is weight and _alike(
-                (form, chosen.access(operand.index)), (images, images.accesses[0]), sides
+            sides = ((form.m, dx_form.m), (form.n, dx_form.k))
+            if operand.value is weight and _same_elements(
+                (form, dw.access(operand.index)), (dx_form, dx_form.accesses[0]), sides
             ):
-                return ConvBackward(fold, chosen, operand, images, geometry)
+                return ConvBackward(dx, dw, operand, dx_form, geometry)
     return None
 
 
-def _alike(
+def _same_elements(
     one: tuple[ContractionForm, Affine],
     other: tuple[ContractionForm, Affine],
     groups: Sequence[tuple[Sequence[int], Sequence[int]]],
 ) -> bool:
     """Whether two accesses traverse the same elements in the same order, group by group."""
     return one[1].const == other[1].const and all(
-        _walk(*one, mine) == _walk(*other, theirs) for mine, theirs in groups
+        _merged_dims(*one, mine) == _merged_dims(*other, theirs) for mine, theirs in groups
     )
 
 
-def _walk(form: ContractionForm, access: Affine, group: Sequence[int]) -> list[tuple[int, int]]:
+def _merged_dims(
+    form: ContractionForm, access: Affine, group: Sequence[int]
+) -> list[tuple[int, int]]:
     """Return extents and strides of a group, outermost first, with contiguous neighbours merged."""
     return merged(Strided(form.sizes(group), tuple(access.coeffs[axis] for axis in group), 0))
 
 
-def plan_conv_backward(found: ConvBackward, machine: MachineParameters) -> ConvBackwardPlan | None:
+def plan_conv_backward(
+    pattern: ConvBackward, machine: MachineParameters
+) -> ConvBackwardPlan | None:
     """Return the cheapest plan; None if no blocks fit the scratchpads."""
-    plans = [plan for n in _FILTERS if n <= found.filters for plan in _plans(found, n, machine)]
+    plans = [plan for n in _FILTERS if n <= pattern.filters for plan in _plans(pattern, n, machine)]
     return min(plans, key=lambda plan: plan.cycles, default=None)
 
 
 def _plans(
-    found: ConvBackward, filters: int, machine: MachineParameters
+    pattern: ConvBackward, filters: int, machine: MachineParameters
 ) -> Iterator[ConvBackwardPlan]:
     """Yield the plans with blocks of ``filters`` filters."""
-    form = found.chosen.form
+    form = pattern.dw.form
     outer = form.extents[form.m[0]] if form.m else 0
-    if outer not in (found.channels, found.channels * found.taps):
+    if outer not in (pattern.channels, pattern.channels * pattern.taps):
         return
-    inside = found.channels * found.taps // outer  # rows of one index of the outer dimension
-    n = TileCut(0, filters, filters, cost_rules.pieces(found.filters, filters))
+    inside = pattern.channels * pattern.taps // outer  # rows of one index of the outer dimension
+    n = TileCut(0, filters, filters, cost_rules.pieces(pattern.filters, filters))
     trips = range(
-        cost_rules.pieces(found.channels, _CHANNELS * machine.cores),
-        cost_rules.pieces(found.channels, machine.cores) + 1,
+        cost_rules.pieces(pattern.channels, _CHANNELS * machine.cores),
+        cost_rules.pieces(pattern.channels, machine.cores) + 1,
     )
     for channels in dict.fromkeys(
-        cost_rules.pieces(found.channels, each * machine.cores) for each in trips
+        cost_rules.pieces(pattern.channels, each * machine.cores) for each in trips
     ):
-        rows = channels * found.taps
-        m = TileCut(0, rows // inside, rows, cost_rules.pieces(found.channels, channels))
-        yield from _priced(found, channels, m, n, machine)
+        rows = channels * pattern.taps
+        m = TileCut(0, rows // inside, rows, cost_rules.pieces(pattern.channels, channels))
+        yield from _price(pattern, channels, m, n, machine)
 
 
-def _priced(
-    found: ConvBackward, channels: int, m: TileCut, n: TileCut, machine: MachineParameters
+def _price(
+    pattern: ConvBackward, channels: int, m: TileCut, n: TileCut, machine: MachineParameters
 ) -> Iterator[ConvBackwardPlan]:
     """Yield the plan with these blocks if they fit."""
-    chosen, k, item = found.chosen, found.columns, ELEMENT_BYTES[found.dtype]
-    form, accumulator = chosen.form, ACCUMULATORS[found.dtype]
+    dw, k, item = pattern.dw, pattern.columns, ELEMENT_BYTES[pattern.dtype]
+    form, accumulator = dw.form, ACCUMULATORS[pattern.dtype]
     rows, sums = m.elements, ELEMENT_BYTES[accumulator]
-    held = sum(slot_bytes(n.elements, rows, size) for size in _beside(found))
+    held = sum(slot_bytes(n.elements, rows, size) for size in _epilogue_item_bytes(pattern))
     am = 2 * held + 2 * slot_bytes(n.elements, rows, sums) + slot_bytes(rows, n.elements, sums)
     am += 2 * slot_bytes(n.elements, k, item) + slot_bytes(k, n.elements, item)
     am += slot_bytes(rows, k, sums) + slot_bytes(
-        channels, found.geometry.columns(found.whole), sums
+        channels, pattern.geometry.columns(pattern.all_windows), sums
     )
-    own = 2 * slot_bytes(_box(chosen.windows, form, m.size, m.elements, k)[0], 1, item)
+    own = 2 * slot_bytes(_box_size(dw.windows, form, m.size, m.elements, k)[0], 1, item)
     pool = n.blocks * slot_bytes(n.elements, k, item)
     a_space = "sm" if own <= machine.sm_bytes else "gsm"
     if (
@@ -230,13 +234,13 @@ def _priced(
         or pool + (own * machine.cores if a_space == "gsm" else 0) > machine.gsm_bytes
     ):
         return
-    share = cost_rules.pieces(found.channels, machine.cores)
+    share = cost_rules.pieces(pattern.channels, machine.cores)
     before = cost_rules.pieces(share, channels) - 1
-    full = _block_cycles(found, channels, n, machine)
+    full = _block_cycles(pattern, channels, n, machine)
     last = (
         full
         if share == (before + 1) * channels
-        else _block_cycles(found, share - before * channels, n, machine)
+        else _block_cycles(pattern, share - before * channels, n, machine)
     )
     computing = before * full.computing + last.computing
     moving = before * full.moving + last.moving
@@ -249,7 +253,7 @@ def _priced(
     )
     # The DMA engine is also busy before the first step and after the last one.
     walking = max(computing + full.beginning + last.ending, moving)
-    trans_a = not chosen.windows and form.run(form.accesses[0], form.m) > form.run(
+    trans_a = not dw.windows and form.run(form.accesses[0], form.m) > form.run(
         form.accesses[0], form.k
     )
     yield ConvBackwardPlan(
@@ -274,14 +278,14 @@ class _Block(NamedTuple):
 
 
 def _block_cycles(
-    found: ConvBackward, channels: int, n: TileCut, machine: MachineParameters
+    pattern: ConvBackward, channels: int, n: TileCut, machine: MachineParameters
 ) -> _Block:
     """Return the cycles of a block of ``channels`` channels with filters cut as ``n``."""
-    chosen, k, item = found.chosen, found.columns, ELEMENT_BYTES[found.dtype]
-    form, accumulator = chosen.form, ACCUMULATORS[found.dtype]
-    rows, beside = channels * found.taps, _beside(found)
-    outer = form.extents[form.m[0]] // found.channels
-    box, run = _box(chosen.windows, form, channels * outer, rows, k)
+    dw, k, item = pattern.dw, pattern.columns, ELEMENT_BYTES[pattern.dtype]
+    form, accumulator = dw.form, ACCUMULATORS[pattern.dtype]
+    rows, epilogue_item_bytes = channels * pattern.taps, _epilogue_item_bytes(pattern)
+    outer = form.extents[form.m[0]] // pattern.channels
+    box, run = _box_size(dw.windows, form, channels * outer, rows, k)
     rate = cost_rules.bytes_per_cycle(machine, machine.cores)
     issue = (
         10 * machine.issue_cycles
@@ -289,23 +293,31 @@ def _block_cycles(
     )
     product = (
         cost_rules.windows_cycles(machine, accumulator, rows, n.elements, _runs(form), k)
-        if chosen.windows
+        if dw.windows
         else cost_rules.outer_cycles(machine, accumulator, rows, n.elements, k)
     )
     product += cost_rules.outer_cycles(machine, accumulator, rows, k, n.elements)
-    turning = cost_rules.transpose_cycles(
-        machine, found.dtype, n.elements, k
+    transposing = cost_rules.transpose_cycles(
+        machine, pattern.dtype, n.elements, k
     ) + cost_rules.transpose_cycles(machine, accumulator, rows, n.elements)
-    body = _interval(found, machine)
+    body = _interval(pattern, machine)
     vectors = n.elements * cost_rules.pieces(rows, machine.lanes(accumulator))
-    step = product + turning + body * vectors + 40 + issue
-    phase = found.geometry.elements(found.whole)
-    folding = cost_rules.fold_cycles(machine, accumulator, found.geometry.shape, channels, phase)
-    moved = n.elements * sum(cost_rules.granules(machine, rows * size) for size in beside) / rate
-    moved += machine.dma_latency * (len(beside) + _TRANSFERS)
+    step = product + transposing + body * vectors + 40 + issue
+    phase_elements = pattern.geometry.elements(pattern.all_windows)
+    folding = cost_rules.fold_cycles(
+        machine, accumulator, pattern.geometry.shape, channels, phase_elements
+    )
+    moved = (
+        n.elements
+        * sum(cost_rules.granules(machine, rows * size) for size in epilogue_item_bytes)
+        / rate
+    )
+    moved += machine.dma_latency * (len(epilogue_item_bytes) + _TRANSFERS)
     moved += n.elements * k * item * machine.cores / machine.gsm_bytes_per_cycle
     stored = (
-        channels * cost_rules.granules(machine, found.geometry.columns(found.whole) * item) / rate
+        channels
+        * cost_rules.granules(machine, pattern.geometry.columns(pattern.all_windows) * item)
+        / rate
     )
     fetched = box / run * cost_rules.granules(machine, run * item) / rate
     return _Block(
@@ -314,17 +326,19 @@ def _block_cycles(
 
 
 @lru_cache(maxsize=4)
-def _interval(found: ConvBackward, machine: MachineParameters) -> float:
+def _interval(pattern: ConvBackward, machine: MachineParameters) -> float:
     """Return the epilogue's cycles per vector, which all plans share."""
     return interval(
-        machine, [o.element for o in found.chosen.epilogue.outputs], len(_beside(found))
+        machine,
+        [o.element for o in pattern.dw.epilogue.outputs],
+        len(_epilogue_item_bytes(pattern)),
     )
 
 
 @lru_cache(maxsize=4)
-def _beside(found: ConvBackward) -> list[int]:
+def _epilogue_item_bytes(pattern: ConvBackward) -> list[int]:
     """Return the bytes per element of each tensor that the epilogue loads or stores."""
-    epilogue = found.chosen.epilogue
+    epilogue = pattern.dw.epilogue
     return [
         *(ELEMENT_BYTES[o.value.dtype] for o in epilogue.operands),
         *(ELEMENT_BYTES[o.element.dtype] for o in epilogue.outputs),
@@ -335,7 +349,7 @@ def _runs(form: ContractionForm) -> int:
     return cost_rules.even_runs(form.sizes(form.k))
 
 
-def _box(
+def _box_size(
     sides: Sequence[WindowSide], form: ContractionForm, outer: int, rows: int, k: int
 ) -> tuple[int, int]:
     """Return the elements of X loaded for a block of rows, and their contiguous run.

@@ -17,7 +17,12 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Operand, Statement
 from ftm_backend.midend.analysis.body_cost import interval
 from ftm_backend.midend.lowering.gemm.epilogue import Epilogue, build_epilogue, epilogue_fields
-from ftm_backend.midend.lowering.gemm.im2col_operand import WindowSide, behind, box_strides, windows
+from ftm_backend.midend.lowering.gemm.im2col_operand import (
+    WindowSide,
+    box_strides,
+    overread_limit,
+    windows,
+)
 from ftm_backend.midend.lowering.gemm.prologue import OperandPrologue, match_prologue
 from ftm_backend.midend.schedule.gemm.col2im_geometry import Col2Im
 from ftm_backend.midend.schedule.gemm.contraction import (
@@ -50,11 +55,11 @@ __all__ = [
 Roles = tuple[ContractionForm, Operand, Operand]
 """The canonical form of a contraction, and the operands in the roles of A and B."""
 
-WASTE = 0.1
+MAX_UNUSED_COLUMNS = 0.1
 """Fraction of the micro-kernel's columns that may be unused while n still counts as filling it."""
 MOST_INTERLEAVED = 1024
 """Most columns of a block with interleaved halves: a block holds all columns of C."""
-NEAR = 4
+GAP_DIVISOR = 4
 """Gaps up to a granule divided by this are loaded together with the elements around them."""
 
 
@@ -73,9 +78,9 @@ class OperandRoles:
     plan: GemmTiling | PanelSchedule | None
     windows: tuple[WindowSide, ...] = ()
     """Window box of A if its rows overlap in memory; see ``im2col_operand.windows``."""
-    fold: Col2Im | None = None
+    col2im: Col2Im | None = None
     """How C's windows are summed before it is stored; see ``lowering.gemm.col2im``."""
-    factor: OperandPrologue | None = None
+    prologue: OperandPrologue | None = None
     """The fused prologue: computes A if A has ``windows``, else B."""
     sums: tuple[Statement, ...] = ()
     """Partial sums of the stored block; see ``reduction_epilogue``."""
@@ -88,7 +93,7 @@ class OperandRoles:
     def _over_axes(self) -> dict[Affine, Affine]:
         return dict(
             zip(
-                _others(self.contraction, self.epilogue, self.factor),
+                _others(self.contraction, self.epilogue, self.prologue),
                 self.form.accesses[3:],
                 strict=True,
             )
@@ -96,7 +101,7 @@ class OperandRoles:
 
 
 def _others(
-    contraction: Contraction, epilogue: Epilogue, factor: OperandPrologue | None = None
+    contraction: Contraction, epilogue: Epilogue, prologue: OperandPrologue | None = None
 ) -> list[Affine]:
     """Return the accesses other than those of A, B and C, without duplicates."""
     init = contraction.statement.results[0].init
@@ -104,7 +109,7 @@ def _others(
     found += [store.index for output in epilogue.outputs for store in output.stores]
     found += [operand.index for operand in epilogue.operands]
     found += epilogue.positions
-    found += [operand.index for operand in factor.operands] if factor is not None else []
+    found += [operand.index for operand in prologue.operands] if prologue is not None else []
     return list(dict.fromkeys(found))
 
 
@@ -121,51 +126,54 @@ def schedule(
     Raises:
         ValueError: The first statement is not a contraction, or another one cannot be fused.
     """
-    contraction, epilogue, straight, crossed = roles(statements, machine)
-    form = straight[0]
+    contraction, epilogue, direct, swapped = roles(statements, machine)
+    form = direct[0]
     empty = any(volume(form, group) == 0 for group in (form.batch, form.m, form.n))
     if empty:
-        return OperandRoles(contraction, epilogue, *straight, plan=None)
-    interleaved = _interleaved(contraction, epilogue, [straight, crossed], machine)
+        return OperandRoles(contraction, epilogue, *direct, plan=None)
+    interleaved = _interleaved(contraction, epilogue, [direct, swapped], machine)
     if interleaved is not None:
         return interleaved
     if machine.uses_panels and volume(form, form.k) != 0:
-        problems = _problems(contraction, epilogue, (straight, crossed), machine, sums)
+        problems = _problems(contraction, epilogue, (direct, swapped), machine, sums)
         number, panels = cheapest(problems, machine)
         return OperandRoles(
             contraction,
             epilogue,
-            *(straight, crossed)[number],
+            *(direct, swapped)[number],
             plan=panels,
             windows=problems[number].a_windows,
         )
     plans = [
-        (dynamic_plan(_problem(contraction, epilogue, *taken[:2], machine), machine), taken)
-        for taken in (straight, crossed)
+        (
+            dynamic_plan(_problem(contraction, epilogue, *assignment[:2], machine), machine),
+            assignment,
+        )
+        for assignment in (direct, swapped)
     ]
-    best, taken = min(plans, key=lambda p: p[0].cycles)
-    return OperandRoles(contraction, epilogue, *taken, plan=best)
+    best, assignment = min(plans, key=lambda p: p[0].cycles)
+    return OperandRoles(contraction, epilogue, *assignment, plan=best)
 
 
 def schedule_with_prologue(
-    statements: Sequence[Statement], makers: Sequence[Statement], machine: MachineParameters
+    statements: Sequence[Statement], producers: Sequence[Statement], machine: MachineParameters
 ) -> OperandRoles | None:
     """Return the cheapest panel schedule that computes an operand in a fused prologue.
 
     Args:
         statements: The contraction, then elementwise statements.
-        makers: The statements that produce the operand.
+        producers: The statements that produce the operand.
         machine: The target.
 
     Returns:
         The schedule, or None if there is none.
     """
     contraction = match(statements[0])
-    factor = match_prologue(makers, contraction) if contraction is not None else None
-    if contraction is None or factor is None:
+    prologue = match_prologue(producers, contraction) if contraction is not None else None
+    if contraction is None or prologue is None:
         return None
     epilogue = build_epilogue(contraction, statements[1:])
-    form = axes_of(contraction, _others(contraction, epilogue, factor), window_boxes=True)
+    form = axes_of(contraction, _others(contraction, epilogue, prologue), window_boxes=True)
     if (
         epilogue.positions
         or form.interleaved_axis is not None
@@ -176,44 +184,48 @@ def schedule_with_prologue(
         (form, contraction.a, contraction.b),
         (form.swapped(), contraction.b, contraction.a),
     ]
-    first, second = both if factor.operand is contraction.a else both[::-1]
+    first, second = both if prologue.operand is contraction.a else both[::-1]
     window_boxes = windows_of(first[0], first[1], machine, alone=True)
     can_prologue_a = bool(window_boxes) and all(
         box_strides(window_boxes, (*first[0].m, *first[0].k), first[0].accesses[k])
-        for k in _accesses(contraction, epilogue, factor)
+        for k in _accesses(contraction, epilogue, prologue)
     )
     found: list[tuple[PanelSchedule, TilingProblem, Roles]] = []
-    for taken in [first] * can_prologue_a + [second] * factor.in_blocks:
-        problem = _problem(contraction, epilogue, *taken[:2], machine, factor=factor)
+    for assignment in [first] * can_prologue_a + [second] * prologue.supports_blocks:
+        problem = _problem(contraction, epilogue, *assignment[:2], machine, prologue=prologue)
         plan = fitting_plan(problem, machine)
-        found += [(plan, problem, taken)] if plan is not None else []
+        found += [(plan, problem, assignment)] if plan is not None else []
     if not found:
         return None
-    plan, problem, taken = min(found, key=lambda each: each[0].cycles)
+    plan, problem, assignment = min(found, key=lambda each: each[0].cycles)
     return OperandRoles(
-        contraction, epilogue, *taken, plan=plan, windows=problem.a_windows, factor=factor
+        contraction, epilogue, *assignment, plan=plan, windows=problem.a_windows, prologue=prologue
     )
 
 
-def _computing(factor: OperandPrologue, side: str, machine: MachineParameters) -> dict[str, Any]:
+def _prologue_fields(
+    prologue: OperandPrologue, side: str, machine: MachineParameters
+) -> dict[str, Any]:
     """Return the prologue's fields of a ``TilingProblem``."""
     return {
-        f"{side}_prologue_tiles": len(factor.wide),
-        f"{side}_broadcasts": len(factor.operands) - len(factor.wide),
-        f"{side}_prologue_interval": interval(machine, [factor.element], len(factor.operands) + 1),
+        f"{side}_prologue_tiles": len(prologue.elementwise),
+        f"{side}_broadcasts": len(prologue.operands) - len(prologue.elementwise),
+        f"{side}_prologue_interval": interval(
+            machine, [prologue.element], len(prologue.operands) + 1
+        ),
     }
 
 
-def _accesses(contraction: Contraction, epilogue: Epilogue, factor: OperandPrologue) -> list[int]:
+def _accesses(contraction: Contraction, epilogue: Epilogue, prologue: OperandPrologue) -> list[int]:
     """Return the positions of the prologue's operands in the form's accesses."""
-    others = _others(contraction, epilogue, factor)
-    return [3 + others.index(operand.index) for operand in factor.operands]
+    others = _others(contraction, epilogue, prologue)
+    return [3 + others.index(operand.index) for operand in prologue.operands]
 
 
 def cycles_lower_bound(statements: Sequence[Statement], machine: MachineParameters) -> float:
     """Return a lower bound of the cycles of all panel schedules; 0 for other kinds of schedule."""
-    contraction, epilogue, straight, crossed = roles(statements, machine)
-    form = straight[0]
+    contraction, epilogue, direct, swapped = roles(statements, machine)
+    form = direct[0]
     if (
         form.interleaved_axis is not None
         or any(volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k))
@@ -221,7 +233,7 @@ def cycles_lower_bound(statements: Sequence[Statement], machine: MachineParamete
         return 0.0
     return min(
         lower_bound(problem, machine)
-        for problem in _problems(contraction, epilogue, (straight, crossed), machine)
+        for problem in _problems(contraction, epilogue, (direct, swapped), machine)
     )
 
 
@@ -257,10 +269,10 @@ def _problems(
 
     The operands are exchanged only if they do not already lie along n.
     """
-    (form, a, b), (crossed, *_) = both
+    (form, a, b), (swapped, *_) = both
     found = [_problem(contraction, epilogue, form, a, machine, sums=sums)]
-    if not _lies_well(found[0], machine) or windows_of(crossed, b, machine):
-        found.append(_problem(contraction, epilogue, crossed, b, machine, sums=sums))
+    if not _is_well_laid_out(found[0], machine) or windows_of(swapped, b, machine):
+        found.append(_problem(contraction, epilogue, swapped, b, machine, sums=sums))
     return found
 
 
@@ -284,20 +296,24 @@ def windows_of(
         alone: Whether boxes may contain no elements outside of the windows.
     """
     granule = machine.dma_granule // ELEMENT_BYTES[a.value.dtype]
-    left = 0 if alone else behind(form.extents, form.accesses[0], prod(a.value.shape), granule)
+    left = (
+        0 if alone else overread_limit(form.extents, form.accesses[0], prod(a.value.shape), granule)
+    )
     return (
-        windows(form.extents, form.accesses[0], form.m, form.k, granule // NEAR, granule, left)
+        windows(
+            form.extents, form.accesses[0], form.m, form.k, granule // GAP_DIVISOR, granule, left
+        )
         or ()
     )
 
 
-def _lies_well(problem: TilingProblem, machine: MachineParameters) -> bool:
+def _is_well_laid_out(problem: TilingProblem, machine: MachineParameters) -> bool:
     """Whether B and C are contiguous along n, and n fills the micro-kernel's columns.
 
-    At most the fraction ``WASTE`` of the columns may be unused.
+    At most the fraction ``MAX_UNUSED_COLUMNS`` of the columns may be unused.
     """
     n = prod(problem.n)
-    full = n >= (1 - WASTE) * cost_rules.columns_taken(machine, problem.accumulator, n)
+    full = n >= (1 - MAX_UNUSED_COLUMNS) * cost_rules.columns_taken(machine, problem.accumulator, n)
     return full and all(
         x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c)
     )
@@ -339,10 +355,10 @@ def _problem(
     contraction: Contraction,
     epilogue: Epilogue,
     form: ContractionForm,
-    taken: Operand,
+    a_operand: Operand,
     machine: MachineParameters,
     interleaved: bool = False,
-    factor: OperandPrologue | None = None,
+    prologue: OperandPrologue | None = None,
     sums: int = 0,
 ) -> TilingProblem:
     """Return the tiling problem of one assignment.
@@ -351,21 +367,21 @@ def _problem(
         contraction: The contraction.
         epilogue: Its fused epilogue.
         form: Its canonical form.
-        taken: The operand in the role of A.
+        a_operand: The operand in the role of A.
         machine: The target.
         with_interleaved_columns: Whether C's column halves are interleaved.
-        factor: The prologue that computes A (which then has windows) or B.
+        prologue: The prologue that computes A (which then has windows) or B.
         sums: Number of fused row sums.
     """
     a, b, c = form.accesses[:3]
     stores = [store.index for output in epilogue.outputs[:1] for store in output.stores]
     # The layout of the stored tensor counts, e.g. one with borders, and not that of the product.
     if stores:
-        c = form.accesses[3 + _others(contraction, epilogue, factor).index(stores[0])]
+        c = form.accesses[3 + _others(contraction, epilogue, prologue).index(stores[0])]
     dtype, accumulator = contraction.a.value.dtype, contraction.accumulator
     k = form.sizes(form.k)
     between = form.interleaved_axis if interleaved else None
-    side = "a" if factor is not None and factor.operand is taken else "b"
+    side = "a" if prologue is not None and prologue.operand is a_operand else "b"
     sides = (
         (form.m, form.n)
         if between is None
@@ -382,10 +398,10 @@ def _problem(
         accumulator=accumulator,
         interleaved=between is not None,
         **epilogue_fields(epilogue, machine),
-        a_windows=windows_of(form, taken, machine, alone=side == "a")
+        a_windows=windows_of(form, a_operand, machine, alone=side == "a")
         if machine.uses_panels
         else (),
         sums=sums,
-        **(_computing(factor, side, machine) if factor is not None else {}),
+        **(_prologue_fields(prologue, side, machine) if prologue is not None else {}),
         can_split_k=contraction.starts_at_zero and not epilogue.positions and not sums,
     )

@@ -197,7 +197,9 @@ class PanelSearchSpace:
                     )
                 length = length + (counts - 1) * abs(step)
             found.append(
-                np.where(length == side.full, side.joined, length) if side.joined else length
+                np.where(length == side.full, side.padded_length, length)
+                if side.padded_length
+                else length
             )
         return tuple(found)
 

@@ -26,7 +26,7 @@ from ftm_backend.midend.analysis.feature_map_consumers import (
     recompute_feature_map,
 )
 from ftm_backend.midend.kernel_ir.kernel import Kernel, KernelModule
-from ftm_backend.midend.lowering.gemm.prologue import element_of
+from ftm_backend.midend.lowering.gemm.prologue import composed_element
 from ftm_backend.midend.schedule.loop_nest.capacity_check import common_domain
 from ftm_backend.midend.transforms.fusion.fuse_gemm_reduction import (
     FusedSum,
@@ -123,7 +123,7 @@ def _image(grouped: KernelModule, product: Kernel, user: Kernel) -> _FeatureMap 
     ):
         return None
     makers = _makers(last[0], user, made.shape)
-    element = element_of(makers, made.shape)
+    element = composed_element(makers, made.shape)
     kept = [s for s in user.statements if s not in makers]
     inner = {s.results[0].value for s in makers}
     sums = sums_of(made, kept)
