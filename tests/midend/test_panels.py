@@ -124,7 +124,7 @@ def test_every_plan_is_right(
             1.0,
             1.0,
             1.0,
-            pooled=pooled,
+            b_in_gsm=pooled,
         )
         monkeypatch.setattr(
             contraction_schedule,

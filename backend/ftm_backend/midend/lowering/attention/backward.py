@@ -30,12 +30,12 @@ def workspace(kernel: Kernel) -> list[tuple[str, int]]:
 
     They hold row statistics of the first pass for later passes, and what cores of a group exchange.
     """
-    form, plan = _planned(kernel)
-    shared = [] if plan.team is None else group_workspace(form, plan.team)
+    pattern, plan = _planned(kernel)
+    shared = [] if plan.group is None else group_workspace(pattern, plan.group)
     return (
         shared
-        if _team_alone(plan)
-        else [(form.accumulator, prod(form.extents[:-3]))] * len(form.known) + shared
+        if _is_single_core_group(plan)
+        else [(pattern.accumulator, prod(pattern.extents[:-3]))] * len(pattern.known) + shared
     )
 
 
@@ -45,40 +45,42 @@ def lower(kernel: Kernel, b: TileBuilder) -> None:
     Raises:
         ValueError: The kernel's statements are no backward of attention that fits on chip.
     """
-    form, plan = _planned(kernel)
-    if plan.team is None:
-        _phases(kernel, form, plan, b)
-    elif _team_alone(plan):
-        ResidentKeysPass(form, b, plan.team, []).build(kernel)
+    pattern, plan = _planned(kernel)
+    if plan.group is None:
+        _passes(kernel, pattern, plan, b)
+    elif _is_single_core_group(plan):
+        ResidentKeysPass(pattern, b, plan.group, []).build(kernel)
     else:
         _, cores = kernel.core(b)
-        with b.if_(b.compare("lt", plan.team.cores - 1, cores)):
-            ResidentKeysPass(form, b, plan.team, kernel.workspaces[len(form.known) :]).build(kernel)
-        with b.if_(b.compare("lt", cores, plan.team.cores)):
-            _phases(kernel, form, plan, b)
+        with b.if_(b.compare("lt", plan.group.cores - 1, cores)):
+            ResidentKeysPass(pattern, b, plan.group, kernel.workspaces[len(pattern.known) :]).build(
+                kernel
+            )
+        with b.if_(b.compare("lt", cores, plan.group.cores)):
+            _passes(kernel, pattern, plan, b)
 
 
-def _team_alone(plan: MultipassTiling) -> bool:
+def _is_single_core_group(plan: MultipassTiling) -> bool:
     """Whether any number of cores is enough for a group."""
-    return plan.team is not None and plan.team.cores == 1
+    return plan.group is not None and plan.group.cores == 1
 
 
-def _phases(
-    kernel: Kernel, form: AttentionBackwardPattern, plan: MultipassTiling, b: TileBuilder
+def _passes(
+    kernel: Kernel, pattern: AttentionBackwardPattern, plan: MultipassTiling, b: TileBuilder
 ) -> None:
-    for number, (phase, sizes) in enumerate(zip(passes_of(form), plan.sizes, strict=True)):
+    for number, (pass_type, sizes) in enumerate(zip(passes_of(pattern), plan.sizes, strict=True)):
         if number:
             b.barrier()
-        phase(form, b, sizes, kernel.workspaces[: len(form.known)]).build(kernel)
+        pass_type(pattern, b, sizes, kernel.workspaces[: len(pattern.known)]).build(kernel)
 
 
 def _planned(kernel: Kernel) -> tuple[AttentionBackwardPattern, MultipassTiling]:
-    form = match_attention_backward(kernel.statements)
-    if form is None:
+    pattern = match_attention_backward(kernel.statements)
+    if pattern is None:
         raise ValueError(
             "statements of an attention-backward kernel are no gradients of an attention"
         )
-    plan = backward_plan(form, kernel.machine, 1 if kernel.one_core else kernel.machine.cores)
+    plan = backward_plan(pattern, kernel.machine, 1 if kernel.one_core else kernel.machine.cores)
     if plan is None:
         raise ValueError("gradients of an attention do not fit on chip")
-    return form, plan
+    return pattern, plan

@@ -25,7 +25,7 @@ class CoreGroupSizes(NamedTuple):
         keys: Keys of a core's slice.
         queries: Queries of a block.
         cores: Cores of a group.
-        teams: Most groups of cores.
+        groups: Most groups of cores.
         slots: Slots of slices; with 2, the next batch entry's slice is loaded while the first one
             is in use.
     """
@@ -33,25 +33,27 @@ class CoreGroupSizes(NamedTuple):
     keys: int
     queries: int
     cores: int
-    teams: int
+    groups: int
     slots: int
 
 
-def group_workspace(form: AttentionBackwardPattern, sizes: CoreGroupSizes) -> list[tuple[str, int]]:
+def group_workspace(
+    pattern: AttentionBackwardPattern, sizes: CoreGroupSizes
+) -> list[tuple[str, int]]:
     """Return the exchange buffers as (dtype, elements): row statistics, and partial sums of dQ.
 
     A group of one core needs none.
     """
-    slices = 2 * sizes.teams * sizes.cores * sizes.queries
+    slices = 2 * sizes.groups * sizes.cores * sizes.queries
     return (
-        [(form.accumulator, slices)] * 3 + [(form.accumulator, slices * form.extents[-2])]
+        [(pattern.accumulator, slices)] * 3 + [(pattern.accumulator, slices * pattern.extents[-2])]
         if sizes.cores > 1
         else []
     )
 
 
 class GroupExchange:
-    """Transfers of this core, member ``member`` of group ``team``.
+    """Transfers of this core, member ``member`` of group ``group``.
 
     Attributes:
         rows: Tiles of all members' row statistics, members x queries.
@@ -64,7 +66,7 @@ class GroupExchange:
         blocks: BlockTransfers,
         sizes: CoreGroupSizes,
         memory: Sequence[Value],
-        kind: str,
+        acc_dtype: str,
         width: int,
     ) -> None:
         """Declare the tiles.
@@ -73,21 +75,21 @@ class GroupExchange:
             blocks: Transfers of the kernel.
             sizes: Sizes of the plan.
             memory: The buffers of ``group_workspace``.
-            kind: Element type.
+            acc_dtype: Element type.
             width: Columns of dQ.
         """
         self.blocks, self.b, self.sizes, self.width = blocks, blocks.b, sizes, width
         *self.of_rows, self.of_parts = memory
         self.share = -(-sizes.queries // sizes.cores)
-        self.rows = [self.b.tile(kind, sizes.cores, sizes.queries) for _ in self.of_rows]
-        self.arrived = self.b.tile(kind, sizes.cores, self.share * width)
-        self.team: Index = 0
+        self.rows = [self.b.tile(acc_dtype, sizes.cores, sizes.queries) for _ in self.of_rows]
+        self.arrived = self.b.tile(acc_dtype, sizes.cores, self.share * width)
+        self.group: Index = 0
         self.member: Index = 0
 
     def _at(self, step: Index, member: Index, size: int) -> Index:
         """Return the first element of a member's part, if parts have ``size`` elements."""
-        b, (*_, cores, teams, _) = self.b, self.sizes
-        ring = b.add(b.mul(b.rem(step, 2), teams), self.team)
+        b, (*_, cores, groups, _) = self.b, self.sizes
+        ring = b.add(b.mul(b.rem(step, 2), groups), self.group)
         return b.mul(b.add(b.mul(ring, cores), member), size)
 
     def send_rows(self, step: Index, tiles: Sequence[TileDecl], rows: Index) -> None:

@@ -17,9 +17,9 @@ from ftm_backend.ir.linalg.scalar_nodes import constant, identity
 from ftm_backend.ir.tile.builder import TileBuilder
 from ftm_backend.midend.lowering.attention.backward_pass import (
     BackwardPass,
-    Factors,
     PassSizes,
     PassStep,
+    ProductOperands,
     StoredBlock,
 )
 from ftm_backend.midend.lowering.attention.block_loads import ComputedBlock
@@ -27,7 +27,7 @@ from ftm_backend.midend.schedule.attention.match_backward import (
     AttentionBackwardPattern,
     OperandGradient,
 )
-from ftm_backend.midend.schedule.attention.score_expressions import is_lowest, replaced
+from ftm_backend.midend.schedule.attention.score_expressions import is_fully_masked, substitute
 
 __all__ = ["KeyPass", "QueryPass", "SlopePass", "passes_of"]
 
@@ -37,28 +37,32 @@ class QueryPass(BackwardPass):
 
     def __init__(
         self,
-        form: AttentionBackwardPattern,
+        pattern: AttentionBackwardPattern,
         b: TileBuilder,
         sizes: PassSizes,
         known: Sequence[Value],
     ) -> None:
         """Declare the tiles of the pass; ``known``: buffers of the row statistics."""
-        _, m, n, d, _ = form.axes
-        super().__init__(form, b, sizes, (m, n), ((form.q, form.grad), (form.k, form.v)))
-        self.known, kind, still = known, form.accumulator, sizes.still
-        most = (sizes.walked, still)
+        _, m, n, d, _ = pattern.axes
+        super().__init__(
+            pattern, b, sizes, (m, n), ((pattern.q, pattern.grad), (pattern.k, pattern.v))
+        )
+        self.known, acc_dtype, resident = known, pattern.accumulator, sizes.resident
+        most = (sizes.passing, resident)
         axes = (n, m)
-        self.score = ComputedBlock(self.blocks, form.score, [form.scores], axes, most)
-        self.least = Node("least", kind)
-        shifted = Node("math.exp", kind, (Node("arith.subf", kind, (form.score, self.least)),))
-        memo = {id(form.exponential): shifted}
-        summed = [replaced(x, memo) for x in form.linear or ()]
-        nodes = [shifted, replaced(form.along, memo), *summed]
+        self.score = ComputedBlock(self.blocks, pattern.score, [pattern.scores], axes, most)
+        self.least = Node("least", acc_dtype)
+        shifted = Node(
+            "math.exp", acc_dtype, (Node("arith.subf", acc_dtype, (pattern.score, self.least)),)
+        )
+        memo = {id(pattern.exponential): shifted}
+        summed = [substitute(x, memo) for x in pattern.linear or ()]
+        nodes = [shifted, substitute(pattern.along, memo), *summed]
         self.others = nodes[1:]
         self.parts = ComputedBlock(
             self.blocks,
             shifted,
-            [form.score, form.products, self.least, form.empty],
+            [pattern.score, pattern.products, self.least, pattern.empty],
             axes,
             most,
             also=self.others,
@@ -66,22 +70,30 @@ class QueryPass(BackwardPass):
         self.elements = [
             self.element_tile(x, like) for x, like in zip(summed, self.products[::-1], strict=False)
         ]
-        self.largest, self.total, self.dot = (b.tile(kind, 1, still, depth=2) for _ in range(3))
-        self.block_largest, self.scale, self.subtracted = (b.tile(kind, 1, still) for _ in range(3))
-        self.empty = b.tile("i1", 1, still)
-        self.sums = [b.tile(kind, form.extents[d], still) for _ in summed]
-        self.stored = StoredBlock(self, form.of_q, self.sums[0], m, d) if summed else None
+        self.largest, self.total, self.dot = (
+            b.tile(acc_dtype, 1, resident, depth=2) for _ in range(3)
+        )
+        self.block_largest, self.scale, self.subtracted = (
+            b.tile(acc_dtype, 1, resident) for _ in range(3)
+        )
+        self.empty = b.tile("i1", 1, resident)
+        self.sums = [b.tile(acc_dtype, pattern.extents[d], resident) for _ in summed]
+        self.stored = StoredBlock(self, pattern.of_q, self.sums[0], m, d) if summed else None
 
-    def fetch_walked(self, step: PassStep) -> None:
+    def load_passing(self, step: PassStep) -> None:
         """Start the loads of keys, values and masks."""
-        super().fetch_walked(step)
+        super().load_passing(step)
         self.score.fetch(step.slices, step.number)
         self.parts.fetch(step.slices, step.number)
 
     def start(self, step: PassStep) -> None:
         """Initialize the row statistics and the sums of dQ."""
-        kind = self.form.accumulator
-        starts = [constant(identity("max", kind), kind), constant(0, kind), constant(0, kind)]
+        acc_dtype = self.pattern.accumulator
+        starts = [
+            constant(identity("max", acc_dtype), acc_dtype),
+            constant(0, acc_dtype),
+            constant(0, acc_dtype),
+        ]
         rows = [(t, step.unit, "full") for t in (self.largest, self.total, self.dot)]
         self.b.map(1, self.columns(step), [], rows, lambda _: starts)
         for sums in self.sums:
@@ -89,13 +101,15 @@ class QueryPass(BackwardPass):
 
     def block(self, step: PassStep) -> None:
         """Emit the scores of one block of keys, and update statistics and sums."""
-        form, slices = self.form, step.slices
+        pattern, slices = self.pattern, step.slices
         scores, products = self.products
         largest, given = (self.block_largest, 0, "cmax"), [(scores, 0, "full")]
-        if form.score is form.scores:
+        if pattern.score is pattern.scores:
             self.score.map(slices, step.number, given, [largest])
         else:
-            self.score.map(slices, step.number, given, [(scores, 0, "full"), largest], [form.score])
+            self.score.map(
+                slices, step.number, given, [(scores, 0, "full"), largest], [pattern.score]
+            )
         self._rescale(step)
         self.parts.map(
             slices,
@@ -114,25 +128,25 @@ class QueryPass(BackwardPass):
             self.others,
         )
         for elements, sums in zip(self.elements, self.sums, strict=True):
-            self.sum_up(step, self.walked[0], elements, sums)
+            self.accumulate_product(step, self.passing[0], elements, sums)
 
     def _rescale(self, step: PassStep) -> None:
         """Emit the new maxima, and rescale the sums to them."""
-        kind, now = self.form.accumulator, step.unit
+        acc_dtype, now = self.pattern.accumulator, step.unit
 
         def rows(arguments: Sequence[Node]) -> list[Node]:
             before, block, total, dot = arguments
-            largest = Node("arith.maximumf", kind, (before, block))
-            none = is_lowest(largest)
-            scale = Node("math.exp", kind, (Node("arith.subf", kind, (before, largest)),))
-            scale = Node("arith.select", kind, (none, constant(1, kind), scale))
-            subtracted = Node("arith.select", kind, (none, constant(0, kind), largest))
+            largest = Node("arith.maximumf", acc_dtype, (before, block))
+            none = is_fully_masked(largest)
+            scale = Node("math.exp", acc_dtype, (Node("arith.subf", acc_dtype, (before, largest)),))
+            scale = Node("arith.select", acc_dtype, (none, constant(1, acc_dtype), scale))
+            subtracted = Node("arith.select", acc_dtype, (none, constant(0, acc_dtype), largest))
             return [
                 largest,
                 scale,
                 subtracted,
                 none,
-                *(Node("arith.mulf", kind, (x, scale)) for x in (total, dot)),
+                *(Node("arith.mulf", acc_dtype, (x, scale)) for x in (total, dot)),
             ]
 
         held, total, dot = ((t, now, "full") for t in (self.largest, self.total, self.dot))
@@ -148,7 +162,7 @@ class QueryPass(BackwardPass):
             ],
             rows,
         )
-        if self.walked_blocks > 1:
+        if self.passing_blocks > 1:
             for tile in self.sums:
                 sums = (tile, 0, "full")
                 self.b.map(
@@ -156,25 +170,31 @@ class QueryPass(BackwardPass):
                     self.columns(step),
                     [sums, (self.scale, 0, "row")],
                     [sums],
-                    lambda x: [Node("arith.mulf", kind, tuple(x))],
+                    lambda x: [Node("arith.mulf", acc_dtype, tuple(x))],
                 )
 
     def finish(self, step: PassStep) -> None:
         """Divide by the sums of the rows; store the statistics and dQ."""
-        b, kind, now = self.b, self.form.accumulator, step.unit
+        b, acc_dtype, now = self.b, self.pattern.accumulator, step.unit
 
         def rows(arguments: Sequence[Node]) -> list[Node]:
             total, largest, dot = arguments
             # A row without scores has the weights that the program defines, not quotients.
-            if self.form.given:
-                total = Node("arith.select", kind, (is_lowest(largest), constant(1, kind), total))
-            inverse = Node("arith.divf", kind, (constant(1, kind), total))
-            return [inverse, Node("arith.mulf", kind, (dot, inverse))]
+            if self.pattern.given:
+                total = Node(
+                    "arith.select",
+                    acc_dtype,
+                    (is_fully_masked(largest), constant(1, acc_dtype), total),
+                )
+            inverse = Node("arith.divf", acc_dtype, (constant(1, acc_dtype), total))
+            return [inverse, Node("arith.mulf", acc_dtype, (dot, inverse))]
 
         def gradient(arguments: Sequence[Node]) -> list[Node]:
             first, second, dot, inverse = arguments
-            taken = Node("arith.subf", kind, (first, Node("arith.mulf", kind, (second, dot))))
-            return [Node("arith.mulf", kind, (taken, inverse))]
+            taken = Node(
+                "arith.subf", acc_dtype, (first, Node("arith.mulf", acc_dtype, (second, dot)))
+            )
+            return [Node("arith.mulf", acc_dtype, (taken, inverse))]
 
         held, total, dot = ((t, now, "full") for t in (self.largest, self.total, self.dot))
         b.map(1, self.columns(step), [total, held, dot], [total, dot], rows)
@@ -206,60 +226,60 @@ class RowStatisticsPass(BackwardPass):
 
     def __init__(
         self,
-        form: AttentionBackwardPattern,
+        pattern: AttentionBackwardPattern,
         b: TileBuilder,
         sizes: PassSizes,
         known: Sequence[Value],
         axes: tuple[int, int],
-        factors: tuple[Factors, Factors],
+        operands: tuple[ProductOperands, ProductOperands],
         made: Sequence[tuple[Node, OperandGradient, int]],
     ) -> None:
         """Declare the tiles of the pass.
 
         Args:
-            form: The matched pattern.
+            pattern: The matched pattern.
             b: The builder.
             sizes: Block sizes.
             known: Buffers of the row statistics.
             axes: As of `BackwardPass`; one of them is the axis of queries.
-            factors: As of `BackwardPass`.
+            operands: As of `BackwardPass`.
             made: For each gradient: its summand, its epilogue, and its inner axis.
         """
-        super().__init__(form, b, sizes, axes, factors)
-        self.known, kind, still = known, form.accumulator, sizes.still
-        self.rows_walked = axes[1] == self.m
+        super().__init__(pattern, b, sizes, axes, operands)
+        self.known, acc_dtype, resident = known, pattern.accumulator, sizes.resident
+        self.passing_queries = axes[1] == self.m
         element, *self.others = [node for node, _, _ in made]
         self.parts = ComputedBlock(
             self.blocks,
             element,
-            [form.scores, form.products, *form.known],
+            [pattern.scores, pattern.products, *pattern.known],
             axes[::-1],
-            (sizes.walked, still),
+            (sizes.passing, resident),
             also=self.others,
         )
         self.elements = [
             self.element_tile(node, product)
             for (node, _, _), product in zip(made, self.products, strict=False)
         ]
-        extents = (sizes.walked, 1) if self.rows_walked else (1, still)
-        self.rows = [b.tile(kind, *extents, depth=2) for _ in known]
-        self.sums = [b.tile(kind, form.extents[axis], still) for _, _, axis in made]
+        extents = (sizes.passing, 1) if self.passing_queries else (1, resident)
+        self.rows = [b.tile(acc_dtype, *extents, depth=2) for _ in known]
+        self.sums = [b.tile(acc_dtype, pattern.extents[axis], resident) for _, _, axis in made]
         self.stored = [
             StoredBlock(self, gradient, sums, axes[0], axis)
             for (_, gradient, axis), sums in zip(made, self.sums, strict=True)
         ]
 
-    def fetch_still(self, step: PassStep) -> None:
+    def load_resident(self, step: PassStep) -> None:
         """Start the loads of the resident block, with its row statistics if it has queries."""
-        super().fetch_still(step)
-        if not self.rows_walked:
-            self.fetch_known(self.known, self.rows, step.unit, step.slices, down=False)
+        super().load_resident(step)
+        if not self.passing_queries:
+            self.load_row_statistics(self.known, self.rows, step.unit, step.slices, down=False)
 
-    def fetch_walked(self, step: PassStep) -> None:
+    def load_passing(self, step: PassStep) -> None:
         """Start the loads of a passing block, with its row statistics if it has queries."""
-        super().fetch_walked(step)
-        if self.rows_walked:
-            self.fetch_known(self.known, self.rows, step.number, step.slices, down=True)
+        super().load_passing(step)
+        if self.passing_queries:
+            self.load_row_statistics(self.known, self.rows, step.number, step.slices, down=True)
         self.parts.fetch(step.slices, step.number)
 
     def start(self, step: PassStep) -> None:
@@ -269,13 +289,13 @@ class RowStatisticsPass(BackwardPass):
 
     def block(self, step: PassStep) -> None:
         """Add one passing block to the sums."""
-        slot, access = (step.number, "col") if self.rows_walked else (step.unit, "row")
+        slot, access = (step.number, "col") if self.passing_queries else (step.unit, "row")
         given = [*((t, 0, "full") for t in self.products), *((t, slot, access) for t in self.rows)]
         self.parts.map(
             step.slices, step.number, given, [(t, 0, "full") for t in self.elements], self.others
         )
-        for walked, elements, sums in zip(self.walked, self.elements, self.sums, strict=False):
-            self.sum_up(step, walked, elements, sums)
+        for passing, elements, sums in zip(self.passing, self.elements, self.sums, strict=False):
+            self.accumulate_product(step, passing, elements, sums)
 
     def finish(self, step: PassStep) -> None:
         """Store the gradients."""
@@ -288,21 +308,21 @@ class SlopePass(RowStatisticsPass):
 
     def __init__(
         self,
-        form: AttentionBackwardPattern,
+        pattern: AttentionBackwardPattern,
         b: TileBuilder,
         sizes: PassSizes,
         known: Sequence[Value],
     ) -> None:
         """Declare the tiles of the pass."""
-        _, m, n, d, _ = form.axes
+        _, m, n, d, _ = pattern.axes
         super().__init__(
-            form,
+            pattern,
             b,
             sizes,
             known,
             (m, n),
-            ((form.q, form.grad), (form.k, form.v)),
-            [(form.slope, form.of_q, d)],
+            ((pattern.q, pattern.grad), (pattern.k, pattern.v)),
+            [(pattern.slope, pattern.of_q, d)],
         )
 
 
@@ -311,26 +331,26 @@ class KeyPass(RowStatisticsPass):
 
     def __init__(
         self,
-        form: AttentionBackwardPattern,
+        pattern: AttentionBackwardPattern,
         b: TileBuilder,
         sizes: PassSizes,
         known: Sequence[Value],
     ) -> None:
         """Declare the tiles of the pass."""
-        _, m, n, d, v = form.axes
+        _, m, n, d, v = pattern.axes
         super().__init__(
-            form,
+            pattern,
             b,
             sizes,
             known,
             (n, m),
-            ((form.k, form.v), (form.q, form.grad)),
-            [(form.slope, form.of_k, d), (form.weight, form.of_v, v)],
+            ((pattern.k, pattern.v), (pattern.q, pattern.grad)),
+            [(pattern.slope, pattern.of_k, d), (pattern.weight, pattern.of_v, v)],
         )
 
 
 def passes_of(
-    form: AttentionBackwardPattern,
+    pattern: AttentionBackwardPattern,
 ) -> tuple[type[QueryPass] | type[SlopePass] | type[KeyPass], ...]:
     """Return the passes of a pattern in order; a barrier separates them."""
-    return (QueryPass, KeyPass) if form.linear else (QueryPass, SlopePass, KeyPass)
+    return (QueryPass, KeyPass) if pattern.linear else (QueryPass, SlopePass, KeyPass)

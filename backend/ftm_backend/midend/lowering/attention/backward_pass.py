@@ -26,14 +26,14 @@ from ftm_backend.midend.schedule.attention.match_backward import (
     OperandGradient,
 )
 
-__all__ = ["BackwardPass", "Factors", "PassSizes", "PassStep", "StoredBlock"]
+__all__ = ["BackwardPass", "PassSizes", "PassStep", "ProductOperands", "StoredBlock"]
 
 
 class PassSizes(NamedTuple):
     """Rows of a resident and of a passing block, and the memory of the passing operands."""
 
-    still: int
-    walked: int
+    resident: int
+    passing: int
     space: str
 
 
@@ -43,17 +43,17 @@ class PassStep(NamedTuple):
     Attributes:
         number: Position in the core's sequence.
         unit: The resident block.
-        walked: The passing block within the batch entry.
+        passing: The passing block within the batch entry.
         slices: Positions of both blocks.
     """
 
     number: Index
     unit: Index
-    walked: Index
+    passing: Index
     slices: Slices
 
 
-Factors = tuple[Node, Node]
+ProductOperands = tuple[Node, Node]
 """Operands of the scores and of the gradients' products: (k, v) or (q, grad)."""
 
 
@@ -65,46 +65,46 @@ class BackwardPass(ABC):
 
     def __init__(
         self,
-        form: AttentionBackwardPattern,
+        pattern: AttentionBackwardPattern,
         b: TileBuilder,
         sizes: PassSizes,
         axes: tuple[int, int],
-        factors: tuple[Factors, Factors],
+        operands: tuple[ProductOperands, ProductOperands],
     ) -> None:
         """Declare the tiles of the operands and products.
 
         Args:
-            form: The matched pattern.
+            pattern: The matched pattern.
             b: The builder.
             sizes: Block sizes.
             axes: Axes of the resident and of the passing block.
-            factors: Resident and passing operands of the two products.
+            operands: Resident and passing operands of the two products.
         """
-        self.form, self.b, self.sizes, self.axes = form, b, sizes, axes
-        self.blocks = BlockTransfers(b, form.extents)
-        self.batch, self.m, self.n, self.d, self.v = form.axes
-        still, walked = sizes.still, sizes.walked
-        self.still_blocks, self.walked_blocks = (
-            -(-form.extents[a] // s) for a, s in zip(axes, (still, walked), strict=True)
+        self.pattern, self.b, self.sizes, self.axes = pattern, b, sizes, axes
+        self.blocks = BlockTransfers(b, pattern.extents)
+        self.batch, self.m, self.n, self.d, self.v = pattern.axes
+        resident, passing = sizes.resident, sizes.passing
+        self.resident_blocks, self.passing_blocks = (
+            -(-pattern.extents[a] // s) for a, s in zip(axes, (resident, passing), strict=True)
         )
-        inner = [(axis, form.extents[axis]) for axis in (self.d, self.v)]
-        self.still = [
-            BlockOperand(self.blocks, x, (axes[0], a), (still, n), "am")
-            for x, (a, n) in zip(factors[0], inner, strict=True)
+        inner = [(axis, pattern.extents[axis]) for axis in (self.d, self.v)]
+        self.resident = [
+            BlockOperand(self.blocks, x, (axes[0], a), (resident, n), "am")
+            for x, (a, n) in zip(operands[0], inner, strict=True)
         ]
-        self.walked = [
-            BlockOperand(self.blocks, x, (axes[1], a), (walked, n), sizes.space)
-            for x, (a, n) in zip(factors[1], inner, strict=True)
+        self.passing = [
+            BlockOperand(self.blocks, x, (axes[1], a), (passing, n), sizes.space)
+            for x, (a, n) in zip(operands[1], inner, strict=True)
         ]
-        for factor in self.still:
-            factor.declare(2 if factor.turned else 1, 1)
-        for factor in self.walked:
-            factor.declare(2, 1)
-        self.turned = [
-            None if f.turned else b.tile(f.node.dtype, n, still)
-            for f, (_, n) in zip(self.still, inner, strict=True)
+        for operand in self.resident:
+            operand.declare(2 if operand.transposed else 1, 1)
+        for operand in self.passing:
+            operand.declare(2, 1)
+        self.transposed = [
+            None if f.transposed else b.tile(f.node.dtype, n, resident)
+            for f, (_, n) in zip(self.resident, inner, strict=True)
         ]
-        self.products = [b.tile(form.accumulator, walked, still) for _ in inner]
+        self.products = [b.tile(pattern.accumulator, passing, resident) for _ in inner]
 
     def element_tile(self, node: Node, like: TileDecl) -> TileDecl:
         """Return the tile of a node that is computed from the products.
@@ -114,7 +114,7 @@ class BackwardPass(ABC):
         return (
             like
             if node.dtype == like.dtype
-            else self.b.tile(node.dtype, self.sizes.walked, self.sizes.still)
+            else self.b.tile(node.dtype, self.sizes.passing, self.sizes.resident)
         )
 
     # --- steps
@@ -122,27 +122,27 @@ class BackwardPass(ABC):
     def build(self, kernel: Kernel) -> None:
         """Emit the steps of this core."""
         b = self.b
-        units = prod(self.form.extents[a] for a in self.batch) * self.still_blocks
+        units = prod(self.pattern.extents[a] for a in self.batch) * self.resident_blocks
         self.low, high = core_share(b, kernel, units)
-        steps = b.mul(b.sub(high, self.low), self.walked_blocks)
+        steps = b.mul(b.sub(high, self.low), self.passing_blocks)
         with self.where([] if isinstance(steps, int) else [("lt", 0, steps)]):
-            self.fetch_still(self._at(0))
-            self.fetch_walked(self._at(0))
+            self.load_resident(self._at(0))
+            self.load_passing(self._at(0))
         with b.for_(0, steps) as number:
             step = self._at(number)
             ahead = self._at(b.add(number, 1))
             with self.where([("lt", ahead.number, steps)]):
-                self.fetch_walked(ahead)
+                self.load_passing(ahead)
             with self.where(self._first(step)):
-                self._turn(step)
+                self._transpose_resident(step)
                 self.start(step)
-                later = self._at(b.add(number, self.walked_blocks))
+                later = self._at(b.add(number, self.passing_blocks))
                 with self.where([("lt", later.number, steps)]):
-                    self.fetch_still(later)
+                    self.load_resident(later)
             self._multiply(step)
             self.block(step)
             with self.where(
-                [("eq", step.walked, self.walked_blocks - 1)] if self.walked_blocks > 1 else []
+                [("eq", step.passing, self.passing_blocks - 1)] if self.passing_blocks > 1 else []
             ):
                 self.finish(step)
 
@@ -156,31 +156,31 @@ class BackwardPass(ABC):
             yield
 
     def _first(self, step: PassStep) -> list[tuple[str, Index, Index]]:
-        return [("eq", step.walked, 0)] if self.walked_blocks > 1 else []
+        return [("eq", step.passing, 0)] if self.passing_blocks > 1 else []
 
     def _at(self, number: Index) -> PassStep:
-        b, form = self.b, self.form
-        unit, walked = (
-            b.add(self.low, b.div(number, self.walked_blocks)),
-            b.rem(number, self.walked_blocks),
+        b, pattern = self.b, self.pattern
+        unit, passing = (
+            b.add(self.low, b.div(number, self.passing_blocks)),
+            b.rem(number, self.passing_blocks),
         )
-        entry, still = b.div(unit, self.still_blocks), b.rem(unit, self.still_blocks)
-        slices: Slices = {axis: (0, form.extents[axis]) for axis in (self.d, self.v)}
+        entry, resident = b.div(unit, self.resident_blocks), b.rem(unit, self.resident_blocks)
+        slices: Slices = {axis: (0, pattern.extents[axis]) for axis in (self.d, self.v)}
         slices |= self.blocks.index_slices(self.batch, entry)
-        for axis, at, size in zip(self.axes, (still, walked), self.sizes[:2], strict=True):
-            extent, start = form.extents[axis], b.mul(at, size)
+        for axis, at, size in zip(self.axes, (resident, passing), self.sizes[:2], strict=True):
+            extent, start = pattern.extents[axis], b.mul(at, size)
             slices[axis] = (
                 start,
                 size if extent % size == 0 else b.min(size, b.sub(extent, start)),
             )
-        return PassStep(number, unit, walked, slices)
+        return PassStep(number, unit, passing, slices)
 
-    def fetch_still(self, step: PassStep) -> None:
+    def load_resident(self, step: PassStep) -> None:
         """Start the loads of the resident operands."""
-        for factor in self.still:
-            factor.fetch(step.slices, step.unit)
+        for operand in self.resident:
+            operand.fetch(step.slices, step.unit)
 
-    def fetch_known(
+    def load_row_statistics(
         self,
         known: Sequence[Value],
         tiles: Sequence[TileDecl],
@@ -193,34 +193,40 @@ class BackwardPass(ABC):
         for value, tile in zip(known, tiles, strict=True):
             self.blocks.load(value, self.row_access(), tile, slot, slices, *sides)
 
-    def fetch_walked(self, step: PassStep) -> None:
+    def load_passing(self, step: PassStep) -> None:
         """Start the loads of the passing operands."""
-        for factor in self.walked:
-            factor.fetch(step.slices, step.number)
+        for operand in self.passing:
+            operand.fetch(step.slices, step.number)
 
     # --- compute
 
-    def _turn(self, step: PassStep) -> None:
-        for factor, turned in zip(self.still, self.turned, strict=True):
-            factor.build(step.slices, step.unit, 0)
-            if turned is not None:
-                self.b.transpose(*factor.at(step.unit, 0), turned, 0)
+    def _transpose_resident(self, step: PassStep) -> None:
+        for operand, transposed in zip(self.resident, self.transposed, strict=True):
+            operand.build(step.slices, step.unit, 0)
+            if transposed is not None:
+                self.b.transpose(*operand.at(step.unit, 0), transposed, 0)
 
     def _multiply(self, step: PassStep) -> None:
         """Emit both products."""
-        for still, turned, walked, product in zip(
-            self.still, self.turned, self.walked, self.products, strict=True
+        for resident, transposed, passing, product in zip(
+            self.resident, self.transposed, self.passing, self.products, strict=True
         ):
-            walked.build(step.slices, step.number, 0)
-            columns = still.at(step.unit, 0) if turned is None else (turned, 0)
-            self.b.mm(*walked.at(step.number, 0), *columns, product, 0, trans_a=walked.turned)
+            passing.build(step.slices, step.number, 0)
+            columns = resident.at(step.unit, 0) if transposed is None else (transposed, 0)
+            self.b.mm(*passing.at(step.number, 0), *columns, product, 0, trans_a=passing.transposed)
 
-    def sum_up(
-        self, step: PassStep, walked: BlockOperand, elements: TileDecl, sums: TileDecl
+    def accumulate_product(
+        self, step: PassStep, passing: BlockOperand, elements: TileDecl, sums: TileDecl
     ) -> None:
         """Add ``walked^T . elements`` to ``sums``."""
         self.b.mm(
-            *walked.at(step.number, 0), elements, 0, sums, 0, acc=True, trans_a=not walked.turned
+            *passing.at(step.number, 0),
+            elements,
+            0,
+            sums,
+            0,
+            acc=True,
+            trans_a=not passing.transposed,
         )
 
     def columns(self, step: PassStep) -> Index:
@@ -229,9 +235,13 @@ class BackwardPass(ABC):
 
     def zero(self, step: PassStep, sums: TileDecl) -> None:
         """Set a sum to zero."""
-        kind = self.form.accumulator
+        acc_dtype = self.pattern.accumulator
         self.b.map(
-            sums.rows, self.columns(step), [], [(sums, 0, "full")], lambda _: [constant(0, kind)]
+            sums.rows,
+            self.columns(step),
+            [],
+            [(sums, 0, "full")],
+            lambda _: [constant(0, acc_dtype)],
         )
 
     @abstractmethod
@@ -248,9 +258,9 @@ class BackwardPass(ABC):
 
     def row_access(self) -> Affine:
         """Return the access of a tensor with one element per row of scores."""
-        coeffs, step = [0] * len(self.form.extents), 1
+        coeffs, step = [0] * len(self.pattern.extents), 1
         for axis in (self.m, *reversed(self.batch)):
-            coeffs[axis], step = step, step * self.form.extents[axis]
+            coeffs[axis], step = step, step * self.pattern.extents[axis]
         return Affine(0, tuple(coeffs))
 
 
@@ -258,21 +268,28 @@ class StoredBlock:
     """Transposition, epilogue and store of a gradient from its sums, ``inner`` x ``outer``."""
 
     def __init__(
-        self, phase: BackwardPass, gradient: OperandGradient, sums: TileDecl, outer: int, inner: int
+        self,
+        pass_type: BackwardPass,
+        gradient: OperandGradient,
+        sums: TileDecl,
+        outer: int,
+        inner: int,
     ) -> None:
         """Declare the tiles."""
         indices = [gradient.access(s.index) for o in gradient.epilogue.outputs for s in o.stores]
         self.by_columns = bool(indices) and all(
             x.coeffs[outer] == 1 and x.coeffs[inner] != 1 for x in indices
         )
-        self.b, self.sums = phase.b, sums
+        self.b, self.sums = pass_type.b, sums
         self.tile = (
-            sums if self.by_columns else phase.b.tile(sums.dtype, sums.columns, sums.rows, depth=2)
+            sums
+            if self.by_columns
+            else pass_type.b.tile(sums.dtype, sums.columns, sums.rows, depth=2)
         )
         sides = ((inner,), (outer,)) if self.by_columns else ((outer,), (inner,))
         epilogue = gradient.epilogue
         self.body = TileBody(
-            phase.blocks,
+            pass_type.blocks,
             *sides,
             (self.tile.rows, self.tile.columns),
             epilogue.operands,

@@ -26,7 +26,7 @@ class ComputedBlock:
         node: Node,
         given: Sequence[Node],
         axes: tuple[int, int],
-        most: tuple[int, int],
+        max_extents: tuple[int, int],
         depth: int = 2,
         also: Sequence[Node] = (),
     ) -> None:
@@ -37,7 +37,7 @@ class ComputedBlock:
             node: The expression.
             given: Nodes below it whose tiles are given to ``map``.
             axes: Axes of a tile's rows and columns.
-            most: Extents of the largest block.
+            max_extents: Extents of the largest block.
             depth: Slots of the loaded tiles.
             also: Other expressions that ``map`` may compute.
         """
@@ -48,28 +48,30 @@ class ComputedBlock:
         self.reads: list[tuple[Operand, str, TileDecl, TileDecl | None]] = []
         for operand in dict.fromkeys(x.payload for x in inside if x.op == "in"):
             steps = [operand.index.coeffs[axis] for axis in axes]
-            word = {
+            broadcast = {
                 (True, True): "full",
                 (False, True): "row",
                 (True, False): "col",
                 (False, False): "one",
             }[steps[0] != 0, steps[1] != 0]
-            rows, columns = (size if step else 1 for size, step in zip(most, steps, strict=True))
+            rows, columns = (
+                size if step else 1 for size, step in zip(max_extents, steps, strict=True)
+            )
             dtype = operand.value.dtype
-            turned = (
+            transposed = (
                 b.tile(dtype, rows, columns)
-                if word == "full" and steps[0] == 1 != steps[1]
+                if broadcast == "full" and steps[0] == 1 != steps[1]
                 else None
             )
-            sides = (rows, columns) if turned is None else (columns, rows)
-            self.reads.append((operand, word, b.tile(dtype, *sides, depth=depth), turned))
+            sides = (rows, columns) if transposed is None else (columns, rows)
+            self.reads.append((operand, broadcast, b.tile(dtype, *sides, depth=depth), transposed))
 
     def fetch(self, slices: Slices, slot: Index) -> None:
         """Start the loads of the block at ``slices`` into slot ``slot``."""
-        for operand, word, tile, turned in self.reads:
+        for operand, broadcast, tile, transposed in self.reads:
             sides = (
-                self.axes[:1] if word in ("full", "col") else (),
-                self.axes[1:] if word in ("full", "row") else (),
+                self.axes[:1] if broadcast in ("full", "col") else (),
+                self.axes[1:] if broadcast in ("full", "row") else (),
             )
             self.blocks.load(
                 operand.value,
@@ -77,7 +79,7 @@ class ComputedBlock:
                 tile,
                 slot,
                 slices,
-                *(sides if turned is None else sides[::-1]),
+                *(sides if transposed is None else sides[::-1]),
             )
 
     def map(
@@ -98,10 +100,12 @@ class ComputedBlock:
             extra: Further expressions to compute.
         """
         b, ins = self.blocks.b, list(given)
-        for _, word, tile, turned in self.reads:
-            if turned is not None:
-                b.transpose(tile, slot, turned, 0)
-            ins.append((tile, slot, word) if turned is None else (turned, 0, word))
+        for _, broadcast, tile, transposed in self.reads:
+            if transposed is not None:
+                b.transpose(tile, slot, transposed, 0)
+            ins.append(
+                (tile, slot, broadcast) if transposed is None else (transposed, 0, broadcast)
+            )
         starts = {index: self.blocks.address(index, slices) for index in self.positions}
 
         def body(arguments: Sequence[Node]) -> list[Node]:
@@ -140,7 +144,7 @@ class BlockOperand:
         blocks: BlockTransfers,
         node: Node,
         axes: tuple[int, int],
-        most: tuple[int, int],
+        max_extents: tuple[int, int],
         space: str,
     ) -> None:
         """Determine the layout; ``declare`` declares the tiles."""
@@ -148,38 +152,40 @@ class BlockOperand:
         whole = [
             x.payload.index for x in nodes_in(node) if all(x.payload.index.coeffs[a] for a in axes)
         ]
-        self.turned = bool(whole) and whole[0].coeffs[axes[0]] == 1 != whole[0].coeffs[axes[1]]
-        self.axes, self.most = (axes[::-1], most[::-1]) if self.turned else (axes, most)
+        self.transposed = bool(whole) and whole[0].coeffs[axes[0]] == 1 != whole[0].coeffs[axes[1]]
+        self.axes, self.max_extents = (
+            (axes[::-1], max_extents[::-1]) if self.transposed else (axes, max_extents)
+        )
         self.computed = node.op != "in"
 
-    def declare(self, arriving: int, kept: int) -> None:
-        """Declare the tiles: ``arriving`` slots for loads, ``kept`` slots for computed blocks."""
-        self.made = (
-            ComputedBlock(self.blocks, self.node, [], self.axes, self.most, arriving)
+    def declare(self, load_slots: int, result_slots: int) -> None:
+        """Declare the tiles, with slots for loaded and for computed blocks."""
+        self.computation = (
+            ComputedBlock(self.blocks, self.node, [], self.axes, self.max_extents, load_slots)
             if self.computed
             else None
         )
         self.tile = self.blocks.b.tile(
             self.node.dtype,
-            *self.most,
-            *((self.space, arriving) if self.made is None else ("am", kept)),
+            *self.max_extents,
+            *((self.space, load_slots) if self.computation is None else ("am", result_slots)),
         )
 
     def fetch(self, slices: Slices, slot: Index) -> None:
         """Start the loads of the block at ``slices``."""
-        if self.made is not None:
-            self.made.fetch(slices, slot)
+        if self.computation is not None:
+            self.computation.fetch(slices, slot)
             return
         operand: Operand = self.node.payload
         self.blocks.load(
             operand.value, operand.index, self.tile, slot, slices, self.axes[:1], self.axes[1:]
         )
 
-    def build(self, slices: Slices, slot: Index, kept: Index) -> None:
+    def build(self, slices: Slices, slot: Index, result_slots: Index) -> None:
         """Compute the block from slot ``slot`` if the operand is not a plain tensor."""
-        if self.made is not None:
-            self.made.map(slices, slot, [], [(self.tile, kept, "full")])
+        if self.computation is not None:
+            self.computation.map(slices, slot, [], [(self.tile, result_slots, "full")])
 
-    def at(self, slot: Index, kept: Index) -> tuple[TileDecl, Index]:
+    def at(self, slot: Index, result_slots: Index) -> tuple[TileDecl, Index]:
         """Return the tile and slot of the operand."""
-        return self.tile, slot if self.made is None else kept
+        return self.tile, slot if self.computation is None else result_slots

@@ -16,18 +16,24 @@ from ftm_backend.midend.schedule.attention.match_forward import AttentionPattern
 from ftm_backend.target import cost_rules
 from ftm_backend.target.presets import ELEMENT_BYTES, MachineParameters
 
-__all__ = ["EXPONENTIAL", "STARTED", "AttentionTiling", "attention_plan", "nodes_in"]
+__all__ = [
+    "EXPONENTIAL_OPERATIONS",
+    "MAP_STARTUP_CYCLES",
+    "AttentionTiling",
+    "attention_plan",
+    "nodes_in",
+]
 
-_MOST_PARTS = 8
+_MAX_PARTS = 8
 """Most blocks of queries of a unit."""
 
-EXPONENTIAL = {"f32": 26, "f64": 32}
+EXPONENTIAL_OPERATIONS = {"f32": 26, "f64": 32}
 """Multiply-add operations per score for ``exp(score - maximum)`` and the running sum."""
 
-STARTED = {"f32": 330, "f64": 400}
+MAP_STARTUP_CYCLES = {"f32": 330, "f64": 400}
 """Start-up cycles of the maps of a step: their first vectors wait, twice for exponentials."""
 
-_ROOM = 0.95
+_USABLE_AM = 0.95
 """Fraction of AM that is planned for; row statistics and alignment take the rest."""
 
 
@@ -58,7 +64,7 @@ class _Facts:
 
     Attributes:
         extents: Extents of all axes.
-        kind: Element type of the accumulator.
+        acc_dtype: Element type of the accumulator.
         dtype: Element type of keys and values.
         plain: Whether keys and values are loaded without a fused prologue.
         wide: For each tensor that is read per score: its dtype, and whether n is contiguous.
@@ -67,7 +73,7 @@ class _Facts:
     """
 
     extents: tuple[int, ...]
-    kind: str
+    acc_dtype: str
     dtype: str
     plain: bool
     wide: tuple[tuple[str, bool], ...]
@@ -75,32 +81,33 @@ class _Facts:
     operations: int
 
 
-def attention_plan(form: AttentionPattern, machine: MachineParameters) -> AttentionTiling | None:
+def attention_plan(pattern: AttentionPattern, machine: MachineParameters) -> AttentionTiling | None:
     """Return the cheapest plan; None if no blocks fit on chip."""
-    _, m, n, _, _ = form.axes
-    nodes = walk([form.score, form.weight])
+    _, m, n, _, _ = pattern.axes
+    nodes = walk([pattern.score, pattern.weight])
     reads = [(x.payload.value.dtype, x.payload.index.coeffs) for x in nodes if x.op == "in"]
     facts = _Facts(
-        form.extents,
-        form.accumulator,
-        form.k.dtype,
-        form.k.op == form.v.op == "in",
+        pattern.extents,
+        pattern.accumulator,
+        pattern.k.dtype,
+        pattern.k.op == pattern.v.op == "in",
         tuple((dtype, steps[n] == 1) for dtype, steps in reads if steps[n] and steps[m]),
-        form.weight.dtype != form.accumulator,
-        EXPONENTIAL[form.accumulator] + sum(x.op.startswith(("arith.", "math.")) for x in nodes),
+        pattern.weight.dtype != pattern.accumulator,
+        EXPONENTIAL_OPERATIONS[pattern.accumulator]
+        + sum(x.op.startswith(("arith.", "math.")) for x in nodes),
     )
     return _cheapest(facts, machine)
 
 
 @lru_cache(maxsize=256)
 def _cheapest(facts: _Facts, machine: MachineParameters) -> AttentionTiling | None:
-    found = [_cost(facts, machine, *sizes) for sizes in _sizes(facts, machine)]
-    return min((p for p in found if p is not None), key=lambda p: p.cycles, default=None)
+    plans = [_cost(facts, machine, *sizes) for sizes in _sizes(facts, machine)]
+    return min((p for p in plans if p is not None), key=lambda p: p.cycles, default=None)
 
 
 def _sizes(facts: _Facts, machine: MachineParameters) -> Iterator[tuple[int, int, int]]:
     rows, columns = facts.extents[-4:-2]
-    widths, height = machine.mm_widths(facts.kind), machine.mm_rows
+    widths, height = machine.mm_widths(facts.acc_dtype), machine.mm_rows
     blocks = [cost_rules.pieces(columns, count) for count in (1, 2, 3, 4)]
     blocks += [min(columns, heights * height) for heights in (4, 8, 12, 16, 24, 32)]
     for n_size in dict.fromkeys(blocks):
@@ -113,7 +120,7 @@ def _sizes(facts: _Facts, machine: MachineParameters) -> Iterator[tuple[int, int
             if m_size <= 2 * widths[0]:
                 yield from (
                     (m_size, n_size, parts)
-                    for parts in range(1, min(_MOST_PARTS, cost_rules.pieces(rows, m_size)) + 1)
+                    for parts in range(1, min(_MAX_PARTS, cost_rules.pieces(rows, m_size)) + 1)
                 )
 
 
@@ -121,33 +128,37 @@ def _cost(
     facts: _Facts, machine: MachineParameters, m: int, n: int, parts: int
 ) -> AttentionTiling | None:
     *batch, rows, columns, d, v = facts.extents
-    kind, size, moved = facts.kind, ELEMENT_BYTES[facts.kind], ELEMENT_BYTES[facts.dtype]
-    factors = 2 * n * (d + v) * moved
-    space = "sm" if facts.plain and factors <= machine.sm_bytes else "am"
+    acc_dtype, size, moved = (
+        facts.acc_dtype,
+        ELEMENT_BYTES[facts.acc_dtype],
+        ELEMENT_BYTES[facts.dtype],
+    )
+    operand_bytes = 2 * n * (d + v) * moved
+    space = "sm" if facts.plain and operand_bytes <= machine.sm_bytes else "am"
     held = n * m * (
         2 * size + sum(3 * ELEMENT_BYTES[dtype] for dtype, _ in facts.wide)
     ) - n * m * size * (not facts.rounded)
     held += m * size * (2 * parts * d + d + parts * v + 2 * v) + (
-        0 if space == "sm" else factors + (0 if facts.plain else factors // 2)
+        0 if space == "sm" else operand_bytes + (0 if facts.plain else operand_bytes // 2)
     )
-    if held > _ROOM * machine.am_bytes:
+    if held > _USABLE_AM * machine.am_bytes:
         return None
-    lanes = machine.lanes(kind)
+    lanes = machine.lanes(acc_dtype)
 
     def step(m: int, n: int) -> float:
         """Return the cycles of one block of keys for one block of queries."""
         vectors = cost_rules.pieces(m, lanes)
-        found = cost_rules.outer_cycles(machine, kind, n, m, d) + cost_rules.outer_cycles(
-            machine, kind, v, m, n
+        cycles = cost_rules.outer_cycles(machine, acc_dtype, n, m, d) + cost_rules.outer_cycles(
+            machine, acc_dtype, v, m, n
         )
         # Rescaling loads two vectors and stores one through two ports.
-        found += 1.5 * v * vectors * (columns > n) + STARTED[kind]
-        found += sum(
+        cycles += 1.5 * v * vectors * (columns > n) + MAP_STARTUP_CYCLES[acc_dtype]
+        cycles += sum(
             cost_rules.transpose_cycles(machine, dtype, n, m)
             for dtype, along in facts.wide
             if along
         )
-        return float(found + n * vectors * (1 + facts.operations / machine.fma_units))
+        return float(cycles + n * vectors * (1 + facts.operations / machine.fma_units))
 
     def over(extent: int, size: int, cost: Callable[[int], float]) -> float:
         return extent // size * cost(size) + (cost(extent % size) if extent % size else 0.0)
@@ -160,7 +171,7 @@ def _cost(
     def queries(m: int) -> float:
         """Return the cycles of a block of queries over all keys."""
         return over(columns, n, lambda n: step(m, n)) + cost_rules.transpose_cycles(
-            machine, kind, d + v, m
+            machine, acc_dtype, d + v, m
         )
 
     def each(entry: float, unit: float) -> float:
@@ -178,7 +189,10 @@ def _cost(
         values=columns / key_blocks * v * moved,
         queries=own * d * size,
         results=own * v * size,
-        beside=own * columns / key_blocks * sum(ELEMENT_BYTES[dtype] for dtype, _ in facts.wide),
+        score_tensors=own
+        * columns
+        / key_blocks
+        * sum(ELEMENT_BYTES[dtype] for dtype, _ in facts.wide),
         parts=min(parts, blocks),
     )
     if key_blocks > 1:
@@ -198,7 +212,7 @@ class _Moves:
         values: Values of a block.
         queries: Queries of the unit.
         results: Results of the unit.
-        beside: Tensors that are read per score, of a block of scores.
+        score_tensors: Tensors that are read per score, of a block of scores.
         parts: Blocks of queries of the unit.
     """
 
@@ -207,7 +221,7 @@ class _Moves:
     values: float
     queries: float
     results: float
-    beside: float
+    score_tensors: float
     parts: int
 
     def walk(self, computing: float, blocks: int, units: int) -> float:
@@ -222,7 +236,7 @@ class _Moves:
             blocks: Blocks of keys.
             units: Units of the busiest core.
         """
-        block, last = self.keys + self.values + self.beside, self.results / self.parts
+        block, last = self.keys + self.values + self.score_tensors, self.results / self.parts
         begins, goes_on = (
             self._step(computing, block + self.queries + last),
             self._step(computing, block),
@@ -247,7 +261,7 @@ class _Moves:
             units: Units of the busiest core.
             entries: Batch entries of the busiest core.
         """
-        apart = self.queries + self.beside
+        apart = self.queries + self.score_tensors
         new = (entries - 1) / max(units - 1, 1)  # fraction of units that start another entry
 
         def step(stored: float) -> float:
@@ -264,14 +278,16 @@ class _Moves:
     def _step(self, computing: float, moved: float) -> float:
         return max(computing, moved / self.rate)
 
-    def _edges(self, computing: float, beside: float) -> float:
+    def _edges(self, computing: float, score_tensors: float) -> float:
         """Return the exposed cycles: loads of the first queries and keys, and the last store.
 
         The first values and the queries of the other parts are loaded during the first block,
         together with the next block.
         """
         first, rest = self.queries / self.parts, self.queries * (self.parts - 1) / self.parts
-        late = self._step(computing, self.values + rest + beside) - self._step(computing, beside)
+        late = self._step(computing, self.values + rest + score_tensors) - self._step(
+            computing, score_tensors
+        )
         return (first + self.keys + self.results / self.parts) / self.rate + late
 
 

@@ -31,7 +31,7 @@ from ftm_backend.midend.schedule.attention.score_expressions import (
     NotAttention,
     ScoreAxes,
     ScoreExpressions,
-    replaced,
+    substitute,
 )
 from ftm_backend.midend.schedule.gemm.contraction import match
 
@@ -121,7 +121,7 @@ def match_attention_backward(statements: Sequence[Statement]) -> AttentionBackwa
 
 def _after(statements: Sequence[Statement], products: Sequence[Statement]) -> list[list[Statement]]:
     """Return the products that no other product depends on, each followed by its epilogue."""
-    found = []
+    matches = []
     for product in products:
         made: set[Value] = {r.value for r in product.results}
         chain = [product]
@@ -130,10 +130,10 @@ def _after(statements: Sequence[Statement], products: Sequence[Statement]) -> li
                 chain.append(statement)
                 made.update(r.value for r in statement.results)
         if not any(s in products for s in chain[1:]):
-            found.append(chain)
-    if len({s for chain in found for s in chain}) != sum(map(len, found)):
+            matches.append(chain)
+    if len({s for chain in matches for s in chain}) != sum(map(len, matches)):
         raise NotAttention
-    return found
+    return matches
 
 
 def _read(
@@ -145,53 +145,57 @@ def _read(
     elements = ScoreExpressions(inside, {scores: -2, other: -1})
     elements.find_axes()
     m, n = elements.n - 1, elements.n
-    lasts = [LastOutput(elements, chain) for chain in after]
-    inner = {id(last): last.p() for last in lasts}
+    outputs = [LastOutput(elements, chain) for chain in after]
+    inner = {id(output): output.score_operand() for output in outputs}
     if set(elements.products) != {scores, other}:
         raise NotAttention
     product = elements.products[other]
 
     def only(axis: int, slopes: bool) -> LastOutput:
-        found = [
-            x for x in lasts if x.summed == axis and (product in walk([inner[id(x)]])) == slopes
+        matches = [
+            x for x in outputs if x.summed == axis and (product in walk([inner[id(x)]])) == slopes
         ]
-        if len(found) != 1:
+        if len(matches) != 1:
             raise NotAttention
-        return found[0]
+        return matches[0]
 
     of_q, of_k, of_v = only(n, True), only(m, True), only(m, False)
-    for last, axis in ((of_q, -2), (of_k, -2), (of_v, -1)):
-        last.free(axis)
-    (q, k), (grad, v) = elements.factors[scores], elements.factors[other]
-    if of_q.other() is not k or of_k.other() is not q or of_v.other() is not grad:
+    for output, axis in ((of_q, -2), (of_k, -2), (of_v, -1)):
+        output.set_free_axis(axis)
+    (q, k), (grad, v) = elements.product_operands[scores], elements.product_operands[other]
+    if (
+        of_q.other_operand() is not k
+        or of_k.other_operand() is not q
+        or of_v.other_operand() is not grad
+    ):
         raise NotAttention
     for node, without in ((q, n), (k, m), (v, m), (grad, n)):
         elements.check_free(node, without)
     weight, slope = inner[id(of_v)], inner[id(of_q)]
     if slope is not inner[id(of_k)]:
         raise NotAttention
-    row = elements.quotient(weight)
+    row = elements.find_softmax(weight)
     exponential, total = row.operands
     score, largest = exponential.operands[0].operands
-    kind = of_q.values.accumulator
+    acc_dtype = of_q.values.accumulator
     if {score.dtype, total.dtype, elements.products[scores].dtype, product.dtype} != {
-        kind
+        acc_dtype
     } or product in walk([row]):
         raise NotAttention
     dot, p, part = _dot(elements, slope, row)
-    empty = elements.made("empty", "i1", ())
+    empty = elements.intern("empty", "i1", ())
     given: list[Node] = []
-    raw = elements.weight(p, row, empty, score, given)
-    if part.dtype != kind or any(x.op in REDUCTIONS for x in walk([part])):
+    raw = elements.without_division(p, row, empty, score, given)
+    if part.dtype != acc_dtype or any(x.op in REDUCTIONS for x in walk([part])):
         raise NotAttention
-    along = elements.made("arith.mulf", kind, (part, raw))
-    known = largest, Node("inverse", kind), dot
-    of_row = {id(row): Node("arith.mulf", kind, (exponential, known[1]))}
+    along = elements.intern("arith.mulf", acc_dtype, (part, raw))
+    known = largest, Node("inverse", acc_dtype), dot
+    of_row = {id(row): Node("arith.mulf", acc_dtype, (exponential, known[1]))}
     for node in walk([weight, slope]):
         if node.op == "and":
-            of_row[id(node)] = Node("arith.cmpf", "i1", (largest, constant(-inf, kind)), OEQ)
+            of_row[id(node)] = Node("arith.cmpf", "i1", (largest, constant(-inf, acc_dtype)), OEQ)
     of_row |= {id(x): x for x in known}
-    made = replaced(weight, of_row), replaced(slope, of_row)
+    made = substitute(weight, of_row), substitute(slope, of_row)
     return AttentionBackwardPattern(
         elements.extents,
         q,
@@ -208,7 +212,7 @@ def _read(
         bool(given),
         *made,
         known,
-        kind,
+        acc_dtype,
         *(OperandGradient(x.epilogue(), x.access) for x in (of_q, of_k, of_v)),
     )
 
@@ -252,7 +256,7 @@ def _linear(
         for node, side in reversed(path):
             operands = list(node.operands)
             operands[side] = made
-            made = elements.made(node.op, node.dtype, tuple(operands), node.payload)
+            made = elements.intern(node.op, node.dtype, tuple(operands), node.payload)
         return made
 
     return outside(inner[0]), outside(inner[1])
@@ -281,7 +285,7 @@ def _linear_side(elements: ScoreExpressions, node: Node, dot: Node) -> int | Non
     """Return the operand that depends on dot if the node is linear in it, else None."""
     sides = [k for k, x in enumerate(node.operands) if dot in walk([x])]
     others = [x for k, x in enumerate(node.operands) if k not in sides]
-    if len(sides) == 1 and all(map(elements.plain, others)):
+    if len(sides) == 1 and all(map(elements.is_score_free, others)):
         (side,) = sides
         if node.op in ("arith.truncf", "arith.extf") or side in LINEAR.get(node.op, ()):
             return side

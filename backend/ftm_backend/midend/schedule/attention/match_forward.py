@@ -81,21 +81,21 @@ def _read(
 ) -> AttentionPattern:
     elements = ScoreExpressions(before, {scores: -2})
     elements.find_axes()
-    last = LastOutput(elements, after)
-    p, m, n = last.p(), elements.n - 1, elements.n
-    if last.summed != n:
+    output = LastOutput(elements, after)
+    p, m, n = output.score_operand(), elements.n - 1, elements.n
+    if output.summed != n:
         raise NotAttention
-    last.free(-1)
-    row = elements.quotient(p)
+    output.set_free_axis(-1)
+    row = elements.find_softmax(p)
     numerator, total = row.operands
     score, _ = numerator.operands[0].operands
-    kind = last.values.accumulator
-    if scores not in elements.products or {score.dtype, total.dtype} != {kind}:
+    acc_dtype = output.values.accumulator
+    if scores not in elements.products or {score.dtype, total.dtype} != {acc_dtype}:
         raise NotAttention
-    empty = elements.made("empty", "i1", ())
+    empty = elements.intern("empty", "i1", ())
     given: list[Node] = []
-    made = elements.weight(p, row, empty, score, given)
-    v, (q, k) = last.other(), elements.factors[scores]
+    made = elements.without_division(p, row, empty, score, given)
+    v, (q, k) = output.other_operand(), elements.product_operands[scores]
     for node, without in ((q, n), (k, m), (v, m)):
         elements.check_free(node, without)
     return AttentionPattern(
@@ -109,9 +109,9 @@ def _read(
         made,
         empty,
         bool(given),
-        kind,
-        last.epilogue(),
-        last.access,
+        acc_dtype,
+        output.epilogue(),
+        output.access,
     )
 
 
@@ -157,17 +157,17 @@ class LastOutput:
         if len(free) != 1 or len(reduced) != 1:
             raise NotAttention
         (self._free,) = free
-        place = elements.place_of(self._p.value)
-        self._loops: Loops = elements.loops(extents, self._p.index, place, {self._free: ()})
+        index_of_axes = elements.row_major_index(self._p.value)
+        self._loops: Loops = elements.loops(extents, self._p.index, index_of_axes, {self._free: ()})
         if len(self._loops[reduced[0]]) != 1:
             raise NotAttention
         (self.summed,) = self._loops[reduced[0]]
 
-    def p(self) -> Node:
+    def score_operand(self) -> Node:
         """Return the operand per score as an expression."""
         return self.elements.element(self._p.value, self.access(self._p.index))
 
-    def free(self, axis: int) -> None:
+    def set_free_axis(self, axis: int) -> None:
         """Set which axis the other operand adds to the result: -2 for d, -1 for v.
 
         Raises:
@@ -181,7 +181,7 @@ class LastOutput:
         elements.extents = tuple(extents)
         self._loops[self._free] = (elements.rank + axis,)
 
-    def other(self) -> Node:
+    def other_operand(self) -> Node:
         """Return the other operand as an expression."""
         return self.elements.element(self._other.value, self.access(self._other.index))
 

@@ -26,8 +26,8 @@ __all__ = [
     "NotAttention",
     "ScoreAxes",
     "ScoreExpressions",
-    "is_lowest",
-    "replaced",
+    "is_fully_masked",
+    "substitute",
 ]
 
 OEQ = 1
@@ -80,7 +80,7 @@ class ScoreExpressions:
         self.order, self.sums = inside, products
         self.nodes: dict[tuple[Any, ...], Node] = {}
         self.products: dict[Statement, Node] = {}
-        self.factors: dict[Statement, tuple[Node, Node]] = {}
+        self.product_operands: dict[Statement, tuple[Node, Node]] = {}
 
     @property
     def rank(self) -> int:
@@ -98,14 +98,14 @@ class ScoreExpressions:
         Raises:
             NotAttention: There is no such reduction.
         """
-        found = [
+        matches = [
             s
             for s in self.order
             if s.is_reduction and s.results[0].combine == "max" and len(s.operands) == 1
         ]
-        if len(found) != 1:
+        if len(matches) != 1:
             raise NotAttention
-        (largest,) = found
+        (largest,) = matches
         loops = [k for k, extent in enumerate(largest.loops) if extent != 1]
         reduced = [k for k in loops if largest.reduced[k]]
         if len(reduced) != 1 or len(loops) < 2:
@@ -114,56 +114,62 @@ class ScoreExpressions:
         self.n = len(order) - 1
         extents = [*(largest.loops[k] for k in order), 0, 0]
         for product, axis in self.sums.items():
-            extents[axis] = product.loops[_summed(product)]
+            extents[axis] = product.loops[_reduced_loop(product)]
         self.extents = tuple(extents)
 
     def is_score(self, value: Value) -> bool:
         """Whether a value has an element per score and is not a boolean mask."""
         return value.dtype != "i1" and _volume(value.shape) == _volume(self.extents[:-2])
 
-    def place_of(self, value: Value) -> Affine:
+    def row_major_index(self, value: Value) -> Affine:
         """Return the row-major index of a tensor of all scores."""
         coeffs, step = [0] * self.rank, 1
         for axis in range(self.n, -1, -1):
             coeffs[axis], step = step, step * self.extents[axis]
         return Affine(0, tuple(coeffs))
 
-    def loops(self, extents: Sequence[int], index: Affine, place: Affine, known: Loops) -> Loops:
+    def loops(
+        self, extents: Sequence[int], index: Affine, index_of_axes: Affine, known: Loops
+    ) -> Loops:
         """Map the loops of a statement to axes.
 
         Args:
             extents: Extents of the loops.
             index: The elements that the statement accesses, as a function of its loops.
-            place: The same elements, as a function of the axes.
+            index_of_axes: The same elements, as a function of the axes.
             known: Loops that are already mapped.
 
         Raises:
             NotAttention: The two functions do not match.
         """
-        if index.const != place.const:
+        if index.const != index_of_axes.const:
             raise NotAttention
         loops = dict(known)
         free = [
             axis
-            for axis, step in enumerate(place.coeffs)
+            for axis, step in enumerate(index_of_axes.coeffs)
             if step and not any(axis in taken for taken in known.values())
         ]
         for loop, extent in enumerate(extents):
             if loop in loops or extent == 1:
                 continue
             step, left = index.coeffs[loop], extent
-            found: list[int] = []
+            matches: list[int] = []
             while left != 1:
                 axis = next(
-                    (a for a in free if place.coeffs[a] == step and left % self.extents[a] == 0),
+                    (
+                        a
+                        for a in free
+                        if index_of_axes.coeffs[a] == step and left % self.extents[a] == 0
+                    ),
                     None,
                 )
                 if axis is None:
                     raise NotAttention
                 free.remove(axis)
-                found.insert(0, axis)
+                matches.insert(0, axis)
                 step, left = step * self.extents[axis], left // self.extents[axis]
-            loops[loop] = tuple(found)
+            loops[loop] = tuple(matches)
         if free:
             raise NotAttention
         return loops
@@ -180,7 +186,7 @@ class ScoreExpressions:
 
     # --- elements
 
-    def made(self, op: str, dtype: str, operands: tuple[Node, ...], payload: Any = None) -> Node:
+    def intern(self, op: str, dtype: str, operands: tuple[Node, ...], payload: Any = None) -> Node:
         """Return the unique node with these fields (hash consing)."""
         shown = (id(payload.value), payload.index) if isinstance(payload, Operand) else payload
         key = (op, dtype, *map(id, operands), repr(shown))
@@ -189,42 +195,42 @@ class ScoreExpressions:
             self.nodes[key] = (
                 folded
                 if folded.op == op
-                else self.made(folded.op, folded.dtype, folded.operands, folded.payload)
+                else self.intern(folded.op, folded.dtype, folded.operands, folded.payload)
             )
         return self.nodes[key]
 
-    def element(self, value: Value, place: Affine) -> Node:
-        """Return the element of a value at ``place``, as an expression."""
-        maker = value.producer
-        if not isinstance(maker, Statement) or maker not in self.inside:
-            return self.made("in", value.dtype, (), Operand(value, place))
-        if maker.gathers or maker.op in (
+    def element(self, value: Value, index_of_axes: Affine) -> Node:
+        """Return the element of a value at ``index_of_axes``, as an expression."""
+        producer = value.producer
+        if not isinstance(producer, Statement) or producer not in self.inside:
+            return self.intern("in", value.dtype, (), Operand(value, index_of_axes))
+        if producer.gathers or producer.op in (
             "ftm.scatter",
             "ftm.scan",
             "ftm.sort",
             "ftm.conv_transpose",
         ):
             raise NotAttention
-        result = next(r for r in maker.results if r.value is value)
+        result = next(r for r in producer.results if r.value is value)
         known: Loops = {}
-        if maker in self.sums:
-            known = {_summed(maker): (self.rank + self.sums[maker],)}
-        elif maker.is_reduction:
+        if producer in self.sums:
+            known = {_reduced_loop(producer): (self.rank + self.sums[producer],)}
+        elif producer.is_reduction:
             known = {
                 k: (self.n,)
-                for k, n in enumerate(maker.loops)
-                if maker.reduced[k] and n == self.extents[self.n]
+                for k, n in enumerate(producer.loops)
+                if producer.reduced[k] and n == self.extents[self.n]
             }
-            if len(known) != 1 or place.coeffs[self.n]:
+            if len(known) != 1 or index_of_axes.coeffs[self.n]:
                 raise NotAttention
-        loops = self.loops(maker.loops, result.index, place, known)
-        if maker in self.sums:
-            return self._product(maker, loops)
+        loops = self.loops(producer.loops, result.index, index_of_axes, known)
+        if producer in self.sums:
+            return self._product(producer, loops)
         made: dict[int, Node] = {}
         for node in walk([result.yields]):
             made[id(node)] = self._node(node, tuple(made[id(x)] for x in node.operands), loops)
         element = made[id(result.yields)]
-        if not maker.is_reduction:
+        if not producer.is_reduction:
             return element
         init = result.init
         start = {"max": -inf, "sum": 0, "and": 1}.get(str(result.combine))
@@ -235,46 +241,48 @@ class ScoreExpressions:
             or init.payload != start
         ):
             raise NotAttention
-        return self.made(str(result.combine), element.dtype, (element,))
+        return self.intern(str(result.combine), element.dtype, (element,))
 
     def _node(self, node: Node, operands: tuple[Node, ...], loops: Loops) -> Node:
         if node.op == "in":
             return self.element(node.payload.value, self.over(node.payload.index, loops))
         if node.op == "index":
-            return self.made("index", node.dtype, (), self.over(node.payload, loops))
+            return self.intern("index", node.dtype, (), self.over(node.payload, loops))
         if node.op in ("carry", "gather"):
             raise NotAttention
-        return self.made(node.op, node.dtype, operands, node.payload)
+        return self.intern(node.op, node.dtype, operands, node.payload)
 
-    def _product(self, maker: Statement, loops: Loops) -> Node:
+    def _product(self, producer: Statement, loops: Loops) -> Node:
         """Return the placeholder of a product's element.
 
         Also record its operands: the one that depends on m, then the one that depends on n.
         """
-        contraction = match(maker)
+        contraction = match(producer)
         if contraction is None or not contraction.starts_at_zero:
             raise NotAttention
-        if maker not in self.products:
+        if producer not in self.products:
             a, b = (
                 self.element(x.value, self.over(x.index, loops))
                 for x in (contraction.a, contraction.b)
             )
-            self.factors[maker] = (b, a) if self._walks(a, self.n) else (a, b)
-            self.products[maker] = self.made(
-                "product", contraction.accumulator, (), self.sums[maker]
+            self.product_operands[producer] = (b, a) if self._depends_on(a, self.n) else (a, b)
+            self.products[producer] = self.intern(
+                "product", contraction.accumulator, (), self.sums[producer]
             )
-        return self.products[maker]
+        return self.products[producer]
 
     # --- softmax
 
-    def quotient(self, weight: Node) -> Node:
+    def find_softmax(self, weight: Node) -> Node:
         """Return the softmax (exponential divided by its sum) that ``weight`` contains."""
-        found = [node for node in walk([weight]) if _is_softmax(node)]
-        if len(found) != 1:
+        matches = [node for node in walk([weight]) if _is_softmax(node)]
+        if len(matches) != 1:
             raise NotAttention
-        return found[0]
+        return matches[0]
 
-    def weight(self, node: Node, row: Node, empty: Node, score: Node, given: list[Node]) -> Node:
+    def without_division(
+        self, node: Node, row: Node, empty: Node, score: Node, given: list[Node]
+    ) -> Node:
         """Return ``node``, which is linear in the softmax ``row``, without the division by the sum.
 
         Args:
@@ -290,37 +298,47 @@ class ScoreExpressions:
         if node is row:
             return row.operands[0]
         if node.op in ("arith.truncf", "arith.extf"):
-            return self.made(
-                node.op, node.dtype, (self.weight(node.operands[0], row, empty, score, given),)
+            return self.intern(
+                node.op,
+                node.dtype,
+                (self.without_division(node.operands[0], row, empty, score, given),),
             )
         if node.op in LINEAR:
             sides = [k for k in LINEAR[node.op] if row in walk([node.operands[k]])]
-            if len(sides) == 1 and self.plain(node.operands[1 - sides[0]]):
+            if len(sides) == 1 and self.is_score_free(node.operands[1 - sides[0]]):
                 operands = list(node.operands)
-                operands[sides[0]] = self.weight(operands[sides[0]], row, empty, score, given)
-                return self.made(node.op, node.dtype, tuple(operands))
+                operands[sides[0]] = self.without_division(
+                    operands[sides[0]], row, empty, score, given
+                )
+                return self.intern(node.op, node.dtype, tuple(operands))
         if node.op == "arith.select":
             condition, yes, no = node.operands
-            if _all_lowest(condition, score) and self.plain(yes) and not given:
+            if _is_fully_masked(condition, score) and self.is_score_free(yes) and not given:
                 given.append(yes)
-                return self.made(
-                    node.op, node.dtype, (empty, yes, self.weight(no, row, empty, score, given))
+                return self.intern(
+                    node.op,
+                    node.dtype,
+                    (empty, yes, self.without_division(no, row, empty, score, given)),
                 )
-            if self.plain(condition) and _is_zero(yes):
-                return self.made(
-                    node.op, node.dtype, (condition, yes, self.weight(no, row, empty, score, given))
+            if self.is_score_free(condition) and _is_zero(yes):
+                return self.intern(
+                    node.op,
+                    node.dtype,
+                    (condition, yes, self.without_division(no, row, empty, score, given)),
                 )
-            if self.plain(condition) and _is_zero(no):
-                return self.made(
-                    node.op, node.dtype, (condition, self.weight(yes, row, empty, score, given), no)
+            if self.is_score_free(condition) and _is_zero(no):
+                return self.intern(
+                    node.op,
+                    node.dtype,
+                    (condition, self.without_division(yes, row, empty, score, given), no),
                 )
         raise NotAttention
 
-    def plain(self, node: Node) -> bool:
+    def is_score_free(self, node: Node) -> bool:
         """Whether a node does not depend on scores."""
         return all(n.op not in ("product", *REDUCTIONS) for n in walk([node]))
 
-    def _walks(self, node: Node, axis: int) -> bool:
+    def _depends_on(self, node: Node, axis: int) -> bool:
         return any(n.payload.index.coeffs[axis] for n in walk([node]) if n.op == "in")
 
     def check_free(self, node: Node, axis: int) -> None:
@@ -334,19 +352,19 @@ class ScoreExpressions:
             n.payload.index if n.op == "in" else n.payload for n in nodes if n.op in ("in", "index")
         ]
         if (
-            not self.plain(node)
+            not self.is_score_free(node)
             or any(x.coeffs[axis] for x in steps)
             or not any(n.op == "in" for n in nodes)
         ):
             raise NotAttention
 
 
-def _summed(product: Statement) -> int:
+def _reduced_loop(product: Statement) -> int:
     """Return the loop that a product sums over."""
-    found = [k for k, extent in enumerate(product.loops) if extent != 1 and product.reduced[k]]
-    if len(found) != 1:
+    matches = [k for k, extent in enumerate(product.loops) if extent != 1 and product.reduced[k]]
+    if len(matches) != 1:
         raise NotAttention
-    return found[0]
+    return matches[0]
 
 
 def _is_softmax(node: Node) -> bool:
@@ -364,7 +382,7 @@ def _is_softmax(node: Node) -> bool:
     return largest.op == "max" and largest.operands[0] is x
 
 
-def _all_lowest(node: Node, score: Node) -> bool:
+def _is_fully_masked(node: Node, score: Node) -> bool:
     """Whether a node is the condition that all scores of a row are -inf."""
     if node.op != "and":
         return False
@@ -387,20 +405,20 @@ def _volume(extents: Sequence[int]) -> int:
     return total
 
 
-def replaced(node: Node, made: dict[int, Node]) -> Node:
+def substitute(node: Node, made: dict[int, Node]) -> Node:
     """Replace nodes below ``node``.
 
     Args:
         node: The root.
-        made: Replacements by the id of the replaced node. New nodes are added.
+        intern: Replacements by the id of the replaced node. New nodes are added.
     """
     if id(node) not in made:
-        operands = tuple(replaced(x, made) for x in node.operands)
+        operands = tuple(substitute(x, made) for x in node.operands)
         changed = any(x is not y for x, y in zip(operands, node.operands, strict=True))
         made[id(node)] = Node(node.op, node.dtype, operands, node.payload) if changed else node
     return made[id(node)]
 
 
-def is_lowest(largest: Node) -> Node:
+def is_fully_masked(largest: Node) -> Node:
     """Return the condition that all scores of a row are -inf, so that their maximum is."""
     return Node("arith.cmpf", "i1", (largest, constant(-inf, largest.dtype)), OEQ)
