@@ -5,9 +5,9 @@ from typing import Any
 
 from ftm_backend.dtypes import FLOATS
 from ftm_backend.frontend import scalar_math as e
-from ftm_backend.frontend.oplib.index_scatter import inside
+from ftm_backend.frontend.oplib.index_scatter import checked_index
 from ftm_backend.frontend.oplib.op_record import lowering
-from ftm_backend.frontend.oplib.philox import element_number, unit
+from ftm_backend.frontend.oplib.philox import element_index, uniform
 from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, ValueDomain, recorded
 
@@ -31,7 +31,9 @@ pointwise(
 def _pick_rows(b: Any, self: Any, index: Any) -> Any:
     places = b.reshape(index, (*index.shape, 1)).expand(b.result.shape)
     return b.pointwise(
-        lambda at: b.extract(self, [inside(at, self.shape[0]), b.index(1)]), [places], b.result
+        lambda at: b.extract(self, [checked_index(at, self.shape[0]), b.index(1)]),
+        [places],
+        b.result,
     )
 
 
@@ -47,7 +49,7 @@ def _ramp(b: Any, self: Any, end: float) -> Any:
 def _noise(b: Any, self: Any, seed: Any, offset: Any) -> Any:
     shape = b.result.shape
     return b.pointwise(
-        lambda: unit(b, element_number(b, shape), seed, offset, b.result.dtype), [], b.result
+        lambda: uniform(b, element_index(b, shape), seed, offset, b.result.dtype), [], b.result
     )
 
 
@@ -55,7 +57,7 @@ def _noise(b: Any, self: Any, seed: Any, offset: Any) -> Any:
 def _spread(b: Any, self: Any, from_: float, to: float, seed: Any, offset: Any) -> Any:
     shape, dtype = b.result.shape, b.result.dtype
     return b.pointwise(
-        lambda: from_ + unit(b, element_number(b, shape), seed, offset, dtype) * (to - from_),
+        lambda: from_ + uniform(b, element_index(b, shape), seed, offset, dtype) * (to - from_),
         [],
         b.result,
     )

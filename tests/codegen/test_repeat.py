@@ -13,7 +13,7 @@ from ftm_backend.compile_options import CompileOptions
 from ftm_backend.driver import run_from
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.matmul import product
+from ftm_backend.frontend.oplib.matmul import matmul
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.ops.nn.recurrent import _joined, _parts, _states, _Steps
 from ftm_backend.frontend.sequential_loop import LoopIteration, repeat
@@ -41,7 +41,7 @@ def product_and_sum(
     """A state through a product, with what comes in."""
 
     def step(at: LoopIteration) -> None:
-        state = _half(b, product(b, at.result_row(0, *steps.before), w))
+        state = _half(b, matmul(b, at.result_row(0, *steps.before), w))
         at.store(0, *steps.after, _plus(b, state, at.row(x, *steps.x)))
 
     return list(repeat(b, steps.count, [_states(b, y, steps)], step))

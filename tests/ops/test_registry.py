@@ -12,7 +12,7 @@ import torch
 from ftm_backend.frontend import lower
 from ftm_backend.frontend.oplib import index_scatter
 from ftm_backend.frontend.oplib.op_record import register
-from ftm_backend.frontend.oplib.schema_annotations import FACTS
+from ftm_backend.frontend.oplib.schema_annotations import ANNOTATIONS
 from ftm_backend.frontend.ops import RECORDS, OpRecord, native_ops
 from ftm_backend.ir.linalg.printer import print_function
 from ops import (
@@ -61,7 +61,7 @@ def test_every_name_is_an_op_of_pytorch() -> None:
 def test_domains_name_arguments() -> None:
     """Of some overload: for the others, which have no such number, a domain asks nothing."""
     strange = []
-    for name, facts in FACTS.items():
+    for name, facts in ANNOTATIONS.items():
         words = (
             (*facts.domain.ends, facts.domain.where)
             if facts.domain and name.startswith("aten::")
@@ -88,7 +88,7 @@ def _checks_elements(name: str) -> bool:
         ),
         None,
     )
-    return sampled is not None and str(index_scatter.NOWHERE) in print_function(
+    return sampled is not None and str(index_scatter.OUT_OF_BOUNDS) in print_function(
         lower(sampled[0].trace)
     )
 
@@ -101,13 +101,13 @@ def test_ops_that_check_elements_have_their_line_noted() -> None:
     checking = [
         n
         for n, module in modules.items()
-        if {"inside", "NOWHERE", "checked"} & set(vars(module)) and _checks_elements(n)
+        if {"checked_index", "OUT_OF_BOUNDS", "fault_unless"} & set(vars(module)) and _checks_elements(n)
     ]
     assert "aten::embedding" in checking and "aten::max_unpool2d" in checking
     silent = [
         n
         for n in checking
-        if not (facts := FACTS.get(n.split(".")[0])) or not (facts.indices or facts.may_fail)
+        if not (facts := ANNOTATIONS.get(n.split(".")[0])) or not (facts.indices or facts.may_fail)
     ]
     assert not silent
 

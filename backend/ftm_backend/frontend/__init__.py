@@ -27,7 +27,7 @@ def import_trace(trace: Trace, locations: Any = None) -> Any:
     """
     from ftm_backend.frontend import complex, trace_to_torch_dialect
 
-    trace, origins = complex.as_pairs(trace)
+    trace, origins = complex.expand_complex(trace)
     return trace_to_torch_dialect.import_trace(
         trace, None if locations is None else [locations[k] for k in origins]
     )

@@ -30,7 +30,7 @@ def lower(trace: Trace) -> LinalgFunction:
     """
     from ftm_backend.frontend import complex, ops  # noqa: F401  (registers the records)
 
-    trace, _ = complex.as_pairs(trace)
+    trace, _ = complex.expand_complex(trace)
     return TraceLowering(trace).run()
 
 

@@ -1,18 +1,17 @@
-"""Arithmetic, comparisons and reductions of complex tensors, in the real and imaginary parts; see
-`pairs.py`."""
+"""Rewrites of complex arithmetic, comparisons and reductions, in real and imaginary parts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ftm_backend.dtypes import PART
-from ftm_backend.frontend.complex.data_movement import converted, or_zeros
+from ftm_backend.frontend.complex.data_movement import cast_complex, or_zeros
 from ftm_backend.frontend.complex.split_real_imag import (
     ComplexRewriter,
     ComplexTensor,
     Operand,
-    is_number,
-    pair_type,
+    is_complex_number,
+    real_type,
     rewrites,
 )
 from ftm_backend.ir.trace.trace import Argument, DType, Ref, TensorType
@@ -27,8 +26,8 @@ def _complex(
 
 @rewrites("aten::polar")
 def _polar(r: ComplexRewriter, result: TensorType, abs: ComplexTensor, angle: ComplexTensor) -> Ref:
-    size, turn = r.expand(abs.ref, result.shape), r.expand(angle.ref, result.shape)
-    return r.join(r.mul(size, r.unary("cos", turn)), r.mul(size, r.unary("sin", turn)))
+    magnitude, phase = r.expand(abs.ref, result.shape), r.expand(angle.ref, result.shape)
+    return r.join(r.mul(magnitude, r.unary("cos", phase)), r.mul(magnitude, r.unary("sin", phase)))
 
 
 @rewrites("aten::neg")
@@ -56,13 +55,12 @@ def _vector_norm(
     keepdim: bool,
     dtype: DType | None,
 ) -> Ref:
-    """Of absolute values that are those of `abs` to the last bit: the gradient of a greatest one
-    compares with them."""
-    size = r.binary("hypot", r.part(self.ref, 0), r.part(self.ref, 1))
+    """Use the absolute values of `abs` bit by bit: the gradient of a maximum compares with them."""
+    magnitude = r.binary("hypot", r.part(self.ref, 0), r.part(self.ref, 1))
     return r.emit(
         "aten::linalg_vector_norm",
         result,
-        self=size,
+        self=magnitude,
         ord=ord,
         dim=dim,
         keepdim=keepdim,
@@ -78,16 +76,18 @@ def _angle(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
 @rewrites("aten::sgn")
 def _sgn(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
     real, imaginary = r.part(self.ref, 0), r.part(self.ref, 1)
-    size = r.binary("hypot", real, imaginary)
-    zero = r.emit("aten::logical_not", TensorType("i1", r.shape(size)), self=size)
-    size = r.add(size, r.cast(zero, r.dtype(size)))  # 0 / 1 for 0
-    return r.join(r.binary("div.Tensor", real, size), r.binary("div.Tensor", imaginary, size))
+    magnitude = r.binary("hypot", real, imaginary)
+    zero = r.emit("aten::logical_not", TensorType("i1", r.shape(magnitude)), self=magnitude)
+    magnitude = r.add(magnitude, r.cast(zero, r.dtype(magnitude)))  # divides 0 by 1
+    return r.join(
+        r.binary("div.Tensor", real, magnitude), r.binary("div.Tensor", imaginary, magnitude)
+    )
 
 
 @rewrites("aten::exp")
 def _exp(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
-    size, turn = r.unary("exp", r.part(self.ref, 0)), r.part(self.ref, 1)
-    return r.join(r.mul(size, r.unary("cos", turn)), r.mul(size, r.unary("sin", turn)))
+    magnitude, phase = r.unary("exp", r.part(self.ref, 0)), r.part(self.ref, 1)
+    return r.join(r.mul(magnitude, r.unary("cos", phase)), r.mul(magnitude, r.unary("sin", phase)))
 
 
 @rewrites("aten::log")
@@ -103,7 +103,7 @@ def _sum(op: str) -> Callable[..., Ref]:
         r: ComplexRewriter, result: TensorType, self: Operand, other: Operand, alpha: Argument
     ) -> Ref:
         (a, b), (c, d) = r.parts(self, result), r.parts(other, result)
-        if is_number(alpha):
+        if is_complex_number(alpha):
             c, d = _times(r, (c, d), r.parts(alpha, result))
             alpha = 1
         real = r.binary(op, a, c, alpha=alpha)
@@ -135,7 +135,7 @@ Parts = tuple[Ref, Ref | None]
 
 
 def _times(r: ComplexRewriter, x: Parts, y: Parts) -> Parts:
-    """The parts of a product; None for the imaginary part of a real one."""
+    """Multiply; None stands for the imaginary part of a real number."""
     (a, b), (c, d) = x, y
     if b is None or d is None:
         scale, real, imaginary = (a, c, d) if b is None else (c, a, b)
@@ -149,8 +149,7 @@ def _div(r: ComplexRewriter, result: TensorType, self: Operand, other: Operand) 
 
 
 def _quotient(r: ComplexRewriter, x: Parts, y: Parts) -> Parts:
-    """By a real number part by part; by a complex one through its square, parts scaled by its
-    larger side."""
+    """Divide. For a complex divisor, scale by its larger part to avoid overflow."""
     (a, b), (c, d) = x, y
 
     def div(x: Ref, y: Ref) -> Ref:
@@ -166,9 +165,8 @@ def _quotient(r: ComplexRewriter, x: Parts, y: Parts) -> Parts:
     return div(real, square), div(imaginary, square)
 
 
-def _fused(join: Callable[..., Parts]) -> Callable[..., Ref]:
-    """``self`` and ``value`` times what ``join`` makes of two tensors, as optimizers of complex
-    parameters call it."""
+def _fused(combine: Callable[..., Parts]) -> Callable[..., Ref]:
+    """Rewrite ``self + value * combine(tensor1, tensor2)``, as optimizers call it."""
 
     def rewrite(
         r: ComplexRewriter,
@@ -180,7 +178,7 @@ def _fused(join: Callable[..., Parts]) -> Callable[..., Ref]:
     ) -> Ref:
         (a, b), factor = r.parts(self, result), r.parts(value, result)
         real, imaginary = _times(
-            r, join(r, r.parts(tensor1, result), r.parts(tensor2, result)), factor
+            r, combine(r, r.parts(tensor1, result), r.parts(tensor2, result)), factor
         )
         if imaginary is None:
             return r.join(r.add(a, real), b)
@@ -215,7 +213,7 @@ def _product(
 def _equal(op: str, join: str) -> Callable[..., Ref]:
     def rewrite(r: ComplexRewriter, result: TensorType, self: Operand, other: Operand) -> Ref:
         dtypes = {x.type.dtype for x in (self, other) if isinstance(x, ComplexTensor)}
-        # beside a complex number: as wide as a real tensor
+        # a complex number is as wide as the real tensor that it is compared with
         wide = dtypes & {*PART} or {"c128" if "f64" in dtypes else "c64"}
         common = TensorType("c128" if "c128" in wide else wide.pop(), result.shape)
         (a, b), (c, d) = r.parts(self, common), r.parts(other, common)
@@ -260,9 +258,9 @@ def _running_total(
     dim: int,
     dtype: DType | None = None,
 ) -> Ref:
-    pair, rank = converted(r, result, self), len(result.shape)
+    pair, rank = cast_complex(r, result, self), len(result.shape)
     return (
-        r.emit("aten::cumsum", pair_type(result), self=pair, dim=dim % rank, dtype=None)
+        r.emit("aten::cumsum", real_type(result), self=pair, dim=dim % rank, dtype=None)
         if rank
         else pair
     )
@@ -276,8 +274,8 @@ def _reduced(
     keepdim: bool,
     op: str,
 ) -> Ref:
-    pair, rank = converted(r, TensorType(result.dtype, x.type.shape), x), len(x.type.shape)
+    pair, rank = cast_complex(r, TensorType(result.dtype, x.type.shape), x), len(x.type.shape)
     if not rank:
         return pair
     dims = tuple(range(rank)) if not dim else tuple(d % rank for d in dim)
-    return r.emit(op, pair_type(result), self=pair, dim=dims, keepdim=keepdim, dtype=None)
+    return r.emit(op, real_type(result), self=pair, dim=dims, keepdim=keepdim, dtype=None)

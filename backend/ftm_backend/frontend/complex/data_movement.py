@@ -1,5 +1,7 @@
-"""Complex tensors that are viewed, copied, made, put together and chosen from: the last dimension
-goes along."""
+"""Rewrites that view, copy, create, join or select complex tensors.
+
+They apply to the real tensor with the added dimension.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,17 @@ from ftm_backend.dtypes import PART, info
 from ftm_backend.frontend.complex.split_real_imag import (
     ComplexRewriter,
     ComplexTensor,
-    pair_type,
+    real_type,
     rewrites,
 )
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.trace.trace import Argument, DType, Ref, TensorType
 
-__all__ = ["converted", "or_zeros"]
+__all__ = ["cast_complex", "or_zeros"]
 
 
 def or_zeros(r: ComplexRewriter, part: Ref | None, x: Ref) -> Ref:
-    """``part``, or zeros of x's type."""
+    """Return `part`, or zeros of x's type if it is None."""
     if part is not None:
         return part
     return r.emit(
@@ -49,7 +51,7 @@ def _update(
 ) -> Ref:
     return r.emit(
         "ftm.update",
-        pair_type(result),
+        real_type(result),
         base=base.ref,
         value=value.ref,
         sizes=(*sizes, 2),
@@ -60,31 +62,32 @@ def _update(
 
 @rewrites("ftm.bitcast")
 def _bitcast(r: ComplexRewriter, result: TensorType, base: ComplexTensor, dtype: DType) -> Ref:
-    wanted = pair_type(result)
-    assert wanted is not None, "a bitcast has a result"
+    target = real_type(result)
+    assert target is not None, "a bitcast has a result"
     own = r.shape(base.ref)
-    if r.dtype(base.ref) == wanted.dtype:
-        return r.view(base.ref, wanted.shape, row_major(wanted.shape))
-    count = wanted.numel * info(wanted.dtype).bits // info(r.dtype(base.ref)).bits
+    if r.dtype(base.ref) == target.dtype:
+        return r.view(base.ref, target.shape, row_major(target.shape))
+    count = target.numel * info(target.dtype).bits // info(r.dtype(base.ref)).bits
     if count != TensorType("", own).numel:
         raise ValueError("a bitcast keeps the bytes")
     flat = r.view(base.ref, (count,), (1,))
-    made = r.emit(
+    cast = r.emit(
         "ftm.bitcast",
-        TensorType(wanted.dtype, (wanted.numel,)),
+        TensorType(target.dtype, (target.numel,)),
         base=flat,
-        dtype=DType(wanted.dtype),
+        dtype=DType(target.dtype),
     )
-    return r.view(made, wanted.shape, row_major(wanted.shape))
+    return r.view(cast, target.shape, row_major(target.shape))
 
 
 @rewrites(
-    "aten::_to_copy aten::copy aten::clone aten::alias aten::detach aten::lift_fresh aten::contiguous aten::positive"
+    "aten::_to_copy aten::copy aten::clone aten::alias aten::detach aten::lift_fresh"
+    " aten::contiguous aten::positive"
 )
-def converted(
+def cast_complex(
     r: ComplexRewriter, result: TensorType, self: ComplexTensor, src: ComplexTensor | None = None
 ) -> Ref:
-    """``self`` (or ``src``) in the type of the result, and in its shape."""
+    """Cast `self` (or `src`) to the result's dtype, and expand it to its shape."""
     x = self if src is None else src
     if result.dtype in PART:
         if x.type.dtype in PART:
@@ -104,11 +107,12 @@ def _expand(r: ComplexRewriter, result: TensorType, self: ComplexTensor) -> Ref:
 
 
 @rewrites(
-    "aten::zeros aten::zeros_like aten::new_zeros aten::zero aten::empty.memory_format aten::empty_like "
-    "aten::new_empty aten::new_empty_strided aten::empty_strided aten::empty_permuted"
+    "aten::zeros aten::zeros_like aten::new_zeros aten::zero aten::empty.memory_format"
+    " aten::empty_like aten::new_empty aten::new_empty_strided aten::empty_strided"
+    " aten::empty_permuted"
 )
 def _zeros(r: ComplexRewriter, result: TensorType, **_: object) -> Ref:
-    type_ = pair_type(result)
+    type_ = real_type(result)
     assert type_ is not None, "zeros have a type"
     return r.emit("aten::zeros", type_, size=type_.shape, dtype=DType(type_.dtype))
 
@@ -129,12 +133,12 @@ def _ones(r: ComplexRewriter, result: TensorType, **_: object) -> Ref:
 def _cat(
     r: ComplexRewriter, result: TensorType, tensors: tuple[ComplexTensor, ...], dim: int
 ) -> Ref:
-    type_ = pair_type(result)
+    type_ = real_type(result)
     assert type_ is not None, "cat has a result"
     pairs = []
     for t in tensors:
         whole = TensorType(result.dtype, t.type.shape)
-        pairs.append(converted(r, whole, t))
+        pairs.append(cast_complex(r, whole, t))
     return r.emit("aten::cat", type_, tensors=tuple(pairs), dim=dim % max(1, len(result.shape)))
 
 
@@ -143,10 +147,10 @@ def _flip(
     r: ComplexRewriter, result: TensorType, self: ComplexTensor, dims: tuple[int, ...]
 ) -> Ref:
     if not result.shape:
-        return self.ref  # dims name none, though eager takes 0 and -1
+        return self.ref  # no dimension to flip, though eager accepts 0 and -1
     return r.emit(
         "aten::flip",
-        pair_type(result),
+        real_type(result),
         self=self.ref,
         dims=tuple(d % len(result.shape) for d in dims),
     )
@@ -182,4 +186,4 @@ def _index(
     indices: tuple[ComplexTensor | None, ...],
 ) -> Ref:
     refs = tuple(i if i is None else i.ref for i in indices)
-    return r.emit("aten::index.Tensor", pair_type(result), self=self.ref, indices=refs)
+    return r.emit("aten::index.Tensor", real_type(result), self=self.ref, indices=refs)

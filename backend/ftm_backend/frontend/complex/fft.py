@@ -1,10 +1,10 @@
-"""Fourier transforms as matrix products: what a matrix machine does best.
+"""Rewrites of Fourier transforms as matrix products.
 
-A transform of length n is a product with the n x n matrix of roots of unity; a length with a factor
-near its square root is split into two shorter ones with a twist between them, until they are short.
-Roots are computed on the device, from products of indices reduced modulo n, so that no angle loses
-digits. A long prime length becomes a convolution, and that three transforms of a power of two
-(Bluestein).
+A transform of length n is a product with the n x n matrix of roots of unity. A length with a factor
+near its square root is split into two shorter transforms with twiddle factors between them,
+recursively. Roots are computed on the device from products of indices reduced modulo n, so that no
+angle loses digits. A long prime length becomes a convolution, i.e. three transforms of a power of
+two (Bluestein's algorithm).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ftm_backend.ir.trace.trace import DType, Ref, TensorType
 recorded("aten::_fft_r2c aten::_fft_c2r aten::_fft_c2c", layout="cpu")
 
 _DIRECT = 64
-"""Lengths up to this are one product; longer ones are split if they can be."""
+"""Longest length computed as one product without trying to split it."""
 
 _MATRIX = 512
-"""The longest length that becomes one product because it cannot be split."""
+"""Longest length computed as one product if it cannot be split."""
 
 
 class _Transform:
@@ -34,7 +34,7 @@ class _Transform:
         self.r, self.dtype, self.sign = r, dtype, sign
 
     def along_last(self, x: tuple[Ref, Ref]) -> tuple[Ref, Ref]:
-        """The transform of each row of x[rows, n]."""
+        """Transform each row of x[rows, n]."""
         rows, n = self.r.shape(x[0])
         if n == 1:
             return x
@@ -43,36 +43,39 @@ class _Transform:
             return (
                 self._product(x, self._roots(n, n, n)) if n <= _MATRIX else self._by_convolution(x)
             )
-        # With j = outer * a + b and k = c + inner * d: transforms over a, a twist by b * c,
-        # transforms over b.
+        # With j = outer * a + b and k = c + inner * d: transform over a, multiply by twiddle
+        # factors of b * c, transform over b.
         outer = n // inner
         split = (rows, inner, outer)
-        first = self._each(x, split, (0, 2, 1), (rows * outer, inner))  # [rows, b, a]
+        first = self._permuted(x, split, (0, 2, 1), (rows * outer, inner))  # [rows, b, a]
         first = self.along_last(first)  # [rows, b, c]
-        twist = self._roots(outer, inner, n)
+        twiddle = self._roots(outer, inner, n)
         twisted = self._times(
-            self._each(first, (rows, outer, inner), (0, 1, 2), (rows, outer, inner)), twist
+            self._permuted(first, (rows, outer, inner), (0, 1, 2), (rows, outer, inner)), twiddle
         )
         # [rows, c, b]
-        second = self._each(twisted, (rows, outer, inner), (0, 2, 1), (rows * inner, outer))
+        second = self._permuted(twisted, (rows, outer, inner), (0, 2, 1), (rows * inner, outer))
         second = self.along_last(second)  # [rows, c, d]
-        return self._each(second, (rows, inner, outer), (0, 2, 1), (rows, n))  # [rows, d, c]
+        return self._permuted(second, (rows, inner, outer), (0, 2, 1), (rows, n))  # [rows, d, c]
 
     def _by_convolution(self, x: tuple[Ref, Ref]) -> tuple[Ref, Ref]:
-        """With j k = (j**2 + k**2 - (k - j)**2) / 2: times a chirp, a convolution with its
-        conjugate, times the chirp."""
+        """Transform by Bluestein's algorithm.
+
+        With j k = (j**2 + k**2 - (k - j)**2) / 2: multiply by a chirp, convolve with its conjugate,
+        multiply by the chirp.
+        """
         r, (rows, n) = self.r, self.r.shape(x[0])
         length = 1 << (2 * n - 1).bit_length()
         chirp = self._chirp(n)
-        padded = tuple(self._placed(part, length, 0) for part in self._times(x, chirp))
+        padded = tuple(self._zero_padded(part, length, 0) for part in self._times(x, chirp))
         mirrored = (
             r.emit("aten::flip", TensorType(self.dtype, (1, n)), self=chirp[0], dims=(1,)),
             r.emit("aten::flip", TensorType(self.dtype, (1, n)), self=chirp[1], dims=(1,)),
         )
         kernel = []
-        # k = 0 .. n - 1 in front, -(n - 1) .. 0 at the end
+        # indices 0 .. n - 1 first, then -(n - 1) .. 0 at the end
         for part, mirror in zip(chirp, mirrored, strict=True):
-            start = self._placed(mirror, length, length - n + 1, n - 1)
+            start = self._zero_padded(mirror, length, length - n + 1, n - 1)
             kernel.append(
                 r.emit(
                     "ftm.update",
@@ -85,15 +88,16 @@ class _Transform:
                 )
             )
         conjugate = kernel[0], r.unary("neg", kernel[1])
-        there, back = _Transform(r, self.dtype, -1), _Transform(r, self.dtype, 1)
-        product = self._times(there.along_last((padded[0], padded[1])), there.along_last(conjugate))
-        made = [back.scaled(part, (length,), 2) for part in back.along_last(product)]
+        forward, inverse = _Transform(r, self.dtype, -1), _Transform(r, self.dtype, 1)
+        product = self._times(
+            forward.along_last((padded[0], padded[1])), forward.along_last(conjugate)
+        )
+        made = [inverse.scaled(part, (length,), 2) for part in inverse.along_last(product)]
         first = [r.view(part, (rows, n), (length, 1)) for part in made]
         return self._times((first[0], first[1]), chirp)
 
-    def _placed(self, x: Ref, length: int, offset: int, count: int | None = None) -> Ref:
-        """The first ``count`` columns of x[rows, n] at ``offset`` in rows of zeros of
-        ``length``."""
+    def _zero_padded(self, x: Ref, length: int, offset: int, count: int | None = None) -> Ref:
+        """Insert the first `count` columns of x[rows, n] at `offset` into zeros [rows, length]."""
         r, (rows, n) = self.r, self.r.shape(x)
         type_, sizes = TensorType(self.dtype, (rows, length)), (rows, n if count is None else count)
         zeros = r.emit("aten::zeros", type_, size=type_.shape, dtype=DType(self.dtype))
@@ -109,7 +113,7 @@ class _Transform:
         )
 
     def _chirp(self, n: int) -> tuple[Ref, Ref]:
-        """cos and sin of sign * pi * k**2 / n, as 1 x n."""
+        """Return cos and sin of ``sign * pi * k**2 / n``, as 1 x n."""
         r, type_ = self.r, TensorType("i64", (1, n))
         count = r.view(
             r.emit("aten::arange", TensorType("i64", (n,)), end=n, dtype=DType("i64")),
@@ -117,17 +121,17 @@ class _Transform:
             (n, 1),
         )
         square = r.emit("aten::mul.Tensor", type_, self=count, other=count)
-        return self._circle(
+        return self._unit_circle(
             r.emit("aten::fmod.Scalar", type_, self=square, other=2 * n), self.sign * math.pi / n
         )
 
-    def _circle(self, steps: Ref, unit: float) -> tuple[Ref, Ref]:
-        """cos and sin of steps * unit."""
+    def _unit_circle(self, multiples: Ref, unit: float) -> tuple[Ref, Ref]:
+        """Return cos and sin of ``steps * unit``."""
         r = self.r
         angle = r.emit(
             "aten::mul.Scalar",
-            TensorType("f64", r.shape(steps)),
-            self=r.cast(steps, "f64"),
+            TensorType("f64", r.shape(multiples)),
+            self=r.cast(multiples, "f64"),
             other=unit,
         )
         return r.cast(r.unary("cos", angle), self.dtype), r.cast(r.unary("sin", angle), self.dtype)
@@ -137,10 +141,10 @@ class _Transform:
             return None
         return next((d for d in range(math.isqrt(n), 1, -1) if n % d == 0), None)
 
-    def _each(
+    def _permuted(
         self, x: tuple[Ref, Ref], sizes: Sequence[int], order: Sequence[int], shape: Sequence[int]
     ) -> tuple[Ref, Ref]:
-        """Both parts, reshaped to ``sizes``, permuted, reshaped to ``shape``."""
+        """Reshape both parts to `sizes`, permute them, and reshape to `shape`."""
         strides = row_major(tuple(sizes))
         made = []
         for part in x:
@@ -149,7 +153,7 @@ class _Transform:
         return made[0], made[1]
 
     def _roots(self, rows: int, columns: int, n: int) -> tuple[Ref, Ref]:
-        """cos and sin of sign * 2 pi j k / n for j < rows, k < columns."""
+        """Return cos and sin of ``sign * 2 pi j k / n`` for j < rows, k < columns."""
         r, whole = self.r, TensorType("i64", (rows, columns))
 
         def count(length: int) -> Ref:
@@ -161,10 +165,10 @@ class _Transform:
         across = r.view(count(columns), (rows, columns), (0, 1))
         product = r.emit("aten::mul.Tensor", whole, self=down, other=across)
         rest = r.emit("aten::fmod.Scalar", whole, self=product, other=n)
-        return self._circle(rest, self.sign * 2 * math.pi / n)
+        return self._unit_circle(rest, self.sign * 2 * math.pi / n)
 
     def _times(self, x: tuple[Ref, Ref], y: tuple[Ref, Ref]) -> tuple[Ref, Ref]:
-        """Elementwise; y broadcasts over the rows."""
+        """Multiply elementwise; `y` broadcasts over the rows."""
         r = self.r
         c, d = (r.expand(part, r.shape(x[0])) for part in y)
         return r.sub(r.mul(x[0], c), r.mul(x[1], d)), r.add(r.mul(x[0], d), r.mul(x[1], c))
@@ -179,18 +183,17 @@ class _Transform:
         return r.sub(mm(x[0], y[0]), mm(x[1], y[1])), r.add(mm(x[0], y[1]), mm(x[1], y[0]))
 
     def along(self, x: tuple[Ref, Ref], dim: int) -> tuple[Ref, Ref]:
-        """The transform along dimension ``dim``."""
+        """Transform along dimension `dim`."""
         shape = self.r.shape(x[0])
         rank = len(shape)
         order = [k for k in range(rank) if k != dim] + [dim]
         moved = [shape[k] for k in order]
-        rows = self._each(x, shape, order, (math.prod(moved[:-1]), moved[-1]))
+        rows = self._permuted(x, shape, order, (math.prod(moved[:-1]), moved[-1]))
         back = [order.index(k) for k in range(rank)]
-        return self._each(self.along_last(rows), moved, back, shape)
+        return self._permuted(self.along_last(rows), moved, back, shape)
 
     def scaled(self, x: Ref, lengths: Sequence[int], normalization: int) -> Ref:
-        """PyTorch's normalizations: 0 none, 1 by the square root of the number of elements, 2 by
-        it."""
+        """Normalize as PyTorch: 0 no, 1 by the square root of the element count, 2 by the count."""
         factor = {0: 1.0, 1: 1 / math.sqrt(math.prod(lengths)), 2: 1 / math.prod(lengths)}[
             normalization
         ]
@@ -253,7 +256,7 @@ def _r2c(
     dims = [d % len(shape) for d in dim]
     zeros = r.emit("aten::zeros", TensorType(dtype, shape), size=shape, dtype=DType(dtype))
     x = _transformed(r, (self.ref, zeros), dims[::-1], transform)
-    # the first of the last dimension
+    # the result is the first half of the last dimension
     half = [r.view(part, result.shape, row_major(shape)) for part in x]
     return _complex(r, (half[0], half[1]), transform, [shape[d] for d in dims], normalization)
 
@@ -267,8 +270,7 @@ def _c2r(
     normalization: int,
     last_dim_size: int,
 ) -> Ref:
-    """The inverse of _fft_r2c: of the last dimension the first half is given, the other is its
-    conjugate."""
+    """Invert _fft_r2c; the missing half of the last dimension is conjugate to the given half."""
     transform = _Transform(r, result.dtype, 1)
     shape, n = self.type.shape, last_dim_size
     dims = [d % len(shape) for d in dim]
@@ -276,19 +278,21 @@ def _c2r(
     last, given = dims[-1], n // 2 + 1
     order = [k for k in range(len(shape)) if k != last] + [last]
     rows = math.prod(shape[k] for k in order[:-1])
-    x = transform._each(x, shape, order, (rows, shape[last]))
+    x = transform._permuted(x, shape, order, (rows, shape[last]))
     if shape[last] != given:
         x = tuple(r.view(part, (rows, given), (shape[last], 1)) for part in x)  # type: ignore[assignment]
     real = _short(r, transform, x, n) if n <= _DIRECT else _mirrored(r, transform, x, n)
     moved = [result.shape[k] for k in order]
     back = [order.index(k) for k in range(len(order))]
-    made, _ = transform._each((real, real), moved, back, result.shape)
+    made, _ = transform._permuted((real, real), moved, back, result.shape)
     return transform.scaled(made, [result.shape[d] for d in dims], normalization)
 
 
 def _short(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) -> Ref:
-    """The real part for n <= 64 from x[rows, n / 2 + 1]: each given element but the first (and the
-    middle of an even length) counts twice."""
+    """Return the real part for n <= 64 from x[rows, n / 2 + 1].
+
+    Each element counts twice, except the first, and the middle of an even length.
+    """
     rows, given = r.shape(x[0])
     cosines, sines = transform._roots(given, n, n)
     weights = r.view(_weights(r, n, transform.dtype), (given, n), (1, 0))
@@ -300,7 +304,7 @@ def _short(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: int
 
 
 def _mirrored(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: int) -> Ref:
-    """The real part of the whole transform of x[rows, n / 2 + 1] and its mirror image."""
+    """Return the real part of the transform of x[rows, n / 2 + 1] with its mirror image."""
     rows, given = r.shape(x[0])
     whole = []
     for part, conjugate in zip(x, (False, True), strict=True):
@@ -316,7 +320,7 @@ def _mirrored(r: ComplexRewriter, transform: _Transform, x: tuple[Ref, Ref], n: 
 
 
 def _weights(r: ComplexRewriter, n: int, dtype: str) -> Ref:
-    """2, and 1 for 0 and n / 2."""
+    """Return 2 for each element, but 1 for elements 0 and n / 2."""
     count = n // 2 + 1
     made = r.emit(
         "aten::full", TensorType(dtype, (count,)), size=(count,), fill_value=2.0, dtype=DType(dtype)

@@ -1,11 +1,10 @@
-"""Complex tensors as real ones: a trace in which a complex tensor of shape s is a real tensor of
-shape s x 2.
+"""Transform: replace complex tensors of shape s by real tensors of shape s x 2.
 
-The buffer's bytes are the same, so nothing is copied at the program's edge and no stage after this
-one knows complex numbers. Views, copies, conversions and moves carry the last dimension along;
-arithmetic is spelled out in the real and the imaginary parts, which are views. What becomes of each
-op is said in the other files of this folder; the others run on the CPU when they meet a complex
-tensor.
+The bytes of the buffer are the same, so nothing is copied at the program's inputs and outputs, and
+later stages have no complex numbers. Views, copies, conversions and moves apply to the tensor with
+the added dimension. Arithmetic is rewritten in the real and imaginary parts, which are views. The
+other modules of this package contain the rewrite of each op; ops without one run on the CPU for
+complex tensors.
 """
 
 from __future__ import annotations
@@ -33,32 +32,30 @@ __all__ = [
     "ComplexRewriter",
     "ComplexTensor",
     "Operand",
-    "as_pairs",
-    "is_number",
-    "pair_type",
+    "expand_complex",
+    "is_complex_number",
+    "real_type",
     "rewrites",
 ]
 
 F = TypeVar("F", bound=Callable[..., Ref])
 
 OPS: dict[str, Callable[..., Ref]] = {}
-"""What is rewritten: op name -> function of (rewriter, result type, **arguments), with arguments as
-in the trace."""
+"""By op name: a function of (rewriter, result type, **arguments), with arguments as in the
+trace."""
 
 
-def as_pairs(trace: Trace) -> tuple[Trace, list[int]]:
-    """``trace`` without complex types, and for each of its nodes the position of the node that it
-    comes from."""
+def expand_complex(trace: Trace) -> tuple[Trace, list[int]]:
+    """Return the trace without complex types, and the original position of each of its nodes."""
     types = [*trace.params, *(t for node in trace.nodes for t in node.results)]
-    complex_numbers = any(is_number(v) for node in trace.nodes for _, v in node.args)
+    complex_numbers = any(is_complex_number(v) for node in trace.nodes for _, v in node.args)
     if not complex_numbers and not any(t is not None and t.dtype in PART for t in types):
         return trace, list(range(len(trace.nodes)))
     return ComplexRewriter(trace).run()
 
 
-def is_number(value: object) -> TypeGuard[tuple[Argument, Argument]]:
-    """Whether an argument is a complex Python number: its two parts, as numbers or as runtime
-    scalars."""
+def is_complex_number(value: object) -> TypeGuard[tuple[Argument, Argument]]:
+    """Whether an argument is a complex number: two numbers or runtime scalars."""
     if isinstance(value, Complex):
         return True
     return (
@@ -69,7 +66,7 @@ def is_number(value: object) -> TypeGuard[tuple[Argument, Argument]]:
 
 
 def rewrites(names: str) -> Callable[[F], F]:
-    """Decorator: the function rewrites ``names`` (separated by blanks)."""
+    """Decorator: register a rewrite for `names`, separated by blanks."""
 
     def register(function: F) -> F:
         for name in names.split():
@@ -79,20 +76,21 @@ def rewrites(names: str) -> Callable[[F], F]:
     return register
 
 
-def pair_type(type_: TensorType | None) -> TensorType | None:
-    """The real type with the same bytes."""
+def real_type(type_: TensorType | None) -> TensorType | None:
+    """Return the real type with the same bytes."""
     if type_ is None or type_.dtype not in PART:
         return type_
     return TensorType(PART[type_.dtype], (*type_.shape, 2))
 
 
 class ComplexRewriter:
-    """Builds the new trace; values are Refs of it."""
+    """Builds the new trace; values are its Refs."""
 
     def __init__(self, trace: Trace) -> None:
+        """Declare the parameters."""
         self.source = trace
         self.old_types = trace.types()
-        self.params = [pair_type(t) for t in trace.params]
+        self.params = [real_type(t) for t in trace.params]
         self.types: list[TensorType | None] = list(self.params)
         self.values: list[Ref] = [Ref(i) for i in range(len(trace.params))]
         self.nodes: list[Node] = []
@@ -100,6 +98,7 @@ class ComplexRewriter:
         self.position = 0
 
     def run(self) -> tuple[Trace, list[int]]:
+        """Rewrite all nodes; return the trace and the original position of each node."""
         for self.position, node in enumerate(self.source.nodes):
             self.node(node)
         results = [self.values[i].index for i in self.source.results]
@@ -107,8 +106,9 @@ class ComplexRewriter:
         return Trace(params, self.source.scalars, self.nodes, results), self.origins
 
     def node(self, node: Node) -> None:
+        """Rewrite or copy a node."""
         operands = [self.old_types[r.index] for _, v in node.args for r in _refs(v)]
-        number = any(is_number(v) for _, v in node.args)
+        number = any(is_complex_number(v) for _, v in node.args)
         if not number and not any(
             t is not None and t.dtype in PART for t in (*operands, *node.results)
         ):
@@ -117,15 +117,18 @@ class ComplexRewriter:
             return
         rewrite, result = OPS.get(node.op), node.results[0]
         if rewrite is None or result is None:
-            raise TraceError(f"{node.op} does not take complex tensors")
+            raise TraceError(f"{node.op} does not support complex tensors")
         arguments = {k: self.argument(v) for k, v in node.args}
-        taken = inspect.signature(rewrite).parameters
+        parameters = inspect.signature(rewrite).parameters
         made = rewrite(
-            self, result, **{k: v for k, v in arguments.items() if k in taken or "_" in taken}
+            self,
+            result,
+            **{k: v for k, v in arguments.items() if k in parameters or "_" in parameters},
         )
         self.values.append(made)
 
     def renamed(self, value: Argument) -> Argument:
+        """Replace references by those of the new trace."""
         if isinstance(value, Ref):
             return self.values[value.index]
         return (
@@ -135,7 +138,7 @@ class ComplexRewriter:
         )
 
     def argument(self, value: Argument) -> object:
-        """An argument for a rewrite: tensors know their old type."""
+        """Convert an argument for a rewrite: tensors become ComplexTensors, with their old type."""
         if isinstance(value, Ref):
             return ComplexTensor(self, self.values[value.index], self.old_types[value.index])
         return (
@@ -150,6 +153,7 @@ class ComplexRewriter:
     def emit_all(
         self, op: str, args: Iterable[tuple[str, Argument]], results: Sequence[TensorType | None]
     ) -> list[Ref]:
+        """Append a node and return its results."""
         self.nodes.append(Node(op, tuple(args), tuple(results)))
         self.origins.append(self.position)
         first = len(self.types)
@@ -157,31 +161,35 @@ class ComplexRewriter:
         return [Ref(first + k) for k in range(len(results))]
 
     def emit(self, op: str, result: TensorType | None, /, **args: Argument) -> Ref:
+        """Append a node with one result and return it."""
         return self.emit_all(op, args.items(), [result])[0]
 
     def shape(self, x: Ref) -> tuple[int, ...]:
+        """Return the shape of a value."""
         type_ = self.types[x.index]
         assert type_ is not None, "an undefined tensor has no shape"
         return type_.shape
 
     def dtype(self, x: Ref) -> str:
+        """Return the dtype of a value."""
         type_ = self.types[x.index]
         assert type_ is not None, "an undefined tensor has no dtype"
         return type_.dtype
 
     def view(self, base: Ref, sizes: Iterable[int], strides: Iterable[int], offset: int = 0) -> Ref:
+        """Append a strided view."""
         type_ = TensorType(self.dtype(base), tuple(sizes))
         return self.emit(
             "ftm.view", type_, base=base, sizes=tuple(sizes), strides=tuple(strides), offset=offset
         )
 
     def part(self, pair: Ref, number: int) -> Ref:
-        """The real (0) or imaginary (1) parts."""
+        """Return a view of the real (0) or imaginary (1) parts."""
         sizes = self.shape(pair)[:-1]
         return self.view(pair, sizes, [2 * s for s in row_major(sizes)], number)
 
     def join(self, real: Ref, imaginary: Ref | None) -> Ref:
-        """A pair from its parts, which have one type; None: zeros."""
+        """Interleave real and imaginary parts of one type; None stands for zeros."""
         sizes = self.shape(real)
         strides = tuple(2 * s for s in row_major(sizes))
         type_ = TensorType(self.dtype(real), (*sizes, 2))
@@ -202,6 +210,7 @@ class ComplexRewriter:
         return pair
 
     def cast(self, x: Ref, dtype: str) -> Ref:
+        """Append a conversion unless the dtype is right."""
         if self.dtype(x) == dtype:
             return x
         return self.emit(
@@ -213,6 +222,7 @@ class ComplexRewriter:
         )
 
     def expand(self, x: Ref, sizes: tuple[int, ...]) -> Ref:
+        """Append a broadcast unless the shape is right."""
         if self.shape(x) == sizes:
             return x
         return self.emit(
@@ -220,24 +230,29 @@ class ComplexRewriter:
         )
 
     def unary(self, op: str, x: Ref) -> Ref:
+        """Append a unary ATen op that keeps the type."""
         return self.emit(f"aten::{op}", TensorType(self.dtype(x), self.shape(x)), self=x)
 
     def binary(self, op: str, x: Ref, y: Argument, **more: Argument) -> Ref:
-        """Of two tensors of one type, or of a tensor and a runtime number."""
+        """Append a binary ATen op on tensors of one type, or a tensor and a runtime scalar."""
         return self.emit(
             f"aten::{op}", TensorType(self.dtype(x), self.shape(x)), self=x, other=y, **more
         )
 
     def add(self, x: Ref, y: Argument) -> Ref:
+        """Append an addition."""
         return self.binary("add.Tensor", x, y, alpha=1)
 
     def sub(self, x: Ref, y: Argument) -> Ref:
+        """Append a subtraction."""
         return self.binary("sub.Tensor", x, y, alpha=1)
 
     def mul(self, x: Ref, y: Argument) -> Ref:
+        """Append a multiplication."""
         return self.binary("mul.Tensor", x, y)
 
     def full(self, dtype: str, sizes: tuple[int, ...], number: Argument) -> Ref:
+        """Append a tensor filled with a number."""
         return self.emit(
             "aten::full",
             TensorType(dtype, sizes),
@@ -247,11 +262,13 @@ class ComplexRewriter:
         )
 
     def parts(self, x: Operand, type_: TensorType) -> tuple[Ref, Ref | None]:
-        """Real and imaginary parts of an operand in the complex type ``type_``; None for a real
-        one's."""
+        """Return real and imaginary parts of an operand, converted to the complex type `type_`.
+
+        The imaginary part of a real operand is None.
+        """
         dtype, sizes = PART[type_.dtype], type_.shape
         if not isinstance(x, ComplexTensor):
-            real, imaginary = x if is_number(x) else (x, None)
+            real, imaginary = x if is_complex_number(x) else (x, None)
             return self.full(dtype, sizes, real), None if imaginary is None else self.full(
                 dtype, sizes, imaginary
             )
@@ -264,15 +281,16 @@ class ComplexRewriter:
 
 
 class ComplexTensor:
-    """An operand of a rewrite: its value in the new trace, its type in the old one."""
+    """An operand of a rewrite: its value in the new trace, and its type in the old trace."""
 
     def __init__(self, rewriter: ComplexRewriter, ref: Ref, type_: TensorType | None) -> None:
+        """Wrap a value."""
         assert type_ is not None, "an undefined tensor is no operand"
         self.ref, self.type, self.rewriter = ref, type_, rewriter
 
 
 Operand: TypeAlias = "ComplexTensor | Argument"
-"""A tensor, or a number that is real or complex."""
+"""A tensor, or a real or complex number."""
 
 
 def _refs(value: Argument) -> list[Ref]:

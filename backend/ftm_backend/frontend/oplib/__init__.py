@@ -1,2 +1,1 @@
-"""What op records are written with: the record, what the recorder is told, and the parts that
-lowerings share."""
+"""Building blocks of op records: the record itself, schema annotations, and shared lowerings."""

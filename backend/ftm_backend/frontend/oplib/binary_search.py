@@ -1,4 +1,4 @@
-"""Binary search in sorted rows."""
+"""Lowerings of binary search in sorted rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ftm_backend.dtypes import compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import inside, typed
+from ftm_backend.frontend.oplib.index_scatter import checked_index, tensor_type
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.symbolic import enough_bits
 
@@ -21,23 +21,26 @@ def count_before(
     value: ScalarExpr,
     right: bool,
 ) -> ScalarExpr:
-    """In a body: how many of ``size`` sorted elements come before ``value``, as i64.
+    """In a body: count the elements of a sorted sequence that come before `value`, as i64.
+
+    NaN comes after all numbers, as in PyTorch.
 
     Args:
-        element: from a place in [0, size), an i64 Elem, to the element there.
-        right: also count the elements that equal ``value``.
-
-    A NaN comes after everything, as PyTorch has it.
+        b: The builder.
+        size: Length of the sequence.
+        element: From an index in ``[0, size)``, an i64 ScalarExpr, to the element.
+        value: The value to search for.
+        right: Also count the elements equal to `value`.
     """
-    found = b.constant(0, "i64")
+    count = b.constant(0, "i64")
     step = 1 << enough_bits(size) >> 1
     while step:
-        further = found + step
-        at = element(e.minimum(further, size) - 1)
+        next_count = count + step
+        at = element(e.minimum(next_count, size) - 1)
         before = ~(at > value) if right else ~(at >= value)
-        found = e.where(before & (further <= size), further, found)
+        count = e.where(before & (next_count <= size), next_count, count)
         step >>= 1
-    return found
+    return count
 
 
 def search_sorted(
@@ -48,32 +51,40 @@ def search_sorted(
     dtype: str = "i64",
     sorter: StridedValue | None = None,
 ) -> StridedValue:
-    """For each of ``values`` [.., m] where it belongs in its row of ``rows`` [.., n].
+    """Search for each of `values` [..., m] in its row of `rows` [..., n].
 
-    One row serves values of any shape. ``values`` may be a scalar Elem. sorter: the order of
-    unsorted rows.
+    Args:
+        b: The builder.
+        rows: Sorted rows; a single row serves values of any shape.
+        values: A tensor or a scalar.
+        right: Return the position after equal elements.
+        dtype: The result's dtype.
+        sorter: The permutation that sorts `rows`, if they are unsorted.
+
+    Returns:
+        Insertion positions, in the shape of `values`.
     """
     common = compute_dtype(b.promoted([rows, values]))
     size, shape = rows.shape[-1], values.shape if isinstance(values, StridedValue) else ()
     if not size:
         return b.full(0, dtype, shape)
     table = rows
-    order = None if sorter is None else sorter
+    permutation = None if sorter is None else sorter
     outer = rows.rank - 1
 
     def body(*value: ScalarExpr) -> ScalarExpr:
         row = [b.index(k) for k in range(outer)]
 
         def element(place: ScalarExpr) -> ScalarExpr:
-            if order is not None:
-                place = inside(b.extract(order, [*row, place]), size)
+            if permutation is not None:
+                place = checked_index(b.extract(permutation, [*row, place]), size)
             return b.extract(table, [*row, place]).to(common)
 
-        wanted = (
+        target = (
             value[0].to(common) if isinstance(values, StridedValue) else b.inline(values, common)
         )
-        return count_before(b, size, element, wanted, right).to(dtype)
+        return count_before(b, size, element, target, right).to(dtype)
 
     if isinstance(values, StridedValue):
-        return b.pointwise(body, [values], typed(dtype, shape))
+        return b.pointwise(body, [values], tensor_type(dtype, shape))
     return b.generic((), [], [LoopOutput(dtype, (), ())], body)[0]

@@ -1,19 +1,19 @@
-"""Arguments of calls, as overloads of an op name them."""
+"""Select among arguments that overloads of an op name differently."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-__all__ = ["given"]
+__all__ = ["given_argument"]
 
 T = TypeVar("T")
 
 
-def given(argument: T | None, other: T | None) -> T:
-    """The one of two arguments that the call has: overloads call the same by other names.
+def given_argument(argument: T | None, other: T | None) -> T:
+    """Return the argument that the call has; overloads pass it under different names.
 
     Raises:
-        TypeError: it has neither.
+        TypeError: The call has neither.
     """
     if argument is not None:
         return argument

@@ -1,4 +1,4 @@
-"""Running combinations along a dimension."""
+"""Lowerings of scans along a dimension."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ _KINDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "lse": "lse"}
 
 
 def scan(b: LinalgBuilder, kind: str, x: StridedValue, dim: int) -> StridedValue:
-    """Inclusive scan of ``x`` along ``dim`` in x's dtype: ``sum``, ``prod``, ``min``, ``max`` or
-    ``lse``.
+    """Return the inclusive scan of `x` along `dim`, in its dtype.
 
-    Sums of floats are kept in f64 on the way; ``min`` and ``max`` propagate NaN.
+    Sums of floats accumulate in f64. ``min`` and ``max`` propagate NaN.
+
+    Args:
+        b: The builder.
+        kind: ``sum``, ``prod``, ``min``, ``max`` or ``lse`` (logsumexp).
+        x: The tensor.
+        dim: The dimension.
     """
     if not x.rank or not x.type.numel:
         return x
@@ -35,15 +40,17 @@ def scan(b: LinalgBuilder, kind: str, x: StridedValue, dim: int) -> StridedValue
 def extreme_scan(
     b: LinalgBuilder, kind: str, x: StridedValue, dim: int
 ) -> tuple[StridedValue, StridedValue]:
-    """(running extreme, its place along ``dim``): the last place of equals, and of NaN the last
-    NaN."""
+    """Return the running extreme along `dim` and its index.
+
+    The index is the last one of equal elements; NaN wins, with the index of the last NaN.
+    """
     values = scan(b, kind, x, dim)
 
-    def place(element: ScalarExpr, best: ScalarExpr) -> ScalarExpr:
-        taken = element.eq(best)
+    def index_if_extreme(element: ScalarExpr, best: ScalarExpr) -> ScalarExpr:
+        is_extreme = element.eq(best)
         if element.is_float:
-            taken = taken | e.isnan(element)
-        return e.where(taken, b.index(dim), b.constant(0, "i64"))
+            is_extreme = is_extreme | e.isnan(element)
+        return e.where(is_extreme, b.index(dim), b.constant(0, "i64"))
 
-    places = b.pointwise(place, [x, values], TensorType("i64", x.shape))
-    return values, scan(b, "max", places, dim)
+    indices = b.pointwise(index_if_extreme, [x, values], TensorType("i64", x.shape))
+    return values, scan(b, "max", indices, dim)

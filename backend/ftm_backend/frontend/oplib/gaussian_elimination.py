@@ -1,8 +1,8 @@
-"""Elimination: algorithms on matrices that take one step for each row or column, as factorizations
-do.
+"""Lowerings of matrix algorithms that iterate over rows or columns, such as factorizations.
 
-Each step updates whole matrices. The machine has no loops whose bounds depend on an outer loop, so
-a step computes all elements and keeps those that the algorithm does not touch.
+Each iteration updates whole matrices. The machine has no loops whose bounds depend on an outer
+loop, so an iteration computes all elements and selects the old value for those that the algorithm
+leaves unchanged.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from ftm_backend.ir.trace.trace import TensorType
 
 __all__ = [
     "DTYPES",
-    "SOLUTIONS",
-    "as_batch",
-    "column",
-    "places",
-    "row",
-    "rows_at",
-    "steps",
-    "substitute",
+    "SOLUTION_TOLERANCE",
+    "extract_column",
+    "extract_row",
+    "flatten_batch",
+    "gather_rows",
+    "iterate",
+    "row_indices",
+    "solve_triangular",
 ]
 
 
 DTYPES = ("f32", "f64")
-"""What such algorithms are computed in: as on the CPU, no half types."""
+"""Dtypes of these algorithms; like PyTorch's CPU kernels, no half types."""
 
-SOLUTIONS = {"f64": (1e-8, 1e-9), "f32": (2e-3, 2e-4)}
-"""(relative, absolute) tolerance. Solutions lose digits by the condition number, which is some 100
-in the tests."""
+SOLUTION_TOLERANCE = {"f64": (1e-8, 1e-9), "f32": (2e-3, 2e-4)}
+"""Relative and absolute tolerance. Solutions lose digits in proportion to the condition number,
+about 100 in the tests."""
 
 
-def steps(
+def iterate(
     b: LinalgBuilder,
     count: int,
     states: Sequence[StridedValue],
@@ -45,12 +45,18 @@ def steps(
     *,
     backwards: bool = False,
 ) -> list[StridedValue]:
-    """Updates ``states`` in ``count`` steps.
+    """Update `states` in `count` iterations.
 
     Args:
-        count: Without steps, the states are the results. step: From the iteration, its number (an
-        i64 Value of one element) and the states to the new states. backwards: Number the iterations
-        from the last to the first.
+        b: The builder.
+        count: Number of iterations; 0 returns `states`.
+        states: Initial values.
+        step: From the iteration, its number (an i64 tensor of one element) and the states to the
+            new states.
+        backwards: Number the iterations from last to first.
+
+    Returns:
+        The final states.
     """
     if not count or not all(state.type.numel for state in states):
         return list(states)
@@ -70,22 +76,24 @@ def steps(
     return [b.reshape(result, result.shape[1:]) for result in made]
 
 
-def as_batch(b: LinalgBuilder, x: StridedValue, rank: int = 2) -> StridedValue:
-    """``x`` with its dimensions before the last ``rank`` as one."""
+def flatten_batch(b: LinalgBuilder, x: StridedValue, rank: int = 2) -> StridedValue:
+    """Flatten the dimensions before the last `rank` into one."""
     return b.reshape(x, (math.prod(x.shape[: x.rank - rank]), *x.shape[x.rank - rank :]))
 
 
-def places(b: LinalgBuilder, batch: int, length: int) -> StridedValue:
-    """[batch, length] of the positions in each row, i64."""
+def row_indices(b: LinalgBuilder, batch: int, length: int) -> StridedValue:
+    """Return an i64 tensor [batch, length] with the position in each row."""
     (made,) = b.generic(
         (batch, length), [], [LoopOutput("i64", (batch, length), (0, 1))], lambda: b.index(1)
     )
     return made
 
 
-def row(b: LinalgBuilder, matrix: StridedValue, k: StridedValue) -> StridedValue:
-    """[batch, columns]: row ``k`` of matrices [batch, rows, columns]; ``k`` is [1], or [batch, 1]
-    for a row of each."""
+def extract_row(b: LinalgBuilder, matrix: StridedValue, k: StridedValue) -> StridedValue:
+    """Return row `k` of matrices [batch, rows, columns], as [batch, columns].
+
+    `k` is [1], or [batch, 1] for a different row of each matrix.
+    """
     batch, _, columns = matrix.shape
     return b.pointwise(
         lambda at: b.extract(matrix, [b.index(0), at, b.index(1)]),
@@ -94,8 +102,8 @@ def row(b: LinalgBuilder, matrix: StridedValue, k: StridedValue) -> StridedValue
     )
 
 
-def column(b: LinalgBuilder, matrix: StridedValue, k: StridedValue) -> StridedValue:
-    """[batch, rows]: column ``k`` of matrices [batch, rows, columns]."""
+def extract_column(b: LinalgBuilder, matrix: StridedValue, k: StridedValue) -> StridedValue:
+    """Return column `k` of matrices [batch, rows, columns], as [batch, rows]."""
     batch, rows, _ = matrix.shape
     return b.pointwise(
         lambda at: b.extract(matrix, [b.index(0), b.index(1), at]),
@@ -104,8 +112,8 @@ def column(b: LinalgBuilder, matrix: StridedValue, k: StridedValue) -> StridedVa
     )
 
 
-def rows_at(b: LinalgBuilder, matrix: StridedValue, order: StridedValue) -> StridedValue:
-    """[batch, rows, columns]: row ``order[i]`` of each matrix as row i."""
+def gather_rows(b: LinalgBuilder, matrix: StridedValue, order: StridedValue) -> StridedValue:
+    """Permute rows: row i of each result [batch, rows, columns] is row ``order[i]``."""
     batch, _, columns = matrix.shape
     shape = (batch, order.shape[1], columns)
     return b.pointwise(
@@ -115,7 +123,7 @@ def rows_at(b: LinalgBuilder, matrix: StridedValue, order: StridedValue) -> Stri
     )
 
 
-def substitute(
+def solve_triangular(
     b: LinalgBuilder,
     triangle: StridedValue,
     right: StridedValue,
@@ -123,13 +131,17 @@ def substitute(
     upper: bool,
     unit: bool = False,
 ) -> StridedValue:
-    """Solves triangular systems: ``triangle @ X = right``.
+    """Solve triangular systems ``triangle @ X = right``.
 
     Args:
+        b: The builder.
         triangle: [batch, n, n]; the other triangle is not read.
         right: [batch, n, columns].
-        upper: Whether the upper triangle counts, or the lower one.
+        upper: Whether `triangle` is upper triangular.
         unit: Take the diagonal as ones.
+
+    Returns:
+        X, [batch, n, columns].
     """
     batch, n, columns = right.shape
     coefficients = triangle.permute([2, 0, 1])  # by columns
@@ -139,9 +151,9 @@ def substitute(
     ) -> list[StridedValue]:
         (x,) = states
         factors = at.row(coefficients, *((n - 1, -1) if upper else (0, 1)))
-        solved = row(b, x, k)
+        solved = extract_row(b, x, k)
         if not unit:
-            pivot = row(b, factors.unsqueeze(2), k)
+            pivot = extract_row(b, factors.unsqueeze(2), k)
             solved = b.pointwise(
                 lambda value, divisor: value / divisor,
                 [solved, pivot],
@@ -163,4 +175,4 @@ def substitute(
             )
         ]
 
-    return steps(b, n, [right], step, backwards=upper)[0]
+    return iterate(b, n, [right], step, backwards=upper)[0]

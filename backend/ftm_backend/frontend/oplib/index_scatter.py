@@ -1,7 +1,7 @@
-"""Places that data says: index checks, scatters of rows, and what equal places do to each other.
+"""Data-dependent indices: bounds checks, scatters of rows, and reductions of equal indices.
 
-Every place is checked. One outside becomes a place that no buffer has, so that the machine faults
-instead of reading or writing what the index does not mean.
+Every index is checked. One out of bounds becomes an index that no buffer has, so the machine faults
+instead of accessing an unrelated element.
 """
 
 from __future__ import annotations
@@ -15,44 +15,54 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
 __all__ = [
-    "NOWHERE",
-    "averaged",
-    "combining",
-    "from_rows",
-    "inside",
+    "OUT_OF_BOUNDS",
+    "checked_index",
+    "dim_to_rows",
+    "divide_by_counts",
+    "rows_to_dim",
+    "scatter_reduction",
     "scatter_rows",
-    "to_rows",
-    "typed",
-    "wrapped",
+    "tensor_type",
+    "wrapped_index",
 ]
 
-NOWHERE = 2**36
-"""An index that no buffer has, even as one of several dimensions: reading or writing there is a
-fault."""
+OUT_OF_BOUNDS = 2**36
+"""An index outside of every buffer, even as one of several dimensions. Reading or writing there
+faults."""
 
 
-def typed(dtype: str, shape: Sequence[int]) -> TensorType:
-    """The type of a tensor that a lowering makes on the way."""
+def tensor_type(dtype: str, shape: Sequence[int]) -> TensorType:
+    """Return the type of an intermediate tensor."""
     return TensorType(dtype, tuple(shape))
 
 
-def inside(index: ScalarExpr, size: int) -> ScalarExpr:
-    """An index Elem as i64; one that is not in [0, size) makes the machine fault, whatever else is
-    addressed."""
+def checked_index(index: ScalarExpr, size: int) -> ScalarExpr:
+    """Convert an index to i64, and make the machine fault unless it is in ``[0, size)``."""
     index = index.to("i64")
-    return e.where((index >= 0) & (index < size), index, NOWHERE)
+    return e.where((index >= 0) & (index < size), index, OUT_OF_BOUNDS)
 
 
-def wrapped(index: ScalarExpr, size: int) -> ScalarExpr:
-    """As `inside`, with negative indices counted from the end."""
+def wrapped_index(index: ScalarExpr, size: int) -> ScalarExpr:
+    """Like `checked_index`, but negative indices count from the end."""
     index = index.to("i64")
-    return inside(e.where(index < 0, index + size, index), size)
+    return checked_index(e.where(index < 0, index + size, index), size)
 
 
 def scatter_rows(
     b: LinalgBuilder, dest: StridedValue, rows: StridedValue, updates: StridedValue, kind: str
 ) -> StridedValue:
-    """``ftm.scatter``: dest[N, D], rows[M] of i64 in [0, N), updates[M, D]."""
+    """Append ``ftm.scatter``, which combines rows into a matrix.
+
+    Args:
+        b: The builder.
+        dest: [N, D].
+        rows: Row numbers [M], i64 in ``[0, N)``.
+        updates: [M, D].
+        kind: ``set`` or a reduction: ``add``, ``mul``, ``min``, ``max``.
+
+    Returns:
+        The updated matrix [N, D].
+    """
     if not rows.type.numel or not dest.type.numel:
         return dest
     return b.create(
@@ -64,20 +74,22 @@ def scatter_rows(
     )
 
 
-def to_rows(b: LinalgBuilder, x: StridedValue, dim: int) -> StridedValue:
-    """``x`` as rows along ``dim``: [extent of dim, everything else]."""
+def dim_to_rows(b: LinalgBuilder, x: StridedValue, dim: int) -> StridedValue:
+    """Reshape to a matrix [extent of `dim`, product of the other extents]."""
     order = [dim, *(k for k in range(x.rank) if k != dim)]
     return b.reshape(x.permute(order), (x.shape[dim], x.type.numel // max(1, x.shape[dim])))
 
 
-def from_rows(b: LinalgBuilder, rows: StridedValue, shape: Sequence[int], dim: int) -> StridedValue:
-    """The reverse of `to_rows`, for a tensor of ``shape``."""
+def rows_to_dim(
+    b: LinalgBuilder, rows: StridedValue, shape: Sequence[int], dim: int
+) -> StridedValue:
+    """Invert `dim_to_rows` for a tensor of `shape`."""
     order = [dim, *(k for k in range(len(shape)) if k != dim)]
     moved = b.reshape(rows, [shape[k] for k in order])
     return moved.permute([order.index(k) for k in range(len(shape))])
 
 
-# PyTorch's word -> (reduction of ftm.scatter, the same for bools, identity)
+# PyTorch's reduction -> (reduction of ftm.scatter, the same for bools, identity)
 _COMBINING: dict[str, tuple[str, str, Callable[[str], float]]] = {
     "sum": ("add", "max", lambda t: 0),
     "add": ("add", "max", lambda t: 0),
@@ -89,12 +101,12 @@ _COMBINING: dict[str, tuple[str, str, Callable[[str], float]]] = {
 }
 
 
-def combining(reduce: str, dtype: str) -> tuple[str, str, float]:
-    """How values of ``dtype`` combine at equal places.
+def scatter_reduction(reduce: str, dtype: str) -> tuple[str, str, float]:
+    """Return how ``ftm.scatter`` reduces values of `dtype` at equal indices.
 
     Returns:
-        Reduction of ``ftm.scatter``, dtype in which it runs (halves in f32; a bool is a number
-        there, since scatters combine signed numbers), identity.
+        The reduction, the dtype that it runs in (f32 for half types; an integer for bools, because
+        scatters combine signed numbers), and the identity.
     """
     number, logical, identity = _COMBINING[reduce]
     if dtype == "i1":
@@ -103,8 +115,8 @@ def combining(reduce: str, dtype: str) -> tuple[str, str, float]:
     return number, wide, identity(dtype)
 
 
-def averaged(b: LinalgBuilder, total: StridedValue, counts: StridedValue) -> StridedValue:
-    """``total`` over ``counts`` (0 counts as 1), for integers rounded down as PyTorch does."""
+def divide_by_counts(b: LinalgBuilder, total: StridedValue, counts: StridedValue) -> StridedValue:
+    """Divide `total` by `counts`, where 0 counts as 1; integers round down as in PyTorch."""
 
     def body(t: ScalarExpr, n: ScalarExpr) -> ScalarExpr:
         n = e.where(n.eq(0), 1, n).to(t.dtype)

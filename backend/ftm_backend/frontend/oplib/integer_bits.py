@@ -1,4 +1,4 @@
-"""Floating-point numbers by their bits: neighbours, and rounding in one direction."""
+"""Operations on the bit patterns of floats: adjacent numbers and directed rounding."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 __all__ = ["LAYOUT", "next_after", "round_down", "round_up"]
 
 LAYOUT = {"f32": ("i32", 23), "f64": ("i64", 52), "f16": ("i16", 10), "bf16": ("i16", 7)}
-"""The integer dtype of a float's width, and the number of bits in its fraction."""
+"""The integer dtype of a float's width, and the number of its fraction bits."""
 
 
 def next_after(x: ScalarExpr, toward: Number) -> ScalarExpr:
-    """The neighbour of ``x`` in the direction of ``toward``, in x's own dtype."""
+    """Return the number adjacent to `x` in the direction of `toward`, in x's dtype."""
     target = toward if isinstance(toward, ScalarExpr) else x.const(toward)
     integer, _ = LAYOUT[x.dtype]
     bits = x.bitcast(integer)
@@ -27,8 +27,10 @@ def next_after(x: ScalarExpr, toward: Number) -> ScalarExpr:
 
 
 def round_down(x: ScalarExpr, token: str) -> ScalarExpr:
-    """The largest number of the floating dtype ``token`` that is at most ``x``, which may be an
-    integer."""
+    """Return the largest number of the float dtype `token` that is at most `x`.
+
+    `x` may be an integer.
+    """
     nearest = x.to(token)
     return (
         nearest
@@ -38,8 +40,10 @@ def round_down(x: ScalarExpr, token: str) -> ScalarExpr:
 
 
 def round_up(x: ScalarExpr, token: str) -> ScalarExpr:
-    """The smallest number of the floating dtype ``token`` that is at least ``x``, which may be an
-    integer."""
+    """Return the smallest number of the float dtype `token` that is at least `x`.
+
+    `x` may be an integer.
+    """
     nearest = x.to(token)
     return (
         nearest

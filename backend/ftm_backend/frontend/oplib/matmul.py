@@ -1,4 +1,4 @@
-"""Matrix products; the half types accumulate in f32."""
+"""Lowering of matrix products; half types accumulate in f32."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from ftm_backend.dtypes import compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.named_op_builder import contraction
 
-__all__ = ["product"]
+__all__ = ["matmul"]
 
 
-def product(b: LinalgBuilder, x: StridedValue, y: StridedValue) -> StridedValue:
-    """x[(B,)M,K] . y[(B,)K,N] in the accumulator's dtype."""
+def matmul(b: LinalgBuilder, x: StridedValue, y: StridedValue) -> StridedValue:
+    """Multiply x[(B,)M,K] and y[(B,)K,N]; the result has the accumulator's dtype."""
     return contraction(
         b,
         "linalg.batch_matmul" if x.rank == 3 else "linalg.matmul",

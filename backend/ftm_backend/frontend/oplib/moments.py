@@ -1,4 +1,4 @@
-"""Moments and norms over dimensions."""
+"""Lowerings of variances, means and norms over dimensions."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ from collections.abc import Callable, Sequence
 from ftm_backend.dtypes import compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.reductions import count_of, mean_of, reduce
+from ftm_backend.frontend.oplib.reductions import mean_of, reduce, reduced_count
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
-__all__ = ["moments", "normalized", "reciprocal_deviation", "vector_norm"]
+__all__ = ["inverse_std", "normalization_body", "variance_and_mean", "vector_norm"]
 
 
-def moments(
+def variance_and_mean(
     b: LinalgBuilder, x: StridedValue, dims: Sequence[int], correction: Number
 ) -> tuple[StridedValue, StridedValue]:
-    """(variance, mean) over ``dims`` in x's compute dtype, extents 1 kept, in two passes;
-    ``correction`` is a number or a runtime scalar."""
+    """Return variance and mean over `dims` in two passes, in x's compute dtype, with extents 1.
+
+    Args:
+        b: The builder.
+        x: The tensor.
+        dims: The dimensions to reduce.
+        correction: Subtracted from the count; a number or a runtime scalar.
+    """
     dtype = compute_dtype(x.dtype)
     mean = mean_of(b, x, dims, dtype)
     squares = reduce(
         b, "sum", [x, mean], dims, dtype, lambda v, m: (v.to(dtype) - m) * (v.to(dtype) - m)
     )
-    count = b.constant(count_of(x.shape, dims), dtype) - b.inline(correction, dtype)
+    count = b.constant(reduced_count(x.shape, dims), dtype) - b.inline(correction, dtype)
     count = e.maximum(count, 0)
     return b.pointwise(lambda s: s / count, [squares], TensorType(dtype, squares.shape)), mean
 
@@ -33,8 +39,10 @@ def moments(
 def vector_norm(
     b: LinalgBuilder, x: StridedValue, p: Number, dims: Sequence[int], dtype: str
 ) -> StridedValue:
-    """The p-norm over ``dims``, computed and returned in ``dtype``, extents 1 kept; ``p`` as a
-    constant gets the code of its own, as a runtime scalar the general one."""
+    """Return the p-norm over `dims` in `dtype`, with extents 1.
+
+    A constant `p` gets specialized code; a runtime scalar selects at run time.
+    """
     if isinstance(p, e.ScalarExpr):
         return _general_norm(b, x, p, dims, dtype)
     if p == 2:
@@ -44,7 +52,7 @@ def vector_norm(
         return reduce(b, "sum", [x], dims, dtype, lambda v: v.to(dtype).ne(0))
     if math.isinf(p):
         extreme = reduce(b, "max" if p > 0 else "min", [x], dims, dtype, lambda v: abs(v.to(dtype)))
-        # The largest magnitude of nothing is 0.
+        # the largest magnitude of an empty set is 0
         return b.pointwise(lambda s: e.maximum(s, 0), [extreme], extreme.type) if p > 0 else extreme
     if p == 1:
         return reduce(b, "sum", [x], dims, dtype, lambda v: abs(v.to(dtype)))
@@ -74,15 +82,25 @@ def _general_norm(
     return b.pointwise(finish, [total, largest, smallest], total.type)
 
 
-def reciprocal_deviation(b: LinalgBuilder, variance: StridedValue, eps: float) -> StridedValue:
-    """1 / sqrt(variance + eps)."""
+def inverse_std(b: LinalgBuilder, variance: StridedValue, eps: float) -> StridedValue:
+    """Return ``1 / sqrt(variance + eps)``."""
     return b.pointwise(lambda v: e.rsqrt(v + eps), [variance], variance.type)
 
 
-def normalized(compute: str, dtype: str, scales: bool, shifts: bool) -> Callable[..., ScalarExpr]:
-    """The body (value, mean, 1 / deviation, parameters...) of what is normalized in ``compute`` and
-    returned in ``dtype``; the parameters are a weight, if it ``scales``, and a bias, if it
-    ``shifts``."""
+def normalization_body(
+    compute: str, dtype: str, scales: bool, shifts: bool
+) -> Callable[..., ScalarExpr]:
+    """Return the body of a normalization.
+
+    Args:
+        compute: The dtype of the arithmetic.
+        dtype: The result's dtype.
+        scales: Multiply by a weight.
+        shifts: Add a bias.
+
+    Returns:
+        A function of value, mean, 1 / deviation, and the weight and bias if present.
+    """
 
     def body(v: ScalarExpr, m: ScalarExpr, r: ScalarExpr, *parameters: ScalarExpr) -> ScalarExpr:
         y = (v.to(compute) - m) * r

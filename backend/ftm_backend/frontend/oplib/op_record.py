@@ -1,9 +1,8 @@
-"""The op record: everything the compiler knows about an op, in one place.
+"""Record: everything that the compiler knows about an op, in one place.
 
-A record has the op's names (overloads that share a lowering), the dtypes it takes, how it lowers,
-how far results may be from PyTorch's, and why anything is left out. Registration checks that a
-record is complete, so a mistake shows when the module is imported. Nothing here loads MLIR:
-lowerings are plain functions.
+A record has the names of overloads that share a lowering, the accepted dtypes, the lowering, the
+tolerance against PyTorch, and the reason for any gap. Registration checks that a record is
+complete, so mistakes fail on import. Lowerings are plain functions; nothing here loads MLIR.
 """
 
 from __future__ import annotations
@@ -36,39 +35,42 @@ TOLERANCE = {
     "f16": (2e-3, 1e-4),
     "bf16": (1.6e-2, 1e-3),
 }
-"""(relative, absolute) of an op that rounds; integers and bools are always exact."""
+"""Relative and absolute tolerance of an op that rounds. Integers and bools are always exact."""
 
 SUMS = {"f64": (1e-11, 1e-11), "f32": (2e-5, 1e-5), "f16": (4e-3, 1e-3), "bf16": (3e-2, 1e-2)}
-"""The same of an op that adds up many numbers, in another order than PyTorch does."""
+"""The same for an op that sums many numbers, in another order than PyTorch."""
 
 PRODUCTS = {"f64": (1e-10, 1e-11), "f32": (5e-5, 1e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 2e-2)}
-"""And of one that adds up many products."""
+"""The same for an op that sums many products."""
 
 ROWS = {"f64": (1e-10, 1e-11), "f32": (5e-5, 1e-5), "f16": (4e-3, 1e-3), "bf16": (3e-2, 1e-2)}
-"""And of one that divides by what it has added up."""
+"""The same for an op that divides by a sum."""
 
 EXACT: dict[str, tuple[float, float]] = {}
-"""Tolerance of an op whose results are bit for bit PyTorch's (NaN equals NaN)."""
+"""Tolerance of an op whose results are bitwise equal to PyTorch's (NaN equals NaN)."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*::\w+(\.\w+)?|ftm\.\w+")
 
 
 Lower = Callable[..., StridedValue | tuple[StridedValue | None, ...]]
-"""``lower(b, **arguments)``: the results of one call; None for what is undefined."""
+"""``lower(b, **arguments)``: builds one call and returns its results; None for undefined ones."""
 
 F = TypeVar("F", bound=Lower)
 
 
 @dataclass(frozen=True, slots=True)
 class OpRecord:
-    """One op.
+    """The record of an op.
 
-    names: as the trace writes them (``aten::add.Tensor``). dtypes: tokens that any tensor argument
-    may have. lower: ``lower(b, *, argument=value, ...)`` with the schema's argument names
-    (``from_`` for ``from``);
-        tensors are Values, runtime scalars Elems; gives a Value or a tuple (None: undefined).
-    family: name of the tests' sample generator. tolerance: per dtype, as TOLERANCE. gap: why dtypes
-    or argument values that PyTorch takes are not taken; "" if there are none but complex.
+    Attributes:
+        names: Overloads as the trace names them (``aten::add.Tensor``).
+        dtypes: Accepted dtypes of tensor arguments.
+        lower: ``lower(b, *, argument=value, ...)`` with the schema's argument names (``from_`` for
+            ``from``). Tensors are StridedValues, runtime scalars ScalarExprs. Returns a
+            StridedValue or a tuple; None stands for an undefined result.
+        family: Name of the tests' sample generator.
+        tolerance: Relative and absolute tolerance by dtype.
+        gap: Why dtypes or arguments that PyTorch accepts are unsupported; "" if only complex is.
     """
 
     names: tuple[str, ...]
@@ -80,11 +82,15 @@ class OpRecord:
 
 
 RECORDS: dict[str, OpRecord] = {}
-"""Every registered op by name."""
+"""All registered ops by name."""
 
 
 def register(record: OpRecord) -> OpRecord:
-    """Adds ``record``; ValueError if it is incomplete or one of its names is taken."""
+    """Register a record.
+
+    Raises:
+        ValueError: The record is incomplete, or one of its names is already registered.
+    """
     label = " ".join(record.names) or "a record without names"
     if not record.names or not all(_NAME.fullmatch(name) for name in record.names):
         raise ValueError(f"{label}: names are written as in a trace, such as aten::add.Tensor")
@@ -114,7 +120,15 @@ def lowering(
     tolerance: dict[str, tuple[float, float]] | None = None,
     gap: str = "",
 ) -> Callable[[F], F]:
-    """Decorator: registers the function as the lowering of ``names`` (separated by blanks)."""
+    """Decorator: register the function as the lowering of `names`.
+
+    Args:
+        names: Op names, separated by blanks.
+        dtypes: Accepted dtypes.
+        family: The tests' sample generator.
+        tolerance: By dtype; `TOLERANCE` by default.
+        gap: Why something is unsupported.
+    """
 
     def decorate(function: F) -> F:
         register(

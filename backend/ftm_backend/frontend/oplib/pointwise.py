@@ -1,7 +1,7 @@
-"""How elementwise records are written: ``pointwise(names, function of elements)``.
+"""Register elementwise ops: ``pointwise(names, function of scalars)``.
 
-The function takes the op's arguments by name. Tensors and runtime scalars arrive as Elems,
-everything else (None, bool, int, float, str, lists) as it stands in the trace.
+The function takes the op's arguments by name. Tensors and runtime scalars arrive as ScalarExprs,
+all others (None, bool, int, float, str, lists) as in the trace.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 __all__ = ["OWN", "PROMOTED", "RESULT", "pointwise"]
 
 RESULT = "result"
-"""Arguments are converted to the result's dtype: arithmetic."""
+"""Convert arguments to the result's dtype: arithmetic."""
 
 PROMOTED = "promoted"
-"""Arguments are converted to the dtype that PyTorch promotes them to: comparisons."""
+"""Convert arguments to the dtype that PyTorch promotes them to: comparisons."""
 
 OWN = "own"
-"""Arguments keep their dtypes; the function converts what it needs."""
+"""Keep the arguments' dtypes; the function converts what it needs."""
 
 _DECIDED_BY_RESULT = frozenset({"memory_format", "dtype"})
-_OPERANDS = frozenset({"self", "other"})  # a Python bool among these is a number to compute with
+_OPERANDS = frozenset({"self", "other"})  # a Python bool among these is a number of the computation
 
 
 def pointwise(
@@ -40,15 +40,19 @@ def pointwise(
     tolerance: dict[str, tuple[float, float]] | None = None,
     gap: str = "",
 ) -> OpRecord:
-    """Registers an elementwise op.
+    """Register an elementwise op.
 
     Args:
-        names: op names, separated by blanks. function: from arguments to the result's Elem (or a
-        tuple); the result is converted to the result's
-            dtype, which the function gets as ``result_dtype`` if it asks. Half types are computed
-            in f32.
+        names: Op names, separated by blanks.
+        function: From arguments to the result, a ScalarExpr or a tuple, which is converted to the
+            result's dtype. It gets that dtype as ``result_dtype`` if it has such a parameter. Half
+            types are computed in f32.
+        dtypes: Accepted dtypes.
+        family: The tests' sample generator.
         compute: RESULT, PROMOTED or OWN.
-        keep: tensor arguments that stay in their own dtype (masks, indices).
+        keep: Tensor arguments that keep their dtype (masks, indices).
+        tolerance: By dtype; `TOLERANCE` by default.
+        gap: Why something is unsupported.
     """
     keep = frozenset(keep)
     accepted = frozenset(inspect.signature(function).parameters)
@@ -80,8 +84,10 @@ def pointwise(
         }
 
         def operand(v: ScalarExpr) -> ScalarExpr:
-            """A tensor's element in the compute dtype, by way of the dtype that all are promoted
-            to: an integer that f16 cannot hold is infinite."""
+            """Convert an element to the compute dtype through the promoted dtype.
+
+            An integer beyond the range of f16 becomes infinite in between.
+            """
             return v.to(common).to(dtype) if common in HALVES else v.to(dtype)
 
         def body(*elems: ScalarExpr) -> tuple[ScalarExpr, ...]:

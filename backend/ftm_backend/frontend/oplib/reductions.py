@@ -1,4 +1,4 @@
-"""How reductions are written: one generic per reduction, in f32 for the half types."""
+"""Lowerings of reductions: one loop nest per reduction, in f32 for half types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 from ftm_backend.symbolic import always_equal
 
-__all__ = ["COMBINE", "extreme_index", "keep_dims", "mean_of", "normal_dims", "reduce", "sum_of"]
+__all__ = [
+    "COMBINE",
+    "canonical_dims",
+    "extreme_with_index",
+    "keep_dims",
+    "mean_of",
+    "reduce",
+    "sum_of",
+]
 
 COMBINE: dict[
     str, tuple[Callable[[ScalarExpr, ScalarExpr], ScalarExpr], Callable[[str], float]]
@@ -23,11 +31,11 @@ COMBINE: dict[
     "or": (lambda x, a: a | x, lambda t: 0),
     "and": (lambda x, a: a & x, lambda t: 1),
 }
-"""Reduction -> (element and carried value to carried value, identity of a dtype)."""
+"""By reduction: the function of element and carried value, and the identity of a dtype."""
 
 
-def normal_dims(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """A dim argument (None, int or list; empty means all) as sorted non-negative dimensions."""
+def canonical_dims(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """Convert a dim argument (None, int or list; empty means all) to sorted dimensions >= 0."""
     if dims is None or dims == []:
         return tuple(range(rank))
     dims = [dims] if isinstance(dims, int) else dims
@@ -35,7 +43,7 @@ def normal_dims(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
 
 
 def keep_dims(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
-    """``shape`` with extent 1 in ``dims``."""
+    """Replace the extents of `dims` by 1."""
     return tuple(1 if k in dims else size for k, size in enumerate(shape))
 
 
@@ -47,16 +55,18 @@ def reduce(
     dtype: str,
     element: Callable[..., ScalarExpr] | None = None,
 ) -> StridedValue:
-    """Reduces ``element(*inputs)`` over ``dims``.
+    """Reduce ``element(*inputs)`` over `dims`.
 
     Args:
-        kind: a key of COMBINE. inputs: Values of one shape, or that broadcast to the first's from
-        the right. dtype: of the accumulator and of the result. element: from the inputs' Elems to
-        an Elem of any dtype; the identity if not given.
+        b: The builder.
+        kind: A key of COMBINE.
+        inputs: Tensors that broadcast to the first one's shape.
+        dims: The dimensions to reduce.
+        dtype: Dtype of accumulator and result.
+        element: From the inputs' ScalarExprs to one of any dtype; the identity by default.
 
     Returns:
-        Value of the first input's shape with extent 1 in ``dims`` (a view: the result itself is
-        without them).
+        A view with the first input's shape, where `dims` have extent 1.
     """
     combine, identity = COMBINE[kind]
     shape = inputs[0].shape
@@ -91,7 +101,7 @@ def sum_of(
     dtype: str | None = None,
     element: Callable[..., ScalarExpr] | None = None,
 ) -> StridedValue:
-    """Sum over ``dims`` in the compute dtype of x (or ``dtype``), extents 1 kept."""
+    """Sum over `dims`, with extents 1, in `dtype` or x's compute dtype."""
     return reduce(b, "sum", [x], dims, dtype or compute_dtype(x.dtype), element)
 
 
@@ -102,35 +112,35 @@ def mean_of(
     dtype: str,
     element: Callable[..., ScalarExpr] | None = None,
 ) -> StridedValue:
-    """Mean over ``dims`` in ``dtype``, extents 1 kept; NaN over nothing."""
+    """Average over `dims` in `dtype`, with extents 1; NaN for no elements."""
     total = reduce(b, "sum", [x], dims, dtype, element)
-    count = count_of(x.shape, dims)
+    count = reduced_count(x.shape, dims)
     return b.pointwise(lambda s: s / count, [total], TensorType(dtype, total.shape))
 
 
-def count_of(shape: Sequence[int], dims: Sequence[int]) -> int:
-    """Number of elements that a reduction over ``dims`` combines."""
+def reduced_count(shape: Sequence[int], dims: Sequence[int]) -> int:
+    """Return the number of elements that a reduction over `dims` combines."""
     count = 1
     for k in dims:
         count *= shape[k]
     return count
 
 
-def extreme_index(
+def extreme_with_index(
     b: LinalgBuilder, kind: str, x: StridedValue, dim: int
 ) -> tuple[StridedValue, StridedValue]:
-    """(extreme, index of its first place) along ``dim``; NaN wins, and its first place is given.
+    """Return the extreme along `dim` and its first index; NaN wins.
 
-    Two plain reductions, so that no reduction has to carry a pair.
+    Uses two plain reductions, so that no reduction carries a pair.
     """
     best = reduce(b, kind, [x], [dim], x.dtype)
-    # a bound that the compiler can see: the index needs no check where it is used
-    far = max(x.shape[dim] - 1, 0)
+    # an index in bounds, so that its uses need no check
+    last = max(x.shape[dim] - 1, 0)
 
-    def place(value: ScalarExpr, extreme: ScalarExpr) -> ScalarExpr:
+    def index_if_extreme(value: ScalarExpr, extreme: ScalarExpr) -> ScalarExpr:
         hit = value.eq(extreme)
         if value.is_float:
             hit = hit | e.isnan(value)
-        return e.where(hit, b.index(dim), b.constant(far, "i64"))
+        return e.where(hit, b.index(dim), b.constant(last, "i64"))
 
-    return best, reduce(b, "min", [x, best], [dim], "i64", place)
+    return best, reduce(b, "min", [x, best], [dim], "i64", index_if_extreme)

@@ -1,8 +1,8 @@
-"""Resampling: each place of a dimension of the result combines a few known places of the operand.
+"""Lowerings of resampling: each output position combines a few fixed input positions.
 
-Interpolation, adaptive averages and borders made of the data itself are all of this kind, one
-dimension after the other, and so are their gradients, by the transposed table. Only the places
-named are read, so that an infinity or a NaN spreads no further than PyTorch spreads it.
+Interpolation, adaptive average pooling and reflection or replication padding resample one dimension
+after the other. Their gradients use the transposed table. Only the listed positions are read, so
+infinities and NaN spread no further than in PyTorch.
 """
 
 from __future__ import annotations
@@ -14,25 +14,33 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOu
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
-__all__ = ["Taps", "pick", "resample", "resample_dims", "transposed"]
+__all__ = ["Taps", "gather_grid", "resample", "resample_dims", "transpose_taps"]
 
 Taps = list[list[tuple[int, float]]]
-"""For each place of the result: (place of the operand, weight), in the order of addition."""
+"""By output position: the (input position, weight) pairs, in the order of addition."""
 
 
-def transposed(taps: Taps, size: int) -> Taps:
-    """The gradient's table: for each of ``size`` places of the operand, the places of the result
-    that read it."""
-    made: Taps = [[] for _ in range(size)]
+def transpose_taps(taps: Taps, size: int) -> Taps:
+    """Return the table of the gradient: by input position, the outputs that read it.
+
+    Args:
+        taps: The forward table.
+        size: Number of input positions.
+    """
+    table: Taps = [[] for _ in range(size)]
     for out, row in enumerate(taps):
         for place, weight in row:
-            made[place].append((out, weight))
-    return made
+            table[place].append((out, weight))
+    return table
 
 
-def pick(b: LinalgBuilder, x: StridedValue, places: Sequence[Sequence[int] | None]) -> StridedValue:
-    """Element (i, j, ...) of the result is x[places[0][i], places[1][j], ...]; None keeps a
-    dimension."""
+def gather_grid(
+    b: LinalgBuilder, x: StridedValue, places: Sequence[Sequence[int] | None]
+) -> StridedValue:
+    """Gather a grid: element (i, j, ...) is ``x[places[0][i], places[1][j], ...]``.
+
+    None in `places` keeps a dimension.
+    """
     shape = tuple(n if p is None else len(p) for n, p in zip(x.shape, places, strict=True))
     if 0 in shape:
         return b.full(0, x.dtype, shape)
@@ -53,34 +61,34 @@ def pick(b: LinalgBuilder, x: StridedValue, places: Sequence[Sequence[int] | Non
 
 
 def resample(b: LinalgBuilder, x: StridedValue, dim: int, taps: Taps, dtype: str) -> StridedValue:
-    """x with dimension ``dim`` combined by ``taps``, in ``dtype``."""
-    most = max(map(len, taps), default=0)
+    """Combine dimension `dim` of `x` by `taps`, in `dtype`."""
+    max_taps = max(map(len, taps), default=0)
     shape = (*x.shape[:dim], len(taps), *x.shape[dim + 1 :])
-    if not most or not x.type.numel:
+    if not max_taps or not x.type.numel:
         return b.full(0, dtype, shape)
-    even = all(len(row) == most for row in taps)
+    is_rectangular = all(len(row) == max_taps for row in taps)
     places: list[int] = []
     weights: list[float] = []
     for row in taps:
-        padded = row + [(-1, 0.0)] * (most - len(row))
+        padded = row + [(-1, 0.0)] * (max_taps - len(row))
         places += [place for place, _ in padded]
         weights += [weight for _, weight in padded]
     source, rank = x, x.rank
     table = [
-        LoopInput(b.reshape(b.numbers(v, t), (len(taps), most)), [dim, rank])
+        LoopInput(b.reshape(b.numbers(v, t), (len(taps), max_taps)), [dim, rank])
         for v, t in ((places, "i64"), (weights, dtype))
     ]
 
     def body(place: ScalarExpr, weight: ScalarExpr, carried: ScalarExpr) -> ScalarExpr:
-        inside = place if even else e.maximum(place, 0)
+        inside = place if is_rectangular else e.maximum(place, 0)
         value = b.extract(source, [inside if k == dim else b.index(k) for k in range(rank)]).to(
             dtype
         )
         total = carried + value * weight
-        return total if even else e.where(place < 0, carried, total)
+        return total if is_rectangular else e.where(place < 0, carried, total)
 
     (made,) = b.generic(
-        (*shape, most), table, [LoopOutput(dtype, shape, range(rank), 0)], body, reduced=(rank,)
+        (*shape, max_taps), table, [LoopOutput(dtype, shape, range(rank), 0)], body, reduced=(rank,)
     )
     return made
 
@@ -88,7 +96,7 @@ def resample(b: LinalgBuilder, x: StridedValue, dim: int, taps: Taps, dtype: str
 def resample_dims(
     b: LinalgBuilder, x: StridedValue, tables: Sequence[Taps], dtype: str
 ) -> StridedValue:
-    """The last dimensions of x combined by ``tables``, the innermost first."""
+    """Combine the last dimensions of `x` by one table each, innermost first."""
     for k in reversed(range(len(tables))):
         x = resample(b, x, x.rank - len(tables) + k, tables[k], dtype)
     return x

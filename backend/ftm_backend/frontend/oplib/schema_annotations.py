@@ -1,8 +1,8 @@
-"""What the recorder has to know of an op that its schema does not say.
+"""Record: what the recorder must know about an op that its schema does not express.
 
-It is said beside the op's record, once, by `recorded`; the recorder gets all of it as one table.
-Ops without a record, which run on the CPU, may be named as well: their calls are checked like
-eager's.
+`recorded` declares it once, next to the op's record, and the recorder receives all annotations as
+one table. Ops without a record, which run on the CPU, may have annotations too: their calls are
+checked like eager's.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import dataclass, fields
 from typing import Concatenate, Literal, ParamSpec, get_args
 
 __all__ = [
-    "FACTS",
+    "ANNOTATIONS",
     "IndexArguments",
     "SchemaAnnotations",
     "ValueDomain",
+    "annotation_table",
     "recorded",
-    "recording_table",
 ]
 
 Extent = Literal["first", "dim", "classes", "all", "each"]
-"""Of the op's first argument: its first dimension; the one that the call names; the dimension of
-the classes (the second, or the only one); all elements; for a list of indices, the dimensions one
-after the other."""
+"""The range of indices, in terms of the op's first argument: its first dimension; the dimension
+that the call names; the class dimension (the second, or the only one); all elements; for a list of
+indices, the dimensions in order."""
 
 Call = Literal[
     "always",
@@ -39,33 +39,30 @@ Call = Literal[
     "halves",
     "one_sample",
 ]
-"""Any call; one with ``out=``; one whose tensors are of several dtypes; one whose floating-point
-tensors are; one whose first argument is of integers or bools; one with a bool operand; one whose
-second argument is an empty list; one with a negative number in a list; an integer tensor to a
-negative ``exponent``; one that is ``transposed``, of integers; one whose first argument is of a
-half type; one whose first argument has fewer than two dimensions."""
+"""Kinds of calls, in order: any; with ``out=``; with tensors of several dtypes; with floating-point
+tensors of several dtypes; with a first argument of integers or bools; with a bool operand; with an
+empty list as second argument; with a negative number in a list; an integer tensor with a negative
+``exponent``; ``transposed`` with integers; with a first argument of a half type; with a first
+argument of fewer than two dimensions."""
 
 Composite = Literal["", "whole", "unfit", "serves"]
-"""Of ATen's kernel that is made of other ops: calls are left to it where there is one and the op
-reaches no backend otherwise; it stands back, since the op lowers better as it is; it serves no
-device but those that it names, or asks for something that a backend must bring, so what the
-compiler does not take runs on the CPU; it serves though it looks as if it called the op's own
-``out=``
-form."""
+"""How to treat ATen's composite kernel. "" : let it handle calls if it exists and the op reaches no
+backend otherwise. "whole": skip it, because the op lowers better undecomposed. "unfit": it supports
+only listed devices or needs more from a backend, so unsupported calls run on the CPU. "serves": use
+it although it appears to call the op's own ``out=`` form."""
 
 Layout = Literal["", "cpu", "convolution", "convolution_backward"]
-"""How the CPU lays out results, where neither the meta kernel nor ``like`` says it
-(csrc/shape_inference/result_strides.cpp): as its kernel does, which is called on zeros; as the
-kernel does that ATen selects for a convolution, or for its gradients. An op that is not structured
-is also tried on the CPU whenever an operand is not row-major."""
+"""How the CPU lays out results if neither the meta kernel nor ``like`` determines it
+(csrc/shape_inference/result_strides.cpp). "cpu": call the CPU kernel on zeros. "convolution",
+"convolution_backward": as the kernel that ATen selects. A non-structured op also tries the CPU
+whenever an operand is not row-major."""
 
 Refusal = Literal["", "zero_divisors", "zero_divisors_if_rounded", "no_distribution"]
-"""Elements that eager refuses: an integer divisor that is 0; the same where a rounding mode is
-given; weights that can't be drawn by."""
+"""Elements that eager rejects: an integer divisor of 0; the same only with a rounding mode; weights
+that are no distribution."""
 
 Concatenation = Literal["", "dim", "new_dim"]
-"""Along a dimension that the tensors have, or along a new one; the op's second argument says
-which."""
+"""Concatenates along an existing dimension, or a new one, given by the op's second argument."""
 
 Draws = Literal[
     "",
@@ -81,14 +78,17 @@ Draws = Literal[
     "choice",
     "dropout",
 ]
-"""From which distribution, whose parameters are the arguments of their usual names."""
+"""The distribution; its parameters are the arguments with the usual names."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexArguments:
-    """An argument holds places in the op's first argument.
+    """An argument with indices into the op's first argument.
 
-    argument: its position. within: what the places are of. wraps: negative ones count from the end.
+    Attributes:
+        argument: Its position.
+        within: The range of the indices.
+        wraps: Negative indices count from the end.
     """
 
     argument: int
@@ -98,18 +98,21 @@ class IndexArguments:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ValueDomain:
-    """Calls with other numbers are refused: each of ``ends`` is at most the next; each is a number
-    or the name of an argument.
+    """Valid numbers: each of ``ends`` must be at most the next.
 
-    An overload in which such an argument is a tensor, or is not there, is asked nothing.
+    An end is a number or the name of an argument. Overloads that lack such an argument, or pass a
+    tensor, are not checked.
 
-    where: the bool argument that must not be false for this to be asked; "": always.
+    Attributes:
+        ends: Two or more numbers or names.
+        where: Check only if this bool argument is not False; "" checks always.
     """
 
     ends: tuple[int | str, ...]
     where: str
 
     def __init__(self, *ends: int | str, where: str = "") -> None:
+        """Store the ends and the condition."""
         if len(ends) < 2:
             raise ValueError("a domain has two ends or more")
         object.__setattr__(self, "ends", ends)
@@ -118,35 +121,44 @@ class ValueDomain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaAnnotations:
-    """The facts.
+    """Annotations of an op.
 
-    constants: Scalar arguments that shape the program (bounds of a range, the order of a norm); the
-        others may change from step to step and compile once.
-    runtime: float arguments that may change from step to step; the others shape the program.
-    indices: which argument holds places; those that came from the CPU are checked where the call is
-    made. cpu_indices: index arguments may live on the CPU. domain: what eager asks of the numbers.
-    forbids_overlap: eager refuses to write over what the op still reads. value_is_number: a tensor
-    called ``value`` is read as a number before anything is written, so it may lie in what is
-    written. tried: calls that the meta kernel may take and eager refuses; they are tried on the
-    CPU's kernel, on tensors of zeros. ranks: of the first arguments; a call with others is tried as
-    well. checks_dim: the meta kernel refuses a wrong ``dim`` by itself, with more to say than the
-    CPU's. checks_alpha: eager wants an ``alpha`` that the result's dtype can hold, and the meta
-    kernel does not look. asks_cpu: calls whose results are of other types on the CPU than the meta
-    kernel says. refuses: elements that eager refuses. may_fail: a program can find, when it runs,
-    an element that the op refuses, and its error names the line that recorded the call;
-        said of ops without ``indices``.
-    converts_to_out: the result is cast to the dtype of ``out`` by rule, which a trial on zeros
-    can't show. takes_no_bools: there is no kernel for results of bool. concatenates: what the op
-    does with a list of tensors of one type. Many of them are concatenated in steps, of one program
-    each. masks_results: the CPU leaves results undefined that ``output_mask`` excludes, and the
-    meta kernel does not. counts_bags: the results beside the bags are what the meta kernel says;
-    the CPU leaves out what its backward can do without. composite: what ATen's kernel that is made
-    of other ops is good for. like: the argument whose memory format the CPU gives the first result;
-    -1: what the meta kernel says holds. layout: or the rule by which the CPU lays it out. draws:
-    how the reference executor (csrc/reference/random_ops.cpp), which runs programs that do not
-    compile, draws the very numbers
-        that the lowering draws. Random ops that do not say so are drawn from the CPU's streams
-        there.
+    Attributes:
+        constants: Scalar arguments that shape the program (bounds of a range, the order of a norm).
+            Other scalars are runtime arguments and do not recompile.
+        runtime: Float arguments that are runtime arguments; other floats shape the program.
+        indices: The argument with indices; indices from the CPU are checked at the call.
+        cpu_indices: Index arguments may be CPU tensors.
+        domain: Valid numbers, as eager checks them.
+        forbids_overlap: Eager rejects outputs that overlap inputs.
+        value_is_number: A tensor ``value`` is read as a number before any write, so it may overlap
+            the destination.
+        tried: Calls that the meta kernel may accept and eager reject; they are tried on the CPU
+            kernel with zeros.
+        ranks: Valid ranks of the first arguments; calls with other ranks are tried as well.
+        checks_dim: The meta kernel rejects a wrong ``dim`` with a better message than the CPU.
+        checks_alpha: Eager requires an ``alpha`` that the result's dtype can represent; the meta
+            kernel does not check.
+        asks_cpu: Calls whose result types on the CPU differ from the meta kernel's.
+        refuses: Elements that eager rejects.
+        may_fail: A running program can find an element that the op rejects; the error names the
+            line that recorded the call. For ops without ``indices``.
+        converts_to_out: The result is cast to the dtype of ``out``; a trial on zeros does not show
+            it.
+        takes_no_bools: There is no kernel for bool results.
+        concatenates: How it concatenates a list of tensors of one type. Long lists are concatenated
+            in steps, each one program.
+        masks_results: The CPU leaves results undefined that ``output_mask`` excludes; the meta
+            kernel defines them.
+        counts_bags: The results other than the bags follow the meta kernel; the CPU omits those
+            that its backward does not need.
+        composite: How to treat ATen's composite kernel.
+        like: The argument whose memory format the CPU gives the first result; -1: the meta kernel's
+            strides are right.
+        layout: Otherwise, how the CPU lays out the result.
+        draws: The distribution that the reference executor (csrc/reference/random_ops.cpp) draws
+            for programs that do not compile, with the same numbers as the lowering. Other random
+            ops use the CPU's streams there.
     """
 
     constants: tuple[str, ...] = ()
@@ -174,6 +186,7 @@ class SchemaAnnotations:
     draws: Draws = ""
 
     def __post_init__(self) -> None:
+        """Check that all words are known."""
         given: dict[str, tuple[tuple[str, ...], object]] = {
             "indices": ((self.indices.within,) if self.indices else (), Extent),
             "tried": (self.tried, Call),
@@ -192,61 +205,65 @@ class SchemaAnnotations:
                     )
 
     def words(self) -> dict[str, list[str]]:
-        """Fact -> its words, of those that say something; a fact that holds has none."""
-        said: dict[str, list[str]] = {}
+        """Return the annotations that differ from the default, as words; a bool has none."""
+        words: dict[str, list[str]] = {}
         for f in fields(self):
             value = getattr(self, f.name)
             if value == f.default:
                 continue
             if isinstance(value, bool):
-                said[f.name] = []
+                words[f.name] = []
             elif isinstance(value, IndexArguments):
-                said[f.name] = [
+                words[f.name] = [
                     value.within,
                     str(value.argument),
                     *(["wraps"] if value.wraps else []),
                 ]
             elif isinstance(value, ValueDomain):
-                said[f.name] = [value.where, *map(str, value.ends)]
+                words[f.name] = [value.where, *map(str, value.ends)]
             else:
-                said[f.name] = [
+                words[f.name] = [
                     str(word) for word in (value if isinstance(value, tuple) else (value,))
                 ]
-        return said
+        return words
 
 
-FACTS: dict[str, SchemaAnnotations] = {}
-"""By the op's name without overload."""
+ANNOTATIONS: dict[str, SchemaAnnotations] = {}
+"""Annotations by op name without overload."""
 
 P = ParamSpec("P")
 
 
-def _saying(make: Callable[P, SchemaAnnotations]) -> Callable[Concatenate[str, P], None]:
-    """A function that takes what ``make`` takes, so that each fact is declared in
-    `SchemaAnnotations` alone."""
+def _with_parameters_of(
+    make: Callable[P, SchemaAnnotations],
+) -> Callable[Concatenate[str, P], None]:
+    """Return a function with the parameters of `make`, so that fields are declared only once."""
 
     def recorded(names: str, /, *args: P.args, **facts: P.kwargs) -> None:
-        """Says the facts of ``names`` (separated by blanks, without overloads), which are the
-        fields of `SchemaAnnotations`.
+        """Annotate ops; the arguments are the fields of `SchemaAnnotations`.
+
+        Args:
+            names: Op names without overloads, separated by blanks.
+            *args: Unused; all fields are keyword-only.
+            **facts: Fields of `SchemaAnnotations`.
 
         Raises:
-            ValueError: a name has an overload or has facts already, or a fact has a word that
-                nothing knows.
+            ValueError: A name has an overload or is annotated already, or a word is unknown.
         """
-        said = make(*args, **facts)
+        annotations = make(*args, **facts)
         for name in names.split():
             if "." in name or "::" not in name:
-                raise ValueError(f"{name}: facts are of all overloads: write namespace::name")
-            if name in FACTS:
-                raise ValueError(f"{name}: its facts are said twice")
-            FACTS[name] = said
+                raise ValueError(f"{name}: annotations cover all overloads: write namespace::name")
+            if name in ANNOTATIONS:
+                raise ValueError(f"{name} is annotated twice")
+            ANNOTATIONS[name] = annotations
 
     return recorded
 
 
-recorded = _saying(SchemaAnnotations)
+recorded = _with_parameters_of(SchemaAnnotations)
 
 
-def recording_table() -> list[tuple[str, dict[str, list[str]]]]:
-    """Name, and the words of each fact."""
-    return [(name, facts.words()) for name, facts in FACTS.items()]
+def annotation_table() -> list[tuple[str, dict[str, list[str]]]]:
+    """Return the name and the words of each annotated op, for the recorder."""
+    return [(name, facts.words()) for name, facts in ANNOTATIONS.items()]

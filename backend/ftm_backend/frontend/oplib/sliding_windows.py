@@ -1,5 +1,4 @@
-"""Windows over the last dimensions of a tensor: their geometry, reading them, and summing back over
-them."""
+"""Sliding windows over the last dimensions of a tensor: geometry, reading, and gradients."""
 
 from __future__ import annotations
 
@@ -19,14 +18,21 @@ from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.strided_layout import Strided
 
-__all__ = ["SlidingWindow", "gather_chosen", "gather_windows", "positions", "windows"]
+__all__ = ["SlidingWindow", "max_pool_backward", "padded_planes", "plane_indices", "pool_backward"]
 
 
 class SlidingWindow:
-    """Geometry of windows over x[..., spatial dimensions]; lists of one entry mean all dimensions.
+    """Geometry of windows over x[..., spatial dimensions].
 
-    dims, size, out: number of spatial dimensions, extents of x and of the windows' places in them.
-    planes: number of x's other elements, which all have the same windows.
+    Attributes:
+        dims: Number of spatial dimensions.
+        size: Their extents.
+        out: Number of windows in each of them.
+        planes: Number of x's other elements; all planes have the same windows.
+        kernel: Extents of a window.
+        stride: Distances of windows.
+        padding: Elements added before each dimension.
+        dilation: Distances of taps.
     """
 
     def __init__(
@@ -39,6 +45,7 @@ class SlidingWindow:
         padding: list[int],
         dilation: list[int],
     ) -> None:
+        """Create the geometry; a list with one entry applies to all dimensions."""
         self.dims = dims
         self.kernel = self._spread(kernel)
         self.stride = self._spread(stride) or self.kernel
@@ -47,13 +54,16 @@ class SlidingWindow:
         self.planes = math.prod(x_shape[:-dims])
 
     def __eq__(self, other: object) -> bool:
+        """Compare all attributes."""
         return isinstance(other, SlidingWindow) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def trimmed(self) -> SlidingWindow:
-        """The same windows without the places that lie behind the end of x in every one of them:
-        where a window is larger than x."""
+        """Return the windows without taps that are beyond the end of x in all of them.
+
+        There are such taps if a window is larger than x.
+        """
         made = copy.copy(self)
         made.kernel = [
             min(k, max(-(-(n + p) // d), 1))
@@ -66,8 +76,7 @@ class SlidingWindow:
 
     @property
     def counted(self) -> str:
-        """The narrowest type that machines count in and that numbers all places of a plane, and of
-        whole blocks of ``stride`` of them."""
+        """Narrowest integer type for indices into a plane, rounded up to blocks of `stride`."""
         return (
             "i32"
             if math.prod(n + s for n, s in zip(self.size, self.stride, strict=True))
@@ -77,8 +86,7 @@ class SlidingWindow:
 
     @property
     def high(self) -> list[int]:
-        """Places that the last windows need behind the end of each dimension (negative: that they
-        leave)."""
+        """Padding after each dimension for the last windows; negative if they leave elements."""
         return [
             (o - 1) * s + d * (k - 1) + 1 - n - p
             for o, s, d, k, n, p in zip(
@@ -94,7 +102,7 @@ class SlidingWindow:
 
     @property
     def tiles(self) -> bool:
-        """Windows touch but do not overlap, and cover the input exactly."""
+        """Whether the windows partition the input: adjacent, without overlap or padding."""
         return all(
             s == k and d == 1 and p == 0 and n == o * k
             for s, k, d, p, n, o in zip(
@@ -110,7 +118,7 @@ class SlidingWindow:
 
     @property
     def loops(self) -> tuple[int, ...]:
-        """Loops of a reduction: plane, window, place in the window."""
+        """Extents of a reduction's loops: plane, windows, taps."""
         return (self.planes, *self.out, *self.kernel)
 
     @property
@@ -120,11 +128,11 @@ class SlidingWindow:
 
     @property
     def inner(self) -> range:
-        """The loops over the places in a window."""
+        """The loops over taps."""
         return range(1 + self.dims, 1 + 2 * self.dims)
 
     def index(self, b: LinalgBuilder) -> list[int | OperandDim]:
-        """Where in the padded planes those loops read."""
+        """Return the index into the padded planes for `loops`."""
         return [
             0,
             *(
@@ -134,19 +142,25 @@ class SlidingWindow:
         ]
 
 
-def windows(b: LinalgBuilder, x: StridedValue, w: SlidingWindow, fill: Number) -> StridedValue:
-    """x as padded planes that `SlidingWindow.index` reads."""
+def padded_planes(
+    b: LinalgBuilder, x: StridedValue, w: SlidingWindow, fill: Number
+) -> StridedValue:
+    """Return x as padded planes that `SlidingWindow.index` reads."""
     return b.pad(b.reshape(x, (w.planes, *w.size)), [0, *w.padding], [0, *w.high], fill)
 
 
-def positions(
+def plane_indices(
     b: LinalgBuilder, size: Sequence[int], covered: Sequence[int] | None = None, dtype: str = "i64"
 ) -> StridedValue:
-    """Integers of shape ``size``: the number of each place in its plane.
+    """Return integers of shape `size`: the index of each element in its plane.
 
-    Read through the windows like the data, it spares every window the arithmetic on its
-    coordinates. covered: extents of the result where it goes on beyond the plane; what stands there
-    is the number of no place in particular.
+    Reading them through the windows saves index arithmetic for each window.
+
+    Args:
+        b: The builder.
+        size: The plane's extents.
+        covered: The result's extents if larger than the plane; values outside are arbitrary.
+        dtype: The result's dtype.
     """
     strides = row_major(size)
     size = size if covered is None else covered
@@ -158,7 +172,7 @@ def positions(
     return b.generic(size, [], [LoopOutput(dtype, tuple(size), range(len(size)))], number)[0]
 
 
-def gather_windows(
+def pool_backward(
     b: LinalgBuilder,
     w: SlidingWindow,
     inputs: list[tuple[StridedValue, float]],
@@ -166,13 +180,18 @@ def gather_windows(
     element: Callable[..., ScalarExpr],
     numbered: str = "",
 ) -> StridedValue:
-    """Gradient of a pooling: for each input place the sum of ``element`` over the windows that see
-    it.
+    """Return the gradient of a pooling: by input element, the sum over the windows that contain it.
 
-    inputs: (value [planes, windows...], what to read where there is no window). element: gets their
-    Elems and, if ``numbered``, the number of the input place in its plane in that type; gives an
-    Elem of ``dtype``. Windows that tile the input give each place exactly one window, so nothing
-    has to be summed.
+    Windows that partition the input need no sum.
+
+    Args:
+        b: The builder.
+        w: The windows.
+        inputs: Pairs of a tensor [planes, windows...] and the value to read where no window is.
+        dtype: The result's dtype.
+        element: From the inputs' ScalarExprs to the summand. With `numbered`, it also gets the
+            index of the input element in its plane.
+        numbered: Dtype of that index, or "".
     """
     dims = w.dims
     if w.tiles:
@@ -181,7 +200,7 @@ def gather_windows(
         if numbered:
             reading.append(
                 LoopInput(
-                    b.reshape(positions(b, w.size, dtype=numbered), loops[1:]),
+                    b.reshape(plane_indices(b, w.size, dtype=numbered), loops[1:]),
                     range(1, 1 + 2 * dims),
                 )
             )
@@ -195,9 +214,8 @@ def gather_windows(
         *(b.dim(1 + k) + b.dim(1 + dims + k) * w.dilation[k] for k in range(dims)),
     ]
     for x, missing in inputs:
-        # Window o reaches input place i with kernel place k when o * stride = i + padding - k *
-        # dilation; with k counted backwards that is a stride-1 window over the windows spread
-        # `stride` apart.
+        # Tap k of window o reads input element i if o * stride = i + padding - k * dilation. With k
+        # counted backwards, this is a stride-1 window over the windows spread `stride` apart.
         shape = (
             w.planes,
             *((n - 1) * s + 1 if n else 0 for n, s in zip(w.out, w.stride, strict=True)),
@@ -212,7 +230,7 @@ def gather_windows(
         high = [0, *(n + p - m for n, p, m in zip(w.size, w.padding, shape[1:], strict=True))]
         reading.append(LoopInput(b.pad(spread, low, high, missing), index))
     if numbered:
-        reading.append(LoopInput(positions(b, w.size, dtype=numbered), range(1, 1 + dims)))
+        reading.append(LoopInput(plane_indices(b, w.size, dtype=numbered), range(1, 1 + dims)))
 
     def body(*args: ScalarExpr) -> ScalarExpr:
         *elems, carried = args
@@ -225,27 +243,30 @@ def gather_windows(
     return made
 
 
-def gather_chosen(
+def max_pool_backward(
     b: LinalgBuilder, w: SlidingWindow, grad: StridedValue, places: StridedValue, dtype: str
 ) -> StridedValue:
-    """Gradient of a pooling that chose one place in each window: for each input place the sum of
-    the gradients of those windows.
+    """Return the gradient of a max pooling: by input element, the sum over windows that chose it.
 
-    grad, places: [planes, windows...]; places: the chosen place's number in its plane. Each of
-    ``stride`` neighbouring input places looks at all the windows that see one of them, by the
-    numbers of which it finds its own.
+    Blocks of ``stride`` neighbouring elements read all windows that contain one of them, and select
+    by the chosen index.
+
+    Args:
+        b: The builder.
+        w: The windows.
+        grad: Gradients [planes, windows...].
+        places: The chosen index of each window in its plane, in the same shape.
+        dtype: The result's dtype.
     """
     if w.tiles or any(d != 1 for d in w.dilation):
 
         def element(g: ScalarExpr, chosen: ScalarExpr, position: ScalarExpr) -> ScalarExpr:
             return e.where(chosen.eq(position), g.to(dtype), 0)
 
-        return gather_windows(
-            b, w, [(grad, 0), (places, -1)], dtype, element, numbered=places.dtype
-        )
+        return pool_backward(b, w, [(grad, 0), (places, -1)], dtype, element, numbered=places.dtype)
     dims = w.dims
-    # Window o sees place i where 0 <= i + padding - o * stride < kernel: for i = a * stride + r,
-    # from a + first to a + last.
+    # Window o contains element i if 0 <= i + padding - o * stride < kernel: for i = a * stride + r,
+    # the windows from a + first to a + last.
     first = [-((k - 1 - p) // s) for k, p, s in zip(w.kernel, w.padding, w.stride, strict=True)]
     last = [(s - 1 + p) // s for p, s in zip(w.padding, w.stride, strict=True)]
     blocks = [-(-n // s) for n, s in zip(w.size, w.stride, strict=True)]
@@ -258,8 +279,8 @@ def gather_chosen(
     low = [0, *(-at for at in first)]
     high = [0, *(a - 1 + at - (o - 1) for a, at, o in zip(blocks, last, w.out, strict=True))]
     covered = [a * s for a, s in zip(blocks, w.stride, strict=True)]
-    numbers = b.reshape(positions(b, w.size, covered, places.dtype), kept[1:])
-    # Beyond the windows every gradient is 0, whatever is found there.
+    numbers = b.reshape(plane_indices(b, w.size, covered, places.dtype), kept[1:])
+    # beyond the windows, the gradient is 0 and the index arbitrary
     reading = [LoopInput(b.pad(x, low, high, 0), index) for x in (grad, places)]
 
     def body(

@@ -1,10 +1,10 @@
-"""Sorting on Values: the keys that ``ftm.sort`` takes, and what comes out of them.
+"""Lowerings of sorting: packing elements into the keys of ``ftm.sort``, and unpacking them.
 
-The machine sorts i64. A row is turned into numbers whose upper half is a key that is ordered as the
-elements are (NaN greatest, -0.0 equal to 0.0), and whose lower half is the element's place, which
-makes the sort stable and gives the permutation. The elements come back from the keys. Types of 64
-bits are sorted twice, by the lower half of their keys and then, stably, by the upper one; their
-elements are gathered.
+The machine sorts i64. The upper half of a packed number is a key with the order of the elements
+(NaN greatest, -0.0 equal to 0.0); the lower half is the element's index, which makes the sort
+stable and yields the permutation. The elements are recovered from the keys. Types of 64 bits are
+sorted twice, by the lower half of their keys and then, stably, by the upper half; their elements
+are gathered.
 """
 
 from __future__ import annotations
@@ -19,18 +19,24 @@ from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOu
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
-__all__ = ["SortedRows", "order", "sort", "sort_indices"]
+__all__ = ["SortedRows", "sort", "sort_indices", "sort_rows"]
 
-_PLACE_BITS = 31  # of a place; one bit below tells -0.0 from 0.0
+_PLACE_BITS = 31  # bits of an index; the bit below them distinguishes -0.0 from 0.0
 _NAN = 0x7FFFFFFF
 _NAN_WIDE = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class SortedRows:
-    """A sorted tensor: ``packed`` has the numbers in the tensor's own layout, sorted along ``dim``.
+    """A sorted tensor.
 
-    Of a type of 64 bits, ``packed`` has the places and ``source`` the tensor that was sorted.
+    Attributes:
+        packed: Packed numbers in the tensor's layout, sorted along `dim`; for types of 64 bits, the
+            indices.
+        dtype: The elements' dtype.
+        dim: The sorted dimension.
+        descending: Whether the order is descending.
+        source: The unsorted tensor, for types of 64 bits.
     """
 
     packed: StridedValue
@@ -40,11 +46,11 @@ class SortedRows:
     source: StridedValue | None = None
 
     def part(self, start: int, length: int) -> SortedRows:
-        """Ranks ``start`` to ``start + length``."""
+        """Return ranks `start` to ``start + length``."""
         return replace(self, packed=self.packed.slice(self.dim, start, length))
 
     def at(self, b: LinalgBuilder, ranks: StridedValue) -> SortedRows:
-        """The element whose rank ``ranks``, an i64 Value with extent 1 along ``dim``, says."""
+        """Return the elements of given ranks, an i64 tensor with extent 1 along ``dim``."""
         packed = self.packed
 
         def body(rank: ScalarExpr) -> ScalarExpr:
@@ -55,19 +61,19 @@ class SortedRows:
         return replace(self, packed=b.pointwise(body, [ranks], TensorType("i64", ranks.shape)))
 
     def indices(self, b: LinalgBuilder) -> StridedValue:
-        """Places along ``dim`` in the tensor that was sorted, i64."""
+        """Return the indices along ``dim`` into the unsorted tensor, i64."""
         if self.source is not None:
             return self.packed
         return b.pointwise(_place, [self.packed], TensorType("i64", self.packed.shape))
 
     def values(self, b: LinalgBuilder) -> StridedValue:
-        """The elements."""
+        """Return the sorted elements."""
         return b.pointwise(
             self._element(b), [self.packed], TensorType(self.dtype, self.packed.shape)
         )
 
     def both(self, b: LinalgBuilder) -> tuple[StridedValue, StridedValue]:
-        """(values, indices)."""
+        """Return values and indices."""
         if self.source is not None:
             return self.values(b), self.packed
         element, shape = self._element(b), self.packed.shape
@@ -84,15 +90,25 @@ class SortedRows:
         return lambda p: _from_key(p, self.dtype, self.descending)
 
 
-def order(
+def sort_rows(
     b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False, most: int | None = None
 ) -> SortedRows:
-    """Sorts ``x``, which has elements, stably along ``dim``; ``most``: only so many first ranks are
-    wanted."""
+    """Sort a nonempty tensor stably along `dim`.
+
+    Args:
+        b: The builder.
+        x: The tensor.
+        dim: The dimension.
+        descending: Sort in descending order.
+        most: Number of leading ranks to keep; all by default.
+
+    Raises:
+        TypeError: A row is longer than 2^31 - 1 elements.
+    """
     dim %= x.rank
     most = x.shape[dim] if most is None else most
     if x.shape[dim] >= 1 << _PLACE_BITS:
-        raise TypeError(f"a row of {x.shape[dim]} elements is longer than a place has bits")
+        raise TypeError(f"a row of {x.shape[dim]} elements is too long for indices of 31 bits")
     if info(x.dtype).bits == 64:
         return _order_wide(b, x, dim, descending, most)
 
@@ -106,27 +122,30 @@ def order(
 def sort(
     b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False
 ) -> tuple[StridedValue, StridedValue]:
-    """(values, indices) of a stable sort of ``x`` along ``dim``; NaN is greatest."""
+    """Sort `x` stably along `dim`, NaN greatest; return values and indices."""
     if not x.rank or not x.type.numel:
         return x, b.full(0, "i64", x.shape)
-    return order(b, x, dim, descending).both(b)
+    return sort_rows(b, x, dim, descending).both(b)
 
 
 def sort_indices(
     b: LinalgBuilder, x: StridedValue, dim: int, descending: bool = False
 ) -> StridedValue:
-    """The permutation that sorts ``x`` stably along ``dim``."""
+    """Return the permutation that sorts `x` stably along `dim`."""
     if not x.rank or not x.type.numel:
         return b.full(0, "i64", x.shape)
-    return order(b, x, dim, descending).indices(b)
+    return sort_rows(b, x, dim, descending).indices(b)
 
 
 def _sorted(
     b: LinalgBuilder, pack: Callable[[ScalarExpr], ScalarExpr], x: StridedValue, dim: int, most: int
 ) -> StridedValue:
-    """The ``most`` least of ``pack(element)`` along ``dim``, in x's layout; ``pack`` may ask for
-    b.index(k) of it."""
-    moved = [*(k for k in range(x.rank) if k != dim), dim]  # what is sorted lies last in memory
+    """Sort ``pack(element)`` along `dim` and keep the first `most`, in x's layout.
+
+    `pack` may use ``b.index(k)``.
+    """
+    # the sorted dimension becomes the innermost
+    moved = [*(k for k in range(x.rank) if k != dim), dim]
     *outer, length = (x.shape[k] for k in moved)
     (numbers,) = b.generic(
         x.shape, [LoopInput(x, range(x.rank))], [LoopOutput("i64", (*outer, length), moved)], pack
@@ -137,7 +156,7 @@ def _sorted(
 
 
 def _packed(b: LinalgBuilder, key: ScalarExpr, dim: int) -> ScalarExpr:
-    """A key of 32 bits, as i64, above the place along ``dim``."""
+    """Pack a 32-bit key above the index along `dim`."""
     return (key << 32) | (b.index(dim) << 1)
 
 
@@ -146,13 +165,13 @@ def _place(packed: ScalarExpr) -> ScalarExpr:
 
 
 def _to_key(value: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
-    """(a number of 32 bits as i64 that is ordered as the elements are, 1 for -0.0 else 0)."""
+    """Return a 32-bit key with the order of the elements, as i64, and 1 for -0.0 else 0."""
     if not value.is_float:
         key = value.to("i64")
         return key, key.const(0)
     number = value.to("f32")
     bits = number.bitcast("i32")
-    key = e.where(bits < 0, bits ^ _NAN, bits)  # negative numbers the other way round
+    key = e.where(bits < 0, bits ^ _NAN, bits)  # reverses the order of negative numbers
     key = e.where(number.eq(0), 0, e.where(e.isnan(number), _NAN, key))
     return key.to("i64"), (number.eq(0) & (bits < 0)).to("i64")
 
@@ -164,7 +183,7 @@ def _from_key(packed: ScalarExpr, dtype: str, descending: bool) -> ScalarExpr:
     if info(dtype).kind != "float":
         return key.to(dtype)
     key = key.to("i32")
-    number = e.where(key < 0, key ^ _NAN, key).bitcast("f32")  # of the greatest key: a NaN
+    number = e.where(key < 0, key ^ _NAN, key).bitcast("f32")  # the greatest key is a NaN
     return e.where((packed & 1).ne(0), -0.0, number).to(dtype)
 
 

@@ -1,9 +1,8 @@
-"""Strided convolutions transposed, without the zeros between the elements that their windows are
-multiplied with.
+"""Lowering of strided transposed convolutions without multiplying by inserted zeros.
 
-Element ``stride * i + r`` of the result meets only every ``stride``-th tap. So the elements of one
-*phase* ``r`` are a dense correlation of the input with some of the taps, and the result is the
-phases, interleaved.
+Element ``stride * i + r`` of the result depends on every ``stride``-th tap only. The elements of
+one *phase* ``r`` are therefore a dense correlation of the input with some of the taps, and the
+result interleaves the phases.
 """
 
 from __future__ import annotations
@@ -25,8 +24,15 @@ Correlate = Callable[[StridedValue, StridedValue, Sequence[int]], StridedValue]
 
 @dataclass(frozen=True)
 class _Phase:
-    """Of one dimension: taps ``first + step * t`` for ``t < count``; the last one's elements start
-    at ``start``, ``spacing`` each."""
+    """One phase in one dimension.
+
+    Attributes:
+        first: Its first tap.
+        step: Distance of its taps.
+        count: Number of its taps.
+        start: First input element that its last tap reads.
+        spacing: Distance between the input elements of consecutive taps.
+    """
 
     first: int
     step: int
@@ -36,12 +42,12 @@ class _Phase:
 
     @property
     def end(self) -> int:
-        """Where the elements of the first tap start."""
+        """First input element that the first tap reads."""
         return self.start + self.spacing * (self.count - 1)
 
 
 def _phase(r: int, stride: int, padding: int, dilation: int, taps: int) -> _Phase | None:
-    """Phase ``r`` of a dimension; None where no tap meets it."""
+    """Return phase `r` of a dimension, or None if no tap contributes to it."""
     common = gcd(dilation, stride)
     step, spacing = stride // common, dilation // common
     for first in range(min(step, taps)):
@@ -67,39 +73,49 @@ def interleaved_phases(
     size: Sequence[int],
     correlate: Correlate,
 ) -> StridedValue:
-    """The transposed convolution of x[N,F,...] with ``weight`` [C,F/groups,...]; gives [N,C,*size]
-    in the compute dtype.
+    """Compute the transposed convolution of x[N,F,...] with `weight` [C,F/groups,...].
 
     Args:
-        b: the builder. correlate: of a part of x with some taps, both dense, which lie so far apart
-        in each dimension.
+        b: The builder.
+        x: The input.
+        weight: The taps.
+        stride: By spatial dimension.
+        padding: By spatial dimension.
+        dilation: By spatial dimension.
+        size: Spatial shape of the result.
+        correlate: Correlates a dense part of x with dense taps, given the distances between taps.
+
+    Returns:
+        [N,C,*size] in the compute dtype.
     """
     taps = weight.shape[2:]
-    every = [
+    phases_by_dim = [
         [_phase(r, s, p, d, k) for r in range(s)]
         for s, p, d, k in zip(stride, padding, dilation, taps, strict=True)
     ]
-    known = [[phase for phase in phases if phase is not None] for phases in every]
+    phases_with_taps = [
+        [phase for phase in phases if phase is not None] for phases in phases_by_dim
+    ]
     steps = [ceildiv(n, s) for n, s in zip(size, stride, strict=True)]
-    low = [max(-phase.start for phase in phases) for phases in known]
+    low = [max(-phase.start for phase in phases) for phases in phases_with_taps]
     high = [
         max(phase.end for phase in phases) + i - n
-        for phases, i, n in zip(known, steps, x.shape[2:], strict=True)
+        for phases, i, n in zip(phases_with_taps, steps, x.shape[2:], strict=True)
     ]
     bordered = b.pad(x, [0, 0, *low], [0, 0, *high], 0)
 
     def dense(phases: Sequence[_Phase]) -> StridedValue:
-        """All elements of one phase in each dimension, [N,C,*steps]."""
+        """Return all elements of one phase in each dimension, [N,C,*steps]."""
         part = bordered
         for dim, (phase, before, count) in enumerate(zip(phases, low, steps, strict=True), start=2):
             part = part.slice(dim, before + phase.start, count + phase.end - phase.start)
         return correlate(part, _some_taps(b, weight, phases), [phase.spacing for phase in phases])
 
-    return _interleaved(b, every, (x.shape[0], weight.shape[0], *size), dense)
+    return _interleaved(b, phases_by_dim, (x.shape[0], weight.shape[0], *size), dense)
 
 
 def _some_taps(b: LinalgBuilder, weight: StridedValue, phases: Sequence[_Phase]) -> StridedValue:
-    """The phases' taps, the last one first, as a tensor of its own."""
+    """Return the taps of the phases as a dense tensor, last tap first."""
     shape = (*weight.shape[:2], *(phase.count for phase in phases))
     index = [
         b.dim(0),
@@ -120,16 +136,15 @@ def _some_taps(b: LinalgBuilder, weight: StridedValue, phases: Sequence[_Phase])
 
 def _interleaved(
     b: LinalgBuilder,
-    every: Sequence[Sequence[_Phase | None]],
+    phases_by_dim: Sequence[Sequence[_Phase | None]],
     shape: Sequence[int],
     dense: Callable[[Sequence[_Phase]], StridedValue],
 ) -> StridedValue:
-    """Phases ``dense(...)`` in their places of a tensor of ``shape``; zeros where there are none.
+    """Interleave the phases into a tensor of `shape`; zeros for phases without taps.
 
-    The phases of a row are put together first, one after the other, and then turned: so that whole
-    rows are written.
+    The phases of a row are first stacked and then transposed, so that whole rows are written.
     """
-    *outer, inner = every
+    *outer, inner = phases_by_dim
     stride, width = len(inner), shape[-1]
     strides = row_major(shape)
     whole = width // stride
@@ -147,33 +162,33 @@ def _interleaved(
             (n - r + len(phases) - 1) // len(phases)
             for n, r, phases in zip(shape[2:-1], residues, outer, strict=True)
         ]
-        made = [None if phase is None else dense((*rows, phase)) for phase in inner]
-        first = next(m for m in made if m is not None)
+        computed = [None if phase is None else dense((*rows, phase)) for phase in inner]
+        first = next(m for m in computed if m is not None)
         dtype = first.dtype
-        together = _stacked(b, made, first.shape, dtype)
+        stacked = _stacked(b, computed, first.shape, dtype)
         for dim, count in enumerate(counts, start=3):
-            together = together.slice(dim, 0, count)
+            stacked = stacked.slice(dim, 0, count)
         offset = sum(r * step for r, step in zip(residues, strides[2:-1], strict=True))
         steps = (
             *strides[:2],
             *(step * len(phases) for step, phases in zip(strides[2:-1], outer, strict=True)),
         )
-        last = together.rank - 1
-        turned = together.slice(last, 0, whole).permute((*range(1, together.rank), 0))
-        parts.append((b.copy(turned), Strided(turned.shape, (*steps, stride, 1), offset)))
+        last = stacked.rank - 1
+        interleaved = stacked.slice(last, 0, whole).permute((*range(1, stacked.rank), 0))
+        parts.append((b.copy(interleaved), Strided(interleaved.shape, (*steps, stride, 1), offset)))
         for r in range(width - whole * stride):
-            column = together.slice(0, r, 1).slice(last, whole, 1)
+            column = stacked.slice(0, r, 1).slice(last, whole, 1)
             parts.append(
                 (column, Strided(column.shape, (0, *steps, stride), offset + whole * stride + r))
             )
-    complete = all(phase is not None for phases in every for phase in phases)
+    complete = all(phase is not None for phases in phases_by_dim for phase in phases)
     return b.placed(b.empty(dtype, shape) if complete else b.full(0, dtype, shape), parts)
 
 
 def _stacked(
     b: LinalgBuilder, made: Sequence[StridedValue | None], shape: Sequence[int], dtype: str
 ) -> StridedValue:
-    """Tensors of ``shape`` as one, along a new first dimension; zeros for those that are None."""
+    """Stack tensors of `shape` along a new first dimension; None stands for zeros."""
     whole = (len(made), *shape)
     strides = row_major(whole)
     parts = [

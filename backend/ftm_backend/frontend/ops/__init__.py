@@ -1,5 +1,7 @@
-"""Op records, a package for each family; importing this registers them all, those of other packages
-too, and loads no MLIR."""
+"""All op records, one package per family; importing this registers them, including plugins'.
+
+Loads no MLIR.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +11,23 @@ from ftm_backend import plugins
 from ftm_backend.dtypes import COMPLEX, FLOATS
 from ftm_backend.frontend import complex
 from ftm_backend.frontend.oplib.op_record import RECORDS, OpRecord
-from ftm_backend.frontend.oplib.schema_annotations import FACTS, recording_table
+from ftm_backend.frontend.oplib.schema_annotations import ANNOTATIONS, annotation_table
 
-__all__ = ["RECORDS", "OpRecord", "native_ops", "recording_table"]
+__all__ = ["RECORDS", "OpRecord", "annotation_table", "native_ops"]
 
 FAMILIES = ("math", "shape", "index", "reduce", "matrix", "nn", "random")
-"""Packages with records, by what users call; none knows another."""
+"""Packages of records, by PyTorch's areas; they do not import each other."""
 
 for _family in FAMILIES:
     importlib.import_module(f"{__name__}.{_family}")
-plugins.load(RECORDS, FACTS)
+plugins.load(RECORDS, ANNOTATIONS)
 
 
 def native_ops() -> dict[str, tuple[str, ...]]:
-    """Op name -> dtype tokens that the compiler takes; every tensor argument's dtype must be among
-    them, and so must a result's that is complex."""
+    """Return the dtypes that the compiler supports, by op name.
+
+    All tensor arguments must have one of them, and so must a complex result.
+    """
     table = {name: record.dtypes for name, record in RECORDS.items() if not name.startswith("ftm.")}
     for name in complex.OPS:
         if name.startswith("aten::"):

@@ -1,6 +1,6 @@
-"""Reading at places that data says: gathers, indexing by tensors of integers.
+"""Op records that read at data-dependent indices.
 
-Gathers read with ``tensor.extract`` in an elementwise body.
+Gathers lower to ``tensor.extract`` in an elementwise body.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ftm_backend.dtypes import ALL, INTS, STORED
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import inside, typed, wrapped
+from ftm_backend.frontend.oplib.index_scatter import checked_index, tensor_type, wrapped_index
 from ftm_backend.frontend.oplib.op_record import EXACT, lowering
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
 from ftm_backend.frontend.scalar_math import ScalarExpr
@@ -55,7 +55,7 @@ def _gather(
 
 
 def _along(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue) -> StridedValue:
-    """self[.., index[..], ..] at ``dim``."""
+    """Return self[.., index[..], ..] at `dim`."""
     if not index.type.numel:
         return b.full(0, self.dtype, index.shape)
     source = self
@@ -63,24 +63,33 @@ def _along(b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue) 
     def body(place: ScalarExpr) -> ScalarExpr:
         return b.extract(
             source,
-            [inside(place, self.shape[k]) if k == dim else b.index(k) for k in range(self.rank)],
+            [
+                checked_index(place, self.shape[k]) if k == dim else b.index(k)
+                for k in range(self.rank)
+            ],
         )
 
-    return b.pointwise(body, [index], typed(self.dtype, index.shape))
+    return b.pointwise(body, [index], tensor_type(self.dtype, index.shape))
 
 
 @lowering("aten::take", ALL, "take", EXACT)
 def _take(b: LinalgBuilder, self: StridedValue, index: StridedValue) -> StridedValue:
     count = self.type.numel
     flat = b.reshape(self, (count,))
-    return b.pointwise(lambda place: b.extract(flat, [wrapped(place, count)]), [index], b.result)
+    return b.pointwise(
+        lambda place: b.extract(flat, [wrapped_index(place, count)]), [index], b.result
+    )
 
 
 def indexed(
     x: StridedValue, indices: Sequence[StridedValue | None]
 ) -> tuple[list[int], list[int], int]:
-    """(indexed dimensions, the others, where the index dimensions stand in the result of
-    x[indices])."""
+    """Analyse x[indices].
+
+    Returns:
+        The indexed dimensions, the other dimensions, and the position of the index dimensions in
+        the result.
+    """
     indices = [*indices, *[None] * (x.rank - len(indices))]
     dims = [k for k, i in enumerate(indices) if i is not None]
     rest = [k for k in range(x.rank) if k not in dims]
@@ -89,16 +98,20 @@ def indexed(
 
 
 def check_integers(indices: Sequence[StridedValue | None]) -> None:
-    """TypeError unless every index is one of integers."""
+    """Check index dtypes.
+
+    Raises:
+        TypeError: An index is a mask, whose number of selected elements depends on data.
+    """
     for index in indices:
         if index is not None and index.dtype not in INTS:
             raise TypeError(
-                f"an index of {index.dtype} selects a number of elements that only the data knows"
+                f"an index of {index.dtype} selects a data-dependent number of elements"
             )
 
 
 def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """What ``shapes`` broadcast to."""
+    """Return the shape that `shapes` broadcast to."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
     return tuple(next((n for n in column if n != 1), 1) for column in zip(*padded, strict=True))
@@ -109,7 +122,7 @@ def common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     STORED,
     "index",
     EXACT,
-    gap="a mask as index selects a number of elements that only the data knows",
+    gap="a mask as index selects a data-dependent number of elements",
 )
 def _index(b: LinalgBuilder, self: StridedValue, indices: list[StridedValue]) -> StridedValue:
     check_integers(indices)
@@ -120,7 +133,7 @@ def _index(b: LinalgBuilder, self: StridedValue, indices: list[StridedValue]) ->
 
     def body(*values: ScalarExpr) -> ScalarExpr:
         coordinates: dict[int, ScalarExpr] = {
-            d: wrapped(v, self.shape[d]) for d, v in zip(dims, values, strict=True)
+            d: wrapped_index(v, self.shape[d]) for d, v in zip(dims, values, strict=True)
         }
         for position, k in enumerate(rest):
             coordinates[k] = b.index(position if position < front else position + width)

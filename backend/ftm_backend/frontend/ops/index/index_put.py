@@ -1,4 +1,4 @@
-"""Writing at places that index tensors or masks say: index_put, put."""
+"""Op records that write at indices or masks: index_put, put."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.index_scatter import (
-    NOWHERE,
-    combining,
-    inside,
+    OUT_OF_BOUNDS,
+    checked_index,
+    scatter_reduction,
     scatter_rows,
-    typed,
-    wrapped,
+    tensor_type,
+    wrapped_index,
 )
 from ftm_backend.frontend.oplib.op_record import SUMS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
@@ -43,7 +43,7 @@ recorded(
     ALL,
     "index_put",
     SUMS,
-    gap="a mask beside other indices selects a number of elements that only the data knows",
+    gap="a mask together with other indices selects a data-dependent number of elements",
 )
 def _index_put(
     b: LinalgBuilder,
@@ -57,7 +57,7 @@ def _index_put(
         return _put_where(b, self, indices, values, accumulate)
     check_integers(indices)
     dims, rest, front = indexed(self, indices)
-    kind, dtype, _ = combining("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
+    kind, dtype, _ = scatter_reduction("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
     places = common_shape([i.shape for i in chosen])
     inner = tuple(self.shape[k] for k in rest)
     count, width = math.prod(places), math.prod(inner)
@@ -65,13 +65,13 @@ def _index_put(
 
     def flat(*coordinates: ScalarExpr) -> ScalarExpr:
         terms = [
-            wrapped(c, self.shape[d]) * s
+            wrapped_index(c, self.shape[d]) * s
             for c, d, s in zip(coordinates, dims, row_strides, strict=True)
         ]
         return sum(terms[1:], terms[0])
 
-    rows = b.reshape(b.pointwise(flat, chosen, typed("i64", places)), (count,))
-    # values broadcast to the shape of x[indices], in which the index dimensions may stand inside.
+    rows = b.reshape(b.pointwise(flat, chosen, tensor_type("i64", places)), (count,))
+    # values broadcast to the shape of x[indices], which may contain the index dimensions anywhere
     selected = (*inner[:front], *places, *inner[front:])
     spread = b.cast(values, dtype).expand(selected)
     order = [
@@ -94,8 +94,7 @@ def _put_where(
     values: StridedValue,
     accumulate: bool,
 ) -> StridedValue:
-    """x[.., mask, ..] = values: element k of the selection is where the k-th True of the mask
-    is."""
+    """Compute x[.., mask, ..] = values: the k-th True of the mask takes element k of values."""
     front = next(k for k, i in enumerate(indices) if i is not None)
     mask = indices[front]
     if not self.type.numel:
@@ -103,7 +102,8 @@ def _put_where(
     behind = self.rank - front - mask.rank
     spread = b.reshape(mask, (*mask.shape, *[1] * behind))
     values = values if values.rank else b.reshape(values, (1,))
-    count_dim = values.rank - 1 - behind  # of values, if it has one that counts the True elements
+    # the dimension of values that counts the True elements, if any
+    count_dim = values.rank - 1 - behind
     counted = count_dim >= 0 and values.shape[count_dim] != 1
 
     def combined(x: ScalarExpr, v: ScalarExpr) -> ScalarExpr:
@@ -113,7 +113,7 @@ def _put_where(
             else v
         )
 
-    if not counted:  # the same values for all places
+    if not counted:  # all selected elements take the same values
         head = [1] * mask.rank if count_dim >= 0 else []
         shape = (*values.shape[: max(0, count_dim)], *head, *values.shape[max(0, count_dim + 1) :])
         one = b.reshape(
@@ -130,9 +130,9 @@ def _put_where(
     )
 
     def body(x: ScalarExpr, m: ScalarExpr, rank: ScalarExpr, ones: ScalarExpr) -> ScalarExpr:
-        # Another count of values than the mask's is an error, also where there are too many.
+        # any other count of values than the mask's is an error, even if larger
         place = (
-            e.where(ones.eq(wanted), e.where(m, inside(rank, wanted), 0), NOWHERE)
+            e.where(ones.eq(wanted), e.where(m, checked_index(rank, wanted), 0), OUT_OF_BOUNDS)
             * strides[count_dim]
         )
         for k, size in enumerate(values.shape):
@@ -153,10 +153,12 @@ def _put(
     source: StridedValue,
     accumulate: bool = False,
 ) -> StridedValue:
-    kind, dtype, _ = combining("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
+    kind, dtype, _ = scatter_reduction("sum", self.dtype) if accumulate else ("set", self.dtype, 0)
     size, count = self.type.numel, index.type.numel
     rows = b.pointwise(
-        lambda place: wrapped(place, size), [b.reshape(index, (count,))], typed("i64", (count,))
+        lambda place: wrapped_index(place, size),
+        [b.reshape(index, (count,))],
+        tensor_type("i64", (count,)),
     )
     updates = b.cast(b.reshape(source, (count, 1)), dtype)
     made = scatter_rows(b, b.cast(b.reshape(self, (size, 1)), dtype), rows, updates, kind)

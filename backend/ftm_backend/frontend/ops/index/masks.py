@@ -1,4 +1,4 @@
-"""Masks: where the True elements are, and writing there."""
+"""Op records of masks: positions of True elements, and writes there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ftm_backend.dtypes import ALL
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.cumulative import scan
-from ftm_backend.frontend.oplib.index_scatter import inside, scatter_rows, typed
+from ftm_backend.frontend.oplib.index_scatter import checked_index, scatter_rows, tensor_type
 from ftm_backend.frontend.oplib.op_record import EXACT, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded
@@ -20,13 +20,16 @@ __all__ = ["flat_source", "ranks_of"]
 
 
 def flat_source(b: LinalgBuilder, x: StridedValue) -> StridedValue:
-    """``x`` flat, to be read at places that are checked; one element in place of none, so that
-    there is a buffer in which to be outside."""
+    """Flatten `x` for checked reads; an empty tensor gets one element, so that reads fault."""
     return b.reshape(x, (x.type.numel,)) if x.type.numel else b.full(0, x.dtype, (1,))
 
 
 def ranks_of(b: LinalgBuilder, mask: StridedValue) -> tuple[StridedValue, StridedValue]:
-    """(for each element of ``mask`` how many before it are True, how many are), as flat i32."""
+    """Count True elements of `mask`, as flat i32.
+
+    Returns:
+        For each element the number of True elements before it, and the total.
+    """
     flat = b.cast(b.reshape(mask, (mask.type.numel,)), "i32")
     counts = scan(b, "sum", flat, 0)
     ranks = b.pointwise(lambda c, m: c - m, [counts, flat], flat.type)
@@ -44,7 +47,9 @@ def _masked_scatter(
     ranks, _ = ranks_of(b, mask)
 
     def body(x: ScalarExpr, m: ScalarExpr, rank: ScalarExpr) -> ScalarExpr:
-        return e.where(m, b.extract(flat, [e.where(m, inside(rank, source.type.numel), 0)]), x)
+        return e.where(
+            m, b.extract(flat, [e.where(m, checked_index(rank, source.type.numel), 0)]), x
+        )
 
     return b.pointwise(body, [self.expand(shape), mask, b.reshape(ranks, shape)], b.result)
 
@@ -53,18 +58,17 @@ def _masked_scatter(
 def _masked_scatter_backward(
     b: LinalgBuilder, grad_output: StridedValue, mask: StridedValue, sizes: list[int]
 ) -> StridedValue:
-    """The gradient where the mask is True, one after the other; zeros for elements that were not
-    needed."""
+    """Compact the gradient where the mask is True; fill the unused elements with zeros."""
     count, size = grad_output.type.numel, b.result.numel
     if not count or not size:
         return b.full(0, grad_output.dtype, sizes)
     mask = mask.expand(grad_output.shape)
     ranks, _ = ranks_of(b, mask)
-    # What is not selected goes to an element of its own behind the others, which is cut off.
+    # unselected elements go to an extra element at the end, which is cut off
     rows = b.pointwise(
-        lambda m, r: e.where(m, inside(r, size), size).to("i64"),
+        lambda m, r: e.where(m, checked_index(r, size), size).to("i64"),
         [b.reshape(mask, (count,)), ranks],
-        typed("i64", (count,)),
+        tensor_type("i64", (count,)),
     )
     zeros = b.full(0, grad_output.dtype, (size + 1, 1))
     made = scatter_rows(b, zeros, rows, b.reshape(grad_output, (count, 1)), "set")
@@ -78,17 +82,17 @@ recorded("aten::nonzero_static", layout="cpu")
 def _nonzero_static(
     b: LinalgBuilder, self: StridedValue, size: int, fill_value: int = -1
 ) -> StridedValue:
-    """The coordinates of the first ``size`` elements that are not zero, a row for each."""
+    """Return the coordinates of the first `size` nonzero elements, one per row."""
     count, rank = self.type.numel, self.rank
     if not count or not size or not rank:
         return b.full(fill_value, "i64", b.result.shape)
-    mask = b.pointwise(lambda x: x.ne(0), [self], typed("i1", self.shape))
+    mask = b.pointwise(lambda x: x.ne(0), [self], tensor_type("i1", self.shape))
     ranks, _ = ranks_of(b, mask)
-    # What is not listed goes to a row of its own behind the others, which is cut off.
+    # unlisted elements go to an extra row at the end, which is cut off
     rows = b.pointwise(
         lambda m, r: e.where(m & (r < size), r, size).to("i64"),
         [b.reshape(mask, (count,)), ranks],
-        typed("i64", (count,)),
+        tensor_type("i64", (count,)),
     )
 
     def coordinate() -> ScalarExpr:

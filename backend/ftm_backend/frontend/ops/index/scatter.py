@@ -1,5 +1,4 @@
-"""Ops that write or combine along one dimension: scatter, scatter_reduce, index_add, index_copy,
-index_reduce."""
+"""Op records that write or reduce along one dimension: scatter and index_add and their variants."""
 
 from __future__ import annotations
 
@@ -8,14 +7,14 @@ from collections.abc import Callable
 from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.index_scatter import (
-    averaged,
-    combining,
-    from_rows,
-    inside,
+    checked_index,
+    dim_to_rows,
+    divide_by_counts,
+    rows_to_dim,
+    scatter_reduction,
     scatter_rows,
-    to_rows,
-    typed,
-    wrapped,
+    tensor_type,
+    wrapped_index,
 )
 from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
@@ -48,26 +47,27 @@ recorded(
 def element_rows(
     b: LinalgBuilder, shape: tuple[int, ...], dim: int, index: StridedValue
 ) -> StridedValue:
-    """For ``index`` along ``dim`` the place of each element in the flattening of ``shape``, as i64
-    [count]."""
+    """Return the flat index into `shape` of each element of `index` along `dim`, i64 [count]."""
     strides = row_major(shape)
 
     def body(place: ScalarExpr) -> ScalarExpr:
-        flat = inside(place, shape[dim]) * strides[dim]
+        flat = checked_index(place, shape[dim]) * strides[dim]
         for k in range(len(shape)):
             if k != dim:
                 flat = flat + b.index(k) * strides[k]
         return flat
 
-    made = b.pointwise(body, [index], typed("i64", index.shape))
+    made = b.pointwise(body, [index], tensor_type("i64", index.shape))
     return b.reshape(made, (index.type.numel,))
 
 
 def _column(
     b: LinalgBuilder, source: StridedValue | Number, index: StridedValue, dtype: str
 ) -> StridedValue:
-    """What is scattered, as [count, 1] of ``dtype``; ``source`` is a number or covers at least
-    ``index``."""
+    """Return the scattered values as [count, 1] of `dtype`.
+
+    `source` is a number, or a tensor that covers at least `index`.
+    """
     if not isinstance(source, StridedValue):
         return b.full(source, dtype, (index.type.numel, 1))
     source = source if source.rank else b.reshape(source, (1,))
@@ -85,9 +85,9 @@ def _scatter(
     reduce: str | None = None,
     include_self: bool = True,
 ) -> StridedValue:
-    """self with ``source`` set, or combined as ``reduce`` says, at ``index`` along ``dim``."""
+    """Set or reduce `source` into self at `index` along `dim`."""
     kind, dtype, identity = (
-        combining(reduce, self.dtype) if reduce is not None else ("set", self.dtype, 0)
+        scatter_reduction(reduce, self.dtype) if reduce is not None else ("set", self.dtype, 0)
     )
     shape = self.shape or (1,)
     index = index if index.rank else b.reshape(index, (1,))
@@ -120,8 +120,7 @@ def _combined(
     include_self: bool,
     mean: bool,
 ) -> StridedValue:
-    """Rows of ``updates`` combined into those of ``dest``; without ``include_self`` those begin
-    from the identity."""
+    """Reduce rows of `updates` into `dest`; without `include_self`, start from the identity."""
     start = dest
     if not include_self:
         start = scatter_rows(b, dest, rows, b.full(identity, dest.dtype, updates.shape), "set")
@@ -132,7 +131,7 @@ def _combined(
     counts = scatter_rows(
         b, b.full(int(include_self), dest.dtype, (dest.shape[0], 1)), rows, ones, "add"
     )
-    return averaged(b, total, counts)
+    return divide_by_counts(b, total, counts)
 
 
 @lowering("aten::scatter_add", ALL, "scatter_add", SUMS)
@@ -195,7 +194,7 @@ def _scatter_reduce(
 def _slices(
     b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue
 ) -> tuple[StridedValue, int, StridedValue]:
-    """(self with a dimension at least, dim counted from the front, the indices as i64 [count])."""
+    """Return self with at least one dimension, dim >= 0, and the indices as i64 [count]."""
     self = self if self.rank else b.reshape(self, (1,))
     return self, dim % self.rank, b.reshape(index, (index.type.numel,))
 
@@ -204,9 +203,9 @@ def _checked(
     b: LinalgBuilder,
     index: StridedValue,
     size: int,
-    check: Callable[[ScalarExpr, int], ScalarExpr] = inside,
+    check: Callable[[ScalarExpr, int], ScalarExpr] = checked_index,
 ) -> StridedValue:
-    return b.pointwise(lambda place: check(place, size), [index], typed("i64", index.shape))
+    return b.pointwise(lambda place: check(place, size), [index], tensor_type("i64", index.shape))
 
 
 def _put_slices(
@@ -217,25 +216,25 @@ def _put_slices(
     source: StridedValue | Number,
     check: Callable[[ScalarExpr, int], ScalarExpr],
 ) -> StridedValue:
-    """self with slice k of ``source`` (a Value, or one number) at ``index[k]`` along ``dim``."""
+    """Write slice k of `source` (a tensor or a number) at ``index[k]`` along `dim`."""
     x, dim, index = _slices(b, self, dim, index)
-    dest = to_rows(b, x, dim)
+    dest = dim_to_rows(b, x, dim)
     rows = _checked(b, index, x.shape[dim], check)
     if isinstance(source, StridedValue):
-        updates = to_rows(
+        updates = dim_to_rows(
             b, b.cast(source if source.rank else b.reshape(source, (1,)), x.dtype), dim
         )
     else:
         updates = b.full(source, x.dtype, (index.type.numel, dest.shape[1]))
     made = scatter_rows(b, dest, rows, updates, "set")
-    return b.reshape(from_rows(b, made, x.shape, dim), self.shape)
+    return b.reshape(rows_to_dim(b, made, x.shape, dim), self.shape)
 
 
 @lowering("aten::index_copy", ALL, "index_copy", EXACT)
 def _index_copy(
     b: LinalgBuilder, self: StridedValue, dim: int, index: StridedValue, source: StridedValue
 ) -> StridedValue:
-    return _put_slices(b, self, dim, index, source, inside)
+    return _put_slices(b, self, dim, index, source, checked_index)
 
 
 @lowering("aten::index_fill.int_Scalar aten::index_fill.int_Tensor", ALL, "index_fill", EXACT)
@@ -250,7 +249,7 @@ def _index_fill(
         x, dim, _ = _slices(b, self, dim, index)
         shape = [n if k != dim else index.type.numel for k, n in enumerate(x.shape)]
         value = b.cast(value, self.dtype).expand(shape)
-    return _put_slices(b, self, dim, index, value, wrapped)
+    return _put_slices(b, self, dim, index, value, wrapped_index)
 
 
 @lowering("aten::index_add", ALL, "index_add", SUMS)
@@ -264,12 +263,14 @@ def _index_add(
 ) -> StridedValue:
     x, dim, index = _slices(b, self, dim, index)
     source = source if source.rank else b.reshape(source, (1,))
-    kind, dtype, _ = combining("sum", self.dtype)
+    kind, dtype, _ = scatter_reduction("sum", self.dtype)
     scale = b.inline(alpha, dtype)
-    scaled = b.pointwise(lambda v: v.to(dtype) * scale, [source], typed(dtype, source.shape))
+    scaled = b.pointwise(lambda v: v.to(dtype) * scale, [source], tensor_type(dtype, source.shape))
     rows = _checked(b, index, x.shape[dim])
-    made = scatter_rows(b, to_rows(b, b.cast(x, dtype), dim), rows, to_rows(b, scaled, dim), kind)
-    return b.cast(b.reshape(from_rows(b, made, x.shape, dim), self.shape), self.dtype)
+    made = scatter_rows(
+        b, dim_to_rows(b, b.cast(x, dtype), dim), rows, dim_to_rows(b, scaled, dim), kind
+    )
+    return b.cast(b.reshape(rows_to_dim(b, made, x.shape, dim), self.shape), self.dtype)
 
 
 @lowering("aten::index_reduce", NUMBERS, "index_reduce", SUMS)
@@ -286,18 +287,21 @@ def _index_reduce(
     source = source if source.rank else b.reshape(source, (1,))
     if not index.type.numel or not x.type.numel:
         return self
-    kind, dtype, identity = combining(reduce, self.dtype)
-    dest, updates = to_rows(b, b.cast(x, dtype), dim), to_rows(b, b.cast(source, dtype), dim)
+    kind, dtype, identity = scatter_reduction(reduce, self.dtype)
+    dest, updates = (
+        dim_to_rows(b, b.cast(x, dtype), dim),
+        dim_to_rows(b, b.cast(source, dtype), dim),
+    )
     rows = _checked(b, index, x.shape[dim])
     made = _combined(b, dest, rows, updates, kind, identity, include_self, reduce == "mean")
-    return b.cast(b.reshape(from_rows(b, made, x.shape, dim), self.shape), self.dtype)
+    return b.cast(b.reshape(rows_to_dim(b, made, x.shape, dim), self.shape), self.dtype)
 
 
 @lowering("aten::unfold_backward", FLOATS, "unfold_backward", SUMS)
 def _unfold_backward(
     b: LinalgBuilder, grad_in: StridedValue, input_sizes: list[int], dim: int, size: int, step: int
 ) -> StridedValue:
-    """Adds each window of the gradient, [.., windows at dim, .., size], where it came from."""
+    """Add each window of the gradient, [.., windows at dim, .., size], to its elements."""
     if not input_sizes:
         return b.reshape(grad_in, ())
     dtype, rank = compute_dtype(grad_in.dtype), len(input_sizes)
@@ -312,4 +316,4 @@ def _unfold_backward(
 
     (places,) = b.generic((windows, size), [], [LoopOutput("i64", (windows, size), (0, 1))], row)
     made = scatter_rows(b, zeros, b.reshape(places, (windows * size,)), updates, "add")
-    return b.cast(from_rows(b, made, input_sizes, dim), grad_in.dtype)
+    return b.cast(rows_to_dim(b, made, input_sizes, dim), grad_in.dtype)

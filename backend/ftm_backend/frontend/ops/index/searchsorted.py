@@ -1,4 +1,4 @@
-"""Binary search in sorted rows: searchsorted, bucketize, and what is built on them."""
+"""Op records of binary search: searchsorted and bucketize."""
 
 from __future__ import annotations
 

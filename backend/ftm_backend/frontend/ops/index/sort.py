@@ -1,4 +1,4 @@
-"""Records on sorted rows: sort, topk, order statistics, mode, isin."""
+"""Op records of sorting: sort, topk, order statistics, mode, isin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ftm_backend.frontend.oplib.cumulative import scan
 from ftm_backend.frontend.oplib.op_record import EXACT, Lower, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded
-from ftm_backend.frontend.oplib.sorting import SortedRows, order, sort
+from ftm_backend.frontend.oplib.sorting import SortedRows, sort, sort_rows
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
@@ -46,7 +46,7 @@ def _topk(
         return b.full(0, self.dtype, b.result.shape) if self.rank else self, b.full(
             0, "i64", b.result.shape
         )
-    return order(b, self, dim, largest, k).both(b)
+    return sort_rows(b, self, dim, largest, k).both(b)
 
 
 @lowering("aten::kthvalue", NUMBERS, "kthvalue", EXACT)
@@ -55,22 +55,21 @@ def _kthvalue(
 ) -> tuple[StridedValue, StridedValue]:
     if not self.rank or not b.result.numel:
         return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
-    return _finished(b, order(b, self, dim, most=k).part(k - 1, 1))
+    return _finished(b, sort_rows(b, self, dim, most=k).part(k - 1, 1))
 
 
 def _finished(b: LinalgBuilder, ordered: SortedRows) -> tuple[StridedValue, StridedValue]:
-    """Values and indices without the dimension, or with it, as the result has it."""
+    """Reshape values and indices to the results' shapes."""
     values, indices = ordered.both(b)
     return b.reshape(values, b.result.shape), b.reshape(indices, b.result.shape)
 
 
 def _middle(b: LinalgBuilder, x: StridedValue, dim: int, skip: bool) -> SortedRows:
-    """The lower median along ``dim`` as one sorted element; ``skip``: of what is not NaN, else NaN
-    wins."""
-    ordered, count = order(b, x, dim), x.shape[dim]
+    """Return the lower median along `dim`; with `skip` ignore NaN, else NaN wins."""
+    ordered, count = sort_rows(b, x, dim), x.shape[dim]
     if info(x.dtype).kind != "float":
         return ordered.part((count - 1) // 2, 1)
-    # those are last in order
+    # NaN is sorted last
     missing = reduce(b, "sum", [x], [dim], "i64", lambda v: e.isnan(v).to("i64"))
 
     def rank(gone: ScalarExpr) -> ScalarExpr:
@@ -115,12 +114,14 @@ lowering("aten::nanmedian.dim", NUMBERS, "median_dim", EXACT)(_median_dim(True))
 def _mode(
     b: LinalgBuilder, self: StridedValue, dim: int = -1, keepdim: bool = False
 ) -> tuple[StridedValue, StridedValue]:
-    """The least of the most frequent values: the first longest run of equals in a sorted row; NaN
-    equals nothing."""
+    """Return the least of the most frequent values: the first longest run in a sorted row.
+
+    NaN equals nothing.
+    """
     if not self.rank or not b.result.numel:
         return b.reshape(self, b.result.shape), b.full(0, "i64", b.result.shape)
     dim %= self.rank
-    ordered = order(b, self, dim)
+    ordered = sort_rows(b, self, dim)
     values = ordered.values(b)
     counts = TensorType("i64", self.shape)
 
@@ -148,25 +149,25 @@ def _mode(
 
 
 _FEW = 24
-"""Elements to test against up to which comparing with each beats sorting them."""
+"""Maximum number of test elements that are compared one by one; more are sorted."""
 
 
 def _is_in(
     b: LinalgBuilder, elements: StridedValue, tests: StridedValue, invert: bool
 ) -> StridedValue:
-    """For each of ``elements`` whether it is among ``tests``, a Value of one dimension."""
+    """Return whether each of `elements` is in `tests`, a one-dimensional tensor."""
     common, count = b.promoted([elements, tests]), tests.shape[0]
     if not count:
         return b.full(invert, "i1", elements.shape)
     few = count <= _FEW
-    table = tests if few else order(b, tests, 0).values(b)
+    table = tests if few else sort_rows(b, tests, 0).values(b)
 
     def test(place: ScalarExpr) -> ScalarExpr:
         return b.extract(table, [place]).to(common)
 
     def ranked(place: ScalarExpr) -> ScalarExpr:
         at = test(place)
-        return e.where(e.isnan(at), math.inf, at) if at.is_float else at  # NaN stands last
+        return e.where(e.isnan(at), math.inf, at) if at.is_float else at  # NaN is sorted last
 
     def body(value: ScalarExpr) -> ScalarExpr:
         value = value.to(common)

@@ -1,4 +1,4 @@
-"""Mathematics: elementwise functions, arithmetic, special functions, matrix products."""
+"""Op records of mathematics: elementwise functions, arithmetic, special functions, matmul."""
 
 from ftm_backend.frontend.ops.math import (  # noqa: F401  (registers the records)
     arithmetic,

@@ -1,4 +1,4 @@
-"""Arithmetic of two and three operands, selection, clamping."""
+"""Op records of arithmetic on two and three operands, selection, and clamping."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ _binary(
 def _log_add(
     x: ScalarExpr, y: ScalarExpr, power: Callable[[ScalarExpr], ScalarExpr], unit: float
 ) -> ScalarExpr:
-    """The logarithm of a sum of powers, without overflow; equal infinities stay."""
+    """Return the logarithm of a sum of powers without overflow; equal infinities stay."""
     large = e.maximum(x, y)
     value = large + e.log1p(power(-abs(x - y))) * unit
     return e.where(abs(x).eq(math.inf) & x.eq(y), x, value)
 
 
 def _hypot(x: ScalarExpr, y: ScalarExpr) -> ScalarExpr:
-    """Scaled by the larger side, so that no square overflows; infinite beside NaN."""
+    """Scale by the larger side, so that no square overflows; infinity wins over NaN."""
     x, y = abs(x), abs(y)
     large, small = e.maximum(x, y), e.minimum(x, y)
     ratio = e.where(large.eq(0), 0, small / large)
@@ -87,7 +87,7 @@ def _xlogy(x: ScalarExpr, y: ScalarExpr) -> ScalarExpr:
 
 
 def floor_divide(a: ScalarExpr, b: ScalarExpr) -> ScalarExpr:
-    """Division rounded down, with PyTorch's treatment of zeros and infinities."""
+    """Divide rounding down, with PyTorch's results for zeros and infinities."""
     if a.is_bool:
         return a
     if not a.is_float:
@@ -106,7 +106,7 @@ def floor_divide(a: ScalarExpr, b: ScalarExpr) -> ScalarExpr:
 
 
 def remainder(a: ScalarExpr, b: ScalarExpr) -> ScalarExpr:
-    """Python's remainder: the sign of the divisor."""
+    """Return Python's remainder: it has the divisor's sign."""
     rest = a % b
     if not a.is_float and not info(a.dtype).signed:
         return rest
@@ -116,7 +116,7 @@ def remainder(a: ScalarExpr, b: ScalarExpr) -> ScalarExpr:
 def divide(
     self: ScalarExpr, other: ScalarExpr, rounding_mode: str | None, result_dtype: str
 ) -> ScalarExpr:
-    """aten::div in its three rounding modes; truncation is of the rounded quotient."""
+    """Divide in one of aten::div's rounding modes; truncation applies to the rounded quotient."""
     if rounding_mode == "floor":
         return floor_divide(self, other)
     quotient = (self / other).to(result_dtype).to(self.dtype)
@@ -152,7 +152,7 @@ def _integer_power(base: ScalarExpr, exponent: int) -> ScalarExpr:
 
 
 def power(self: ScalarExpr, exponent: ScalarExpr, result_dtype: str) -> ScalarExpr:
-    """x ** y; a small constant exponent becomes products and roots, as in PyTorch."""
+    """Return ``self ** exponent``; small constant exponents become products and roots."""
     if not isinstance(exponent, e.ScalarExpr):
         return _constant_power(self, exponent, result_dtype)
     if not isinstance(self, e.ScalarExpr):
@@ -163,7 +163,7 @@ def power(self: ScalarExpr, exponent: ScalarExpr, result_dtype: str) -> ScalarEx
 
 
 def _constant_power(x: ScalarExpr, exponent: float, result_dtype: str) -> ScalarExpr:
-    """x ** exponent, where PyTorch rounds the exponent to a half dtype, but not to float32."""
+    """Return ``x ** exponent``; PyTorch rounds the exponent to half dtypes, but not to float32."""
     if not x.is_float:
         return _integer_power(x, int(exponent))
     special: dict[float, Callable[[ScalarExpr], ScalarExpr]] = {
@@ -183,13 +183,13 @@ def _constant_power(x: ScalarExpr, exponent: float, result_dtype: str) -> Scalar
         return e.pow_(x, x.const(rounded(float(exponent), result_dtype)))
     nearest = rounded(float(exponent), x.dtype)
     if nearest != exponent and nearest.is_integer():
-        # 2.0000001 would become 2, and a negative number has a square.
+        # 2.0000001 would round to 2, and a negative base would then have a result
         return e.pow_(x.to("f64"), x.emitter.constant(exponent, "f64"))
     return e.pow_(x, x.const(exponent))
 
 
 def _variable_integer_power(base: ScalarExpr, exponent: ScalarExpr) -> ScalarExpr:
-    """Square and multiply over all bits; a negative exponent leaves 1, -1 or 0."""
+    """Square and multiply over all bits; a negative exponent gives 1, -1 or 0."""
     result, square, bits = base.const(1), base, info(base.dtype).bits
     for bit in range(bits - 1 if info(base.dtype).signed else bits):
         odd = ((exponent >> bit) & 1).ne(0)
@@ -242,7 +242,8 @@ pointwise(
 
 
 def _where(condition: ScalarExpr, self: ScalarExpr, other: ScalarExpr) -> ScalarExpr:
-    if not isinstance(self, e.ScalarExpr) and not isinstance(other, e.ScalarExpr):  # two bools
+    # both are Python bools
+    if not isinstance(self, e.ScalarExpr) and not isinstance(other, e.ScalarExpr):
         self = condition.emitter.constant(self, "i1")
     return e.where(condition.to("i1"), self, other)
 

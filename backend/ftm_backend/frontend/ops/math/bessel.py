@@ -1,7 +1,7 @@
-"""Bessel functions of the orders 0 and 1.
+"""Op records of Bessel functions of orders 0 and 1.
 
-Near the origin a series, far away an integral over the decaying part alone, give each function to
-double precision; what runs are Chebyshev fits of the two (`frontend/chebyshev_fit.py`).
+A series near the origin and an integral of the decaying part far away give each function to double
+precision. The compiled code evaluates Chebyshev fits of both (`frontend/chebyshev_fit.py`).
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.scalar_math import ScalarExpr
 
 _TOLERANCE = {"f64": (1e-8, 1e-8), "f32": (2e-5, 5e-5), "f16": (4e-3, 1e-4), "bf16": (1.6e-2, 1e-3)}
-"""In f64 PyTorch's own J and Y are off by up to 5e-9 at 8; the phase of a large f32 is what its
-last bit leaves."""
-_FAR = 8.0  # where the far form takes over; for K: 2
-# log(x / 2) + gamma less log(x): half of the smallest x is 0
+"""In f64, PyTorch's own J and Y are off by up to 5e-9 at x = 8. For large f32 x, the phase has only
+the precision of x's last bit."""
+_FAR = 8.0  # threshold between near and far form; 2 for K
+# log(x / 2) + gamma - log(x), separate because half of the smallest x underflows to 0
 _EULER_OF_HALF = 0.5772156649015329 - math.log(2)
 
 
 def _series(order: int, square: float, sign: int, harmonic: bool = False) -> float:
-    """Sum over k of (sign * square / 4)**k / (k! (k + order)!), exact; with ``harmonic``, each term
-    times H(k) + H(k + order), the digamma function's rational part."""
+    """Sum (sign * square / 4)**k / (k! (k + order)!) over k, in exact arithmetic.
+
+    With `harmonic`, multiply each term by H(k) + H(k + order), the rational part of the digamma
+    function.
+    """
     ratio = Fraction(square) * sign / 4
     term, total = Fraction(1), Fraction(0)
     low, high = Fraction(0), Fraction(order)  # H(0) = 0, H(1) = 1
@@ -42,11 +45,11 @@ def _series(order: int, square: float, sign: int, harmonic: bool = False) -> flo
 
 
 def _far(order: int, x: float, turn: complex) -> complex:
-    """Integral of exp(-s**2) * s**(2 order) * (1 + turn s**2 / (2 x))**(order - 1/2), scaled to 1
-    at infinite x.
+    """Integrate exp(-s**2) * s**(2 order) * (1 + turn s**2 / (2 x))**(order - 1/2) over s.
 
-    With turn 1 that is K(x) over sqrt(pi / (2 x)) * exp(-x); with turn i the Hankel function over
-    sqrt(2 / (pi x)) * exp(i (x - order * pi / 2 - pi / 4)), P + iQ.
+    The result is scaled to 1 at infinite x. With turn 1 it is K(x) / (sqrt(pi / (2 x)) * exp(-x)).
+    With turn i it is P + iQ, the Hankel function divided by sqrt(2 / (pi x)) * exp(i (x - order *
+    pi / 2 - pi / 4)).
     """
 
     def integrand(s: float) -> complex:
@@ -56,7 +59,7 @@ def _far(order: int, x: float, turn: complex) -> complex:
 
 
 def _growth(order: int, x: float) -> float:
-    """sqrt(x) * exp(-x) * I(x), I the modified Bessel function of the first kind."""
+    """Return sqrt(x) * exp(-x) * I(x), with I the modified Bessel function of the first kind."""
     if x < 40:
         return _series(order, x * x, 1) * (x / 2) ** order * math.exp(-x) * math.sqrt(x)
     total, term, k = 0.0, 1.0, 0
@@ -70,7 +73,7 @@ def _growth(order: int, x: float) -> float:
 def _orders(
     function: Callable[[int, float], float], low: float, high: float, terms: int
 ) -> list[ChebyshevFit]:
-    """The fits of a function of (order, variable) for orders 0 and 1."""
+    """Fit a function of (order, variable) for orders 0 and 1."""
     return [ChebyshevFit(partial(function, order), low, high, terms) for order in (0, 1)]
 
 
@@ -86,7 +89,7 @@ _K_FAR = _orders(lambda n, t: _far(n, 2 / t, 1).real, 1e-9, 1, 30)
 
 
 def scaled_i(order: int, x: ScalarExpr) -> ScalarExpr:
-    """exp(-|x|) * I(x)."""
+    """Return exp(-|x|) * I(x)."""
     size = abs(x)
     near, far = e.minimum(size, _FAR), e.maximum(size, _FAR)
     small = _I_NEAR[order](near) * (near * 0.5 if order else 1)
@@ -96,7 +99,7 @@ def scaled_i(order: int, x: ScalarExpr) -> ScalarExpr:
 
 
 def first_kind(order: int, x: ScalarExpr) -> ScalarExpr:
-    """J(x); NaN at infinity, as in PyTorch."""
+    """Return J(x); NaN at infinity, as in PyTorch."""
     size = abs(x)
     near, far = e.minimum(size, _FAR), e.maximum(size, _FAR)
     small = _J_NEAR[order](near * near) * (near * 0.5 if order else 1)
@@ -105,13 +108,12 @@ def first_kind(order: int, x: ScalarExpr) -> ScalarExpr:
 
 
 def second_kind(order: int, x: ScalarExpr) -> ScalarExpr:
-    """Y(x): -inf at 0, NaN left of it and at infinity."""
+    """Return Y(x): -inf at 0, NaN for negative x and at infinity."""
     near, far = e.minimum(x, _FAR), e.maximum(x, _FAR)
     square = near * near
     scale = near * 0.5 if order else near.const(1)
     j = _J_NEAR[order](square) * scale
-    # (2 log(x / 2) + 2 gamma) J less the series with harmonic numbers, over pi; order 1 has a pole
-    # as well.
+    # ((2 log(x / 2) + 2 gamma) J - series with harmonic numbers) / pi; order 1 also has a pole
     small = (j * (e.log(near) + _EULER_OF_HALF) * 2 - _Y_NEAR[order](square) * scale) * (
         1 / math.pi
     )
@@ -121,7 +123,7 @@ def second_kind(order: int, x: ScalarExpr) -> ScalarExpr:
 
 
 def _wave(order: int, x: ScalarExpr, turn: float) -> ScalarExpr:
-    """sqrt(2 / (pi x)) * (P cos(a) - Q sin(a)) at a = x - order * pi / 2 - pi / 4 + turn."""
+    """Return sqrt(2 / (pi x)) * (P cos(a) - Q sin(a)) at a = x - order * pi / 2 - pi / 4 + turn."""
     t = x.const(_FAR) / x
     angle = x + (turn - order * math.pi / 2 - math.pi / 4)
     p, q = _P_FAR[order](t), _Q_FAR[order](t) * t
@@ -129,7 +131,7 @@ def _wave(order: int, x: ScalarExpr, turn: float) -> ScalarExpr:
 
 
 def modified_second_kind(order: int, x: ScalarExpr, scaled: bool) -> ScalarExpr:
-    """K(x), or exp(x) * K(x): infinite at 0, NaN left of it."""
+    """Return K(x), or exp(x) * K(x): infinite at 0, NaN for negative x."""
     near, far = e.minimum(x, 2), e.maximum(x, 2)
     square = near * near
     i = _I_SMALL[order](square)
@@ -147,7 +149,7 @@ def modified_second_kind(order: int, x: ScalarExpr, scaled: bool) -> ScalarExpr:
 
 
 def _spherical(x: ScalarExpr) -> ScalarExpr:
-    """sin(x) / x."""
+    """Return sin(x) / x."""
     return e.where(x.eq(0), 1, e.where(abs(x).eq(math.inf), 0, e.sin(x) / x))
 
 

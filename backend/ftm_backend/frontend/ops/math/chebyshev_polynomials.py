@@ -1,8 +1,8 @@
-"""Chebyshev polynomials of the four kinds, in closed form: trigonometric inside [-1, 1], hyperbolic
-outside.
+"""Op records of Chebyshev polynomials of the four kinds, in closed form.
 
-The order is a tensor too, so no recurrence of a fixed length would do. They are computed in f64:
-near the ends of the interval the closed forms lose digits that a recurrence keeps.
+They are trigonometric inside [-1, 1] and hyperbolic outside. The order is a tensor as well, which
+rules out a recurrence of fixed length. They are computed in f64, because the closed forms lose
+digits near the ends of the interval that a recurrence keeps.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ _TOLERANCE = {"f64": (1e-9, 1e-9), "f32": (1e-5, 1e-6), "f16": (2e-3, 1e-4), "bf
 
 
 def _angles(size: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
-    """(arc cosine inside [0, 1], arc hyperbolic cosine outside)."""
+    """Return the arc cosine inside [0, 1] and the hyperbolic arc cosine outside."""
     inside = e.apply("math.acos", e.minimum(size, 1))
     outside = e.maximum(size, 1)
     return inside, e.log(outside + e.sqrt((outside - 1) * (outside + 1)))
 
 
 def _hyperbolic(x: ScalarExpr, sign: float) -> ScalarExpr:
-    """cosh or sinh, from exponentials."""
+    """Return cosh (sign 1) or sinh (sign -1) from exponentials."""
     grown = e.exp(x)
     return (grown + (grown.const(1) / grown) * sign) * 0.5
 
 
 def _ratio(x: ScalarExpr, factor: ScalarExpr, divisor: float, kind: str) -> ScalarExpr:
-    """f(factor * angle) / f(divisor * angle) for x >= 0, f sine or cosine; its limit where the
-    angle is 0."""
+    """Return f(factor * angle) / f(divisor * angle) for x >= 0, with f sine or cosine.
+
+    Where the angle is 0, return the limit.
+    """
     inside, outside = _angles(x)
     if kind == "cos":
         near, far = e.cos(inside * factor), _hyperbolic(outside * factor, 1)
@@ -54,7 +56,7 @@ def _second(size: ScalarExpr, n: ScalarExpr, left: ScalarExpr) -> ScalarExpr:
 
 
 def _third(size: ScalarExpr, n: ScalarExpr, left: ScalarExpr) -> ScalarExpr:
-    """To the left of 0 the third kind is the mirrored fourth."""
+    """For negative x, the third kind is the mirrored fourth kind."""
     return e.where(left, _ratio(size, n + 0.5, 0.5, "sin"), _ratio(size, n + 0.5, 0.5, "cos"))
 
 

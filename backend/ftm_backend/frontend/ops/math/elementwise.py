@@ -1,4 +1,4 @@
-"""Unary mathematics, comparisons, logic, bits: one line for each op."""
+"""Op records of unary mathematics, comparisons, logic and bits: one line for each op."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _sign(self: ScalarExpr) -> ScalarExpr:
 
 
 def _integral(function: Callable[[ScalarExpr], ScalarExpr]) -> Callable[[ScalarExpr], ScalarExpr]:
-    """Rounding: the identity on integers."""
+    """Make a rounding function the identity on integers."""
     return lambda self: function(self) if self.is_float else self
 
 
@@ -38,12 +38,12 @@ def _reciprocal(self: ScalarExpr) -> ScalarExpr:
 
 
 def _logit(self: ScalarExpr, eps: float | None) -> ScalarExpr:
-    # In this order, which matters where eps is more than a half.
+    # the order matters for eps > 1/2
     x = self if eps is None else e.where(self < eps, eps, e.minimum(self, 1 - eps))
     return e.log(x / (x.const(1) - x))
 
 
-# Float functions; integers and bools are promoted by PyTorch, so the result is floating.
+# PyTorch promotes integers and bools, so the result is floating-point.
 for _name in (
     "exp",
     "expm1",
@@ -58,7 +58,7 @@ for _name in (
     "rsqrt",
     "sigmoid",
 ):
-    _unary(_name, lambda self, f=getattr(e, _name): f(self))  # noqa: B008 (of this round)
+    _unary(_name, lambda self, f=getattr(e, _name): f(self))  # noqa: B008 (binds the loop variable)
 for _name in (
     "acos",
     "acosh",
@@ -152,15 +152,15 @@ _unary(
 )
 
 _COPIES = (
-    "aten::_to_copy aten::clone aten::alias aten::detach aten::contiguous aten::lift_fresh aten::positive aten::copy "
-    "aten::conj_physical aten::_conj_physical"  # of real numbers
+    "aten::_to_copy aten::clone aten::alias aten::detach aten::contiguous aten::lift_fresh"
+    " aten::positive aten::copy aten::conj_physical aten::_conj_physical"
 )
 
 
 def _copy(
     b: LinalgBuilder, self: StridedValue, src: StridedValue | None = None, **_: object
 ) -> StridedValue:
-    """A copy is the value itself: values never change."""
+    """Return the value itself: values are immutable."""
     if src is not None:  # aten::copy(self, src): src in self's shape and dtype
         return b.cast(src.expand(b.result.shape), b.result.dtype)
     return b.cast(self, b.result.dtype)
@@ -174,7 +174,7 @@ def _register_copies() -> None:
 
 _register_copies()
 
-# Comparisons, in the dtype that both sides promote to.
+# Comparisons in the dtype that both sides promote to.
 _COMPARISONS: dict[str, Callable[[ScalarExpr, ScalarExpr], ScalarExpr]] = {
     "eq": lambda self, other: self.eq(other),
     "ne": lambda self, other: self.ne(other),
@@ -208,7 +208,8 @@ _BITS: dict[str, Callable[[ScalarExpr, ScalarExpr], ScalarExpr]] = {
 }
 for _name, _bits in _BITS.items():
     pointwise(
-        f"aten::bitwise_{_name}.Tensor aten::bitwise_{_name}.Scalar aten::bitwise_{_name}.Scalar_Tensor",
+        f"aten::bitwise_{_name}.Tensor aten::bitwise_{_name}.Scalar"
+        f" aten::bitwise_{_name}.Scalar_Tensor",
         _bits,
         INTS + BOOL,
         "binary",
@@ -231,14 +232,16 @@ def _shift_right(self: ScalarExpr, other: ScalarExpr) -> ScalarExpr:
 
 
 pointwise(
-    "aten::bitwise_left_shift.Tensor aten::bitwise_left_shift.Tensor_Scalar aten::__lshift__.Tensor aten::__lshift__.Scalar",
+    "aten::bitwise_left_shift.Tensor aten::bitwise_left_shift.Tensor_Scalar"
+    " aten::__lshift__.Tensor aten::__lshift__.Scalar",
     _shift_left,
     INTS,
     "shift",
     tolerance=EXACT,
 )
 pointwise(
-    "aten::bitwise_right_shift.Tensor aten::bitwise_right_shift.Tensor_Scalar aten::__rshift__.Tensor aten::__rshift__.Scalar",
+    "aten::bitwise_right_shift.Tensor aten::bitwise_right_shift.Tensor_Scalar"
+    " aten::__rshift__.Tensor aten::__rshift__.Scalar",
     _shift_right,
     INTS,
     "shift",

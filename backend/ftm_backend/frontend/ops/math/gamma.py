@@ -1,7 +1,7 @@
-"""The gamma function's family: lgamma, digamma, polygamma, the Hurwitz zeta function.
+"""Op records of the gamma function's family: lgamma, digamma, polygamma, Hurwitz zeta.
 
-All follow one plan: to the left of 1/2 the reflection formula, then a step to the right by
-recurrence, far enough for the asymptotic series with Bernoulli numbers.
+All have the same structure: the reflection formula for x < 1/2, then a shift to larger x by
+recurrence, then the asymptotic series with Bernoulli numbers.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _TOLERANCE = {
     "f16": (2e-3, 1e-3),
     "bf16": (1.6e-2, 1e-3),
 }
-"""The functions pass through zero; beside it only the absolute error is small."""
+"""The functions pass through zero, where only the absolute error is small."""
 
 
 def _bernoulli(count: int) -> list[Fraction]:
-    """B0 .. B(count - 1)."""
+    """Return the Bernoulli numbers B0 to B(count - 1)."""
     numbers = [Fraction(1)]
     for n in range(1, count):
         numbers.append(
@@ -38,17 +38,17 @@ _B = _bernoulli(24)
 
 
 def _terms(x: ScalarExpr) -> tuple[int, int]:
-    """(steps to the right, terms of the asymptotic series) that the dtype needs."""
+    """Return the number of recurrence steps and of series terms that the dtype needs."""
     return (8, 9) if x.dtype == "f64" else (5, 4)
 
 
 def _centred(x: ScalarExpr) -> ScalarExpr:
-    """x without its nearest integer: in [-1/2, 1/2], exact."""
+    """Subtract the nearest integer: the result is exact and in [-1/2, 1/2]."""
     return x - e.round_even(x)
 
 
 def _lgamma_right(x: ScalarExpr) -> ScalarExpr:
-    """log(gamma(x)) for x >= 1/2."""
+    """Return log(gamma(x)) for x >= 1/2."""
     steps, terms = _terms(x)
     low = x < steps
     product = x
@@ -66,11 +66,11 @@ def _lgamma_right(x: ScalarExpr) -> ScalarExpr:
 
 
 def lgamma(x: ScalarExpr) -> ScalarExpr:
-    """log(abs(gamma(x))); infinite at 0, -1, -2 ..."""
+    """Return log(abs(gamma(x))); infinite at 0, -1, -2 ..."""
     left = x < 0.5
     right = _lgamma_right(e.where(left, x.const(1) - x, x))
     size = abs(_centred(x))
-    # a denormal product has few digits
+    # a denormal product would have few digits
     sine = e.where(size < 2.0**-30, size, e.sin(size * math.pi) * (1 / math.pi))
     mirrored = -e.log(e.where(left, sine, 1)) - right
     value = e.where(left, mirrored, right)
@@ -78,13 +78,16 @@ def lgamma(x: ScalarExpr) -> ScalarExpr:
 
 
 def _cotangent(x: ScalarExpr) -> ScalarExpr:
-    """cot(pi * x), exactly 0 halfway between the integers."""
+    """Return cot(pi * x), exactly 0 halfway between integers."""
     place = _centred(x)
     return e.sin((place.const(0.5) - abs(place)) * math.pi) / e.sin(place * math.pi)
 
 
 def digamma(x: ScalarExpr) -> ScalarExpr:
-    """Derivative of lgamma: infinite at 0 (with the sign of -x), NaN at the negative integers."""
+    """Return the derivative of lgamma.
+
+    It is infinite at 0, with the sign of -x, and NaN at negative integers.
+    """
     steps, terms = _terms(x)
     left = x < 0.5
     right = e.where(left, x.const(1) - x, x)
@@ -106,7 +109,7 @@ def digamma(x: ScalarExpr) -> ScalarExpr:
 
 
 def _cotangent_derivative(n: int) -> list[float]:
-    """The n-th derivative of cot(pi * x) as a polynomial in cot(pi * x), divided by pi**n."""
+    """Return the n-th derivative of cot(pi * x) as a polynomial in cot(pi * x), over pi**n."""
     p = [0, 1]
     for _ in range(n):
         slope = [k * c for k, c in enumerate(p)][1:]
@@ -115,7 +118,7 @@ def _cotangent_derivative(n: int) -> list[float]:
 
 
 def polygamma(n: int, self: ScalarExpr) -> ScalarExpr:
-    """The n-th derivative of digamma."""
+    """Return the n-th derivative of digamma."""
     if n == 0:
         return digamma(self)
     x, sign = self, (-1) ** (n + 1)
@@ -135,8 +138,7 @@ def polygamma(n: int, self: ScalarExpr) -> ScalarExpr:
         shift = shift + inverse_power(right + k, n + 1)
     y = e.where(right < steps, right + steps, right)
     over = y.const(1) / y
-    # (n - 1)! / y**n + n! / (2 y**(n + 1)) + the sum over even k of (k + n - 1)! / k! B(k) / y**(k
-    # + n)
+    # (n - 1)! / y**n + n! / (2 y**(n + 1)) + sum over even k of (k + n - 1)! / k! B(k) / y**(k + n)
     rest = polynomial(
         over * over,
         math.factorial(n - 1),
@@ -155,7 +157,7 @@ def polygamma(n: int, self: ScalarExpr) -> ScalarExpr:
 
 
 def _zeta_right(s: ScalarExpr, q: ScalarExpr) -> ScalarExpr:
-    """Sum over k of (q + k)**-s for q > 0, s > 1, by the formula of Euler and Maclaurin."""
+    """Sum (q + k)**-s over k for q > 0, s > 1, by the Euler-Maclaurin formula."""
     steps, terms = (10, 9) if s.dtype == "f64" else (6, 5)
     total = s.const(0)
     for k in range(steps):
@@ -172,10 +174,10 @@ def _zeta_right(s: ScalarExpr, q: ScalarExpr) -> ScalarExpr:
 
 
 def zeta(self: ScalarExpr, other: ScalarExpr) -> ScalarExpr:
-    """Hurwitz zeta: the sum over k >= 0 of (other + k)**-self.
+    """Return the Hurwitz zeta function: the sum of (other + k)**-self over k >= 0.
 
-    Of a negative ``other`` only integral powers are real: its terms left of 0 are those of a sum to
-    the right, mirrored, and of that sum all but the first.
+    For negative `other`, only integral powers are real. The terms left of 0 are then the mirrored
+    sum to the right, minus all but its first terms.
     """
     s, q = self, other
     first = q - e.floor(q)

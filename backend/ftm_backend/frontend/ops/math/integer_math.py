@@ -1,5 +1,4 @@
-"""Ops on the digits of numbers: greatest common divisors, neighbours, mantissa and exponent,
-rounding to decimals."""
+"""Op records on digits: gcd and lcm, adjacent numbers, mantissa and exponent, decimal rounding."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 
 
 def _gcd(a: ScalarExpr, b: ScalarExpr) -> ScalarExpr:
-    """Euclid's algorithm, in as many steps as neighbouring Fibonacci numbers of the dtype need."""
+    """Euclid's algorithm; its worst case are consecutive Fibonacci numbers of the dtype."""
     steps = math.ceil(info(a.dtype).bits / math.log2((1 + math.sqrt(5)) / 2)) + 1
     a, b = abs(a), abs(b)
     for _ in range(steps):
@@ -27,7 +26,7 @@ def _gcd(a: ScalarExpr, b: ScalarExpr) -> ScalarExpr:
 
 def _lcm(a: ScalarExpr, b: ScalarExpr) -> ScalarExpr:
     divisor = _gcd(a, b)
-    if info(a.dtype).bits < 32:  # C++ computes on the small types in its int
+    if info(a.dtype).bits < 32:  # C++ promotes small types to int
         a, b, divisor = a.to("i32"), b.to("i32"), divisor.to("i32")
     zero = divisor.eq(0)
     return e.where(zero, 0, abs(a / e.where(zero, 1, divisor) * b))

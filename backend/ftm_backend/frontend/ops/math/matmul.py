@@ -1,20 +1,23 @@
-"""Matrix products. Half types accumulate in f32; transposed operands are views, for the midend to
-fold."""
+"""Op records of matrix products.
+
+Half types accumulate in f32. Transposed operands are views, which the midend folds.
+"""
 
 from __future__ import annotations
 
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.call_arguments import given
-from ftm_backend.frontend.oplib.matmul import product
+from ftm_backend.frontend.oplib.call_arguments import given_argument
+from ftm_backend.frontend.oplib.matmul import matmul
 from ftm_backend.frontend.oplib.op_record import PRODUCTS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.symbolic import always_equal
 
 recorded(
-    "aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot aten::vdot aten::linear",
+    "aten::mm aten::bmm aten::addmm aten::baddbmm aten::mv aten::addmv aten::addbmm aten::dot"
+    " aten::vdot aten::linear",
     tried=("mixed",),
 )
 recorded("aten::linalg_cross", tried=("mixed",), forbids_overlap=True)
@@ -24,16 +27,16 @@ _DTYPES = FLOATS + INTS
 
 @lowering("aten::mm aten::bmm", _DTYPES, "matmul", PRODUCTS)
 def _mm(b: LinalgBuilder, self: StridedValue, mat2: StridedValue) -> StridedValue:
-    return b.cast(product(b, self, mat2), b.result.dtype)
+    return b.cast(matmul(b, self, mat2), b.result.dtype)
 
 
 _SKIPPING = ("f32", "f64")
-"""Dtypes of which the CPU's BLAS skips the product if alpha is 0, so that its NaN and infinities do
-not count."""
+"""Dtypes for which the CPU's BLAS skips the product if alpha is 0, ignoring its NaN and
+infinities."""
 
 _SMALL_BATCH_PRODUCT = 400
-"""Multiplications of one matrix below which the CPU's baddbmm does not call BLAS, and computes the
-product whatever alpha is."""
+"""Number of multiplications per matrix below which the CPU's baddbmm does not call BLAS, so it
+never skips the product."""
 
 
 def _scaled_sum(
@@ -45,16 +48,22 @@ def _scaled_sum(
     alpha: Number,
     skips_from: int = 0,
 ) -> StridedValue:
-    """beta * bias + alpha * (left @ right); a factor of 0 leaves its term out, NaN and infinities
-    included.
+    """Return beta * bias + alpha * (left @ right).
+
+    A factor of 0 skips its term, including NaN and infinities.
 
     Args:
-        skips_from: Multiplications of one matrix from which on an alpha of 0 leaves the product
-            out.
+        b: The builder.
+        bias: Broadcasts to the result's shape.
+        left: [(B,) M, K].
+        right: [(B,) K, N].
+        beta: Factor of `bias`.
+        alpha: Factor of the product.
+        skips_from: Number of multiplications per matrix from which an alpha of 0 skips the product.
     """
-    made = b.reshape(product(b, left, right), b.result.shape)
+    product = b.reshape(matmul(b, left, right), b.result.shape)
     rows, inner, columns = left.shape[-2], left.shape[-1], right.shape[-1]
-    dtype = made.dtype
+    dtype = product.dtype
     beta, alpha = b.inline(beta, dtype), b.inline(0 if always_equal(inner, 0) else alpha, dtype)
 
     def body(x: ScalarExpr, p: ScalarExpr) -> ScalarExpr:
@@ -65,7 +74,7 @@ def _scaled_sum(
             p = e.where(skips, 0, p)
         return (e.where(beta.eq(0), 0, x.to(dtype) * beta) + p * alpha).to(b.result.dtype)
 
-    return b.pointwise(body, [bias.expand(b.result.shape), made], b.result)
+    return b.pointwise(body, [bias.expand(b.result.shape), product], b.result)
 
 
 @lowering("aten::addmm", _DTYPES, "addmm", PRODUCTS)
@@ -94,7 +103,7 @@ def _baddbmm(
 
 @lowering("aten::mv", _DTYPES, "matmul", PRODUCTS)
 def _mv(b: LinalgBuilder, self: StridedValue, vec: StridedValue) -> StridedValue:
-    return b.cast(b.reshape(product(b, self, vec.unsqueeze(1)), b.result.shape), b.result.dtype)
+    return b.cast(b.reshape(matmul(b, self, vec.unsqueeze(1)), b.result.shape), b.result.dtype)
 
 
 @lowering("aten::addmv", _DTYPES, "addmm", PRODUCTS)
@@ -118,7 +127,7 @@ def _dot(
 ) -> StridedValue:
     from ftm_backend.frontend.oplib.reductions import reduce
 
-    y = given(tensor, other)
+    y = given_argument(tensor, other)
     dtype = compute_dtype(self.dtype)
     total = reduce(b, "sum", [self, y], [0], dtype, lambda p, q: p.to(dtype) * q.to(dtype))
     return b.cast(b.reshape(total, ()), b.result.dtype)
@@ -133,7 +142,7 @@ def _addbmm(
     beta: Number,
     alpha: Number,
 ) -> StridedValue:
-    """The sum over the batch is one product along batch and inner dimension together."""
+    """The sum over the batch is one product with batch and inner dimension merged."""
     count, rows, inner = batch1.shape
     left = b.reshape(batch1.permute([1, 0, 2]), (rows, count * inner))
     right = b.reshape(batch2, (count * inner, batch2.shape[2]))

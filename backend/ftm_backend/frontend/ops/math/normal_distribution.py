@@ -1,5 +1,4 @@
-"""The normal distribution's functions: inverse error function, quantiles, logarithms of tails;
-entropies."""
+"""Op records of the normal distribution: erfinv, quantiles, logarithms of tails, entropy."""
 
 from __future__ import annotations
 
@@ -20,12 +19,14 @@ _TOLERANCE = {
 
 
 _FAR_TAIL = {"f32": 1e-36, "f64": 1e-304}
-"""Below it ``exp(y * y)`` of the quantile y overflows."""
+"""Tail probability below which ``exp(y * y)`` of the quantile y overflows."""
 
 
 def _inverse(x: ScalarExpr, rest: ScalarExpr) -> ScalarExpr:
-    """y >= 0 with erf(y) = x and erfc(y) = rest, for x in [0, 1] and rest = 1 - x, which is exact
-    near 1."""
+    """Return y >= 0 with erf(y) = x and erfc(y) = rest, for x in [0, 1] and rest = 1 - x.
+
+    `rest` is exact near x = 1.
+    """
     centre = x < 0.5
     a = 0.147
     log = e.log(rest * (rest.const(2) - rest))
@@ -35,7 +36,7 @@ def _inverse(x: ScalarExpr, rest: ScalarExpr) -> ScalarExpr:
         x * polynomial(x * x, 0.88622693, 0.23201367, 0.12755618),
         e.sqrt(e.sqrt(half * half - log / a) - half),
     )
-    for _ in range(2):  # Halley's method: each step triples the digits
+    for _ in range(2):  # Halley's method: each iteration triples the number of digits
         error = e.where(centre, e.erf(y) - x, rest - e.apply("math.erfc", y))
         step = error * e.exp(y * y) * (math.sqrt(math.pi) / 2)
         y = y - step / (y * step + 1)
@@ -43,8 +44,10 @@ def _inverse(x: ScalarExpr, rest: ScalarExpr) -> ScalarExpr:
 
 
 def _far_inverse(rest: ScalarExpr) -> ScalarExpr:
-    """y with erfc(y) = rest, where exp(y * y) would overflow: Newton's method on the logarithm of
-    erfc's asymptotic series."""
+    """Return y with erfc(y) = rest where exp(y * y) would overflow.
+
+    Newton's method on the logarithm of erfc's asymptotic series.
+    """
     log = e.log(rest)
     y = e.sqrt(-log - e.log(-log * math.pi) * 0.5)
     for _ in range(2):
@@ -56,14 +59,14 @@ def _far_inverse(rest: ScalarExpr) -> ScalarExpr:
 
 
 def erfinv(self: ScalarExpr) -> ScalarExpr:
-    """The inverse of erf; infinite at -1 and 1, NaN beyond."""
+    """Return the inverse of erf; infinite at -1 and 1, NaN beyond."""
     size = abs(self)
     value = e.copysign(_inverse(size, size.const(1) - size), self)
     return e.where(size <= 1, value, math.nan)
 
 
 def ndtri(self: ScalarExpr) -> ScalarExpr:
-    """The quantile of the normal distribution."""
+    """Return the quantile function of the normal distribution."""
     lower = self < 0.5
     tail = e.where(lower, self, self.const(1) - self)
     far = (self > 0) & (self < _FAR_TAIL[self.dtype])
@@ -77,7 +80,7 @@ def ndtri(self: ScalarExpr) -> ScalarExpr:
 
 
 def _scaled_tail(x: float) -> float:
-    """exp(x * x) * erfc(x): the continued fraction, where it converges fast."""
+    """Return exp(x * x) * erfc(x), by its continued fraction where that converges fast."""
     if x < 2:
         return math.exp(x * x) * math.erfc(x)
     value = x
@@ -86,21 +89,21 @@ def _scaled_tail(x: float) -> float:
     return 1 / (value * math.sqrt(math.pi))
 
 
-# In t = 4 / (4 + x); the factor 1 + x keeps it away from 0.
+# A function of t = 4 / (4 + x); the factor 1 + x keeps it away from 0.
 _ERFCX = ChebyshevFit(
     lambda t: _scaled_tail(4 / t - 4) * (4 / t - 3) if t else 1 / math.sqrt(math.pi), 0, 1, 40
 )
 
 
 def erfcx(self: ScalarExpr) -> ScalarExpr:
-    """exp(x * x) * erfc(x)."""
+    """Return exp(x * x) * erfc(x)."""
     x = abs(self)
     right = e.where(x.eq(math.inf), 0, _ERFCX(x.const(4) / (x + 4)) / (x + 1))
     return e.where(self < 0, e.exp(self * self) * 2 - right, right)
 
 
 def log_ndtr(self: ScalarExpr) -> ScalarExpr:
-    """log of the normal distribution function, without underflow on the left."""
+    """Return the log of the normal distribution function, without underflow on the left."""
     x = self * math.sqrt(0.5)
     left = e.log(erfcx(-x) * 0.5) - x * x
     right = e.log1p(e.apply("math.erfc", x) * -0.5)

@@ -1,4 +1,4 @@
-"""Cholesky factorization, and systems that are solved with it."""
+"""Op records of Cholesky factorization and its linear systems."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.gaussian_elimination import (
     DTYPES,
-    SOLUTIONS,
-    as_batch,
-    column,
-    row,
-    steps,
-    substitute,
+    SOLUTION_TOLERANCE,
+    extract_column,
+    extract_row,
+    flatten_batch,
+    iterate,
+    solve_triangular,
 )
 from ftm_backend.frontend.oplib.op_record import lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
@@ -21,16 +21,16 @@ from ftm_backend.frontend.sequential_loop import LoopIteration
 from ftm_backend.ir.trace.trace import TensorType
 
 
-@lowering("aten::linalg_cholesky_ex", DTYPES, "cholesky", SOLUTIONS)
+@lowering("aten::linalg_cholesky_ex", DTYPES, "cholesky", SOLUTION_TOLERANCE)
 def _cholesky_ex(
     b: LinalgBuilder, self: StridedValue, upper: bool, check_errors: bool
 ) -> tuple[StridedValue, StridedValue]:
-    """(the factor; for each matrix 0, or the order of the first leading minor that is not
-    positive).
+    """Return the factor, and an error code for each matrix.
 
-    The recorder checks errors (csrc/kernels/linear_algebra.cpp).
+    The code is 0, or the order of the first leading minor that is not positive. The recorder checks
+    it (csrc/kernels/linear_algebra.cpp).
     """
-    matrices = as_batch(b, self.transpose() if upper else self)
+    matrices = flatten_batch(b, self.transpose() if upper else self)
     batch, n, _ = matrices.shape
     shape = (batch, n, n)
 
@@ -38,8 +38,8 @@ def _cholesky_ex(
         at: LoopIteration, k: StridedValue, states: Sequence[StridedValue]
     ) -> list[StridedValue]:
         lower, failed = states
-        own = column(b, lower, k)
-        pivot = row(b, own.unsqueeze(2), k)
+        own = extract_column(b, lower, k)
+        pivot = extract_row(b, own.unsqueeze(2), k)
         at_k = k.unsqueeze(0)
 
         def failure(seen: ScalarExpr, value: ScalarExpr, number: ScalarExpr) -> ScalarExpr:
@@ -65,7 +65,7 @@ def _cholesky_ex(
         inputs = [lower, factors.unsqueeze(2), factors.unsqueeze(1), k]
         return [b.pointwise(updated, inputs, TensorType(lower.dtype, shape)), failed]
 
-    made, failed = steps(b, n, [matrices, b.full(0, "i32", (batch, 1))], step)
+    made, failed = iterate(b, n, [matrices, b.full(0, "i32", (batch, 1))], step)
 
     def triangle(value: ScalarExpr) -> ScalarExpr:
         return e.where(b.index(2) > b.index(1), 0, value)
@@ -74,20 +74,20 @@ def _cholesky_ex(
     return factor.transpose() if upper else factor, b.reshape(failed, b.wanted(1).shape)
 
 
-@lowering("aten::_cholesky_solve_helper", DTYPES, "cholesky_solve", SOLUTIONS)
+@lowering("aten::_cholesky_solve_helper", DTYPES, "cholesky_solve", SOLUTION_TOLERANCE)
 def _cholesky_solve(
     b: LinalgBuilder, self: StridedValue, A: StridedValue, upper: bool
 ) -> StridedValue:  # noqa: N803  (the schema's name)
-    """X with ``L @ L.mT @ X = self``."""
-    lower = as_batch(b, A.transpose() if upper else A)
-    half = substitute(b, lower, as_batch(b, self), upper=False)
-    return b.reshape(substitute(b, lower.transpose(), half, upper=True), b.result.shape)
+    """Return X with ``L @ L.mT @ X = self``."""
+    lower = flatten_batch(b, A.transpose() if upper else A)
+    half = solve_triangular(b, lower, flatten_batch(b, self), upper=False)
+    return b.reshape(solve_triangular(b, lower.transpose(), half, upper=True), b.result.shape)
 
 
-@lowering("aten::cholesky_inverse", DTYPES, "cholesky_inverse", SOLUTIONS)
+@lowering("aten::cholesky_inverse", DTYPES, "cholesky_inverse", SOLUTION_TOLERANCE)
 def _cholesky_inverse(b: LinalgBuilder, self: StridedValue, upper: bool) -> StridedValue:
-    """The inverse of ``L @ L.mT``."""
-    lower = as_batch(b, self.transpose() if upper else self)
+    """Return the inverse of ``L @ L.mT``."""
+    lower = flatten_batch(b, self.transpose() if upper else self)
     batch, n, _ = lower.shape
     unit = b.pointwise(
         lambda: e.where(
@@ -96,5 +96,5 @@ def _cholesky_inverse(b: LinalgBuilder, self: StridedValue, upper: bool) -> Stri
         [],
         TensorType(self.dtype, (batch, n, n)),
     )
-    half = substitute(b, lower, unit, upper=False)
-    return b.reshape(substitute(b, lower.transpose(), half, upper=True), b.result.shape)
+    half = solve_triangular(b, lower, unit, upper=False)
+    return b.reshape(solve_triangular(b, lower.transpose(), half, upper=True), b.result.shape)

@@ -1,6 +1,6 @@
-"""LU factorization with partial pivoting, and systems that are solved with it.
+"""Op records of LU factorization with partial pivoting and its linear systems.
 
-Pivots are LAPACK's: in step k, row k changes places with row ``pivots[k] - 1``.
+Pivots are LAPACK's: step k swaps row k with row ``pivots[k] - 1``.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.gaussian_elimination import (
     DTYPES,
-    SOLUTIONS,
-    as_batch,
-    column,
-    places,
-    row,
-    rows_at,
-    steps,
-    substitute,
+    SOLUTION_TOLERANCE,
+    extract_column,
+    extract_row,
+    flatten_batch,
+    gather_rows,
+    iterate,
+    row_indices,
+    solve_triangular,
 )
 from ftm_backend.frontend.oplib.op_record import lowering
-from ftm_backend.frontend.oplib.reductions import extreme_index
+from ftm_backend.frontend.oplib.reductions import extreme_with_index
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.frontend.sequential_loop import LoopIteration
 from ftm_backend.ir.trace.trace import TensorType
 
 
-@lowering("aten::linalg_lu_factor_ex", DTYPES, "lu_factor", SOLUTIONS)
+@lowering("aten::linalg_lu_factor_ex", DTYPES, "lu_factor", SOLUTION_TOLERANCE)
 def _lu_factor_ex(
     b: LinalgBuilder, A: StridedValue, pivot: bool, check_errors: bool
 ) -> tuple[StridedValue, StridedValue, StridedValue]:  # noqa: N803
-    """(L below the diagonal and U, pivots, for each matrix 0 or the first step whose pivot is 0,
-    counted from 1).
+    """Return L below the diagonal with U, the pivots, and an error code for each matrix.
 
-    The recorder checks errors (csrc/kernels/linear_algebra.cpp).
+    The code is 0, or the first step with a pivot of 0, counted from 1. The recorder checks it
+    (csrc/kernels/linear_algebra.cpp).
     """
-    matrices = as_batch(b, A)
+    matrices = flatten_batch(b, A)
     batch, rows, columns = matrices.shape
     count = min(rows, columns)
 
@@ -44,18 +44,21 @@ def _lu_factor_ex(
         at: LoopIteration, k: StridedValue, states: Sequence[StridedValue]
     ) -> list[StridedValue]:
         matrix, failed, pivots = states
-        own = column(b, matrix, k)
+        own = extract_column(b, matrix, k)
         chosen = b.pointwise(lambda number: number, [k], TensorType("i64", (batch, 1)))
         if pivot:
 
             def candidate(value: ScalarExpr, number: ScalarExpr) -> ScalarExpr:
                 return e.where(b.index(1) < number, -1, abs(value))
 
-            _, chosen = extreme_index(
+            _, chosen = extreme_with_index(
                 b, "max", b.pointwise(candidate, [own, k], TensorType(own.dtype, own.shape)), 1
             )
-        upper, replaced = row(b, matrix, chosen), row(b, matrix, k)
-        divisor, moved = row(b, own.unsqueeze(2), chosen), row(b, own.unsqueeze(2), k)
+        upper, replaced = extract_row(b, matrix, chosen), extract_row(b, matrix, k)
+        divisor, moved = (
+            extract_row(b, own.unsqueeze(2), chosen),
+            extract_row(b, own.unsqueeze(2), k),
+        )
 
         def factor(
             value: ScalarExpr,
@@ -109,7 +112,7 @@ def _lu_factor_ex(
         ]
 
     states = [matrices, b.full(0, "i32", (batch, 1)), b.full(0, "i32", (batch, count))]
-    factors, failed, pivots = steps(b, count, states, step)
+    factors, failed, pivots = iterate(b, count, states, step)
     shapes = [b.wanted(number).shape for number in range(3)]
     return b.reshape(factors, shapes[0]), b.reshape(pivots, shapes[1]), b.reshape(failed, shapes[2])
 
@@ -117,8 +120,10 @@ def _lu_factor_ex(
 def _order_of(
     b: LinalgBuilder, pivots: StridedValue, rows: int, *, inverse: bool = False
 ) -> StridedValue:
-    """[batch, rows]: which row each row of P.mT @ A is of A, from pivots [batch, count]; inverse:
-    of P @ A."""
+    """Return the permutation of rows, [batch, rows], of pivots [batch, count].
+
+    Row i of P.mT @ A (of P @ A with `inverse`) is row ``order[i]`` of A.
+    """
     batch, count = pivots.shape
     swaps = pivots.transpose(0, 1)
 
@@ -130,7 +135,10 @@ def _order_of(
         other = b.pointwise(
             lambda place: place.to("i64") - 1, [chosen.unsqueeze(1)], TensorType("i64", (batch, 1))
         )
-        first, second = row(b, order.unsqueeze(2), k), row(b, order.unsqueeze(2), other)
+        first, second = (
+            extract_row(b, order.unsqueeze(2), k),
+            extract_row(b, order.unsqueeze(2), other),
+        )
 
         def swapped(
             value: ScalarExpr,
@@ -146,10 +154,10 @@ def _order_of(
             b.pointwise(swapped, [order, first, second, k, other], TensorType("i64", (batch, rows)))
         ]
 
-    return steps(b, count, [places(b, batch, rows)], step, backwards=inverse)[0]
+    return iterate(b, count, [row_indices(b, batch, rows)], step, backwards=inverse)[0]
 
 
-@lowering("aten::linalg_lu_solve", (*DTYPES, "i32"), "lu_solve", SOLUTIONS)
+@lowering("aten::linalg_lu_solve", (*DTYPES, "i32"), "lu_solve", SOLUTION_TOLERANCE)
 def _lu_solve(
     b: LinalgBuilder,
     LU: StridedValue,
@@ -158,29 +166,35 @@ def _lu_solve(
     left: bool,
     adjoint: bool,
 ) -> StridedValue:  # noqa: N803
-    """X with ``A @ X = B`` for A = P @ L @ U; adjoint: with A.mT; not left: with ``X @ A = B``.
-    Batches broadcast."""
+    """Return X with ``A @ X = B`` for A = P @ L @ U; batches broadcast.
+
+    With `adjoint` solve for A.mT; without `left` solve ``X @ A = B``.
+    """
     shape = b.result.shape
     outer = shape[:-2]
     right = B.expand(shape)
-    factors = as_batch(b, LU.expand((*outer, *LU.shape[-2:])))
-    swaps = as_batch(b, pivots.expand((*outer, pivots.shape[-1])), 1)
-    turned = right if left else right.transpose()
-    rhs = as_batch(b, turned)
+    factors = flatten_batch(b, LU.expand((*outer, *LU.shape[-2:])))
+    swaps = flatten_batch(b, pivots.expand((*outer, pivots.shape[-1])), 1)
+    columns_first = right if left else right.transpose()
+    rhs = flatten_batch(b, columns_first)
     if adjoint == left:  # A.mT @ X = B, or the transpose of X @ A = B
-        half = substitute(b, factors.transpose(), rhs, upper=False)
-        whole = substitute(b, factors.transpose(), half, upper=True, unit=True)
-        solved = rows_at(b, whole, _order_of(b, swaps, rhs.shape[1], inverse=True))
+        half = solve_triangular(b, factors.transpose(), rhs, upper=False)
+        whole = solve_triangular(b, factors.transpose(), half, upper=True, unit=True)
+        solved = gather_rows(b, whole, _order_of(b, swaps, rhs.shape[1], inverse=True))
     else:
-        half = substitute(
-            b, factors, rows_at(b, rhs, _order_of(b, swaps, rhs.shape[1])), upper=False, unit=True
+        half = solve_triangular(
+            b,
+            factors,
+            gather_rows(b, rhs, _order_of(b, swaps, rhs.shape[1])),
+            upper=False,
+            unit=True,
         )
-        solved = substitute(b, factors, half, upper=True)
-    solved = b.reshape(solved, turned.shape)
+        solved = solve_triangular(b, factors, half, upper=True)
+    solved = b.reshape(solved, columns_first.shape)
     return solved if left else solved.transpose()
 
 
-@lowering("aten::lu_unpack", (*DTYPES, "i32"), "lu_unpack", SOLUTIONS)
+@lowering("aten::lu_unpack", (*DTYPES, "i32"), "lu_unpack", SOLUTION_TOLERANCE)
 def _lu_unpack(
     b: LinalgBuilder,
     LU_data: StridedValue,
@@ -188,11 +202,11 @@ def _lu_unpack(
     unpack_data: bool,
     unpack_pivots: bool,  # noqa: N803
 ) -> tuple[StridedValue, StridedValue, StridedValue]:
-    """(P, L, U); empty where they are not asked for."""
+    """Return P, L and U; those not requested are empty."""
     dtype, (rows, columns) = LU_data.dtype, LU_data.shape[-2:]
     permutation, lower, upper = (b.empty(dtype, b.wanted(number).shape) for number in range(3))
     if unpack_data:
-        matrices = as_batch(b, LU_data)
+        matrices = flatten_batch(b, LU_data)
         batch, count = matrices.shape[0], min(rows, columns)
 
         def below(value: ScalarExpr) -> ScalarExpr:
@@ -210,7 +224,7 @@ def _lu_unpack(
         )
         lower, upper = b.reshape(lower, b.wanted(1).shape), b.reshape(upper, b.wanted(2).shape)
     if unpack_pivots:
-        order = _order_of(b, as_batch(b, LU_pivots, 1), rows)
+        order = _order_of(b, flatten_batch(b, LU_pivots, 1), rows)
 
         def one(place: ScalarExpr) -> ScalarExpr:
             return e.where(place.eq(b.index(1)), b.constant(1, dtype), b.constant(0, dtype))

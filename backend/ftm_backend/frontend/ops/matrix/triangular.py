@@ -1,13 +1,18 @@
-"""Systems with triangular matrices."""
+"""Op records of triangular linear systems."""
 
 from __future__ import annotations
 
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.gaussian_elimination import DTYPES, SOLUTIONS, as_batch, substitute
+from ftm_backend.frontend.oplib.gaussian_elimination import (
+    DTYPES,
+    SOLUTION_TOLERANCE,
+    flatten_batch,
+    solve_triangular,
+)
 from ftm_backend.frontend.oplib.op_record import lowering
 
 
-@lowering("aten::linalg_solve_triangular", DTYPES, "solve_triangular", SOLUTIONS)
+@lowering("aten::linalg_solve_triangular", DTYPES, "solve_triangular", SOLUTION_TOLERANCE)
 def _solve_triangular(
     b: LinalgBuilder,
     self: StridedValue,
@@ -16,29 +21,33 @@ def _solve_triangular(
     left: bool,
     unitriangular: bool,
 ) -> StridedValue:  # noqa: N803
-    """X with ``self @ X = B``, or with ``X @ self = B`` if not ``left``; batches broadcast."""
+    """Return X with ``self @ X = B``, or ``X @ self = B`` without `left`; batches broadcast."""
     shape = b.result.shape
     right = B.expand(shape)
     triangle = self.expand((*shape[:-2], *self.shape[-2:]))
     if left:
         return b.reshape(
-            substitute(
-                b, as_batch(b, triangle), as_batch(b, right), upper=upper, unit=unitriangular
+            solve_triangular(
+                b,
+                flatten_batch(b, triangle),
+                flatten_batch(b, right),
+                upper=upper,
+                unit=unitriangular,
             ),
             shape,
         )
     turned = right.transpose()
-    solved = substitute(
+    solved = solve_triangular(
         b,
-        as_batch(b, triangle.transpose()),
-        as_batch(b, turned),
+        flatten_batch(b, triangle.transpose()),
+        flatten_batch(b, turned),
         upper=not upper,
         unit=unitriangular,
     )
     return b.reshape(solved, turned.shape).transpose()
 
 
-@lowering("aten::triangular_solve", DTYPES, "triangular_solve", SOLUTIONS)
+@lowering("aten::triangular_solve", DTYPES, "triangular_solve", SOLUTION_TOLERANCE)
 def _triangular_solve(
     b: LinalgBuilder,
     self: StridedValue,
@@ -47,13 +56,13 @@ def _triangular_solve(
     transpose: bool,
     unitriangular: bool,
 ) -> tuple[StridedValue, StridedValue]:  # noqa: N803
-    """(X with ``A @ X = self``, a copy of A)."""
+    """Return X with ``A @ X = self``, and a copy of A."""
     shape, copied = b.result.shape, A.expand(b.wanted(1).shape)
     triangle = copied.transpose() if transpose else copied
-    solved = substitute(
+    solved = solve_triangular(
         b,
-        as_batch(b, triangle),
-        as_batch(b, self.expand(shape)),
+        flatten_batch(b, triangle),
+        flatten_batch(b, self.expand(shape)),
         upper=upper != transpose,
         unit=unitriangular,
     )

@@ -1,4 +1,4 @@
-"""What `torch.nn` is made of: activations, layers, losses, quantized products."""
+"""Op records of `torch.nn`: activations, layers, losses, quantization."""
 
 from ftm_backend.frontend.ops.nn import (  # noqa: F401  (registers the records)
     activation,

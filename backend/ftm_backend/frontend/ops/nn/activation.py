@@ -1,4 +1,4 @@
-"""Activation functions and their backward ops."""
+"""Op records of activation functions and their gradients."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.concat import joined
+from ftm_backend.frontend.oplib.concat import concat
 from ftm_backend.frontend.oplib.op_record import EXACT, TOLERANCE, lowering
 from ftm_backend.frontend.oplib.pointwise import pointwise
 from ftm_backend.frontend.oplib.schema_annotations import ValueDomain, recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
-# An in-place call's gradient is computed from the result, which does not tell the input where the
-# slope is negative.
+# The gradient of an in-place call uses the result, which does not determine the input if the slope
+# is negative.
 recorded("aten::elu_backward", domain=ValueDomain(0, "alpha", where="is_result"))
 recorded(
     "aten::leaky_relu_backward", domain=ValueDomain(0, "negative_slope", where="self_is_result")
@@ -203,8 +203,10 @@ def _log_sigmoid(x: ScalarExpr) -> ScalarExpr:
 
 @lowering("aten::log_sigmoid_forward", FLOATS, "log_sigmoid")
 def _log_sigmoid_forward(b: LinalgBuilder, self: StridedValue) -> tuple[StridedValue, StridedValue]:
-    """(log(sigmoid(x)), a buffer for the backward op, which may be empty and is not read by
-    ours)."""
+    """Return log(sigmoid(x)) and a buffer for PyTorch's backward op.
+
+    The buffer may be empty, and our backward op does not read it.
+    """
     dtype = compute_dtype(self.dtype)
     out = b.pointwise(lambda x: _log_sigmoid(x.to(dtype)).to(self.dtype), [self], self.type)
     buffer = b.results[1]
@@ -254,11 +256,11 @@ pointwise("aten::logit_backward", _logit_backward, FLOATS, "logit_backward")
 
 
 _GATED = {**TOLERANCE, "f16": (2e-2, 5e-3), "bf16": (1e-1, 5e-2)}
-"""PyTorch's CPU rounds each step of these gradients to the half types."""
+"""PyTorch's CPU kernels round each step of these gradients to the half types."""
 
 
 def _halves(x: StridedValue, dim: int) -> tuple[int, StridedValue, StridedValue]:
-    """(dim, values, gates)"""
+    """Return dim >= 0, the values and the gates."""
     dim %= x.rank
     half = x.shape[dim] // 2
     return dim, x.slice(dim, 0, half), x.slice(dim, half, half)
@@ -286,7 +288,7 @@ def _glu_backward(
         y, s = y.to(dtype), e.sigmoid(g.to(dtype))
         return (y * s).to(self.dtype), (y * v.to(dtype) * s * (s.const(1) - s)).to(self.dtype)
 
-    return joined(
+    return concat(
         b, list(b.pointwise_all(body, [grad_output, values, gates], [grad_output.type] * 2)), dim
     )
 

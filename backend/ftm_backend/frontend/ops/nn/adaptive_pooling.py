@@ -1,5 +1,4 @@
-"""Pooling whose windows differ in place and size: adaptive and fractional; and what undoes
-pooling."""
+"""Op records of pooling with irregular windows (adaptive, fractional), and of unpooling."""
 
 from __future__ import annotations
 
@@ -9,9 +8,9 @@ from collections.abc import Callable, Sequence
 from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import inside, scatter_rows
+from ftm_backend.frontend.oplib.index_scatter import checked_index, scatter_rows
 from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, Lower, lowering
-from ftm_backend.frontend.oplib.resampling import Taps, resample_dims, transposed
+from ftm_backend.frontend.oplib.resampling import Taps, resample_dims, transpose_taps
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.oplib.sliding_windows import SlidingWindow
 from ftm_backend.frontend.ops.nn.pooling import (
@@ -32,12 +31,12 @@ recorded("aten::max_unpool3d", may_fail=True)
 
 
 def _range(o: int, size: int, out: int) -> range:
-    """The places that window ``o`` of an adaptive pooling sees."""
+    """Return the positions in window `o` of an adaptive pooling."""
     return range(o * size // out, -(-(o + 1) * size // out))
 
 
 def _even(dims: int, shape: Sequence[int], out: Sequence[int]) -> SlidingWindow | None:
-    """The ordinary pooling that an adaptive one is, where sizes divide."""
+    """Return the equivalent regular pooling if all extents divide, else None."""
     if any(o == 0 or n == 0 or n % o for n, o in zip(shape[-dims:], out[-dims:], strict=True)):
         return None
     steps = [n // o for n, o in zip(shape[-dims:], out[-dims:], strict=True)]
@@ -54,10 +53,10 @@ def _averages(size: int, out: int) -> Taps:
 def _in_planes(
     b: LinalgBuilder, x: StridedValue, indices: StridedValue, planes: int, count: int, dtype: str
 ) -> StridedValue:
-    """[planes, count]: zeros, with ``x`` added at ``indices`` of each plane."""
+    """Add `x` at `indices` of each plane into zeros [planes, count]."""
     shape = (planes, x.type.numel // max(1, planes))
     flat = b.reshape(indices, shape)
-    rows = b.pointwise(lambda i: inside(i, count) + b.index(0) * count, [flat], flat.type)
+    rows = b.pointwise(lambda i: checked_index(i, count) + b.index(0) * count, [flat], flat.type)
     updates = b.reshape(b.cast(x, dtype), (x.type.numel, 1))
     return scatter_rows(
         b, b.full(0, dtype, (planes * count, 1)), b.reshape(rows, (x.type.numel,)), updates, "add"
@@ -65,7 +64,7 @@ def _in_planes(
 
 
 def _places_backward(dims: int) -> Lower:
-    """A gradient that goes to the places that a maximum came from."""
+    """Return a lowering that adds gradients at the indices of the maxima."""
 
     def lower(
         b: LinalgBuilder,
@@ -97,10 +96,15 @@ def _maximum(
     tables: Sequence[tuple[StridedValue, list[int]]],
     place: Callable[[Sequence[ScalarExpr], Sequence[ScalarExpr]], list[ScalarExpr]],
 ) -> tuple[StridedValue, StridedValue]:
-    """(maxima, places) of windows that ``place(table Elems, kernel coordinates)`` addresses; planes
-    [P, size...].
+    """Return the maxima of windows, and their indices in the planes.
 
-    tables: (Value, its index over the loops plane, window, kernel place).
+    Args:
+        b: The builder.
+        planes: [P, size...].
+        out: Number of windows by dimension.
+        kernel: Extents of the largest window.
+        tables: Pairs of a tensor and its index over the loops plane, window, tap.
+        place: From the tables' ScalarExprs and the tap's coordinates to the element's coordinates.
     """
     dims, source = len(out), planes
     strides, shape = row_major(planes.shape[1:]), (planes.shape[0], *out)
@@ -147,8 +151,7 @@ def _adaptive_max(
     size = x.shape[-dims:]
     ranges = [[_range(o, n, m) for o in range(m)] for n, m in zip(size, out[-dims:], strict=True)]
     kernel = [max(map(len, row), default=0) for row in ranges]
-    # A window smaller than the largest sees its last place again, which changes neither maximum nor
-    # place.
+    # smaller windows repeat their last position, which changes neither maximum nor index
     tables = [
         (
             b.reshape(
@@ -171,7 +174,7 @@ def _fractional(
     output_size: list[int],
     samples: StridedValue,
 ) -> tuple[StridedValue, StridedValue]:
-    """Windows that start where the random samples [N, C, dims] say, one set for each plane."""
+    """Pool windows that start at positions given by random samples [N, C, dims], per plane."""
     size = x.shape[-dims:]
     count = math.prod(x.shape[:-dims])
     kernel = kernel * dims if len(kernel) == 1 else kernel
@@ -180,7 +183,7 @@ def _fractional(
     dtype = compute_dtype(x.dtype)
     tables = []
     for k, (n, m, extent) in enumerate(zip(size, output_size, kernel, strict=True)):
-        # PyTorch takes the samples in the order width, height, but depth, height, width.
+        # PyTorch orders the samples as (width, height), but (depth, height, width)
         column = drawn.slice(1, 1 - k if dims == 2 else k, 1).expand((count, m))
 
         def start(sample: ScalarExpr, n: int = n, m: int = m, extent: int = extent) -> ScalarExpr:
@@ -229,7 +232,7 @@ def _records(dims: int) -> None:
         if even is not None:
             return average_backward(b, grad_output, self, even, True, None)
         tables = [
-            transposed(_averages(n, m), n)
+            transpose_taps(_averages(n, m), n)
             for n, m in zip(self.shape[-dims:], grad_output.shape[-dims:], strict=True)
         ]
         return b.cast(resample_dims(b, grad_output, tables, compute_dtype(self.dtype)), self.dtype)
@@ -272,7 +275,9 @@ def _records(dims: int) -> None:
         count = math.prod(output_size)
         planes = math.prod(self.shape[:-dims])
         flat = b.reshape(indices, (planes, self.type.numel // max(1, planes)))
-        rows = b.pointwise(lambda i: inside(i, count) + b.index(0) * count, [flat], flat.type)
+        rows = b.pointwise(
+            lambda i: checked_index(i, count) + b.index(0) * count, [flat], flat.type
+        )
         made = scatter_rows(
             b,
             b.full(0, self.dtype, (planes * count, 1)),

@@ -1,10 +1,10 @@
-"""Batch norm, forward and backward: statistics of each channel, over a batch or as they run."""
+"""Op records of batch norm, forward and backward, with batch or running statistics."""
 
 from __future__ import annotations
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.moments import moments, normalized, reciprocal_deviation
+from ftm_backend.frontend.oplib.moments import inverse_std, normalization_body, variance_and_mean
 from ftm_backend.frontend.oplib.op_record import ROWS, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded
@@ -24,7 +24,7 @@ recorded("aten::native_batch_norm_backward", like=1, masks_results=True)
 
 
 def _channel(b: LinalgBuilder, x: StridedValue | None, rank: int) -> StridedValue:
-    """A [C] value shaped to broadcast along dimension 1 of ``rank`` dimensions."""
+    """Reshape a [C] tensor to broadcast along dimension 1 of `rank` dimensions."""
     assert x is not None, "the mode of the call needs it"
     return b.reshape(x, (1, x.type.numel, *[1] * (rank - 2)))
 
@@ -40,18 +40,20 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[StridedValue, StridedValue, StridedValue, StridedValue | None, StridedValue | None]:
-    """(output, mean, 1 / deviation, new running mean, new running variance); running values None if
-    absent."""
+    """Return output, mean, 1 / deviation, and the new running mean and variance.
+
+    The running values are None if there are none.
+    """
     rank, dtype = input.rank, compute_dtype(input.dtype)
     dims = [k for k in range(rank) if k != 1]
     if training:
-        variance, mean = moments(b, input, dims, 0)
+        variance, mean = variance_and_mean(b, input, dims, 0)
     else:
         mean, variance = (b.cast(_channel(b, s, rank), dtype) for s in (running_mean, running_var))
-    deviation = reciprocal_deviation(b, variance, eps)
+    deviation = inverse_std(b, variance, eps)
     affine = [_channel(b, p, rank) for p in (weight, bias) if p is not None]
 
-    body = normalized(dtype, input.dtype, weight is not None, bias is not None)
+    body = normalization_body(dtype, input.dtype, weight is not None, bias is not None)
     out = b.pointwise(body, [input, mean, deviation, *affine], input.type)
     updated = [
         _updated(b, running, new, training, momentum, factor)
@@ -64,7 +66,7 @@ def _batch_norm(
 
 
 def _unbiased(x: StridedValue) -> float:
-    """From the variance of a batch to the estimate that PyTorch keeps."""
+    """Return the factor from a batch's variance to PyTorch's running estimate."""
     count = x.type.numel // max(x.shape[1], 1)
     return count / (count - 1) if count > 1 else 1.0
 
@@ -77,7 +79,7 @@ def _updated(
     momentum: float,
     factor: float,
 ) -> StridedValue | None:
-    """A running statistic after a batch, in the dtype that the op returns it in."""
+    """Return the updated running statistic in the op's result dtype."""
     if running is None or len(b.results) < 5:
         return None
     type_ = TensorType(b.wanted(3).dtype, running.shape)
@@ -94,7 +96,7 @@ def _updated(
 def _statistics(
     b: LinalgBuilder, mean: StridedValue, deviation: StridedValue, training: bool
 ) -> tuple[StridedValue | None, StridedValue | None]:
-    """mean and deviation as the op returns them: of the result's shape, or empty in evaluation."""
+    """Return mean and deviation in the op's result shapes; empty in evaluation."""
     made: list[StridedValue | None] = []
     for value, type_ in zip((mean, deviation), b.results[1:3], strict=True):
         if type_ is None:
@@ -107,8 +109,9 @@ def _statistics(
 
 
 @lowering(
-    "aten::native_batch_norm aten::_native_batch_norm_legit_functional aten::_native_batch_norm_legit "
-    "aten::_native_batch_norm_legit.no_stats aten::_native_batch_norm_legit_no_training",
+    "aten::native_batch_norm aten::_native_batch_norm_legit_functional"
+    " aten::_native_batch_norm_legit aten::_native_batch_norm_legit.no_stats"
+    " aten::_native_batch_norm_legit_no_training",
     FLOATS,
     "batch_norm",
     ROWS,
@@ -151,9 +154,9 @@ def _batch_norm_backward(
         mean, deviation = _channel(b, save_mean, rank), _channel(b, save_invstd, rank)
     else:
         mean = _channel(b, running_mean, rank)
-        deviation = reciprocal_deviation(b, b.cast(_channel(b, running_var, rank), dtype), eps)
-    total = reduce(b, "sum", [grad_out], dims, dtype)
-    along = reduce(
+        deviation = inverse_std(b, b.cast(_channel(b, running_var, rank), dtype), eps)
+    sum_dy = reduce(b, "sum", [grad_out], dims, dtype)
+    sum_dy_xmu = reduce(
         b,
         "sum",
         [grad_out, input, mean],
@@ -162,16 +165,16 @@ def _batch_norm_backward(
         lambda g, x, m: g.to(dtype) * (x.to(dtype) - m.to(dtype)),
     )
     scale = [] if weight is None else [_channel(b, weight, rank)]
-    share = 1 / max(1, input.type.numel // max(input.shape[1], 1))
+    inverse_count = 1 / max(1, input.type.numel // max(input.shape[1], 1))
 
-    # in evaluation the statistics are constants
-    batch = [input, mean, total, along] if train else []
+    # in evaluation, the statistics are constants
+    batch = [input, mean, sum_dy, sum_dy_xmu] if train else []
 
     def body(g: ScalarExpr, r: ScalarExpr, *rest: ScalarExpr) -> ScalarExpr:
         g, r = g.to(dtype), r.to(dtype)
         if train:
             x, m, s, a = rest[:4]
-            g = g - s * share - (x.to(dtype) - m.to(dtype)) * (a * r * r * share)
+            g = g - s * inverse_count - (x.to(dtype) - m.to(dtype)) * (a * r * r * inverse_count)
         factor = r * rest[-1].to(dtype) if scale else r
         return (g * factor).to(input.dtype)
 
@@ -182,9 +185,9 @@ def _batch_norm_backward(
         type_ = b.results[1]
         grads[1] = b.pointwise(
             lambda a, r: (a * r.to(dtype)).to(type_.dtype),
-            [b.reshape(along, type_.shape), b.reshape(deviation, type_.shape)],
+            [b.reshape(sum_dy_xmu, type_.shape), b.reshape(deviation, type_.shape)],
             type_,
         )
     if b.results[2] is not None:
-        grads[2] = b.cast(b.reshape(total, b.wanted(2).shape), b.wanted(2).dtype)
+        grads[2] = b.cast(b.reshape(sum_dy, b.wanted(2).shape), b.wanted(2).dtype)
     return tuple(grads)

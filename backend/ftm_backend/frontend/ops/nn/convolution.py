@@ -1,9 +1,8 @@
-"""Convolutions of one to three dimensions, forward and backward, grouped, strided, dilated,
-transposed.
+"""Op records of convolutions in one to three dimensions, forward and backward.
 
-Forward in two dimensions is linalg's named operation after a ``tensor.pad``; everything else is a
-generic whose maps walk windows (``o * stride + k * dilation``). One-dimensional ones gain a
-dimension of extent 1.
+They may be grouped, strided, dilated and transposed. Two-dimensional forward is linalg's named op
+after a ``tensor.pad``; the others are generic loop nests over windows (``o * stride + k *
+dilation``). One-dimensional convolutions get an extra dimension of extent 1.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ def _spread(values: Sequence[int], dims: int) -> list[int]:
 
 
 class _Geometry:
-    """Padding, strides and dilation per spatial dimension, with a leading unit dimension for 1-D
-    input."""
+    """Padding, strides and dilation per spatial dimension, with a leading 1 for 1-D input."""
 
     def __init__(
         self,
@@ -55,12 +53,12 @@ class _Geometry:
         )
 
     def lift(self, x: StridedValue) -> StridedValue:
-        """A 1-D activation or weight as a 2-D one."""
+        """View a 1-D activation or weight as a 2-D one."""
         return x.unsqueeze(2) if self.widened else x
 
 
 def _flip(b: LinalgBuilder, weight: StridedValue, dims: int) -> StridedValue:
-    """The weight reversed in its spatial dimensions, as a tensor of its own."""
+    """Copy the weight with its spatial dimensions reversed."""
     if all(n == 1 for n in weight.shape[-dims:]):
         return weight
     rank = weight.rank
@@ -84,8 +82,19 @@ def correlate(
     dilation: Sequence[int],
     groups: int,
 ) -> StridedValue:
-    """Valid correlation of x[N,C,...] with weight[F,C/groups,...]; gives [N,F,...] in the compute
-    dtype."""
+    """Return the valid correlation of x[N,C,...] with weight[F,C/groups,...].
+
+    Args:
+        b: The builder.
+        x: The input, already padded.
+        weight: The filters.
+        stride: By spatial dimension.
+        dilation: By spatial dimension.
+        groups: Number of groups.
+
+    Returns:
+        [N,F,...] in the compute dtype.
+    """
     dims = x.rank - 2
     out = tuple(
         (n - d * (k - 1) - 1) // s + 1
@@ -116,7 +125,7 @@ def _window_correlation(
     groups: int,
     out: tuple[int, ...],
 ) -> StridedValue:
-    """The same as a generic over (n, g, f, out..., c, kernel...)."""
+    """Compute `correlate` as a generic over (n, g, f, out..., c, kernel...)."""
     batch, channels, filters, kernel = (
         x.shape[0],
         x.shape[1] // groups,
@@ -143,7 +152,7 @@ def _window_correlation(
 
 
 def _transposed_weight(b: LinalgBuilder, weight: StridedValue, groups: int) -> StridedValue:
-    """[F, C/g, ...] -> [C, F/g, ...]: the weight of the backward convolution, before flipping."""
+    """Transpose [F, C/g, ...] to [C, F/g, ...]: the backward convolution's unflipped weight."""
     filters = weight.shape[0] // groups
     split = b.reshape(weight, (groups, filters, *weight.shape[1:]))
     swapped = split.permute((0, 2, 1, *range(3, split.rank)))
@@ -151,7 +160,7 @@ def _transposed_weight(b: LinalgBuilder, weight: StridedValue, groups: int) -> S
 
 
 def _tap_by_tap(b: LinalgBuilder, weight: StridedValue) -> StridedValue:
-    """The weight in memory such that one tap of all filters and channels lies together."""
+    """Copy the weight so that filters and channels of a tap are contiguous."""
     last = weight.rank - 2
     return b.copy(weight.permute((*range(2, weight.rank), 0, 1))).permute(
         (last, last + 1, *range(last))
@@ -161,11 +170,9 @@ def _tap_by_tap(b: LinalgBuilder, weight: StridedValue) -> StridedValue:
 def _interior_padded(
     b: LinalgBuilder, x: StridedValue, g: _Geometry, size: Sequence[int]
 ) -> StridedValue:
-    """Element o of each spatial dimension at ``o * stride - padding`` of ``size`` places, zeros
-    elsewhere.
+    """Place element o of each spatial dimension at ``o * stride - padding``, with zeros between.
 
-    Windows of one tap are multiplied before that: there is nothing to multiply between the
-    elements.
+    A window of one tap multiplies before this, because zeros need no multiplication.
     """
     if all(
         s == 1 and p == 0 and n == m
@@ -189,8 +196,7 @@ def _interior_padded(
 def _scatter_windows(
     b: LinalgBuilder, x: StridedValue, weight: StridedValue, g: _Geometry, size: Sequence[int]
 ) -> StridedValue:
-    """The transpose of ``correlate``: x[N,F,...] back to spatial extents ``size`` (a transposed
-    convolution)."""
+    """Transposed convolution: the adjoint of `correlate`, from x[N,F,...] to extents `size`."""
     ones = [1] * g.dims
     if all(n == 1 for n in weight.shape[2:]):
         return _interior_padded(
@@ -231,8 +237,8 @@ def _forward(
 ) -> StridedValue:
     if transposed:
         return _scatter_windows(b, x, weight, g, size)
-    # Exactly what the windows of ``size`` see: a transposed convolution's gradient may have places
-    # that no window of its input reaches.
+    # Pad exactly to the extent of the windows: the gradient of a transposed convolution may have
+    # elements that no window contains.
     high = [
         (o - 1) * s + d * (k - 1) + 1 - n - p
         for o, s, d, k, n, p in zip(
@@ -296,8 +302,8 @@ def _convolution_backward(
             made = _scatter_windows(b, grad, w, g, x.shape[2:])
         grads[0] = b.cast(b.reshape(made, input.shape), input.dtype)
     if b.results[1] is not None:
-        # The weight's gradient of a transposed convolution is that of the convolution it
-        # transposes.
+        # the weight gradient of a transposed convolution is that of the convolution with input and
+        # gradient exchanged
         source, gradient = (grad, x) if transposed else (x, grad)
         grads[1] = b.cast(
             b.reshape(_weight_gradient(b, source, gradient, w, g), weight.shape), weight.dtype
@@ -312,7 +318,7 @@ def _convolution_backward(
 def _weight_gradient(
     b: LinalgBuilder, x: StridedValue, grad: StridedValue, weight: StridedValue, g: _Geometry
 ) -> StridedValue:
-    """[F, C/g, kernel...]: sum over batch and output positions of grad times the window of x."""
+    """Return [F, C/g, kernel...]: grad times the window of x, summed over batch and positions."""
     dtype, dims, groups = compute_dtype(x.dtype), g.dims, g.groups
     border = [0, 0, *g.padding]
     padded = b.pad(x, border, border, 0)

@@ -1,5 +1,4 @@
-"""Distances between the rows of two matrices, or of one, with gradients; products of three
-tensors."""
+"""Op records of pairwise distances between rows, with gradients, and of trilinear products."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ _DISTANCES = {"f64": (1e-9, 1e-10), "f32": (1e-4, 1e-4), "f16": (1e-2, 1e-2), "b
 def _norm(
     b: LinalgBuilder, x1: StridedValue, x2: StridedValue, p: float, dtype: str
 ) -> StridedValue:
-    """p-norm of x1 - x2 over their last dimension, which stays with extent 1; the shapes
-    broadcast."""
+    """Return the p-norm of x1 - x2 over the last dimension, with extent 1; the shapes broadcast."""
     shape = _broadcast(x1.shape, x2.shape)
     pair = [x1.expand(shape), x2.expand(shape)]
     dims = [len(shape) - 1]
@@ -50,7 +48,7 @@ def _norm(
 
 
 def _slope(difference: ScalarExpr, distance: ScalarExpr, p: float) -> ScalarExpr:
-    """d distance / d x1."""
+    """Return d distance / d x1."""
     size = abs(difference)
     sign = (difference > 0).to(difference.dtype) - (difference < 0).to(difference.dtype)
     if p == 0:
@@ -61,7 +59,7 @@ def _slope(difference: ScalarExpr, distance: ScalarExpr, p: float) -> ScalarExpr
         return e.where(size.eq(distance), sign, 0)
     if p == 2:
         return e.where(distance.eq(0), 0, difference / distance)
-    # PyTorch does not divide by a distance of 0, nor raise a difference of 0 to a negative power.
+    # PyTorch neither divides by a distance of 0 nor raises a difference of 0 to a negative power
     power = e.pow_(size, size.const(p - 1)) / e.pow_(distance, distance.const(p - 1))
     return e.where(distance.eq(0) | (size.eq(0) if p < 1 else distance.eq(0)), 0, sign * power)
 
@@ -82,7 +80,7 @@ def _gradient(
     dims: list[int],
     dtype: str,
 ) -> StridedValue:
-    """Sum over ``dims`` of grad * d distance / d x1; the operands broadcast."""
+    """Sum grad * d distance / d x1 over `dims`; the operands broadcast."""
     shape = _broadcast(_broadcast(x1.shape, x2.shape), grad.shape)
 
     def element(x: ScalarExpr, y: ScalarExpr, g: ScalarExpr, d: ScalarExpr) -> ScalarExpr:
@@ -128,18 +126,18 @@ def _cdist_backward(
 
 
 def _pairs(rows: int) -> tuple[list[int], list[int]]:
-    """The rows of each pair i < j, in PyTorch's order."""
+    """Return the two rows of each pair i < j, in PyTorch's order."""
     pairs = [(i, j) for i in range(rows) for j in range(i + 1, rows)]
     return [i for i, _ in pairs], [j for _, j in pairs]
 
 
 @lowering("aten::_pdist_forward", ("f32", "f64"), "pdist", _DISTANCES)
 def _pdist(b: LinalgBuilder, self: StridedValue, p: float = 2.0) -> StridedValue:
-    from ftm_backend.frontend.oplib.resampling import pick
+    from ftm_backend.frontend.oplib.resampling import gather_grid
 
     if not b.result.numel or not self.type.numel:
         return b.full(0, self.dtype, b.result.shape)
-    first, second = (pick(b, self, [rows, None]) for rows in _pairs(self.shape[0]))
+    first, second = (gather_grid(b, self, [rows, None]) for rows in _pairs(self.shape[0]))
     return b.reshape(_norm(b, first, second, p, self.dtype), b.result.shape)
 
 
@@ -150,7 +148,7 @@ def _pdist_backward(
     rows = self.shape[0]
     if not grad.type.numel or not self.type.numel:
         return b.full(0, self.dtype, self.shape)
-    # Pair (i, j) stands at the same place as (j, i); a row beside itself has slope 0.
+    # (i, j) and (j, i) share an entry; a row with itself has slope 0
     number = {pair: k for k, pair in enumerate(zip(*_pairs(rows), strict=True))}
     places = b.numbers(
         [number.get((min(i, j), max(i, j)), 0) for i in range(rows) for j in range(rows)], "i64"

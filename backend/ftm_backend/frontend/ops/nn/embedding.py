@@ -1,11 +1,11 @@
-"""Rows of a table by their numbers, and their gradients."""
+"""Op records of embeddings and their gradients."""
 
 from __future__ import annotations
 
 from ftm_backend.dtypes import FLOATS, STORED, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import inside, scatter_rows
+from ftm_backend.frontend.oplib.index_scatter import checked_index, scatter_rows
 from ftm_backend.frontend.oplib.moments import vector_norm
 from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
@@ -28,7 +28,7 @@ def _embedding(
     rank = len(b.result.shape)
 
     def body(index: ScalarExpr) -> ScalarExpr:
-        return b.extract(table, [inside(index, weight.shape[0]), b.index(rank - 1)])
+        return b.extract(table, [checked_index(index, weight.shape[0]), b.index(rank - 1)])
 
     places = b.reshape(indices, (*indices.shape, 1)).expand(b.result.shape)
     return b.pointwise(body, [places], b.result)
@@ -48,11 +48,11 @@ def _embedding_backward(
     updates = b.cast(b.reshape(grad_output, (count, width)), dtype)
     column = b.reshape(rows, (count, 1))
     if scale_grad_by_freq:
-        often = frequencies(b, rows, num_weights)
+        counts = frequencies(b, rows, num_weights)
 
         def divided(g: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
-            count = b.extract(often, [inside(row, num_weights), b.index(1) * 0])
-            # 1 / count is an integer there
+            count = b.extract(counts, [checked_index(row, num_weights), b.index(1) * 0])
+            # for integers, 1 / count is 0 unless count is 1
             return g / count.to(dtype) if g.is_float else e.where(count.eq(1), g, 0)
 
         updates = b.pointwise(divided, [updates, column], updates.type)
@@ -65,7 +65,7 @@ def _embedding_backward(
 
 
 def frequencies(b: LinalgBuilder, rows: StridedValue, size: int) -> StridedValue:
-    """How often each of [0, size) is among ``rows``: i64 [size, 1]."""
+    """Count how often each of [0, size) occurs in `rows`, as i64 [size, 1]."""
     ones = b.full(1, "i64", (rows.type.numel, 1))
     return scatter_rows(b, b.full(0, "i64", (size, 1)), rows, ones, "add")
 
@@ -74,14 +74,13 @@ def frequencies(b: LinalgBuilder, rows: StridedValue, size: int) -> StridedValue
 def _embedding_renorm(
     b: LinalgBuilder, self: StridedValue, indices: StridedValue, max_norm: float, norm_type: float
 ) -> StridedValue:
-    """Scales the rows that are indexed down to the norm; a row once, however often it is
-    indexed."""
+    """Scale the indexed rows down to the maximum norm, each row once."""
     dtype, entries = compute_dtype(self.dtype), self.shape[0]
-    often = frequencies(b, b.cast(b.reshape(indices, (indices.type.numel,)), "i64"), entries)
+    counts = frequencies(b, b.cast(b.reshape(indices, (indices.type.numel,)), "i64"), entries)
     norm = vector_norm(b, self, norm_type, [1], dtype)
 
     def body(x: ScalarExpr, n: ScalarExpr, hits: ScalarExpr) -> ScalarExpr:
         scaled = x.to(dtype) * (n.const(max_norm) / (n + 1e-7))
         return e.where((hits > 0) & (n > max_norm), scaled.to(self.dtype), x)
 
-    return b.pointwise(body, [self, norm, often], self.type)
+    return b.pointwise(body, [self, norm, counts], self.type)

@@ -1,4 +1,4 @@
-"""Embedding bags: sums, means and maxima over bags of rows of a table, and their gradients."""
+"""Op records of embedding bags: sums, means and maxima over bags of rows, and gradients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.binary_search import count_before
-from ftm_backend.frontend.oplib.index_scatter import NOWHERE, inside, scatter_rows, typed
+from ftm_backend.frontend.oplib.index_scatter import (
+    OUT_OF_BOUNDS,
+    checked_index,
+    scatter_rows,
+    tensor_type,
+)
 from ftm_backend.frontend.oplib.op_record import SUMS, lowering
 from ftm_backend.frontend.oplib.reductions import sum_of
 from ftm_backend.frontend.oplib.schema_annotations import recorded
@@ -30,8 +35,7 @@ _SUM, _MEAN, _MAX = 0, 1, 2
 
 
 def _bag_of(b: LinalgBuilder, count: int, offsets: StridedValue, bags: int) -> StridedValue:
-    """The bag of each of ``count`` indices, as i64 [count]: the last one that begins before or at
-    it."""
+    """Return the bag of each of `count` indices, i64 [count]: the last one that begins by then."""
     begins = offsets
 
     def body() -> ScalarExpr:
@@ -41,10 +45,10 @@ def _bag_of(b: LinalgBuilder, count: int, offsets: StridedValue, bags: int) -> S
             return b.extract(begins, [place]).to("i64")
 
         bag = count_before(b, bags, begin, position, right=True) - 1
-        # The first bag begins at 0 and no bag behind the end, else PyTorch refuses the call.
+        # PyTorch requires that the first bag begins at 0 and no bag begins after the end
         last = b.constant(offsets.shape[0] - 1, "i64")
         right = begin(b.constant(0, "i64")).eq(0) & (begin(last) <= count)
-        return e.where(right & (bag >= 0), bag, NOWHERE)
+        return e.where(right & (bag >= 0), bag, OUT_OF_BOUNDS)
 
     return b.generic((count,), [], [LoopOutput("i64", (count,), [0])], body)[0]
 
@@ -52,14 +56,14 @@ def _bag_of(b: LinalgBuilder, count: int, offsets: StridedValue, bags: int) -> S
 def _bag_sizes(
     b: LinalgBuilder, bag: StridedValue, indices: StridedValue, bags: int, padding_idx: int
 ) -> StridedValue:
-    """How many indices each bag has beside the padding: i64 [bags, 1]."""
+    """Count the indices of each bag without padding, as i64 [bags, 1]."""
     count = indices.type.numel
     ones = b.full(1, "i64", (count, 1))
     if padding_idx >= 0:
         ones = b.pointwise(
             lambda i: i.ne(padding_idx).to("i64"),
             [b.reshape(indices, (count, 1))],
-            typed("i64", (count, 1)),
+            tensor_type("i64", (count, 1)),
         )
     return scatter_rows(b, b.full(0, "i64", (bags, 1)), bag, ones, "add")
 
@@ -77,22 +81,24 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[StridedValue, ...]:
-    """(result, bag of each index, size of each bag, for a maximum the row that it is from)."""
+    """Return the result, the bag of each index, bag sizes, and the row of each maximum."""
     count, (entries, width), (bags, _) = indices.type.numel, weight.shape, b.result.shape
     dtype, table = compute_dtype(weight.dtype), weight
     bag = _bag_of(b, count, offsets, bags) if count and bags else b.full(0, "i64", (count,))
     column = b.reshape(indices, (count, 1))
-    nothing = e.lowest(dtype) if mode == _MAX else 0
+    identity = e.lowest(dtype) if mode == _MAX else 0
 
     def row(index: ScalarExpr, *scale: ScalarExpr) -> ScalarExpr:
-        value = b.extract(table, [inside(index, entries), b.index(1)]).to(dtype)
+        value = b.extract(table, [checked_index(index, entries), b.index(1)]).to(dtype)
         value = value * scale[0].to(dtype) if scale else value
-        return e.where(index.eq(padding_idx), nothing, value) if padding_idx >= 0 else value
+        return e.where(index.eq(padding_idx), identity, value) if padding_idx >= 0 else value
 
     scales = [] if per_sample_weights is None else [b.reshape(per_sample_weights, (count, 1))]
-    rows = b.pointwise(row, [column.expand((count, width)), *scales], typed(dtype, (count, width)))
+    rows = b.pointwise(
+        row, [column.expand((count, width)), *scales], tensor_type(dtype, (count, width))
+    )
     total = scatter_rows(
-        b, b.full(nothing, dtype, (bags, width)), bag, rows, "max" if mode == _MAX else "add"
+        b, b.full(identity, dtype, (bags, width)), bag, rows, "max" if mode == _MAX else "add"
     )
     sizes = _bag_sizes(b, bag, indices, bags, padding_idx)
     result = total
@@ -100,19 +106,20 @@ def _embedding_bag(
         result = b.pointwise(lambda t, n: t / e.maximum(n, 1).to(dtype), [total, sizes], total.type)
     elif mode == _MAX:
         result = b.pointwise(lambda t, n: e.where(n.eq(0), 0, t), [total, sizes], total.type)
-    # sums have no use for them
-    told = b.reshape(sizes, (bags,)) if mode != _SUM else b.full(0, "i64", (bags,))
+    # PyTorch's kernel omits the sizes for sums
+    reported_sizes = b.reshape(sizes, (bags,)) if mode != _SUM else b.full(0, "i64", (bags,))
     return (
         b.cast(result, weight.dtype),
         _like(b, b.reshape(bag, (count,)), 1),
-        _like(b, told, 2),
-        _max_rows(b, rows, total, bag, column) if mode == _MAX and count else _like(b, told, 3),
+        _like(b, reported_sizes, 2),
+        _max_rows(b, rows, total, bag, column)
+        if mode == _MAX and count
+        else _like(b, reported_sizes, 3),
     )
 
 
 def _like(b: LinalgBuilder, x: StridedValue, number: int) -> StridedValue:
-    """``x`` as result ``number``, in whose place kernels give what they have use for: it may be
-    longer or empty."""
+    """Convert `x` to the type of result `number`, which may be longer or empty."""
     wanted = b.wanted(number)
     x = b.cast(x, wanted.dtype)
     if x.shape == wanted.shape:
@@ -130,17 +137,16 @@ def _max_rows(
     bag: StridedValue,
     column: StridedValue,
 ) -> StridedValue:
-    """The row of the table that each maximum is from: that of the first index that has it; 0 for an
-    empty bag."""
+    """Return the table row of each maximum, of the first index that has it; 0 for an empty bag."""
     count, best = rows.shape[0], total
 
     def place(value: ScalarExpr, home: ScalarExpr) -> ScalarExpr:
-        most = b.extract(best, [inside(home, total.shape[0]), b.index(1)])
+        most = b.extract(best, [checked_index(home, total.shape[0]), b.index(1)])
         return e.where(
             value.eq(most) | e.isnan(value) if value.is_float else value.eq(most), b.index(0), count
         )
 
-    places = b.pointwise(place, [rows, b.reshape(bag, (count, 1))], typed("i64", rows.shape))
+    places = b.pointwise(place, [rows, b.reshape(bag, (count, 1))], tensor_type("i64", rows.shape))
     first = scatter_rows(b, b.full(count, "i64", total.shape), bag, places, "min")
     flat = b.reshape(column, (count,))
 
@@ -185,17 +191,19 @@ def _dense_backward(
     scales = [] if per_sample_weights is None else [b.reshape(per_sample_weights, (count, 1))]
 
     def update(index: ScalarExpr, home: ScalarExpr, *scale: ScalarExpr) -> ScalarExpr:
-        home = inside(home, bags)
+        home = checked_index(home, bags)
         value = b.extract(source, [home, b.index(1)]).to(dtype)
         if mode == _MEAN:
             value = value / e.maximum(b.extract(sizes, [home]).to("i64"), 1).to(dtype)
         if often is not None:
-            value = value / b.extract(often, [inside(index, num_weights), b.index(1) * 0]).to(dtype)
+            value = value / b.extract(
+                often, [checked_index(index, num_weights), b.index(1) * 0]
+            ).to(dtype)
         value = value * scale[0].to(dtype) if scale else value
         return e.where(index.eq(padding_idx), 0, value) if padding_idx >= 0 else value
 
     updates = b.pointwise(
-        update, [column.expand((count, width)), homes, *scales], typed(dtype, (count, width))
+        update, [column.expand((count, width)), homes, *scales], tensor_type(dtype, (count, width))
     )
     return b.cast(scatter_rows(b, zeros, rows, updates, "add"), grad.dtype)
 
@@ -207,15 +215,15 @@ def _max_backward(
     maximum_indices: StridedValue,
     bag_size: StridedValue,
 ) -> StridedValue:
-    """Each element of the gradient belongs to the row that its maximum is from."""
+    """Add each element of the gradient to the row of its maximum."""
     (bags, width), entries = grad.shape, zeros.shape[0]
     if not bags or not width:
         return zeros
     sizes = b.reshape(bag_size.slice(0, 0, bags), (bags, 1))
     places = b.pointwise(
-        lambda i: inside(i, entries) * width + b.index(1),
+        lambda i: checked_index(i, entries) * width + b.index(1),
         [maximum_indices],
-        typed("i64", grad.shape),
+        tensor_type("i64", grad.shape),
     )
     updates = b.pointwise(lambda g, n: e.where(n > 0, g, 0), [grad, sizes], grad.type)
     made = scatter_rows(
@@ -244,7 +252,7 @@ def _weights_backward(
     mode: int,
     padding_idx: int = -1,
 ) -> StridedValue:
-    """What each index scaled: the product of its row of the table with the gradient of its bag."""
+    """Return the dot product of each index's row with the gradient of its bag."""
     dtype, count, (bags, width) = compute_dtype(grad.dtype), indices.type.numel, grad.shape
     if not count:
         return b.full(0, grad.dtype, b.result.shape)
@@ -253,14 +261,14 @@ def _weights_backward(
     homes = b.reshape(homes, (count, 1))
     products = b.pointwise(
         lambda index, home: (
-            b.extract(source, [inside(home, bags), b.index(1)]).to(dtype)
+            b.extract(source, [checked_index(home, bags), b.index(1)]).to(dtype)
             * e.where(
                 index.eq(padding_idx),
                 0,
-                b.extract(table, [inside(index, weight.shape[0]), b.index(1)]).to(dtype),
+                b.extract(table, [checked_index(index, weight.shape[0]), b.index(1)]).to(dtype),
             )
         ),
         [b.reshape(indices, (count, 1)).expand((count, width)), homes],
-        typed(dtype, (count, width)),
+        tensor_type(dtype, (count, width)),
     )
     return b.cast(b.reshape(sum_of(b, products, (1,)), b.result.shape), grad.dtype)

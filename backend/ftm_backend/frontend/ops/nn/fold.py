@@ -1,4 +1,4 @@
-"""Windows as columns (unfold) and columns summed back into windows (fold)."""
+"""Op records of im2col (unfold) and col2im (fold)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ftm_backend.frontend.linalg_builder import (
     StridedValue,
 )
 from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
-from ftm_backend.frontend.oplib.sliding_windows import SlidingWindow, windows
+from ftm_backend.frontend.oplib.sliding_windows import SlidingWindow, padded_planes
 from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.linalg.strided_layout import Strided
 
 
-def _places(
+def _window_counts(
     size: list[int], kernel: list[int], dilation: list[int], padding: list[int], stride: list[int]
 ) -> list[int]:
-    """Number of windows in each dimension."""
+    """Return the number of windows in each dimension."""
     return [
         (n + 2 * p - d * (k - 1) - 1) // s + 1
         for n, k, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True)
@@ -36,9 +36,9 @@ def _im2col(
     stride: list[int],
 ) -> StridedValue:
     size = list(self.shape[-2:])
-    out = _places(size, kernel_size, dilation, padding, stride)
+    out = _window_counts(size, kernel_size, dilation, padding, stride)
     w = SlidingWindow(2, self.shape, out, kernel_size, stride, padding, dilation)
-    # Loops as in the result: plane, kernel place, window.
+    # loops in the result's order: plane, tap, window
     index: list[int | OperandDim] = [
         0,
         *(b.dim(3 + k) * stride[k] + b.dim(1 + k) * dilation[k] for k in range(2)),
@@ -46,7 +46,7 @@ def _im2col(
     loops = (w.planes, *kernel_size, *out)
     (made,) = b.generic(
         loops,
-        [LoopInput(windows(b, self, w, 0), index)],
+        [LoopInput(padded_planes(b, self, w, 0), index)],
         [LoopOutput(self.dtype, loops, range(5))],
         lambda v: v,
     )
@@ -63,12 +63,12 @@ def _col2im(
     padding: list[int],
     stride: list[int],
 ) -> StridedValue:
-    out = _places(output_size, kernel_size, dilation, padding, stride)
+    out = _window_counts(output_size, kernel_size, dilation, padding, stride)
     batch = self.shape[0] if self.rank == 3 else 1
     planes = batch * (self.shape[-2] // (kernel_size[0] * kernel_size[1]))
     columns = b.reshape(self, (planes, *kernel_size, *out))
-    # The windows spread `stride` apart; then place i of the result is seen by kernel place k of the
-    # window at i + padding - k * dilation, which lies outside or between windows for some.
+    # With the windows spread `stride` apart, tap k of the window at i + padding - k * dilation
+    # contributes to element i. Some of these are outside or between windows, where the value is 0.
     shape = (planes, *kernel_size, *((n - 1) * s + 1 for n, s in zip(out, stride, strict=True)))
     strides = row_major(shape)
     steps = (*strides[:3], *(t * s for t, s in zip(strides[3:], stride, strict=True)))

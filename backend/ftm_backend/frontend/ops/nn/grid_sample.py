@@ -1,9 +1,8 @@
-"""Sampling at the places of a grid, in two and three dimensions, with gradients.
+"""Op records of grid sampling in two and three dimensions, with gradients.
 
-A place of the grid reads a few neighbours of the input ("corners"): one, two or four in each
-dimension. One table says for each grid place and corner where that is and with which weight (one
-more for each coordinate: how fast the weight changes with it), and everything else is a sum over
-corners.
+Each grid point reads a few neighbours of the input ("corners"): one, two or four per dimension. A
+table has the position and weight of each corner of each grid point, and the weight's derivative by
+each coordinate. All else is a sum over corners.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.concat import joined
+from ftm_backend.frontend.oplib.concat import concat
 from ftm_backend.frontend.oplib.index_scatter import scatter_rows
 from ftm_backend.frontend.oplib.op_record import lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
@@ -21,15 +20,17 @@ from ftm_backend.ir.linalg.affine import row_major
 from ftm_backend.ir.trace.trace import TensorType
 
 _SAMPLED = {"f64": (1e-9, 1e-10), "f32": (2e-4, 2e-5), "f16": (5e-2, 5e-2), "bf16": (2e-1, 3e-1)}
-"""PyTorch's CPU rounds coordinates and weights to the half types."""
+"""PyTorch's CPU kernels round coordinates and weights to the half types."""
 
 _LINEAR, _NEAREST, _CUBIC = 0, 1, 2
 _ZEROS, _BORDER, _REFLECTION = 0, 1, 2
 
 
 class _Grid:
-    """Shapes and modes of one call; coordinates are in the order width, height, depth, dimensions
-    reversed."""
+    """Shapes and modes of one call.
+
+    Grid coordinates are in the order width, height, depth, i.e. dimensions reversed.
+    """
 
     def __init__(
         self,
@@ -50,17 +51,19 @@ class _Grid:
         self.corners = self.reach**self.dims
 
     def unnormalized(self, place: ScalarExpr, size: int) -> ScalarExpr:
-        """[-1, 1] -> places of the input."""
+        """Map [-1, 1] to input positions."""
         return (place + 1) * ((size - 1) / 2) if self.align else ((place + 1) * size - 1) / 2
 
     @property
     def rates(self) -> list[float]:
-        """How fast that changes, in the order of the grid's coordinates."""
+        """Derivative of that map, in the order of the grid's coordinates."""
         return [(n - 1) / 2 if self.align else n / 2 for n in reversed(self.size)]
 
     def bounded(self, place: ScalarExpr, size: int) -> tuple[ScalarExpr, ScalarExpr]:
-        """(place moved inside by the padding mode, its slope); as they are for padding with
-        zeros."""
+        """Apply the padding mode to a position; return it and its derivative.
+
+        Padding with zeros leaves positions unchanged.
+        """
         one = place.const(1)
         if self.padding == _ZEROS:
             return place, one
@@ -80,13 +83,12 @@ class _Grid:
         limit = float(size - 1)
         inside = (place > 0) & (place < limit)
         slope = e.where(inside, slope, 0)
-        return e.minimum(e.where(place > 0, place, 0), limit), slope  # NaN goes to 0
+        return e.minimum(e.where(place > 0, place, 0), limit), slope  # NaN becomes 0
 
     def corner(
         self, place: ScalarExpr, number: ScalarExpr, size: int
     ) -> tuple[ScalarExpr, ScalarExpr, ScalarExpr]:
-        """In one dimension, for corner ``number`` (i64 Elem): (place as a float, weight, slope of
-        the weight)."""
+        """Return position (a float), weight, and weight's derivative of a corner in a dimension."""
         coordinate = self.unnormalized(place, size)
         step = number.to(self.dtype)
         if self.mode == _CUBIC:
@@ -106,8 +108,11 @@ class _Grid:
         )
 
     def table(self, slopes: bool) -> list[StridedValue]:
-        """[places [N, P, K] of i64, -1 outside; weights [N, P, K]; with ``slopes`` the weight's for
-        each coordinate]."""
+        """Return positions and weights of all corners, [N, P, K] each.
+
+        Positions are i64, -1 outside. With `slopes`, also return the weight's derivative by each
+        coordinate.
+        """
         b, dims = self.b, self.dims
         shape = (self.batch, self.places, self.corners)
         coordinates = [
@@ -143,7 +148,7 @@ class _Grid:
         return list(b.pointwise_all(body, coordinates, types))
 
     def read(self, source: StridedValue, place: ScalarExpr, channel: ScalarExpr) -> ScalarExpr:
-        """In a body over (batch, ...): the input at ``place``, 0 outside."""
+        """In a body over (batch, ...): read the input at `place`, 0 outside."""
         value = self.b.extract(source, [self.b.index(0), channel, e.maximum(place, 0)]).to(
             self.dtype
         )
@@ -151,7 +156,7 @@ class _Grid:
 
     @property
     def flat(self) -> StridedValue:
-        """The input as [N, C, places]."""
+        """The input as [N, C, positions]."""
         count = 1
         for n in self.size:
             count *= n
@@ -175,8 +180,10 @@ def _product(factors: Sequence[ScalarExpr]) -> ScalarExpr:
 
 
 def _cubic(share: ScalarExpr, number: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
-    """(weight, its slope) of the neighbour ``number`` of four around ``share`` beyond the
-    second."""
+    """Return weight and derivative of one of four neighbours.
+
+    `share` is the distance from the second neighbour.
+    """
     a = -0.75
 
     def inner(x: ScalarExpr) -> ScalarExpr:
@@ -252,7 +259,7 @@ def _grid_sampler_backward(
     if b.results[1] is not None:
         made = [_grid_gradient(b, g, grad, places, slope) for slope in slopes]
         rates = b.numbers(g.rates, g.dtype)
-        columns = b.reshape(joined(b, [column.unsqueeze(2) for column in made], 2), grid.shape)
+        columns = b.reshape(concat(b, [column.unsqueeze(2) for column in made], 2), grid.shape)
         results[1] = b.pointwise(lambda v, r: (v * r).to(grid.dtype), [columns, rates], grid.type)
     return tuple(results)
 
@@ -260,7 +267,7 @@ def _grid_sampler_backward(
 def _input_gradient(
     b: LinalgBuilder, g: _Grid, grad: StridedValue, places: StridedValue, weights: StridedValue
 ) -> StridedValue:
-    """Adds grad * weight at each corner; a row of the sum has all channels of an input place."""
+    """Add grad * weight at each corner; one row of the sum has all channels of a position."""
     count = g.flat.shape[2]
     shape = (g.batch, g.places, g.corners, g.channels)
 
@@ -295,7 +302,7 @@ def _input_gradient(
 def _grid_gradient(
     b: LinalgBuilder, g: _Grid, grad: StridedValue, places: StridedValue, slope: StridedValue
 ) -> StridedValue:
-    """[N, P]: sum over channels and corners of grad * input * slope."""
+    """Sum grad * input * slope over channels and corners, [N, P]."""
     source, shape = g.flat, (g.batch, g.places)
 
     def body(v: ScalarExpr, place: ScalarExpr, s: ScalarExpr, carried: ScalarExpr) -> ScalarExpr:

@@ -1,8 +1,8 @@
-"""Interpolation of one to three dimensions: nearest, linear, cubic, smoothed (antialias), with
-gradients.
+"""Op records of interpolation in one to three dimensions, with gradients.
 
-The places that an output place reads, and their weights, depend on shapes and scales alone: they
-are computed here, in the precision that PyTorch computes them in, and become a table (`taps`).
+Modes: nearest, linear, cubic, antialiased. The positions that an output reads, and their weights,
+depend only on shapes and scales. They are computed here, with PyTorch's precision, and become a
+table (`oplib/resampling.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
-from ftm_backend.frontend.oplib.resampling import Taps, pick, resample_dims, transposed
+from ftm_backend.frontend.oplib.resampling import Taps, gather_grid, resample_dims, transpose_taps
 
 _LINEAR = {"f64": (1e-10, 1e-11), "f32": (1e-4, 1e-5), "f16": (4e-3, 2e-3), "bf16": (3e-2, 1e-2)}
 
@@ -22,24 +22,24 @@ Rounding = Callable[[float], float]
 
 
 def _single(value: float) -> float:
-    """``value`` rounded to f32."""
+    """Round to f32."""
     return struct.unpack("f", struct.pack("f", value))[0]
 
 
 def _rounding(dtype: str) -> Rounding:
-    """How PyTorch rounds coordinates in an interpolation of ``dtype``."""
+    """Return how PyTorch rounds coordinates in an interpolation of `dtype`."""
     return float if dtype == "f64" else _single
 
 
 def _scale(size: int, out: int, align: bool, given: float | None, r: Rounding) -> float:
-    """Input places per output place."""
+    """Return the number of input positions per output position."""
     if align:
         return r((size - 1) / (out - 1)) if out > 1 else 0.0
     return r(1.0 / given) if given is not None and given > 0 else r(size / out)
 
 
 def _source(scale: float, out: int, align: bool, cubic: bool, r: Rounding) -> float:
-    """The coordinate that output place ``out`` reads."""
+    """Return the input coordinate of output position `out`."""
     if align:
         return r(scale * out)
     place = r(r(scale * (out + 0.5)) - 0.5)
@@ -47,13 +47,13 @@ def _source(scale: float, out: int, align: bool, cubic: bool, r: Rounding) -> fl
 
 
 def _guarded(source: float, size: int, r: Rounding) -> tuple[int, float]:
-    """(place, share of the next place)"""
+    """Return the position, and the weight of the next position."""
     place = min(math.floor(source), size - 1)
     return place, min(max(r(source - place), 0.0), 1.0)
 
 
 def nearest_places(size: int, out: int, given: float | None, exact: bool) -> list[int]:
-    """The place that each output place of a nearest interpolation copies."""
+    """Return the input position that each output of a nearest interpolation copies."""
     if not exact and out in (size, 2 * size):
         return [o * size // out for o in range(out)]
     scale = _scale(size, out, False, given, _single)
@@ -62,7 +62,7 @@ def nearest_places(size: int, out: int, given: float | None, exact: bool) -> lis
 
 
 def linear_taps(size: int, out: int, align: bool, given: float | None, r: Rounding) -> Taps:
-    """Linear interpolation from ``size`` to ``out`` places."""
+    """Return the table of a linear interpolation from `size` to `out` positions."""
     if size == out:
         return [[(o, 1.0)] for o in range(out)]
     scale = _scale(size, out, align, given, r)
@@ -74,7 +74,7 @@ def linear_taps(size: int, out: int, align: bool, given: float | None, r: Roundi
 
 
 def cubic_weights(share: float, a: float) -> tuple[float, float, float, float]:
-    """Weights of the four places around a coordinate ``share`` beyond the second of them."""
+    """Return the weights of four positions around a coordinate `share` beyond the second."""
 
     def inner(x: float) -> float:
         return ((a + 2) * x - (a + 3)) * x * x + 1
@@ -86,7 +86,7 @@ def cubic_weights(share: float, a: float) -> tuple[float, float, float, float]:
 
 
 def cubic_taps(size: int, out: int, align: bool, given: float | None, r: Rounding) -> Taps:
-    """Cubic interpolation; places beyond the border read the border."""
+    """Return the table of a cubic interpolation; positions beyond the border read the border."""
     scale = _scale(size, out, align, given, r)
     taps = []
     for o in range(out):
@@ -106,7 +106,7 @@ def _smooth_cubic(x: float) -> float:
 
 
 def _smoothed(width: int, filter_: Callable[[float], float]) -> Callable[..., Taps]:
-    """Antialiased interpolation: when shrinking, the filter is as wide as an output place."""
+    """Return tables of antialiased interpolation: the filter is as wide as an output position."""
 
     def taps(size: int, out: int, align: bool, given: float | None, r: Rounding) -> Taps:
         if size == out:
@@ -134,7 +134,7 @@ def _smoothed(width: int, filter_: Callable[[float], float]) -> Callable[..., Ta
 
 
 def _scales(dims: int, given: dict[str, float | None]) -> list[float | None]:
-    """The scale arguments in the order of dimensions; absent ones are None."""
+    """Return the scale arguments in the order of dimensions; None if absent."""
     names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}[
         dims
     ]
@@ -144,7 +144,7 @@ def _scales(dims: int, given: dict[str, float | None]) -> list[float | None]:
 def _whole_multiples(
     size: Sequence[int], out: Sequence[int], scales: Sequence[float | None], exact: bool
 ) -> bool:
-    """Whether each place is just repeated."""
+    """Whether each position is just repeated."""
     return all(
         n and nearest_places(n, m, s, exact) == [o * n // m for o in range(m)] and m % n == 0
         for n, m, s in zip(size, out, scales, strict=True)
@@ -172,7 +172,7 @@ def _nearest(dims: int, exact: bool) -> None:
             nearest_places(n, m, s, exact)
             for n, m, s in zip(size, output_size, scales, strict=True)
         ]
-        return pick(b, self, [None, None, *places])
+        return gather_grid(b, self, [None, None, *places])
 
     @lowering(f"{name}_backward", (*FLOATS, "u8"), "interpolate_backward", SUMS)
     def backward(
@@ -191,7 +191,7 @@ def _nearest(dims: int, exact: bool) -> None:
             total = reduce(b, "sum", [split], [len(outer) + 2 * k + 1 for k in range(dims)], dtype)
             return b.cast(b.reshape(total, b.result.shape), b.result.dtype)
         tables = [
-            transposed([[(p, 1.0)] for p in nearest_places(n, m, s, exact)], n)
+            transpose_taps([[(p, 1.0)] for p in nearest_places(n, m, s, exact)], n)
             for n, m, s in zip(size, output_size, scales, strict=True)
         ]
         return b.cast(resample_dims(b, grad_output, tables, dtype), b.result.dtype)
@@ -232,7 +232,7 @@ def _weighted(name: str, dims: int, table: Callable[..., Taps]) -> None:
     ) -> StridedValue:
         size, dtype = input_size[-dims:], grad_output.dtype
         made = tables(size, output_size, align_corners, given, dtype)
-        turned = [transposed(t, n) for t, n in zip(made, size, strict=True)]
+        turned = [transpose_taps(t, n) for t, n in zip(made, size, strict=True)]
         return b.cast(resample_dims(b, grad_output, turned, compute_dtype(dtype)), dtype)
 
 

@@ -1,4 +1,4 @@
-"""Losses: negative log likelihood, and the elementwise ones with their reductions."""
+"""Op records of losses: negative log likelihood, and elementwise losses with reductions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import inside
+from ftm_backend.frontend.oplib.index_scatter import checked_index
 from ftm_backend.frontend.oplib.op_record import SUMS, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import IndexArguments, recorded
-from ftm_backend.frontend.oplib.value_preconditions import checked
+from ftm_backend.frontend.oplib.value_preconditions import fault_unless
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
@@ -23,14 +23,13 @@ recorded(
 )
 
 NONE, MEAN, SUM = 0, 1, 2
-"""PyTorch's numbers of the reductions of a loss."""
+"""PyTorch's numbers of a loss's reductions."""
 
 
 def _rows(
     b: LinalgBuilder, x: StridedValue, target: StridedValue
 ) -> tuple[StridedValue, StridedValue, int]:
-    """Class scores as [N, C, P], targets as [N, 1, P], and C; P counts the places of a spatial
-    loss."""
+    """Return scores as [N, C, P], targets as [N, 1, P], and C; P counts spatial positions."""
     batch = 1 if x.rank == 1 else x.shape[0]
     classes = x.shape[0 if x.rank == 1 else 1]
     places = x.type.numel // max(1, batch * classes) if x.type.numel else 0
@@ -50,8 +49,7 @@ def _nll_loss(
     reduction: int,
     ignore_index: int,
 ) -> tuple[StridedValue, StridedValue]:
-    """Gathers the target's scores, so that a target that is no class is a fault, as it is an error
-    on the CPU."""
+    """Gather the targets' scores; a target that is no class faults (an error on the CPU)."""
     x, t, classes = _rows(b, self, target)
     dtype = compute_dtype(self.dtype)
     scores, per_row = x, TensorType(dtype, t.shape)
@@ -61,7 +59,7 @@ def _nll_loss(
         return e.where(label.ne(ignore_index), value, 0)
 
     def place(label: ScalarExpr) -> ScalarExpr:
-        return inside(counted(label, label), classes)
+        return checked_index(counted(label, label), classes)
 
     def share(label: ScalarExpr) -> ScalarExpr:
         return (
@@ -78,7 +76,7 @@ def _nll_loss(
     if reduction == NONE and self.rank != 1:
         made = b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
         return made, b.full(0, b.wanted(1).dtype, b.wanted(1).shape)
-    # One sample without a batch is its own sum, whose weight is known whatever the reduction.
+    # an unbatched sample is its own sum, whose weight is defined for every reduction
     total = reduce(b, "sum", [losses], [0, 1, 2], dtype)
     shares = b.pointwise(lambda label: counted(label, share(label)), [t], per_row)
     weight_sum = reduce(b, "sum", [shares], [0, 1, 2], dtype)
@@ -133,8 +131,10 @@ def _loss(
     element: Callable[..., ScalarExpr],
     demand: Callable[[ScalarExpr], ScalarExpr] | None = None,
 ) -> None:
-    """A loss that is ``element(input, target, extra arguments)`` and then its reduction;
-    ``demand``: of elements of both."""
+    """Register a loss ``element(input, target, extra arguments)`` with its reduction.
+
+    `demand` is a condition on the elements of input and target.
+    """
 
     @lowering(names, FLOATS, family, SUMS)
     def lower(
@@ -153,7 +153,9 @@ def _loss(
             *([] if weight is None else [weight.expand(shape)]),
         ]
         checks = (
-            [checked(b, value, demand) for value in (self, target)] if demand is not None else []
+            [fault_unless(b, value, demand) for value in (self, target)]
+            if demand is not None
+            else []
         )
 
         def loss(x: ScalarExpr, t: ScalarExpr, *w: ScalarExpr) -> ScalarExpr:
@@ -185,7 +187,7 @@ def _loss(
 
 
 def _loss_backward(names: str, family: str, element: Callable[..., ScalarExpr]) -> None:
-    """The gradient ``element(input, target, extra)`` of such a loss, scaled."""
+    """Register the gradient ``element(input, target, extra)`` of such a loss."""
 
     @lowering(names, FLOATS, family, SUMS)
     def lower(

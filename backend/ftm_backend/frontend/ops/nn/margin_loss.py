@@ -1,5 +1,4 @@
-"""Losses that compare scores of classes with those of the right classes: one right class, or
-several."""
+"""Op records of margin losses, with one or several target classes."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from collections.abc import Callable
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import inside
+from ftm_backend.frontend.oplib.index_scatter import checked_index
 from ftm_backend.frontend.oplib.op_record import SUMS, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded
@@ -25,13 +24,13 @@ recorded("aten::multi_margin_loss_backward aten::multilabel_margin_loss_backward
 
 
 def _rows(b: LinalgBuilder, x: StridedValue) -> StridedValue:
-    """Scores as [N, C]."""
+    """Return scores as [N, C]."""
     classes = x.shape[-1] if x.rank else 1
     return b.reshape(x, (x.type.numel // max(1, classes), classes))
 
 
 def _finished(b: LinalgBuilder, losses: StridedValue, reduction: int) -> StridedValue:
-    """[N, 1] losses as the op returns them."""
+    """Convert losses [N, 1] to the op's result."""
     if reduction == NONE:
         return b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
     total = b.reshape(reduce(b, "sum", [losses], [0], losses.dtype), b.result.shape)
@@ -40,7 +39,7 @@ def _finished(b: LinalgBuilder, losses: StridedValue, reduction: int) -> Strided
 
 
 def _incoming(b: LinalgBuilder, grad: StridedValue, rows: int, reduction: int) -> StridedValue:
-    """The gradient of each row as [N, 1] or [1, 1]."""
+    """Return the gradient of each row as [N, 1] or [1, 1]."""
     return b.reshape(grad, (rows, 1) if reduction == NONE else (1, 1))
 
 
@@ -56,14 +55,18 @@ def _margins(
     margin: Number,
     dtype: str,
 ) -> tuple[list[StridedValue], Callable[..., tuple[ScalarExpr, ScalarExpr | None, ScalarExpr]]]:
-    """(operands, from their Elems to (distance to the margin, row's weight, whether this is the
-    right class))."""
+    """Prepare the computation of margins.
+
+    Returns:
+        The operands, and a function from their ScalarExprs to the distance to the margin, the row's
+        weight, and whether this is the target class.
+    """
     scores = x
     labels = b.reshape(target, (x.shape[0], 1))
     limit = b.inline(margin, dtype)
 
     def place(label: ScalarExpr) -> ScalarExpr:
-        return inside(label, x.shape[1])
+        return checked_index(label, x.shape[1])
 
     right = b.pointwise(
         lambda t: b.extract(scores, [b.index(0), place(t)]).to(dtype),
@@ -153,12 +156,11 @@ def _multi_margin_backward(
 
 
 def _right_classes(b: LinalgBuilder, target: StridedValue) -> tuple[StridedValue, StridedValue]:
-    """(targets [N, T] with those behind the first negative one as -1, [N, C] of bool: whether a
-    class is named)."""
+    """Return targets [N, T] with -1 after the first negative one, and the classes named [N, C]."""
     rows, count = target.shape
     negative = reduce(b, "min", [target], [1], "i64", lambda t: e.where(t < 0, b.index(1), count))
     named = b.pointwise(
-        lambda t, end: e.where(b.index(1) < end, inside(e.where(t < 0, 0, t), count), -1),
+        lambda t, end: e.where(b.index(1) < end, checked_index(e.where(t < 0, 0, t), count), -1),
         [target, negative],
         target.type,
     )
@@ -184,7 +186,7 @@ def _multilabel_margin(
         return _finished(b, total, reduction), b.full(0, b.wanted(1).dtype, b.wanted(1).shape)
     named, is_right = _right_classes(b, _rows(b, target))
     scores = x
-    cube = (rows, classes, classes)  # row, named class, other class
+    cube = (rows, classes, classes)  # row, target class, other class
 
     def loss(t: ScalarExpr, v: ScalarExpr, right: ScalarExpr) -> ScalarExpr:
         best = b.extract(scores, [b.index(0), e.maximum(t, 0)]).to(dtype)
@@ -231,20 +233,20 @@ def _multilabel_margin_backward(
         best = b.extract(scores, [b.index(0), e.maximum(t, 0)]).to(dtype)
         return e.where((t >= 0) & ~right & (v.to(dtype) - best + 1 > 0), best.const(1), 0)
 
-    cube = (rows, classes, classes)  # row, named class, other class
+    cube = (rows, classes, classes)  # row, target class, other class
     wide = [
         b.reshape(named, (rows, classes, 1)),
         b.reshape(x, (rows, 1, classes)),
         b.reshape(is_right, (rows, 1, classes)),
     ]
     hits = b.pointwise(active, [v.expand(cube) for v in wide], TensorType(dtype, cube))
-    above = b.reshape(reduce(b, "sum", [hits], [1], dtype), (rows, classes))  # by the other class
-    # by the place of the named class
-    below = b.reshape(reduce(b, "sum", [hits], [2], dtype), (rows, 1, classes))
-    lost = reduce(
+    by_other = b.reshape(reduce(b, "sum", [hits], [1], dtype), (rows, classes))  # by other class
+    # by position of the target class
+    by_target = b.reshape(reduce(b, "sum", [hits], [2], dtype), (rows, 1, classes))
+    by_class = reduce(
         b,
         "sum",
-        [below.expand(cube), b.reshape(named, (rows, 1, classes)).expand(cube)],
+        [by_target.expand(cube), b.reshape(named, (rows, 1, classes)).expand(cube)],
         [2],
         dtype,
         lambda n, t: e.where(t.eq(b.index(1)), n, 0),
@@ -255,7 +257,11 @@ def _multilabel_margin_backward(
 
     made = b.pointwise(
         body,
-        [above, b.reshape(lost, (rows, classes)), _incoming(b, grad_output, rows, reduction)],
+        [
+            by_other,
+            b.reshape(by_class, (rows, classes)),
+            _incoming(b, grad_output, rows, reduction),
+        ],
         TensorType(self.dtype, x.shape),
     )
     return b.reshape(made, self.shape)

@@ -1,5 +1,4 @@
-"""Layer norm and group norm, forward and backward: a mean and a deviation for each group of
-elements."""
+"""Op records of layer norm and group norm, forward and backward."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from collections.abc import Sequence
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.moments import moments, normalized, reciprocal_deviation
+from ftm_backend.frontend.oplib.moments import inverse_std, normalization_body, variance_and_mean
 from ftm_backend.frontend.oplib.op_record import ROWS, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import recorded
@@ -32,15 +31,18 @@ def _normalized(
     bias: StridedValue | None,
     eps: float,
 ) -> tuple[StridedValue, ...]:
-    """x normalized over ``dims``, in its own type, with the mean and 1 / deviation of each group.
+    """Normalize x over `dims` in its dtype.
 
-    ``weight`` and ``bias`` broadcast against x, or are None.
+    `weight` and `bias` broadcast to x, or are None.
+
+    Returns:
+        The result, and mean and 1 / deviation of each group.
     """
     dtype = compute_dtype(x.dtype)
-    variance, mean = moments(b, x, dims, 0)
-    deviation = reciprocal_deviation(b, variance, eps)
+    variance, mean = variance_and_mean(b, x, dims, 0)
+    deviation = inverse_std(b, variance, eps)
 
-    body = normalized(dtype, x.dtype, weight is not None, bias is not None)
+    body = normalization_body(dtype, x.dtype, weight is not None, bias is not None)
     affine = [p for p in (weight, bias) if p is not None]
     out = b.pointwise(body, [x, mean, deviation, *affine], TensorType(x.dtype, x.shape))
     statistics = (
@@ -60,31 +62,30 @@ def _normalized_backward(
     dims: list[int],
     shared: list[int],
 ) -> tuple[StridedValue | None, ...]:
-    """The gradients of x, weight and bias of `_normalized`; those that are not asked for are None.
+    """Return the gradients of x, weight and bias of `_normalized`; None if not requested.
 
-    All operands broadcast against x. ``shared`` are the dimensions along which an element of weight
-    is used.
+    All operands broadcast to x. An element of weight is shared along the dimensions `shared`.
     """
     dtype = compute_dtype(x.dtype)
     scale = [] if weight is None else [weight]
-    share = 1 / max(1, math.prod(x.shape[dim] for dim in dims))
+    inverse_count = 1 / max(1, math.prod(x.shape[dim] for dim in dims))
     grads: list[StridedValue | None] = [None, None, None]
 
     def scaled(g: ScalarExpr, w: Sequence[ScalarExpr]) -> ScalarExpr:
         return g.to(dtype) * w[0].to(dtype) if w else g.to(dtype)
 
-    def normal(v: ScalarExpr, m: ScalarExpr, r: ScalarExpr) -> ScalarExpr:
+    def x_hat(v: ScalarExpr, m: ScalarExpr, r: ScalarExpr) -> ScalarExpr:
         return (v.to(dtype) - m.to(dtype)) * r.to(dtype)
 
     if b.results[0] is not None:
-        total = reduce(b, "sum", [grad, *scale], dims, dtype, lambda g, *w: scaled(g, w))
-        along = reduce(
+        sum_dy = reduce(b, "sum", [grad, *scale], dims, dtype, lambda g, *w: scaled(g, w))
+        sum_dy_xhat = reduce(
             b,
             "sum",
             [grad, x, mean, rstd, *scale],
             dims,
             dtype,
-            lambda g, v, m, r, *w: scaled(g, w) * normal(v, m, r),
+            lambda g, v, m, r, *w: scaled(g, w) * x_hat(v, m, r),
         )
 
         def body(
@@ -96,11 +97,11 @@ def _normalized_backward(
             a: ScalarExpr,
             *w: ScalarExpr,
         ) -> ScalarExpr:
-            inner = scaled(g, w) - s * share - normal(v, m, r) * a * share
+            inner = scaled(g, w) - s * inverse_count - x_hat(v, m, r) * a * inverse_count
             return (inner * r.to(dtype)).to(x.dtype)
 
         made = b.pointwise(
-            body, [grad, x, mean, rstd, total, along, *scale], TensorType(x.dtype, x.shape)
+            body, [grad, x, mean, rstd, sum_dy, sum_dy_xhat, *scale], TensorType(x.dtype, x.shape)
         )
         grads[0] = b.reshape(made, b.wanted(0).shape)
     if b.results[1] is not None:
@@ -110,7 +111,7 @@ def _normalized_backward(
             [grad, x, mean, rstd],
             shared,
             dtype,
-            lambda g, v, m, r: g.to(dtype) * normal(v, m, r),
+            lambda g, v, m, r: g.to(dtype) * x_hat(v, m, r),
         )
         grads[1] = b.cast(b.reshape(made, b.wanted(1).shape), b.wanted(1).dtype)
     if b.results[2] is not None:
@@ -126,7 +127,7 @@ def _reshaped(
 
 
 def _rows(x: StridedValue, normalized_shape: list[int]) -> tuple[int, int]:
-    """The shape of x as [rows, columns] with the normalized dimensions as columns."""
+    """Return the shape [rows, columns] with the normalized dimensions as columns."""
     return math.prod(x.shape[: x.rank - len(normalized_shape)]), math.prod(normalized_shape)
 
 

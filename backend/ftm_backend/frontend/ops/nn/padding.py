@@ -1,7 +1,7 @@
-"""Borders made of the data: reflection and replication of one to three dimensions, with gradients.
+"""Op records of reflection and replication padding in one to three dimensions, with gradients.
 
-A padded dimension is what stands before the tensor, the tensor, and what stands behind it. Each is
-a window or the mirror image of one, so sizes are data. A negative padding crops.
+A padded dimension consists of a border, the tensor, and a second border. Each is a window of the
+tensor or its mirror image, so symbolic sizes work. Negative padding crops.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ftm_backend.dtypes import FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.concat import flipped, joined
+from ftm_backend.frontend.oplib.concat import concat, flip
 from ftm_backend.frontend.oplib.op_record import EXACT, lowering
 from ftm_backend.frontend.oplib.reductions import sum_of
 from ftm_backend.frontend.oplib.schema_annotations import recorded
@@ -22,19 +22,23 @@ recorded(
     like=0,
 )
 recorded(
-    "aten::reflection_pad2d_backward aten::reflection_pad3d_backward aten::replication_pad2d_backward aten::replication_pad3d_backward",
+    "aten::reflection_pad2d_backward aten::reflection_pad3d_backward"
+    " aten::replication_pad2d_backward aten::replication_pad3d_backward",
     like=1,
 )
 
 _CORNERS = {"f64": (1e-11, 1e-11), "f32": (2e-5, 1e-5), "f16": (4e-2, 1e-2), "bf16": (2e-1, 1e-1)}
-"""Of the gradients: PyTorch's CPU adds them up in the half types themselves."""
+"""Tolerance of the gradients: PyTorch's CPU kernels accumulate in the half types."""
 
 
 class _Part(NamedTuple):
-    """Places of the result along one dimension, and the window that they come from.
+    """A range of the result along one dimension, and its source window.
 
-    start, length: of the window. places: of the result: as many, or all from the window's one
-    element. mirrored: the window is read from its end.
+    Attributes:
+        start: First element of the window.
+        length: Length of the window.
+        places: Length of the range: `length`, or any if the window has one element.
+        mirrored: Read the window backwards.
     """
 
     start: int
@@ -44,8 +48,7 @@ class _Part(NamedTuple):
 
 
 Border = Callable[[int, int, int], _Part]
-"""The part that has the places [begin, end), all before the ``size`` elements of a dimension or all
-behind them."""
+"""Returns the part for positions [begin, end), all before or all after a dimension's elements."""
 
 
 def _reflected(begin: int, end: int, size: int) -> _Part:
@@ -58,9 +61,9 @@ def _replicated(begin: int, end: int, size: int) -> _Part:
 
 
 def _parts(size: int, before: int, behind: int, border: Border) -> list[_Part]:
-    """What a dimension with a padding is put together of."""
+    """Return the parts of a padded dimension."""
     begin, end = -before, size + behind
-    # where the border before ends, where that behind begins
+    # end of the first border, begin of the second
     first, last = -greater(-end, 0), greater(begin, size)
     inside = greater(begin, 0), -greater(-end, -size)
     parts = []
@@ -78,19 +81,19 @@ def _padded(b: LinalgBuilder, x: StridedValue, dim: int, parts: Sequence[_Part])
     for part in parts:
         window = x.slice(dim, part.start, part.length)
         shape = (*x.shape[:dim], part.places, *x.shape[dim + 1 :])
-        made.append(flipped(b, window, [dim]) if part.mirrored else window.expand(shape))
-    return joined(b, made, dim)
+        made.append(flip(b, window, [dim]) if part.mirrored else window.expand(shape))
+    return concat(b, made, dim)
 
 
 def _gathered(
     b: LinalgBuilder, grad: StridedValue, dim: int, size: int, parts: Sequence[_Part]
 ) -> StridedValue:
-    """The gradient of what was padded: each part is added to the window that it came from."""
+    """Return the gradient: add each part to its source window."""
     total, begin = None, 0
     for part in parts:
         own = grad.slice(dim, begin, part.places)
         if part.mirrored:
-            own = flipped(b, own, [dim])
+            own = flip(b, own, [dim])
         elif part.length != part.places:
             own = sum_of(b, own, [dim], grad.dtype)
         low, high = [0] * grad.rank, [0] * grad.rank
@@ -102,14 +105,13 @@ def _gathered(
             else b.pointwise(lambda x, y: x + y, [total, placed], placed.type)
         )
         begin += part.places
-    assert total is not None  # a result without elements has no gradient
+    assert total is not None  # the caller handles empty gradients
     return total
 
 
 def _border(kind: str, border: Border, dims: int) -> None:
     def each(shape: tuple[int, ...], padding: list[int]) -> list[tuple[int, list[_Part]]]:
-        """The padded dimensions and what they are put together of; ``padding`` starts at the
-        last."""
+        """Return padded dimensions and their parts; `padding` begins with the last dimension."""
         rank = len(shape)
         return [
             (rank - 1 - k, _parts(shape[rank - 1 - k], padding[2 * k], padding[2 * k + 1], border))

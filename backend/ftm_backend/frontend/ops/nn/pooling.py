@@ -1,5 +1,4 @@
-"""Pooling by windows of two and three dimensions, with gradients; one dimension reaches us as
-two."""
+"""Op records of pooling in two and three dimensions; PyTorch maps one dimension to two."""
 
 from __future__ import annotations
 
@@ -8,15 +7,15 @@ import math
 from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.index_scatter import inside, scatter_rows, typed
+from ftm_backend.frontend.oplib.index_scatter import checked_index, scatter_rows, tensor_type
 from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.oplib.sliding_windows import (
     SlidingWindow,
-    gather_chosen,
-    gather_windows,
-    positions,
-    windows,
+    max_pool_backward,
+    padded_planes,
+    plane_indices,
+    pool_backward,
 )
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
@@ -30,24 +29,29 @@ __all__ = ["average", "average_backward", "first_place", "place_found"]
 
 
 def place_found(value: ScalarExpr, best: ScalarExpr, place: ScalarExpr) -> ScalarExpr:
-    """What to take the minimum of to find the place of ``best`` as PyTorch does: the first, but the
-    last NaN."""
+    """Return a number whose minimum over a window identifies the index of `best`.
+
+    As in PyTorch, it is the first index, but the last one of NaN, encoded as a negative number.
+    Decode with `first_place`.
+    """
     hit = e.where(value.eq(best), place, e.highest(place.dtype))
     return e.where(e.isnan(value), place * -1 - 1, hit) if value.is_float else hit
 
 
 def first_place(b: LinalgBuilder, found: StridedValue) -> StridedValue:
-    """The place that such a minimum means."""
+    """Decode the minimum of `place_found` to an index."""
     return b.pointwise(lambda p: e.where(p < 0, p * -1 - 1, p), [found], found.type)
 
 
 def maximum_of_windows(
     b: LinalgBuilder, x: StridedValue, w: SlidingWindow
 ) -> tuple[StridedValue, StridedValue]:
-    """(maxima, their places) of shape [planes, windows...], places in a type that takes little
-    memory: a gradient reads them repeatedly."""
+    """Return the maxima and their indices, [planes, windows...].
+
+    The indices have the narrowest type, because a gradient reads them repeatedly.
+    """
     w, dtype = w.trimmed(), w.counted
-    padded, index, shape = windows(b, x, w, e.lowest(x.dtype)), w.index(b), (w.planes, *w.out)
+    padded, index, shape = padded_planes(b, x, w, e.lowest(x.dtype)), w.index(b), (w.planes, *w.out)
     (values,) = b.generic(
         w.loops,
         [LoopInput(padded, index)],
@@ -57,7 +61,7 @@ def maximum_of_windows(
     )
     far = e.highest(dtype)
     # the border is never chosen
-    places = b.pad(positions(b, w.size, dtype=dtype), w.padding, w.high, far)
+    places = b.pad(plane_indices(b, w.size, dtype=dtype), w.padding, w.high, far)
     (found,) = b.generic(
         w.loops,
         [LoopInput(padded, index), LoopInput(places, index[1:]), LoopInput(values, w.kept)],
@@ -71,11 +75,11 @@ def maximum_of_windows(
 def average(
     b: LinalgBuilder, x: StridedValue, w: SlidingWindow, include_pad: bool, override: int | None
 ) -> StridedValue:
-    """Means of windows, of the op's result type."""
+    """Return the means of windows, in the op's result type."""
     dtype, read = compute_dtype(x.dtype), w.trimmed()
     (total,) = b.generic(
         read.loops,
-        [LoopInput(windows(b, x, read, 0), read.index(b))],
+        [LoopInput(padded_planes(b, x, read, 0), read.index(b))],
         [LoopOutput(dtype, (w.planes, *w.out), w.kept, 0)],
         lambda v, carried: carried + v.to(dtype),
         reduced=w.inner,
@@ -92,17 +96,19 @@ def average_backward(
     include_pad: bool,
     override: int | None,
 ) -> StridedValue:
-    """Its gradient."""
+    """Return the gradient of `average`."""
     dtype = compute_dtype(x.dtype)
     grad = b.reshape(grad_output, (w.planes, *w.out))
     share = _divided(b, grad, _divisors(w, include_pad, override), dtype)
-    made = gather_windows(b, w.trimmed(), [(share, 0)], dtype, lambda g: g)
+    made = pool_backward(b, w.trimmed(), [(share, 0)], dtype, lambda g: g)
     return b.cast(b.reshape(made, x.shape), x.dtype)
 
 
 def _divisors(w: SlidingWindow, include_pad: bool, override: int | None) -> list[list[int]] | int:
-    """What average pooling divides by: one number, or the extent of each window in each
-    dimension."""
+    """Return the divisor of average pooling.
+
+    It is one number, or the extent of each window in each dimension.
+    """
     if override is not None:
         return override
     extents: list[list[int]] = []
@@ -124,7 +130,7 @@ def _divisors(w: SlidingWindow, include_pad: bool, override: int | None) -> list
 def _divided(
     b: LinalgBuilder, x: StridedValue, divisors: list[list[int]] | int, dtype: str
 ) -> StridedValue:
-    """x[planes, windows...] divided by the extents of its windows."""
+    """Divide x[planes, windows...] by the extents of its windows."""
     type_ = TensorType(dtype, x.shape)
     if isinstance(divisors, int):
         return b.pointwise(lambda v: v.to(dtype) / divisors, [x], type_)
@@ -144,14 +150,13 @@ def _divided(
 def _scattered(
     b: LinalgBuilder, grad: StridedValue, places: StridedValue, w: SlidingWindow, dtype: str
 ) -> StridedValue:
-    """Each gradient at its place of the plane: for places of which nobody knows that they lie in
-    their windows."""
+    """Scatter gradients at indices that are not provably inside of their windows."""
     extent = math.prod(w.size)
     count = grad.type.numel
     rows = b.pointwise(
-        lambda place: inside(place, extent) + b.index(0) * extent,
+        lambda place: checked_index(place, extent) + b.index(0) * extent,
         [places],
-        typed("i64", places.shape),
+        tensor_type("i64", places.shape),
     )
     made = scatter_rows(
         b,
@@ -165,7 +170,7 @@ def _scattered(
 
 def _records(dims: int) -> None:
     @lowering(f"aten::max_pool{dims}d_with_indices", FLOATS + INTS, "max_pool", EXACT)
-    def max_pool(
+    def max_forward(
         b: LinalgBuilder,
         self: StridedValue,
         kernel_size: list[int],
@@ -183,7 +188,7 @@ def _records(dims: int) -> None:
     @lowering(
         f"aten::max_pool{dims}d_with_indices_backward", (*FLOATS, "i64"), "max_pool_backward", SUMS
     )
-    def max_pool_backward(
+    def max_backward(
         b: LinalgBuilder,
         grad_output: StridedValue,
         self: StridedValue,
@@ -206,7 +211,7 @@ def _records(dims: int) -> None:
                 self.dtype,
             )
 
-        made = gather_chosen(b, w.trimmed(), grad, places, dtype)
+        made = max_pool_backward(b, w.trimmed(), grad, places, dtype)
         return b.cast(b.reshape(made, self.shape), self.dtype)
 
     @lowering(f"aten::avg_pool{dims}d", FLOATS + ("i64",), "avg_pool", SUMS)

@@ -1,34 +1,35 @@
-"""Numbers as small integers: products of them, products with weights that are stored as them, and
-rounding to what they can hold in training (fake quantization), as `torchao` and quantization-aware
-training write them."""
+"""Op records of quantization: integer products, weight-only products, and fake quantization.
+
+`torchao` and quantization-aware training emit these ops.
+"""
 
 from __future__ import annotations
 
 from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.matmul import product
+from ftm_backend.frontend.oplib.matmul import matmul
 from ftm_backend.frontend.oplib.op_record import EXACT, PRODUCTS, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 from ftm_backend.ir.trace.trace import TensorType
 
 _TENSORS = ("f32", "f16", "bf16", "i32", "i64", "u8", "i1")
-"""Values, and what tells how they are quantized: scales, zero points, whether at all."""
+"""Dtypes of values and of their quantization parameters: scales, zero points, switches."""
 
 
 @lowering("aten::_int_mm", ("i8", "u8"), "int_mm", EXACT)
 def _int_mm(b: LinalgBuilder, self: StridedValue, mat2: StridedValue) -> StridedValue:
-    return product(b, b.cast(self, "i32"), b.cast(mat2, "i32"))
+    return matmul(b, b.cast(self, "i32"), b.cast(mat2, "i32"))
 
 
 @lowering("aten::_weight_int8pack_mm", (*FLOATS, "i8"), "weight_int8", PRODUCTS)
 def _weight_int8pack_mm(
     b: LinalgBuilder, self: StridedValue, mat2: StridedValue, scales: StridedValue
 ) -> StridedValue:
-    """self[M, K] . mat2[N, K] transposed, each column scaled."""
+    """Return self[M, K] . mat2[N, K] transposed, with each column scaled."""
     dtype = compute_dtype(self.dtype)
-    made = product(b, b.cast(self, dtype), b.cast(mat2, dtype).transpose(0, 1))
+    made = matmul(b, b.cast(self, dtype), b.cast(mat2, dtype).transpose(0, 1))
     return b.pointwise(lambda p, s: (p * s.to(dtype)).to(b.result.dtype), [made, scales], b.result)
 
 
@@ -41,8 +42,7 @@ def _rounded(
     quant_max: int,
     enabled: StridedValue | None = None,
 ) -> tuple[StridedValue, StridedValue]:
-    """(x rounded to the numbers that the integers in range stand for, whether it was in their
-    range)"""
+    """Quantize and dequantize x; also return whether each value was in range."""
     parameters = {
         k: v
         for k, v in (("scale", scale), ("zero", zero_point), ("on", enabled))
@@ -125,14 +125,16 @@ def _per_channel(
 
 
 _LEAST_SCALE = 6.1e-5
-"""Of those that an observer chooses: above what f16 stores with fewer bits."""
+"""Minimum scale of an observer; f16 stores smaller numbers with fewer bits."""
 
 
 def _chosen(
     low: ScalarExpr, high: ScalarExpr, quant_min: int, quant_max: int, symmetric: bool
 ) -> tuple[ScalarExpr, ScalarExpr]:
-    """(scale f32, zero point i32) of the integers in range for values between two f32: in f64 where
-    PyTorch's CPU does."""
+    """Return scale (f32) and zero point (i32) for values between two f32.
+
+    Computes in f64 where PyTorch's CPU kernel does.
+    """
     steps = quant_max - quant_min
     if symmetric:
         most, least = steps // 2, -(steps // 2 + 1)
@@ -142,7 +144,7 @@ def _chosen(
             e.where(both, (wide * wide.const(bound)).to("f32"), x)
             for bound, x in ((least, low), (most, high))
         )
-    low, high = e.minimum(low, 0), e.maximum(high, 0)  # 0 is one of the values
+    low, high = e.minimum(low, 0), e.maximum(high, 0)  # the range must contain 0
     scale = ((high.to("f64") - low.to("f64")) / steps).to("f32")
     scale = e.where(scale.eq(0) | (scale.const(1) / scale).eq(float("inf")), 0.1, scale)
     small = scale < _LEAST_SCALE
@@ -183,8 +185,12 @@ def _observed(
     per_row_fake_quant: bool = False,
     symmetric_quant: bool = False,
 ) -> tuple[StridedValue, ...]:
-    """(rounded, whether in range, least and greatest value as they move, scale, zero point), of all
-    or of each row."""
+    """Observe and fake-quantize, per tensor or per row.
+
+    Returns:
+        The quantized values, whether each was in range, running minimum and maximum, scale, and
+        zero point.
+    """
     axis = ch_axis % self.rank
     dims = [k for k in range(self.rank) if not (per_row_fake_quant and k == axis)]
     kept, shape = (

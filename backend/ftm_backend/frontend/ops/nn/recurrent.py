@@ -1,9 +1,8 @@
-"""Recurrent layers over time: what one direction of LSTM, GRU and plain recurrent layers computes,
-and its gradient.
+"""Op records of recurrent layers: one direction of LSTM, GRU and plain RNN, with gradients.
 
-``gates`` has what the inputs contribute, for all steps; what depends on the step before is a loop
-(`frontend/sequential_loop.py`). States are kept for each step and the one before the first: of T
-steps there are T + 1 rows, in the order of the steps' inputs.
+``gates`` contains the inputs' contributions for all steps. The recurrent part is a loop
+(`frontend/sequential_loop.py`). T steps have T + 1 rows of states: the initial state and one per
+step, in the order of the inputs.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from ftm_backend.dtypes import FLOATS
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.matmul import product
+from ftm_backend.frontend.oplib.matmul import matmul
 from ftm_backend.frontend.oplib.op_record import lowering
 from ftm_backend.frontend.scalar_math import ScalarExpr
 from ftm_backend.frontend.sequential_loop import LoopIteration, repeat
@@ -25,8 +24,14 @@ _TOLERANCE = {"f64": (1e-9, 1e-9), "f32": (1e-4, 1e-5), "f16": (2e-2, 8e-3), "bf
 
 
 class _Steps:
-    """Rows of the steps in the order in which they run: ``x`` of inputs, ``before`` and ``after``
-    of states."""
+    """Row numbers (first, increment) of a sequence of steps.
+
+    Attributes:
+        count: Number of steps.
+        x: Rows of the inputs.
+        before: Rows of the states before each step.
+        after: Rows of the states after each step.
+    """
 
     def __init__(self, count: int, backwards: bool) -> None:
         self.count = count
@@ -36,7 +41,7 @@ class _Steps:
 
 
 def _states(b: LinalgBuilder, start: StridedValue, steps: _Steps) -> StridedValue:
-    """Rows for the states, of which the first to be read is ``start``."""
+    """Return rows for the states, with the initial state `start`."""
     rows = b.empty(start.dtype, (steps.count + 1, *start.shape))
     return _with_row(b, rows, steps.before[0], start)
 
@@ -47,13 +52,13 @@ def _with_row(b: LinalgBuilder, rows: StridedValue, row: int, value: StridedValu
 
 
 def _parts(x: StridedValue, count: int) -> list[StridedValue]:
-    """The columns of ``x`` in equal parts."""
+    """Split the columns of `x` into equal parts."""
     width = x.shape[1] // count
     return [x.slice(1, k * width, width) for k in range(count)]
 
 
 def _joined(b: LinalgBuilder, parts: list[StridedValue]) -> StridedValue:
-    """The reverse."""
+    """Concatenate columns; the inverse of `_parts`."""
     rows, width = parts[0].shape
     made = b.empty(parts[0].dtype, (rows, len(parts) * width))
     strides = row_major(made.shape)
@@ -65,7 +70,7 @@ def _joined(b: LinalgBuilder, parts: list[StridedValue]) -> StridedValue:
 def _cell(
     b: LinalgBuilder, inputs: list[StridedValue], count: int, body: Body
 ) -> list[StridedValue]:
-    """``count`` results of an elementwise function, of the shape and type of the first input."""
+    """Compute `count` results of an elementwise function, in the first input's type."""
     type_ = TensorType(inputs[0].dtype, inputs[0].shape)
     compute = b.compute(type_.dtype)
 
@@ -89,13 +94,15 @@ def _lstm_forward(
     weight: StridedValue,
     backwards: bool,
 ) -> tuple[StridedValue, ...]:
-    """(hidden states, cell states, gates after their activations: input, forget, candidate,
-    output)"""
+    """Return hidden states, cell states, and the activated gates.
+
+    Gates are in the order input, forget, candidate, output.
+    """
     steps = _Steps(gates.shape[0], backwards)
 
     def step(at: LoopIteration) -> None:
         own = _parts(at.row(gates, *steps.x), 4)
-        recurrent = _parts(product(b, at.result_row(0, *steps.before), weight.transpose()), 4)
+        recurrent = _parts(matmul(b, at.result_row(0, *steps.before), weight.transpose()), 4)
 
         def body(c: ScalarExpr, *x: ScalarExpr) -> tuple[ScalarExpr, ...]:
             i, f, g, o = (x[k] + x[4 + k] for k in range(4))
@@ -123,8 +130,10 @@ def _lstm_backward(
     weight: StridedValue,
     backwards: bool,
 ) -> tuple[StridedValue, ...]:
-    """Gradients of (gates, first hidden state, first cell state); ``grad`` of the hidden states of
-    all steps."""
+    """Return the gradients of gates, initial hidden state and initial cell state.
+
+    `grad` is the gradient of the hidden states of all steps.
+    """
     forward = _Steps(grad.shape[0], backwards)
     steps = _Steps(grad.shape[0], not backwards)
 
@@ -167,7 +176,7 @@ def _lstm_backward(
         *parts, dc = _cell(b, [*states, *activated], 5, body)
         joined = _joined(b, parts)
         at.store(0, *steps.x, joined)
-        at.store(1, *steps.after, b.cast(product(b, joined, weight), grad.dtype))
+        at.store(1, *steps.after, b.cast(matmul(b, joined, weight), grad.dtype))
         at.store(2, *steps.after, dc)
 
     bases = [
@@ -187,7 +196,7 @@ def _row(rows: tuple[int, int], steps: _Steps) -> tuple[int, int]:
 def _first(
     b: LinalgBuilder, made: Sequence[StridedValue], steps: _Steps
 ) -> tuple[StridedValue, ...]:
-    """Gradients of all steps as they are, those of states before the first step."""
+    """Return the gates' gradients, and the gradients of the initial states."""
     last = steps.after[0] + (steps.count - 1) * steps.after[1]
     gradients, *states = made
     return gradients, *(b.reshape(rows.slice(0, last, 1), rows.shape[1:]) for rows in states)
@@ -206,8 +215,10 @@ def _gru_forward(
     bias: StridedValue | None,
     backwards: bool,
 ) -> tuple[StridedValue, ...]:
-    """(hidden states, what the gradient needs: reset, update, candidate, and the recurrent part of
-    the candidate)"""
+    """Return hidden states, and the values that the gradient needs.
+
+    These are reset, update and candidate gates, and the recurrent part of the candidate.
+    """
     steps = _Steps(gates.shape[0], backwards)
     width = hidden.shape[1]
 
@@ -215,7 +226,7 @@ def _gru_forward(
         before = at.result_row(0, *steps.before)
         own, recurrent = (
             _parts(at.row(gates, *steps.x), 3),
-            _parts(product(b, before, weight.transpose()), 3),
+            _parts(matmul(b, before, weight.transpose()), 3),
         )
         biases = [] if bias is None else [bias.slice(0, k * width, width) for k in range(3)]
 
@@ -243,7 +254,7 @@ def _gru_backward(
     weight: StridedValue,
     backwards: bool,
 ) -> tuple[StridedValue, ...]:
-    """Gradients of (gates, recurrent gates, first hidden state)."""
+    """Return the gradients of gates, recurrent gates, and initial hidden state."""
     forward = _Steps(grad.shape[0], backwards)
     steps = _Steps(grad.shape[0], not backwards)
 
@@ -270,11 +281,11 @@ def _gru_backward(
             before,
             *_parts(at.row(kept, *steps.x), 4),
         ]
-        dr, dz, dn, dhn, rest = _cell(b, inputs, 5, body)
+        dr, dz, dn, dhn, dh_direct = _cell(b, inputs, 5, body)
         recurrent = _joined(b, [dr, dz, dhn])
         at.store(0, *steps.x, _joined(b, [dr, dz, dn]))
         at.store(1, *steps.x, recurrent)
-        (dh,) = _cell(b, [rest, product(b, recurrent, weight)], 1, lambda x, y: x + y)
+        (dh,) = _cell(b, [dh_direct, matmul(b, recurrent, weight)], 1, lambda x, y: x + y)
         at.store(2, *steps.after, dh)
 
     shape = (*grad.shape[:2], 3 * grad.shape[2])
@@ -301,11 +312,11 @@ def _rnn_forward(
     relu: bool,
     backwards: bool,
 ) -> StridedValue:
-    """Hidden states."""
+    """Return the hidden states."""
     steps = _Steps(gates.shape[0], backwards)
 
     def step(at: LoopIteration) -> None:
-        recurrent = product(b, at.result_row(0, *steps.before), weight.transpose())
+        recurrent = matmul(b, at.result_row(0, *steps.before), weight.transpose())
         made = _cell(
             b, [at.row(gates, *steps.x), recurrent], 1, lambda x, y: _activated(x + y, relu)
         )
@@ -324,7 +335,7 @@ def _rnn_backward(
     relu: bool,
     backwards: bool,
 ) -> tuple[StridedValue, ...]:
-    """Gradients of (gates, first hidden state)."""
+    """Return the gradients of gates and initial hidden state."""
     forward = _Steps(grad.shape[0], backwards)
     steps = _Steps(grad.shape[0], not backwards)
 
@@ -343,7 +354,7 @@ def _rnn_backward(
             body,
         )
         at.store(0, *steps.x, made)
-        at.store(1, *steps.after, b.cast(product(b, made, weight), grad.dtype))
+        at.store(1, *steps.after, b.cast(matmul(b, made, weight), grad.dtype))
 
     return _first(
         b,

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm, forward and backward: the natural sequence over rows."""
+"""Op records of softmax and log-softmax, forward and backward."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ftm_backend.frontend.scalar_math import ScalarExpr
 
 
 def _shifted(b: LinalgBuilder, x: StridedValue, dim: int) -> tuple[StridedValue, StridedValue, str]:
-    """(maximum along dim, sum of exp(x - maximum), compute dtype)."""
+    """Return the maximum along dim, the sum of exp(x - maximum), and the compute dtype."""
     dtype = compute_dtype(b.result.dtype)
     largest = reduce(b, "max", [x], [dim], dtype)
     total = reduce(b, "sum", [x, largest], [dim], dtype, lambda v, m: e.exp(v.to(dtype) - m))
@@ -36,7 +36,7 @@ def _softmax(b: LinalgBuilder, self: StridedValue, dim: int, half_to_float: bool
 def _safe_softmax(
     b: LinalgBuilder, self: StridedValue, dim: int, dtype: str | None = None
 ) -> StridedValue:
-    """Softmax in which a row of -inf gives zeros."""
+    """Compute softmax; a row of -inf gives zeros."""
     largest, total, compute = _shifted(b, self, dim % self.rank)
 
     def body(x: ScalarExpr, m: ScalarExpr, s: ScalarExpr) -> ScalarExpr:

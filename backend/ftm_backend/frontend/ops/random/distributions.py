@@ -1,4 +1,4 @@
-"""Random ops: a distribution each, and dropout; `building/philox.py` makes the bits."""
+"""Op records of random distributions and dropout; `oplib/philox.py` generates the bits."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.integer_bits import next_after, round_down, round_up
 from ftm_backend.frontend.oplib.op_record import EXACT, TOLERANCE, lowering
-from ftm_backend.frontend.oplib.philox import element_number, open_unit, unit, word
+from ftm_backend.frontend.oplib.philox import element_index, open_uniform, random_word, uniform
 from ftm_backend.frontend.oplib.schema_annotations import ValueDomain, recorded
-from ftm_backend.frontend.oplib.value_preconditions import checked
+from ftm_backend.frontend.oplib.value_preconditions import fault_unless
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
 
-# The device may compute what they are drawn with.
+# their parameters may be tensors on the device
 recorded(
     "aten::bernoulli",
     domain=ValueDomain(0, "p", 1),
@@ -49,11 +49,16 @@ def _random(
     tolerance: dict[str, tuple[float, float]] = TOLERANCE,
     demands: dict[str, Callable[[ScalarExpr], ScalarExpr]] | None = None,
 ) -> None:
-    """A record whose element is ``element(b, number, seed, offset, **arguments)``.
+    """Register an op whose element is ``element(b, number, seed, offset, **arguments)``.
 
     Args:
-        inputs: arguments that may be tensors, and then are elements.
-        demands: what the elements of a tensor must be like, by argument.
+        names: Op names, separated by blanks.
+        family: The tests' sample generator.
+        element: Computes one element; `number` is its index.
+        dtypes: Accepted dtypes.
+        inputs: Arguments that may be tensors; `element` gets their elements.
+        tolerance: By dtype.
+        demands: By argument, the condition on elements of a tensor.
     """
 
     @lowering(names, dtypes, family, tolerance)
@@ -65,13 +70,13 @@ def _random(
         rest = {k: v for k, v in arguments.items() if k not in values}
         rank = len(result.shape)
         checks = [
-            checked(b, values[name], demand)
+            fault_unless(b, values[name], demand)
             for name, demand in (demands or {}).items()
             if name in values
         ]
 
         def body(*elems: ScalarExpr) -> ScalarExpr:
-            number = element_number(b, result.shape)
+            number = element_index(b, result.shape)
             for check in elems[len(values) :]:
                 number = number + check
             made = element(
@@ -94,14 +99,14 @@ def _uniform(
     to: Number = 1.0,
     **_: object,
 ) -> ScalarExpr:
-    """Uniform in [from, to): rounding to nearest could reach ``to``, so draws are rounded down."""
+    """Draw from [from, to), rounding down: rounding to nearest could give ``to``."""
     token = b.result.dtype
     dtype = compute_dtype(token)
     low, high = b.inline(from_, token), b.inline(to, token)
     first, end = low.to(dtype), high.to(dtype)
     last = e.maximum(next_after(high, -math.inf).to(dtype), first)
     return round_down(
-        e.minimum(first + unit(b, number, seed, offset, dtype) * (end - first), last), token
+        e.minimum(first + uniform(b, number, seed, offset, dtype) * (end - first), last), token
     )
 
 
@@ -114,9 +119,9 @@ def _normal(
     std: Number = 1.0,
     **_: object,
 ) -> ScalarExpr:
-    """Box-Muller, from the element's own two numbers."""
+    """Draw by the Box-Muller transform from two numbers per element."""
     dtype = compute_dtype(b.result.dtype)
-    first, second = (open_unit(b, number * 2 + k, seed, offset, dtype) for k in (0, 1))
+    first, second = (open_uniform(b, number * 2 + k, seed, offset, dtype) for k in (0, 1))
     z = e.sqrt(e.log(first) * -2) * e.cos(second * (2 * math.pi))
     return z * _parameter(b, std, dtype) + _parameter(b, mean, dtype)
 
@@ -142,9 +147,9 @@ def _cauchy(
     sigma: Number = 1.0,
     **_: object,
 ) -> ScalarExpr:
-    """tan(pi (u - 1/2)), as the cotangent of an angle that is exact where the tangent is steep."""
+    """Return tan(pi (u - 1/2)) as the cotangent of an angle that is exact at the poles."""
     dtype = compute_dtype(b.result.dtype)
-    centred = open_unit(b, number, seed, offset, dtype) - 0.5
+    centred = open_uniform(b, number, seed, offset, dtype) - 0.5
     angle = (0.5 - abs(centred)) * math.pi
     tangent = e.copysign(e.cos(angle) / e.sin(angle), centred)
     return tangent * _parameter(b, sigma, dtype) + _parameter(b, median, dtype)
@@ -158,11 +163,10 @@ def _geometric(
     p: Number,
     **_: object,
 ) -> ScalarExpr:
-    """The number of trials until the first success; whole numbers are made from f64, as they may be
-    large."""
+    """Draw the number of trials until the first success; integer results use f64."""
     dtype = compute_dtype(b.result.dtype) if info(b.result.dtype).kind == "float" else "f64"
-    trials = e.log(open_unit(b, number, seed, offset, dtype)) / e.log1p(-_parameter(b, p, dtype))
-    return e.maximum(e.ceil(trials), 1)  # a p that rounds to 1 makes the quotient 0
+    trials = e.log(open_uniform(b, number, seed, offset, dtype)) / e.log1p(-_parameter(b, p, dtype))
+    return e.maximum(e.ceil(trials), 1)  # a p that rounds to 1 gives a quotient of 0
 
 
 def _parameter(b: LinalgBuilder, value: Number, dtype: str) -> ScalarExpr:
@@ -185,7 +189,7 @@ def _bernoulli(
     chance = self if p is None else p
     assert chance is not None
     probability = _parameter(b, chance, "f64")
-    return (unit(b, number, seed, offset, "f32").to("f64") < probability).to(b.result.dtype)
+    return (uniform(b, number, seed, offset, "f32").to("f64") < probability).to(b.result.dtype)
 
 
 def _exponential(
@@ -196,12 +200,14 @@ def _exponential(
     lambd: Number = 1.0,
     **_: object,
 ) -> ScalarExpr:
-    """In (0, inf): PyTorch documents that 0 is not drawn, so what underflows becomes the smallest
-    number."""
+    """Draw from (0, inf).
+
+    PyTorch documents that 0 is not drawn, so an underflow becomes the smallest number.
+    """
     token = b.result.dtype
     dtype = compute_dtype(token)
     rate = _parameter(b, lambd, dtype)
-    drawn = -e.log1p(-open_unit(b, number, seed, offset, dtype)) / rate
+    drawn = -e.log1p(-open_uniform(b, number, seed, offset, dtype)) / rate
     smallest = next_after(b.constant(0, token), math.inf).to(dtype)
     return e.where(rate.eq(math.inf), 0, e.maximum(drawn, smallest))
 
@@ -217,17 +223,16 @@ def _integers(
     to: Number | None = None,
     **_: object,
 ) -> ScalarExpr:
-    """Uniform integers in [low, high), rounded down to what a floating dtype holds, so that
-    ``high`` is not reached."""
+    """Draw integers from [low, high); round down to the dtype so that ``high`` is not reached."""
     low = low if from_ is None else from_
     high = high if to is None else to
     token = b.result.dtype
     if high is None:
-        high = low if low == _LOWEST else _unbounded(token)  # an empty span stands for all of i64
+        high = low if low == _LOWEST else _unbounded(token)  # a span of 0 represents all of i64
     first = b.inline(low, "i64")
     span = b.inline(high, "i64") - first
-    low_word = word(b, number * 2, seed, offset)
-    high_word = word(b, number * 2 + 1, seed, offset)
+    low_word = random_word(b, number * 2, seed, offset)
+    high_word = random_word(b, number * 2 + 1, seed, offset)
     bits = b.emitter.emit("arith.extui", "i64", low_word) | (
         b.emitter.emit("arith.extsi", "i64", high_word) << 32
     )
@@ -242,13 +247,13 @@ _LOWEST = -(2**63)
 
 
 def _unbounded(token: str) -> int:
-    """The end of ``random_()``: all that the dtype counts exactly."""
+    """Return the end of ``random_()``: one more than the largest exactly counted integer."""
     facts = info(token)
     return 2**facts.digits + (facts.kind == "float")
 
 
 def _is_exact(bound: Number, token: str) -> bool:
-    """Whether the dtype holds all integers between 0 and a bound that is known."""
+    """Whether a constant bound is known and the dtype holds all integers up to it."""
     return isinstance(bound, int) and abs(bound) <= _unbounded(token)
 
 
@@ -289,7 +294,8 @@ _random("aten::log_normal", "random_log_normal", _log_normal)
 _random("aten::cauchy", "random_cauchy", _cauchy)
 _random("aten::geometric", "random_geometric", _geometric, NUMBERS)
 _random(
-    "aten::random aten::random.to aten::random.from aten::randint aten::randint.low aten::randint_like aten::randint_like.low_dtype",
+    "aten::random aten::random.to aten::random.from aten::randint aten::randint.low"
+    " aten::randint_like aten::randint_like.low_dtype",
     "random_integers",
     _integers,
     ALL,
@@ -306,7 +312,7 @@ def _native_dropout(
     seed: ScalarExpr,
     offset: ScalarExpr,
 ) -> tuple[StridedValue, StridedValue]:
-    """(input scaled where kept, mask of what is kept)."""
+    """Return the scaled input and the mask of kept elements."""
     mask_type = b.wanted(1)
     if train is False:
         return input, b.full(1, mask_type.dtype, mask_type.shape)
@@ -315,7 +321,7 @@ def _native_dropout(
     def body(x: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
         keep = b.constant(1.0, "f64") - b.inline(p, "f64")
         scale = e.where(keep.eq(0.0), 0.0, 1.0 / keep).to(dtype)
-        draw = unit(b, element_number(b, input.shape), seed, offset, "f32").to("f64")
+        draw = uniform(b, element_index(b, input.shape), seed, offset, "f32").to("f64")
         kept = draw < keep
         return (x.to(dtype) * kept.to(dtype) * scale).to(input.dtype), kept
 

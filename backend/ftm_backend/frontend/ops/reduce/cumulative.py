@@ -1,4 +1,4 @@
-"""Running combinations along a dimension: cumsum, cumprod, cummax, cummin, logcumsumexp."""
+"""Op records of scans: cumsum, cumprod, cummax, cummin, logcumsumexp."""
 
 from __future__ import annotations
 

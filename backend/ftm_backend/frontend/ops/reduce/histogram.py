@@ -1,4 +1,4 @@
-"""Histograms: counts of elements, or of rows of coordinates, between edges."""
+"""Op records of histograms: counts of elements, or of rows of coordinates, between bin edges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ftm_backend.dtypes import FLOATS, INTS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopInput, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.binary_search import count_before
-from ftm_backend.frontend.oplib.index_scatter import NOWHERE, scatter_rows, typed
+from ftm_backend.frontend.oplib.index_scatter import OUT_OF_BOUNDS, scatter_rows, tensor_type
 from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, lowering
 from ftm_backend.frontend.oplib.reductions import reduce
 from ftm_backend.frontend.oplib.schema_annotations import ValueDomain, recorded
@@ -38,7 +38,7 @@ def _histc(
     bounds = [reduce(b, kind, [flat], (0,), wide) for kind in ("min", "max")]
 
     def edges(least: ScalarExpr, most: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
-        """Equal bounds mean those of the data; where these are equal too, one more to each side."""
+        """Take the data's bounds if the given ones are equal; widen by 1 if those are equal too."""
         left, right = e.where(low.eq(high), least, low), e.where(low.eq(high), most, high)
         same = left.eq(right)
         return e.where(same, left - 1, left), e.where(same, right + 1, right)
@@ -47,12 +47,12 @@ def _histc(
         left, right = edges(least, most)
         hit = (x >= left) & (x <= right)
         spot = (e.where(hit, x, left) - left) * bins / (right - left)
-        # the others go behind the last bin
+        # elements outside go to an extra bin, which is cut off
         bin_ = e.where(hit, e.minimum(spot.to("i64"), bins - 1), bins)
         # bounds must be finite
-        return e.where((left - left).eq(0) & (right - right).eq(0), bin_, NOWHERE)
+        return e.where((left - left).eq(0) & (right - right).eq(0), bin_, OUT_OF_BOUNDS)
 
-    rows = b.pointwise(place, [flat, *bounds], typed("i64", (count,)))
+    rows = b.pointwise(place, [flat, *bounds], tensor_type("i64", (count,)))
     ones = b.full(1, dtype, (count, 1))
     made = scatter_rows(b, b.full(0, dtype, (bins + 1, 1)), rows, ones, "add")
     return b.cast(b.reshape(made.slice(0, 0, bins), (bins,)), self.dtype)
@@ -63,8 +63,13 @@ def _histc(
 
 
 class _Edges:
-    """The edges of the bins of one dimension: ``at`` gives one in a body, from its number and the
-    bounds."""
+    """Bin edges of one dimension.
+
+    Attributes:
+        count: Number of edges.
+        at: In a body: returns an edge from its number and the values of `bounds`.
+        bounds: Tensors that the edges depend on.
+    """
 
     def __init__(
         self, count: int, at: Callable[..., ScalarExpr], bounds: Sequence[StridedValue] = ()
@@ -80,7 +85,7 @@ def _given(b: LinalgBuilder, edges: StridedValue) -> _Edges:
 def _spaced(
     b: LinalgBuilder, column: StridedValue, count: int, bounds: tuple[float, float] | None
 ) -> _Edges:
-    """``count`` edges evenly between ``bounds``, or between the extremes of ``column``."""
+    """Return `count` evenly spaced edges between `bounds`, or between the extremes of `column`."""
     dtype = column.dtype
     if bounds is None and column.type.numel:
         extremes = [
@@ -90,7 +95,7 @@ def _spaced(
         extremes = [b.full(x, dtype, (1, 1)) for x in bounds or (0.0, 1.0)]
 
     def at(place: ScalarExpr, least: ScalarExpr, most: ScalarExpr) -> ScalarExpr:
-        same = least.eq(most)  # one element wide then, around the number
+        same = least.eq(most)  # equal bounds: a range of width 1 around them
         left, right = e.where(same, least - 0.5, least), e.where(same, most + 0.5, most)
         step = (right - left) / (count - 1)
         ahead = (place.const(count - 1) - place).to(dtype)
@@ -101,7 +106,7 @@ def _spaced(
 
 
 def _tensor_of(b: LinalgBuilder, edges: _Edges, dtype: str) -> StridedValue:
-    """The edges as a tensor."""
+    """Return the edges as a tensor."""
     reading = [LoopInput(x, (None, None)) for x in edges.bounds]
     return b.generic(
         (edges.count,),
@@ -118,8 +123,7 @@ def _histogram(
     weight: StridedValue | None,
     density: bool,
 ) -> StridedValue:
-    """How many rows of ``x`` [n, d] (or how much of ``weight``) are in each bin; the last edge is
-    inside."""
+    """Count rows of `x` [n, d], or sum their `weight`, in each bin; the last edge is inclusive."""
     dtype, count = x.dtype, x.shape[0]
     shape = [edges.count - 1 for edges in dims]
     bins, strides = math.prod(shape), row_major(shape)
@@ -138,8 +142,8 @@ def _histogram(
             found = count_before(b, edges.count, partial(at, edges, own), value, right=True) - 1
             row = row + e.minimum(e.maximum(found, 0), edges.count - 2) * stride
             hit = hit & (value >= first_edge) & (value <= last_edge)
-            if own:  # bounds that the data gives must be finite
-                row = e.where(e.isnan(first_edge), NOWHERE, row)
+            if own:  # data-dependent bounds must be finite
+                row = e.where(e.isnan(first_edge), OUT_OF_BOUNDS, row)
                 hit = hit | e.isnan(first_edge)
         return e.where(hit, row, bins)
 
@@ -148,7 +152,7 @@ def _histogram(
         rows = b.pointwise(
             place,
             [*(x.slice(1, d, 1) for d in range(len(dims))), *bounds],
-            typed("i64", (count, 1)),
+            tensor_type("i64", (count, 1)),
         )
         updates = (
             b.full(1, dtype, (count, 1))

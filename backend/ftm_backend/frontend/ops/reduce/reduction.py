@@ -1,4 +1,4 @@
-"""Reductions: sums, means, extremes, tests, variances, norms."""
+"""Op records of reductions: sums, means, extremes, tests, variances, norms."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import math
 from ftm_backend.dtypes import ALL, FLOATS, NUMBERS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
-from ftm_backend.frontend.oplib.moments import moments, vector_norm
+from ftm_backend.frontend.oplib.moments import variance_and_mean, vector_norm
 from ftm_backend.frontend.oplib.op_record import EXACT, SUMS, Lower, lowering
 from ftm_backend.frontend.oplib.reductions import (
-    extreme_index,
+    canonical_dims,
+    extreme_with_index,
     mean_of,
-    normal_dims,
     reduce,
     sum_of,
 )
@@ -40,7 +40,9 @@ def _sum(
     keepdim: bool = False,
     dtype: str | None = None,
 ) -> StridedValue:
-    return _finish(b, sum_of(b, self, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
+    return _finish(
+        b, sum_of(b, self, canonical_dims(dim, self.rank), compute_dtype(b.result.dtype))
+    )
 
 
 @lowering("aten::nansum", ALL, "reduction", SUMS)
@@ -51,7 +53,7 @@ def _nansum(
     keepdim: bool = False,
     dtype: str | None = None,
 ) -> StridedValue:
-    dims = normal_dims(dim, self.rank)
+    dims = canonical_dims(dim, self.rank)
     number = (lambda x: e.where(e.isnan(x), 0, x)) if e.info(self.dtype).kind == "float" else None
     return _finish(b, sum_of(b, self, dims, compute_dtype(b.result.dtype), number))
 
@@ -60,7 +62,7 @@ def _nansum(
 def _count_nonzero(
     b: LinalgBuilder, self: StridedValue, dim: list[int] | None = None
 ) -> StridedValue:
-    return _finish(b, sum_of(b, self, normal_dims(dim, self.rank), "i64", lambda x: x.ne(0)))
+    return _finish(b, sum_of(b, self, canonical_dims(dim, self.rank), "i64", lambda x: x.ne(0)))
 
 
 @lowering("aten::mean aten::mean.dim", ALL, "reduction", SUMS)
@@ -71,7 +73,9 @@ def _mean(
     keepdim: bool = False,
     dtype: str | None = None,
 ) -> StridedValue:
-    return _finish(b, mean_of(b, self, normal_dims(dim, self.rank), compute_dtype(b.result.dtype)))
+    return _finish(
+        b, mean_of(b, self, canonical_dims(dim, self.rank), compute_dtype(b.result.dtype))
+    )
 
 
 @lowering("aten::prod aten::prod.dim_int", ALL, "reduction", SUMS)
@@ -83,7 +87,7 @@ def _prod(
     dtype: str | None = None,
 ) -> StridedValue:
     return _finish(
-        b, reduce(b, "prod", [self], normal_dims(dim, self.rank), compute_dtype(b.result.dtype))
+        b, reduce(b, "prod", [self], canonical_dims(dim, self.rank), compute_dtype(b.result.dtype))
     )
 
 
@@ -94,7 +98,7 @@ def _extreme(kind: str) -> Lower:
         dim: int | list[int] | None = None,
         keepdim: bool = False,
     ) -> StridedValue:
-        return _finish(b, reduce(b, kind, [self], normal_dims(dim, self.rank), self.dtype))
+        return _finish(b, reduce(b, kind, [self], canonical_dims(dim, self.rank), self.dtype))
 
     return lower
 
@@ -105,7 +109,7 @@ def _extreme_dim(kind: str) -> Lower:
     ) -> tuple[StridedValue, StridedValue]:
         if not self.rank:
             return self, b.full(0, "i64", ())
-        values, indices = extreme_index(b, kind, self, dim % self.rank)
+        values, indices = extreme_with_index(b, kind, self, dim % self.rank)
         shape = b.result.shape
         return b.reshape(values, shape), b.reshape(indices, shape)
 
@@ -119,7 +123,7 @@ def _extreme_place(kind: str) -> Lower:
         if not self.rank:
             return b.full(0, "i64", b.result.shape)
         x = self if dim is not None else b.reshape(self, (self.type.numel,))
-        _, indices = extreme_index(b, kind, x, (dim or 0) % x.rank)
+        _, indices = extreme_with_index(b, kind, x, (dim or 0) % x.rank)
         return b.reshape(indices, b.result.shape)
 
     return lower
@@ -135,7 +139,7 @@ for _name, _kind in (("max", "max"), ("min", "min")):
 def _aminmax(
     b: LinalgBuilder, self: StridedValue, dim: int | None = None, keepdim: bool = False
 ) -> tuple[StridedValue, StridedValue]:
-    dims = normal_dims(dim, self.rank)
+    dims = canonical_dims(dim, self.rank)
     low, high = (reduce(b, kind, [self], dims, self.dtype) for kind in ("min", "max"))
     return b.reshape(low, b.result.shape), b.reshape(high, b.result.shape)
 
@@ -147,7 +151,7 @@ def _test(kind: str) -> Lower:
         dim: int | list[int] | None = None,
         keepdim: bool = False,
     ) -> StridedValue:
-        return _finish(b, reduce(b, kind, [self], normal_dims(dim, self.rank), "i1"))
+        return _finish(b, reduce(b, kind, [self], canonical_dims(dim, self.rank), "i1"))
 
     return lower
 
@@ -164,8 +168,8 @@ def _variance(root: bool, with_mean: bool) -> Lower:
         correction: Number | None = None,
         keepdim: bool = False,
     ) -> StridedValue | tuple[StridedValue, StridedValue]:
-        variance, mean = moments(
-            b, self, normal_dims(dim, self.rank), 1 if correction is None else correction
+        variance, mean = variance_and_mean(
+            b, self, canonical_dims(dim, self.rank), 1 if correction is None else correction
         )
         if root:
             variance = b.pointwise(e.sqrt, [variance], variance.type)
@@ -191,12 +195,13 @@ def _vector_norm(
     dtype: str | None = None,
 ) -> StridedValue:
     return _finish(
-        b, vector_norm(b, self, ord, normal_dims(dim, self.rank), compute_dtype(b.result.dtype))
+        b, vector_norm(b, self, ord, canonical_dims(dim, self.rank), compute_dtype(b.result.dtype))
     )
 
 
 @lowering(
-    "aten::norm.Scalar aten::norm.ScalarOpt_dim aten::norm.ScalarOpt_dtype aten::norm.ScalarOpt_dim_dtype",
+    "aten::norm.Scalar aten::norm.ScalarOpt_dim aten::norm.ScalarOpt_dtype"
+    " aten::norm.ScalarOpt_dim_dtype",
     FLOATS,
     "norm",
     SUMS,
@@ -216,7 +221,7 @@ def _norm(
 def _renorm(
     b: LinalgBuilder, self: StridedValue, p: float, dim: int, maxnorm: Number
 ) -> StridedValue:
-    """Slices along ``dim`` whose p-norm is over ``maxnorm``, scaled down to it."""
+    """Scale slices along `dim` whose p-norm exceeds `maxnorm` down to it."""
     dims = [k for k in range(self.rank) if k != dim % self.rank]
     dtype = compute_dtype(self.dtype)
     if p == 2:
@@ -240,10 +245,10 @@ def _renorm(
 def _logsumexp(
     b: LinalgBuilder, self: StridedValue, dim: list[int], keepdim: bool = False
 ) -> StridedValue:
-    dims = normal_dims(dim, self.rank)
+    dims = canonical_dims(dim, self.rank)
     dtype = compute_dtype(b.result.dtype)
     largest = reduce(b, "max", [self], dims, dtype)
-    # An infinite maximum would make inf - inf; its exponentials are taken as they are.
+    # an infinite maximum would give inf - inf, so do not shift then
     shift = b.pointwise(lambda m: e.where(abs(m).eq(math.inf), 0, m), [largest], largest.type)
     total = reduce(b, "sum", [self, shift], dims, dtype, lambda x, m: e.exp(x.to(dtype) - m))
     return _finish(b, b.pointwise(lambda s, m: e.log(s) + m, [total, shift], total.type))

@@ -1,5 +1,4 @@
-"""segment_reduce: reductions over runs of a dimension, given by their lengths or by where they
-begin."""
+"""Op records of segment_reduce: reductions over segments given by lengths or offsets."""
 
 from __future__ import annotations
 
@@ -10,9 +9,9 @@ from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
 from ftm_backend.frontend.oplib.binary_search import count_before
-from ftm_backend.frontend.oplib.call_arguments import given
+from ftm_backend.frontend.oplib.call_arguments import given_argument
 from ftm_backend.frontend.oplib.cumulative import scan
-from ftm_backend.frontend.oplib.index_scatter import NOWHERE, inside, scatter_rows
+from ftm_backend.frontend.oplib.index_scatter import OUT_OF_BOUNDS, checked_index, scatter_rows
 from ftm_backend.frontend.oplib.op_record import SUMS, lowering
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
@@ -24,8 +23,11 @@ _SEGMENTS = (*FLOATS, "i64", "i32")
 
 
 class _Segments:
-    """The geometry of one call: data as [batch * n, inner], results as [batch * count, inner] and
-    one row more, for what belongs to no segment."""
+    """Geometry of one call.
+
+    Data is [batch * n, inner]. Results are [batch * count, inner], plus one row for elements
+    outside of all segments.
+    """
 
     def __init__(
         self,
@@ -42,9 +44,11 @@ class _Segments:
             data.shape[axis],
             math.prod(data.shape[axis + 1 :]),
         )
-        self.count = given(lengths, offsets).shape[axis] - (lengths is None)
+        self.count = given_argument(lengths, offsets).shape[axis] - (lengths is None)
         if lengths is None:
-            limits = b.cast(b.reshape(given(offsets, lengths), (self.batch, self.count + 1)), "i64")
+            limits = b.cast(
+                b.reshape(given_argument(offsets, lengths), (self.batch, self.count + 1)), "i64"
+            )
             ends, begins = limits.slice(1, 1, self.count), limits.slice(1, 0, self.count)
         else:
             runs = b.cast(b.reshape(lengths, (self.batch, self.count)), "i64")
@@ -61,7 +65,7 @@ class _Segments:
         return self.b.pad(self.b.reshape(x, (rows, 1)), [0, 0], [1, 0], 1)
 
     def _rows(self, ends: StridedValue, begins: StridedValue, whole: bool) -> StridedValue:
-        """The segment of each element along the dimension, as i64 [batch * n]."""
+        """Return the segment of each element along the dimension, as i64 [batch * n]."""
         b, count, n = self.b, self.count, self.n
         if not self.batch or not n or not count:
             return b.full(self.shape[0] - 1, "i64", (self.batch * n,))
@@ -74,9 +78,9 @@ class _Segments:
             begin = b.extract(begins, [batch, e.minimum(segment, count - 1)])
             own = (segment < count) & (begin <= place)
             row = e.where(own, batch * count + segment, self.shape[0] - 1)
-            if whole:  # PyTorch refuses lengths that do not cover the dimension
+            if whole:  # PyTorch rejects lengths that do not cover the dimension
                 row = e.where(
-                    b.extract(ends, [batch, b.constant(count - 1, "i64")]).eq(n), row, NOWHERE
+                    b.extract(ends, [batch, b.constant(count - 1, "i64")]).eq(n), row, OUT_OF_BOUNDS
                 )
             return row
 
@@ -84,20 +88,24 @@ class _Segments:
         return b.reshape(made, (self.batch * n,))
 
     def combine(self, start: Number, updates: StridedValue, kind: str) -> StridedValue:
-        """``updates`` [batch * n, inner] into their segments, which hold the number or Elem
-        ``start``."""
+        """Reduce `updates` [batch * n, inner] into the segments, starting from `start`."""
         dest = self.b.full(start, updates.dtype, self.shape)
         return scatter_rows(self.b, dest, self.rows, updates, kind)
 
     def spread(self, x: StridedValue) -> Callable[[ScalarExpr], ScalarExpr]:
-        """In a body over [batch * n, inner]: what reads ``x`` [segments, inner or 1] at the
-        element's segment."""
+        """Return a function for bodies over [batch * n, inner]: the value of the element's segment.
+
+        `x` is [segments, inner or 1].
+        """
         b, table = self.b, x
 
         def read(row: ScalarExpr) -> ScalarExpr:
             return b.extract(
                 table,
-                [inside(row, self.shape[0]), b.index(1) if x.shape[1] != 1 else b.index(1) * 0],
+                [
+                    checked_index(row, self.shape[0]),
+                    b.index(1) if x.shape[1] != 1 else b.index(1) * 0,
+                ],
             )
 
         return read
@@ -149,22 +157,22 @@ def _segment_reduce_backward(
     rows = b.reshape(s.rows, (s.batch * s.n, 1))
 
     def segmentwise(x: StridedValue) -> Callable[[ScalarExpr], ScalarExpr]:
-        """Reads a tensor of the result's shape; what belongs to no segment reads zero."""
+        """Return a reader of a tensor of the result's shape; 0 outside of all segments."""
         x = b.reshape(b.cast(x, dtype), (s.batch * s.count, s.inner))
         return s.spread(b.pad(x, [0, 0], [1, 0], 0))
 
-    upper, value, length = segmentwise(grad), segmentwise(output), s.spread(s.lengths)
+    incoming, value, length = segmentwise(grad), segmentwise(output), s.spread(s.lengths)
     if reduce in ("sum", "mean"):
 
         def element(x: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
-            return upper(row) / length(row).to(dtype) if reduce == "mean" else upper(row)
+            return incoming(row) / length(row).to(dtype) if reduce == "mean" else incoming(row)
     elif reduce == "prod":
-        # rounded to the halves' range before the division, as PyTorch's is
+        # PyTorch rounds to the half type's range before the division
         def scaled(row: ScalarExpr) -> ScalarExpr:
-            return (upper(row) * value(row)).to(data.dtype).to(dtype)
+            return (incoming(row) * value(row)).to(data.dtype).to(dtype)
 
         gradient = _prod_element(
-            b, s, flat, upper, scaled, b.inline(1 if initial is None else initial, dtype)
+            b, s, flat, incoming, scaled, b.inline(1 if initial is None else initial, dtype)
         )
 
         def element(x: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
@@ -178,7 +186,7 @@ def _segment_reduce_backward(
         ties = s.spread(s.combine(0, hits, "add"))
 
         def element(x: ScalarExpr, row: ScalarExpr) -> ScalarExpr:
-            return e.where(chosen(x, row), upper(row) / e.maximum(ties(row), 1), 0)
+            return e.where(chosen(x, row), incoming(row) / e.maximum(ties(row), 1), 0)
 
     made = b.pointwise(element, [flat, rows], flat.type)
     return b.cast(b.reshape(made, b.result.shape), data.dtype)
@@ -188,15 +196,21 @@ def _prod_element(
     b: LinalgBuilder,
     s: _Segments,
     flat: StridedValue,
-    upper: Callable[[ScalarExpr], ScalarExpr],
+    incoming: Callable[[ScalarExpr], ScalarExpr],
     scaled: Callable[[ScalarExpr], ScalarExpr],
     start: ScalarExpr,
 ) -> Callable[[ScalarExpr, ScalarExpr], ScalarExpr]:
-    """The gradient of a product is that of the others: product over element, but where that is zero
-    or NaN.
+    """Return the gradient of a product, i.e. the product of the other elements.
 
-    upper: reads the gradient of an element's segment. scaled: its product with the segment's
-        result.
+    It is product / element, unless the element is zero or NaN.
+
+    Args:
+        b: The builder.
+        s: The segments.
+        flat: The data.
+        incoming: Reads the gradient of an element's segment.
+        scaled: Its product with the segment's result.
+        start: The initial value of the product.
     """
     dtype = flat.dtype
 
@@ -216,6 +230,6 @@ def _prod_element(
         no_nan = nans(row) <= e.isnan(x).to(dtype)
         no_zero = zeros(row) <= x.eq(0).to(dtype)
         rest = e.where(no_nan, e.where(no_zero, product(row), 0), math.nan)
-        return e.where(plain(x), scaled(row) / x, upper(row) * rest)
+        return e.where(plain(x), scaled(row) / x, incoming(row) * rest)
 
     return element

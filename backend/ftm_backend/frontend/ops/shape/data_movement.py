@@ -1,4 +1,4 @@
-"""Ops that move elements: concatenation, flips, padding, triangles, repetition."""
+"""Op records that move elements: concatenation, flips, padding, triangles, repetition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ftm_backend.dtypes import ALL, STORED
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, LoopOutput, StridedValue
-from ftm_backend.frontend.oplib.concat import flipped, joined, placed
+from ftm_backend.frontend.oplib.concat import concat, concat_into, flip
 from ftm_backend.frontend.oplib.op_record import EXACT, lowering
 from ftm_backend.frontend.oplib.schema_annotations import recorded
 from ftm_backend.frontend.scalar_math import Number, ScalarExpr
@@ -21,7 +21,7 @@ recorded("aten::select_scatter aten::slice_scatter", tried=("always",))
 
 @lowering("aten::cat", STORED, "cat", EXACT)
 def _cat(b: LinalgBuilder, tensors: list[StridedValue], dim: int) -> StridedValue:
-    """Writes each part into its place of the result."""
+    """Write each tensor at its offset in the result."""
     shape, dtype = b.result.shape, b.result.dtype
     parts = [
         b.cast(t, dtype)
@@ -33,7 +33,7 @@ def _cat(b: LinalgBuilder, tensors: list[StridedValue], dim: int) -> StridedValu
     if len(parts) == 1:
         return parts[0]
     dim %= len(shape)
-    return joined(b, parts, dim)
+    return concat(b, parts, dim)
 
 
 @lowering("aten::stack", STORED, "stack", EXACT)
@@ -42,12 +42,12 @@ def _stack(b: LinalgBuilder, tensors: list[StridedValue], dim: int) -> StridedVa
     parts = [b.cast(t, b.result.dtype).unsqueeze(dim) for t in tensors]
     if b.result.numel == 0:
         return b.full(0, b.result.dtype, b.result.shape)
-    return joined(b, parts, dim)
+    return concat(b, parts, dim)
 
 
 @lowering("aten::flip", ALL, "flip", EXACT)
 def _flip(b: LinalgBuilder, self: StridedValue, dims: list[int]) -> StridedValue:
-    return flipped(b, self, dims)
+    return flip(b, self, dims)
 
 
 @lowering("aten::roll", STORED, "roll", EXACT)
@@ -60,7 +60,7 @@ def _roll(b: LinalgBuilder, self: StridedValue, shifts: list[int], dims: list[in
         if shift:
             dim %= x.rank
             ahead, behind = x.slice(dim, size - shift, shift), x.slice(dim, 0, size - shift)
-            x = placed(b, (ahead, behind), dim, x.shape, x.dtype)
+            x = concat_into(b, (ahead, behind), dim, x.shape, x.dtype)
     return b.reshape(x, shape)
 
 
@@ -84,16 +84,18 @@ def _triangle_indices(name: str, lower_part: bool) -> None:
     def lower(
         b: LinalgBuilder, row: int, col: int, offset: int = 0, dtype: str | None = None
     ) -> StridedValue:
-        """Coordinates of the triangle's elements, row by row: the row is found by bisection, for
-        how many elements come before it is a formula."""
+        """Return the coordinates of the triangle's elements, row by row.
+
+        The number of elements before a row has a closed form, so bisection finds an element's row.
+        """
 
         def clamped(last: ScalarExpr) -> ScalarExpr:
-            """The sum of min(k, col) over 0 < k <= last."""
+            """Return the sum of min(k, col) over 0 < k <= last."""
             inner = e.minimum(e.maximum(last, 0), col)
             return ((inner * (inner + 1)) >> 1) + e.maximum(last - col, 0) * col
 
         def before(line: ScalarExpr) -> ScalarExpr:
-            """Number of elements in the rows before ``line``."""
+            """Return the number of elements in the rows before ``line``."""
             start = b.constant(offset if lower_part else offset - 1, "i64")
             lower_count = clamped(line + start) - clamped(start)
             return lower_count if lower_part else line * col - lower_count
@@ -173,7 +175,7 @@ def _slice_backward(
     end: int = 0,
     step: int = 1,
 ) -> StridedValue:
-    """The gradient in its place of a tensor of zeros."""
+    """Insert the gradient into zeros."""
     zeros, whole = b.full(0, b.result.dtype, input_sizes), Strided.whole(input_sizes)
     dim %= len(input_sizes)
     size = input_sizes[dim]

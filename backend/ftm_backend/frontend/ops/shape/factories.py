@@ -1,4 +1,4 @@
-"""Ops that make tensors from numbers."""
+"""Op records that create tensors from numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ recorded(
     constants=("start", "end", "step"),
     takes_no_bools=True,
 )
-recorded("aten::complex", tried=("out",))  # which complex/arithmetic.py rewrites
+recorded("aten::complex", tried=("out",))  # rewritten by complex/arithmetic.py
 recorded("aten::polar", tried=("mixed",))
 recorded("aten::kaiser_window", composite="unfit")
 
@@ -28,7 +28,8 @@ def _constant(names: str, fill: int) -> None:
 
 
 _constant(
-    "zeros zeros_like new_zeros empty.memory_format empty_like new_empty empty_strided new_empty_strided empty_permuted zero",
+    "zeros zeros_like new_zeros empty.memory_format empty_like new_empty empty_strided"
+    " new_empty_strided empty_permuted zero",
     0,
 )
 _constant("ones ones_like new_ones", 1)
@@ -77,7 +78,7 @@ def _linspace(
     return _spaced(b, start, end, steps, lambda x: x)
 
 
-# A power of the base magnifies what its exponent is off by.
+# a power amplifies the error of its exponent
 @lowering(
     "aten::logspace",
     NUMBERS,
@@ -93,10 +94,10 @@ def _logspace(
 def _spaced(
     b: LinalgBuilder, start: Number, end: Number, steps: int, function: Callable[..., ScalarExpr]
 ) -> StridedValue:
-    """``function`` at evenly spaced places, each reckoned from the nearer end."""
+    """Evaluate `function` at evenly spaced points, each computed from the nearer end."""
     compute = compute_dtype(b.result.dtype)
     compute = compute if e.info(compute).kind == "float" else "f64"
-    # Of integers the ends are cut off first.
+    # integer results truncate the ends first
     first, last = (
         b.inline(x, b.result.dtype if e.info(b.result.dtype).kind == "int" else compute).to(compute)
         for x in (start, end)

@@ -1,7 +1,7 @@
-"""Views: PyTorch's words for them, and the recorder's ``ftm.view`` and ``ftm.update``.
+"""Op records of views: PyTorch's view ops, and the recorder's ``ftm.view`` and ``ftm.update``.
 
-A view lowers to another access of the same buffer, so it costs nothing; see
-`frontend/linalg_builder.py`.
+A view lowers to another access into the same buffer, without an operation; see
+`frontend/strided_value.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from ftm_backend.symbolic import seen_equal
 
 
 @lowering(
-    "aten::view aten::_unsafe_view aten::reshape aten::_reshape_alias aten::unsqueeze aten::squeeze "
-    "aten::squeeze.dim aten::squeeze.dims aten::flatten.using_ints aten::unflatten.int aten::view_copy",
+    "aten::view aten::_unsafe_view aten::reshape aten::_reshape_alias aten::unsqueeze"
+    " aten::squeeze aten::squeeze.dim aten::squeeze.dims aten::flatten.using_ints"
+    " aten::unflatten.int aten::view_copy",
     STORED,
     "view",
     EXACT,
@@ -158,13 +159,13 @@ def _update(
         and sorted_access.is_contiguous()
     )
     if whole and sorted_access.strides == row_major(sorted_access.sizes):
-        # every element is written: base does not matter
+        # every element is overwritten
         return b.reshape(value.permute(order), base.shape)
     return b.update(base, value, access)
 
 
 def len_flat(x: StridedValue) -> int:
-    """Number of elements of ``x``."""
+    """Return the number of elements."""
     return x.type.numel
 
 
@@ -173,22 +174,21 @@ def _bitcast(b: LinalgBuilder, base: StridedValue, dtype: str) -> StridedValue:
     old, new = (_width(token) for token in (base.dtype, dtype))
     base = b.reshape(base, (base.type.numel,))
     if old == new:
-        made = _reread(b, base, dtype)
+        made = _reinterpret(b, base, dtype)
     elif old > new:
-        made = _reread(b, _split_words(b, _reread(b, base, f"i{old}"), new), dtype)
+        made = _reinterpret(b, _split_words(b, _reinterpret(b, base, f"i{old}"), new), dtype)
     else:
-        made = _reread(b, _join_words(b, _reread(b, base, f"u{old}"), new), dtype)
+        made = _reinterpret(b, _join_words(b, _reinterpret(b, base, f"u{old}"), new), dtype)
     return b.reshape(made, b.result.shape)
 
 
 def _width(token: str) -> int:
-    """Bits in memory, where a bool has a byte."""
+    """Return the width in memory in bits; a bool takes a byte."""
     return max(8, info(token).bits)
 
 
-def _reread(b: LinalgBuilder, x: StridedValue, dtype: str) -> StridedValue:
-    """``x``'s bits as a dtype of the same width; a byte that is no bool's counts as true unless it
-    is 0."""
+def _reinterpret(b: LinalgBuilder, x: StridedValue, dtype: str) -> StridedValue:
+    """Reinterpret bits as a dtype of the same width; for bools, nonzero bytes are True."""
     if x.dtype == dtype or "i1" in (x.dtype, dtype):
         return b.cast(x, dtype)
     if info(x.dtype).builtin == info(dtype).builtin:
@@ -197,9 +197,9 @@ def _reread(b: LinalgBuilder, x: StridedValue, dtype: str) -> StridedValue:
 
 
 def _split_words(b: LinalgBuilder, x: StridedValue, width: int) -> StridedValue:
-    """Integers in pieces of ``width`` bits, the low ones first."""
-    pieces = _width(x.dtype) // width
-    shape = (*x.shape, pieces)
+    """Split integers into words of `width` bits, low words first."""
+    count = _width(x.dtype) // width
+    shape = (*x.shape, count)
 
     def body(word: ScalarExpr) -> ScalarExpr:
         return (word >> (b.index(1) * width).to(x.dtype)).to(f"i{width}")
@@ -208,16 +208,16 @@ def _split_words(b: LinalgBuilder, x: StridedValue, width: int) -> StridedValue:
 
 
 def _join_words(b: LinalgBuilder, x: StridedValue, width: int) -> StridedValue:
-    """The reverse: each integer of ``width`` bits is the sum of its pieces, each in its place."""
-    pieces = width // _width(x.dtype)
-    count = x.type.numel // pieces
-    x = b.reshape(x, (count, pieces))
+    """Join words to integers of `width` bits, by summing shifted words."""
+    factor = width // _width(x.dtype)
+    count = x.type.numel // factor
+    x = b.reshape(x, (count, factor))
 
-    def body(piece: ScalarExpr, sum_: ScalarExpr) -> ScalarExpr:
-        return sum_ + (piece.to(f"i{width}") << (b.index(1) * _width(x.dtype)).to(f"i{width}"))
+    def body(word: ScalarExpr, sum_: ScalarExpr) -> ScalarExpr:
+        return sum_ + (word.to(f"i{width}") << (b.index(1) * _width(x.dtype)).to(f"i{width}"))
 
     return b.generic(
-        (count, pieces),
+        (count, factor),
         [LoopInput(x, [0, 1])],
         [LoopOutput(f"i{width}", (count,), [0], 0)],
         body,
