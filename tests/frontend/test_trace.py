@@ -55,8 +55,8 @@ def test_complex_numbers() -> None:
         Trace.parse(str(trace).replace("0.0,", "0,"))
 
 
-def test_lines_that_are_alike_keep_their_numbers() -> None:
-    """Such lines are read once: the second time by their numbers alone."""
+def test_repeated_lines_keep_their_numbers() -> None:
+    """The parser reads repeated lines once, and only their numbers afterwards."""
     text = """trace
   %0 = param f32[4]
   %1 = param f32[4]

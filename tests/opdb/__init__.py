@@ -1,20 +1,15 @@
-"""PyTorch's own databases of ops, modules and optimizers, run on ftm and compared with the CPU.
+"""PyTorch's databases of ops, modules and optimizers, run on ftm and compared with the CPU.
 
     python tests/opdb/run.py --help
 
-| file | what it is for |
-|---|---|
-| run.py | the command: what to run, progress, summary, exit code |
-| schedule.py | the parent's side: workers, time limits, crashes, the file of results |
-| worker.py | one process that runs units and reports each check |
-| engine.py | runs the cases of one check on both devices and says what differs |
-| compare.py | when two results are the same: tolerances, random and undetermined values |
-| place.py | moves the arguments of a case to a device |
-| op_checks.py, module_checks.py, optim_checks.py | the cases: what is run for an entry of each database |
-| compiled_checks.py | op_db again, each sample under `torch.compile` |
-| databases.py | the databases behind one interface |
-| report.py, symbolic/shape_relations.py | the summary of a run |
-| support.py, support.json | what is native and right, as the last full run found it |
-| table.py | the tables of docs/ops.md, made of it |
-| codegen/function_cache.py | gaps that are known, each with its reason |
+| file | purpose | |---|---| | run.py | the command: selection, progress, summary, exit code | |
+schedule.py | the parent process: workers, time limits, crashes, the file of results | | worker.py |
+a process that runs units and reports each check | | engine.py | runs the cases of one check on both
+devices and reports differences | | compare.py | equality of results: tolerances, random and
+undetermined values | | place.py | moves the arguments of a case to a device | | op_checks.py,
+module_checks.py, optim_checks.py | the cases of each database's entries | | compiled_checks.py |
+op_db again, each sample under `torch.compile` | | databases.py | one interface to the databases | |
+report.py, families.py | the summary of a run | | support.py, support.json | what is native and
+correct, from the last full run | | table.py | generates the tables of docs/ops.md from it | |
+known.py | known gaps, each with its reason |
 """

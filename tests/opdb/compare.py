@@ -64,8 +64,8 @@ beginnings."""
 FEATURES = {
     "nn.functional.dropout1d": 2, "nn.functional.dropout2d": 2, "nn.functional.dropout3d": 2, "nn.functional.feature_alpha_dropout": 2,
 }  # fmt: skip
-"""Entries of which one draw decides about all that is behind so many dimensions: so many draws are
-compared, not so many values."""
+"""Entries where one draw decides all values in this many trailing dimensions: the comparison counts
+draws, not values."""
 
 _TESTS = (
     "test_compare_cpu",
@@ -76,7 +76,7 @@ _TESTS = (
 
 
 class Mismatch(AssertionError):
-    """A result of ftm is not what the CPU's says it should be."""
+    """A result of ftm differs from the CPU's."""
 
 
 class Closeness(Enum):

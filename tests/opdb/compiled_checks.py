@@ -1,11 +1,10 @@
-"""What is run for an entry of op_db under ``torch.compile(backend="ftm", fullgraph=True)``: each
-sample is a graph of its own, whose results and gradients must agree with eager PyTorch's on the
-CPU.
+"""The cases of an op_db entry under ``torch.compile(backend="ftm", fullgraph=True)``.
 
-A sample that Dynamo or AOTAutograd cannot take as one graph for any backend is left out:
-`aot_eager`, which compiles nothing, is asked on the CPU, and a backend that takes anything with
-tensors of the device `meta`. Entries of which no sample is left (`known.NOT_COMPILED`) run without
-``fullgraph``: in as many graphs as Dynamo makes of them.
+Each sample is a separate graph, whose results and gradients must agree with eager PyTorch on the
+CPU. Samples that Dynamo or AOTAutograd cannot capture as one graph for any backend are skipped. Two
+backends determine that: `aot_eager`, which compiles nothing, on the CPU, and one that accepts
+anything with tensors of the device `meta`. Entries without remaining samples (`known.NOT_COMPILED`)
+run without ``fullgraph``, in as many graphs as Dynamo makes.
 """
 
 from __future__ import annotations
@@ -133,8 +132,10 @@ class _Given(Exception):
 
 
 def _is_given(op: Any, sample: Any) -> bool:
-    """Whether Dynamo makes one graph of it for tensors that are not on the CPU, where a number in a
-    tensor is no number of its own."""
+    """Whether Dynamo captures one graph for tensors that are not on the CPU.
+
+    There, it cannot read a tensor's value as a number.
+    """
 
     def backend(graph_module: Any, example_inputs: Any) -> Any:
         raise _Given

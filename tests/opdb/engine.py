@@ -1,8 +1,8 @@
-"""Runs the cases of one check on the CPU and on ftm, and says what differs.
+"""Run the cases of one check on the CPU and on ftm, and report differences.
 
-ftm is lazy: a batch of cases is recorded as one trace, which is compiled and run once and read at
-the end. That is fast, and it tests what a user's long trace does. When anything of a batch is not
-right, its cases run again one by one, so that the report names the case.
+ftm is lazy: a batch of cases is recorded as one trace, compiled and run once, and read at the end.
+That is fast, and it tests long traces like a user's. If a batch fails, its cases run again one by
+one, so that the report names the case.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ Leaf = tuple[str, Any]
 
 
 class Refused(Exception):
-    """The case does not exist, on the CPU or on ftm: there is nothing to compare. The message says
-    why."""
+    """The case does not exist on the CPU or on ftm, so there is nothing to compare.
+
+    The message gives the reason.
+    """
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def run_check(
         cases: what to run.
         tolerance: what the entry's overrides allow.
         values: whether the values of the results are determined.
-        tell: is told what is being done, for the report of a crash or a hang.
+        tell: Called with the current activity, for the report of a crash or a hang.
     """
     verdict = Verdict()
     remaining = enumerate(cases)
@@ -202,7 +204,7 @@ def _judge(
 def _compare_run(run: _Run, tolerance: Tolerance, values: bool) -> set[Closeness]:
     expected, actual = run.expected, run.actual
     if isinstance(expected, Exception) and isinstance(actual, Exception):
-        if not _alike(expected, actual):
+        if not _is_same_error(expected, actual):
             raise Mismatch(f"raises {_describe(actual)} instead of {_describe(expected)}")
         return set()
     if isinstance(actual, Exception):
@@ -233,9 +235,11 @@ def _compare_run(run: _Run, tolerance: Tolerance, values: bool) -> set[Closeness
     return found
 
 
-def _alike(one: Exception, other: Exception) -> bool:
-    """Whether either type is a kind of the other; NotImplementedError is a RuntimeError that
-    PyTorch also uses so."""
+def _is_same_error(one: Exception, other: Exception) -> bool:
+    """Whether one type is a subclass of the other.
+
+    PyTorch raises RuntimeError and its subclass NotImplementedError interchangeably.
+    """
     return isinstance(one, type(other)) or isinstance(other, type(one))
 
 
@@ -314,8 +318,7 @@ def _one_by_one(
     tell: Callable[[str], None],
     failures: Verdict | None,
 ) -> Iterator[str]:
-    """Runs each case of `batch` again in a trace of its own; yields what is not right, or does not
-    compile."""
+    """Run each case of `batch` again in a separate trace; yield failures."""
     for run in batch:
         tell(f"{run.case.label}, alone")
         before = metrics.counters()["compile_failures"]

@@ -1,5 +1,4 @@
-"""What is known about gaps: what is not right yet and why, and why some operations run on the
-CPU."""
+"""Known gaps with their reasons, and why some operations run on the CPU."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ GAPS: dict[tuple[str, str, str], str] = {
     ("fft_ihfft2", "*", "out"): "an empty `out` stays empty where one dimension is transformed",
     ("fft_ihfftn", "*", "out"): "an empty `out` stays empty where one dimension is transformed",
 }
-"""By entry, dtype and check, of which the last two may be "*": why it is not right."""
+"""Why a check fails, by entry, dtype and check; "*" stands for any dtype or check."""
 
 COMPILED: dict[str, str] = {}
 """By entry: why it is not right under `torch.compile`, though it is on the device."""
@@ -79,5 +78,5 @@ def reason(entry: str, dtype: str, check: str, db: str) -> str | None:
 
 
 def fallback_reason(operation: str) -> str | None:
-    """Why `operation` runs on the CPU, if there is more to say than that it has no record."""
+    """Why `operation` runs on the CPU, if the reason is not just a missing record."""
     return next((why for pattern, why in _PATTERNS.items() if pattern.fullmatch(operation)), None)

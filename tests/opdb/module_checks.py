@@ -31,7 +31,7 @@ __all__ = ["CHECKS", "DTYPES", "applies", "cases", "tolerance"]
 
 CHECKS = ("train", "eval", "backward", "copies")
 DTYPES = (torch.float32, torch.float64)
-"""The dtypes that are checked: what module_db says for the CPU."""
+"""Checked dtypes: those of module_db on the CPU."""
 
 _SEED = 5
 
@@ -59,7 +59,7 @@ def cases(info: Any, dtype: torch.dtype, check: str) -> Iterator[Case]:
 
 
 class _Run:
-    """Makes the module at a place, and does what the check asks for."""
+    """Creates the module on a device and runs a check."""
 
     def __init__(self, info: Any, dtype: torch.dtype, check: str, given: Any) -> None:
         self._info = info

@@ -41,8 +41,7 @@ READS_STORAGE = ("as_strided", "as_strided_copy", "as_strided_scatter")
 """Entries without the check `noncontiguous`: they address the storage, whose layout it changes."""
 
 ON_CPU = ("tensor_split",)
-"""Entries whose tensor arguments, but for the first, are on the CPU on every device: they say where
-to split."""
+"""Entries whose tensor arguments after the first are split positions and always on the CPU."""
 
 TIES = {
     "kthvalue": 1,
@@ -54,8 +53,8 @@ TIES = {
     "argsort": 0,
     "msort": 0,
 }
-"""Entries that say where a value is, which is not determined among equal ones (unless
-`stable=True`): compared by the value that is there. With the position of `dim` among the
+"""Entries with indices as results, which are undetermined for equal values (unless `stable=True`).
+They are compared by the values at these indices. The number is the position of `dim` among the
 arguments."""
 
 WIDENS = ("float_power",)

@@ -1,4 +1,4 @@
-"""What the results of a run say: the summary by family, the failures."""
+"""Print the results of a run: a summary by family, and the failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def unexpected(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def say(console: Console, text: str, style: str | None = None) -> None:
-    """Prints `text` as it is: one line, however long."""
+    """Print `text` on one line, without markup or wrapping."""
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -79,14 +79,13 @@ def arguments() -> argparse.Namespace:
         help="write a full run of the databases into tests/opdb/support.json",
     )
     parser.add_argument(
-        "--details", action="store_true", help="say all fallbacks and failures of compilation too"
+        "--details", action="store_true", help="also print all fallbacks and failed compilations"
     )
     return parser.parse_args()
 
 
 def selected(options: argparse.Namespace) -> list[Unit]:
-    """The units that the command line asks for, the primary ones of all entries first, then dtype
-    by dtype."""
+    """Return the selected units: first the primary ones of all entries, then dtype by dtype."""
     found: list[tuple[int, Unit]] = []
     pattern = re.compile(options.ops)
     order = [str(dtype).removeprefix("torch.") for dtype in DTYPES]
@@ -147,7 +146,7 @@ def _interrupted(*_: Any) -> None:
 
 
 def main() -> int:
-    """Runs what the command line asks for; returns the exit code."""
+    """Run the selected checks; return the exit code."""
     signal.signal(signal.SIGINT, _interrupted)  # also where a shell starts it in the background
     signal.signal(signal.SIGTERM, _interrupted)
     options = arguments()

@@ -110,7 +110,7 @@ class Schedule:
         jobs: worker processes at a time.
         timeout: seconds without any progress after which a check counts as a hang.
         command: how a worker is started; the number of its reports' file descriptor is appended.
-        told: is called with each unit, check and record, from the threads.
+        told: Called with each unit, check and record, from the threads.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Schedule:
 
 
 class _Worker:
-    """A worker process, in a session of its own so that the compiler's process ends with it."""
+    """A worker process in a separate session, so that its compile server ends with it."""
 
     def __init__(self, command: tuple[str, ...], stopped: threading.Event) -> None:
         self._stopped = stopped
@@ -254,7 +254,7 @@ class _Worker:
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # it has ended: `report` says so
+            pass  # the worker has ended; `report` returns "crash"
 
     def report(self, deadline: float) -> dict[str, Any] | str:
         """The next line of the worker, or "crash", "hang" or "stopped"."""
@@ -274,7 +274,7 @@ class _Worker:
 
     def _lose(self, how: str) -> str:
         self.usable = False
-        if how == "hang":  # it says where it is
+        if how == "hang":  # the signal makes it print its stack
             os.kill(self._process.pid, signal.SIGUSR1)
             time.sleep(PATIENCE)
         if how != "crash":

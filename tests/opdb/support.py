@@ -25,7 +25,7 @@ RIGHT = WORDS[:3]
 """The words for right results."""
 
 _OF_DTYPES = ("forward", "backward", "train", "eval", "plain", "foreach")
-"""The checks that say whether a dtype is supported."""
+"""The checks that determine whether a dtype is supported."""
 
 
 def word(record: dict[str, Any]) -> str | None:

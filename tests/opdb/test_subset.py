@@ -34,8 +34,7 @@ WHOLE = {
 """Entries that run with all checks in their primary dtype: some of every family."""
 
 CHANGING = 4
-"""Entries that run under `torch.compile` besides: other ones whenever the sources change, the same
-ones until then."""
+"""Number of further entries under `torch.compile`; a hash of the sources selects them."""
 
 DTYPES = {
     "add": (

@@ -1,7 +1,7 @@
-"""Calls to test each family of op records with: odd shapes, empty, 0-d, NaN, infinities, extremes.
+"""Sample calls for each family of op records: odd shapes, empty, 0-d, NaN, infinities, extremes.
 
-A sampler takes an OpOverload, a dtype and a source of random tensors and yields (args, kwargs).
-Which sampler serves an op is said by its record's ``family``.
+A sampler takes an OpOverload, a dtype and a source of random tensors, and yields (args, kwargs).
+The record's ``family`` selects the sampler.
 """
 
 from __future__ import annotations

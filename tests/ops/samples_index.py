@@ -1,4 +1,4 @@
-"""Calls to test indexing with: writes and combinations at places that data says."""
+"""Sample calls of indexing: writes and reductions at data-dependent indices."""
 
 from __future__ import annotations
 

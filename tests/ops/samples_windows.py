@@ -43,7 +43,7 @@ def pools(dims: int) -> Any:
 
 
 def nans(x: torch.Tensor) -> torch.Tensor:
-    """x with several NaN beside each other, and infinities."""
+    """Insert several adjacent NaN, and infinities, into x."""
     if x.dtype.is_floating_point and x.numel():
         flat = x.flatten()
         flat[1:4] = math.nan

@@ -59,7 +59,7 @@ def test_every_name_is_an_op_of_pytorch() -> None:
 
 
 def test_domains_name_arguments() -> None:
-    """Of some overload: for the others, which have no such number, a domain asks nothing."""
+    """Of some overload: overloads without such an argument are not checked."""
     strange = []
     for name, facts in ANNOTATIONS.items():
         words = (
@@ -94,14 +94,15 @@ def _checks_elements(name: str) -> bool:
 
 
 def test_ops_that_check_elements_have_their_line_noted() -> None:
-    """Their errors surface after the call, and say which it was."""
+    """Their errors surface after the call, so the message must name its line."""
     modules = {
         n: sys.modules[r.lower.__module__] for n, r in RECORDS.items() if n in test_records.NAMES
     }
     checking = [
         n
         for n, module in modules.items()
-        if {"checked_index", "OUT_OF_BOUNDS", "fault_unless"} & set(vars(module)) and _checks_elements(n)
+        if {"checked_index", "OUT_OF_BOUNDS", "fault_unless"} & set(vars(module))
+        and _checks_elements(n)
     ]
     assert "aten::embedding" in checking and "aten::max_unpool2d" in checking
     silent = [

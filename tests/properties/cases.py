@@ -87,7 +87,7 @@ WRITABLE = ["dense", "transposed", "sliced", "offset"]
 
 @dataclass(frozen=True)
 class Call:
-    """A function of tensors, with a name that says which."""
+    """A function of tensors, and its name."""
 
     name: str
     function: Callable[..., Any] = field(repr=False)

@@ -16,7 +16,7 @@ Step = tuple[str, Callable[[Tensor], Tensor]]
 
 @st.composite
 def view_step(draw: Any) -> Step:
-    """One view of whatever tensor comes; one that does not fit leaves it as it is."""
+    """Draw one view of any tensor; a view that does not fit does nothing."""
     kind = draw(
         st.sampled_from(
             [

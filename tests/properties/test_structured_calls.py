@@ -53,7 +53,7 @@ range."""
 TYPE_OF_OTHERS, NO_FIT = 1, 2
 
 SKIPPED = {
-    "float16": "special_",  # of which the CPU has no kernels for halves, and ftm has
+    "float16": "special_",  # the CPU lacks these kernels for half types, ftm has them
     "bfloat16": "special_",
     # ftm refuses the sum into bools where the CPU only does of several elements
     "bool": "cumsum_ cumprod_",

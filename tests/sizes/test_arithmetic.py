@@ -1,5 +1,4 @@
-"""Sizes compute what integers compute, and their guards say for which other numbers that stays
-so."""
+"""Symbolic sizes: arithmetic agrees with integers, and guards state where it stays valid."""
 
 from __future__ import annotations
 
@@ -105,7 +104,7 @@ def test_where_the_guards_hold_the_result_is_that_of_integers(
 def test_bounds_hold_for_all_values(
     expression: Any, hand: tuple[int, int], others: list[tuple[int, int]]
 ) -> None:
-    """For all that the guards admit: a quotient asks for a divisor above 0."""
+    """For all values that satisfy the guards: a quotient requires a divisor above 0."""
     with ShapeEnv({"s0": (hand[0], 2), "s1": (hand[1], 0)}) as symbols:
         made = _run(expression, {"s0": read("{s0}"), "s1": read("{s1}")})
     if not isinstance(made, SymInt):

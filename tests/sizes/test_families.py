@@ -1,5 +1,4 @@
-"""How the numbers of a family's members are found to be related, and that a member that is not is
-no member."""
+"""Relations between the numbers of traces of one structure, and rejection of other traces."""
 
 from __future__ import annotations
 

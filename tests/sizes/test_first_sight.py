@@ -1,5 +1,4 @@
-"""General programs before a second member has come: which sizes are symbols, and what follows from
-them."""
+"""Dynamic-shape programs from a single trace: which sizes become symbols, and what follows."""
 
 from __future__ import annotations
 
@@ -181,8 +180,8 @@ def _beams(t: int, n: int, place: int) -> str:
     )
 
 
-def test_numbers_that_are_the_same_by_chance_are_told_apart() -> None:
-    """Six tokens, and six candidates of which the other operand knows that they are six."""
+def test_numbers_equal_by_chance_stay_separate() -> None:
+    """Six tokens, and six candidates; the other operand determines that the latter is constant."""
     text = _general(_beams(6, 40, 1), (0, 0, 0))
     assert "%1 = param i64[{s0},{s1}]" in text
     assert "aten::full(size=[6], fill_value=$0, dtype=f32) : f32[6]" in text
@@ -219,8 +218,7 @@ def test_what_a_second_member_has_otherwise_is_a_symbol_and_the_rest_follows() -
 
 
 def _candidates(t: int, count: int) -> str:
-    """A token behind a text, compared with another text, and a number of candidates that nothing
-    else tells."""
+    """Append a token to a text and compare with another text; `count` candidates are unrelated."""
     return (
         f"trace\n  %0 = param i64[3,{t - 1}]\n  %1 = param i64[3,1]\n  %2 = param i64[3,{t}]\n  $0 = scalar f64\n"
         f"  %3 = aten::full(size=[{count}], fill_value=$0, dtype=f32) : f32[{count}]\n"
@@ -229,8 +227,8 @@ def _candidates(t: int, count: int) -> str:
     )
 
 
-def test_what_members_have_alike_is_no_size_that_is_as_large_in_one_of_them() -> None:
-    """Six candidates, first beside texts of six tokens and five, then of seven and six."""
+def test_constants_do_not_become_sizes_with_the_same_hint() -> None:
+    """Six candidates, first with texts of six and five tokens, then of seven and six."""
     families = TraceFamilies(
         (lambda text: None, lambda text, data: None, lambda text, reason: None)
     )
@@ -346,8 +344,7 @@ def _is_one_family(*texts: str) -> bool:
 
 
 def test_whole_and_cropped_caches_are_one_family() -> None:
-    """A cache of which nothing was cropped is read through a window as well, and its program serves
-    cropped ones."""
+    """A cache without cropping is also read through a window: its program serves cropped ones."""
     whole = _step(1, 2, 8)
     window = "  %5 = ftm.view(base=%2, sizes=[1,4,8,16], strides=[768,192,16,1], offset=0) : f32[1,4,8,16]\n"
     lines = normal_form(whole).replace(
@@ -367,7 +364,7 @@ def test_whole_and_cropped_caches_are_one_family() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        _step(1, 2, 8).replace("return %5", "return %2, %5"),  # somebody else reads it
+        _step(1, 2, 8).replace("return %5", "return %2, %5"),  # the cache is also a result
         _step(3, 2, 8),
         _step(1, 2, 1),  # one row
         _cropped(5, 16, 3),
@@ -448,7 +445,7 @@ def test_members_of_cropped_caches_are_those_whose_numbers_are_the_relations(
 
 
 def test_a_size_of_one_is_general_at_first_sight_in_the_others() -> None:
-    """Members that have more there say nothing of it, also not how large its sizes will be."""
+    """Traces with larger extents there do not affect it, nor the hints of its sizes."""
     families = TraceFamilies(
         (lambda text: None, lambda text, data: None, lambda text, reason: None)
     )
@@ -468,7 +465,7 @@ def test_a_size_of_one_is_general_at_first_sight_in_the_others() -> None:
 
 
 def test_what_a_program_is_chosen_for_is_a_trace() -> None:
-    """Sizes grow as far as the views' memory does."""
+    """Hints grow only as far as the views stay inside of their base."""
     text = (
         "trace\n  size s0 = 91, 2\n  size s1 = 45, 2\n  size s2 = 5, 2\n  size s3 = 0, 0\n  %0 = param i64[{s0}]\n  %1 = param f32[{s2}]\n"
         "  %2 = ftm.view(base=%0, sizes=[3,1], strides=[{s1},1], offset={s3}) : i64[3,1]\n"

@@ -1,5 +1,4 @@
-"""Which general program serves which trace: what it is chosen for, when there is another, what
-other processes find."""
+"""Which dynamic-shape program serves which trace, when to compile another, and reuse."""
 
 from __future__ import annotations
 

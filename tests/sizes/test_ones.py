@@ -1,5 +1,4 @@
-"""Programs of several serve one where their guards let them, and then they give what the program of
-one gives."""
+"""Dynamic-shape programs serve extents of 1 if their guards allow, with the same results."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Memory that is planned for sizes: whatever they are, what is in use at once has no byte in
-common."""
+"""Memory planned for symbolic sizes: buffers in use at the same time never overlap."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ def _numbers(values: list[Any], symbols: ShapeEnv, at: tuple[int, int]) -> list[
 @settings(max_examples=150, deadline=None)
 @example(
     [(1600, 4, 2), (1300, 3, 2), ("{64*s0}", 0, 2), (1280, 1, 2), ("{64*s0}", 2, 2)]
-)  # it ends before the next at hand, not before all
+)  # ends before the next for the hints, but not for all values
 @given(st.lists(st.tuples(amounts, st.integers(0, 9), st.integers(1, 5)), min_size=2, max_size=8))
 def test_tiles_that_live_together_are_apart(given: list[tuple[Any, int, int]]) -> None:
     with _symbols() as symbols, pytest.MonkeyPatch.context() as patch:

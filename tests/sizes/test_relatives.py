@@ -1,5 +1,4 @@
-"""Traces that are members of another family because sizes are 1: what is the same is found, and
-nothing else is."""
+"""Traces that match another structure because extents are 1, and traces that must not match."""
 
 from __future__ import annotations
 
@@ -149,10 +148,10 @@ def _windows(*windows: tuple[list[int], list[int], int]) -> str:
 
 @settings(max_examples=300, deadline=None)
 @given(_window(), _window(), _extents)
-def test_what_is_spelled_alike_is_alike(
+def test_equal_canonical_windows_show_the_same_elements(
     one: tuple[list[int], list[int], int], other: tuple[list[int], list[int], int], plain: list[int]
 ) -> None:
-    """Also of windows in windows."""
+    """Windows with the same canonical text show the same elements; nested windows too."""
     whole = np.arange(64, dtype=np.int64)
     sizes, strides, _ = one
     respelled = (

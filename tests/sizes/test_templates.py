@@ -1,5 +1,4 @@
-"""Templates: the image for other sizes is the one that assembling their text gives, and guards are
-kept."""
+"""Templates: filling in sizes equals assembling the text for them, and guards are enforced."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ftm_backend.dtypes import compute_dtype, info, memory, promote_operands
+from ftm_backend.dtypes import info, memory, promote_operands
 from ftm_backend.frontend.loop_operands import Index, LoopInput, LoopOutput, OperandDim, affine
 from ftm_backend.frontend.scalar_math import Number, ScalarEmitter, ScalarExpr
 from ftm_backend.frontend.strided_value import StridedValue
@@ -61,9 +61,9 @@ class LinalgBuilder:
     @property
     def result(self) -> TensorType:
         """Type of the op's first result."""
-        return self.wanted(0)
+        return self.result_type(0)
 
-    def wanted(self, number: int) -> TensorType:
+    def result_type(self, number: int) -> TensorType:
         """Return the type of one of the op's results, which must be defined."""
         type_ = self.results[number]
         assert type_ is not None, f"result {number} is an undefined tensor"
@@ -104,7 +104,7 @@ class LinalgBuilder:
             function.Value(info(dtype).builtin, tuple(shape), splat=elem.node), dtype
         )
 
-    def numbers(self, values: Sequence[float], dtype: str) -> StridedValue:
+    def constant_vector(self, values: Sequence[float], dtype: str) -> StridedValue:
         """Return a one-dimensional constant tensor."""
         elems = [self.constant(v, dtype).node.payload for v in values]
         if values and all(repr(v) == repr(elems[0]) for v in elems):
@@ -146,9 +146,9 @@ class LinalgBuilder:
 
     def update(self, base: StridedValue, value: StridedValue, access: Strided) -> StridedValue:
         """Return `base` with `value` written at `access` of its row-major flattening."""
-        return self.placed(base, [(value, access)])
+        return self.insert_slices(base, [(value, access)])
 
-    def placed(
+    def insert_slices(
         self, base: StridedValue, parts: Sequence[tuple[StridedValue, Strided]]
     ) -> StridedValue:
         """Return `base` with several disjoint parts overwritten.
@@ -353,10 +353,10 @@ class LinalgBuilder:
             info(x.dtype).kind == info(dtype).kind == "int"
             and info(x.dtype).bits == info(dtype).bits
         ):
-            return self.relabel(x, dtype)
+            return self.reinterpret(x, dtype)
         return self.pointwise(lambda e: e.to(dtype), [x], TensorType(dtype, x.shape))
 
-    def relabel(self, x: StridedValue, dtype: str) -> StridedValue:
+    def reinterpret(self, x: StridedValue, dtype: str) -> StridedValue:
         """Reinterpret `x` as a dtype with the same builtin type: other signedness, or float8."""
         return StridedValue(x.base, dtype, x.access)
 
@@ -397,7 +397,7 @@ class LinalgBuilder:
     # --- dtypes
     # ---------------------------------------------------------------------------------------
 
-    def promoted(self, operands: Sequence[StridedValue | Number]) -> str:
+    def promoted_dtype(self, operands: Sequence[StridedValue | Number]) -> str:
         """Return PyTorch's result dtype of tensors, ScalarExprs, and Python numbers or bools."""
         numbers: dict[type, str] = {bool: "i1", int: "i64", float: "f64"}
         return promote_operands(
@@ -407,11 +407,7 @@ class LinalgBuilder:
             for o in operands
         )
 
-    def compute(self, dtype: str) -> str:
-        """Return the dtype of arithmetic on values of `dtype`."""
-        return compute_dtype(dtype)
-
-    def inline(self, x: Number, dtype: str) -> ScalarExpr:
+    def scalar_operand(self, x: Number, dtype: str) -> ScalarExpr:
         """Convert a scalar argument (ScalarExpr, number or bool) to a ScalarExpr of `dtype`."""
         return x.to(dtype) if isinstance(x, ScalarExpr) else self.constant(x, dtype)
 

@@ -235,25 +235,25 @@ class _Inference(TraceLowering):
             return value
         return self._guess(value) if type(value) is int else value
 
-    def _guess(self, number: int, likely: int = 0) -> int:
+    def _guess(self, number: int, preferred_size: int = 0) -> int:
         """Return a new symbol for a number that may be a known size, else the number.
 
         Args:
             number: The number.
-            likely: The preferred size for the symbol.
+            preferred_size: The preferred size for the symbol.
         """
         if (
             type(number) is not int
             or number < 2
-            or (number not in self._candidates and not isinstance(likely, SymInt))
+            or (number not in self._candidates and not isinstance(preferred_size, SymInt))
         ):
             return number
-        return self._guessed(number, likely, 2)
+        return self._guessed(number, preferred_size, 2)
 
-    def _guessed(self, number: int, likely: object, least: int) -> Any:
+    def _guessed(self, number: int, preferred_size: object, least: int) -> Any:
         symbol = new_symbol(self._symbols, number, least)
         self._guesses[symbol.text] = symbol
-        self._preferred[symbol.text] = likely
+        self._preferred[symbol.text] = preferred_size
         return symbol
 
     def _result(self, type_: TensorType, operands: Sequence[TensorType], node: Node) -> TensorType:

@@ -34,7 +34,7 @@ def parts(top: Polynomial, by: int) -> tuple[Polynomial, Polynomial]:
 
 
 def exact(top: Polynomial, bottom: Polynomial) -> tuple[Polynomial, Polynomial]:
-    """Divide `top` by `bottom` as far as it divides exactly.
+    """Divide `top` by `bottom` where it divides exactly.
 
     Division by a monomial is term by term. By another polynomial, only an exact multiple divides.
 

@@ -147,11 +147,10 @@ def greater(left: int, right: int) -> int:
 def narrow(size: int) -> int:
     """Convert a size to a 32-bit field of an image.
 
-    A placeholder has 64 bits: its marker, which tells it from other numbers, and its number are
-    packed into 32.
+    A placeholder has 64 bits; its marker and its number are packed into 32.
     """
     if not isinstance(size, SymInt):
         return size
     wide = size.__index__()
-    # of a placeholder: what tells it from other numbers, and its number
+    # of a placeholder: the marker, and its number
     return wide >> 32 | wide & 0xFFFF

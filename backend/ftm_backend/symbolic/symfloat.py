@@ -122,7 +122,7 @@ def real(number: Number) -> SymFloat:
 
 
 def operation(symbol: str, left: Number, right: Number) -> SymFloat:
-    """Apply one of ``+ - * /`` to numbers, of which at least one is symbolic."""
+    """Apply one of ``+ - * /`` to numbers; at least one is symbolic."""
     texts: list[str] = []
     values: list[float] = []
     sizes: list[SymInt] = []

@@ -64,7 +64,7 @@ def search_sorted(
     Returns:
         Insertion positions, in the shape of `values`.
     """
-    common = compute_dtype(b.promoted([rows, values]))
+    common = compute_dtype(b.promoted_dtype([rows, values]))
     size, shape = rows.shape[-1], values.shape if isinstance(values, StridedValue) else ()
     if not size:
         return b.full(0, dtype, shape)
@@ -81,7 +81,9 @@ def search_sorted(
             return b.extract(table, [*row, place]).to(common)
 
         target = (
-            value[0].to(common) if isinstance(values, StridedValue) else b.inline(values, common)
+            value[0].to(common)
+            if isinstance(values, StridedValue)
+            else b.scalar_operand(values, common)
         )
         return count_before(b, size, element, target, right).to(dtype)
 

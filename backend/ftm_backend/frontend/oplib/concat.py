@@ -29,7 +29,7 @@ def concat_into(
     for part in parts:
         slices.append((part, Strided(part.shape, strides, start * strides[dim])))
         start += part.shape[dim]
-    return b.placed(b.empty(dtype, shape), slices)
+    return b.insert_slices(b.empty(dtype, shape), slices)
 
 
 def flip(b: LinalgBuilder, x: StridedValue, dims: Sequence[int]) -> StridedValue:

@@ -31,7 +31,7 @@ def variance_and_mean(
     squares = reduce(
         b, "sum", [x, mean], dims, dtype, lambda v, m: (v.to(dtype) - m) * (v.to(dtype) - m)
     )
-    count = b.constant(reduced_count(x.shape, dims), dtype) - b.inline(correction, dtype)
+    count = b.constant(reduced_count(x.shape, dims), dtype) - b.scalar_operand(correction, dtype)
     count = e.maximum(count, 0)
     return b.pointwise(lambda s: s / count, [squares], TensorType(dtype, squares.shape)), mean
 

@@ -69,7 +69,11 @@ def pointwise(
             if isinstance(v, (StridedValue, ScalarExpr)) and k not in keep
         ]
         common = (
-            "" if compute == OWN else b.result.dtype if compute == RESULT else b.promoted(numbers)
+            ""
+            if compute == OWN
+            else b.result.dtype
+            if compute == RESULT
+            else b.promoted_dtype(numbers)
         )
         dtype = compute_dtype(common) if common else ""
         arguments = {

@@ -46,7 +46,7 @@ def gather_grid(
         return b.full(0, x.dtype, shape)
     source, rank = x, x.rank
     tables = [
-        b.reshape(b.numbers(p, "i64"), (len(p), *[1] * (rank - 1 - k))).expand(shape)
+        b.reshape(b.constant_vector(p, "i64"), (len(p), *[1] * (rank - 1 - k))).expand(shape)
         for k, p in enumerate(places)
         if p is not None
     ]
@@ -75,7 +75,7 @@ def resample(b: LinalgBuilder, x: StridedValue, dim: int, taps: Taps, dtype: str
         weights += [weight for _, weight in padded]
     source, rank = x, x.rank
     table = [
-        LoopInput(b.reshape(b.numbers(v, t), (len(taps), max_taps)), [dim, rank])
+        LoopInput(b.reshape(b.constant_vector(v, t), (len(taps), max_taps)), [dim, rank])
         for v, t in ((places, "i64"), (weights, dtype))
     ]
 

@@ -96,7 +96,7 @@ class IndexArguments:
     wraps: bool = False
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(slots=True, init=False, unsafe_hash=True)
 class ValueDomain:
     """Valid numbers: each of ``ends`` must be at most the next.
 
@@ -115,8 +115,7 @@ class ValueDomain:
         """Store the ends and the condition."""
         if len(ends) < 2:
             raise ValueError("a domain has two ends or more")
-        object.__setattr__(self, "ends", ends)
-        object.__setattr__(self, "where", where)
+        self.ends, self.where = ends, where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,7 @@ class SlidingWindow:
         return values * self.dims if len(values) == 1 else values
 
     @property
-    def counted(self) -> str:
+    def index_dtype(self) -> str:
         """Narrowest integer type for indices into a plane, rounded up to blocks of `stride`."""
         return (
             "i32"
@@ -85,7 +85,7 @@ class SlidingWindow:
         )
 
     @property
-    def high(self) -> list[int]:
+    def padding_high(self) -> list[int]:
         """Padding after each dimension for the last windows; negative if they leave elements."""
         return [
             (o - 1) * s + d * (k - 1) + 1 - n - p
@@ -101,7 +101,7 @@ class SlidingWindow:
         ]
 
     @property
-    def tiles(self) -> bool:
+    def partitions_input(self) -> bool:
         """Whether the windows partition the input: adjacent, without overlap or padding."""
         return all(
             s == k and d == 1 and p == 0 and n == o * k
@@ -122,12 +122,12 @@ class SlidingWindow:
         return (self.planes, *self.out, *self.kernel)
 
     @property
-    def kept(self) -> range:
+    def output_loops(self) -> range:
         """The loops over planes and windows."""
         return range(1 + self.dims)
 
     @property
-    def inner(self) -> range:
+    def tap_loops(self) -> range:
         """The loops over taps."""
         return range(1 + self.dims, 1 + 2 * self.dims)
 
@@ -146,7 +146,7 @@ def padded_planes(
     b: LinalgBuilder, x: StridedValue, w: SlidingWindow, fill: Number
 ) -> StridedValue:
     """Return x as padded planes that `SlidingWindow.index` reads."""
-    return b.pad(b.reshape(x, (w.planes, *w.size)), [0, *w.padding], [0, *w.high], fill)
+    return b.pad(b.reshape(x, (w.planes, *w.size)), [0, *w.padding], [0, *w.padding_high], fill)
 
 
 def plane_indices(
@@ -194,7 +194,7 @@ def pool_backward(
         numbered: Dtype of that index, or "".
     """
     dims = w.dims
-    if w.tiles:
+    if w.partitions_input:
         loops = (w.planes, *(n for pair in zip(w.out, w.kernel, strict=True) for n in pair))
         reading = [LoopInput(x, [0, *range(1, 2 * dims, 2)]) for x, _ in inputs]
         if numbered:
@@ -258,7 +258,7 @@ def max_pool_backward(
         places: The chosen index of each window in its plane, in the same shape.
         dtype: The result's dtype.
     """
-    if w.tiles or any(d != 1 for d in w.dilation):
+    if w.partitions_input or any(d != 1 for d in w.dilation):
 
         def element(g: ScalarExpr, chosen: ScalarExpr, position: ScalarExpr) -> ScalarExpr:
             return e.where(chosen.eq(position), g.to(dtype), 0)

@@ -182,7 +182,7 @@ def _interleaved(
                 (column, Strided(column.shape, (0, *steps, stride), offset + whole * stride + r))
             )
     complete = all(phase is not None for phases in phases_by_dim for phase in phases)
-    return b.placed(b.empty(dtype, shape) if complete else b.full(0, dtype, shape), parts)
+    return b.insert_slices(b.empty(dtype, shape) if complete else b.full(0, dtype, shape), parts)
 
 
 def _stacked(
@@ -196,4 +196,6 @@ def _stacked(
         for r, m in enumerate(made)
         if m is not None
     ]
-    return b.placed(b.empty(dtype, whole) if None not in made else b.full(0, dtype, whole), parts)
+    return b.insert_slices(
+        b.empty(dtype, whole) if None not in made else b.full(0, dtype, whole), parts
+    )

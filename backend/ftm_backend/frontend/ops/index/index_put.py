@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ftm_backend.dtypes import ALL
+from ftm_backend.dtypes import ALL, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.index_scatter import (
@@ -108,7 +108,7 @@ def _put_where(
 
     def combined(x: ScalarExpr, v: ScalarExpr) -> ScalarExpr:
         return (
-            (x.to(b.compute(self.dtype)) + v.to(b.compute(self.dtype))).to(self.dtype)
+            (x.to(compute_dtype(self.dtype)) + v.to(compute_dtype(self.dtype))).to(self.dtype)
             if accumulate
             else v
         )

@@ -264,7 +264,7 @@ def _index_add(
     x, dim, index = _slices(b, self, dim, index)
     source = source if source.rank else b.reshape(source, (1,))
     kind, dtype, _ = scatter_reduction("sum", self.dtype)
-    scale = b.inline(alpha, dtype)
+    scale = b.scalar_operand(alpha, dtype)
     scaled = b.pointwise(lambda v: v.to(dtype) * scale, [source], tensor_type(dtype, source.shape))
     rows = _checked(b, index, x.shape[dim])
     made = scatter_rows(

@@ -156,7 +156,7 @@ def _is_in(
     b: LinalgBuilder, elements: StridedValue, tests: StridedValue, invert: bool
 ) -> StridedValue:
     """Return whether each of `elements` is in `tests`, a one-dimensional tensor."""
-    common, count = b.promoted([elements, tests]), tests.shape[0]
+    common, count = b.promoted_dtype([elements, tests]), tests.shape[0]
     if not count:
         return b.full(invert, "i1", elements.shape)
     few = count <= _FEW
@@ -204,8 +204,8 @@ def _isin_scalar(
     assume_unique: bool = False,
     invert: bool = False,
 ) -> StridedValue:
-    common = b.promoted([elements, test_element])
-    test = b.inline(test_element, common)
+    common = b.promoted_dtype([elements, test_element])
+    test = b.scalar_operand(test_element, common)
 
     def body(value: ScalarExpr) -> ScalarExpr:
         found = value.to(common).eq(test)
@@ -222,8 +222,8 @@ def _isin_of_scalar(
     assume_unique: bool = False,
     invert: bool = False,
 ) -> StridedValue:
-    common = b.promoted([element, test_elements])
-    wanted = b.inline(element, common)
+    common = b.promoted_dtype([element, test_elements])
+    wanted = b.scalar_operand(element, common)
     found = reduce(
         b, "or", [test_elements], range(test_elements.rank), "i1", lambda v: v.to(common).eq(wanted)
     )

@@ -64,7 +64,10 @@ def _scaled_sum(
     product = b.reshape(matmul(b, left, right), b.result.shape)
     rows, inner, columns = left.shape[-2], left.shape[-1], right.shape[-1]
     dtype = product.dtype
-    beta, alpha = b.inline(beta, dtype), b.inline(0 if always_equal(inner, 0) else alpha, dtype)
+    beta, alpha = (
+        b.scalar_operand(beta, dtype),
+        b.scalar_operand(0 if always_equal(inner, 0) else alpha, dtype),
+    )
 
     def body(x: ScalarExpr, p: ScalarExpr) -> ScalarExpr:
         if b.result.dtype in _SKIPPING:

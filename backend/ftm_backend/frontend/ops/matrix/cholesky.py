@@ -71,7 +71,7 @@ def _cholesky_ex(
         return e.where(b.index(2) > b.index(1), 0, value)
 
     factor = b.reshape(b.pointwise(triangle, [made], TensorType(made.dtype, shape)), b.result.shape)
-    return factor.transpose() if upper else factor, b.reshape(failed, b.wanted(1).shape)
+    return factor.transpose() if upper else factor, b.reshape(failed, b.result_type(1).shape)
 
 
 @lowering("aten::_cholesky_solve_helper", DTYPES, "cholesky_solve", SOLUTION_TOLERANCE)

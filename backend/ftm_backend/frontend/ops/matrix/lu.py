@@ -113,7 +113,7 @@ def _lu_factor_ex(
 
     states = [matrices, b.full(0, "i32", (batch, 1)), b.full(0, "i32", (batch, count))]
     factors, failed, pivots = iterate(b, count, states, step)
-    shapes = [b.wanted(number).shape for number in range(3)]
+    shapes = [b.result_type(number).shape for number in range(3)]
     return b.reshape(factors, shapes[0]), b.reshape(pivots, shapes[1]), b.reshape(failed, shapes[2])
 
 
@@ -204,7 +204,7 @@ def _lu_unpack(
 ) -> tuple[StridedValue, StridedValue, StridedValue]:
     """Return P, L and U; those not requested are empty."""
     dtype, (rows, columns) = LU_data.dtype, LU_data.shape[-2:]
-    permutation, lower, upper = (b.empty(dtype, b.wanted(number).shape) for number in range(3))
+    permutation, lower, upper = (b.empty(dtype, b.result_type(number).shape) for number in range(3))
     if unpack_data:
         matrices = flatten_batch(b, LU_data)
         batch, count = matrices.shape[0], min(rows, columns)
@@ -222,7 +222,10 @@ def _lu_unpack(
         upper = b.pointwise(
             above, [matrices.slice(1, 0, count)], TensorType(dtype, (batch, count, columns))
         )
-        lower, upper = b.reshape(lower, b.wanted(1).shape), b.reshape(upper, b.wanted(2).shape)
+        lower, upper = (
+            b.reshape(lower, b.result_type(1).shape),
+            b.reshape(upper, b.result_type(2).shape),
+        )
     if unpack_pivots:
         order = _order_of(b, flatten_batch(b, LU_pivots, 1), rows)
 
@@ -232,5 +235,5 @@ def _lu_unpack(
         made = b.pointwise(
             one, [order.unsqueeze(1)], TensorType(dtype, (order.shape[0], rows, rows))
         )
-        permutation = b.reshape(made, b.wanted(0).shape)
+        permutation = b.reshape(made, b.result_type(0).shape)
     return permutation, lower, upper

@@ -57,7 +57,7 @@ def _triangular_solve(
     unitriangular: bool,
 ) -> tuple[StridedValue, StridedValue]:  # noqa: N803
     """Return X with ``A @ X = self``, and a copy of A."""
-    shape, copied = b.result.shape, A.expand(b.wanted(1).shape)
+    shape, copied = b.result.shape, A.expand(b.result_type(1).shape)
     triangle = copied.transpose() if transpose else copied
     solved = solve_triangular(
         b,

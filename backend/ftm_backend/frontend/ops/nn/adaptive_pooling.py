@@ -155,7 +155,9 @@ def _adaptive_max(
     tables = [
         (
             b.reshape(
-                b.numbers([r[min(k, len(r) - 1)] for r in row for k in range(extent)], "i64"),
+                b.constant_vector(
+                    [r[min(k, len(r) - 1)] for r in row for k in range(extent)], "i64"
+                ),
                 (len(row), extent),
             ),
             [1 + k, 1 + dims + k],

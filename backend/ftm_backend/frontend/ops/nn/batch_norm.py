@@ -82,7 +82,7 @@ def _updated(
     """Return the updated running statistic in the op's result dtype."""
     if running is None or len(b.results) < 5:
         return None
-    type_ = TensorType(b.wanted(3).dtype, running.shape)
+    type_ = TensorType(b.result_type(3).dtype, running.shape)
     if not training:
         return b.cast(running, type_.dtype)
     dtype = compute_dtype(new.dtype)
@@ -189,5 +189,5 @@ def _batch_norm_backward(
             type_,
         )
     if b.results[2] is not None:
-        grads[2] = b.cast(b.reshape(sum_dy, b.wanted(2).shape), b.wanted(2).dtype)
+        grads[2] = b.cast(b.reshape(sum_dy, b.result_type(2).shape), b.result_type(2).dtype)
     return tuple(grads)

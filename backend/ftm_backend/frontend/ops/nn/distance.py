@@ -150,7 +150,7 @@ def _pdist_backward(
         return b.full(0, self.dtype, self.shape)
     # (i, j) and (j, i) share an entry; a row with itself has slope 0
     number = {pair: k for k, pair in enumerate(zip(*_pairs(rows), strict=True))}
-    places = b.numbers(
+    places = b.constant_vector(
         [number.get((min(i, j), max(i, j)), 0) for i in range(rows) for j in range(rows)], "i64"
     )
     square = b.reshape(places, (rows, rows))

@@ -120,7 +120,7 @@ def _embedding_bag(
 
 def _like(b: LinalgBuilder, x: StridedValue, number: int) -> StridedValue:
     """Convert `x` to the type of result `number`, which may be longer or empty."""
-    wanted = b.wanted(number)
+    wanted = b.result_type(number)
     x = b.cast(x, wanted.dtype)
     if x.shape == wanted.shape:
         return x
@@ -154,7 +154,7 @@ def _max_rows(
         return e.where(at.eq(count), 0, b.extract(flat, [e.where(at.eq(count), 0, at)]).to("i64"))
 
     found = b.pointwise(index, [first], first.type)
-    wanted = b.wanted(3)
+    wanted = b.result_type(3)
     return (
         b.cast(found, wanted.dtype)
         if wanted.shape == found.shape

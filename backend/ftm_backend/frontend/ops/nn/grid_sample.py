@@ -258,7 +258,7 @@ def _grid_sampler_backward(
         results[0] = b.cast(_input_gradient(b, g, grad, places, weights), input.dtype)
     if b.results[1] is not None:
         made = [_grid_gradient(b, g, grad, places, slope) for slope in slopes]
-        rates = b.numbers(g.rates, g.dtype)
+        rates = b.constant_vector(g.rates, g.dtype)
         columns = b.reshape(concat(b, [column.unsqueeze(2) for column in made], 2), grid.shape)
         results[1] = b.pointwise(lambda v, r: (v * r).to(grid.dtype), [columns, rates], grid.type)
     return tuple(results)

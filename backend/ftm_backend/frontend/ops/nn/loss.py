@@ -55,11 +55,11 @@ def _nll_loss(
     scores, per_row = x, TensorType(dtype, t.shape)
     weights = None if weight is None else weight
 
-    def counted(label: ScalarExpr, value: ScalarExpr) -> ScalarExpr:
+    def unless_ignored(label: ScalarExpr, value: ScalarExpr) -> ScalarExpr:
         return e.where(label.ne(ignore_index), value, 0)
 
     def place(label: ScalarExpr) -> ScalarExpr:
-        return checked_index(counted(label, label), classes)
+        return checked_index(unless_ignored(label, label), classes)
 
     def share(label: ScalarExpr) -> ScalarExpr:
         return (
@@ -70,21 +70,21 @@ def _nll_loss(
 
     def score(label: ScalarExpr) -> ScalarExpr:
         value = -b.extract(scores, [b.index(0), place(label), b.index(2)]).to(dtype)
-        return counted(label, value if weights is None else value * share(label))
+        return unless_ignored(label, value if weights is None else value * share(label))
 
     losses = b.pointwise(score, [t], per_row)
     if reduction == NONE and self.rank != 1:
         made = b.cast(b.reshape(losses, b.result.shape), b.result.dtype)
-        return made, b.full(0, b.wanted(1).dtype, b.wanted(1).shape)
+        return made, b.full(0, b.result_type(1).dtype, b.result_type(1).shape)
     # an unbatched sample is its own sum, whose weight is defined for every reduction
     total = reduce(b, "sum", [losses], [0, 1, 2], dtype)
-    shares = b.pointwise(lambda label: counted(label, share(label)), [t], per_row)
+    shares = b.pointwise(lambda label: unless_ignored(label, share(label)), [t], per_row)
     weight_sum = reduce(b, "sum", [shares], [0, 1, 2], dtype)
     if reduction == MEAN:
         total = b.pointwise(lambda s, n: s / n, [total, weight_sum], total.type)
     return (
         b.cast(b.reshape(total, b.result.shape), b.result.dtype),
-        b.cast(b.reshape(weight_sum, b.wanted(1).shape), b.wanted(1).dtype),
+        b.cast(b.reshape(weight_sum, b.result_type(1).shape), b.result_type(1).dtype),
     )
 
 

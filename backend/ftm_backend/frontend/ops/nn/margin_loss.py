@@ -63,7 +63,7 @@ def _margins(
     """
     scores = x
     labels = b.reshape(target, (x.shape[0], 1))
-    limit = b.inline(margin, dtype)
+    limit = b.scalar_operand(margin, dtype)
 
     def place(label: ScalarExpr) -> ScalarExpr:
         return checked_index(label, x.shape[1])
@@ -100,7 +100,7 @@ def _multi_margin(
     reduction: int = 1,
 ) -> StridedValue:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
-    power = b.inline(p, dtype)
+    power = b.scalar_operand(p, dtype)
     operands, split = _margins(b, x, target, weight, margin, dtype)
 
     def loss(*values: ScalarExpr) -> ScalarExpr:
@@ -126,7 +126,7 @@ def _multi_margin_backward(
 ) -> StridedValue:
     x, dtype = _rows(b, self), compute_dtype(self.dtype)
     rows, classes = x.shape
-    power = b.inline(p, dtype)
+    power = b.scalar_operand(p, dtype)
     operands, split = _margins(b, x, target, weight, margin, dtype)
     count = classes * (rows if reduction == MEAN else 1)
 
@@ -183,7 +183,9 @@ def _multilabel_margin(
     rows, classes = x.shape
     if not x.type.numel:
         total = b.full(0, dtype, (rows, 1))
-        return _finished(b, total, reduction), b.full(0, b.wanted(1).dtype, b.wanted(1).shape)
+        return _finished(b, total, reduction), b.full(
+            0, b.result_type(1).dtype, b.result_type(1).shape
+        )
     named, is_right = _right_classes(b, _rows(b, target))
     scores = x
     cube = (rows, classes, classes)  # row, target class, other class

@@ -47,9 +47,9 @@ def _normalized(
     out = b.pointwise(body, [x, mean, deviation, *affine], TensorType(x.dtype, x.shape))
     statistics = (
         b.cast(b.reshape(s, t.shape), t.dtype)
-        for s, t in zip((mean, deviation), (b.wanted(1), b.wanted(2)), strict=True)
+        for s, t in zip((mean, deviation), (b.result_type(1), b.result_type(2)), strict=True)
     )
-    return (b.reshape(out, b.wanted(0).shape), *statistics)
+    return (b.reshape(out, b.result_type(0).shape), *statistics)
 
 
 def _normalized_backward(
@@ -103,7 +103,7 @@ def _normalized_backward(
         made = b.pointwise(
             body, [grad, x, mean, rstd, sum_dy, sum_dy_xhat, *scale], TensorType(x.dtype, x.shape)
         )
-        grads[0] = b.reshape(made, b.wanted(0).shape)
+        grads[0] = b.reshape(made, b.result_type(0).shape)
     if b.results[1] is not None:
         made = reduce(
             b,
@@ -113,10 +113,10 @@ def _normalized_backward(
             dtype,
             lambda g, v, m, r: g.to(dtype) * x_hat(v, m, r),
         )
-        grads[1] = b.cast(b.reshape(made, b.wanted(1).shape), b.wanted(1).dtype)
+        grads[1] = b.cast(b.reshape(made, b.result_type(1).shape), b.result_type(1).dtype)
     if b.results[2] is not None:
         made = reduce(b, "sum", [grad], shared, dtype)
-        grads[2] = b.cast(b.reshape(made, b.wanted(2).shape), b.wanted(2).dtype)
+        grads[2] = b.cast(b.reshape(made, b.result_type(2).shape), b.result_type(2).dtype)
     return tuple(grads)
 
 

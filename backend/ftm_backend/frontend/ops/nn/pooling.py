@@ -50,24 +50,24 @@ def maximum_of_windows(
 
     The indices have the narrowest type, because a gradient reads them repeatedly.
     """
-    w, dtype = w.trimmed(), w.counted
+    w, dtype = w.trimmed(), w.index_dtype
     padded, index, shape = padded_planes(b, x, w, e.lowest(x.dtype)), w.index(b), (w.planes, *w.out)
     (values,) = b.generic(
         w.loops,
         [LoopInput(padded, index)],
-        [LoopOutput(x.dtype, shape, w.kept, e.lowest(x.dtype))],
+        [LoopOutput(x.dtype, shape, w.output_loops, e.lowest(x.dtype))],
         lambda v, best: e.maximum(best, v),
-        reduced=w.inner,
+        reduced=w.tap_loops,
     )
     far = e.highest(dtype)
     # the border is never chosen
-    places = b.pad(plane_indices(b, w.size, dtype=dtype), w.padding, w.high, far)
+    places = b.pad(plane_indices(b, w.size, dtype=dtype), w.padding, w.padding_high, far)
     (found,) = b.generic(
         w.loops,
-        [LoopInput(padded, index), LoopInput(places, index[1:]), LoopInput(values, w.kept)],
-        [LoopOutput(dtype, shape, w.kept, far)],
+        [LoopInput(padded, index), LoopInput(places, index[1:]), LoopInput(values, w.output_loops)],
+        [LoopOutput(dtype, shape, w.output_loops, far)],
         lambda v, place, best, first: e.minimum(first, place_found(v, best, place)),
-        reduced=w.inner,
+        reduced=w.tap_loops,
     )
     return values, first_place(b, found) if x.dtype in FLOATS else found
 
@@ -80,9 +80,9 @@ def average(
     (total,) = b.generic(
         read.loops,
         [LoopInput(padded_planes(b, x, read, 0), read.index(b))],
-        [LoopOutput(dtype, (w.planes, *w.out), w.kept, 0)],
+        [LoopOutput(dtype, (w.planes, *w.out), w.output_loops, 0)],
         lambda v, carried: carried + v.to(dtype),
-        reduced=w.inner,
+        reduced=w.tap_loops,
     )
     mean = _divided(b, total, _divisors(w, include_pad, override), dtype)
     return b.cast(b.reshape(mean, b.result.shape), b.result.dtype)
@@ -135,7 +135,7 @@ def _divided(
     if isinstance(divisors, int):
         return b.pointwise(lambda v: v.to(dtype) / divisors, [x], type_)
     rows = [
-        b.reshape(b.numbers(row, dtype), (len(row), *[1] * (len(divisors) - 1 - k)))
+        b.reshape(b.constant_vector(row, dtype), (len(row), *[1] * (len(divisors) - 1 - k)))
         for k, row in enumerate(divisors)
     ]
 

@@ -50,7 +50,7 @@ def _rounded(
     }
 
     numbers = {
-        k: b.inline(v, "f32")
+        k: b.scalar_operand(v, "f32")
         for k, v in (("scale", scale), ("zero", zero_point))
         if not isinstance(v, StridedValue)
     }
@@ -199,7 +199,7 @@ def _observed(
     )
     low, high = (b.reshape(reduce(b, kind, [self], dims, "f32"), shape) for kind in ("min", "max"))
     on, rounds = (b.reshape(x, ()) for x in (observer_on, fake_quant_on))
-    share = b.inline(averaging_const, "f32")
+    share = b.scalar_operand(averaging_const, "f32")
 
     def moved(current: ScalarExpr, running: ScalarExpr, observed: ScalarExpr) -> ScalarExpr:
         first = abs(running).eq(float("inf"))
@@ -251,6 +251,6 @@ def _observed(
         inside,
         least,
         greatest,
-        b.reshape(scale, b.wanted(4).shape),
-        b.reshape(zero_point, b.wanted(5).shape),
+        b.reshape(scale, b.result_type(4).shape),
+        b.reshape(zero_point, b.result_type(5).shape),
     )

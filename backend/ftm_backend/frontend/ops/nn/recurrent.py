@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ftm_backend.dtypes import FLOATS
+from ftm_backend.dtypes import FLOATS, compute_dtype
 from ftm_backend.frontend import scalar_math as e
 from ftm_backend.frontend.linalg_builder import Body, LinalgBuilder, StridedValue
 from ftm_backend.frontend.oplib.matmul import matmul
@@ -62,7 +62,7 @@ def _joined(b: LinalgBuilder, parts: list[StridedValue]) -> StridedValue:
     rows, width = parts[0].shape
     made = b.empty(parts[0].dtype, (rows, len(parts) * width))
     strides = row_major(made.shape)
-    return b.placed(
+    return b.insert_slices(
         made, [(part, Strided(part.shape, strides, k * width)) for k, part in enumerate(parts)]
     )
 
@@ -72,7 +72,7 @@ def _cell(
 ) -> list[StridedValue]:
     """Compute `count` results of an elementwise function, in the first input's type."""
     type_ = TensorType(inputs[0].dtype, inputs[0].shape)
-    compute = b.compute(type_.dtype)
+    compute = compute_dtype(type_.dtype)
 
     def computed(*elements: ScalarExpr) -> tuple[ScalarExpr, ...]:
         made = body(*(x.to(compute) for x in elements))

@@ -102,7 +102,7 @@ def _uniform(
     """Draw from [from, to), rounding down: rounding to nearest could give ``to``."""
     token = b.result.dtype
     dtype = compute_dtype(token)
-    low, high = b.inline(from_, token), b.inline(to, token)
+    low, high = b.scalar_operand(from_, token), b.scalar_operand(to, token)
     first, end = low.to(dtype), high.to(dtype)
     last = e.maximum(next_after(high, -math.inf).to(dtype), first)
     return round_down(
@@ -229,8 +229,8 @@ def _integers(
     token = b.result.dtype
     if high is None:
         high = low if low == _LOWEST else _unbounded(token)  # a span of 0 represents all of i64
-    first = b.inline(low, "i64")
-    span = b.inline(high, "i64") - first
+    first = b.scalar_operand(low, "i64")
+    span = b.scalar_operand(high, "i64") - first
     low_word = random_word(b, number * 2, seed, offset)
     high_word = random_word(b, number * 2 + 1, seed, offset)
     bits = b.emitter.emit("arith.extui", "i64", low_word) | (
@@ -313,13 +313,13 @@ def _native_dropout(
     offset: ScalarExpr,
 ) -> tuple[StridedValue, StridedValue]:
     """Return the scaled input and the mask of kept elements."""
-    mask_type = b.wanted(1)
+    mask_type = b.result_type(1)
     if train is False:
         return input, b.full(1, mask_type.dtype, mask_type.shape)
     dtype = compute_dtype(input.dtype)
 
     def body(x: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:
-        keep = b.constant(1.0, "f64") - b.inline(p, "f64")
+        keep = b.constant(1.0, "f64") - b.scalar_operand(p, "f64")
         scale = e.where(keep.eq(0.0), 0.0, 1.0 / keep).to(dtype)
         draw = uniform(b, element_index(b, input.shape), seed, offset, "f32").to("f64")
         kept = draw < keep
@@ -336,6 +336,6 @@ def _native_dropout_backward(
     dtype = compute_dtype(b.result.dtype)
 
     def body(g: ScalarExpr, m: ScalarExpr) -> ScalarExpr:
-        return (g.to(dtype) * m.to(dtype) * b.inline(scale, dtype)).to(b.result.dtype)
+        return (g.to(dtype) * m.to(dtype) * b.scalar_operand(scale, dtype)).to(b.result.dtype)
 
     return b.pointwise(body, [grad_output, mask], b.result)

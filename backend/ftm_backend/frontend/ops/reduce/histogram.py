@@ -34,7 +34,7 @@ def _histc(
     flat = b.cast(b.reshape(self, (count,)), wide)
     if not count:
         return b.full(0, self.dtype, (bins,))
-    low, high = (b.inline(x, wide) for x in (min, max))
+    low, high = (b.scalar_operand(x, wide) for x in (min, max))
     bounds = [reduce(b, kind, [flat], (0,), wide) for kind in ("min", "max")]
 
     def edges(least: ScalarExpr, most: ScalarExpr) -> tuple[ScalarExpr, ScalarExpr]:

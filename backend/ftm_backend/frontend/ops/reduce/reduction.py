@@ -232,7 +232,7 @@ def _renorm(
         total = reduce(
             b, "sum", [self], dims, dtype, lambda x: e.pow_(abs(x.to(dtype)), b.constant(p, dtype))
         )
-    most = b.inline(maxnorm, dtype)
+    most = b.scalar_operand(maxnorm, dtype)
 
     def scaled(x: ScalarExpr, s: ScalarExpr) -> ScalarExpr:
         norm = s if math.isinf(p) else e.sqrt(s) if p == 2 else e.pow_(s, b.constant(1 / p, dtype))

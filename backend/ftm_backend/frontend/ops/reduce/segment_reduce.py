@@ -126,7 +126,7 @@ def _segment_reduce(
     dtype = compute_dtype(data.dtype)
     segments = _Segments(b, data, lengths, offsets, axis % data.rank, not unsafe)
     identity = {"prod": 1, "max": e.lowest(dtype), "min": e.highest(dtype)}.get(reduce, 0)
-    start = b.inline(identity if initial is None else initial, dtype)
+    start = b.scalar_operand(identity if initial is None else initial, dtype)
     flat = b.reshape(b.cast(data, dtype), (segments.batch * segments.n, segments.inner))
     total = segments.combine(start, flat, _KINDS[reduce])
     if reduce == "mean":
@@ -172,7 +172,7 @@ def _segment_reduce_backward(
             return (incoming(row) * value(row)).to(data.dtype).to(dtype)
 
         gradient = _prod_element(
-            b, s, flat, incoming, scaled, b.inline(1 if initial is None else initial, dtype)
+            b, s, flat, incoming, scaled, b.scalar_operand(1 if initial is None else initial, dtype)
         )
 
         def element(x: ScalarExpr, row: ScalarExpr) -> ScalarExpr:

@@ -63,7 +63,7 @@ def _arange(
 ) -> StridedValue:
     # PyTorch computes start + i * step in f64 for floats and in i64 for integers.
     wide = "f64" if e.info(b.result.dtype).kind == "float" else "i64"
-    first, stride = b.inline(start, wide), b.inline(step, wide)
+    first, stride = b.scalar_operand(start, wide), b.scalar_operand(step, wide)
 
     def body() -> ScalarExpr:
         return (b.index(0).to(wide) * stride + first).to(b.result.dtype)
@@ -99,7 +99,9 @@ def _spaced(
     compute = compute if e.info(compute).kind == "float" else "f64"
     # integer results truncate the ends first
     first, last = (
-        b.inline(x, b.result.dtype if e.info(b.result.dtype).kind == "int" else compute).to(compute)
+        b.scalar_operand(x, b.result.dtype if e.info(b.result.dtype).kind == "int" else compute).to(
+            compute
+        )
         for x in (start, end)
     )
 

@@ -192,7 +192,7 @@ def _reinterpret(b: LinalgBuilder, x: StridedValue, dtype: str) -> StridedValue:
     if x.dtype == dtype or "i1" in (x.dtype, dtype):
         return b.cast(x, dtype)
     if info(x.dtype).builtin == info(dtype).builtin:
-        return b.relabel(x, dtype)
+        return b.reinterpret(x, dtype)
     return b.pointwise(lambda e: e.bitcast(dtype), [x], TensorType(dtype, x.shape))
 
 
