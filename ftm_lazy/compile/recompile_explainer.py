@@ -1,15 +1,17 @@
-"""Why a program has to be compiled: the nearest earlier trace, and what differs.
+"""Explanation of a compile: the nearest earlier trace, and the differences from it.
 
-| cause | the trace |
-|---|---|
-| first | is like none before |
-| new op sequence | records mostly the operations of an earlier one, but others too, fewer, or in another order |
-| new dtype, new sizes, new number | records the same operations, on other dtypes or sizes, or with another Python number |
-| new operands | ..., on values of other operations |
-| new set of results | ..., of which others are still needed afterwards |
+The causes:
 
-A *recompile* is a compile that a user would not expect: of a trace with the same operations as an
-earlier one; or, once the first steps are over, with mostly the same operations.
+- first: No earlier trace is similar.
+- new op sequence: At least half of the operations are those of an earlier trace; others were added,
+  removed or reordered.
+- new dtype, new sizes, new number: The operations are the same as in an earlier trace, with another
+  dtype, size or Python number.
+- new operands: ... with operands computed by other operations.
+- new set of results: ... and other values are still needed afterwards.
+
+A *recompile* is a compile that a user would not expect: the trace has the same operations as an
+earlier one, or, after the first steps, mostly the same operations.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 __all__ = ["CAUSES", "CompileHistory", "RecompileExplanation", "TraceRecord", "read"]
 
 _KINDS = ("dtype", "sizes", "number", "operands", "results")
-"""What can differ between lines that do the same; the first that does is the cause."""
+"""Possible differences between two lines of one operation; the first that occurs is the cause."""
 
 CAUSES = (
     "first",
@@ -35,8 +37,8 @@ CAUSES = (
 )
 
 _KEPT = 32  # earlier traces to compare with
-_ALIKE = 0.5  # the part of the operations that makes a trace one that an earlier one nearly fits
-_SHOWN = 3  # differences that an explanation names
+_SIMILAR = 0.5  # share of common operations from which two traces are similar
+_SHOWN = 3  # differences that an explanation lists
 _NODE = re.compile(r"^[%$][^=]* = (?P<name>[\w.]+::[\w.]+|[\w.]+)")
 _TYPE = re.compile(r"\b([a-z]+\d+)\[([\d,]*)\]")
 _VALUE = re.compile(r"[%$]\d+")
@@ -45,24 +47,24 @@ _NO_OPERATION = ("param", "scalar", "return")
 
 @dataclass(frozen=True)
 class TraceRecord:
-    """A trace as it is compared: see `read`."""
+    """A trace split into lines for comparison; made by `read`."""
 
     lines: tuple[str, ...]
-    """All but the first: parameters, scalars, operations, and last the results."""
+    """All lines but the first: parameters, scalars, operations, and the results last."""
     names: tuple[str, ...]
-    """What each line does: the operation, "param", "scalar" or "return"."""
+    """For each line the operation's name, "param", "scalar" or "return"."""
     operations: tuple[str, ...]
-    """Their names, in order."""
+    """The names of the operations, in order."""
     counts: Counter[str]
-    """The same, counted."""
+    """The number of occurrences of each operation."""
 
     @property
     def results(self) -> tuple[str, ...]:
-        """The values that are needed afterwards: ``%3``, ..."""
+        """The values that the trace returns: ``%3``, ..."""
         return tuple(_VALUE.findall(self.lines[-1])) if self.lines else ()
 
     def line_of(self, value: str) -> str:
-        """Return the line that makes this value."""
+        """Return the line that defines a value."""
         return next(
             (line for line in self.lines if value in _VALUE.findall(line.partition(" = ")[0])),
             value,
@@ -71,22 +73,24 @@ class TraceRecord:
 
 @dataclass(frozen=True)
 class RecompileExplanation:
-    """Why a trace fits no earlier program."""
+    """Why a trace matches no earlier program."""
 
     cause: str
     """One of `CAUSES`."""
     text: str
-    """What differs from the nearest earlier program, for people; empty for the first of its
-    kind."""
+    """The differences from the nearest earlier program; empty if no program is similar."""
 
     def is_recompile(self, settled: bool) -> bool:
-        """Return whether it is a surprise; `settled`: the first steps are over, so that other operations
-        are one too."""
+        """Return whether the compile is unexpected.
+
+        Args:
+            settled: The first steps are over, so a new op sequence is unexpected, too.
+        """
         return self.cause != "first" and (settled or self.cause != "new op sequence")
 
 
 def read(text: str) -> TraceRecord:
-    """Return a trace from its canonical text."""
+    """Parse the canonical text of a trace."""
     lines = tuple(line.strip() for line in text.splitlines()[1:])
     names = tuple(map(_name, lines))
     operations = tuple(name for name in names if name not in _NO_OPERATION)
@@ -94,25 +98,26 @@ def read(text: str) -> TraceRecord:
 
 
 class CompileHistory:
-    """The traces that this process has had compiled or has loaded.
+    """The last traces that this process compiled or loaded.
 
-    One thread at a time may add; others may explain meanwhile, since the kept traces are replaced
-    and never changed in place.
+    One thread at a time may call `add`. Others may call `explain` concurrently, because the tuple of
+    traces is replaced and never changed in place.
     """
 
     def __init__(self) -> None:
         self._kept: tuple[tuple[int, TraceRecord], ...] = ()
 
     def add(self, trace: TraceRecord) -> None:
-        """Remember a trace, to compare later ones with."""
+        """Add a trace to compare later ones with."""
         self._kept = (*self._kept[1 - _KEPT :], (_next_number(self._kept), trace))
 
     def explain(self, trace: TraceRecord, locations: Sequence[str] = ()) -> RecompileExplanation:
-        """Why no earlier trace is this one.
+        """Explain why a trace matches no earlier one.
 
         Args:
-            trace: a new one. locations: for each of its operations the Python line that recorded
-            it, or ""; none where nobody noted them.
+            trace: The new trace.
+            locations: For each operation the Python line that recorded it, or "". Empty if lines
+                are not recorded.
         """
         kept = self._kept
         same = [(number, other) for number, other in kept if other.operations == trace.operations]
@@ -120,14 +125,13 @@ class CompileHistory:
             number, nearest = min(same, key=lambda pair: len(_differences(trace, pair[1])))
             cause, difference = _explain_same(trace, nearest, locations)
         else:
-            alike = [pair for pair in kept if _likeness(trace, pair[1]) >= _ALIKE]
-            if not alike:
+            similar = [pair for pair in kept if _similarity(trace, pair[1]) >= _SIMILAR]
+            if not similar:
                 return RecompileExplanation("first", "")
-            number, nearest = max(alike, key=lambda pair: _likeness(trace, pair[1]))
-            cause, difference = "new op sequence", _explain_other(trace, nearest, locations)
-        return RecompileExplanation(
-            cause, f"program {_next_number(kept)} is nearly program {number}, but for {difference}"
-        )
+            number, nearest = max(similar, key=lambda pair: _similarity(trace, pair[1]))
+            cause, difference = "new op sequence", _explain_sequence(trace, nearest, locations)
+        programs = f"program {_next_number(kept)} differs from program {number}"
+        return RecompileExplanation(cause, f"{programs}: {difference}")
 
 
 def _next_number(kept: Sequence[tuple[int, TraceRecord]]) -> int:
@@ -139,12 +143,12 @@ def _name(line: str) -> str:
     return match["name"] if match else line.split(maxsplit=1)[0]
 
 
-def _likeness(left: TraceRecord, right: TraceRecord) -> float:
+def _similarity(left: TraceRecord, right: TraceRecord) -> float:
     return (left.counts & right.counts).total() / max(left.counts.total(), right.counts.total(), 1)
 
 
 def _differences(left: TraceRecord, right: TraceRecord) -> list[tuple[str, str]]:
-    """Lines that differ; parameters that only one of them has are no line of the other."""
+    """Return the pairs of differing lines; only operations if the traces have unequal lengths."""
     if len(left.lines) == len(right.lines):
         return [pair for pair in zip(left.lines, right.lines, strict=True) if pair[0] != pair[1]]
     operations = (
@@ -165,7 +169,7 @@ def _differences(left: TraceRecord, right: TraceRecord) -> list[tuple[str, str]]
 def _explain_same(
     trace: TraceRecord, nearest: TraceRecord, locations: Sequence[str]
 ) -> tuple[str, str]:
-    """Return the cause, and what differs, of traces of the same operations."""
+    """Return the cause and the differences of two traces with the same operations."""
     differing = _differences(trace, nearest)
     kinds = Counter(_kind(new, old) for new, old in differing) or Counter(["operands"])
     kind = min(kinds, key=_KINDS.index)
@@ -175,29 +179,29 @@ def _explain_same(
         shown = [f"`{trace.line_of(value)}` is needed now" for value in sorted(new - old)]
         shown += [f"`{nearest.line_of(value)}` is not needed now" for value in sorted(old - new)]
     else:
-        shown = [f"`{new}` was `{old}`{_place(trace, new, locations)}" for new, old in differing]
+        shown = [f"`{new}` was `{old}`{_location(trace, new, locations)}" for new, old in differing]
     more = "; ..." if len(shown) > _SHOWN else ""
     cause = "new set of results" if kind == "results" else f"new {kind}"
     return cause, f"{counted}: {'; '.join(shown[:_SHOWN])}{more}"
 
 
-def _explain_other(trace: TraceRecord, nearest: TraceRecord, locations: Sequence[str]) -> str:
-    """What differs between traces of different operations."""
+def _explain_sequence(trace: TraceRecord, nearest: TraceRecord, locations: Sequence[str]) -> str:
+    """Return the differences of two traces with different operations."""
     more = [f"{count} more {name}" for name, count in (trace.counts - nearest.counts).items()]
     fewer = [f"{count} fewer {name}" for name, count in (nearest.counts - trace.counts).items()]
     counted = ", ".join(more + fewer) or "the order of the operations"
     pairs = zip(trace.operations, nearest.operations, strict=False)
     first = next((i for i, (new, old) in enumerate(pairs) if new != old), None)
-    if first is None:  # one is the beginning of the other
+    if first is None:  # one is a prefix of the other
         return f"{counted}, at the end"
     new, old = trace.operations[first], nearest.operations[first]
     location = locations[first] if first < len(locations) else ""
-    return f"{counted}: operation {first + 1:,} is {new}, was {old}{f' ({location})' if location else ''}"
+    line = f" ({location})" if location else ""
+    return f"{counted}: operation {first + 1:,} is {new}, was {old}{line}"
 
 
-def _place(trace: TraceRecord, line: str, locations: Sequence[str]) -> str:
-    """Return the Python line that recorded an operation, in parentheses; nothing for what is none, or if
-    nobody noted it."""
+def _location(trace: TraceRecord, line: str, locations: Sequence[str]) -> str:
+    """Return the Python line that recorded an operation, in parentheses; "" if unknown."""
     index = trace.lines.index(line)
     if trace.names[index] in _NO_OPERATION:
         return ""
@@ -207,7 +211,7 @@ def _place(trace: TraceRecord, line: str, locations: Sequence[str]) -> str:
 
 
 def _kind(new: str, old: str) -> str:
-    """What differs between two lines that do the same: one of `_KINDS`."""
+    """Return the difference, one of `_KINDS`, between two lines of the same operation."""
     if new.startswith("return") and old.startswith("return"):
         return "results"
     types, before = _TYPE.findall(new), _TYPE.findall(old)

@@ -181,10 +181,8 @@ class Worker:
             ]
             for worker in forks:
                 descriptors += worker._open_pipes(child_ends)
-            if self._echo:
-                self._log = None
-            else:
-                self._log = open(os.memfd_create("ftm-worker-log"), "w+b")  # noqa: SIM115 (closed by `_kill`)
+            log = None if self._echo else os.memfd_create("ftm-worker-log")
+            self._log = None if log is None else open(log, "w+b")  # noqa: SIM115 (closed by `_kill`)
             self._process = subprocess.Popen(
                 (*self._command, *map(str, descriptors)),
                 pass_fds=descriptors,
@@ -198,7 +196,7 @@ class Worker:
                 worker._process = ForkedProcess(self._process.pid)
 
     def _open_pipes(self, child_ends: contextlib.ExitStack) -> list[int]:
-        """Open the two pipes; return the child's ends, which `child_ends` closes in this process."""
+        """Open the two pipes and return the child's ends; `child_ends` closes them here."""
         requests, self._request_pipe = _pipe()
         child_ends.callback(os.close, requests)
         self._response_pipe, responses = _pipe()

@@ -43,6 +43,7 @@ class Stream(torch.Stream, metaclass=_OfDevice):
     def __new__(
         cls, device: torch.device | str | int | None = None, priority: int = 0
     ) -> torch.Stream:
+        """Return the stream as a `torch.Stream`."""
         return torch.Stream(_device(device), priority=priority)
 
 
@@ -58,6 +59,7 @@ class Event(torch.Event, metaclass=_OfDevice):
     def __new__(
         cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> torch.Event:
+        """Create the event as a `torch.Event`."""
         return torch.Event(
             NAME, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
         )

@@ -1,6 +1,5 @@
-"""The front doors: `torch.compile`, exported programs, scripted modules, and `FTMCompiler` for all
-of them.
+"""Frontends: `torch.compile`, exported programs, scripted modules, and `FTMCompiler` for all.
 
-Each is run on placeholders of the device, so that the recorder makes its trace by the rules of the
-lazy device; from there on the way is one. See ``docs/frontends.md``.
+Each frontend runs the model on placeholder tensors of the device. The recorder makes the trace by
+the rules of the lazy device, so everything after it is shared. See ``docs/frontends.md``.
 """

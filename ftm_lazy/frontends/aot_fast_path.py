@@ -1,10 +1,10 @@
-"""The way around AOTAutograd's wrappers, which are Python and take longer than a small graph's
-calls take to record.
+"""Fast path that calls compiled graphs without AOTAutograd's Python wrappers.
 
-They are for graphs whose results share memory with inputs or with one another, that change what
-inputs are, or write inputs that have gradients, or take and give other things than plain tensors.
-Where a pair of graphs does nothing of that, and each is one program, the pair is a function of
-autograd in C++ (`csrc/capture/graph_call.h`) once both have run.
+The wrappers cost more time than recording a small graph. They are needed only if a graph returns
+views of its inputs or outputs, changes an input's metadata, writes an input that requires grad, or
+has arguments or results other than plain tensors. Otherwise, once the forward and backward graph
+have run and each is one program, the pair is called as a C++ autograd function
+(`csrc/capture/graph_call.h`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from torch._functorch._aot_autograd.schemas import (
     InputAliasInfo,
     MutationType,
+    OutputAliasInfo,
     OutputType,
     PlainTensorMeta,
     ViewAndMutationMeta,
@@ -24,14 +25,16 @@ from torch._functorch._aot_autograd.schemas import (
 from ftm_lazy import _C
 from ftm_lazy.frontends.fx_graph import CompiledGraph
 
-__all__ = ["GraphCache", "shortened"]
+__all__ = ["GraphCache", "bypass_wrappers"]
 
 
 class GraphCache:
-    """What AOTAutograd has compiled of one of Dynamo's graphs so far.
+    """The graphs that AOTAutograd has compiled for one Dynamo graph.
 
-    forward: that of a training step, or the only one. backward: None until it is asked for, or if
-    there is none. metadata: AOTAutograd's, of the forward graph.
+    Attributes:
+        forward: The forward graph, or the inference graph.
+        backward: The backward graph; None before AOTAutograd compiles it, or if there is none.
+        is_inference: Whether `forward` is an inference graph.
     """
 
     def __init__(self) -> None:
@@ -41,8 +44,12 @@ class GraphCache:
         self._metadata: ViewAndMutationMeta | None = None
 
     def add(self, kind: str, graph: CompiledGraph) -> None:
-        """To be called while AOTAutograd compiles; ``kind``: ``forward``, ``backward`` or
-        ``inference``."""
+        """Add a graph; called within AOTAutograd's compilation, whose context it reads.
+
+        Args:
+            kind: "forward", "backward" or "inference".
+            graph: The compiled graph.
+        """
         if kind == "backward":
             self.backward = graph
             return
@@ -50,16 +57,17 @@ class GraphCache:
         context = torch._guards.TracingContext.try_get()
         self._metadata = None if context is None else context.fw_metadata
 
-    def call(self, inputs: int) -> tuple[Callable[..., Any] | None, bool]:
-        """Return a function of ``inputs`` tensors in the place of AOTAutograd's, if there is one, and
-        whether that is decided."""
+    def fast_call(self, inputs: int) -> tuple[Callable[..., Any] | None, bool]:
+        """Return the fast path for calls with `inputs` tensors.
+
+        Returns:
+            The function that replaces AOTAutograd's, or None if there is none; and whether this
+            result is final.
+        """
         metadata, forward, backward = self._metadata, self.forward, self.backward
-        if (
-            metadata is None
-            or forward is None
-            or forward.inputs != inputs
-            or not _is_plain(metadata, self.is_inference)
-        ):
+        if metadata is None or forward is None or forward.inputs != inputs:
+            return None, True
+        if not _is_plain(metadata, self.is_inference):
             return None, True
         if forward.direct is None:
             return None, forward.has_run
@@ -74,51 +82,71 @@ class GraphCache:
         ), True
 
 
-def shortened(call: Callable[..., Any], graphs: GraphCache) -> Callable[..., Any]:
-    """AOTAutograd's function, with the way around its wrappers as soon as there is one."""
-    short: Callable[..., Any] | None = None
-    decided = False
+def bypass_wrappers(call: Callable[..., Any], graphs: GraphCache) -> Callable[..., Any]:
+    """Wrap AOTAutograd's function so that it takes the fast path once there is one.
+
+    Args:
+        call: AOTAutograd's function.
+        graphs: The graphs that it calls.
+    """
+    fast_call: Callable[..., Any] | None = None
+    is_final = False
 
     def compiled(*inputs: Any) -> Any:
-        nonlocal short, decided
-        # Within torch.func's transforms AOTAutograd's function says what cannot be.
-        if not decided:
-            short, decided = graphs.call(len(inputs))
-        if short is not None and torch._C._functorch.peek_interpreter_stack() is None:
-            return short(*inputs)
+        nonlocal fast_call, is_final
+        if not is_final:
+            fast_call, is_final = graphs.fast_call(len(inputs))
+        # within torch.func's transforms AOTAutograd's function raises the right errors
+        if fast_call is not None and torch._C._functorch.peek_interpreter_stack() is None:
+            return fast_call(*inputs)
         return call(*inputs)
 
     return compiled
 
 
 def _is_plain(metadata: ViewAndMutationMeta, is_inference: bool) -> bool:
-    """Return whether AOTAutograd's wrappers have nothing to do but to call the graphs."""
-    saved = (
+    """Return whether AOTAutograd's wrappers do nothing except calling the graphs."""
+    # hooks for saved tensors may have been traced into the graphs
+    has_hooks = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    needs_wrapper = (
+        has_hooks,
         metadata.num_symints_saved_for_bw,
         metadata.num_opaque_objects_saved_for_bw,
         metadata.num_tensors_saved_with_no_vc_check,
+        metadata.tokens,
+        metadata.num_backward_tokens,
+        metadata.is_rng_op_functionalized,
+        metadata.num_graphsafe_rng_states,
+        metadata.num_intermediate_bases,
+        metadata.grad_enabled_mutation is not None,
+        metadata.dynamic_outputs,
+        metadata.act_input_indices,
+        metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw,
     )
-    # What keeps tensors for gradients otherwise than in memory may have been made part of the
-    # graphs.
-    hooked = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    tensor_metas = (
+        *metadata.subclass_inp_meta,
+        *metadata.subclass_fw_graph_out_meta,
+        *metadata.subclass_tangent_meta,
+    )
     return (
-        not hooked and not any(saved) and not metadata.tokens and not metadata.num_backward_tokens
-        and not metadata.is_rng_op_functionalized and not metadata.num_graphsafe_rng_states and not metadata.num_intermediate_bases
-        and metadata.grad_enabled_mutation is None and not metadata.dynamic_outputs and not metadata.act_input_indices
-        and not metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw
-        and all(isinstance(meta, PlainTensorMeta) for meta in (
-            *metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta, *metadata.subclass_tangent_meta))
+        not any(needs_wrapper)
+        and all(isinstance(meta, PlainTensorMeta) for meta in tensor_metas)
         and all(_is_plain_input(info, is_inference) for info in metadata.input_info)
-        and all(
-            info.output_type is OutputType.non_alias and issubclass(info.raw_type, torch.Tensor)
-            and (is_inference or info.requires_grad == info.requires_grad_for_backward)
-            for info in metadata.output_info)
-    )  # fmt: skip
+        and all(_is_plain_output(info, is_inference) for info in metadata.output_info)
+    )
+
+
+def _is_plain_output(info: OutputAliasInfo, is_inference: bool) -> bool:
+    """Return whether it is a tensor with its own memory that needs no detach."""
+    return (
+        info.output_type is OutputType.non_alias
+        and issubclass(info.raw_type, torch.Tensor)
+        and (is_inference or info.requires_grad == info.requires_grad_for_backward)
+    )
 
 
 def _is_plain_input(info: InputAliasInfo, is_inference: bool) -> bool:
-    """Return whether it is read, or gets its new content from the program itself, and autograd need not
-    know."""
+    """Return whether it is only read, or written by the graph itself outside of autograd."""
     is_same = not (
         info.mutates_metadata
         or info.mutates_storage_metadata

@@ -1,8 +1,7 @@
-"""A captured model's program as a function of arrays: for everything that runs it beside the
-device.
+"""A captured model's program as a function of NumPy arrays, to run it outside of the device.
 
-The numbers that the model was captured with are constants of the program here, but for seed and
-offset of random draws.
+The Python numbers of the capture become constants of the trace, except for the seed and offset of
+random draws, which stay inputs.
 """
 
 from __future__ import annotations
@@ -22,13 +21,23 @@ __all__ = ["DTYPES_OF_TORCH", "ArrayProgram", "flat_bytes", "from_bytes"]
 
 
 class ArrayProgram:
-    """What stands between a model's tensors and the program's arrays.
+    """Maps a model's tensors to the arrays of its program, and back.
 
-    trace: the program, numbers in place. parameters: for each parameter of the trace the tensor
-    (weights, then inputs, then constants) and the byte in it at
-        which it begins.
-    weights: names and flat bytes, constants of the capture among them.
-    draws: for each scalar of the trace ("seed", 0) or ("offset", number of the draw).
+    A *source* is a weight k >= 0, or the input -1 - k.
+
+    Args:
+        model: The captured model.
+
+    Attributes:
+        trace: The program, with its numbers as constants.
+        weights: Name to flat uint8 array [bytes] of the weights, then of the capture's constants.
+        inputs: Names of the inputs.
+        parameters: For each parameter of the trace its source and the byte at which it begins.
+        draws: For each scalar of the trace ("seed", 0) or ("offset", number of the draw).
+        draws_made: Number of draws in one run.
+        results: For each result of the trace the source that it replaces, or None.
+        outputs: For each output of the model (name, "result", "weight" or "input", index, dtype
+            token, sizes, strides, offset): a strided view of that array.
     """
 
     def __init__(self, model: CapturedModel) -> None:
@@ -61,7 +70,7 @@ class ArrayProgram:
         ]
 
     def _source(self, placeholder: int) -> int:
-        """Return a weight k as k, an input k as -1 - k."""
+        """Return a placeholder's source."""
         weights = len(self.model.weights)
         return placeholder if placeholder < weights else weights - placeholder - 1
 
@@ -90,23 +99,26 @@ class ArrayProgram:
         return name, "weight", self._constant(held), dtype, sizes, strides, offset
 
     def arrays(self, inputs: Sequence[torch.Tensor]) -> list[np.ndarray]:
-        """Return the program's inputs for these inputs of the model, copied."""
-        sources = [*self.weights.values()]
-        given = [flat_bytes(tensor.detach().cpu().contiguous()) for tensor in inputs]
-        found = []
+        """Return the program's parameters for these inputs of the model, as copies.
+
+        Args:
+            inputs: Tensors of the captured shapes and dtypes, on any device.
+
+        Returns:
+            One array for each parameter of the trace, of its shape and dtype.
+        """
+        weight_bytes = [*self.weights.values()]
+        input_bytes = [flat_bytes(tensor.detach().cpu().contiguous()) for tensor in inputs]
+        arrays = []
         for type_, (source, start) in zip(self.trace.params, self.parameters, strict=True):
-            raw = sources[source] if source >= 0 else given[-1 - source]
+            raw = weight_bytes[source] if source >= 0 else input_bytes[-1 - source]
             dtype = np.dtype(DTYPES[type_.dtype].numpy)
-            found.append(
-                raw[start : start + type_.numel * dtype.itemsize]
-                .copy()
-                .view(dtype)
-                .reshape(type_.shape)
-            )
-        return found
+            content = raw[start : start + type_.numel * dtype.itemsize].copy()
+            arrays.append(content.view(dtype).reshape(type_.shape))
+        return arrays
 
     def scalars(self) -> list[int]:
-        """Seed and offsets as the default generator would give them now; takes none from it."""
+        """Return seed and offsets from the default generator, without advancing it."""
         state = np.frombuffer(bytes(torch.ftm.get_rng_state().numpy()), np.uint64)
         return [
             int(state[0]) if kind == "seed" else int(state[1]) + number
@@ -114,7 +126,15 @@ class ArrayProgram:
         ]
 
     def nested(self, results: Sequence[np.ndarray], inputs: Sequence[torch.Tensor]) -> Any:
-        """Return the model's results, as it nests them, from the program's."""
+        """Return the model's outputs from the program's results.
+
+        Args:
+            results: The arrays that the program returned.
+            inputs: The inputs of the run, which outputs may be views of.
+
+        Returns:
+            CPU tensors in the nesting (pytree) of the model's result.
+        """
         leaves = []
         for _, kind, index, dtype, sizes, strides, offset in self.outputs:
             if kind == "result":
@@ -129,8 +149,7 @@ class ArrayProgram:
 
 
 def flat_bytes(tensor: torch.Tensor) -> np.ndarray:
-    """Return the memory of a dense tensor on the CPU from its first element to its last, as bytes that it
-    shares."""
+    """Return the memory of a dense CPU tensor as a uint8 array [bytes] that shares it."""
     if not tensor.numel():
         return np.empty(0, np.uint8)
     extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
@@ -138,7 +157,12 @@ def flat_bytes(tensor: torch.Tensor) -> np.ndarray:
 
 
 def from_bytes(raw: np.ndarray, dtype: str) -> torch.Tensor:
-    """Return a flat tensor of a dtype token that shares these bytes."""
+    """Return a 1-d tensor that shares these bytes.
+
+    Args:
+        raw: A uint8 array.
+        dtype: The tensor's dtype token.
+    """
     return (
         torch.from_numpy(raw).view(DTYPES_OF_TORCH[dtype])
         if raw.size
@@ -149,4 +173,4 @@ def from_bytes(raw: np.ndarray, dtype: str) -> torch.Tensor:
 DTYPES_OF_TORCH: dict[str, torch.dtype] = {
     token: getattr(torch, facts.name) for token, facts in DTYPES.items()
 }
-"""PyTorch's dtype of each token."""
+"""Dtype token to PyTorch's dtype."""

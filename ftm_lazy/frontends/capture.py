@@ -1,8 +1,8 @@
-"""A function as a program: it is run once on placeholders, and what it recorded is the trace.
+"""Capture of a function as a program: run it once on placeholders and keep the recorded trace.
 
-A placeholder is a tensor on ftm that has a type and no content. The recorder treats it as any other
-tensor, so that views, random numbers, runtime scalars and ops made of others are the same behind
-every front door.
+A placeholder is a tensor on ftm with a dtype and strides but no content. The recorder treats it as
+any other tensor, so views, random numbers, runtime scalars and composite ops behave the same in all
+frontends.
 """
 
 from __future__ import annotations
@@ -33,21 +33,25 @@ DEVICE = torch.device(NAME, 0)
 
 
 class CaptureError(RuntimeError):
-    """A function cannot be captured as one program; the message says where and what to do."""
+    """A function cannot be captured as one program; the message has the place and the remedy."""
 
 
 @contextmanager
 def capturing() -> Iterator[Any]:
-    """A recording on this thread: gives the recorder's ``_Capture``; autograd, autocast and tensor
-    modes are off.
+    """Record on this thread, with autograd, autocast and tensor modes off.
 
-    Gradients that are asked for meanwhile are computed on this thread, too, so that they are part
-    of the recording.
+    Backward passes within the context also run on this thread, so they are part of the recording.
+
+    Yields:
+        The recorder's ``_Capture``.
     """
     initialize()
     with (
-        _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast(), torch.autograd.set_multithreading_enabled(False),
-    ):  # fmt: skip
+        _disable_current_modes(),
+        torch.no_grad(),
+        torch._C._DisableAutocast(),
+        torch.autograd.set_multithreading_enabled(False),
+    ):
         recording = _C._Capture()
         try:
             yield recording
@@ -56,45 +60,55 @@ def capturing() -> Iterator[Any]:
 
 
 def check_in_memory(tensor: torch.Tensor) -> None:
-    """NotImplementedError if it is sparse or quantized: what a program takes and gives are elements
-    in memory."""
+    """Check that a tensor can be an input or result of a program.
+
+    Raises:
+        NotImplementedError: The tensor is sparse or quantized.
+    """
     if tensor.layout != torch.strided or tensor.is_quantized:
         kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
         raise NotImplementedError(
-            f"a program takes and gives tensors with their elements in memory, no {kind} one"
+            f"inputs and results of a program are strided tensors; it takes no {kind} one"
         )
 
 
 def placeholder_like(recording: Any, tensor: torch.Tensor) -> torch.Tensor:
-    """Return a placeholder with sizes, strides and dtype of ``tensor``; NotImplementedError as
-    `check_in_memory`."""
+    """Create a placeholder with the sizes, strides and dtype of `tensor`.
+
+    Args:
+        recording: The ``_Capture`` of `capturing`.
+        tensor: The example.
+
+    Raises:
+        NotImplementedError: The tensor is sparse or quantized.
+    """
     check_in_memory(tensor)
     return recording.placeholder(list(tensor.shape), list(tensor.stride()), tensor.dtype)
 
 
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor with its values in memory, where conjugation or negation may be a mere bit of it:
-    programs know memory."""
+    """Return `tensor` without conjugate and negative bits, which programs do not have."""
     return tensor.resolve_conj().resolve_neg()
 
 
 def on_device(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a result of a recording as a program may give it."""
+    """Return a result of a recording as a program can return it: on ftm, without lazy bits."""
     return resolved(tensor.to(DEVICE))
 
 
 def capture(function: Callable[..., Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor]) -> Any:
-    """Return the program of ``function(*inputs)``.
+    """Capture ``function(*inputs)`` as a program.
 
     Args:
-        function: takes ftm tensors and gives a list of them; what it writes over in them is part of
-        the program. inputs: examples; only sizes, strides and dtypes of them count.
+        function: Takes tensors on ftm and returns a list of them. In-place writes to its arguments
+            are part of the program.
+        inputs: Example tensors; only their sizes, strides and dtypes matter.
 
     Returns:
-        The recorder's ``_Captured``: its trace's ``text``, and `launch` once it is built.
+        The recorder's ``_Captured``, with the trace's ``text``, `build` and `launch`.
 
     Raises:
-        CaptureError: an op has no record, or the function asks for the value of a tensor.
+        CaptureError: An op cannot be recorded, or the function reads the value of a tensor.
     """
     with capturing() as recording:
         placeholders = [placeholder_like(recording, tensor) for tensor in inputs]

@@ -1,8 +1,8 @@
-"""A model as one program with its weights: what `FTMCompiler` and packages are made from.
+"""Capture of a model as one program with its weights, for `FTMCompiler` and packages.
 
-The model is run on placeholders in place of its parameters, buffers and inputs. Python (or
-TorchScript's interpreter) runs its control flow, so that the program is what happened; where it
-asks for a value there is none.
+The model runs on placeholders instead of its parameters, buffers and inputs. Python, or
+TorchScript's interpreter, executes its control flow, so the program has the branches that were
+taken. A condition on a tensor's value is an error: placeholders have no values.
 """
 
 from __future__ import annotations
@@ -37,17 +37,20 @@ __all__ = ["CapturedModel", "capture_model", "exported_arguments"]
 
 
 class DataDependentError(CaptureError):
-    """The model asked for the value of a tensor."""
+    """The model reads the value of a tensor."""
 
 
 @dataclass(frozen=True)
 class CapturedModel:
-    """One program, and what it takes and gives.
+    """One program with its weights, inputs and outputs.
 
-    captured: the recorder's program; its placeholders are the weights, then the inputs. weights:
-    name to tensor on the CPU, in the order of the placeholders; state that the program writes among
-    them. inputs: name to example, contiguous, on the CPU. structure: how the flat outputs are
-    nested (a pytree). output_names: of the flat outputs.
+    Attributes:
+        captured: The recorder's program. Its placeholders are the weights, then the inputs.
+        weights: Name to CPU tensor, in the order of the placeholders, including buffers that the
+            program writes.
+        inputs: Name to example, a contiguous CPU tensor.
+        structure: The nesting (pytree) of the outputs.
+        output_names: Names of the flat outputs.
     """
 
     captured: Any
@@ -57,8 +60,11 @@ class CapturedModel:
     output_names: tuple[str, ...]
 
     def arguments(self, *inputs: Any, **keywords: Any) -> list[torch.Tensor]:
-        """Return the program's inputs among a call's arguments; CaptureError if they are not those that it
-        was captured for."""
+        """Return the tensors among a call's arguments, in the order of the inputs.
+
+        Raises:
+            CaptureError: Their number, shapes or dtypes differ from those of the capture.
+        """
         leaves = [
             leaf
             for leaf in pytree.tree_leaves((inputs, keywords))
@@ -66,14 +72,27 @@ class CapturedModel:
         ]
         if len(leaves) != len(self.inputs):
             raise CaptureError(
-                f"the model takes {len(self.inputs)} tensors ({', '.join(self.inputs)}), {len(leaves)} were given"
+                f"the model takes {len(self.inputs)} tensors ({', '.join(self.inputs)}),"
+                f" {len(leaves)} were given"
             )
         for (name, example), leaf in zip(self.inputs.items(), leaves, strict=True):
             _check_type(name, example, leaf)
         return [resolved(leaf) for leaf in leaves]
 
     def run(self, *inputs: Any, **keywords: Any) -> Any:
-        """Run the program on the machine; results as the model nests them, on the CPU."""
+        """Run the program on the machine.
+
+        Args:
+            *inputs: Positional arguments as in the capture.
+            **keywords: Keyword arguments as in the capture.
+
+        Returns:
+            CPU tensors in the nesting of the model's result.
+
+        Raises:
+            CaptureError: The arguments differ from those of the capture.
+            CompileError: The program does not compile.
+        """
         self.captured.build()
         leaves = self.captured.launch(
             [*self.weights.values(), *self.arguments(*inputs, **keywords)]
@@ -84,17 +103,21 @@ class CapturedModel:
 def capture_model(
     model: Any, inputs: Sequence[Any], keywords: dict[str, Any] | None = None
 ) -> CapturedModel:
-    """Return the program of ``model(*inputs, **keywords)``.
+    """Capture ``model(*inputs, **keywords)`` as a program.
 
     Args:
-        model: an `nn.Module`, a `torch.jit.ScriptModule`, an `ExportedProgram` or a function of
-        tensors. inputs, keywords: examples; tensors anywhere in them are the program's inputs, all
-        else is part of the program. An exported
-            program needs none; those that are given must be what it takes.
+        model: An `nn.Module`, a `torch.jit.ScriptModule`, an `ExportedProgram` or a function of
+            tensors.
+        inputs: Example arguments. Tensors, also nested ones, become the program's inputs; other
+            values become constants. Optional for an `ExportedProgram`, which has its own.
+        keywords: Example keyword arguments, treated in the same way.
+
+    Returns:
+        The program with its weights.
 
     Raises:
-        CaptureError: the model asks for the value of a tensor, or an op has no record.
-        TypeError: the model is of none of these kinds.
+        CaptureError: The model reads the value of a tensor, or an op cannot be recorded.
+        TypeError: The model is of another kind.
     """
     keywords = keywords or {}
     if isinstance(model, ExportedProgram):
@@ -110,17 +133,23 @@ def capture_model(
     if callable(model):
         return _capture_call({}, lambda tensors: model, inputs, keywords)
     raise TypeError(
-        f"expected an nn.Module, a function, an ExportedProgram or a ScriptModule, found {type(model).__name__}"
+        "expected an nn.Module, a function, an ExportedProgram or a ScriptModule,"
+        f" found {type(model).__name__}"
     )
 
 
 def exported_arguments(
     program: ExportedProgram, inputs: Sequence[Any], keywords: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return a call's arguments in the order that an exported program takes them; CaptureError if they are
-    not what it takes.
+    """Return a call's arguments in the order of an exported program's inputs.
 
-    With none at all they are those that it was exported with.
+    Args:
+        program: The exported program.
+        inputs: Positional arguments. Without any argument, the examples of the export are used.
+        keywords: Keyword arguments.
+
+    Raises:
+        CaptureError: The arguments do not match the program's inputs.
     """
     if not inputs and not keywords and program.example_inputs is not None:
         inputs, keywords = program.example_inputs
@@ -139,16 +168,19 @@ def exported_arguments(
         taken = ", ".join(spec.name for spec in specs) or "nothing"
         given = ", ".join([f"{len(inputs)} by position", *keywords])
         raise CaptureError(
-            f"the exported program takes {taken}, nested and named as it was exported with; given were {given}"
+            f"the exported program takes {taken}, nested and named as in the export;"
+            f" given were {given}"
         )
     for spec, leaf in zip(specs, leaves, strict=True):
         if isinstance(spec, ConstantArgument) and not _is_same(leaf, spec.value):
             raise CaptureError(
-                f"the program was exported with {spec.name} = {spec.value!r}, and {leaf!r} was given: export another one for it"
+                f"the program was exported with {spec.name} = {spec.value!r}, and {leaf!r} was"
+                " given: export another program for it"
             )
         if isinstance(spec, TensorArgument) and not isinstance(leaf, torch.Tensor):
             raise CaptureError(
-                f"input {spec.name} of the exported program is a tensor, {type(leaf).__name__} was given"
+                f"input {spec.name} of the exported program is a tensor,"
+                f" {type(leaf).__name__} was given"
             )
         if isinstance(spec, TensorArgument):
             _check_type(spec.name, _example(nodes[spec.name].meta["val"], spec.name), leaf)
@@ -156,36 +188,39 @@ def exported_arguments(
 
 
 def _is_same(given: Any, exported: Any) -> bool:
-    """Return whether a constant is the one that the program was exported with; NaN is NaN."""
+    """Return whether two constants are equal; NaN equals NaN."""
     return bool(given == exported or (given != given and exported != exported))
 
 
 def _check_type(name: str, example: torch.Tensor, given: torch.Tensor) -> None:
     if given.shape != example.shape or given.dtype != example.dtype:
         raise CaptureError(
-            f"input {name} is {given.dtype} of shape {list(given.shape)}, but the program was made for {example.dtype} of"
-            f" shape {list(example.shape)}: programs have static shapes, compile another one for this shape"
+            f"input {name} is {given.dtype} of shape {list(given.shape)}, but the program was"
+            f" compiled for {example.dtype} of shape {list(example.shape)}: programs have static"
+            " shapes, compile another one for this shape"
         )
 
 
 def _capture_module(
     model: nn.Module, inputs: Sequence[Any], keywords: dict[str, Any]
 ) -> CapturedModel:
-    """By running it; a module that looks at values only while nobody traces it (as for a mask
-    without holes) is exported instead, so that it knows."""
+    """Capture a module by running it; if that reads a value, capture its export instead.
+
+    Many modules read values only if they are not being exported, e.g. to check a mask.
+    """
     try:
         return _capture_call(
             _tensors_of(model), lambda tensors: _with_tensors(model, tensors), inputs, keywords
         )
-    except DataDependentError as asked:
+    except DataDependentError as data_dependent:
         try:
-            # the graph, if it did not finish it: the error says nothing of that
+            # a failing export prints its graph, which is of no use here
             with redirect_stderr(io.StringIO()) as printed:
                 exported = torch.export.export(model, tuple(inputs), keywords)
             print(printed.getvalue(), end="", file=sys.stderr)  # warnings
         except Exception:
-            # it depends on its data in any case: the first error says so at its place
-            raise asked from None
+            # the first error points at the line that reads the value
+            raise data_dependent from None
         return _capture_exported(exported)
 
 
@@ -217,9 +252,8 @@ def _capture_call(
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """What `torch.compile` was called on is what runs: a compiled model's programs are no part of
-    another."""
-    if "torch._dynamo" not in sys.modules:  # nothing was, and importing it takes seconds
+    """Run modules that `torch.compile` wraps eagerly: a capture cannot contain their programs."""
+    if "torch._dynamo" not in sys.modules:  # nothing is wrapped, and importing it takes seconds
         yield
         return
     with torch.compiler.set_stance("force_eager"):
@@ -239,13 +273,15 @@ def _capture_exported(program: ExportedProgram) -> CapturedModel:
                 examples[spec.arg.name] = _example(value, spec.arg.name)
             elif isinstance(value, torch.types.py_sym_types):
                 raise CaptureError(
-                    f"input {spec.arg.name} is a number that may change: export the model with static numbers"
+                    f"input {spec.arg.name} is a number that may change:"
+                    " export the model with static numbers"
                 )
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             weights[spec.target] = resolved(state[spec.target].detach().cpu())
         else:
             raise CaptureError(
-                f"the exported program takes {spec.arg.name}, a {spec.kind.name.lower()}: it takes tensors only"
+                f"input {spec.arg.name} of the exported program is a {spec.kind.name.lower()}:"
+                " a program takes tensors only"
             )
     with capturing() as recording:
         held = {name: placeholder_like(recording, tensor) for name, tensor in weights.items()}
@@ -276,7 +312,8 @@ def _finish(
     for path, leaf in paths:
         if not isinstance(leaf, torch.Tensor):
             raise CaptureError(
-                f"the model's result {'.'.join(_keys(path))} is {type(leaf).__name__}: a program gives tensors only"
+                f"the model's result {'.'.join(_keys(path))} is {type(leaf).__name__}:"
+                " a program returns tensors only"
             )
     names = tuple(".".join(_keys(path)) or "output" for path, _ in paths)
     with _explained():
@@ -285,12 +322,11 @@ def _finish(
 
 
 _REGIONS = frozenset({"wrap_with_set_grad_enabled", "wrap_with_autocast"})
-"""Ops that hold a graph and say in which mode it was traced: in a graph of ATen ops it is what it
-is."""
+"""Ops that wrap a graph in a mode. The mode is already applied in a graph of ATen ops."""
 
 
 def _interpret(graph_module: torch.fx.GraphModule, values: dict[Any, Any]) -> list[Any]:
-    """Run a graph of ATen ops on what its placeholders are given."""
+    """Run a graph of ATen ops; `values` has the values of its placeholders."""
     for node in graph_module.graph.nodes:
         if node.op == "call_function" and getattr(node.target, "__name__", "") in _REGIONS:
             given = torch.fx.node.map_arg(node.args, values.__getitem__)
@@ -330,7 +366,7 @@ def _with_tensors(module: nn.Module, tensors: dict[str, torch.Tensor]) -> Callab
 def _scripted(
     module: torch.jit.ScriptModule, tensors: dict[str, torch.Tensor]
 ) -> Callable[..., Any]:
-    """Return a copy of a scripted module that has these tensors."""
+    """Return a copy of a scripted module with these tensors as parameters and buffers."""
     copied = copy.deepcopy(module)
     for name, tensor in tensors.items():
         *owners, attribute = name.split(".")
@@ -345,37 +381,38 @@ def _keys(path: Sequence[Any]) -> list[str]:
 
 
 def _name(path: Sequence[Any]) -> str:
-    """Of an argument's tensor: ``x0`` for the first positional argument, a keyword, with keys
-    inside behind dots."""
+    """Return the name of an argument's tensor, e.g. ``x0`` (positional) or ``mask.keys.1``."""
     which, first, *rest = _keys(path)
     return ".".join([f"x{first}" if which == "0" else first, *rest])
 
 
-_WAY_OUT = (
-    'call it outside of the model, or use torch.compile(model, backend="ftm"), which calls on the CPU, between two programs,'
-    " what no program takes up"
+_REMEDY = (
+    'call it outside of the model, or use torch.compile(model, backend="ftm"), which calls it on'
+    " the CPU between two programs"
 )
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
+    """Translate errors of a recording to `CaptureError` with a remedy."""
     try:
         yield
     except NotImplementedError as error:
         if str(error).startswith("the value of a tensor was asked for"):
             raise DataDependentError(str(error)) from error
-        raise CaptureError(f"{error}: {_WAY_OUT}") from error
+        raise CaptureError(f"{error}: {_REMEDY}") from error
     except TypeError as error:
         if "device type tensor to numpy" in str(error):
             raise DataDependentError(
-                "the model makes an array of a tensor, whose values only running it gives: numpy is no part of a program."
-                " Say it with operations of PyTorch, or compute that part outside of the model"
+                "the model converts a tensor to an array, which needs its values: numpy is no part"
+                " of a program. Use PyTorch operations, or compute this part outside of the model"
             ) from error
         raise
     except RuntimeError as error:
         if "Expected all tensors to be on the same device" in str(error):
             raise CaptureError(
-                "the model uses a tensor on another device, which is no input, parameter or buffer of it: make it an input,"
-                " or give the nn.Module that it belongs to (in place of a frozen ScriptModule, what was frozen)"
+                "the model uses a tensor on another device, which is not an input, parameter or"
+                " buffer: make it an input, or give the nn.Module that it belongs to (in place of a"
+                " frozen ScriptModule, what was frozen)"
             ) from error
         raise

@@ -1,4 +1,4 @@
-"""`FTMCompiler`: from a model to MLIR, to assembly, and to results, by every way there is."""
+"""`FTMCompiler`: compile a model to MLIR or assembly, run it, and validate each stage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ftm_backend.executable import Executable
 from ftm_backend.runtime.asm_bundle import FORMAT, WHOLE
 from ftm_lazy.frontends.array_program import ArrayProgram
 from ftm_lazy.frontends.captured_model import capture_model, exported_arguments
-from ftm_lazy.frontends.package import check_machine, compiled, token
+from ftm_lazy.frontends.package import check_machine, compile_trace, dtype_token
 from ftm_lazy.frontends.validate import ValidationReport, validate
 
 __all__ = ["FTMCompiler"]
@@ -23,18 +23,22 @@ Model: TypeAlias = torch.nn.Module | ExportedProgram | Any
 
 
 class FTMCompiler:
-    """Compiles an `nn.Module`, a function of tensors, an `ExportedProgram` or a
-    `torch.jit.ScriptModule`.
+    """Compiler for modules, functions of tensors, exported programs and scripted modules.
 
-    Every method takes the model and example inputs (none for an `ExportedProgram`, which has its
-    own), and captures the model anew: its Python runs once, on placeholders. All raise
-    `CaptureError` for a model that is no single program of static shapes, and `CompileError` for
-    one that does not compile.
+    Each method takes a model and example arguments (optional for an `ExportedProgram`), and
+    captures the model anew: its Python code runs once, on placeholders. All methods raise
+    CaptureError if the model is not one program with static shapes, and CompileError if the program
+    does not compile.
 
     Args:
-        machine: the preset that assembly is for; that of FTM_MACHINE if None.
+        machine: Name of the machine preset for the assembly; None for that of FTM_MACHINE.
 
-    Raises ValueError for an unknown machine.
+    Raises:
+        ValueError: The machine is unknown.
+
+    Example:
+        >>> compiler = ftm_lazy.FTMCompiler("m7032")
+        >>> compiler.compile_to_lasm(model, torch.zeros(8, 16), output_path="model.lan")
     """
 
     def __init__(self, machine: str | None = None) -> None:
@@ -44,14 +48,19 @@ class FTMCompiler:
     def compile_to_mlir(
         self, model: Model, *inputs: Any, dialect: str = "torch", **keywords: Any
     ) -> str:
-        """Return the model's program as MLIR text: weights are arguments of ``main``, before the inputs.
+        """Return the model's program as MLIR text.
+
+        The weights are the first arguments of ``main``, before the inputs.
 
         Args:
-            dialect: ``torch``, ``linalg`` and ``ftm`` are stages of this compiler; ``tosa`` and
-                ``stablehlo`` come from torch-mlir's conversions of the torch dialect.
+            model: The model.
+            *inputs: Example arguments.
+            dialect: "torch", "linalg" or "ftm" for a stage of this compiler; "tosa" or "stablehlo"
+                for torch-mlir's conversion of the torch dialect.
+            **keywords: Example keyword arguments.
 
-        Raises DialectError for an unknown dialect, and names the op that a conversion does not
-        take.
+        Raises:
+            DialectError: The dialect is unknown, or the conversion does not support an op.
         """
         from ftm_backend.torch_mlir import export_dialects
 
@@ -65,54 +74,92 @@ class FTMCompiler:
         weights: str = "npz",
         **keywords: Any,
     ) -> Path:
-        """Write the model's assembly, and beside it its weights and a manifest.
+        """Write the model's assembly, weights and manifest.
 
         Args:
-            output_path: of the assembly; ``kernel.npz`` (or ``.safetensors``) and ``kernel.json``
-                go with ``kernel.lan``.
-            weights: ``npz`` or ``safetensors`` (which needs the package of that name).
+            model: The model.
+            *inputs: Example arguments.
+            output_path: Path of the assembly, e.g. ``kernel.lan``. The weights go to
+                ``kernel.npz`` or ``kernel.safetensors``, the manifest to ``kernel.json``.
+            weights: Format of the weights, "npz" or "safetensors" (needs that package).
+            **keywords: Example keyword arguments.
 
         Returns:
             The path of the assembly.
 
-        Raises OSError where it cannot be written.
+        Raises:
+            OSError: A file cannot be written.
+            ValueError: The format is unknown, or safetensors is not installed.
         """
         if weights not in ("npz", "safetensors"):
             raise ValueError(f"weights are written as npz or safetensors, not {weights!r}")
         program = self._program(model, inputs, keywords)
-        executable = compiled(program.trace, self._machine)
+        executable = compile_trace(program.trace, self._machine)
         path = Path(output_path)
         path.write_text(executable.asm)
-        arrays = dict(zip(_buffers(executable.asm, "in"), _held(program), strict=True))
-        whole = {f"{WHOLE}{name}": content for name, content in _returned(program).items()}
-        _write_weights(
-            path, {name: a for name, a in arrays.items() if a is not None} | whole, weights
-        )
+        buffers = dict(zip(_buffers(executable.asm, "in"), _weight_arrays(program), strict=True))
+        arrays = {name: array for name, array in buffers.items() if array is not None}
+        arrays |= {f"{WHOLE}{name}": content for name, content in _viewed_weights(program).items()}
+        _write_weights(path, arrays, weights)
         path.with_suffix(".json").write_text(
             json.dumps(_manifest(program, executable), indent=1) + "\n"
         )
         return path
 
     def jit_run(self, model: Model, *inputs: Any, **keywords: Any) -> Any:
-        """Run the linalg stage through MLIR's ExecutionEngine: upstream's bufferization and LLVM,
-        nothing of our midend and machine. Results as the model nests them."""
+        """Run the model's linalg stage on the CPU with MLIR's ExecutionEngine.
+
+        It uses upstream's bufferization and LLVM, and neither our midend nor the machine.
+
+        Args:
+            model: The model.
+            *inputs: Arguments.
+            **keywords: Keyword arguments.
+
+        Returns:
+            CPU tensors in the nesting of the model's result.
+        """
         from ftm_lazy.frontends.validate import run_linalg
 
-        inputs, keywords = _given(model, inputs, keywords)
+        inputs, keywords = _arguments(model, inputs, keywords)
         captured = capture_model(model, inputs, keywords)
         return run_linalg(ArrayProgram(captured), captured.arguments(*inputs, **keywords))
 
     def run(self, model: Model, *inputs: Any, **keywords: Any) -> Any:
-        """Run our assembly on the machine.  Results as the model nests them, on the CPU."""
-        inputs, keywords = _given(model, inputs, keywords)
+        """Run the model's assembly on the machine.
+
+        Args:
+            model: The model.
+            *inputs: Arguments.
+            **keywords: Keyword arguments.
+
+        Returns:
+            CPU tensors in the nesting of the model's result.
+        """
+        inputs, keywords = _arguments(model, inputs, keywords)
         return capture_model(model, inputs, keywords).run(*inputs, **keywords)
 
     def validate(
         self, model: Model, *inputs: Any, rtol: float = 1e-4, atol: float = 1e-5, **keywords: Any
     ) -> ValidationReport:
-        """Run the model eagerly, and its program at each boundary (trace, torch dialect, linalg,
-        assembly in checked mode); prints where and by how much they part."""
-        inputs, keywords = _given(model, inputs, keywords)
+        """Compare each compiler stage with eager PyTorch, and print the report.
+
+        The stages are the trace, the torch dialect, linalg, and the assembly in checked mode.
+
+        Args:
+            model: The model.
+            *inputs: Arguments.
+            rtol: Relative tolerance for float32, as of `torch.testing.assert_close`.
+            atol: Absolute tolerance for float32.
+            **keywords: Keyword arguments.
+
+        Returns:
+            The report.
+
+        Raises:
+            ValueError: The model draws random numbers, which differ between devices.
+        """
+        inputs, keywords = _arguments(model, inputs, keywords)
         captured = capture_model(model, inputs, keywords)
         report = validate(model, captured, inputs, keywords, rtol, atol)
         print(report)
@@ -123,8 +170,8 @@ class FTMCompiler:
         return ArrayProgram(capture_model(model, inputs, keywords))
 
 
-def _given(model: Model, inputs: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the arguments, or those that an exported program was exported with."""
+def _arguments(model: Model, inputs: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the arguments; without any, those of an exported program's export."""
     return (
         exported_arguments(model, inputs, keywords)
         if isinstance(model, ExportedProgram)
@@ -133,14 +180,14 @@ def _given(model: Model, inputs: Any, keywords: dict[str, Any]) -> tuple[Any, di
 
 
 def _buffers(asm: str, kind: str) -> list[str]:
-    """Return the names of a program's inputs or outputs, as its assembly declares them."""
+    """Return the names that an assembly declares with ``@in``, ``@out`` or ``@scalar``."""
     return [
         line.split()[1].rstrip(",") for line in asm.splitlines() if line.startswith(f"@{kind} ")
     ]
 
 
-def _held(program: ArrayProgram) -> list[np.ndarray | None]:
-    """For each input of the program its content, if it is a weight."""
+def _weight_arrays(program: ArrayProgram) -> list[np.ndarray | None]:
+    """Return the content of each parameter of the program; None for an input of the model."""
     zeros = [torch.zeros(t.shape, dtype=t.dtype) for t in program.model.inputs.values()]
     arrays = program.arrays(zeros)
     return [
@@ -149,15 +196,16 @@ def _held(program: ArrayProgram) -> list[np.ndarray | None]:
     ]
 
 
-def _returned(program: ArrayProgram) -> dict[str, np.ndarray]:
-    """Return the bytes of the weights that outputs of the model are views of."""
+def _viewed_weights(program: ArrayProgram) -> dict[str, np.ndarray]:
+    """Return the bytes of the weights that outputs of the model are views of, by name."""
     weights = list(program.weights.items())
     return dict(weights[index] for _, kind, index, *_ in program.outputs if kind == "weight")
 
 
 def _write_weights(path: Path, arrays: dict[str, np.ndarray], kind: str) -> None:
     if kind == "npz":
-        np.savez(path.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]  # names of arrays, not of its own argument
+        # mypy takes the keywords for savez's own argument `allow_pickle`
+        np.savez(path.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]
         return
     try:
         from safetensors.numpy import save_file
@@ -169,15 +217,15 @@ def _write_weights(path: Path, arrays: dict[str, np.ndarray], kind: str) -> None
 
 
 def _manifest(program: ArrayProgram, executable: Executable) -> dict[str, Any]:
-    """What each buffer of the assembly is, as `ftm_backend.runtime.asm_bundle` describes it."""
+    """Describe each buffer of the assembly; the format is `ftm_backend.runtime.asm_bundle`'s."""
     asm = executable.asm
     names, inputs = list(program.weights), program.inputs
-    taken = []
+    parameters = []
     for buffer, (source, start) in zip(_buffers(asm, "in"), program.parameters, strict=True):
         kind, name = ("weight", names[source]) if source >= 0 else ("input", inputs[-1 - source])
-        taken.append({"buffer": buffer, "kind": kind, "name": name, "byte": start})
+        parameters.append({"buffer": buffer, "kind": kind, "name": name, "byte": start})
     results = _buffers(asm, "out")
-    given = [
+    outputs = [
         {
             "name": name,
             "kind": kind,
@@ -204,11 +252,11 @@ def _manifest(program: ArrayProgram, executable: Executable) -> dict[str, Any]:
         "format": FORMAT,
         "machine": executable.machine,
         "inputs": [
-            {"name": n, "dtype": token(t.dtype), "shape": list(t.shape)}
+            {"name": n, "dtype": dtype_token(t.dtype), "shape": list(t.shape)}
             for n, t in model.inputs.items()
         ],
-        "buffers": taken,
+        "buffers": parameters,
         "scalars": dict(zip(_buffers(asm, "scalar"), program.draws, strict=True)),
-        "outputs": given,
+        "outputs": outputs,
         "replaced": replaced,
     }

@@ -1,12 +1,11 @@
-"""``torch.compile(model, backend="ftm")``: Dynamo's graphs, through AOTAutograd, as programs of the
-machine.
+"""``torch.compile(model, backend="ftm")``: compile Dynamo's graphs for the machine.
 
-AOTAutograd makes the graphs functional and derives the backward one; everything else is the
-recorder's and the compiler's that the device itself uses. Tensors on the CPU are the machine's
-memory: a program reads and writes them where they lie.
+AOTAutograd functionalizes each graph and derives the backward graph. Recorder and compiler are
+those of the lazy device. Programs read and write CPU tensors in place, because the machine uses
+host memory.
 
-``TORCH_LOGS=ftm_lazy`` says into what each graph falls, ``TORCH_LOGS=+ftm_lazy`` also the text of
-every stage of its programs, under the stage's name.
+``TORCH_LOGS=ftm_lazy`` logs how each graph is partitioned into programs; ``TORCH_LOGS=+ftm_lazy``
+also logs the text of every compiler stage.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ftm_lazy.frontends.aot_fast_path import GraphCache, shortened
+from ftm_lazy.frontends.aot_fast_path import GraphCache, bypass_wrappers
 from ftm_lazy.frontends.fx_graph import CompiledGraph
 
 __all__ = ["TorchCompileBackend", "backend"]
@@ -34,14 +33,18 @@ _stages = logging.getLogger(__name__)
 
 
 class TorchCompileBackend:
-    """A backend object for ``torch.compile``, which can leave what it compiles in a directory.
+    """Backend for ``torch.compile`` that can write what it compiles to a directory.
+
+    Compiling a graph raises OSError if the directory cannot be written.
 
     Args:
-        output_dir: gets a folder for each graph, ``0000_forward`` and so on, with the text of every
-            stage of its programs (``NN_stage``), the assembly among them as ``.lan``; None: nothing
-            is written.
+        output_dir: Directory that gets a folder for each graph, ``0000_forward`` and so on, with
+            the text of every compiler stage (``NN_stage``; the assembly is ``.lan``). None writes
+            nothing.
 
-    Raises OSError, when a graph is compiled, if the directory cannot be written.
+    Example:
+        >>> backend = ftm_lazy.TorchCompileBackend(output_dir="stages")
+        >>> compiled = torch.compile(model, backend=backend)
     """
 
     def __init__(self, output_dir: str | Path | None = None) -> None:
@@ -53,18 +56,27 @@ class TorchCompileBackend:
     def __call__(
         self, graph_module: GraphModule, example_inputs: Sequence[Any], **options: Any
     ) -> Callable[..., Any]:
-        """Dynamo's entry.  ``mode`` and ``options`` of `torch.compile` choose nothing here."""
+        """Compile one graph; called by Dynamo.
+
+        Args:
+            graph_module: Dynamo's graph.
+            example_inputs: Example inputs of the graph.
+            **options: ``mode`` and ``options`` of `torch.compile`, which have no effect.
+
+        Returns:
+            A function that replaces the graph.
+        """
         del options
         graphs = GraphCache()
         compilers = {
             f"{name}_compiler": partial(self._compile, graphs, kind)
             for name, kind in (("fw", "forward"), ("bw", "backward"), ("inference", "inference"))
         }
-        with _without_the_cpus_kernels():
+        with _without_cpu_kernels():
             call = aot_autograd(**compilers, keep_inference_input_mutations=True)(
                 graph_module, example_inputs
             )
-        return shortened(call, graphs)
+        return bypass_wrappers(call, graphs)
 
     def _compile(
         self,
@@ -80,15 +92,16 @@ class TorchCompileBackend:
             directory.mkdir(parents=True, exist_ok=True)
             (directory / "graph.py").write_text(graph_module.print_readable(print_output=False))
         graph = CompiledGraph(
-            graph_module, name, partial(self._compiled, name, directory, itertools.count())
+            graph_module, name, partial(self._write_stages, name, directory, itertools.count())
         )
         self.graphs.append(graph)
         graphs.add(kind, graph)
         return graph
 
-    def _compiled(
+    def _write_stages(
         self, name: str, directory: Path | None, numbers: Iterator[int], text: str
     ) -> None:
+        """Log and write the stages of one program of a graph."""
         _graphs.debug("ftm trace\n%s", text)
         logs = _stages.isEnabledFor(logging.DEBUG)
         if directory is None and not logs:
@@ -101,15 +114,17 @@ class TorchCompileBackend:
             for stage, content in texts.items():
                 _stages.debug("%s, program %d, stage %s\n%s", name, number, stage, content)
         if directory is not None:
-            place = directory if number == 0 else directory / f"program_{number}"
-            place.mkdir(exist_ok=True)
-            dump.write_stages(place, texts)
+            folder = directory if number == 0 else directory / f"program_{number}"
+            folder.mkdir(exist_ok=True)
+            dump.write_stages(folder, texts)
 
 
 @contextmanager
-def _without_the_cpus_kernels() -> Iterator[None]:
-    """Keep AOTAutograd from taking ops for tensors of the CPU that are kernels of its libraries:
-    attention, recurrent layers."""
+def _without_cpu_kernels() -> Iterator[None]:
+    """Keep AOTAutograd from choosing CPU-only ops for attention and recurrent layers.
+
+    For CPU tensors it would trace calls of flash attention and of oneDNN's recurrent layers.
+    """
     enabled = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
@@ -122,5 +137,14 @@ def _without_the_cpus_kernels() -> Iterator[None]:
 def backend(
     graph_module: GraphModule, example_inputs: Sequence[Any], **options: Any
 ) -> Callable[..., Any]:
-    """Return the entry point ``ftm`` in the group ``torch_dynamo_backends``."""
+    """Compile one graph; the entry point ``ftm`` in the group ``torch_dynamo_backends``.
+
+    Args:
+        graph_module: Dynamo's graph.
+        example_inputs: Example inputs of the graph.
+        **options: ``mode`` and ``options`` of `torch.compile`, which have no effect.
+
+    Returns:
+        A function that replaces the graph.
+    """
     return TorchCompileBackend()(graph_module, example_inputs, **options)

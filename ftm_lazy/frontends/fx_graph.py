@@ -1,5 +1,4 @@
-"""An FX graph of ATen ops as something to call: programs, with calls on the CPU between them where
-need be."""
+"""Execution of an FX graph of ATen ops: compiled segments, with calls on the CPU between them."""
 
 from __future__ import annotations
 
@@ -21,25 +20,24 @@ _log = logging.getLogger(__name__)
 
 
 class CompiledGraph:
-    """A functional graph, compiled when it first runs.
+    """A functional graph that is compiled when it first runs.
 
-    It is called with a list of its inputs, which it empties, so that what only the graph still
-    needs can be taken over by a result. Inputs may be on the CPU or on ftm. A graph that gives
-    nothing and only writes tensors on ftm is where a training step ends, as is an optimizer's step
-    that is not compiled.
+    The call takes a list of inputs on the CPU or on ftm, and empties it. So a result may reuse the
+    memory of an input that only the graph still needs. A graph that has no results and writes
+    tensors on ftm is a compiled optimizer step, so it ends a training step.
 
     Args:
-        graph_module: of ATen ops; ``copy_`` on inputs may end it.
-        name: what logs call it.
-        compiled: is told of each new program's trace.
+        graph_module: A graph of ATen ops, which may end with ``copy_`` on inputs.
+        name: The graph's name in logs.
+        on_program: Called with the trace of each new program.
     """
 
     def __init__(
-        self, graph_module: GraphModule, name: str, compiled: Callable[[str], None]
+        self, graph_module: GraphModule, name: str, on_program: Callable[[str], None]
     ) -> None:
-        # AOTAutograd, and whatever wraps this: pass the inputs as a list, to be emptied
+        # tells AOTAutograd to pass the inputs as a list that the call empties
         self._boxed_call = True
-        self._name, self._compiled = name, compiled
+        self._name, self._on_program = name, on_program
         nodes = list(graph_module.graph.nodes)
         self._inputs = [node for node in nodes if node.op == "placeholder"]
         self._constants = {
@@ -55,34 +53,44 @@ class CompiledGraph:
             if any(_writes(user, node) for user in node.users)
         ]
         self.only_writes = bool(self._written) and not self._output.all_input_nodes
-        """Gives nothing, as an optimizer's step."""
-        self._fixed = not any(_is_symbolic(node.meta.get("val")) for node in self._inputs)
-        self._steps: list[CompiledSegment | FallbackCall] = []
-        self._last: list[list[Node]] = []
+        """Whether it writes inputs and has no results, as an optimizer step."""
+        self._is_static = not any(_is_symbolic(node.meta.get("val")) for node in self._inputs)
+        self._segments: list[CompiledSegment | FallbackCall] = []
+        # for each segment the nodes whose values are last used there
+        self._dead_nodes: list[list[Node]] = []
         self.direct: Any | None = None
-        """A `_C._GraphCall`, once it has run and is one program that takes and gives tensors."""
+        """A `_C._GraphCall` after the first run, if the graph is one program on tensors."""
         self.has_run = not self._body
         self._last_use = _last_uses(self._body, self._output)
         unknown = [node for node in nodes if node.op in ("call_module", "call_method")]
         if unknown:
             raise ValueError(
-                f"the graph calls {unknown[0].target!r}: it must be of ATen ops, as AOTAutograd makes it"
+                f"the graph calls {unknown[0].target!r}: it must consist of ATen ops, as"
+                " AOTAutograd makes it"
             )
 
     @property
     def inputs(self) -> int:
-        """How many it takes."""
+        """Number of inputs."""
         return len(self._inputs)
 
     @property
     def programs(self) -> list[str]:
         """The traces of all programs so far."""
-        return [text for step in self._steps for text in step.texts]
+        return [text for segment in self._segments for text in segment.texts]
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
-        ends = self.only_writes and any(inputs[i].device.type == NAME for i in self._written)
+        """Run the graph.
+
+        Args:
+            inputs: The graph's inputs; the list is emptied.
+
+        Returns:
+            The graph's results.
+        """
+        is_step = self.only_writes and any(inputs[i].device.type == NAME for i in self._written)
         results = self._run(inputs)
-        if ends:
+        if is_step:
             end_step(self)
         return results
 
@@ -92,56 +100,54 @@ class CompiledGraph:
         environment: Environment = dict(zip(self._inputs, inputs, strict=True))
         environment.update(self._constants)
         inputs.clear()
-        if not self._steps and self._body:
-            self._first_run(environment)
+        if not self._segments and self._body:
+            self._partition(environment)
         else:
-            for step, last in zip(self._steps, self._last, strict=True):
-                step.run(environment, last)
+            for segment, dead in zip(self._segments, self._dead_nodes, strict=True):
+                segment.run(environment, dead)
         return map_arg(self._output.args[0], environment.__getitem__)
 
-    def _first_run(self, environment: Environment) -> None:
-        """Find the steps, and runs each when it is found: later ones depend on what earlier ones
-        give."""
+    def _partition(self, environment: Environment) -> None:
+        """Partition the graph into segments, running each one to get the next one's inputs."""
         on_cpu = not any(
             isinstance(x, torch.Tensor) and x.device.type == NAME for x in environment.values()
         )
-        steps: list[CompiledSegment | FallbackCall] = []
-        lasts: list[list[Node]] = []
-        begin, fixed = 0, self._fixed
+        segments: list[CompiledSegment | FallbackCall] = []
+        dead_nodes: list[list[Node]] = []
+        begin, is_static = 0, self._is_static
         while begin < len(self._body):
             uses = {node: use - begin for node, use in self._last_use.items()}
-            step: CompiledSegment | FallbackCall = CompiledSegment(
-                self._body[begin:], uses, environment, on_cpu, fixed
+            segment: CompiledSegment | FallbackCall = CompiledSegment(
+                self._body[begin:], uses, environment, on_cpu, is_static
             )
-            if step.length == 0:
-                # what it gives may be of another size next time
-                step, fixed = FallbackCall(self._body[begin]), False
-            last = [node for node in environment if 0 <= uses.get(node, -1) < step.length]
-            for text in step.texts:
-                self._compiled(text)
-            step.run(environment, last)
-            steps.append(step)
-            lasts.append(last)
-            begin += step.length
-        self._steps, self._last = steps, lasts
+            if segment.length == 0:
+                # the size of its result may depend on data
+                segment, is_static = FallbackCall(self._body[begin]), False
+            dead = [node for node in environment if 0 <= uses.get(node, -1) < segment.length]
+            for text in segment.texts:
+                self._on_program(text)
+            segment.run(environment, dead)
+            segments.append(segment)
+            dead_nodes.append(dead)
+            begin += segment.length
+        self._segments, self._dead_nodes = segments, dead_nodes
         self.has_run = True
         are_tensors = all(isinstance(node.meta.get("val"), torch.Tensor) for node in self._inputs)
-        if are_tensors and len(steps) == 1 and isinstance(steps[0], CompiledSegment):
-            given = {node: i for i, node in enumerate(self._inputs)}
-            self.direct = steps[0].direct(given, self._constants, self._output.args[0])
-        programs = sum(isinstance(step, CompiledSegment) for step in steps)
+        if are_tensors and len(segments) == 1 and isinstance(segments[0], CompiledSegment):
+            inputs = {node: i for i, node in enumerate(self._inputs)}
+            self.direct = segments[0].direct(inputs, self._constants, self._output.args[0])
+        programs = sum(isinstance(segment, CompiledSegment) for segment in segments)
         _log.info(
             "%s, of %d ops: %d programs, %d calls on the CPU",
             self._name,
             len(self._body),
             programs,
-            len(steps) - programs,
+            len(segments) - programs,
         )
 
 
 def _last_uses(body: list[Node], output: Node) -> dict[Node, int]:
-    """For each node that is used, the position in ``body`` of its last user; the output's is behind
-    them all."""
+    """Return the position in `body` of each node's last user; the output's is `len(body)`."""
     uses: dict[Node, int] = {}
     for position, node in enumerate([*body, output]):
         for used in node.all_input_nodes:
@@ -150,7 +156,7 @@ def _last_uses(body: list[Node], output: Node) -> dict[Node, int]:
 
 
 def _writes(user: Node, node: Node) -> bool:
-    """Return whether a node of the graph writes its input ``node``."""
+    """Return whether `user` is a ``copy_`` into `node`."""
     return user.target is torch.ops.aten.copy_.default and user.args[0] is node
 
 

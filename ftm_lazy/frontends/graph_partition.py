@@ -1,9 +1,8 @@
-"""The steps that a graph of ATen ops is run in: programs of the machine, and between them calls on
-the CPU.
+"""Segments of an FX graph of ATen ops: compiled programs, and single calls on the CPU.
 
-A step reads and writes an environment, node to value. How the graph falls into steps is found when
-it first runs: a program takes up nodes until one comes that the compiler does not take, or that
-needs a value which only running can give; that node is a call of its own (`graph.py`).
+A segment reads and writes an environment (node to value). The partition is found when the graph
+first runs (`fx_graph.py`): a compiled segment extends until a node that cannot be recorded, or that
+needs a value of the device. That node becomes a fallback call.
 """
 
 from __future__ import annotations
@@ -31,27 +30,27 @@ from ftm_lazy.frontends.capture import (
 __all__ = ["CompiledSegment", "Environment", "FallbackCall", "call_node"]
 
 Environment = dict[Node, Any]
-"""What each node has given, as long as a later one needs it."""
+"""Node to its value, while a later node needs it."""
 
 _warned: set[str] = set()
 
-_VARIANTS = 256
-"""Of one program; the longest unused is captured anew when it comes again."""
+_MAX_VARIANTS = 256
+"""Variants of one segment; the least recently used is captured anew when it is needed again."""
 
 
 class CompiledSegment:
-    """Consecutive nodes as one program, captured for the inputs that it is first run on.
+    """Consecutive nodes that run as one program, captured from their first inputs.
 
-    Numbers that the nodes take from outside (sizes, values that were read) shape the program: there
-    is a variant for each set of them. What differs in sizes alone is an instance of one general
-    program, as on the lazy device.
+    Python numbers among the inputs (sizes, values that were read) are constants of the program, so
+    there is a variant for each combination. Variants that differ only in sizes are specializations
+    of one dynamic-shape program, as on the lazy device.
 
     Args:
-        nodes: candidates, in order; `length` says how many of them the program takes up.
-        uses: for each node the position of its last user, counted from the first of ``nodes``.
-        environment: holds the values of all earlier nodes, for the first run.
-        on_cpu: where results go, unless the graph says of a node on which device it is.
-        fixed: whether sizes and strides are the same in every run.
+        nodes: Candidates, in order. `length` is the number of nodes in the program.
+        uses: For each node the position of its last user, relative to the first of `nodes`.
+        environment: The values of all earlier nodes.
+        on_cpu: Device of results for which the graph has none.
+        is_static: Whether sizes and strides are the same in every run.
     """
 
     def __init__(
@@ -60,9 +59,9 @@ class CompiledSegment:
         uses: dict[Node, int],
         environment: Environment,
         on_cpu: bool,
-        fixed: bool,
+        is_static: bool,
     ) -> None:
-        self._uses, self._on_cpu, self._fixed = uses, on_cpu, fixed
+        self._uses, self._on_cpu, self._is_static = uses, on_cpu, is_static
         first = _Variant(nodes, uses, environment, on_cpu)
         self.length = first.length
         self._nodes = nodes[: self.length]
@@ -81,68 +80,73 @@ class CompiledSegment:
             if isinstance(v, _Variant) and v.captured is not None
         ]
 
-    def direct(self, given: dict[Node, int], constants: Environment, wanted: Any) -> Any | None:
-        """Return the program without the environment, if it has one variant for all runs, takes only what
-        is among these, and gives tensors.
+    def direct(self, inputs: dict[Node, int], constants: Environment, outputs: Any) -> Any | None:
+        """Return the whole graph as a C++ call that needs no environment.
 
         Args:
-            given: nodes of the graph's inputs, and which these are.
-            constants: nodes whose value is known.
-            wanted: what the graph gives: nodes and constants.
+            inputs: The graph's input nodes and their positions.
+            constants: The graph's constant nodes and their values.
+            outputs: The graph's results: nodes and constants.
 
         Returns:
-            A `_C._GraphCall`: from the list of the graph's inputs, which it empties, to that of
-            what it gives.
+            A `_C._GraphCall`: from a list of the graph's inputs, which it empties, to a list of its
+            results. None if there are several variants, other inputs, or results that are not
+            tensors.
         """
-        (variant,) = self._variants.values() if len(self._variants) == 1 else (None,)
-        if (
-            not self._fixed
-            or self._has_numbers
-            or not isinstance(variant, _Variant)
-            or not isinstance(wanted, (list, tuple))
-        ):
+        if not self._is_static or self._has_numbers or len(self._variants) != 1:
             return None
-        return variant.direct(given, constants, wanted)
+        (variant,) = self._variants.values()
+        if not isinstance(variant, _Variant) or not isinstance(outputs, (list, tuple)):
+            return None
+        return variant.direct(inputs, constants, outputs)
 
     def _key(self, environment: Environment) -> Any:
-        if self._fixed and not self._has_numbers:
+        """Return the key of the variant for these inputs; None if there is only one."""
+        if self._is_static and not self._has_numbers:
             return None
         key: list[Any] = []
         for node in self._sources:
             for leaf in pytree.tree_leaves(environment[node]):
                 if not isinstance(leaf, torch.Tensor):
                     key.append(leaf)
-                elif not self._fixed:
+                elif not self._is_static:
                     key += (leaf.shape, leaf.stride(), leaf.dtype)
         return tuple(key)
 
-    def run(self, environment: Environment, last: Iterable[Node]) -> None:
-        """Launch it; ``last``: nodes whose values nobody needs any more."""
+    def run(self, environment: Environment, dead: Iterable[Node]) -> None:
+        """Launch the program.
+
+        Args:
+            environment: Has the values of the inputs; receives those of the results.
+            dead: Nodes whose values are not needed afterwards; they are removed.
+        """
         key = self._key(environment)
         variant = self._variants.get(key)
         if variant is None:
-            variant = self._variants[key] = self._variant(environment)
-            if len(self._variants) > _VARIANTS:
+            variant = self._variants[key] = self._capture(environment)
+            if len(self._variants) > _MAX_VARIANTS:
                 self._variants.popitem(last=False)
         elif key is not None:
             self._variants.move_to_end(key)
         if isinstance(variant, _Variant):
-            variant.launch(environment, last)
+            variant.launch(environment, dead)
             return
         for call in variant:
             call.run(environment, ())
         inner = [node for node in self._nodes if self._uses.get(node, -1) < self.length]
-        for node in (*last, *inner):
+        for node in (*dead, *inner):
             environment.pop(node, None)
 
-    def _variant(self, environment: Environment) -> _Variant | list[FallbackCall]:
-        made = _Variant(self._nodes, self._uses, environment, self._on_cpu)
-        return made if made.length == self.length else [FallbackCall(node) for node in self._nodes]
+    def _capture(self, environment: Environment) -> _Variant | list[FallbackCall]:
+        """Capture a variant; single calls if the program would not contain all nodes."""
+        variant = _Variant(self._nodes, self._uses, environment, self._on_cpu)
+        if variant.length == self.length:
+            return variant
+        return [FallbackCall(node) for node in self._nodes]
 
 
 class _Variant:
-    """A program of as many of ``nodes`` as one can take up, for the numbers and tensor types in
-    ``environment``."""
+    """A program of the longest prefix of `nodes` that can be recorded, for one set of inputs."""
 
     def __init__(
         self, nodes: list[Node], uses: dict[Node, int], environment: Environment, on_cpu: bool
@@ -158,77 +162,76 @@ class _Variant:
                     break
                 self.length += 1
             self._inputs = recorder.inputs
-            # node, structure, leaves: index of an output, or a constant
+            # node, pytree structure, leaves: an _Output or a constant
             self._results: list[tuple[Node, Any, list[Any]]] = []
             outputs: list[torch.Tensor] = []
-            places: list[bool] = []
+            outputs_on_cpu: list[bool] = []
             for node in nodes[: self.length]:
                 if uses.get(node, -1) >= self.length:
                     leaves, structure = pytree.tree_flatten(recorder.values[node])
-                    devices = _devices(node, len(leaves), on_cpu)
-                    described: list[Any] = []
-                    for leaf, place in zip(leaves, devices, strict=True):
-                        described.append(
-                            _Output(len(outputs)) if isinstance(leaf, torch.Tensor) else leaf
-                        )
+                    result: list[Any] = []
+                    for leaf, is_cpu in zip(
+                        leaves, _results_on_cpu(node, len(leaves), on_cpu), strict=True
+                    ):
                         if isinstance(leaf, torch.Tensor):
+                            result.append(_Output(len(outputs)))
                             outputs.append(on_device(leaf))
-                            places.append(place)
-                    self._results.append((node, structure, described))
-            self.captured = recording.finish(outputs, places) if self.length else None
+                            outputs_on_cpu.append(is_cpu)
+                        else:
+                            result.append(leaf)
+                    self._results.append((node, structure, result))
+            self.captured = recording.finish(outputs, outputs_on_cpu) if self.length else None
 
     def direct(
-        self, given: dict[Node, int], constants: Environment, wanted: Sequence[Any]
+        self, inputs: dict[Node, int], constants: Environment, outputs: Sequence[Any]
     ) -> Any | None:
         """See `CompiledSegment.direct`."""
-        made: dict[Node, Any] = {}
-        for node, structure, described in self._results:
-            if len(described) != 1 or not structure.is_leaf():
+        results: dict[Node, Any] = {}
+        for node, structure, leaves in self._results:
+            if len(leaves) != 1 or not structure.is_leaf():
                 return None
-            made[node] = described[0]
-        takes: list[int] = []
+            results[node] = leaves[0]
+        # input k as k, constant k as -1 - k
+        arguments: list[int] = []
         held: list[torch.Tensor] = []
         for node, leaf in self._inputs:
-            if leaf is not None or (node not in given and node not in constants):
+            if leaf is not None or (node not in inputs and node not in constants):
                 return None
-            takes.append(given[node] if node in given else -1 - len(held))
-            if node not in given:
+            arguments.append(inputs[node] if node in inputs else -1 - len(held))
+            if node not in inputs:
                 held.append(constants[node])
-        gives: list[int | None] = []
-        for each in wanted:
-            found = made.get(each) if isinstance(each, Node) else each
-            if isinstance(found, _Output):
-                gives.append(found.index)
-            elif isinstance(each, Node) and each in given and each not in made:
-                gives.append(-1 - given[each])
-            elif each is None:
-                gives.append(None)
+        # result k of the program as k, input k as -1 - k
+        returned: list[int | None] = []
+        for output in outputs:
+            result = results.get(output) if isinstance(output, Node) else output
+            if isinstance(result, _Output):
+                returned.append(result.index)
+            elif isinstance(output, Node) and output in inputs and output not in results:
+                returned.append(-1 - inputs[output])
+            elif output is None:
+                returned.append(None)
             else:  # a number, or a constant
                 return None
-        return _C._GraphCall(self.captured, takes, held, gives)
+        return _C._GraphCall(self.captured, arguments, held, returned)
 
-    def launch(self, environment: Environment, last: Iterable[Node]) -> None:
+    def launch(self, environment: Environment, dead: Iterable[Node]) -> None:
+        """Run the program; see `CompiledSegment.run`."""
         inputs = [
             environment[node] if leaf is None else pytree.tree_leaves(environment[node])[leaf]
             for node, leaf in self._inputs
         ]
-        for node in last:
+        for node in dead:
             environment.pop(node, None)
         assert self.captured is not None
         outputs = self.captured.launch(inputs)
-        for node, structure, described in self._results:
-            if len(described) == 1 and structure.is_leaf():
-                leaf = described[0]
-                environment[node] = outputs[leaf.index] if isinstance(leaf, _Output) else leaf
-            else:
-                leaves = [
-                    outputs[leaf.index] if isinstance(leaf, _Output) else leaf for leaf in described
-                ]
-                environment[node] = pytree.tree_unflatten(leaves, structure)
+        for node, structure, result in self._results:
+            leaves = [outputs[leaf.index] if isinstance(leaf, _Output) else leaf for leaf in result]
+            is_single = len(leaves) == 1 and structure.is_leaf()
+            environment[node] = leaves[0] if is_single else pytree.tree_unflatten(leaves, structure)
 
 
 class _Output:
-    """Stands for an output of the program among a node's values."""
+    """The position of an output of the program, as a leaf of a node's value."""
 
     __slots__ = ("index",)
 
@@ -242,7 +245,7 @@ class _Recorder:
     def __init__(self, recording: Any, environment: Environment, sources: dict[Node, None]) -> None:
         self._recording, self._environment, self._sources = recording, environment, sources
         self.values: Environment = {}
-        # which tensor (of a node with several) each placeholder is
+        # for each placeholder its node, and the leaf if the node has several
         self.inputs: list[tuple[Node, int | None]] = []
 
     def run(self, node: Node) -> None:
@@ -260,11 +263,11 @@ class _Recorder:
                 self.values[node] = self._placeholder(node, None, outside)
             else:
                 leaves, structure = pytree.tree_flatten(outside)
-                made = [
+                placeholders = [
                     self._placeholder(node, i, leaf) if isinstance(leaf, torch.Tensor) else leaf
                     for i, leaf in enumerate(leaves)
                 ]
-                self.values[node] = pytree.tree_unflatten(made, structure)
+                self.values[node] = pytree.tree_unflatten(placeholders, structure)
         return self.values[node]
 
     def _placeholder(self, node: Node, leaf: int | None, tensor: torch.Tensor) -> torch.Tensor:
@@ -273,39 +276,43 @@ class _Recorder:
 
 
 def call_node(node: Node, value: Callable[[Node], Any]) -> Any:
-    """Call an op of a graph on the device, whatever device the graph says.
+    """Call a node's op on ftm, whatever device the graph has.
 
-    What it gives has its values in memory: an input whose conjugation is a bit of it is none here,
-    so that the bits of what follows are others than where the graph was made, and some ops
-    (`view_as_real`) ask for them.
+    Conjugate and negative bits of the result are resolved. Placeholders have no such bits, so they
+    would otherwise differ from those of the graph's tracing, and ops such as `view_as_real` check
+    them.
 
-    Raises NotImplementedError for what no program can take up.
+    Args:
+        node: A node of ATen ops.
+        value: Returns the value of an argument's node.
+
+    Raises:
+        NotImplementedError: The op cannot be part of a program.
     """
     if (
         isinstance(node.target, torch._ops.HigherOrderOperator)
         and str(node.target) not in _FUNCTIONAL_CALLS
     ):
         raise NotImplementedError(
-            f"{node.target} holds graphs of its own, which no program takes up: say it with torch.where"
+            f"{node.target} holds graphs of its own, which cannot be part of a program:"
+            " use torch.where"
         )
     args, kwargs = map_arg((node.args, node.kwargs), value)
     args, kwargs = pytree.tree_map_only(torch.device, lambda _: DEVICE, (args, dict(kwargs)))
     if isinstance(node.target, torch._ops.OpOverload):
-        rest = node.target._schema.arguments[len(args) :]
-        if any(argument.name == "device" for argument in rest):
+        keyword_arguments = node.target._schema.arguments[len(args) :]
+        if any(argument.name == "device" for argument in keyword_arguments):
             kwargs["device"] = DEVICE
             kwargs.pop("pin_memory", None)
     return pytree.tree_map_only(torch.Tensor, resolved, node.target(*args, **kwargs))
 
 
 _FUNCTIONAL_CALLS = frozenset({"auto_functionalized", "auto_functionalized_v2"})
-"""Higher-order ops that hold no graph: they call an op that writes its arguments, on copies of
-them."""
+"""Higher-order ops without a graph: they call an in-place op on copies of its arguments."""
 
 
 class FallbackCall:
-    """A node that no program takes up: it is called with the tensors as they are, counted and
-    warned of."""
+    """A node that cannot be compiled; it runs on the CPU, with a counter and a warning."""
 
     length = 1
 
@@ -313,27 +320,26 @@ class FallbackCall:
         self._node = node
         self.texts: list[str] = []
 
-    def run(self, environment: Environment, last: Iterable[Node]) -> None:
-        """Call it; ``last``: nodes whose values nobody needs any more."""
+    def run(self, environment: Environment, dead: Iterable[Node]) -> None:
+        """Call the op; see `CompiledSegment.run`."""
         args, kwargs = map_arg((self._node.args, self._node.kwargs), environment.__getitem__)
-        if self._node.target in _OBSERVATIONS:
+        if self._node.target in _READS:
             args = pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, args)
             environment[self._node] = self._node.target(*args, **kwargs)
         else:
-            counted = _fallbacks()
+            before = _fallbacks()
             environment[self._node] = self._node.target(*args, **kwargs)
-            if _fallbacks() == counted and not self._is_the_devices(args, kwargs):
+            if _fallbacks() == before and not self._ran_on_device(args, kwargs):
                 self._count()
-        for node in last:
+        for node in dead:
             environment.pop(node, None)
 
-    def _is_the_devices(self, args: Any, kwargs: Any) -> bool:
-        """Return whether the device has run it, and would have counted: PyTorch's own op on tensors on
-        ftm."""
-        custom = isinstance(
+    def _ran_on_device(self, args: Any, kwargs: Any) -> bool:
+        """Return whether it is PyTorch's own op on tensors on ftm, which counts its fallbacks."""
+        is_custom = isinstance(
             self._node.target, torch._ops.OpOverload
         ) and self._node.target.namespace not in ("aten", "prims")
-        return not custom and any(
+        return not is_custom and any(
             isinstance(x, torch.Tensor) and x.device == DEVICE
             for x in pytree.tree_leaves((args, kwargs))
         )
@@ -347,8 +353,8 @@ class FallbackCall:
         if name not in _warned:
             _warned.add(name)
             warnings.warn(
-                f"{name} is not compiled for ftm (for these arguments): it runs on the CPU, between two programs."
-                " (Said once; ftm_lazy.metrics counts.)",
+                f"{name} is not compiled for ftm (with these arguments): it runs on the CPU,"
+                " between two programs. This warning appears once; ftm_lazy.metrics counts calls.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -358,10 +364,12 @@ def _fallbacks() -> int:
     return sum(n for name, n in _C._counters().items() if name.startswith("fallback::"))
 
 
-_OBSERVATIONS = frozenset({
-    torch.ops.aten._local_scalar_dense.default, torch.ops.aten._assert_async.default, torch.ops.aten._assert_async.msg,
+_READS = frozenset({
+    torch.ops.aten._local_scalar_dense.default,
+    torch.ops.aten._assert_async.default,
+    torch.ops.aten._assert_async.msg,
 })  # fmt: skip
-"""What reads a value, which no program could do."""
+"""Ops that read a value, which a program cannot do."""
 
 
 def _is_tensors(value: Any) -> bool:
@@ -369,8 +377,8 @@ def _is_tensors(value: Any) -> bool:
     return bool(leaves) and all(isinstance(leaf, torch.Tensor) for leaf in leaves)
 
 
-def _devices(node: Node, count: int, on_cpu: bool) -> list[bool]:
-    """For each tensor that a node gives: whether it belongs on the CPU."""
+def _results_on_cpu(node: Node, count: int, on_cpu: bool) -> list[bool]:
+    """Return for each of a node's `count` results whether it is on the CPU."""
     leaves = pytree.tree_leaves(node.meta.get("val"))
     if len(leaves) != count:
         return [on_cpu] * count

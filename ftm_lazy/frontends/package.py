@@ -1,4 +1,7 @@
-"""Packages: an exported program as one file that runs without PyTorch (`ftm_backend.runtime`)."""
+"""Packaging of an exported program as one file that runs without PyTorch.
+
+`ftm_backend.runtime` loads and runs packages.
+"""
 
 from __future__ import annotations
 
@@ -17,38 +20,46 @@ from ftm_lazy.compile import compile_client
 from ftm_lazy.frontends.array_program import DTYPES_OF_TORCH, ArrayProgram
 from ftm_lazy.frontends.captured_model import CapturedModel, capture_model
 
-__all__ = ["check_machine", "compiled", "package", "token"]
+__all__ = ["check_machine", "compile_trace", "dtype_token", "package"]
 
 
 def package(
     model: ExportedProgram | CapturedModel, path: str | Path, *, machine: str | None = None
 ) -> None:
-    """Write a model as one file: its program, weights, and what it takes and gives, with
-    checksums.
+    """Write a model as one file that runs without PyTorch.
+
+    The file has the program, the weights, and the names, dtypes and shapes of inputs and outputs,
+    with checksums.
 
     Args:
-        model: what `torch.export.export` gives, or `capture_model`.
-        path: of the file; it appears whole or not at all.
-        machine: the preset to compile for; that of FTM_MACHINE if None.
+        model: The result of `torch.export.export` or `capture_model`.
+        path: Path of the file, which is written atomically.
+        machine: Name of the machine preset to compile for; None for that of FTM_MACHINE.
 
     Raises:
-        CaptureError: the model is no single program of static shapes.
-        CompileError: the program does not compile.
-        OSError: the file cannot be written.
-        TypeError: the model was not exported.
-        ValueError: there is no such machine.
+        CaptureError: The model is not one program with static shapes.
+        CompileError: The program does not compile.
+        OSError: The file cannot be written.
+        TypeError: The model was not exported.
+        ValueError: The machine is unknown.
+
+    Example:
+        >>> exported = torch.export.export(model, (torch.zeros(8, 16),))
+        >>> ftm_lazy.package(exported, "model.ftm")
+        >>> ftm_backend.runtime.load("model.ftm")(numpy.zeros((8, 16), numpy.float32))
     """
     if not isinstance(model, (ExportedProgram, CapturedModel)):
         raise TypeError(
-            f"expected what torch.export.export gives, found {type(model).__name__}: package(torch.export.export(model, inputs), path)"
+            f"expected an ExportedProgram, found {type(model).__name__}:"
+            " write package(torch.export.export(model, inputs), path)"
         )
     captured = model if isinstance(model, CapturedModel) else capture_model(model, ())
     program = ArrayProgram(captured)
-    executable = compiled(program.trace, machine)
+    executable = compile_trace(program.trace, machine)
     manifest = runtime.Manifest(
         machine=executable.machine,
         inputs=tuple(
-            runtime.TensorInfo(name, token(t.dtype), tuple(t.shape))
+            runtime.TensorInfo(name, dtype_token(t.dtype), tuple(t.shape))
             for name, t in captured.inputs.items()
         ),
         outputs=tuple(
@@ -70,8 +81,17 @@ def package(
     )
 
 
-def compiled(trace: Trace, machine: str | None = None) -> Executable:
-    """Return the executable of a trace, through the caches; CompileError where it does not compile."""
+def compile_trace(trace: Trace, machine: str | None = None) -> Executable:
+    """Compile a trace, or load it from the disk cache.
+
+    Args:
+        trace: The trace.
+        machine: Name of the machine preset; None for that of FTM_MACHINE.
+
+    Raises:
+        CompileError: The trace does not compile.
+        ValueError: The machine is unknown.
+    """
     if machine is None:
         return compile_client.client().executable(str(trace))
     check_machine(machine)
@@ -83,11 +103,11 @@ def compiled(trace: Trace, machine: str | None = None) -> Executable:
 
 
 def check_machine(name: str | None) -> None:
-    """ValueError for what is no preset's name, nor None."""
+    """Raise ValueError if `name` is neither None nor the name of a machine preset."""
     if name is not None and name not in presets.NAMES:
         raise ValueError(f"there is no machine {name!r}: use one of {', '.join(presets.NAMES)}")
 
 
-def token(dtype: Any) -> str:
-    """Return the dtype token of a torch dtype."""
+def dtype_token(dtype: Any) -> str:
+    """Return the dtype token of a torch dtype, e.g. "f32"."""
     return next(name for name, known in DTYPES_OF_TORCH.items() if known == dtype)

@@ -1,13 +1,11 @@
-"""`TestConfig`s for torch-mlir's end-to-end tests: how its framework compiles a module for ftm and
-calls it.
+"""`TestConfig` classes with which torch-mlir's end-to-end tests run on ftm.
 
     from torch_mlir_e2e_test.framework import run_tests
     run_tests(GLOBAL_TEST_REGISTRY, LazyTestConfig())
 
-They follow the framework's protocol and do not import it, since torch-mlir's wheel comes without
-it. `compile` takes a module; `run` takes what that gave and a trace, which is a list of named
-tuples (symbol, inputs, output), and gives the trace with the outputs that were computed, on the
-CPU.
+The classes follow the framework's protocol without importing it, because torch-mlir's wheel does
+not contain it. `compile` turns a module into an artifact. `run` takes the artifact and a trace, a
+list of named tuples (symbol, inputs, output), and returns it with the computed outputs on the CPU.
 """
 
 from __future__ import annotations
@@ -31,37 +29,35 @@ __all__ = ["DynamoTestConfig", "ExportTestConfig", "LazyTestConfig"]
 
 
 class _Config:
-    """Calls the artifact by each symbol of a trace in turn, as `_call` says."""
+    """Base class: calls the artifact's methods in the order of a trace, through `_call`."""
 
     def compile(self, program: nn.Module, verbose: bool = False) -> nn.Module:
-        """Return the artifact: a module."""
+        """Return the artifact, which is the module."""
         del verbose
         return program
 
     def run(self, artifact: nn.Module, trace: Sequence[Any]) -> list[Any]:
-        """Return the trace with new outputs."""
-        found = []
+        """Return the trace with computed outputs."""
+        computed = []
         for item in trace:
             method = functools.reduce(
                 getattr, item.symbol.split(".") if item.symbol else (), artifact
             )
-            # a call may write over them
+            # the call may overwrite its inputs
             inputs = pytree.tree_map_only(torch.Tensor, torch.clone, item.inputs)
-            found.append(
-                item._replace(
-                    output=pytree.tree_map_only(torch.Tensor, _to_cpu, self._call(method, inputs))
-                )
-            )
-        return found
+            output = pytree.tree_map_only(torch.Tensor, _to_cpu, self._call(method, inputs))
+            computed.append(item._replace(output=output))
+        return computed
 
     def _call(self, method: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         raise NotImplementedError
 
 
 class LazyTestConfig(_Config):
-    """Tensors on ftm."""
+    """Run on the lazy device, with module and inputs on ftm."""
 
     def compile(self, program: nn.Module, verbose: bool = False) -> nn.Module:
+        """Move the module to ftm."""
         del verbose
         return program.to(DEVICE)
 
@@ -70,14 +66,14 @@ class LazyTestConfig(_Config):
 
 
 class DynamoTestConfig(_Config):
-    """`torch.compile`, as one graph, on tensors of the CPU."""
+    """Run with `torch.compile`, as one graph on CPU tensors."""
 
     def _call(self, method: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         return torch.compile(method, backend=TorchCompileBackend(), fullgraph=True)(*inputs)
 
 
 class ExportTestConfig(_Config):
-    """`torch.export`, and a package that is loaded and run as where no PyTorch is."""
+    """Run as a package of `torch.export`, through the runtime that needs no PyTorch."""
 
     def _call(self, method: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         from ftm_backend import runtime
@@ -103,7 +99,7 @@ def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _as_module(method: Callable[..., Any]) -> nn.Module:
-    """Return a module whose ``forward`` is this method of another, or this module itself."""
+    """Return `method` as the ``forward`` of a module."""
     if isinstance(method, nn.Module):
         return method
     module = nn.Module()

@@ -1,12 +1,12 @@
-"""A model at every boundary of the compiler, each run by its own means and compared with eager
-PyTorch.
+"""Validation of each compiler stage of a model against eager PyTorch.
 
-    trace     op by op through ATen             what was recorded
+    stage     executed by                       tests
+    trace     ATen, op by op                    the recorder
     torch     torch-mlir to linalg, then LLVM   the torch dialect
-    linalg    our linalg, then LLVM             our lowerings
+    linalg    LLVM                              our lowerings
     assembly  the machine in checked mode       midend and code generation
 
-The first boundary that differs is where the fault came in.
+The first stage that differs has introduced the fault.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 
 from ftm_lazy.frontends.array_program import ArrayProgram
 from ftm_lazy.frontends.captured_model import CapturedModel
-from ftm_lazy.frontends.package import compiled
+from ftm_lazy.frontends.package import compile_trace
 
 __all__ = [
     "StageBoundary",
@@ -36,11 +36,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StageBoundary:
-    """How far one boundary's results are from eager's.
+    """The difference of one stage's results from eager PyTorch's.
 
-    difference: the largest, absolute; relative: to the largest element of the result that it is in.
-    where: name and index of the element that is farthest off.
-    agrees: whether all are within tolerance; None if it was not run, and ``why`` says what hinders.
+    Attributes:
+        name: The stage.
+        agrees: Whether all elements are within tolerance; None if the stage was not run.
+        difference: Largest absolute difference.
+        relative: `difference` relative to the largest element of the same result.
+        where: Name and index of the element with the largest difference.
+        why: Why the stage was not run.
     """
 
     name: str
@@ -53,18 +57,18 @@ class StageBoundary:
 
 @dataclass(frozen=True)
 class ValidationReport:
-    """The boundaries in order; printed as a table."""
+    """The stages in order; `str` formats them as a table."""
 
     boundaries: tuple[StageBoundary, ...]
 
     @property
     def agrees(self) -> bool:
-        """Whether all that ran agree with eager PyTorch."""
+        """Whether all stages that ran agree with eager PyTorch."""
         return all(b.agrees is not False for b in self.boundaries)
 
     @property
     def parts_at(self) -> str | None:
-        """The first boundary that differs, or None."""
+        """The first stage that differs, or None."""
         return next((b.name for b in self.boundaries if b.agrees is False), None)
 
     def __str__(self) -> str:
@@ -91,8 +95,19 @@ def validate(
     rtol: float,
     atol: float,
 ) -> ValidationReport:
-    """Run all boundaries on these inputs; ``rtol`` and ``atol`` as in
-    `torch.testing.assert_close`, for float32."""
+    """Run all stages of a captured model and compare them with eager PyTorch.
+
+    Args:
+        model: The model that was captured.
+        captured: Its program.
+        inputs: Positional arguments.
+        keywords: Keyword arguments.
+        rtol: Relative tolerance for float32, as in `torch.testing.assert_close`.
+        atol: Absolute tolerance for float32. Both are scaled for shorter dtypes.
+
+    Raises:
+        ValueError: The model draws random numbers.
+    """
     program = ArrayProgram(captured)
     if program.draws:
         raise ValueError(
@@ -102,7 +117,7 @@ def validate(
     with torch.no_grad():
         expected = pytree.tree_leaves(call(*inputs, **keywords))
     given = captured.arguments(*inputs, **keywords)
-    ways: dict[str, Callable[[], Any]] = {
+    stages: dict[str, Callable[[], Any]] = {
         "trace": lambda: captured.captured.launch(
             [*_copies(captured.weights), *_copies(captured.inputs, given)], op_by_op=True
         ),
@@ -112,8 +127,8 @@ def validate(
     }
     return ValidationReport(
         tuple(
-            _boundary(name, way, expected, captured.output_names, rtol, atol)
-            for name, way in ways.items()
+            _boundary(name, run, expected, captured.output_names, rtol, atol)
+            for name, run in stages.items()
         )
     )
 
@@ -126,7 +141,7 @@ def _copies(
 
 def _boundary(
     name: str,
-    way: Callable[[], Any],
+    run: Callable[[], Any],
     expected: list[torch.Tensor],
     names: Sequence[str],
     rtol: float,
@@ -135,15 +150,15 @@ def _boundary(
     from ftm_backend.torch_mlir.export_dialects import DialectError
 
     try:
-        found = pytree.tree_leaves(way())
+        results = pytree.tree_leaves(run())
     except DialectError as error:
         return StageBoundary(name, None, why=str(error))
     worst = StageBoundary(name, True)
-    for label, value, reference in zip(names, found, expected, strict=True):
+    for label, value, reference in zip(names, results, expected, strict=True):
         boundary = _compare(name, label, value, reference.detach().cpu(), rtol, atol)
-        if (boundary.agrees is False and worst.agrees) or (
-            boundary.agrees == worst.agrees and boundary.relative > worst.relative
-        ):
+        is_first_fault = boundary.agrees is False and worst.agrees
+        is_larger = boundary.agrees == worst.agrees and boundary.relative > worst.relative
+        if is_first_fault or is_larger:
             worst = boundary
     return worst
 
@@ -182,16 +197,33 @@ def _compare(
 
 
 def run_linalg(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
-    """Our linalg stage through upstream's bufferization and LLVM; results as the model nests
-    them."""
+    """Run our linalg stage with upstream's bufferization and LLVM.
+
+    Args:
+        program: The model's program.
+        inputs: Tensors of the captured shapes and dtypes.
+
+    Returns:
+        CPU tensors in the nesting of the model's result.
+    """
     from ftm_backend.torch_mlir import export_dialects
 
     return _run_upstream(program, export_dialects.emit(program.trace, "linalg"), inputs)
 
 
 def run_torch_dialect(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
-    """Return the torch dialect through upstream's own conversion to linalg; DialectError where it does not
-    take an op."""
+    """Run the torch dialect with upstream's conversion to linalg and LLVM.
+
+    Args:
+        program: The model's program.
+        inputs: Tensors of the captured shapes and dtypes.
+
+    Returns:
+        CPU tensors in the nesting of the model's result.
+
+    Raises:
+        DialectError: Upstream's conversion does not support an op.
+    """
     from ftm_backend.torch_mlir import export_dialects
 
     return _run_upstream(program, export_dialects.upstream_linalg(program.trace), inputs)
@@ -205,13 +237,24 @@ def _run_upstream(program: ArrayProgram, text: str, inputs: Sequence[torch.Tenso
 
 
 def run_assembly(program: ArrayProgram, inputs: Sequence[torch.Tensor]) -> Any:
-    """Return the assembly on the machine in checked mode; MachineError where it faults."""
+    """Run the assembly on the machine in checked mode.
+
+    Args:
+        program: The model's program.
+        inputs: Tensors of the captured shapes and dtypes.
+
+    Returns:
+        CPU tensors in the nesting of the model's result.
+
+    Raises:
+        MachineError: The program faults.
+    """
     from ftm_backend.machine import Machine
 
     with Machine(checked=True) as machine:
-        loaded = machine.load(compiled(program.trace).image)
-        given = zip(program.arrays(inputs), loaded.inputs, strict=True)
-        # bits, or parts of complex numbers
-        arrays = [array.reshape(-1).view(held.dtype).reshape(held.shape) for array, held in given]
+        loaded = machine.load(compile_trace(program.trace).image)
+        pairs = zip(program.arrays(inputs), loaded.inputs, strict=True)
+        # bfloat16 as uint16 bits, complex numbers as pairs
+        arrays = [array.reshape(-1).view(slot.dtype).reshape(slot.shape) for array, slot in pairs]
         results = loaded.run(arrays, program.scalars())
     return program.nested(results, inputs)

@@ -131,7 +131,7 @@ def test_recompiles_are_explained(bridge):
     one.compile(TRACE)
     with pytest.warns(
         RuntimeWarning,
-        match=r"recompiled, new sizes: program 1 is nearly program 0, but for sizes \(2x\)",
+        match=r"recompiled, new sizes: program 1 differs from program 0: sizes \(2x\)",
     ):
         one.compile(WIDER)
     assert counted("compiles", "recompiles") == (2, 1)

@@ -201,7 +201,7 @@ def test_metrics():
 
 
 def test_report_shows_the_last_recompiles(monkeypatch):
-    explained = [f"program {n} is nearly program 0, but for {'x' * 300}" for n in range(1, 9)]
+    explained = [f"program {n} differs from program 0: {'x' * 300}" for n in range(1, 9)]
     monkeypatch.setattr(ftm_lazy.metrics.compile_client.client().stats, "_recompiles", explained)
     ftm_lazy.metrics._C._reset_counters()
     for _ in explained:

@@ -43,7 +43,7 @@ def test_sizes_dtype_number():
     history = after(trace(64), trace(32))
     why = explained(history, trace(16), ("", "model.py:7"))
     assert why.cause == "new sizes" and why.is_recompile(settled=False)
-    assert "program 2 is nearly program 0, but for sizes (2x)" in why.text
+    assert "program 2 differs from program 0: sizes (2x)" in why.text
     assert "`%0 = param f32[16,10]` was `%0 = param f32[64,10]`" in why.text
     assert explained(after(trace()), trace(dtype="f64")).cause == "new dtype"
     why = explained(after(trace(alpha="1")), trace(alpha="2"), ("model.py:7",))
