@@ -100,8 +100,8 @@ def read(text: str) -> TraceRecord:
 class CompileHistory:
     """The last traces that this process compiled or loaded.
 
-    One thread at a time may call `add`. Others may call `explain` concurrently, because the tuple of
-    traces is replaced and never changed in place.
+    One thread at a time may call `add`. Others may call `explain` concurrently, because the tuple
+    of traces is replaced and never changed in place.
     """
 
     def __init__(self) -> None:

@@ -1,1 +1,1 @@
-"""torch.distributed on ftm tensors."""
+"""torch.distributed's backend for tensors on ftm."""

@@ -1,1 +1,1 @@
-"""Which sizes of a trace are symbols, and the dynamic-shape programs that serve many sizes."""
+"""Dynamic shapes: choosing the sizes that become symbols, and specializing programs to sizes."""

@@ -1,11 +1,14 @@
-"""Windows of values whose rows vary: their numbers are one size or two.
+"""Analysis: views of parameters (KV caches) whose number of rows varies.
 
-Of a *cropped* one some rows were left out, as of a cache whose candidates were thrown away. Those
-that new rows are put behind are such windows as well where no row was left out: the next one may be
-cropped.
+A *cropped* window omits the last rows of a cache, e.g. rejected candidates of speculative decoding.
+Its numbers depend on two sizes: the rows that remain, and the rows that the memory has. A window
+that the trace appends new rows to also counts as cropped, since the next one may be.
 
-A *turned* one has its rows behind a dimension that lies inside of them, as one of the heads that a
-layer computes for each row.
+A *turned* (transposed) window has a dimension before its rows that is contiguous within a row, e.g.
+heads [heads, rows, width] in memory of shape [rows, heads, width].
+
+All functions search the trace's text with regular expressions. A *place* is the (begin, end) of a
+number in the text.
 """
 
 from __future__ import annotations
@@ -27,13 +30,16 @@ _NUMBER = re.compile(r"\d+")
 
 
 class CacheWindow(NamedTuple):
-    """A parameter that is what such a window sees, from its first element to its last; places are
-    where a number begins and ends.
+    """A parameter that is read through a cropped window; it ends at the window's last element.
 
-    rows: where the window says how many there are. whole: where it says how many elements the rows
-    were before. outer: where it says how many elements there are to the next along dimensions
-    before that, in such wholes. extent: where the parameter's extent is, which is ``wholes`` such
-    wholes and ``width`` elements for each row. grows: new rows are put behind it.
+    Attributes:
+        rows: Place of the number of rows.
+        whole: Place of the stride of the uncropped rows, in elements.
+        outer: For each outer dimension the place of its stride, and the stride in units of `whole`.
+        extent: Place of the parameter's extent: ``wholes * whole + width * rows``.
+        wholes: See `extent`.
+        width: Elements of a row.
+        grows: Whether the trace appends rows to it.
     """
 
     rows: tuple[int, int]
@@ -46,12 +52,14 @@ class CacheWindow(NamedTuple):
 
 
 class TransposedWindow(NamedTuple):
-    """A parameter that is what such a window sees, from its first element to its last; places are
-    where a number begins and ends.
+    """A parameter that is read through a transposed window; it ends at the window's last element.
 
-    rows: where the window says how many there are. outer: where it says how many elements there are
-    to the next along dimensions outside of the rows, and how many times a row that is for each.
-    extent: where the parameter's extent is, which is ``each`` for each row and ``rest``.
+    Attributes:
+        rows: Place of the number of rows.
+        outer: For each outer dimension the place of its stride, and the stride per row.
+        extent: Place of the parameter's extent: ``each * rows + rest``.
+        each: See `extent`.
+        rest: See `extent`.
     """
 
     rows: tuple[int, int]
@@ -62,8 +70,7 @@ class TransposedWindow(NamedTuple):
 
 
 def turned(text: str) -> Iterator[TransposedWindow]:
-    """Of the parameters of a trace those that are windows whose rows are behind what lies inside of
-    them."""
+    """Yield the parameters of a trace that are read through transposed windows."""
     extents = {found[1]: found.span(2) for found in _ROW.finditer(text)}
     for view in _WINDOW.finditer(text) if extents else ():
         if view[2] in extents:
@@ -98,7 +105,7 @@ def _turned(
 
 
 def cropped(text: str) -> Iterator[CacheWindow]:
-    """Of the parameters of a trace those that are windows without some rows."""
+    """Yield the parameters of a trace that are read through cropped windows."""
     extents = {found[1]: found.span(2) for found in _ROW.finditer(text)}
     grown = {found[1]: int(found[2]) for found in _CAT.finditer(text)}
     for view in _WINDOW.finditer(text):

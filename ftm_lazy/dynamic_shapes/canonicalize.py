@@ -1,18 +1,17 @@
-"""One spelling for traces that say the same, so that they are one family.
+"""Canonicalization of traces that compute the same, so that they belong to one family.
 
-A cache of keys is put together with new rows. Where nothing was cropped the trace reads it as it
-is, else through a window (`ftm_lazy.dynamic_shapes.cache_windows`). Both are windows here, whose
-rows that are left and whose rows that there were may be as many. The parameter of a window is a row
-of as many elements: the image takes the same memory.
+Example: new rows are concatenated to a KV cache. The trace reads an uncropped cache directly, but a
+cropped one through a window (`ftm_lazy.dynamic_shapes.cache_windows`). The canonical form has a
+window in both cases; without cropping, both row counts are equal. The window's parameter is
+declared one-dimensional. The image is the same, because the memory is.
 
-A cache of one row tells nothing of others: how many elements there are to the next row is, then, as
-many as a row has. So it stays as it is where a program is made of it, but one that was made for
-several rows may serve it.
+A cache with one row is not changed before it is compiled: the distance to a next row cannot be
+derived from it. But a program for several rows may serve it.
 
-Windows whose rows and columns changed places, as the parts of one product of a layer are, read
-other elements than caches do: they are told apart.
+Windows with transposed rows and columns, e.g. parts of a fused QKV projection, read other elements.
+`window_orders` distinguishes them.
 
-The recorder knows nothing of it: this happens where a trace has no program in memory.
+The recorder does not canonicalize; this happens only for traces without a program in memory.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ _BEHIND_USES = ",])\n"
 
 
 class _Window(NamedTuple):
-    """One to be written: where in the text, of which parameter, its sizes, and how many rows there
-    are."""
+    """A window to insert: position in the text, parameter, sizes, and number of rows."""
 
     place: int
     parameter: re.Match[str]
@@ -45,10 +43,14 @@ class _Window(NamedTuple):
 
 
 def normal_form(text: str, one_row: bool = False) -> str:
-    """Return a trace whose first operands of concatenations are windows, if they are parameters of one
-    batch that nothing else reads.
+    """Replace caches in concatenations by windows.
 
-    The trace itself where one of them has one row, unless ``one_row``.
+    A cache is the first operand of a concatenation, if it is a parameter with batch size 1 that
+    nothing else reads.
+
+    Args:
+        text: The trace.
+        one_row: Also replace caches of one row; otherwise one of them leaves the trace unchanged.
     """
     windows = []
     at = text.find("aten::cat(tensors=[%")
@@ -70,7 +72,7 @@ def _window_of(text: str, cat: re.Match[str]) -> _Window | None:
         return None
     sizes = [1, *map(int, parameter[3].split(","))]
     dim = int(cat[3]) % len(sizes)
-    if math.prod(sizes[:dim]) == 1:  # what is put together lies in a row
+    if math.prod(sizes[:dim]) == 1:  # the concatenation appends memory, so no window is needed
         return None
     place = _place(text, cat)
     behind = {
@@ -83,12 +85,17 @@ def _window_of(text: str, cat: re.Match[str]) -> _Window | None:
 
 
 def _is_read(text: str, value: int, end: int) -> bool:
-    """Return whether something reads a parameter before a place in the text."""
+    """Return whether an operation before position `end` reads a parameter."""
     return any(f"%{value}{behind}" in text[:end] for behind in _BEHIND_USES)
 
 
 def normal_varies(text: str, varies: Sequence[int]) -> Sequence[int]:
-    """Which dimensions of each parameter are likely to vary, in the normal form: one bit each."""
+    """Convert the bit masks of varying dimensions to the canonical form.
+
+    Args:
+        text: The canonical trace.
+        varies: For each parameter the bit mask of its dimensions in the original trace.
+    """
     if not varies:
         return varies
     found = list(varies)
@@ -98,8 +105,10 @@ def normal_varies(text: str, varies: Sequence[int]) -> Sequence[int]:
 
 
 def window_orders(text: str) -> str:
-    """Of the windows of rows of elements those whose dimensions do not lie in their order: which of
-    them, and how they lie."""
+    """Describe the transposed windows of one-dimensional parameters: number and dimension order.
+
+    The text is part of the family's key.
+    """
     parameters = text.rfind(" = param ")
     rows = {
         row[1]
@@ -117,7 +126,7 @@ def window_orders(text: str) -> str:
 
 
 def _place(text: str, cat: re.Match[str]) -> int:
-    """Where a window of the first operand would have been recorded: before those of the others."""
+    """Return the position of the first operand's window: before the windows of the others."""
     others = set(cat[2].split(","))
     begin = text.rfind("\n", 0, cat.start()) + 1
     while True:
@@ -129,7 +138,7 @@ def _place(text: str, cat: re.Match[str]) -> int:
 
 
 def _written(text: str, windows: Sequence[_Window]) -> str:
-    """Return the text with these windows, and with its values numbered anew."""
+    """Return the text with these windows and renumbered values."""
     begins = [window.place for window in windows]
     firsts = [int(_VALUE.search(text, begin)[1]) for begin in begins]  # type: ignore[index]
     head = text[: begins[0]]
@@ -140,7 +149,7 @@ def _written(text: str, windows: Sequence[_Window]) -> str:
     pieces, anew = [head], dict[str, str]()
     for k, (begin, end) in enumerate(zip(begins, [*begins[1:], len(text)], strict=True)):
         number = firsts[k] + k
-        # which the concatenation reads, and nothing else
+        # only the concatenation reads the parameter
         anew[windows[k].parameter[1]] = f"%{number}"
         parts = _VALUE.split(text[begin:end])
         for value in set(parts[1::2]) - anew.keys():
@@ -154,4 +163,5 @@ def _line(window: _Window, number: int) -> str:
     _, parameter, sizes, _ = window
     strides = [math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
     extents, steps = (",".join(map(str, each)) for each in (sizes, strides))
-    return f"  %{number} = ftm.view(base=%{parameter[1]}, sizes=[{extents}], strides=[{steps}], offset=0) : {parameter[2]}[{extents}]\n"
+    view = f"ftm.view(base=%{parameter[1]}, sizes=[{extents}], strides=[{steps}], offset=0)"
+    return f"  %{number} = {view} : {parameter[2]}[{extents}]\n"

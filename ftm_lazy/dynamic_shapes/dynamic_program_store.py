@@ -1,4 +1,4 @@
-"""A general program, and how those of a family lie on disk."""
+"""Record: a dynamic-shape program, and its serialization for the disk cache."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from ftm_lazy.dynamic_shapes.size_hints import ANY_SIZE, SMALL_SIZE
 __all__ = ["LEAST_SIZE", "DynamicProgram", "packed", "unpacked"]
 
 LEAST_SIZE = 1
-"""The least value of a symbol that is a size; others are places."""
-_NEAR = 8  # times larger or smaller than what a program was chosen for, a size is near
-_MOST_BYTES = 1 << 30
+"""Smallest value of a symbol that is a size. Symbols for offsets may be 0."""
+_NEAR = 8  # a size is near if it differs from the hint by at most this factor
+_MOST_BYTES = 1 << 30  # of an image
 
 
 @dataclass(eq=False)
 class DynamicProgram:
-    """A program of a family.
+    """A dynamic-shape program of a trace family.
 
-    made_for: the symbols' values in the member that it was first compiled for. chosen_for: those
-    that decided how it runs. varies: of each result the dimensions that are symbols, as bits.
+    Attributes:
+        relation: How the numbers of a trace follow from the symbols.
+        template: The positions in the image that depend on the symbols, and the guards.
+        image: The image for the first specialization.
+        made_for: The symbols' values in the trace that it was first compiled for.
+        chosen_for: The size hints that its schedule was chosen for.
+        varies: For each result a bit mask of the dimensions that are symbols.
     """
 
     relation: ShapeRelation
@@ -36,11 +41,11 @@ class DynamicProgram:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, about."""
+        """Approximate size in memory."""
         return len(self.image) + self.template.nbytes
 
     def is_near(self, values: Sequence[int]) -> bool:
-        """Return whether it was chosen for sizes like these."""
+        """Return whether its schedule was chosen for similar sizes."""
         return all(
             least < LEAST_SIZE or _is_near(value, chosen)
             for value, chosen, (_, _, least) in zip(
@@ -56,7 +61,7 @@ def _is_near(value: int, chosen: int) -> bool:
 
 
 def packed(programs: Iterable[DynamicProgram]) -> bytes:
-    """Return a line of JSON that says what follows, then for each program its template and its image."""
+    """Serialize programs: a line of JSON, then each program's template and compressed image."""
     facts, parts = [], []
     for program in programs:
         template, image = program.template.to_bytes(), zlib.compress(program.image, 1)
@@ -79,7 +84,11 @@ def packed(programs: Iterable[DynamicProgram]) -> bytes:
 
 
 def unpacked(data: bytes) -> list[DynamicProgram]:
-    """Return the reverse; raises ValueError for bytes that are not a family's."""
+    """Deserialize the result of `packed`.
+
+    Raises:
+        ValueError: The bytes are damaged.
+    """
     line, _, body = data.partition(b"\n")
     programs, at = [], 0
     try:
@@ -96,9 +105,9 @@ def unpacked(data: bytes) -> list[DynamicProgram]:
         ) in json.loads(line):
             for values in (made_for, chosen_for):
                 if len(values) != len(symbols) or not all(isinstance(n, int) for n in values):
-                    raise ValueError("a program does not say what it was made and chosen for")
+                    raise ValueError("the sizes that a program was compiled for are missing")
             if not all(isinstance(n, int) and 0 <= n < 1 << 64 for n in varies):
-                raise ValueError("a program does not say which of its results' sizes vary")
+                raise ValueError("the varying dimensions of a program's results are missing")
             if not 0 <= image_bytes <= _MOST_BYTES:
                 raise ValueError(f"an image of {image_bytes} bytes")
             relation = ShapeRelation.of(
@@ -109,7 +118,7 @@ def unpacked(data: bytes) -> list[DynamicProgram]:
             middle, end = at + template_bytes, at + template_bytes + packed_bytes
             image = zlib.decompressobj().decompress(body[middle:end], image_bytes + 1)
             if len(image) != image_bytes:
-                raise ValueError("an image is cut off")
+                raise ValueError("an image is truncated")
             template = ImageTemplate.from_bytes(body[at:middle], image_bytes)
             programs.append(
                 DynamicProgram(

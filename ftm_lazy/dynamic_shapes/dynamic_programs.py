@@ -1,18 +1,18 @@
-"""General programs: what serves all members of a family of traces that differ in numbers alone.
+"""Dynamic-shape programs: one program for a family of traces that differ only in numbers.
 
-Where a trace tells which of its sizes are likely to vary
-(`ftm_lazy.dynamic_shapes.mark_dynamic_dims`), it gets a general program at once. Else the first
-member of a family is compiled as it is. When a second one comes whose numbers differ, how they are
-related is known, and one program is compiled for all numbers that are related so
-(`ftm_backend.symbolic.shape_relations`, `ftm_backend.symbolic`). A later member is an instance of
-it, made in less than a millisecond; where the program's guards do not hold for it, another one is
-compiled beside the first. A family's programs are one entry of the disk cache, so that other
-processes have them as well.
+1. If the recorder marks the sizes that will probably vary (`mark_dynamic_dims`), the first trace of
+   a family gets a dynamic-shape program at once.
+2. Otherwise the first trace is compiled statically. The second one shows which numbers vary and how
+   they are related, and one program is compiled for all numbers with these relations
+   (`ftm_backend.symbolic`, `ftm_backend.symbolic.shape_relations`).
+3. A later trace is served by a specialization of the program, made in less than 1 ms. If the
+   program's guards reject its sizes, another program is compiled for the family.
 
-What only decides how well a program runs, such as its tiles, is chosen for numbers larger than
-those that came so far: tiles for large sizes serve small ones well, and sizes often grow. Members
-that are far from these numbers are instances as well, but if several different ones come, they get
-a program that was chosen for them.
+A family's programs are one entry of the disk cache, so other processes find them.
+
+Tile sizes and other choices that affect only speed are made for sizes larger than those seen: tiles
+for large sizes also work well for small ones, and sizes often grow. Traces with sizes far from
+these hints are still served, but when several have come, a program is compiled for them.
 """
 
 from __future__ import annotations
@@ -43,20 +43,19 @@ from ftm_lazy.dynamic_shapes.trace_family import SizeGuess, TraceFamily
 
 __all__ = ["DynamicCandidate", "Specialization", "TraceFamilies"]
 
-_KEPT_BYTES = 1 << 28  # of images and texts in memory
-_FOREVER = 64  # of these, a family is left alone for more members than will come
-_FAR_MEMBERS = 8  # that are far from all programs, until there is one for them
+_KEPT_BYTES = 1 << 28  # images and texts in memory
+_FOREVER = 64  # failures; the family then stays static for more traces than will come
+_FAR_MEMBERS = 8  # traces far from all programs, until one is compiled for them
 
 
 Store = tuple[
     Callable[[str], bytes | None], Callable[[str, bytes], object], Callable[[str, str], object]
 ]
-"""What reads, writes and removes (with the reason) an entry of the disk cache by a text."""
+"""Functions that read, write and remove (with a reason) an entry of the disk cache by its text."""
 
 
 class Specialization(NamedTuple):
-    """The image of a member, and of each result the dimensions that are symbols of its program, one
-    bit each."""
+    """The image for one trace, and for each result a bit mask of the dimensions that vary."""
 
     image: bytes
     varies: tuple[int, ...]
@@ -64,10 +63,15 @@ class Specialization(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DynamicCandidate:
-    """A general trace to be compiled in place of one member's.
+    """A trace with symbols, to be compiled instead of a static trace.
 
-    values: of the member's symbols. chosen_for: those that the text has at hand. first_sight: no
-        other member was needed.
+    Attributes:
+        text: The trace with symbols.
+        relation: How the numbers of a trace follow from the symbols.
+        family: The family of the static trace.
+        values: The symbols' values in the static trace.
+        chosen_for: The size hints in `text`.
+        first_sight: It was derived from one trace only.
     """
 
     text: str
@@ -79,7 +83,7 @@ class DynamicCandidate:
 
     @property
     def sizes(self) -> str:
-        """The symbols and their values, for people."""
+        """The symbols and their values, e.g. "s0 = 128", for messages."""
         return ", ".join(
             f"{name} = {value}"
             for (name, _, _), value in zip(self.relation.symbols, self.values, strict=True)
@@ -87,18 +91,17 @@ class DynamicCandidate:
 
 
 def _is_special(guard: tuple[str, str, str]) -> bool:
-    """Return whether a guard leaves a symbol one value: an equality of one symbol; those of several are
-    relations."""
+    """Return whether a guard fixes a symbol's value: an equality with one symbol."""
     text, relation, _ = guard
     return relation == "==" and len(symbols_of(text)) == 1
 
 
 class TraceFamilies:
-    """The families of this process, the least recently used of which are forgotten.
+    """The trace families of this process; the least recently used are evicted.
 
     Args:
-        store: the disk cache, from which a forgotten family is read when it is needed again.
-        most: families in memory.
+        store: The disk cache, from which an evicted family is read when it is needed again.
+        most: Number of families in memory.
     """
 
     def __init__(self, store: Store, most: int = 256) -> None:
@@ -107,13 +110,12 @@ class TraceFamilies:
         self._get, self._put, self._remove = store
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all families in memory."""
         self._families.clear()
         self._relatives.clear()
 
     def instance(self, text: str) -> Specialization | None:
-        """Return the image for a trace, made from a general program; None if there is none that admits
-        it."""
+        """Specialize a dynamic-shape program for a trace; None if no program's guards hold."""
         normal = normal_form(text, one_row=True)
         found = self._instance(normal)
         if found is None and normal != text:
@@ -121,14 +123,13 @@ class TraceFamilies:
         return found or self._of_relative(text)
 
     def _of_relative(self, text: str) -> Specialization | None:
-        """Return the same from a program of another family, or for other strides, which this trace is a
-        member of because sizes are 1."""
+        """Specialize a program for other strides, which match because some sizes are 1."""
         shared, numbers = _C._family(text)
         families = filter(None, map(self._families.get, self._relatives.of(shared)))
         for family in families:
             for program in family.programs:
                 if family.shared == shared and program.relation.values(numbers) is not None:
-                    continue  # was asked, and is far from what it was chosen for
+                    continue  # `_instance` has tried it
                 values = values_with_ones(
                     text, family.shared, program.relation, program.template.admits
                 )
@@ -153,7 +154,7 @@ class TraceFamilies:
             return None
         if family.is_promising:
             family.far.add(numbers)
-        if len(family.far) >= _FAR_MEMBERS:  # others like it will come
+        if len(family.far) >= _FAR_MEMBERS:  # more will come, so compile a program for them
             family.far.clear()
             return None
         return self._made(family, numbers, *far)
@@ -173,17 +174,19 @@ class TraceFamilies:
         return Specialization(image, program.varies)
 
     def note(self, text: str) -> None:
-        """A trace that has a program of its own is a member of its family like others."""
+        """Add a trace with a static program to its family."""
         family, numbers = self._find(normal_form(text))
         family.note(numbers)
 
     def propose(self, text: str, likely: SizeGuess | None = None) -> list[DynamicCandidate]:
-        """What to compile instead of a trace that is no instance, the best first; nothing where the
-        trace itself shall be.
+        """Propose dynamic traces to compile instead of a static one.
 
         Args:
-            text: the trace.
-            likely: which of its sizes are likely to vary, if any are.
+            text: The trace, for which `instance` returned None.
+            likely: The sizes that will probably vary; None if there are none.
+
+        Returns:
+            Candidates, the best first. Empty if the trace itself should be compiled.
         """
         text = normal_form(text)
         family, numbers = self._find(text)
@@ -205,7 +208,7 @@ class TraceFamilies:
         if relation is None or values is None:
             family.specialized.append(numbers)
             return []
-        # Its own program where one for others serves it as well.
+        # If a program of the family admits this trace, it needs one that is chosen for its sizes.
         like = (
             [numbers]
             if family.admits(numbers)
@@ -230,8 +233,7 @@ class TraceFamilies:
         ]
 
     def refusal(self, text: str) -> str:
-        """Why the newest general program does not serve a trace, for people; empty where there is
-        none."""
+        """Explain why the newest dynamic-shape program does not admit a trace; "" without one."""
         text = normal_form(text)
         family, numbers = self._find(text)
         if not family.programs:
@@ -253,10 +255,10 @@ class TraceFamilies:
         )
 
     def keep(self, proposal: DynamicCandidate, made: Executable) -> Specialization:
-        """Keep the program of a proposal: the image for the member that it was proposed for.
+        """Store the compiled program of a candidate, and specialize it for its trace.
 
         Raises:
-            TemplateError: it serves others alone.
+            TemplateError: Its guards do not hold for the trace.
         """
         family, template = proposal.family, made.template
         refusal = template.refusal(proposal.values) if template is not None else "it has no sizes"
@@ -276,12 +278,15 @@ class TraceFamilies:
         return Specialization(image, program.varies)
 
     def fail(self, proposal: DynamicCandidate) -> None:
-        """Nothing came of all proposals for a member."""
+        """Note that no candidate for a trace compiled."""
         proposal.family.fail()
 
     def refuse(self, text: str) -> bool:
-        """Return the machine does not take the image of a trace: whether it may have been an instance;
-        there will be none again."""
+        """Drop the programs of a trace's family for good, after the machine rejected the image.
+
+        Returns:
+            Whether the image may have been a specialization.
+        """
         families = [self._find(spelled)[0] for spelled in dict.fromkeys((text, normal_form(text)))]
         had = [family for family in families if family.programs]
         for family in families:
@@ -306,7 +311,7 @@ class TraceFamilies:
             self._relatives.remove(forgotten.key)
 
     def _load(self, key: bytes, text: str, shared: str) -> TraceFamily:
-        """Return a family with the programs that other processes have left."""
+        """Create a family with the programs in the disk cache."""
         family = TraceFamily(key, text, shared)
         stored = self._get(text)
         if stored is not None:

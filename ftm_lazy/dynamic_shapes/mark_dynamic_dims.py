@@ -1,10 +1,11 @@
-"""Which sizes of a trace are likely to vary, before a second one like it has come.
+"""Analysis: mark the sizes of a first trace that will probably vary, by symbols.
 
-Of a trace that computes no gradients, these are the sizes of whole numbers and masks (not of bytes,
-which are images), those of tensors that it fills itself, and what programs for such traces have as
-symbols in their results, as caches that grow. The recorder knows them (``csrc/graph/trace.h``).
-Which of the other numbers follow from these the compiler finds
-(`ftm_backend.frontend.symbolic_shape_inference`).
+In a trace without gradients these are the sizes of integer tensors and masks (token ids; not uint8,
+which are pixels), of tensors that the trace fills itself, and of results of dynamic-shape programs,
+such as growing KV caches. The recorder determines them (``csrc/graph/trace.h``). The compiler then
+infers which other numbers depend on them (`ftm_backend.frontend.symbolic_shape_inference`).
+
+All functions search the trace's text with regular expressions.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CAT = re.compile(r"aten::cat\(tensors=\[(%\d+(?:,%\d+)*)\], dim=(-?\d+)\)")
 _SIZE = re.compile(r"^  size (s\d+) = (\d+), (\d+)\n", re.MULTILINE)
 _NUMBER = re.compile(r"-?\d+")
 _COUNTED = frozenset({"i64", "i32", "i1"})
-# images and sounds, or quantized: of fixed sizes as a rule
+# images, sounds and quantized tensors usually have fixed sizes
 _NARROW = frozenset({"u8", "i8", "i16"})
 _TYPE = re.compile(r"none|\w+\[[^]]*\]")
 _LEAST = 1
@@ -42,19 +43,25 @@ def seeded(
     trains: bool = False,
     any_size: bool = False,
 ) -> str:
-    """Return a trace's text with a symbol for each size that is likely to vary; empty where none is.
+    """Replace the sizes that will probably vary by symbols.
 
     Args:
-        text: the trace. varies: of each parameter the dimensions that are, one bit each. places: of
-        the numbers in the text that may vary. others: the numbers of traces like it; where they
-        have another one, a parameter's size varies. asked: which of the numbers vary besides, as
-        those that were not found to follow from the others: each is its own. trains: sizes of whole
-        numbers and of what it fills itself are fixed, as those of batches and gradients, and each
-        other one is
-            a symbol of its own: experts may have as many tokens by chance.
-        any_size: what is one varies as well; else it is a number, since most of these are one
-            always, but where something is put behind it, as behind a cache of one token, or
-            ``varies`` says so of a whole number.
+        text: The trace.
+        varies: For each parameter a bit mask of the dimensions that will probably vary.
+        places: Positions in the text of the numbers that may vary.
+        others: Numbers of traces of the same structure. A parameter's size varies if theirs
+            differs.
+        asked: Indices of further numbers that vary, because they did not follow from the others;
+            each becomes a separate symbol.
+        trains: Keep the sizes of integer tensors and of filled tensors fixed, as in batches and
+            gradients. Each other size becomes a separate symbol: two experts may get equally many
+            tokens by chance.
+        any_size: Also replace sizes of 1. Otherwise they stay constants, since most are always 1.
+            Exceptions: a dimension that the trace appends to, such as a cache of one token, and
+            sizes of integer tensors marked in `varies`.
+
+    Returns:
+        The trace with symbols, or "" if no size varies.
     """
     columns = {begin: tuple(other[k] for other in others) for k, (begin, _, _) in enumerate(places)}
     differs = {
@@ -95,7 +102,7 @@ def seeded(
         )
         for dimension, extent in enumerate(_NUMBER.finditer(text, *parameter.span(3))):
             windows_here = windows.get(extent.start(), ())
-            # What rows are put behind is a cache, also if it comes from the CPU.
+            # A parameter that rows are appended to is a cache, even if it comes from the CPU.
             if windows_here and (
                 mask & 1 or (not trains and any(window.grows for window in windows_here))
             ):
@@ -137,7 +144,7 @@ def seeded(
                 and int(text[begin:end]) not in given
                 and begin not in begun
             ):
-                # of a list of extents, whose places are told apart
+                # the position in a list of extents distinguishes symbols
                 inside = text.rfind("[", line.start(), begin)
                 symbol(begin, end, "made", text.count(",", inside, begin) if inside >= 0 else "")
     if not values:
@@ -166,10 +173,15 @@ def seeded(
 
 
 def relation_of(general: str, text: str, places: Places) -> ShapeRelation:
-    """Return how the numbers of a trace are related by the general text that was made of it.
+    """Return how the numbers of a trace follow from the symbols of its dynamic trace.
+
+    Args:
+        general: The trace with symbols.
+        text: The static trace that it was derived from.
+        places: Positions in `text` of the numbers that may vary.
 
     Raises:
-        ValueError: the one text was not made of the other.
+        ValueError: `general` was not derived from `text`.
     """
     body, at, here = _SIZE.sub("", general), 0, 0
     fixed: list[tuple[int, int]] = []
@@ -203,7 +215,7 @@ def relation_of(general: str, text: str, places: Places) -> ShapeRelation:
 
 
 def varying_results(general: str) -> list[int]:
-    """Of each result of a general trace the dimensions that come from symbols, one bit each."""
+    """Return for each result of a trace with symbols a bit mask of its symbolic dimensions."""
     types: dict[str, str] = {}
     for line in general.splitlines():
         names, is_value, made = line.partition(" = ")

@@ -1,9 +1,8 @@
-"""The sizes that a general program is chosen for: what only decides how well it runs, such as its
-tiles.
+"""Size hints: the sizes for which a dynamic-shape program's schedule is chosen.
 
-Tiles for large sizes serve small ones well, and sizes often grow, so these are larger than those
-that came so far; but sizes are bound to one another, as a view is to its memory, and where all grew
-alike some traces would be none.
+Hints affect only speed, e.g. tile sizes. They are larger than the sizes seen so far, because tiles
+for large sizes also work well for small ones, and sizes often grow. Sizes depend on each other (a
+view must fit its memory), so hints are only increased as far as the trace stays valid.
 """
 
 from __future__ import annotations
@@ -16,26 +15,27 @@ from ftm_backend.symbolic import declared, evaluator
 
 __all__ = ["ANY_SIZE", "SMALL_SIZE", "larger_sizes"]
 
-_AHEAD = 2  # times the largest size that came
-_FAR_AHEAD = 16  # or so many times, up to a small size
+_AHEAD = 2  # the hint is this factor times the largest size seen,
+_FAR_AHEAD = 16  # or this factor, up to SMALL_SIZE
 SMALL_SIZE = 128
-"""Tiles for sizes up to this one cost smaller sizes nothing."""
+"""Tiles for sizes up to this one do not slow down smaller sizes."""
 ANY_SIZE = 1 << 20
-"""What programs are chosen for where any size is as likely as others: no scratchpad holds so many
-elements."""
+"""Hint if all sizes are equally likely: more elements than any scratchpad holds."""
 
 
 def larger_sizes(
     general: str, values: Sequence[int], largest: Sequence[int], any_size: bool = False
 ) -> tuple[int, ...]:
-    """For each symbol of a general trace a number to choose its program for.
+    """Choose a hint for each symbol of a trace.
 
-    All grow by turns, as far as what the trace itself asks of them allows.
+    The hints are increased in turns while the trace's constraints hold.
 
     Args:
-        general: the trace; the symbols' numbers at hand are ``values``. values: those of a member,
-        for which the trace is one. largest: of each symbol the largest number that came; 0 of those
-        that are no sizes, which stay. any_size: those that will come are not near to these.
+        general: The trace with symbols.
+        values: The symbols' values in a static trace, for which the constraints hold.
+        largest: For each symbol the largest value seen; 0 for symbols that are not sizes, whose
+            values stay.
+        any_size: All sizes are equally likely.
     """
     symbols = declared(general)
     if symbols is None:
@@ -64,7 +64,7 @@ def larger_sizes(
     while any(step > 0 for step in steps):
         for k, goal in enumerate(goals):
             before = chosen[k]
-            step = min(steps[k], before, goal - before)  # at most twice as large by turns
+            step = min(steps[k], before, goal - before)  # at most double in one turn
             if step <= 0:
                 steps[k] = 0
                 continue

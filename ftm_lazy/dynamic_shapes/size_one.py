@@ -1,13 +1,12 @@
-"""Traces of one family that are members of another one, too, because some of their sizes are 1.
+"""Matching of traces with sizes of 1 to dynamic-shape programs of other families.
 
-The recorder notes how a tensor lies in memory where that is not its own order. With a dimension of
-1 it often is: a text of one token whose heads were moved behind its tokens lies as it did before,
-so nothing is noted, and the trace has another sequence of lines than that of two tokens. What both
-compute is the same: `bare` spells out how each operand lies, in the same words whether it was noted
-or not, and two traces that are alike then are one program.
+The recorder writes a view for an operand that is not contiguous. With a dimension of 1 a transposed
+tensor is often contiguous: [1 token, heads] transposed has the same memory as before. So the trace
+of one token has no view, and other lines than that of two tokens, although it computes the same.
 
-Which sizes a trace would have in the other family is read off the lines that both have. That is a
-guess, and that the traces are alike proves it.
+`bare` writes each operand's strides in one form, whether the trace has a view or not. Two traces
+with equal `bare` texts are served by one program. The sizes that a trace would have in the other
+family are guessed from the lines that both have; comparing the `bare` texts verifies the guess.
 """
 
 from __future__ import annotations
@@ -35,10 +34,12 @@ _PLACED = re.compile(r"ftm\.view\(base=%(\d+), ")
 
 
 def bare(text: str) -> str:
-    """What a trace computes: its lines without views, which are spelled where they are read, and
-    without strides of extents of 1."""
-    read: dict[str, str] = {}  # of each value how it is spelled
-    # of those that lie in order the value without views, and the element from which on
+    """Return a trace without view lines and without strides of dimensions of 1.
+
+    Each use of a view is replaced by its base, sizes, strides and offset.
+    """
+    read: dict[str, str] = {}  # the text that replaces each value
+    # for contiguous values the base of the view, and the offset in elements
     begins: dict[str, tuple[str, int]] = {}
     count = 0
     lines = []
@@ -71,8 +72,7 @@ def bare(text: str) -> str:
 
 
 def _order(sizes: str, strides: str) -> tuple[bool, list[int]]:
-    """Return whether a window's elements follow one another, and its strides, without those of extents of
-    1."""
+    """Return whether a view is contiguous, and its strides; those of dimensions of 1 are 0."""
     extents, steps = _steps(sizes, strides)
     row_major, step = [], 1
     for extent in reversed(extents):
@@ -82,7 +82,7 @@ def _order(sizes: str, strides: str) -> tuple[bool, list[int]]:
 
 
 def _steps(sizes: str, strides: str) -> tuple[list[int], list[int]]:
-    """Numbers of both; 0 for strides of extents of 1."""
+    """Parse sizes and strides; strides of dimensions of 1 become 0."""
     extents = [int(size) for size in sizes.split(",") if size]
     return extents, [
         int(step) if extent != 1 else 0
@@ -95,7 +95,7 @@ def _written(window: re.Match[str]) -> str:
 
 
 def _parameter(made: str) -> str:
-    """Return a parameter is so many elements: those that read it say of what shape."""
+    """Replace a parameter's shape by its number of elements; its uses have the shape."""
     if not made.startswith("param "):
         return made
     dtype, _, extents = made.rstrip("]").partition("[")
@@ -104,11 +104,12 @@ def _parameter(made: str) -> str:
 
 @dataclass(frozen=True)
 class _Lines:
-    """What a family's text has in common with those of families whose members may be its own.
+    """The part of a family's text that is equal in families of the same computation.
 
-    text: its lines without views and without the shapes of parameters. numbers: the places of the
-    numbers in these, among all that vary. parameters: those of each parameter's extents, from the
-    first to behind the last.
+    Attributes:
+        text: The lines without views and without the shapes of parameters.
+        numbers: Indices of the numbers in these lines, among all numbers that vary.
+        parameters: For each parameter the range [begin, end) of indices of its extents.
     """
 
     text: str
@@ -117,7 +118,7 @@ class _Lines:
 
     @classmethod
     def of(cls, shared: str) -> _Lines:
-        """Those of a text that has ``#`` for each number that varies."""
+        """Extract the lines of a text with ``#`` for each number that varies."""
         read: dict[str, str] = {}
         lines: list[str] = []
         numbers: list[int] = []
@@ -144,20 +145,25 @@ class _Lines:
 
 
 class SizeOneRelatives:
-    """Families, by their keys, that have lines in common."""
+    """Index of trace families by their common lines (`_Lines.text`)."""
 
     def __init__(self) -> None:
-        self._families: dict[bytes, dict[bytes, None]] = {}  # in the order in which they came
-        self._digests: dict[bytes, bytes] = {}  # of each family's lines
+        self._families: dict[bytes, dict[bytes, None]] = {}  # in insertion order
+        self._digests: dict[bytes, bytes] = {}  # family key to digest of its lines
 
     def add(self, key: bytes, shared: str) -> None:
-        """A family that has programs, and what its members share."""
+        """Add a family that has programs.
+
+        Args:
+            key: The family's key.
+            shared: The family's text, with ``#`` for each number that varies.
+        """
         digest = _digest(_Lines.of(shared))
         self._families.setdefault(digest, {})[key] = None
         self._digests[key] = digest
 
     def remove(self, key: bytes) -> None:
-        """Forget a family, if it is there."""
+        """Remove a family if it is present."""
         digest = self._digests.pop(key, None)
         if digest is not None:
             del self._families[digest][key]
@@ -165,11 +171,11 @@ class SizeOneRelatives:
                 del self._families[digest]
 
     def of(self, shared: str) -> tuple[bytes, ...]:
-        """Return the families that members of one with this text may be members of."""
+        """Return the keys of families whose programs may serve traces with this text."""
         return tuple(self._families.get(_digest(_Lines.of(shared)), ()))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all families."""
         self._families.clear()
         self._digests.clear()
 
@@ -181,14 +187,16 @@ def _digest(lines: _Lines) -> bytes:
 def values_with_ones(
     text: str, shared: str, relation: ShapeRelation, admits: Callable[[Sequence[int]], bool]
 ) -> tuple[int, ...] | None:
-    """Return the values with which a trace is a member of another family; None where it is none, or a
-    program does not admit them.
+    """Return the symbols' values with which a program of another family serves a trace.
 
     Args:
-        text: the trace.
-        shared: what the members of the other family share.
-        relation: of their numbers.
-        admits: whether the program does.
+        text: The trace.
+        shared: The other family's text, with ``#`` for each number that varies.
+        relation: How its numbers follow from the program's symbols.
+        admits: Whether the program's guards hold for given values.
+
+    Returns:
+        The values; None if the trace computes something else or a guard fails.
     """
     own, numbers = _C._family(text)
     try:
@@ -198,14 +206,13 @@ def values_with_ones(
             if values is not None and admits(values)
             else None
         )
-    except ZeroDivisionError:  # the other family has no such member
+    except ZeroDivisionError:  # the other family has no trace with these sizes
         return None
     return values if same is not None and bare(same) == bare(text) else None
 
 
 def _member(shared: str, numbers: Sequence[int]) -> str | None:
-    """Return the trace of a family that has these numbers; None where its text says ``#`` for something
-    else as well."""
+    """Return the trace of a family with these numbers; None if ``#`` also occurs elsewhere."""
     parts = shared.split("#")
     if len(parts) != len(numbers) + 1:
         return None
@@ -218,8 +225,10 @@ def _member(shared: str, numbers: Sequence[int]) -> str | None:
 def _sizes(
     relation: ShapeRelation, theirs: _Lines, ours: _Lines, numbers: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """Return the values that the symbols of another family's relation would have for a trace with these
-    numbers; None where that is not seen."""
+    """Solve for the symbols of another family's relation, given a trace's numbers.
+
+    Equations with one unknown symbol are solved in turn; None if some symbol stays unknown.
+    """
     spelled = dict(relation.texts) | {place: str(number) for place, number in relation.fixed}
     asked = [
         (spelled[there], numbers[here])
@@ -246,7 +255,7 @@ def _sizes(
 
 
 def _solution(text: str, known: dict[str, int], name: str, number: int) -> int | None:
-    """What a symbol is for a linear expression of it to be a number."""
+    """Solve a linear expression in one symbol for a number; None if it does not depend on it."""
     names = (*known, name)
     nothing, each = (evaluator([text], names)(*known.values(), value)[0] for value in (0, 1))
     return (number - nothing) // (each - nothing) if each != nothing else None

@@ -1,5 +1,7 @@
-"""A family: traces that differ in numbers alone, the programs that serve them, and what is guessed
-of those to come."""
+"""Record: a trace family, i.e. traces that differ only in numbers, and their programs.
+
+It also guesses which numbers will vary in later traces.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +16,25 @@ from ftm_lazy.dynamic_shapes.mark_dynamic_dims import relation_of, seeded
 
 __all__ = ["SizeGuess", "TraceFamily"]
 
-_MEMBERS = 3  # that relations are found from
-_PROGRAMS = 16  # general programs of one family
-_ROUNDS = 5  # of asking which numbers of a member follow from others
-# that may come to something for few members, until a family is left alone for a while
-_ATTEMPTS = 4
-_NOTHING = 2  # such attempts is one that comes to nothing
-_OWN_BYTES = 1 << 12  # that a family without programs needs beside its texts
+_MEMBERS = 3  # traces from which relations are derived
+_PROGRAMS = 16  # dynamic-shape programs of one family
+_ROUNDS = 5  # of inferring which numbers follow from others
+_ATTEMPTS = 4  # weighted failures after which the family is compiled statically for a while
+_NOTHING = 2  # weight of a candidate that does not compile; one with a fixed size weighs 1
+_OWN_BYTES = 1 << 12  # of a family without programs and texts
 
 
 @dataclass(frozen=True)
 class SizeGuess:
-    """What is known of the sizes of a trace before another one like it has come.
+    """The recorder's guess about the sizes of later traces of the same structure.
 
-    varies: of each parameter the dimensions that are likely to vary, one bit each. trains: no
-    others are. any_size: one is as likely as others. infer: from the trace with symbols for such
-    sizes to one all of whose numbers that follow from these are symbols, see
-    `ftm_backend.frontend.symbolic_shape_inference`; "" where nothing does.
+    Attributes:
+        varies: For each parameter a bit mask of the dimensions that will probably vary.
+        trains: No other size will vary.
+        infer: Maps a trace with symbols for these sizes to one in which all dependent numbers are
+            expressions of the symbols; "" if it cannot
+            (`ftm_backend.frontend.symbolic_shape_inference`).
+        any_size: All sizes, including 1, are equally likely.
     """
 
     varies: Sequence[int]
@@ -41,8 +45,20 @@ class SizeGuess:
 
 @dataclass(eq=False)
 class TraceFamily:
-    """text: on disk. shared: by its members. members: that came last. specialized: that were last
-    compiled as they are."""
+    """Traces that differ only in numbers; a *member* is the tuple of a trace's numbers.
+
+    Attributes:
+        key: Digest of the family.
+        text: Its text in the disk cache's key.
+        shared: The traces' text with ``#`` for each number.
+        members: The last members.
+        specialized: The last members that were compiled statically.
+        programs: Dynamic-shape programs, the newest first.
+        failures: Weighted failures of candidates.
+        waited: Members compiled statically since the last attempt.
+        far: Members served by a program whose hints are far from them.
+        expectations: Relations of earlier `expected` calls.
+    """
 
     key: bytes
     text: str
@@ -57,7 +73,7 @@ class TraceFamily:
 
     @property
     def bytes(self) -> int:
-        """What it needs in memory, about."""
+        """Approximate size in memory."""
         return (
             _OWN_BYTES
             + len(self.text)
@@ -68,10 +84,10 @@ class TraceFamily:
     def relation(
         self, others: Sequence[tuple[int, ...]], numbers: tuple[int, ...], places: Places
     ) -> ShapeRelation | None:
-        """Return how the numbers of a member are related to those of others; None without any.
+        """Derive how the numbers of a family vary from a member and others; None without others.
 
-        Where one of its sizes is less than programs are general for, which is 1 as a rule, it is
-        like those of the same size alone.
+        If a size of the member is below the symbol's minimum (usually it is 1), only members with
+        the same size are used.
         """
         if not others:
             return None
@@ -87,10 +103,10 @@ class TraceFamily:
         return relate([*alike, numbers], places) if alike else None
 
     def telling(self, members: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """Members of the family's programs that vary where some members do not: those that came
-        last may be of one batch.
+        """Return members of earlier programs that differ in numbers in which `members` agree.
 
-        Sizes of 1 say nothing of others, since what is done there is often something else.
+        The last members may all have one batch size, for example. Members with sizes of 1 are
+        ignored, since traces with size 1 often differ in structure.
         """
         known, found = list(members), []
         for program in self.programs:
@@ -117,11 +133,17 @@ class TraceFamily:
         places: Places,
         likely: SizeGuess,
     ) -> ShapeRelation | None:
-        """Return how the numbers of a member follow from the sizes that are likely to vary; None if none
-        is, or that was expected before.
+        """Derive how a member's numbers follow from the sizes that will probably vary.
 
-        What is done with sizes of 1 is often something else, so members of other sizes there say
-        nothing.
+        Args:
+            text: The trace.
+            numbers: Its numbers.
+            others: Other members. Those with other sizes where this one has 1 are ignored.
+            places: Positions in the text of the numbers that may vary.
+            likely: The recorder's guess.
+
+        Returns:
+            The relation; None if no size varies or the same relation was returned before.
         """
         ones = [
             place
@@ -147,7 +169,7 @@ class TraceFamily:
                 return None
             try:
                 relation = relation_of(general, text, places)
-            except ValueError:  # a floating number that the compiler spells in another way
+            except ValueError:  # the compiler formats a floating-point number differently
                 return None
             wrong = {place for other in others for place in relation.wrong(other)} - asked
             if not wrong:
@@ -164,7 +186,7 @@ class TraceFamily:
         return relation
 
     def admits(self, numbers: tuple[int, ...]) -> bool:
-        """Return whether a program serves a member, near or far."""
+        """Return whether a program's guards hold for a member."""
         found = ((program, program.relation.values(numbers)) for program in self.programs)
         return any(
             values is not None and program.template.admits(values) for program, values in found
@@ -172,17 +194,18 @@ class TraceFamily:
 
     @property
     def is_promising(self) -> bool:
-        """Whether attempts to make a program for many members have come to something, all in
-        all."""
+        """Whether few candidates have failed so far."""
         return self.failures < _ATTEMPTS
 
     def fail(self) -> None:
-        """An attempt came to nothing."""
+        """Count a trace none of whose candidates compiled."""
         self.failures += _NOTHING
 
     def rests(self) -> bool:
-        """Return whether the next member is compiled as it is: attempts have come to nothing, each time
-        for twice as many members."""
+        """Return whether to compile the next member statically.
+
+        After failures, candidates are skipped for a number of members that doubles each time.
+        """
         if self.is_promising or self.waited >= 1 << self.failures // _NOTHING:
             self.waited = 0
             return False
@@ -190,22 +213,21 @@ class TraceFamily:
         return True
 
     def note(self, numbers: tuple[int, ...]) -> None:
-        """A member came now."""
+        """Make a member the most recent one."""
         if numbers in self.members:
             self.members.remove(numbers)
         self.members.append(numbers)
 
 
 def _may_be(relation: ShapeRelation, member: Sequence[int]) -> bool:
-    """Return whether a relation is that of a member, or would be if the member's sizes of 1 were
-    larger."""
+    """Return whether a relation holds for a member, or fails only because a size is too small."""
     if relation.values(member) is not None:
         return True
     return any(member[place] < least for _, place, least in relation.symbols)
 
 
 def _varying_least(places: Iterable[int], members: Sequence[Sequence[int]]) -> set[int]:
-    """Those of some places whose numbers vary least: what else varies may follow from these."""
+    """Return the places whose numbers vary least; the other numbers may follow from these."""
     columns = {place: tuple(member[place] for member in members) for place in places}
     chosen = min(columns.values(), key=lambda column: max(column) - min(column))
     return {place for place, column in columns.items() if column == chosen}

@@ -1,1 +1,1 @@
-"""Hooks into other libraries: Hugging Face, Lightning, multiprocessing."""
+"""Patches of other libraries: Hugging Face, Lightning, safetensors, multiprocessing, torch.nn."""

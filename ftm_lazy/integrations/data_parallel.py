@@ -1,8 +1,7 @@
-"""The copies between devices behind ``torch.nn.parallel``, which PyTorch has only in its builds for
-CUDA.
+"""The functions of ``torch._C`` behind ``nn.DataParallel``, which only CUDA builds contain.
 
-``nn.DataParallel`` scatters a batch over devices, replicates the module and gathers the results. A
-device is an index of ftm here; -1 is the CPU.
+``nn.DataParallel`` scatters a batch over devices, replicates the module and gathers the results.
+Devices are indices of ftm; -1 is the CPU.
 """
 
 from __future__ import annotations
@@ -27,35 +26,35 @@ def _scatter(
     dim: int,
     streams: object,
 ) -> list[torch.Tensor]:
-    """Return a part of `tensor` for each device, along `dim`."""
+    """Split `tensor` along `dim` into one part for each device."""
     parts = (
         tensor.chunk(len(devices), dim)
         if chunk_sizes is None
         else tensor.split(list(chunk_sizes), dim)
     )
-    # fewer parts than devices: a short batch
+    # a short batch has fewer parts than there are devices
     return [part.to(_device(index)) for part, index in zip(parts, devices, strict=False)]
 
 
 def _gather(tensors: Sequence[torch.Tensor], dim: int, destination: int | None) -> torch.Tensor:
-    """Return the tensors one after the other along `dim`, on one device."""
+    """Concatenate tensors along `dim` on one device."""
     return torch.cat([tensor.to(_device(destination)) for tensor in tensors], dim)
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
-    """`tensor` on each device."""
+    """Copy `tensor` to each device."""
     return [tensor.to(_device(index)) for index in devices]
 
 
 def _broadcast_coalesced(
     tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int
 ) -> list[list[torch.Tensor]]:
-    """For each device, all tensors on it."""
+    """Copy all tensors to each device."""
     return [[tensor.to(_device(index)) for tensor in tensors] for index in devices]
 
 
 def install() -> None:
-    """Add the functions to ``torch._C``; does nothing in a build that has its own."""
+    """Add the functions to ``torch._C`` if the build lacks them."""
     if not hasattr(torch._C, "_scatter"):
         for function in (_scatter, _gather, _broadcast, _broadcast_coalesced):
             setattr(torch._C, function.__name__, function)

@@ -1,8 +1,7 @@
-"""`torch.nn.attention.flex_attention` on the device: in its unfused form, as on devices without
-Triton kernels.
+"""`torch.nn.attention.flex_attention` on ftm, in its unfused form.
 
-PyTorch lists by name the devices that have it, and registers its rule of mixed precision for CPU
-and CUDA only.
+PyTorch has a list of supported devices, and registers its autocast rule for CPU and CUDA only. The
+patches add ftm to both.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["install"]
 
 
 def install() -> None:
-    """Make the changes, now or when PyTorch's modules are imported."""
+    """Patch PyTorch's modules, now or when they are imported."""
     import_hooks.patch(
         {
             "torch.nn.attention.flex_attention": _accept_device,
@@ -40,9 +39,9 @@ def _accept_device(module: ModuleType) -> None:
 
 
 def _register_autocast(module: ModuleType) -> None:
-    # it asks for the device's own dtype
+    # the CPU's rule uses the dtype of the tensor's device
     cast_and_call = module.flex_attention.py_kernels[DispatchKey.AutocastCPU]
-    # the enumeration's annotations lack it
+    # parsed from its name, because the type stubs lack it
     autocast = torch._C._dispatch_key_parse("AutocastPrivateUse1")
 
     def under_autocast(*args: Any, **kwargs: Any) -> Any:

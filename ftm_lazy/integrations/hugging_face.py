@@ -1,9 +1,9 @@
-"""Mixed precision in Accelerate and Transformers, which know by name the devices that have it.
+"""Mixed precision in Accelerate and Transformers on ftm.
 
-Both run on ftm when ``ACCELERATE_TORCH_DEVICE=ftm`` is in the environment. With ``fp16`` Accelerate
-refuses devices that are not on a list of its own, and makes a gradient scaler for CUDA;
-Transformers refuses ``bf16`` likewise. What is here asks nothing of either library: it waits until
-a program imports them, and changes these two answers for ftm.
+Both libraries run on ftm if the environment has ``ACCELERATE_TORCH_DEVICE=ftm``. But Accelerate
+rejects ``fp16`` for devices that are not on its list, and creates a gradient scaler for CUDA;
+Transformers rejects ``bf16`` in the same way. The patches change both checks for ftm when the
+libraries are imported.
 """
 
 from __future__ import annotations
@@ -22,35 +22,37 @@ __all__ = ["install"]
 
 
 def _name() -> str:
-    """What the device is called in this process."""
+    """Return the device type's name in this process."""
     return torch._C._get_privateuse1_backend_name()
 
 
 def _is_chosen() -> bool:
-    """Return whether the two libraries run on ftm."""
+    """Return whether the environment selects ftm for both libraries."""
     return os.environ.get("ACCELERATE_TORCH_DEVICE", "").partition(":")[0] == _name()
 
 
-def _half_precision(accelerate: ModuleType) -> None:
-    """``Accelerator(mixed_precision="fp16")``: made without, then given what it has on other
-    devices."""
+def _allow_fp16(accelerate: ModuleType) -> None:
+    """Patch ``Accelerator(mixed_precision="fp16")``.
+
+    The accelerator is created without mixed precision, then gets autocast and a gradient scaler.
+    """
     original = accelerate.Accelerator.__init__
     signature = inspect.signature(original)
 
     @functools.wraps(original)
     def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
-        given = signature.bind(self, *args, **kwargs)
-        wanted = given.arguments.get("mixed_precision") or os.environ.get(
-            "ACCELERATE_MIXED_PRECISION"
-        )
-        if not _is_chosen() or str(wanted) != "fp16" or given.arguments.get("cpu"):
+        bound = signature.bind(self, *args, **kwargs)
+        precision = bound.arguments.get("mixed_precision")
+        precision = precision or os.environ.get("ACCELERATE_MIXED_PRECISION")
+        if not _is_chosen() or str(precision) != "fp16" or bound.arguments.get("cpu"):
             original(self, *args, **kwargs)
             return
-        shared = accelerate.AcceleratorState._shared_state  # of all accelerators of the process
+        # shared by all accelerators of the process
+        shared = accelerate.AcceleratorState._shared_state
         if "_mixed_precision" in shared:
             shared["_mixed_precision"] = "no"
-        given.arguments["mixed_precision"] = "no"
-        original(*given.args, **given.kwargs)
+        bound.arguments["mixed_precision"] = "no"
+        original(*bound.args, **bound.kwargs)
         shared["_mixed_precision"] = "fp16"
         options = self.scaler_handler.to_kwargs() if self.scaler_handler is not None else {}
         self.native_amp = True
@@ -59,14 +61,14 @@ def _half_precision(accelerate: ModuleType) -> None:
     accelerate.Accelerator.__init__ = initialize
 
 
-def _brain_floats(training_args: Any) -> None:
-    """``TrainingArguments(bf16=True)``."""
+def _allow_bf16(training_args: Any) -> None:
+    """Patch the check of ``TrainingArguments(bf16=True)``."""
     original = training_args.is_torch_bf16_gpu_available
     training_args.is_torch_bf16_gpu_available = lambda: _is_chosen() or original()
 
 
 def install() -> None:
-    """Change the two libraries, now or when they are imported."""
+    """Patch both libraries, now or when they are imported."""
     import_hooks.patch(
-        {"accelerate.accelerator": _half_precision, "transformers.training_args": _brain_floats}
+        {"accelerate.accelerator": _allow_fp16, "transformers.training_args": _allow_bf16}
     )

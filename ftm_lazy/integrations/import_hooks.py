@@ -1,5 +1,4 @@
-"""Changes to other libraries: made when a program imports them, so that nothing here imports them
-itself."""
+"""Patches that are applied when a program imports a module, so that ftm need not import it."""
 
 from __future__ import annotations
 
@@ -14,54 +13,48 @@ __all__ = ["patch"]
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
-    """Finds no module itself: it wraps what the other finders find, so that the changes run after
-    the module.
+    """Wraps the loaders that other finders return, so that patches run after the module.
 
-    There is one finder, whatever the number of changes: two that ask each other for one module
-    would never end.
+    There must be only one such finder: two would call each other forever.
     """
 
     def __init__(self) -> None:
-        self.changes: dict[str, list[Callable[[ModuleType], None]]] = {}
+        self.patches: dict[str, list[Callable[[ModuleType], None]]] = {}
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name not in self.changes:
+        """Return the other finders' spec with a wrapped loader; None for a module without patch."""
+        if name not in self.patches:
             return None
-        spec = next(
-            filter(
-                None,
-                (
-                    finder.find_spec(name, path, target)
-                    for finder in sys.meta_path
-                    if finder is not self
-                ),
-            ),
-            None,
-        )
+        finders = (finder for finder in sys.meta_path if finder is not self)
+        specs = (finder.find_spec(name, path, target) for finder in finders)
+        spec = next(filter(None, specs), None)
         if spec is None or spec.loader is None:
             return None
-        run = spec.loader.exec_module
+        execute = spec.loader.exec_module
 
-        def run_and_change(module: ModuleType) -> None:
-            run(module)
-            for apply in self.changes[name]:
+        def execute_and_patch(module: ModuleType) -> None:
+            execute(module)
+            for apply in self.patches[name]:
                 apply(module)
 
-        spec.loader.exec_module = run_and_change  # type: ignore[method-assign]
+        spec.loader.exec_module = execute_and_patch  # type: ignore[method-assign]
         return spec
 
 
 _FINDER = _AfterImport()
 
 
-def patch(changes: Mapping[str, Callable[[ModuleType], None]]) -> None:
-    """Call ``changes[name]`` with each module of these names: those that are imported already, and
-    those that will be."""
+def patch(patches: Mapping[str, Callable[[ModuleType], None]]) -> None:
+    """Patch modules: at once if they are imported already, else after their import.
+
+    Args:
+        patches: Full name of a module to a function that changes the module.
+    """
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
-    for name, apply in changes.items():
-        _FINDER.changes.setdefault(name, []).append(apply)
+    for name, apply in patches.items():
+        _FINDER.patches.setdefault(name, []).append(apply)
         if name in sys.modules:
             apply(sys.modules[name])

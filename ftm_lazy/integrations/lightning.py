@@ -1,8 +1,7 @@
 """``Trainer(accelerator="ftm")`` and ``Fabric(accelerator="ftm")`` in Lightning.
 
-Lightning finds accelerators by name in a registry, but takes any that is not its own for the CPU
-when it chooses where a model goes, and for CUDA when it makes a gradient scaler. What is here
-registers one, and changes these two answers for it.
+Lightning has a registry of accelerators. But for a registered one it places the model on the CPU,
+and creates a gradient scaler for CUDA. The patches register ftm and change both choices.
 """
 
 from __future__ import annotations
@@ -21,24 +20,23 @@ _MIXED = ("16-mixed", "bf16-mixed")
 
 
 def _name() -> str:
-    """What the device is called in this process."""
+    """Return the device type's name in this process."""
     return torch._C._get_privateuse1_backend_name()
 
 
-class _OneDevice:
-    """What an accelerator of Lightning is asked; its base class is that of the package that
-    asks."""
+class _FTMAccelerator:
+    """Methods of Lightning's accelerator; the base class differs between Lightning's packages."""
 
     def setup_device(self, device: torch.device) -> None:
-        """Nothing is set up; raises ``ValueError`` for another device."""
+        """Check that `device` is ftm."""
         if device.type != _name():
             raise ValueError(f"the device should be {_name()}, found {device}")
 
     def teardown(self) -> None:
-        """Nothing is undone: compiled programs are kept for the next run."""
+        """Do nothing: compiled programs are kept for the next run."""
 
     def get_device_stats(self, device: Any) -> dict[str, Any]:
-        """For ``DeviceStatsMonitor``: bytes."""
+        """Return memory figures in bytes for ``DeviceStatsMonitor``."""
         return {
             "allocated": torch.ftm.memory_allocated(),
             "allocated.peak": torch.ftm.max_memory_allocated(),
@@ -46,44 +44,46 @@ class _OneDevice:
 
     @staticmethod
     def parse_devices(devices: Any) -> list[int]:
-        """Positions of devices, of which there is one; raises ``ValueError`` where more are asked
-        for."""
+        """Return the index of the only device; ValueError if more are requested."""
         if devices in (1, -1, "1", "-1", "auto", [0], "0,"):
             return [0]
         raise ValueError(f"there is one device {_name()}: devices={devices!r} is not available")
 
     @staticmethod
     def get_parallel_devices(devices: Any) -> list[torch.device]:
-        """Return the device for each position."""
+        """Return the device of each index."""
         return [torch.device(_name(), position) for position in devices]
 
     @staticmethod
     def auto_device_count() -> int:
-        """One."""
+        """Return 1."""
         return 1
 
     @staticmethod
     def is_available() -> bool:
-        """Always: the machine is emulated where there is none."""
+        """Return True: the machine is emulated."""
         return True
 
     @staticmethod
     def name() -> str:
-        """By which it is asked for."""
+        """Return the name in the registry."""
         return _name()
 
 
-def _accelerator(connector: ModuleType) -> None:
-    """Change a module that chooses accelerator, strategy and precision: the trainer's or
-    Fabric's."""
+def _register_accelerator(connector: ModuleType) -> None:
+    """Patch the connector, which chooses accelerator, strategy and precision.
+
+    Args:
+        connector: The connector module of the trainer or of Fabric.
+    """
     accelerator = type(
         "FTMAccelerator",
-        (_OneDevice, connector.Accelerator),
-        {"__doc__": _OneDevice.__doc__, "__module__": connector.__name__},
+        (_FTMAccelerator, connector.Accelerator),
+        {"__doc__": "Lightning's accelerator for ftm.", "__module__": connector.__name__},
     )
-    trainer = hasattr(connector, "AcceleratorRegistry")
-    registry = connector.AcceleratorRegistry if trainer else connector.ACCELERATOR_REGISTRY
-    kind = connector._AcceleratorConnector if trainer else connector._Connector
+    is_trainer = hasattr(connector, "AcceleratorRegistry")
+    registry = connector.AcceleratorRegistry if is_trainer else connector.ACCELERATOR_REGISTRY
+    kind = connector._AcceleratorConnector if is_trainer else connector._Connector
     registry.register(_name(), accelerator, description=accelerator.__name__)
     choose_strategy, make_precision = kind._choose_strategy, kind._check_and_init_precision
 
@@ -92,27 +92,24 @@ def _accelerator(connector: ModuleType) -> None:
 
     @functools.wraps(choose_strategy)
     def strategy(self: Any) -> Any:
-        found = choose_strategy(self)
-        if is_chosen(self) and isinstance(found, connector.SingleDeviceStrategy):
+        chosen = choose_strategy(self)
+        if is_chosen(self) and isinstance(chosen, connector.SingleDeviceStrategy):
             return connector.SingleDeviceStrategy(device=torch.device(_name(), 0))
-        return found
+        return chosen
 
     @functools.wraps(make_precision)
     def precision(self: Any) -> Any:
-        given, wanted = (
-            (self._precision_plugin_flag, self._precision_flag)
-            if trainer
-            else (self._precision_instance, self._precision_input)
-        )
-        if is_chosen(self) and wanted in _MIXED and not given:
-            return connector.MixedPrecision(wanted, _name())
+        plugin = self._precision_plugin_flag if is_trainer else self._precision_instance
+        flag = self._precision_flag if is_trainer else self._precision_input
+        if is_chosen(self) and flag in _MIXED and not plugin:
+            return connector.MixedPrecision(flag, _name())
         return make_precision(self)
 
     kind._choose_strategy, kind._check_and_init_precision = strategy, precision
 
 
 def install() -> None:
-    """Change Lightning under each of its names, now or when it is imported."""
+    """Patch Lightning's packages, now or when they are imported."""
     import_hooks.patch(
         dict.fromkeys(
             (
@@ -121,6 +118,6 @@ def install() -> None:
                 "lightning.fabric.connector",
                 "lightning_fabric.connector",
             ),
-            _accelerator,
+            _register_accelerator,
         )
     )

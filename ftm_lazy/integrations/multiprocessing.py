@@ -1,10 +1,9 @@
-"""Tensors of the device in other processes: arguments of `Process`, queues, pools and DataLoader
-workers.
+"""Pickling of the device's tensors for other processes: `Process`, queues, pools, DataLoader.
 
-Device memory belongs to one process. A tensor that is sent to another process is copied there, and
-later writes stay in the process that makes them. So `is_shared()` is False, and `share_memory_()`
-raises an error: a program that trains one model from several processes would otherwise train
-separate copies and show no sign of it.
+Device memory belongs to one process. Sending a tensor to another process copies it, and neither
+process sees the other's later writes. So `is_shared()` returns False and `share_memory_()` raises
+an error: a program that trains one model from several processes would silently train separate
+copies.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ Storage: TypeAlias = torch.UntypedStorage
 
 
 def install() -> None:
-    """Send tensors of the device to other processes by value, and refuses to share their
-    memory."""
+    """Register the pickling by value, and make `share_memory_()` an error."""
     for kind in (torch.Tensor, torch.nn.parameter.Parameter):
         ForkingPickler.register(kind, _reduce)
-    ForkingPickler.register(Storage, _reduce_storage)  # of tensors of other subclasses
-    setattr(Storage, "is_shared", _private_to_the_process(Storage.is_shared))  # noqa: B010  (mypy forbids assigning to a method)
-    setattr(Storage, "share_memory_", _refusing_to_share(Storage.share_memory_))  # noqa: B010
+    ForkingPickler.register(Storage, _reduce_storage)  # for other subclasses of Tensor
+    # setattr, because mypy forbids assigning to a method
+    setattr(Storage, "is_shared", _patched_is_shared(Storage.is_shared))  # noqa: B010
+    setattr(Storage, "share_memory_", _patched_share_memory(Storage.share_memory_))  # noqa: B010
 
 
-def _private_to_the_process(is_shared: Callable[[Storage], bool]) -> Callable[[Storage], bool]:
+def _patched_is_shared(is_shared: Callable[[Storage], bool]) -> Callable[[Storage], bool]:
     def of_storage(storage: Storage) -> bool:
         return storage.device.type != NAME and is_shared(storage)
 
@@ -44,14 +43,15 @@ def _private_to_the_process(is_shared: Callable[[Storage], bool]) -> Callable[[S
     return of_storage
 
 
-def _refusing_to_share(share: Callable[[Storage], Storage]) -> Callable[[Storage], Storage]:
+def _patched_share_memory(share: Callable[[Storage], Storage]) -> Callable[[Storage], Storage]:
     def of_storage(storage: Storage) -> Storage:
         if storage.device.type == NAME:
             raise RuntimeError(
-                f"share_memory_() is not supported on device {NAME}: its memory belongs to one process, so each process that receives"
-                " a tensor has a copy and does not see the others' writes. To train one model from several processes, use"
-                f" torch.distributed (DistributedDataParallel works on {NAME}), or keep the shared parameters on the CPU:"
-                " model.cpu().share_memory()."
+                f"share_memory_() is not supported on device {NAME}: its memory belongs to one"
+                " process, so each process that receives a tensor has a copy and does not see the"
+                " others' writes. To train one model from several processes, use torch.distributed"
+                f" (DistributedDataParallel works on {NAME}), or keep the shared parameters on the"
+                " CPU: model.cpu().share_memory()."
             )
         return share(storage)
 
@@ -64,16 +64,16 @@ def _reduce(tensor: torch.Tensor) -> Reduced:
         return reductions.reduce_tensor(tensor)
     if tensor.requires_grad and not tensor.is_leaf:
         return _refuse(
-            "cannot send a tensor that requires grad and is not a leaf to another process, since autograd does not go"
-            " from one to the other: send tensor.detach()"
+            "cannot send a tensor that requires grad and is not a leaf to another process, since"
+            " autograd does not cross processes: send tensor.detach()"
         )
     try:
         value = tensor.detach().cpu()
     except RuntimeError as error:
         return _refuse(str(error))
     # The arguments of a process are pickled before it starts. Shared memory would be closed by
-    # then: nothing but the pickle refers to `value`. A queue holds the memory open until the tensor
-    # is received.
+    # then, because only the pickle refers to `value`. A queue keeps the memory open until the
+    # tensor is received.
     content: torch.Tensor | bytes = value if get_spawning_popen() is None else _to_bytes(value)
     return _rebuild, (type(tensor), content, tensor.requires_grad)
 
@@ -86,9 +86,9 @@ def _reduce_storage(storage: Storage) -> Reduced:
 
 
 def _refuse(message: str) -> Reduced:
-    """Raise the error here for the arguments of a process, and in the receiver for a queue.
+    """Raise an error: here for the arguments of a process, in the receiver for a queue.
 
-    A queue pickles on a thread of its own, and an error there reaches no caller.
+    A queue pickles on a separate thread, where an error would reach no caller.
     """
     if get_spawning_popen() is not None:
         raise RuntimeError(message)

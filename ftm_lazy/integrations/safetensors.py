@@ -1,8 +1,7 @@
-"""Safetensors files read to the device: `load_file(path, device="ftm")` and `safe_open(path, "pt",
-device="ftm")`.
+"""Loading of safetensors files to the device.
 
-The library reads to devices that it knows by name. Here it reads to the CPU, and the tensors move
-from there.
+`load_file(path, device="ftm")` and `safe_open(path, "pt", device="ftm")` accept ftm. The library
+has a fixed list of devices, so it reads to the CPU, and the tensors are copied to ftm.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ __all__ = ["install"]
 
 
 def install() -> None:
-    """Make the changes, now or when the library is imported."""
+    """Patch the library, now or when it is imported."""
     import_hooks.patch({"safetensors": _accept_device, "safetensors.torch": _accept_device})
 
 
 def _accept_device(module: ModuleType) -> None:
     open_file: Callable[..., Any] = module.safe_open
-    if isinstance(open_file, _Opener):  # imported from the other module, which is changed already
+    if isinstance(open_file, _Opener):  # imported from the other module, which is patched already
         return
     module.safe_open = _Opener(open_file)  # type: ignore[attr-defined]
 
 
 class _Opener:
-    """`safetensors.safe_open` that takes the device."""
+    """`safetensors.safe_open` that accepts ftm."""
 
     def __init__(self, open_file: Callable[..., Any]) -> None:
         self._open_file = open_file
@@ -46,7 +45,7 @@ class _Opener:
 
 
 class _File:
-    """An open file whose tensors come on the device."""
+    """An open file that returns tensors on ftm; other attributes are the file's."""
 
     def __init__(self, file: Any, device: torch.device) -> None:
         self._file, self._device = file, device
@@ -67,20 +66,23 @@ class _File:
         return getattr(self._file, name)
 
     def get_tensor(self, name: str) -> torch.Tensor:
+        """Return one tensor."""
         moved: torch.Tensor = self._file.get_tensor(name).to(self._device)
         return moved
 
     def get_tensors(self, *names: Any) -> dict[str, torch.Tensor]:
+        """Return several tensors, by name."""
         return {
             name: tensor.to(self._device) for name, tensor in self._file.get_tensors(*names).items()
         }
 
     def get_slice(self, name: str) -> _Slice:
+        """Return a tensor to read parts of."""
         return _Slice(self._file.get_slice(name), self._device)
 
 
 class _Slice:
-    """A tensor of the file of which parts are read."""
+    """A tensor in the file that is read in parts; indexing returns a tensor on ftm."""
 
     def __init__(self, part: Any, device: torch.device) -> None:
         self._part, self._device = part, device

@@ -1,11 +1,11 @@
-"""``ftm-migrate``: rewrites programs for torch_xla as plain PyTorch on ftm.
+"""``ftm-migrate``: rewrite torch_xla programs as plain PyTorch on ftm.
 
-    ftm-migrate path...            shows what would change, as a diff, and what it cannot change
-    ftm-migrate --write path...    changes the files
-    ftm-migrate --check path...    says by its exit code whether anything would change
+    ftm-migrate path...            print a diff, and the places that need manual work
+    ftm-migrate --write path...    change the files
+    ftm-migrate --check path...    exit with 1 if a file would change
 
-What is not torch_xla's stays as it is, byte for byte, and a second run changes nothing. `rules` has
-the rewrites.
+Code that does not use torch_xla stays byte for byte the same, and a second run changes nothing. The
+rules are in `rename_rules`.
 """
 
 from ftm_lazy.migrate.rewrite import Migrated, migrate

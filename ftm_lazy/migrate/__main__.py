@@ -16,11 +16,17 @@ __all__ = ["main"]
 
 @command("ftm-migrate")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 2 where a file could not be read, 1 where one would
-    change (--check), else 0."""
+    """Run the command.
+
+    Args:
+        arguments: Command line without the program's name; None for `sys.argv`.
+
+    Returns:
+        The exit status: 2 if a file could not be read, 1 if one would change (--check), else 0.
+    """
     parser = Parser(
         "ftm-migrate",
-        "Rewrites programs for torch_xla as plain PyTorch on ftm; shows a diff by default.",
+        "Rewrite torch_xla programs as plain PyTorch on ftm; prints a diff by default.",
     )
     parser.add_argument("paths", nargs="+", type=Path, help="files, or directories of Python files")
     mode = parser.add_mutually_exclusive_group()
@@ -28,9 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mode.add_argument(
         "--check",
         action="store_true",
-        help="only say which files would change, by the exit code too",
+        help="list the files that would change, and exit with 1 if there are any",
     )
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
         from ftm_lazy.migrate.rewrite import MigrateError, migrate
     except ModuleNotFoundError as error:
@@ -39,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ) from error
 
     changed = left = failed = 0
-    for path in _files(given.paths):
+    for path in _files(options.paths):
         try:
             source = read_bytes(path)
             result = migrate(source)
@@ -54,20 +60,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if result.code == source:
             continue
         changed += 1
-        if given.check:
+        if options.check:
             say(f"{path}: would change")
-        elif given.write:
+        elif options.write:
             path.write_bytes(result.code)
             say(f"{path}: changed")
         else:
             sys.stdout.writelines(_diff(path, source, result.code))
     print(
-        f"{changed} files {'changed' if given.write else 'to change'}, {left} places left to you",
+        f"{changed} files {'changed' if options.write else 'to change'}, {left} places left to you",
         file=sys.stderr,
     )
     if failed:
         return 2
-    return 1 if given.check and changed else 0
+    return 1 if options.check and changed else 0
 
 
 def _files(paths: list[Path]) -> Iterator[Path]:

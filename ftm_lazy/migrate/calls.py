@@ -1,4 +1,4 @@
-"""The rewrite of expressions and statements; imports stay as they are."""
+"""Rewriting of expressions and statements; `imports` rewrites the imports afterwards."""
 
 from __future__ import annotations
 
@@ -36,21 +36,25 @@ _START = (*_LAUNCH, "torch_xla.distributed.xla_multiprocessing.spawn")
 _RANK = 'int(os.environ.get("LOCAL_RANK", 0))'
 
 
-_PLACE = re.compile(r"(?P<comma>, )?\{(?P<key>\w+)\}")
-"""In a template; it goes with its comma where nothing is given."""
+_PLACEHOLDER = re.compile(r"(?P<comma>, )?\{(?P<key>\w+)\}")
+"""A parameter in a template; it is removed with its comma if the argument is missing."""
 
 
-class _Unfit(Exception):
-    """A call that its rule does not cover; the message says why."""
+class _UnsupportedCallError(Exception):
+    """A rule does not cover a call; the message has the reason."""
 
 
 class CallRewriter(cst.CSTTransformer):
-    """Rewrites what `names` has rules for; `left` is what it could not, and what the user should
-    know.
+    """Rewrites calls and names by the rules of `rename_rules`.
 
     Args:
-        several: whether the file knows of several processes, so that gradients have to be reduced.
-        shards: whether the wrapper of FSDP becomes `fully_shard`.
+        several: Whether the program runs in several processes, so gradients must be reduced.
+        shards: Whether the FSDP wrapper becomes `fully_shard`.
+
+    Attributes:
+        left: (line, reason) of places that need manual work or attention.
+        helpers: Names of the helpers that the new code uses.
+        written: The new expressions.
     """
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider, PositionProvider, ParentNodeProvider)
@@ -65,9 +69,9 @@ class CallRewriter(cst.CSTTransformer):
         self.written: list[str] = []
 
     # --- expressions
-    # ---------------------------------------------------------------------------------------
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:  # noqa: N802
+        """Rewrite a call by its rule."""
         name = self._name(original_node.func)
         if name in _START:
             return self._start(original_node, updated_node)
@@ -94,7 +98,7 @@ class CallRewriter(cst.CSTTransformer):
             return self._device_strings(name, updated_node)
         try:
             text = self._filled(rule, updated_node)
-        except _Unfit as error:
+        except _UnsupportedCallError as error:
             self._leave(original_node, f"{name}: {error}")
             return updated_node
         if rule.note:
@@ -102,7 +106,7 @@ class CallRewriter(cst.CSTTransformer):
         return self._write(text, rule)
 
     def _filled(self, rule: RenameRule, call: cst.Call) -> str:
-        """Return the template with the call's arguments."""
+        """Fill a rule's template with the call's arguments."""
         if "{*}" in rule.template:
             arguments = _listed(call)
             return rule.template.replace(", {*}", f", {arguments}" if arguments else "").replace(
@@ -111,31 +115,26 @@ class CallRewriter(cst.CSTTransformer):
         given: dict[str, str] = {}
         for position, argument in enumerate(call.args):
             if argument.star or (argument.keyword is None and position >= len(rule.parameters)):
-                raise _Unfit("its arguments cannot be told apart")
+                raise _UnsupportedCallError("its arguments cannot be matched to parameters")
             key = argument.keyword.value if argument.keyword else rule.parameters[position]
-            given[key] = (
-                _operand(argument.value)
-                if f"{{{key}}}(" in rule.template
-                else _text(argument.value)
-            )
+            is_called = f"{{{key}}}(" in rule.template
+            given[key] = _operand(argument.value) if is_called else _text(argument.value)
             if key in ("args", "optimizer_args"):
                 given[key] = _unpacked(argument.value)
         for key in given:
-            if (
-                f"{{{key}}}" not in rule.template
-                and key not in rule.dropped
-                and (key in rule.parameters or not rule.open_ended)
-            ):
-                raise _Unfit(f"there is nothing for the argument {key}")
+            is_used = f"{{{key}}}" in rule.template
+            is_dropped = key in rule.dropped or (rule.open_ended and key not in rule.parameters)
+            if not (is_used or is_dropped):
+                raise _UnsupportedCallError(f"there is no equivalent of the argument {key}")
         defaults = dict(rule.optional)
 
-        def fill(place: re.Match[str]) -> str:
-            text = given.get(place["key"], defaults.get(place["key"]))
+        def fill(placeholder: re.Match[str]) -> str:
+            text = given.get(placeholder["key"], defaults.get(placeholder["key"]))
             if text is None:
-                raise _Unfit(f"the argument {place['key']} is missing")
-            return (place["comma"] or "") + text if text else ""
+                raise _UnsupportedCallError(f"the argument {placeholder['key']} is missing")
+            return (placeholder["comma"] or "") + text if text else ""
 
-        return _PLACE.sub(fill, rule.template)
+        return _PLACEHOLDER.sub(fill, rule.template)
 
     def _write(self, text: str, rule: RenameRule | None = None) -> cst.BaseExpression:
         self.written.append(text)
@@ -144,7 +143,7 @@ class CallRewriter(cst.CSTTransformer):
         return cst.parse_expression(text)
 
     def _compiled(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        """``torch_xla.compile(f)`` is `f`."""
+        """Rewrite ``torch_xla.compile(f)`` as `f`."""
         functions = [
             each.value for each in updated.args if each.keyword is None or each.keyword.value == "f"
         ]
@@ -154,13 +153,14 @@ class CallRewriter(cst.CSTTransformer):
         return functions[0]
 
     def _start(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        """One process is a call; several are `torch.multiprocessing.spawn`."""
+        """Rewrite `launch` and `spawn`: as a call for one process, else as `spawn_processes`."""
         given = {each.keyword.value: each.value for each in updated.args if each.keyword}
         positional = [each.value for each in updated.args if not each.keyword and not each.star]
         given |= dict(zip(("fn", "args", "nprocs"), positional, strict=False))
         if "fn" not in given or any(each.star for each in updated.args):
             self._leave(
-                original, f"{self._name(original.func)}: its arguments cannot be told apart"
+                original,
+                f"{self._name(original.func)}: its arguments cannot be matched to parameters",
             )
             return updated
         function, known = _text(given["fn"]), self._name(original.func) not in _LAUNCH
@@ -178,8 +178,7 @@ class CallRewriter(cst.CSTTransformer):
         return self._write(f"spawn_processes({function}, {arguments}, {number})")
 
     def _group(self, call: cst.Call) -> cst.Call:
-        """Return the process group ``ftm``, which finds the others by the environment as torchrun sets
-        it."""
+        """Rewrite `init_process_group`: ``ftm`` reads torchrun's environment variables."""
         kept = []
         for argument in call.args:
             if (
@@ -194,7 +193,7 @@ class CallRewriter(cst.CSTTransformer):
         return call.with_changes(args=kept)
 
     def _device_strings(self, name: str, call: cst.Call) -> cst.Call:
-        """``"xla"`` where it is a device: in ``.to("xla")``, ``device="xla"`` and the like."""
+        """Rename the device in arguments such as ``.to("xla")`` and ``device="xla"``."""
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         takes = method in ("to", "type_as") or name in _DEVICE_FUNCTIONS
         arguments = []
@@ -209,7 +208,7 @@ class CallRewriter(cst.CSTTransformer):
     def leave_Comparison(  # noqa: N802
         self, original_node: cst.Comparison, updated_node: cst.Comparison
     ) -> cst.BaseExpression:
-        """``x.device.type == "xla"``."""
+        """Rename the device in ``x.device.type == "xla"``."""
         if not (
             isinstance(updated_node.left, cst.Attribute)
             and updated_node.left.attr.value in ("type", "device_type")
@@ -224,9 +223,11 @@ class CallRewriter(cst.CSTTransformer):
     def leave_Attribute(  # noqa: N802
         self, original_node: cst.Attribute, updated_node: cst.Attribute
     ) -> cst.BaseExpression:
+        """Rewrite a qualified name that is not called."""
         return self._reference(original_node, updated_node)
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:  # noqa: N802
+        """Rewrite an imported name that is not called."""
         if isinstance(
             self.get_metadata(ParentNodeProvider, original_node, None),
             (cst.ImportAlias, cst.AsName),
@@ -257,16 +258,15 @@ class CallRewriter(cst.CSTTransformer):
         return updated
 
     # --- statements
-    # ----------------------------------------------------------------------------------------
 
     def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
-        """``xm.mark_step()`` goes; the line stays, for its comments, until its block is left."""
+        """Remove ``xm.mark_step()``; an empty line keeps its comments until its block is left."""
         body = [
             statement
             for statement, before in zip(updated_node.body, original_node.body, strict=True)
-            if not self._goes(before)
+            if not self._is_removed(before)
         ]
         if len(body) == len(updated_node.body):
             return updated_node
@@ -274,7 +274,7 @@ class CallRewriter(cst.CSTTransformer):
             body[-1] = body[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
         return updated_node.with_changes(body=body or [GONE])
 
-    def _goes(self, statement: cst.BaseSmallStatement) -> bool:
+    def _is_removed(self, statement: cst.BaseSmallStatement) -> bool:
         call = statement.value if isinstance(statement, cst.Expr) else None
         return (
             isinstance(call, cst.Call)
@@ -283,7 +283,7 @@ class CallRewriter(cst.CSTTransformer):
         )
 
     def _waits(self, call: cst.Call) -> bool:
-        """Return whether ``xm.mark_step(wait=True)`` is said."""
+        """Return whether the call has ``wait=True``, as in ``xm.mark_step(wait=True)``."""
         name = REMOVED[self._name(call.func)]
         given = [
             each.value
@@ -295,6 +295,7 @@ class CallRewriter(cst.CSTTransformer):
     def leave_IndentedBlock(  # noqa: N802
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
+        """Remove empty lines from a block."""
         body, footer = without_empty(updated_node.body)
         if len(body) == len(updated_node.body):
             return updated_node
@@ -302,6 +303,7 @@ class CallRewriter(cst.CSTTransformer):
         return updated_node.with_changes(body=body, footer=[*footer, *updated_node.footer])
 
     def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:  # noqa: N802
+        """Remove empty lines from the module."""
         body, footer = without_empty(updated_node.body)
         if len(body) == len(updated_node.body):
             return updated_node
@@ -310,7 +312,7 @@ class CallRewriter(cst.CSTTransformer):
     def leave_With(  # noqa: N802
         self, original_node: cst.With, updated_node: cst.With
     ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
-        """``with torch_xla.step():`` leaves its body."""
+        """Replace ``with torch_xla.step():`` by its body."""
         items = [
             item
             for item, before in zip(updated_node.items, original_node.items, strict=True)
@@ -332,22 +334,22 @@ class CallRewriter(cst.CSTTransformer):
             return original_node
         first, *others = block.body
         first = first.with_changes(leading_lines=[*updated_node.leading_lines, *lines_above(first)])
-        # its comments go to what follows
+        # the statement that follows gets the block's last comments
         below = cst.SimpleStatementLine([GONE], leading_lines=block.footer)
         return cst.FlattenSentinel([first, *others, below])
 
     def leave_Decorator(  # noqa: N802
         self, original_node: cst.Decorator, updated_node: cst.Decorator
     ) -> cst.Decorator | cst.RemovalSentinel:
+        """Remove ``@torch_xla.compile`` and ``@torch_xla.step``."""
         decorator = original_node.decorator
         name = self._name(decorator.func if isinstance(decorator, cst.Call) else decorator)
         return cst.RemoveFromParent() if name in UNWRAPPED else updated_node
 
-    # --- what is asked about nodes
-    # -------------------------------------------------------------------------
+    # --- queries
 
     def _is_value(self, node: cst.Call) -> bool:
-        """Return whether a call is neither a context nor a decorator."""
+        """Return whether a call is neither a context manager nor a decorator."""
         parent = self.get_metadata(ParentNodeProvider, node)
         return not isinstance(parent, (cst.WithItem, cst.Decorator))
 
@@ -365,15 +367,14 @@ def _text(node: cst.CSTNode) -> str:
 
 
 def _listed(call: cst.Call) -> str:
-    """Return the arguments of a call, as they are."""
+    """Return the text of a call's arguments."""
     return ", ".join(
         _text(argument.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for argument in call.args
     )
 
 
 def _is_method(function: cst.BaseExpression, name: str) -> bool:
-    """Return whether a call is of a method of that name, rather than of PyTorch's function in
-    ``utils``."""
+    """Return whether a called function is a method of this name, not ``torch.nn.utils``'s."""
     return (
         isinstance(function, cst.Attribute)
         and function.attr.value == name
@@ -382,13 +383,13 @@ def _is_method(function: cst.BaseExpression, name: str) -> bool:
 
 
 def _operand(node: cst.BaseExpression) -> str:
-    """Return an expression that is called."""
+    """Return the text of an expression that is called, in parentheses if it needs them."""
     plain = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or node.lpar
     return _text(node) if plain else f"({_text(node)})"
 
 
 def _unpacked(node: cst.BaseExpression) -> str:
-    """Return a tuple or a dict as arguments of a call."""
+    """Return a tuple or a dict as the text of a call's arguments."""
     if isinstance(node, cst.Tuple):
         return ", ".join(_text(each.value) for each in node.elements)
     return f"**{_text(node)}" if isinstance(node, cst.Dict) else f"*{_text(node)}"
@@ -400,7 +401,7 @@ def _string(node: cst.BaseExpression) -> str | None:
 
 
 def _device_string(node: cst.BaseExpression) -> cst.BaseExpression:
-    """``"xla"`` and ``"xla:0"`` by ftm's name; everything else as it is."""
+    """Rename the literals ``"xla"`` and ``"xla:0"``; leave other expressions."""
     value = _string(node)
     if not isinstance(node, cst.SimpleString) or value is None:
         return node

@@ -1,5 +1,4 @@
-"""Imports of torch_xla: those that nothing uses any more go, the others import from
-ftm_lazy.torch_xla."""
+"""Rewriting of torch_xla's imports: remove unused ones, import others from ftm_lazy.torch_xla."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ __all__ = ["ImportRewriter", "NameUses"]
 
 
 class NameUses(cst.CSTVisitor):
-    """The local names, such as ``xm``, by which something of torch_xla is still used."""
+    """Collects the local names, such as ``xm``, of torch_xla's modules that are still used."""
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider, ParentNodeProvider)
 
@@ -23,12 +22,15 @@ class NameUses(cst.CSTVisitor):
         self.names: set[str] = set()
 
     def visit_Import(self, node: cst.Import) -> bool:  # noqa: N802
+        """Skip imports, which are not uses."""
         return False
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:  # noqa: N802
+        """Skip imports, which are not uses."""
         return False
 
     def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+        """Add a name that torch_xla's import defined."""
         parent = self.get_metadata(ParentNodeProvider, node)
         if isinstance(parent, cst.Attribute) and parent.attr is node:
             return
@@ -41,22 +43,22 @@ class NameUses(cst.CSTVisitor):
 
 
 class ImportRewriter(cst.CSTTransformer):
-    """Rewrites the imports.
+    """Rewrites imports and inserts helpers.
 
     Args:
-        used: local names that are still used.
-        wanted: modules that the new code needs.
-        helpers: names of `helpers.HELPERS` that it needs, in order.
+        used: Local names of torch_xla's modules that are still used.
+        required: Modules that the new code uses.
+        helpers: Names of the helpers (`helpers.HELPERS`) to insert, in order.
     """
 
-    def __init__(self, used: set[str], wanted: list[str], helpers: list[str]) -> None:
+    def __init__(self, used: set[str], required: list[str], helpers: list[str]) -> None:
         super().__init__()
-        self._used, self._wanted, self._helpers = used, wanted, helpers
+        self._used, self._required, self._helpers = used, required, helpers
 
     def leave_IndentedBlock(  # noqa: N802
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
-        """Without the imports that have gone."""
+        """Remove empty lines from a block."""
         body, footer = without_empty(updated_node.body)
         if len(body) == len(updated_node.body):
             return updated_node
@@ -66,11 +68,10 @@ class ImportRewriter(cst.CSTTransformer):
     def leave_SimpleStatementLine(  # noqa: N802
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
-        if len(updated_node.body) != 1 or not isinstance(
-            updated_node.body[0], (cst.Import, cst.ImportFrom)
-        ):
-            return updated_node
+        """Rewrite a line that is one import."""
         statement = updated_node.body[0]
+        if len(updated_node.body) != 1 or not isinstance(statement, (cst.Import, cst.ImportFrom)):
+            return updated_node
         if isinstance(statement, cst.Import):
             replaced = self._import(statement)
         else:
@@ -85,7 +86,7 @@ class ImportRewriter(cst.CSTTransformer):
         return updated_node.with_changes(body=[GONE])
 
     def _import(self, statement: cst.Import) -> list[cst.BaseSmallStatement] | None:
-        """Return the statements that take the place of an ``import``; None: it stays."""
+        """Return the statements that replace an ``import``; None keeps it."""
         kept, moved, touched = [], [], False
         for alias in statement.names:
             name = alias.evaluated_name
@@ -115,7 +116,7 @@ class ImportRewriter(cst.CSTTransformer):
         return result
 
     def _import_from(self, statement: cst.ImportFrom) -> list[cst.BaseSmallStatement] | None:
-        """Return the statements that take the place of a ``from ... import``; None: it stays."""
+        """Return the statements that replace a ``from ... import``; None keeps it."""
         name = get_full_name_for_node(statement.module) if statement.module else ""
         if statement.relative or (name or "").partition(".")[0] != "torch_xla":
             return None
@@ -133,16 +134,16 @@ class ImportRewriter(cst.CSTTransformer):
         return [statement.with_changes(module=module, names=kept)]
 
     def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:  # noqa: N802
-        """Add what the new code needs, behind the last import at the top."""
+        """Insert missing imports and helpers after the module's last top-level import."""
         body, footer = without_empty(updated_node.body)
         if len(body) != len(updated_node.body):
             updated_node = updated_node.with_changes(
                 body=body, footer=[*footer, *updated_node.footer]
             )
-        missing = [name for name in self._wanted if not _imports(updated_node, name)]
+        missing = [name for name in self._required if not _imports(updated_node, name)]
         if not missing and not self._helpers:
             return updated_node
-        place = 1 + max(
+        position = 1 + max(
             (
                 i
                 for i, each in enumerate(body)
@@ -159,16 +160,16 @@ class ImportRewriter(cst.CSTTransformer):
                 HELPERS[name][1].lstrip("\n").replace("\n", newline)
             ).body[0]
             added.append(definition.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * 2))
-        if self._helpers and place < len(body):
-            follower = body[place]
+        if self._helpers and position < len(body):
+            follower = body[position]
             blank = [line for line in lines_above(follower) if not line.comment]
-            body[place] = follower.with_changes(
+            body[position] = follower.with_changes(
                 leading_lines=[
                     *[cst.EmptyLine(indent=False)] * max(0, 2 - len(blank)),
                     *lines_above(follower),
                 ]
             )
-        return updated_node.with_changes(body=[*body[:place], *added, *body[place:]])
+        return updated_node.with_changes(body=[*body[:position], *added, *body[position:]])
 
 
 def _is_import(statement: cst.CSTNode) -> bool:
@@ -186,7 +187,7 @@ def _is_docstring(statement: cst.CSTNode) -> bool:
 
 
 def _imports(module: cst.Module, name: str) -> bool:
-    """Return whether the module imports `name` under that name, or something inside of it, at its top."""
+    """Return whether the module has a top-level ``import`` of `name` or of a submodule."""
     for statement in module.body:
         if isinstance(statement, cst.SimpleStatementLine):
             for each in statement.body:

@@ -1,9 +1,8 @@
-"""What calls and names of torch_xla become, as data.
+"""Tables of the rewrites: torch_xla's calls and names, and their replacements.
 
-A rule is a template: ``{0}``, ``{1}`` stand for positional arguments, ``{name}`` for a named one
-(or the positional in its place, by the signature that is given), ``{*}`` for all arguments. An
-argument that the template does not use is dropped if the rule says so; otherwise the call stays,
-and is reported.
+A rule has a template for the new expression. ``{name}`` stands for an argument, given by name or by
+position, and ``{*}`` for all arguments. If a call has an argument that the template does not use
+and the rule does not list as dropped, the call stays and is reported.
 """
 
 from __future__ import annotations
@@ -26,14 +25,16 @@ DEVICE = "ftm"
 
 @dataclass(frozen=True)
 class RenameRule:
-    """One call.
+    """The rewrite of one function's calls.
 
     Args:
-        template: of the expression that takes its place. parameters: of the call, in order.
-        optional: those with defaults, and what stands for them in the template when they are not
-        given. dropped: those that mean nothing on ftm. helper: the name of a definition in
-        `helpers` that the template uses. note: what the user should know about it. open_ended:
-        arguments that are not among `parameters` mean nothing on ftm.
+        template: The new expression.
+        parameters: The function's parameters, in order.
+        optional: (parameter, text in the template if the argument is missing).
+        dropped: Parameters without meaning on ftm.
+        helper: The helper (`helpers.HELPERS`) that the template calls.
+        note: A remark that is reported for each call.
+        open_ended: Drop all arguments that are not in `parameters`.
     """
 
     template: str
@@ -77,7 +78,8 @@ CALLS: dict[str, RenameRule] = {
         ("optimizer", "barrier", "optimizer_args", "groups", "pin_layout"),
         optional=(("optimizer_args", ""),),
         dropped=("barrier", "groups", "pin_layout"),
-        note="gradients are no longer reduced over processes: with several, wrap the model in DistributedDataParallel",
+        note="gradients are no longer reduced over processes: with several, wrap the model in "
+        "DistributedDataParallel",
     ),
     f"{XM}.set_rng_state": _SEED,
     f"{XM}.xrt_world_size": _SIZE,
@@ -144,7 +146,7 @@ CALLS: dict[str, RenameRule] = {
     ),
     "torch_xla.amp.GradScaler": RenameRule(f'torch.amp.GradScaler("{DEVICE}", {{*}})'),
 }
-"""A call, to what takes its place."""
+"""Function to the rewrite of its calls."""
 
 TOGETHER = RenameRule(
     "step_together({optimizer}, {optimizer_args})",
@@ -153,7 +155,7 @@ TOGETHER = RenameRule(
     dropped=("barrier", "pin_layout"),
     helper="step_together",
 )
-"""`optimizer_step` in a file that knows of several processes."""
+"""Rewrite of `optimizer_step` in a program for several processes."""
 
 SEVERAL = frozenset(
     {f"{XMP}.spawn", "torch_xla.launch", f"{XMP}.launch"}
@@ -179,7 +181,7 @@ SEVERAL = frozenset(
         )
     }
 )
-"""Names by which a file shows that it knows of several processes."""
+"""Names whose use marks a program for several processes."""
 
 REFERENCES: dict[str, str] = {
     _CHECKPOINT: "torch.utils.checkpoint.checkpoint",
@@ -191,11 +193,10 @@ REFERENCES: dict[str, str] = {
     f"{XM}.REDUCE_MIN": '"min"',
     f"{XM}.REDUCE_MAX": '"max"',
 }
-"""A name, to what takes its place."""
+"""Name to its replacement."""
 
 REMOVED = {"torch_xla.sync": "wait", f"{XM}.mark_step": "wait", f"{XM}.optimization_barrier_": None}
-"""Calls that go, where they are statements; the name of the argument that makes them wait
-instead."""
+"""Functions whose call statements are removed, to the argument that makes them wait."""
 
 UNWRAPPED = ("torch_xla.step", "torch_xla.compile")
-"""Contexts and decorators that go and leave what they wrap."""
+"""Context managers and decorators that are removed; their body or function stays."""

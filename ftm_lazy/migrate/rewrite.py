@@ -1,5 +1,4 @@
-"""A program's source to its migrated source: calls first, then the imports that nothing uses any
-more."""
+"""Migration of a program's source text: calls first, then unused imports."""
 
 from __future__ import annotations
 
@@ -18,16 +17,16 @@ __all__ = ["MigrateError", "Migrated", "migrate"]
 
 
 class MigrateError(ValueError):
-    """A source that cannot be read; the message says where."""
+    """A source cannot be migrated; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Migrated:
-    """What became of a source.
+    """The result of a migration.
 
     Args:
-        code: the new source, in the encoding of the old one.
-        left: (line of the old source, reason) of what is left to the user.
+        code: The new source, in the encoding of the old one.
+        left: (line of the old source, reason) of the places that need manual work.
     """
 
     code: bytes
@@ -35,8 +34,17 @@ class Migrated:
 
 
 def migrate(source: bytes) -> Migrated:
-    """Rewrite a program for torch_xla as plain PyTorch on ftm; raises MigrateError if it is no
-    Python."""
+    """Rewrite a torch_xla program as plain PyTorch on ftm.
+
+    Args:
+        source: The program's source file.
+
+    Returns:
+        The new source, and the places that need manual work.
+
+    Raises:
+        MigrateError: The source is not Python, or defines a name that a helper needs.
+    """
     if b"\0" in source:
         raise MigrateError("not Python: it has NUL bytes")
     if b"xla" not in source:
@@ -56,14 +64,14 @@ def migrate(source: bytes) -> Migrated:
     wrapper.visit(sharding)
     calls = CallRewriter(several=not SEVERAL.isdisjoint(_names(wrapper)), shards=sharding.allowed)
     rewritten = wrapper.visit(calls)
-    taken = sorted(calls.helpers & _definitions(module))
-    if taken:
+    conflicts = sorted(calls.helpers & _definitions(module))
+    if conflicts:
         raise MigrateError(
-            f"it has definitions of its own named {', '.join(taken)}, which helpers are named: rename them"
+            f"it defines {', '.join(conflicts)}, which are names of helpers: rename them"
         )
     uses = NameUses()
     MetadataWrapper(rewritten).visit(uses)
-    imports = ImportRewriter(uses.names, _wanted(rewritten, calls), needed(calls.helpers))
+    imports = ImportRewriter(uses.names, _required_modules(calls), needed(calls.helpers))
     finished = rewritten.visit(imports)
     return Migrated(
         finished.bytes, sorted(calls.left + (sharding.against if sharding.calls else []))
@@ -71,20 +79,20 @@ def migrate(source: bytes) -> Migrated:
 
 
 def _names(wrapper: MetadataWrapper) -> set[str]:
-    """What the expressions of the module stand for, as far as its imports say."""
+    """Return the qualified names of the module's expressions, resolved through its imports."""
     found = wrapper.resolve(QualifiedNameProvider).values()
     return {name.name for names in found for name in (names() if callable(names) else names)}
 
 
 def _definitions(module: cst.Module) -> set[str]:
-    """Return the functions and classes at the top of the module."""
+    """Return the names of the module's top-level functions and classes."""
     return {
         each.name.value for each in module.body if isinstance(each, (cst.FunctionDef, cst.ClassDef))
     }
 
 
-def _wanted(module: cst.Module, calls: CallRewriter) -> list[str]:
-    """Return the modules that the new expressions name."""
+def _required_modules(calls: CallRewriter) -> list[str]:
+    """Return the modules that the new expressions use."""
     text = "".join(calls.written) + "".join(HELPERS[name][1] for name in needed(calls.helpers))
     modules = ("os", "torch", "torch.distributed.fsdp", "torch.distributed.fsdp.wrap", "ftm_lazy")
     return [name for name in modules if f"{name}." in text]

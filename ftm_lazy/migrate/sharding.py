@@ -1,8 +1,7 @@
-"""`XlaFullyShardedDataParallel` as PyTorch's `fully_shard`: whether a program allows it, and what a
-call becomes.
+"""Rewriting of `XlaFullyShardedDataParallel` as PyTorch's `fully_shard`.
 
-`fully_shard` leaves the module as it is and makes its parameters distributed tensors. A program
-that asks the wrapper for what only the wrapper has keeps it, in all places, because the two do not
+`fully_shard` does not wrap the module but turns its parameters into distributed tensors. A program
+that uses a feature that only the wrapper has keeps the wrapper everywhere, because the two do not
 mix.
 """
 
@@ -29,7 +28,7 @@ POLICIES = {
         "transformer_auto_wrap_policy",
     )
 }
-"""What picks submodules: PyTorch has the same, but for the name of an argument."""
+"""Policies that select submodules; PyTorch has the same, except for the name of an argument."""
 
 _PARAMETERS = (
     "module",
@@ -44,50 +43,54 @@ _PARAMETERS = (
     "buffer_dtype",
     "fp32_reduce_scatter",
 )
-"""Of the wrapper, in order; nobody gives the others by position."""
+"""Parameters of the wrapper, in order, up to the last that programs pass by position."""
 
-_MEANINGLESS = {
-    *(
-        "flatten_parameters",
-        "execute_sharding_on_init",
-        "optimization_barrier_in_forward",
-        "optimization_barrier_in_backward",
-    ),
-    *(
-        "sync_on_finalization",
-        "shard_param_on_dim_0",
-        "pin_layout_in_collective_ops",
-        "reduce_scatter_bucket_size_mb",
-    ),
-    *("coalesce_all_gather_ops", "_shard_size_multiple", "_use_xla_patched_linear"),
+_IGNORED = {
+    "flatten_parameters",
+    "execute_sharding_on_init",
+    "optimization_barrier_in_forward",
+    "optimization_barrier_in_backward",
+    "sync_on_finalization",
+    "shard_param_on_dim_0",
+    "pin_layout_in_collective_ops",
+    "reduce_scatter_bucket_size_mb",
+    "coalesce_all_gather_ops",
+    "_shard_size_multiple",
+    "_use_xla_patched_linear",
 }
-"""Arguments about torch_xla's own implementation."""
+"""Arguments that only affect torch_xla's implementation."""
 
-_REASONS = {
-    "buffer_dtype": "fully_shard has no dtype for buffers: cast them, module.to(dtype), before",
-    "sharding_groups": "fully_shard takes a DeviceMesh instead, of a dimension for replicas and one for parts",
+_UNSUPPORTED = {
+    "buffer_dtype": "fully_shard has no dtype for buffers: cast them before, module.to(dtype)",
+    "sharding_groups": "fully_shard takes a DeviceMesh instead, with a dimension for replicas and "
+    "one for shards",
     "sharding_rank": "fully_shard takes a DeviceMesh instead",
     "sharding_world_size": "fully_shard takes a DeviceMesh instead",
-    "auto_wrapper_callable": "what it does to each submodule has to be done before, and fully_shard called behind it",
-    "param_init_fn": "fully_shard leaves it to the program: module.to_empty(device=...), then initialize",
+    "auto_wrapper_callable": "apply it to each submodule first, and call fully_shard afterwards",
+    "param_init_fn": "call module.to_empty(device=...) after fully_shard, then initialize",
 }
-"""Arguments that `fully_shard` has nothing for."""
+"""Arguments without equivalent in `fully_shard`, and the remedy."""
 
-_CHECKPOINT = "torch.distributed.checkpoint saves, loads and puts together what fully_shard divides"
+_CHECKPOINT = "torch.distributed.checkpoint saves, loads and consolidates fully_shard's parameters"
 _METHODS = {
     "get_shard_metadata": _CHECKPOINT,
-    "load_state_dict": f"the wrapper takes the part that a process saved, fully_shard's module distributed tensors; {_CHECKPOINT}",
-    "get_original_names_and_sharded_parameters": "named_parameters() has them",
-    "no_sync": "module.set_requires_gradient_sync(False) takes its place, until it is said True",
-    "params_with_grad": "they are the parameters whose grad is not None",
-    "set_gradient_divide_factors": "module.set_gradient_divide_factor(factor) takes its place",
+    "load_state_dict": "the wrapper takes the shard that a process saved, fully_shard's module "
+    f"takes distributed tensors; {_CHECKPOINT}",
+    "get_original_names_and_sharded_parameters": "use named_parameters()",
+    "no_sync": "use module.set_requires_gradient_sync(False), and True afterwards",
+    "params_with_grad": "use the parameters whose grad is not None",
+    "set_gradient_divide_factors": "use module.set_gradient_divide_factor(factor)",
 }
-"""Of the wrapper, or with another meaning there."""
+"""Methods that only the wrapper has, or that differ there, and the remedy."""
 
 
 class Sharding(cst.CSTVisitor):
-    """What a program does with the wrapper: `calls` says whether it wraps, `against` why it has to
-    keep the wrapper."""
+    """Collects a program's uses of the wrapper.
+
+    Attributes:
+        calls: Whether the program calls the wrapper.
+        against: (line, reason) of uses that require the wrapper.
+    """
 
     METADATA_DEPENDENCIES = (QualifiedNameProvider, PositionProvider, ParentNodeProvider)
 
@@ -98,50 +101,53 @@ class Sharding(cst.CSTVisitor):
 
     @property
     def allowed(self) -> bool:
-        """Whether each use of the wrapper becomes `fully_shard`."""
+        """Whether each use of the wrapper can become `fully_shard`."""
         return self.calls and not self.against
 
     def visit_Import(self, node: cst.Import) -> bool:  # noqa: N802
+        """Skip imports."""
         return False
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:  # noqa: N802
+        """Skip imports."""
         return False
 
     def visit_Call(self, node: cst.Call) -> None:  # noqa: N802
+        """Check a call of the wrapper or of its `clip_grad_norm_`."""
         if self._name(node.func) in WRAPPERS:
             self.calls = True
-            reason = _unfit(node)
+            reason = _unsupported(node)
             if reason:
                 self._refuse(node, reason)
         elif isinstance(node.func, cst.Attribute) and node.func.attr.value == "clip_grad_norm_":
             if any(each.keyword and each.keyword.value == "groups" for each in node.args):
                 self._refuse(
                     node,
-                    "clip_grad_norm_: PyTorch's knows the groups by itself, from the DeviceMesh",
+                    "clip_grad_norm_: PyTorch's takes the groups from the DeviceMesh",
                 )
 
     def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
-        self._look(node)
+        """Check a name."""
+        self._check(node)
 
     def visit_Attribute(self, node: cst.Attribute) -> None:  # noqa: N802
+        """Check a qualified name or a method of the wrapper."""
         if node.attr.value in _METHODS:
             self._refuse(node, f"{node.attr.value}: {_METHODS[node.attr.value]}")
-        self._look(node)
+        self._check(node)
 
-    def _look(self, node: cst.BaseExpression) -> None:
+    def _check(self, node: cst.BaseExpression) -> None:
         name, parent = self._name(node), self.get_metadata(ParentNodeProvider, node)
         called = isinstance(parent, cst.Call) and parent.func is node
         if name in WRAPPERS and not called:
             self._refuse(node, "it is used as a class, and fully_shard is a function")
-        elif name.startswith(f"{_FSDP}.") and name.rpartition(".")[2].startswith(
-            ("consolidate_", "checkpoint_module")
-        ):
-            what = (
-                _CHECKPOINT
-                if "consolidate" in name
-                else "torch.utils.checkpoint.checkpoint_wrapper comes before fully_shard"
-            )
-            self._refuse(node, f"{name.rpartition('.')[2]}: {what}")
+        elif name.startswith(f"{_FSDP}."):
+            function = name.rpartition(".")[2]
+            if function.startswith("consolidate_"):
+                self._refuse(node, f"{function}: {_CHECKPOINT}")
+            elif function.startswith("checkpoint_module"):
+                wrapper = "torch.utils.checkpoint.checkpoint_wrapper"
+                self._refuse(node, f"{function}: call {wrapper} before fully_shard")
 
     def _refuse(self, node: cst.CSTNode, reason: str) -> None:
         line = self.get_metadata(PositionProvider, node).start.line
@@ -155,7 +161,7 @@ class Sharding(cst.CSTVisitor):
 
 
 def _arguments(call: cst.Call) -> dict[str, str] | None:
-    """Return the text of each argument, by name; None if they cannot be told apart."""
+    """Return the text of each argument by parameter; None if they cannot be matched."""
     given: dict[str, str] = {}
     for position, argument in enumerate(call.args):
         if argument.star or (argument.keyword is None and position >= len(_PARAMETERS)):
@@ -165,33 +171,27 @@ def _arguments(call: cst.Call) -> dict[str, str] | None:
     return given
 
 
-def _unfit(call: cst.Call) -> str | None:
-    """Why a call of the wrapper has no equal; None if it has."""
+_FLAGS = ("fp32_reduce_scatter", "disable_reshard_on_root", "reshard_after_forward")
+_KNOWN = {*_PARAMETERS, *_IGNORED, *_UNSUPPORTED, "auto_wrap_policy"}
+
+
+def _unsupported(call: cst.Call) -> str | None:
+    """Return why a call of the wrapper has no equivalent; None if it has one."""
     given = _arguments(call)
     if given is None or "module" not in given:
-        return "its arguments cannot be told apart"
+        return "its arguments cannot be matched to parameters"
     for key, text in given.items():
-        if key in _REASONS and text != "None":
-            return f"{key}: {_REASONS[key]}"
-        if key in (
-            "fp32_reduce_scatter",
-            "disable_reshard_on_root",
-            "reshard_after_forward",
-        ) and text not in ("True", "False"):
-            return f"{key}: it is known when the program runs"
-        known = (
-            key in _PARAMETERS
-            or key in _MEANINGLESS
-            or key in _REASONS
-            or key == "auto_wrap_policy"
-        )
-        if not known and not key.startswith("_debug"):
-            return f"there is nothing for the argument {key}"
+        if key in _UNSUPPORTED and text != "None":
+            return f"{key}: {_UNSUPPORTED[key]}"
+        if key in _FLAGS and text not in ("True", "False"):
+            return f"{key}: its value is not a literal"
+        if key not in _KNOWN and not key.startswith("_debug"):
+            return f"there is no equivalent of the argument {key}"
     return None
 
 
 def sharded(call: cst.Call) -> str:
-    """Return the call of the helper `shard_parameters` that takes the place of a call of the wrapper."""
+    """Return the call of the helper `shard_parameters` that replaces a call of the wrapper."""
     given = _arguments(call) or {}
     words = [given["module"]]
     if given.get("auto_wrap_policy", "None") != "None":

@@ -1,4 +1,4 @@
-"""Lines of statements, without those that have none any more."""
+"""Removal of statement lines that have become empty, with their comments kept."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import libcst as cst
 __all__ = ["GONE", "without_empty"]
 
 GONE = cst.Expr(cst.Name("gone"))
-"""The only statement of a line whose statements have all gone; libcst drops lines without any, and
-their comments. It is known by its identity."""
+"""Placeholder statement of an empty line, compared by identity.
+
+libcst would drop a line without statements together with its comments.
+"""
 
 
 def lines_above(statement: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
-    """Comments and blank lines above a statement: simple and compound ones have them, their common
-    class does not say so."""
+    """Return the comments and blank lines above a statement.
+
+    Simple and compound statements have them, but their base class does not declare them.
+    """
     if isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
         return statement.leading_lines
     return []
@@ -24,8 +28,12 @@ def lines_above(statement: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
 def without_empty(
     body: Sequence[cst.BaseStatement],
 ) -> tuple[list[cst.BaseStatement], list[cst.EmptyLine]]:
-    """`body` without the lines that have no statement any more; comments above them stay, above
-    what follows."""
+    """Remove the lines whose statement is `GONE`.
+
+    Returns:
+        The remaining lines, each with the comments of removed lines before it; and the comments of
+        removed lines at the end.
+    """
     kept: list[cst.BaseStatement] = []
     above: list[cst.EmptyLine] = []
     for statement in body:

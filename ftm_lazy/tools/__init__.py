@@ -1,1 +1,1 @@
-"""Command line tools that need PyTorch; those that do not are in `ftm_backend.tools`."""
+"""Command line tools that need PyTorch; the others are in `ftm_backend.tools`."""

@@ -1,5 +1,4 @@
-"""``ftm-compile``: an exported (``.pt2``) or scripted (``.pt``) model as MLIR, as assembly, or as a
-package."""
+"""``ftm-compile``: compile an exported or scripted model to MLIR, assembly, or a package."""
 
 from __future__ import annotations
 
@@ -20,10 +19,14 @@ __all__ = ["main"]
 
 _EPILOG = """\
 examples:
-  ftm-compile model.pt2                                assembly, weights and manifest: model.lan, .npz, .json
-  ftm-compile model.pt2 --to package -o model.ftm      a file that `ftm-run model.ftm` runs without PyTorch
-  ftm-compile model.pt2 --to tosa -o model.mlir        MLIR: torch, linalg, tosa, stablehlo, ftm
-  ftm-compile model.pt --input f32[8,16] --to linalg   a scripted model says its inputs on the command line
+  ftm-compile model.pt2
+      assembly, weights and manifest: model.lan, model.npz, model.json
+  ftm-compile model.pt2 --to package -o model.ftm
+      a file that `ftm-run model.ftm` runs without PyTorch
+  ftm-compile model.pt2 --to tosa -o model.mlir
+      MLIR: torch, linalg, tosa, stablehlo, ftm
+  ftm-compile model.pt --input f32[8,16] --to linalg
+      a scripted model needs its inputs on the command line
 """
 
 _SHAPE = re.compile(r"(\w+)\[((?:\d{1,18}(?:,\s*)?)*)\]", re.ASCII)
@@ -38,13 +41,13 @@ def _parser() -> argparse.ArgumentParser:
         "--to",
         default="lasm",
         choices=("lasm", "package", "torch", "linalg", "tosa", "stablehlo", "ftm"),
-        help="what to make (default: lasm)",
+        help="output (default: lasm, the assembly)",
     )
     parser.add_argument(
         "-o",
         dest="output",
         type=Path,
-        help="file to write (default: beside the model; MLIR: standard output)",
+        help="file to write (default: next to the model; MLIR: standard output)",
     )
     parser.add_argument(
         "--input",
@@ -57,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         "--weights",
         default="npz",
         choices=("npz", "safetensors"),
-        help="how lasm writes weights (default: npz)",
+        help="format of the weights of lasm (default: npz)",
     )
     parser.add_argument("--machine", help="preset to compile for (default: FTM_MACHINE)")
     return parser
@@ -65,8 +68,14 @@ def _parser() -> argparse.ArgumentParser:
 
 @command("ftm-compile")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; gives the exit status: 0, or 2 for wrong usage and for a model that does not
-    compile."""
+    """Run the command.
+
+    Args:
+        arguments: Command line without the program's name; None for `sys.argv`.
+
+    Returns:
+        The exit status: 0, or 2 for wrong usage and for a model that does not compile.
+    """
     given = _parser().parse_args(arguments)
     if not given.model.exists():
         raise UserError(f"there is no file {given.model}")
@@ -76,18 +85,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with naming("--machine", ValueError):
         check_machine(given.machine)
     model, inputs = _load(given)
-    # whatever the model's own code raises is the user's to read
+    # the model's code may raise any exception
     with naming(given.model, Exception):
         try:
-            made = _compiled(given, model, inputs)
+            output = _compile(given, model, inputs)
         except RuntimeError as error:
             raise UserError(f"{given.model}: {_without_traceback(str(error))}") from error
-    write("-", made)
+    write("-", output)
     return 0
 
 
 def _load(given: argparse.Namespace) -> tuple[Any, list[Any]]:
-    """Return the model, and an example for each of its inputs unless it brings its own."""
+    """Return the model and example inputs; an exported model needs none."""
     import torch
 
     if given.model.suffix == ".pt2":
@@ -114,14 +123,15 @@ def _load(given: argparse.Namespace) -> tuple[Any, list[Any]]:
 
 
 def _check_inputs(given: argparse.Namespace, model: Any) -> None:
-    """UserError unless there is an --input for each argument of a scripted model that needs one."""
+    """Raise UserError if an argument of a scripted model without default has no --input."""
     with naming(given.model, Exception, what="no module with a forward method"):
         arguments = model.forward.schema.arguments[1:]  # the first is the module
     needed = [argument for argument in arguments if not argument.has_default_value()]
     if not len(needed) <= len(given.input) <= len(arguments):
         taken = ", ".join(f"{argument.name}: {argument.type}" for argument in arguments)
         raise UserError(
-            f"{given.model} takes {taken or 'nothing'}: give --input DTYPE[SHAPE] for each, found {len(given.input)}"
+            f"{given.model} takes {taken or 'nothing'}: give --input DTYPE[SHAPE] for each,"
+            f" found {len(given.input)}"
         )
 
 
@@ -144,8 +154,7 @@ def _example(text: str) -> Any:
 
 @contextmanager
 def _without_log(name: str) -> Iterator[None]:
-    """PyTorch logs a failed load with its traceback before it raises the error that is reported
-    here."""
+    """Disable a logger: PyTorch logs a failed load with its traceback before raising the error."""
     logger = logging.getLogger(name)
     before, logger.disabled = logger.disabled, True
     try:
@@ -155,17 +164,14 @@ def _without_log(name: str) -> Iterator[None]:
 
 
 def _without_traceback(message: str) -> str:
-    """Return an error of TorchScript without its interpreter's stack: the last line says what was
-    wrong."""
-    return (
-        message.strip().splitlines()[-1]
-        if "Traceback of TorchScript" in message
-        else message.strip() or "it raises a RuntimeError"
-    )
+    """Return the last line of TorchScript's error message, without its interpreter's stack."""
+    if "Traceback of TorchScript" in message:
+        return message.strip().splitlines()[-1]
+    return message.strip() or "it raises a RuntimeError"
 
 
-def _compiled(given: argparse.Namespace, model: Any, inputs: list[Any]) -> str:
-    """Write what was asked for, and returns what goes to standard output."""
+def _compile(given: argparse.Namespace, model: Any, inputs: list[Any]) -> str:
+    """Write the output file, and return the text for standard output."""
     from ftm_lazy.frontends.captured_model import capture_model
     from ftm_lazy.frontends.compiler import FTMCompiler
     from ftm_lazy.frontends.package import package
@@ -174,7 +180,10 @@ def _compiled(given: argparse.Namespace, model: Any, inputs: list[Any]) -> str:
     if given.to == "lasm":
         output = given.output or given.model.with_suffix(".lan")
         with naming_file(output):
-            return f"{compiler.compile_to_lasm(model, *inputs, output_path=output, weights=given.weights)}\n"
+            path = compiler.compile_to_lasm(
+                model, *inputs, output_path=output, weights=given.weights
+            )
+            return f"{path}\n"
     if given.to == "package":
         output = given.output or given.model.with_suffix(".ftm")
         package(capture_model(model, inputs), output, machine=given.machine)

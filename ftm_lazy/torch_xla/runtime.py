@@ -66,7 +66,6 @@ def using_pjrt() -> bool:
 
 
 # --- processes and their devices
-# ----------------------------------------------------------------------------
 
 
 def world_size() -> int:
@@ -145,7 +144,6 @@ def get_master_ip() -> str:
 
 
 # --- SPMD
-# ---------------------------------------------------------------------------------------------------
 
 
 def use_spmd(auto: bool | None = False) -> None:
@@ -160,7 +158,6 @@ def is_spmd() -> bool:
 
 
 # --- compiled programs
-# --------------------------------------------------------------------------------------
 
 
 def initialize_cache(path: str, readonly: bool = False) -> None:

@@ -224,7 +224,6 @@ def save_torch_model_as_stablehlo(
 
 
 # --- what is pending on the device
-# --------------------------------------------------------------------------
 
 
 def text_of(tensors: list[torch.Tensor]) -> str:

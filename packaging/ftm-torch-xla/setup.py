@@ -1,8 +1,8 @@
-"""Adds two files that setuptools has no word for: the metadata of ``torch_xla``, and a .pth file
-beside the package.
+"""Build of the package ``ftm-torch-xla`` with two files that setuptools cannot describe.
 
-A wheel has the metadata of one distribution, its own; that of ``torch_xla`` lies in a folder of its
-own below the package, which the .pth file puts on the path, where `importlib.metadata` looks.
+- Metadata of a distribution ``torch_xla``, for `importlib.metadata`. A wheel can only have its own
+  metadata, so this lies in a folder of the package.
+- A .pth file, which adds this folder to `sys.path` and names the device xla.
 """
 
 from pathlib import Path
@@ -20,21 +20,21 @@ Summary: The names of torch_xla 2.9, served by ftm
 METADATA_FOLDER = "torch_xla/metadata"
 
 START = f"import os; os.environ.setdefault('FTM_DEVICE_NAME', 'xla')\n{METADATA_FOLDER}\n"
-"""Read by every Python of the environment, before anything can import torch."""
+"""Content of the .pth file, which every Python of the environment reads at startup."""
 
 
 class Build(build_py):
-    """setuptools' command, and the two files."""
+    """setuptools' command ``build_py`` that also writes the two files."""
 
     def run(self) -> None:
-        """Builds."""
+        """Build the package."""
         super().run()
         for file, content in self._files().items():
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content)
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
-        """What an installation must have."""
+        """Return the files of an installation."""
         return [*super().get_outputs(include_bytecode), *map(str, self._files())]
 
     def _files(self) -> dict[Path, str]:

@@ -347,7 +347,6 @@ def broadcast_master_param(model: torch.nn.Module) -> None:
 
 
 # --- many tensors at once
-# -----------------------------------------------------------------------------------
 
 
 class CoalescingBuckets:

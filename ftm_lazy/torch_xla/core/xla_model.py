@@ -130,7 +130,6 @@ class DeviceContext:
 
 
 # --- the device
-# ---------------------------------------------------------------------------------------------
 
 
 @deprecated("Use torch_xla.device instead")
@@ -204,7 +203,6 @@ def get_memory_info(device: Device = None) -> MemoryInfo:
 
 
 # --- which process this is
-# ----------------------------------------------------------------------------------
 
 
 def get_local_ordinal() -> int:
@@ -249,7 +247,6 @@ def master_print(
 
 
 # --- steps
-# --------------------------------------------------------------------------------------------------
 
 
 @deprecated("Use torch_xla.sync instead")
@@ -338,7 +335,6 @@ def optimization_barrier_(tensors: list[torch.Tensor]) -> None:
 
 
 # --- random numbers
-# -----------------------------------------------------------------------------------------
 
 
 def set_rng_state(seed: int, device: Device = None) -> None:
@@ -365,7 +361,6 @@ def fork_rng(device: Device = None, enabled: bool = True) -> Iterator[None]:
 
 
 # --- looking inside
-# -----------------------------------------------------------------------------------------
 
 
 def get_stablehlo(tensors: list[torch.Tensor] | None = None) -> str:

@@ -52,7 +52,6 @@ def get_tracer_marked_step() -> bool:
 
 
 # --- names in a profile
-# -------------------------------------------------------------------------------------
 
 
 class Trace:
@@ -109,7 +108,6 @@ def trace_me(scope: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 # --- profiles of this process
-# -------------------------------------------------------------------------------
 
 _profile: torch.profiler.profile | None = None
 _directory = ""
@@ -155,7 +153,6 @@ def _file(directory: str, of: str = "") -> Path:
 
 
 # --- profiles on demand
-# -------------------------------------------------------------------------------------
 
 
 class _Server:

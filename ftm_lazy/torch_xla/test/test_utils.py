@@ -44,7 +44,6 @@ def mp_test(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # --- TensorBoard
-# --------------------------------------------------------------------------------------------
 
 
 def get_summary_writer(logdir: str | None) -> Any:
@@ -89,7 +88,6 @@ def close_summary_writer(summary_writer: Any) -> None:
 
 
 # --- lines of progress
-# --------------------------------------------------------------------------------------
 
 
 def now(format: str = "%H:%M:%S") -> str:

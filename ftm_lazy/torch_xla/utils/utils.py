@@ -73,7 +73,6 @@ class TmpFolder:
 
 
 # --- data
-# ---------------------------------------------------------------------------------------------------
 
 
 class SampleGenerator:
@@ -154,7 +153,6 @@ class DataWrapper:
 
 
 # --- structures
-# ---------------------------------------------------------------------------------------------
 
 
 def as_list(t: object) -> Any:
@@ -257,7 +255,6 @@ def list_copy_append(ilist: Iterable[Any], item: object) -> list[Any]:
 
 
 # --- environment, printing, time
-# ----------------------------------------------------------------------------
 
 
 def getenv_as(name: str, type: Callable[[str], Any], defval: object = None) -> Any:

@@ -165,7 +165,6 @@ class XlaFullyShardedDataParallel(nn.Module):
     assert_state._inert = "FSDP2 keeps its state itself"  # type: ignore[attr-defined]
 
     # --- gradients
-    # -----------------------------------------------------------------------------------------
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -220,7 +219,6 @@ class XlaFullyShardedDataParallel(nn.Module):
         return total
 
     # --- checkpoints
-    # ---------------------------------------------------------------------------------------
 
     def state_dict(self, *args: object, **kwargs: object) -> dict[str, Any]:
         """This process's parts of the parameters, and the buffers, by the names that they have in
