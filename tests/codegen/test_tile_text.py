@@ -11,7 +11,7 @@ from ftm_backend.codegen import PASSES, emit, pipeline
 from ftm_backend.ir import asm
 from ftm_backend.ir.linalg.function import Node
 from ftm_backend.ir.linalg.scalar_nodes import constant
-from ftm_backend.ir.tile.kernel_tree import Slot, SlotUse, TileInstruction, TileKernel, TileLoop
+from ftm_backend.ir.tile.kernel_tree import IndexUse, Slot, TileInstruction, TileKernel, TileLoop
 from ftm_backend.ir.tile.printer import print_tiles
 from ftm_backend.ir.tile.program import TileProgram
 from ftm_backend.ir.tile.reader import TileTextError, read_tiles
@@ -176,11 +176,11 @@ def facts(program):
 
 def known(thing):
     """A part of a kernel: expressions by their text and bounds, the rest field by field."""
-    if isinstance(thing, (list, tuple)) and not isinstance(thing, (Slot, SlotUse)):
+    if isinstance(thing, (list, tuple)) and not isinstance(thing, (Slot, IndexUse)):
         return [known(part) for part in thing]
     if isinstance(thing, TileKernel):
         return thing.name, known(thing.tiles), known(thing.body)
-    if isinstance(thing, (Slot, SlotUse)):
+    if isinstance(thing, (Slot, IndexUse)):
         return type(thing).__name__, *(
             getattr(part, "name", part if isinstance(part, bool) else known(part)) for part in thing
         )

@@ -319,8 +319,8 @@ def test_products_of_narrow_types_have_thin_micro_kernels(machine, vectors, k):
     matmul.product(u, *(np.zeros(shape, np.float32) for shape in ((m, k), (k, n), (m, n))), False)
     spare = 3 * 5 if vectors == 1 else 0
     assert cost_rules.outer_cycles(machine, "f32", m, n, k) == u.cycles + spare
-    assert cost_rules.columns_taken(machine, "f32", n) == vectors * machine.lanes("f32")
-    assert cost_rules.columns_taken(machine, "f64", n) >= cost_rules.columns_taken(
+    assert cost_rules.padded_columns(machine, "f32", n) == vectors * machine.lanes("f32")
+    assert cost_rules.padded_columns(machine, "f64", n) >= cost_rules.padded_columns(
         machine, "f32", n
     )
 

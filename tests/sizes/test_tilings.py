@@ -36,7 +36,7 @@ def test_operands_that_are_kept_have_room_for_twice_their_tiles(
             epilogue_tiles=1,
         )
         before = set(symbols.guards)
-        plan = general_plan(problem, HOST)
+        plan = dynamic_plan(problem, HOST)
         assert set(symbols.guards) == before, "a tiling chosen by the hints records no guard"
         outer, inner = (plan.m, plan.n) if plan.m_outer else (plan.n, plan.m)
         held = {

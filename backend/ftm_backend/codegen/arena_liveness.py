@@ -18,11 +18,11 @@ from ftm_backend.ir.tile.kernel_tree import (
     TileInstruction,
     TileKernel,
     TileLoop,
-    called,
+    callee_and_arguments,
     gsm_bytes,
     instructions,
 )
-from ftm_backend.ir.tile.program import TileProgram, WrittenFunction
+from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 from ftm_backend.symbolic import SymInt
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import ELEMENT_BYTES
@@ -158,9 +158,9 @@ class ArenaLifetimes:
                 self._use(statement, dict.fromkeys(_named([statement]), ()), set(), False, 1.0)
 
     def _call(self, call: TileInstruction, repeated: bool) -> None:
-        name, *arguments = called(call)
+        name, *arguments = callee_and_arguments(call)
         function = self._functions[name]
-        need = function.gsm_bytes if isinstance(function, WrittenFunction) else gsm_bytes(function)
+        need = function.gsm_bytes if isinstance(function, CompiledFunction) else gsm_bytes(function)
         self.taken[-1] = max(self.taken[-1], self._capacity if isinstance(need, SymInt) else need)
         bound: dict[str, tuple[str, ...]] = dict.fromkeys(self._own(function), ())
         # scalars follow
@@ -184,10 +184,10 @@ class ArenaLifetimes:
                 if made.alias
             ]
 
-    def _own(self, function: TileKernel | WrittenFunction) -> set[str]:
+    def _own(self, function: TileKernel | CompiledFunction) -> set[str]:
         """The header's buffers that a function names itself; one that is written already names
         none."""
-        if isinstance(function, WrittenFunction):
+        if isinstance(function, CompiledFunction):
             return set()
         if function.name not in self._named:
             self._named[function.name] = _named(function.body) - {
@@ -195,7 +195,7 @@ class ArenaLifetimes:
             }
         return self._named[function.name]
 
-    def _share(self, function: TileKernel | WrittenFunction) -> float:
+    def _share(self, function: TileKernel | CompiledFunction) -> float:
         share = self._shares.get(function.name)
         if share is None:
             share = self._shares[function.name] = _HIDDEN if _multiplies(function) else 1.0
@@ -225,9 +225,9 @@ class ArenaLifetimes:
                 value.uses.append(use)
 
 
-def _multiplies(function: TileKernel | WrittenFunction) -> bool:
+def _multiplies(function: TileKernel | CompiledFunction) -> bool:
     """Whether there are products in a function."""
-    if isinstance(function, WrittenFunction):
+    if isinstance(function, CompiledFunction):
         return any(line.startswith("    MM") for line in function.lines)
     return any(
         str(instruction.parts[0]).startswith("MM") for instruction in instructions(function.body)

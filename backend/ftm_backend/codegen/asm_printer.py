@@ -8,9 +8,15 @@ from __future__ import annotations
 from ftm_backend.codegen import linearize
 from ftm_backend.codegen.donation_fault_check import can_fault, check_replacing
 from ftm_backend.codegen.errors import CodegenError
-from ftm_backend.ir.tile.kernel_tree import TileDecl, TileKernel, called, gsm_bytes, instructions
+from ftm_backend.ir.tile.kernel_tree import (
+    TileDecl,
+    TileKernel,
+    callee_and_arguments,
+    gsm_bytes,
+    instructions,
+)
 from ftm_backend.ir.tile.printer import header, parameters
-from ftm_backend.ir.tile.program import TileProgram, WrittenFunction
+from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 from ftm_backend.target.presets import MachineParameters
 
 __all__ = ["CodegenError", "emit", "emit_function"]
@@ -30,12 +36,12 @@ def emit(program: TileProgram, machine: MachineParameters) -> str:
     lines = header(program, machine.name)
     wanted = _called(program)
     for function in program.functions:
-        body = function.lines if isinstance(function, WrittenFunction) else _body(function)
+        body = function.lines if isinstance(function, CompiledFunction) else _body(function)
         if function.name in wanted:
             lines += ["", f"@func {function.name}", *body, "@ret"]
-        if program.known is not None and function.name in program.keys:
+        if program.function_cache is not None and function.name in program.keys:
             assert isinstance(function, TileKernel)
-            written = WrittenFunction(
+            written = CompiledFunction(
                 function.name,
                 tuple(body),
                 function.parameters,
@@ -43,7 +49,7 @@ def emit(program: TileProgram, machine: MachineParameters) -> str:
                 gsm_bytes(function),
             )
             key = program.keys[function.name]
-            program.known.put(key, written, written.size(key))
+            program.function_cache.put(key, written, written.size(key))
     return "\n".join(lines) + "\n"
 
 
@@ -55,7 +61,7 @@ def _called(program: TileProgram) -> set[str]:
     return {
         main.name,
         *(
-            called(instruction)[0]
+            callee_and_arguments(instruction)[0]
             for instruction in instructions(main.body)
             if instruction.kind == "call"
         ),

@@ -13,18 +13,18 @@ from ftm_backend.ir.tile.kernel_tree import (
     TileInstruction,
     TileKernel,
     TileLoop,
-    called,
+    callee_and_arguments,
     instructions,
 )
-from ftm_backend.ir.tile.program import TileProgram, WrittenFunction
+from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 
 __all__ = ["rebind", "store_twice", "stores_alone"]
 
 
-def stores_alone(function: TileKernel | WrittenFunction, parameter: str) -> bool:
+def stores_alone(function: TileKernel | CompiledFunction, parameter: str) -> bool:
     """Whether what a function writes to a parameter are plain stores of tiles, which can be made
     twice."""
-    if isinstance(function, WrittenFunction):
+    if isinstance(function, CompiledFunction):
         scattered = re.compile(rf"\bDSC\S* .*, {parameter}\[")
         return not any(scattered.search(line) for line in function.lines)
     writes = (
@@ -37,7 +37,7 @@ def stores_alone(function: TileKernel | WrittenFunction, parameter: str) -> bool
 
 def store_twice(program: TileProgram, call: TileInstruction, symbol: str, copy: str) -> None:
     """Makes a call store what it stores to one buffer to another one, too, at the same places."""
-    name, *arguments = called(call)
+    name, *arguments = callee_and_arguments(call)
     functions = {function.name: function for function in program.functions}
     at = arguments.index(symbol)
     parameter = functions[name].parameters[at]
@@ -64,8 +64,8 @@ def rebind(call: TileInstruction, symbol: str, copy: str) -> None:
 
 
 def _twin(
-    function: TileKernel | WrittenFunction, name: str, parameter: KernelParameter
-) -> TileKernel | WrittenFunction:
+    function: TileKernel | CompiledFunction, name: str, parameter: KernelParameter
+) -> TileKernel | CompiledFunction:
     copy = replace(parameter, name=f"{parameter.name}.copy", alias="")
     parameters = [*function.parameters, copy]
     if isinstance(function, TileKernel):

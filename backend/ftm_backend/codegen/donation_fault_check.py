@@ -14,10 +14,10 @@ from ftm_backend.ir.tile.kernel_tree import (
     TileBranch,
     TileKernel,
     TileLoop,
-    called,
+    callee_and_arguments,
     instructions,
 )
-from ftm_backend.ir.tile.program import WrittenFunction
+from ftm_backend.ir.tile.program import CompiledFunction
 
 __all__ = ["can_fault", "check_replacing"]
 
@@ -26,7 +26,7 @@ Call = tuple[str, ...]
 
 
 def check_replacing(
-    kernels: Sequence[TileKernel | WrittenFunction],
+    kernels: Sequence[TileKernel | CompiledFunction],
     in_bounds: Collection[str],
     donated: Collection[str],
 ) -> None:
@@ -97,12 +97,12 @@ def _steps(block: Block, one_core: bool) -> Iterator[tuple[Call, bool]]:
         elif statement.kind == "barrier":
             yield (), one_core
         elif statement.kind == "call":
-            yield called(statement), one_core
+            yield callee_and_arguments(statement), one_core
 
 
-def can_fault(function: TileKernel | WrittenFunction) -> bool:
+def can_fault(function: TileKernel | CompiledFunction) -> bool:
     """Whether a function addresses memory by data."""
-    if isinstance(function, WrittenFunction):
+    if isinstance(function, CompiledFunction):
         return function.can_fault
     return any(
         i.kind in ("gather", "scatter") or i.from_memory for i in instructions(function.body)
@@ -110,7 +110,7 @@ def can_fault(function: TileKernel | WrittenFunction) -> bool:
 
 
 def _written(
-    call: Call, functions: Mapping[str, TileKernel | WrittenFunction], donated: Collection[str]
+    call: Call, functions: Mapping[str, TileKernel | CompiledFunction], donated: Collection[str]
 ) -> str | None:
     """One of ``donated`` that a call writes."""
     name, *arguments = call

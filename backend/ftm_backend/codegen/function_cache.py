@@ -18,13 +18,13 @@ import numpy as np
 from ftm_backend.assembler.object_files import OBJECTS, TYPES, ObjectFile
 from ftm_backend.ir.asm import program as p
 from ftm_backend.ir.tile.kernel_tree import KernelParameter
-from ftm_backend.ir.tile.program import WrittenFunction
+from ftm_backend.ir.tile.program import CompiledFunction
 from ftm_backend.lru import KEPT_PROGRAMS, LRUCache
 
 __all__ = ["KNOWN", "KNOWN_SIZE", "FunctionStore", "Signature", "fetch", "store"]
 
 KNOWN_SIZE = 1 << 26
-KNOWN: LRUCache[WrittenFunction] = LRUCache(KNOWN_SIZE, kept_programs=KEPT_PROGRAMS)
+KNOWN: LRUCache[CompiledFunction] = LRUCache(KNOWN_SIZE, kept_programs=KEPT_PROGRAMS)
 """Functions that this process has compiled, by their signatures; at most so many characters."""
 
 Signature = tuple[Any, ...]
@@ -81,7 +81,7 @@ def _digest(signature: Signature) -> str:
 # -------------------------------------------------------------------------------------------
 
 
-def _pack(written: WrittenFunction, made: ObjectFile | None) -> bytes:
+def _pack(written: CompiledFunction, made: ObjectFile | None) -> bytes:
     header: dict[str, Any] = {
         "lines": written.lines,
         "can_fault": written.can_fault,
@@ -104,10 +104,10 @@ def _pack(written: WrittenFunction, made: ObjectFile | None) -> bytes:
     return zlib.compress(json.dumps(header).encode() + b"\n" + body, 1)
 
 
-def _unpack(content: bytes) -> tuple[WrittenFunction, ObjectFile | None]:
+def _unpack(content: bytes) -> tuple[CompiledFunction, ObjectFile | None]:
     text, _, body = zlib.decompress(content).partition(b"\n")
     header = json.loads(text)
-    written = WrittenFunction(
+    written = CompiledFunction(
         "",
         tuple(header["lines"]),
         [KernelParameter(*x) for x in header["parameters"]],

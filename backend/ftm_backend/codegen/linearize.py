@@ -26,8 +26,8 @@ from ftm_backend.codegen.linear_scan import (
 from ftm_backend.ir.tile.index_expr import Atom, Expr
 from ftm_backend.ir.tile.kernel_tree import (
     Block,
+    IndexUse,
     Slot,
-    SlotUse,
     TileBranch,
     TileInstruction,
     TileKernel,
@@ -98,7 +98,7 @@ class _Writer:
         self.scopes = [_Scope()]
         self.labels = 0
         self.loops = 0
-        self._needs: dict[int, list[SlotUse]] = {}
+        self._needs: dict[int, list[IndexUse]] = {}
         self.block(kernel.body, 0)
 
     # Expressions
@@ -203,7 +203,7 @@ class _Writer:
         self.lines.append(RegisterLine([*parts, value]))
         return value
 
-    def use(self, use: SlotUse) -> list[str | VirtualRegister]:
+    def use(self, use: IndexUse) -> list[str | VirtualRegister]:
         """The text of a use."""
         expr = use.expr
         if not use.address:
@@ -233,32 +233,32 @@ class _Writer:
                 if isinstance(statement, TileInstruction) and statement.result is not None:
                     self.scopes[-1].values[statement.result] = kept.values[statement.result]
 
-    def needs(self, statement: TileInstruction | TileLoop | TileBranch) -> list[SlotUse]:
+    def needs(self, statement: TileInstruction | TileLoop | TileBranch) -> list[IndexUse]:
         """All expressions used at or below a statement."""
         found = self._needs.get(id(statement))
         if found is None:
             if isinstance(statement, TileInstruction):
-                found = [part for part in statement.parts if isinstance(part, SlotUse)]
+                found = [part for part in statement.parts if isinstance(part, IndexUse)]
                 slots = [part for part in statement.parts if isinstance(part, Slot)]
                 found += [
-                    SlotUse(slot.index, address=True) for slot in slots if slot.tile.depth > 1
+                    IndexUse(slot.index, address=True) for slot in slots if slot.tile.depth > 1
                 ]
             elif isinstance(statement, TileLoop):
-                found = [SlotUse(e) for e in (statement.lower, statement.upper)]
+                found = [IndexUse(e) for e in (statement.lower, statement.upper)]
                 found += self._below(statement.body)
             else:
                 found = [
-                    SlotUse(statement.condition),
+                    IndexUse(statement.condition),
                     *self._below(statement.body),
                     *self._below(statement.otherwise),
                 ]
             self._needs[id(statement)] = found
         return found
 
-    def _below(self, block: Block) -> list[SlotUse]:
+    def _below(self, block: Block) -> list[IndexUse]:
         return list(dict.fromkeys(use for statement in block for use in self.needs(statement)))
 
-    def hoist(self, uses: Iterable[SlotUse], level: int) -> None:
+    def hoist(self, uses: Iterable[IndexUse], level: int) -> None:
         """Computes the parts of ``uses`` that are known at ``level``."""
         for use in uses:
             expr = self.indices.linear(0, dict(use.expr.terms)) if use.address else use.expr
@@ -279,12 +279,12 @@ class _Writer:
     def instruction(self, statement: TileInstruction) -> None:
         parts: list[str | VirtualRegister] = []
         for part in statement.parts:
-            if isinstance(part, SlotUse):
+            if isinstance(part, IndexUse):
                 parts += self.use(part)
             elif isinstance(part, Slot):
                 parts += [part.tile.name]
                 if part.tile.depth > 1:
-                    parts += ["[", *self.use(SlotUse(part.index, address=True)), "]"]
+                    parts += ["[", *self.use(IndexUse(part.index, address=True)), "]"]
             else:
                 parts.append(part)
         if statement.result is not None:

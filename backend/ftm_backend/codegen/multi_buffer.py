@@ -21,8 +21,8 @@ from ftm_backend.codegen import allocate_scratchpad
 from ftm_backend.ir.tile.index_expr import Atom, Expr, IndexFactory
 from ftm_backend.ir.tile.kernel_tree import (
     Block,
+    IndexUse,
     Slot,
-    SlotUse,
     TileBranch,
     TileDecl,
     TileInstruction,
@@ -154,7 +154,7 @@ def _prefetchable(
         return False
     if any(slot.tile is tile for user in users[1:] for slot in user.writes):
         return False
-    if not all(_known_early(use.expr, loop) for use in load.parts if isinstance(use, SlotUse)):
+    if not all(_known_early(use.expr, loop) for use in load.parts if isinstance(use, IndexUse)):
         return False
     assert load.transfer is not None
     earlier = True
@@ -306,9 +306,9 @@ def _renamed(
 ) -> TileInstruction:
     """The load with another value for the loop's counter."""
 
-    def new(part: str | SlotUse | Slot) -> str | SlotUse | Slot:
-        if isinstance(part, SlotUse):
-            return SlotUse(indices.substitute(part.expr, variable, value), part.address)
+    def new(part: str | IndexUse | Slot) -> str | IndexUse | Slot:
+        if isinstance(part, IndexUse):
+            return IndexUse(indices.substitute(part.expr, variable, value), part.address)
         return moved_slot(part) if isinstance(part, Slot) else part
 
     def moved_slot(slot: Slot) -> Slot:

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ftm_backend.codegen.arena_liveness import ArenaLifetimes, ArenaValue, Residency
 from ftm_backend.codegen.clone_for_second_store import rebind, store_twice, stores_alone
-from ftm_backend.ir.tile.kernel_tree import TileKernel, called
-from ftm_backend.ir.tile.program import TileProgram, WrittenFunction
+from ftm_backend.ir.tile.kernel_tree import TileKernel, callee_and_arguments
+from ftm_backend.ir.tile.program import CompiledFunction, TileProgram
 from ftm_backend.target.element_types import slot_bytes
 from ftm_backend.target.presets import MachineParameters
 
@@ -57,7 +57,7 @@ def promote_to_gsm(program: TileProgram, machine: MachineParameters) -> TileProg
 
 
 def _stays(
-    value: ArenaValue, functions: Mapping[str, TileKernel | WrittenFunction], least: float
+    value: ArenaValue, functions: Mapping[str, TileKernel | CompiledFunction], least: float
 ) -> Iterator[Residency]:
     """How a value can be kept: for all of its uses, or a copy of at least so many bytes for the
     first of these."""
@@ -65,7 +65,7 @@ def _stays(
     made = value.uses[0]
     if value.bytes < least or not (made.once and made.writes and len(made.parameters) == 1):
         return
-    if not stores_alone(functions[called(made.instruction)[0]], made.parameters[0]):
+    if not stores_alone(functions[callee_and_arguments(made.instruction)[0]], made.parameters[0]):
         return
     for end in range(1, len(value.uses)):
         if value.uses[end].writes or not value.uses[end].once:

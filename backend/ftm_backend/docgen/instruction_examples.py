@@ -1,5 +1,4 @@
-"""The table's examples as whole programs, and as arrays to compare with: manual and tests share
-them."""
+"""The instruction table's examples as whole programs with data, for the manual and the tests."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ from ftm_backend.target.instruction import InstructionDef, InstructionExample
 
 @dataclass(frozen=True)
 class ExampleProgram:
-    """An example ready to run: text, inputs in order, scalars in order, expected outputs in
-    order."""
+    """An executable example: its text, its inputs and scalars, and the expected outputs."""
 
     text: str
     inputs: list[np.ndarray]
@@ -25,7 +23,7 @@ class ExampleProgram:
 
 
 def case(row: InstructionDef) -> ExampleProgram:
-    """The example of ``row`` as a program with data."""
+    """Return the example of ``row`` as a program with data."""
     shown = row.example
     header = [f"@program example_{row.name.strip('@').lower()}, host"]
     header += [f"@in {n}, {t}, {shape(s)}" for n, (t, s, _) in shown.inputs.items()]
@@ -48,7 +46,7 @@ def _array(value: tuple[str, tuple[int, ...], list[Any]]) -> np.ndarray:
 
 
 def _map_program(shown: InstructionExample) -> str:
-    """One row through a map body: inputs b0, b1, ... become v0, v1, ..., results go to o0, o1, ...
+    """Wrap a map body: inputs b0, b1, ... become v0, v1, ...; results go to o0, o1, ...
 
     An input that the body reads by address (VGA) is not loaded.
     """

@@ -1,8 +1,7 @@
-"""Writes ``docs/isa.md``, the manual of the matrix assembly, from the instruction table, and
-``docs/expansions.md``.
+"""Generates ``docs/isa.md``, the manual of the assembly, and ``docs/expansions.md``.
 
-python -m ftm_backend.docgen.isa_manual --write    # after a change of the table or of an expansion
-python -m ftm_backend.docgen.isa_manual --check    # fails when a file is stale
+python -m ftm_backend.docgen.isa_manual --write    # after changing the table or an expansion
+python -m ftm_backend.docgen.isa_manual --check    # fails if a file is stale
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from ftm_backend.assembler import image_layout
 from ftm_backend.cli import Parser, command
 from ftm_backend.docgen import macro_manual
 from ftm_backend.docgen.instruction_examples import case
+from ftm_backend.docgen.markdown import wrap_markdown
 from ftm_backend.ir.asm import parser
 from ftm_backend.target import element_types, instruction_table, presets
 from ftm_backend.target import instruction as i
@@ -42,7 +42,7 @@ _FORMS = {
 
 
 def syntax(row: i.InstructionDef) -> str:
-    """How an instruction is written: ``MM{.TA}{.TB}{.ACC} A, B, C``."""
+    """Return how an instruction is written: ``MM{.TA}{.TB}{.ACC} A, B, C``."""
     if row.name == "@map":
         return "@map R x C, X[r5]:v0, S:v1.col -> Y[r5]:v2, Q:v2.rsum"
     name = row.name + (".T" if row.types else "") + (".F" if row.from_types else "")
@@ -56,7 +56,7 @@ def syntax(row: i.InstructionDef) -> str:
 
 
 def cost(row: i.InstructionDef) -> str:
-    """The cost as a phrase."""
+    """Describe the cost of an instruction."""
     models = {
         "dma": "see DMA time",
         "mm": "see matrix time",
@@ -204,7 +204,7 @@ def _summary() -> list[str]:
 
 
 def render() -> str:
-    """The text of the manual."""
+    """Return the text of the manual."""
     grammar = (inspect.getdoc(parser) or "").split("\n\n")[1]
     blocks = {
         "GRAMMAR": ["```", *(line for line in grammar.split("\n")), "```"],
@@ -213,7 +213,8 @@ def render() -> str:
         "SUMMARY": _summary(),
         "REDUCTIONS": [", ".join(f"`{r}`" for r in instruction_table.REDUCTIONS)],
         "SECTIONS": [
-            f"{n}. `{name}`: {of.doc if isinstance(of, image_layout.LayoutRecord) else 'plain values'}"
+            f"{n}. `{name}`: "
+            f"{of.doc if isinstance(of, image_layout.LayoutRecord) else 'plain values'}"
             for n, (name, of) in enumerate(image_layout.SECTIONS)
         ],
     }
@@ -233,22 +234,22 @@ def render() -> str:
         ]
         for row in rows:
             lines += _instruction(row)
-    return "\n".join(lines).rstrip("\n") + "\n"
+    return wrap_markdown("\n".join(lines).rstrip("\n") + "\n")
 
 
 def _first_paragraph(doc: str) -> str:
-    _, colon, rest = doc.partition(": ")
-    text = " ".join((rest if colon else doc).split())
+    _, colon, description = doc.split("\n\n", maxsplit=1)[0].partition(": ")
+    text = " ".join((description if colon else doc).split())
     return text[0].upper() + text[1:]
 
 
 @command("python -m ftm_backend.docgen.isa_manual")
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line: see the module's docstring."""
+    """Run the command line; see the module's docstring."""
     options = Parser("python -m ftm_backend.docgen.isa_manual", __doc__.split("\n")[0])
     group = options.add_mutually_exclusive_group(required=True)
     group.add_argument("--write", action="store_true", help="write the manual")
-    group.add_argument("--check", action="store_true", help="exit with 1 when the manual is stale")
+    group.add_argument("--check", action="store_true", help="exit with 1 if the manual is stale")
     texts = {PATH: render(), EXPANSIONS: macro_manual.render()}
     if options.parse_args(arguments).write:
         for path, text in texts.items():

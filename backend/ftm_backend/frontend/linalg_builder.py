@@ -11,7 +11,7 @@ from ftm_backend.frontend.scalar_math import Number, ScalarEmitter, ScalarExpr
 from ftm_backend.frontend.strided_value import StridedValue
 from ftm_backend.ir.linalg import function
 from ftm_backend.ir.linalg.affine import Affine, dot, row_major
-from ftm_backend.ir.linalg.scalar_nodes import gather_place, recognise_reduction
+from ftm_backend.ir.linalg.scalar_nodes import gather_index, recognize_reduction
 from ftm_backend.ir.linalg.strided_layout import Strided, compose
 from ftm_backend.ir.trace.trace import TensorType
 from ftm_backend.symbolic import SymFloat, SymInt, always_equal, seen_equal
@@ -227,7 +227,7 @@ class LinalgBuilder:
         made = self._nest(tuple(loops), inputs, outputs, body, reduced)
         statement = self.function.body[-1]
         assert isinstance(statement, function.Statement)
-        moved = statement.moved()
+        moved = statement.copied_view()
         if moved is None:
             return made
         self.function.body.pop()
@@ -271,7 +271,7 @@ class LinalgBuilder:
             )
             if has_reduction:
                 result.init = self._start(output, indices, rank)
-                recognise_reduction(result, len(results))
+                recognize_reduction(result, len(results))
             results.append(result)
         used = {id(n.payload) for n in function.nodes_of(results) if n.op == "in"}
         statement = function.Statement(
@@ -380,7 +380,7 @@ class LinalgBuilder:
             # an index out of bounds must fault even if all elements are equal
             x = self.copy(x)
         access = x.access
-        flat = gather_place(nodes, access.sizes, access.strides, access.offset)
+        flat = gather_index(nodes, access.sizes, access.strides, access.offset)
         self._gathers.append(x.base)
         return ScalarExpr(
             self.emitter, function.Node("gather", x.base.dtype, (flat,), x.base), x.dtype

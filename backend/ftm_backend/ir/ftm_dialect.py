@@ -1,8 +1,8 @@
-"""The ``ftm`` dialect: the compiler's own operations on tensors, beside linalg.
+"""The ``ftm`` dialect: the compiler's own operations on tensors, used together with ``linalg``.
 
-What upstream cannot say about strided views, scatters, scans, sorts, random numbers and groups of
-operations that share a loop nest. What kernels become below that has a form and a text of its own:
-see ``tile``.
+It has what upstream dialects lack: strided views, scatters, scans, sorts, random numbers, and
+groups of operations that share a loop nest. Kernels below the tensor level are no MLIR: see
+``ir.tile``.
 """
 
 import sys
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from ftm_backend.mlir import bindings, ext, ir
 
+# The bindings take an empty array attribute for a missing one, hence the factory.
 _INTEGERS = ext.attribute(default_factory=lambda: ir.DenseI64ArrayAttr.get([]))
-# Array attributes are keyword arguments; the factories are there because the bindings take an empty
-# array for a missing one.
 
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     Integers: TypeAlias = Any
 
     class FTM:
-        """What the bindings make of the class below: they come without types."""
+        """Stand-in for the type checker: the MLIR bindings have no annotations."""
 
         operations: ClassVar[list[type[Any]]]
 
@@ -35,7 +34,7 @@ else:
     Result, Operand, Integers = ext.Result[Any], ext.Operand[Any], Any
 
     class FTM(ext.Dialect, name="ftm"):
-        """See the module's docstring."""
+        """The dialect; its operations are below."""
 
 
 # --- tensor level
@@ -43,10 +42,10 @@ else:
 
 
 class View(FTM.Operation, name="view"):
-    """``result[i...] = flat(base)[offset + sum(i_k * strides_k)]``; the shape is the result's type.
+    """``result[i...] = flat(base)[offset + sum(i_k * strides_k)]``.
 
-    ``flat`` is the row-major flattening of ``base``. Costs nothing: it becomes an access of its
-    consumers.
+    ``flat`` is the row-major flattening of ``base``; the shape is that of the result's type. A view
+    is free: it becomes part of the accesses of its consumers.
     """
 
     result: Result
@@ -56,11 +55,10 @@ class View(FTM.Operation, name="view"):
 
 
 class Update(FTM.Operation, name="update"):
-    """``base`` with ``flat(base)[offset + sum(i_k * strides_k)] = value[i...]``; the result has
-    base's type.
+    """``base`` with ``flat(base)[offset + sum(i_k * strides_k)] = value[i...]``.
 
-    The attribute ``joined`` says that ``base`` comes from updates of other elements, so that all
-    may happen in any order.
+    The result has the type of ``base``. The attribute ``joined`` marks an update of a result of
+    other updates that writes none of their elements, so all of them may execute in any order.
     """
 
     result: Result
@@ -71,11 +69,10 @@ class Update(FTM.Operation, name="update"):
 
 
 class Border(FTM.Operation, name="border"):
-    """``inside`` with zeros around it: ``low`` of them before it in each dimension, and as many
-    after it as the result has more.
+    """``inside`` padded with zeros: ``low[k]`` before it, the rest of the result's shape after it.
 
-    It is nowhere in memory: what reads it fetches elements of ``inside``, which are all of a
-    tensor, in order.
+    The padded tensor is never stored: its consumers load ``inside`` and pad while loading.
+    ``inside`` must be a dense tensor.
     """
 
     result: Result
@@ -84,8 +81,10 @@ class Border(FTM.Operation, name="border"):
 
 
 class Window(FTM.Operation, name="window"):
-    """``flat(base)[start + iteration * step ...]``, dense, in the shape of the result; in a loop,
-    whose counter is ``iteration``."""
+    """One iteration's part of ``base``: a dense run of ``flat(base)``, in the result's shape.
+
+    The run starts at element ``start + iteration * step``; ``iteration`` is the loop's counter.
+    """
 
     result: Result
     base: Operand
@@ -95,8 +94,10 @@ class Window(FTM.Operation, name="window"):
 
 
 class Place(FTM.Operation, name="place"):
-    """``base`` with ``value`` written over the window that ``start`` and ``step`` say, as for
-    `Window`."""
+    """``base`` with ``value`` written over the window that ``start`` and ``step`` describe.
+
+    See `Window`.
+    """
 
     result: Result
     base: Operand
@@ -107,11 +108,10 @@ class Place(FTM.Operation, name="place"):
 
 
 class Scatter(FTM.Operation, name="scatter"):
-    """``dest[indices[i], :] (reduce)= updates[i, :]`` in the order of ``i``; the result has dest's
-    type.
+    """``dest[indices[i], :] (reduce)= updates[i, :]`` in the order of ``i``.
 
-    dest: tensor<NxDxT>, indices: tensor<Mxi64> in [0, N), updates: tensor<MxDxT>.
-    reduce: "set", "add", "mul", "min" or "max".
+    dest: tensor<NxDxT>, indices: tensor<Mxi64> in [0, N), updates: tensor<MxDxT>, result: the type
+    of dest. reduce: "set", "add", "mul", "min" or "max".
     """
 
     result: Result
@@ -122,10 +122,10 @@ class Scatter(FTM.Operation, name="scatter"):
 
 
 class Scan(FTM.Operation, name="scan"):
-    """``result[o, n, i]`` combines ``x[o, 0..n, i]``, in order; all are tensor<OxNxIxT>.
+    """``result[o, n, i]`` combines ``x[o, 0..n, i]`` in order; all are tensor<OxNxIxT>.
 
     kind: "add", "mul", "min", "max" or "lse" (log(exp(a) + exp(b)), floats only). "min" and "max"
-    are signed, propagate NaN and take the later of equals.
+    are signed, propagate NaN, and of equal operands take the later one.
     """
 
     result: Result
@@ -134,20 +134,22 @@ class Scan(FTM.Operation, name="scan"):
 
 
 class Sort(FTM.Operation, name="sort"):
-    """The first K elements of each row of ``x`` in ascending order; x: tensor<RxNxi64>, result:
-    tensor<RxKxi64>, K <= N."""
+    """The first K elements of each row of ``x`` in ascending order.
+
+    x: tensor<RxNxi64>, result: tensor<RxKxi64>, K <= N.
+    """
 
     result: Result
     x: Operand
 
 
 class ConvTranspose(FTM.Operation, name="conv_transpose"):
-    """The transposed convolution of ``x``: tensor<NxFxOxPxT> by ``weight``: tensor<FxCxKxLxT>;
-    result: tensor<NxCxHxWxU>.
+    """The transposed convolution of ``x`` by ``weight``.
 
-    Window (o, p) adds ``x[n, f, o, p] * weight[f, c, k, l]`` to ``result[n, c, o * stride + k *
-    dilation - padding, ...]``, where that is inside. stride, dilation, padding: a number for each
-    of the two dimensions, as "2,2". U is the type that sums of T have.
+    x: tensor<NxFxOxPxT>, weight: tensor<FxCxKxLxT>, result: tensor<NxCxHxWxU>, where U is the type
+    of sums of T. Window (o, p) adds ``x[n, f, o, p] * weight[f, c, k, l]`` to
+    ``result[n, c, o * stride + k * dilation - padding, ...]`` if that is in bounds. stride,
+    dilation, padding: one number per spatial dimension, such as "2,2".
     """
 
     result: Result
@@ -161,8 +163,8 @@ class ConvTranspose(FTM.Operation, name="conv_transpose"):
 class Kernel(FTM.Operation, name="kernel"):
     """A group of operations that share one loop nest; the region may use values from outside.
 
-    It ends in ``ftm.yield`` of what is used outside. ``kind`` names the lowering that takes it: see
-    ``midend``.
+    The region ends in ``ftm.yield`` of the values that are used outside. ``kind`` names the
+    lowering: see ``midend.kernel_ir.kernel``.
     """
 
     outs: Sequence[Result]
@@ -171,7 +173,7 @@ class Kernel(FTM.Operation, name="kernel"):
 
 
 class Yield(FTM.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
-    """Ends the region of ``ftm.kernel``."""
+    """Terminates the region of ``ftm.kernel``."""
 
     values: Sequence[Operand]
 
@@ -181,10 +183,10 @@ class Yield(FTM.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
 
 
 class Philox(FTM.Operation, name="philox"):
-    """32 random bits (``i32``): word ``index % 4`` of Philox4x32-10, counter (index / 4, offset),
-    key seed.
+    """32 random bits (``i32``), for the body of a ``linalg.generic``.
 
-    For the body of a ``linalg.generic``.  index, seed, offset: ``i64``.
+    Word ``index % 4`` of Philox4x32-10 with counter (index / 4, offset) and key seed. index, seed
+    and offset are ``i64``.
     """
 
     result: Result
@@ -194,14 +196,13 @@ class Philox(FTM.Operation, name="philox"):
 
 
 def register() -> None:
-    """Makes the bindings give these classes for ``ftm`` operations, in every context of the
-    process.
+    """Register these classes for ``ftm`` operations, in every MLIR context of the process.
 
     The dialect is not loaded through IRDL, which demands *one* type for all operands of a variadic
-    group; a context must allow unregistered dialects.
+    group, so a context must allow unregistered dialects.
     """
-    # The bindings look for a module of the dialect's name at every ftm operation they meet; finding
-    # it is cheap.
+    # The bindings import `torch_mlir.dialects.<dialect>` at every ftm operation that they meet.
+    # An entry in sys.modules makes that import cheap.
     sys.modules.setdefault("torch_mlir.dialects.ftm", sys.modules[__name__])
     for operation in FTM.operations:
         bindings.register_operation(FTM, replace=True)(operation)

@@ -1,5 +1,4 @@
-"""What the machine can do: the instruction table, the element types and spaces that it speaks of,
-and what macros stand for.
+"""The machine: instruction table, element types, address spaces, presets and macro expansions.
 
-Every part of the compiler may read it; it knows nothing but the machines' parameters.
+Every part of the compiler may import it; it imports nothing of the compiler.
 """

@@ -1,9 +1,8 @@
-"""The rules by which time is charged on a machine: the one cost model of the planner and of the
-cycle model.
+"""Cost model of the matrix unit and of DMA, shared by the scheduler and the cycle model.
 
-``perf_model.cycle_model`` charges the instructions of a program by these rules; the midend asks
-them what a program that it has not written yet would be charged. Extents may be integers or numpy
-arrays of integers.
+``perf_model.cycle_model`` charges the instructions of a program by these functions; the midend
+evaluates them for schedules that it considers. Costs are in core clock cycles. Extents may be
+integers or numpy arrays of integers.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ __all__ = [
     "Col2ImCost",
     "MicroKernels",
     "bytes_per_cycle",
-    "columns_taken",
     "dot_cycles",
     "even_runs",
     "fold_cycles",
     "granules",
     "micro_kernels",
     "outer_cycles",
+    "padded_columns",
     "pieces",
     "tile_loop_cycles",
     "transfer_cycles",
@@ -35,18 +34,23 @@ __all__ = [
 ]
 
 DOT_COLUMNS = 8
-"""Columns of C in the dot-product micro-kernel: with 6 rows it keeps 48 sums, each a vector along
-K."""
+"""Columns of C in the dot-product micro-kernel: 6 rows x 8 columns = 48 sums, one vector each."""
 
 
 def pieces(extent: Any, size: Any) -> Any:
-    """How many pieces of ``size`` cover ``extent``."""
+    """Return ``ceil(extent / size)``."""
     return -(-extent // size)
 
 
 class MicroKernels(NamedTuple):
-    """Calls that cover the columns of a block: of the narrow micro-kernel and of the wide one, and
-    of a thin one (0 or 1), which holds ``vectors`` of each row."""
+    """How many calls of each micro-kernel cover the columns of a block.
+
+    Attributes:
+        narrow: Calls of the narrow micro-kernel.
+        wide: Calls of the wide one.
+        thin: Calls of a thin one: 0 or 1.
+        vectors: Vectors of each row that the thin one holds.
+    """
 
     narrow: Any
     wide: Any
@@ -55,11 +59,11 @@ class MicroKernels(NamedTuple):
 
 
 def micro_kernels(machine: MachineParameters, dtype: str, n: Any) -> MicroKernels:
-    """The micro-kernels that cover N columns: the fewest calls, and the fewest vectors.
+    """Return the micro-kernels that cover ``n`` columns: the fewest calls, then fewest vectors.
 
-    One and two columns of vectors, and five where the widths are three and four, leave some of the
-    narrow ones' empty: the last of these is a thin one, if its elements are broadcast fast enough
-    for that to help.
+    If the widths are three and four vectors, then one, two and five columns of vectors do not fill
+    the narrow micro-kernels. The last one is then a thin one, if elements of A can be broadcast
+    fast enough for it to pay.
     """
     vectors = pieces(n, machine.lanes(dtype))
     if not machine.mm_wide_overhead:
@@ -74,8 +78,8 @@ def micro_kernels(machine: MachineParameters, dtype: str, n: Any) -> MicroKernel
     )
 
 
-def columns_taken(machine: MachineParameters, dtype: str, n: Any) -> Any:
-    """Columns of the micro-kernels that cover N, with those that are empty."""
+def padded_columns(machine: MachineParameters, dtype: str, n: Any) -> Any:
+    """Return the columns of the micro-kernels that cover ``n`` columns, including unused ones."""
     found = micro_kernels(machine, dtype, n)
     vectors = (
         found.narrow * machine.mm_vectors
@@ -105,14 +109,21 @@ def tile_loop_cycles(machine: MachineParameters, compute: Any, dma: Any, steps: 
 def outer_cycles(
     machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any, runs: Any = 1
 ) -> Any:
-    """``MM`` of M x N x K that accumulates in ``dtype``, by the micro-kernels of outer products.
+    """Return the cycles of ``MM`` (M x N x K, accumulating in ``dtype``) by outer products.
 
-    One keeps ``mm_rows`` x ``mm_vectors`` vectors of C and takes its overhead and, for each step of
-    K, their number over the pipes; the wide one keeps one vector more of each row. A thin one has
-    fewer vectors than multiply-add pipes are deep, so it takes two steps at once, into sums of
-    their own, and waits for the elements of A if those of a step are broadcast more slowly than
-    they are used. runs: stretches that K is walked in, in each of which a thin one ends with two
-    steps.
+    The narrow micro-kernel keeps ``mm_rows`` x ``mm_vectors`` vectors of C. It costs its overhead
+    plus, for each step of K, that number divided by the number of FMA pipes. The wide one keeps one
+    vector more per row. A thin one has fewer vectors than the FMA pipeline is deep, so it executes
+    two steps of K at once, with separate sums, and stalls if elements of A are broadcast more
+    slowly than they are used.
+
+    Args:
+        machine: The machine.
+        dtype: Accumulator type.
+        m: Rows of C.
+        n: Columns of C.
+        k: Length of the sums.
+        runs: Loops that K is split into; in each, a thin micro-kernel rounds up to two steps.
     """
     found = micro_kernels(machine, dtype, n)
     rows = machine.mm_rows
@@ -134,23 +145,24 @@ def outer_cycles(
 def windows_cycles(
     machine: MachineParameters, dtype: str, m: Any, n: Any, runs: Any, k: Any
 ) -> Any:
-    """``MMW``: as ``MM``; each of ``runs`` stretches of k through which the addresses of A step
-    evenly ends in a branch."""
+    """Return the cycles of ``MMW``: those of ``MM``, plus one branch between runs.
+
+    ``runs`` is the number of loops over k in which the addresses of A advance by a fixed step.
+    """
     found = micro_kernels(machine, dtype, n)
     calls = pieces(m, machine.mm_rows) * (found.narrow + found.wide + found.thin)
     return outer_cycles(machine, dtype, m, n, k, runs) + calls * (runs - 1) * machine.branch_latency
 
 
 OFFSETS = 9
-"""Elements of A that a step of the loop over k may take at fixed distances: an address and eight
-offset registers."""
+"""Elements of A that a loop step reads at fixed distances: an address, eight offset registers."""
 
 
 def even_runs(extents: Sequence[int]) -> int:
-    """How many runs ``windows_cycles`` charges for the dimensions of k, outermost first.
+    """Return the number of loops (see `windows_cycles`) for the dimensions of k, outermost first.
 
-    The innermost ones are unrolled as far as offset registers reach, one more is the loop, the
-    others start it anew.
+    The innermost dimensions are unrolled while offset registers reach, the next one is the loop,
+    and the others restart it.
     """
     left = [extent for extent in extents if extent != 1]
     unrolled = 1
@@ -160,8 +172,7 @@ def even_runs(extents: Sequence[int]) -> int:
 
 
 def dot_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any) -> Any:
-    """``MM.TB``: B is read along K, as dot products of vectors that end in reductions across the
-    lanes."""
+    """Return the cycles of ``MM.TB``: dot products along K that end in cross-lane reductions."""
     sums = machine.mm_rows * DOT_COLUMNS
     ramp = sums / machine.fma_units
     each = ramp * pieces(k, machine.lanes(dtype)) + sums * machine.reduce_cycles + ramp
@@ -169,16 +180,18 @@ def dot_cycles(machine: MachineParameters, dtype: str, m: Any, n: Any, k: Any) -
 
 
 HELD_ROUNDS = 5
-"""Rounds of exchanges between 2 ** 5 vectors, which registers hold; blocks of more rows go through
-the scratchpad once more."""
+"""Rounds of exchanges between registers: 2 ** 5 vectors fit; more rows go through memory once."""
 
 
 def transpose_cycles(
     machine: MachineParameters, dtype: str, rows: Any, columns: Any, zipped: bool = False
 ) -> Any:
-    """``TRANS`` of rows x columns: a shuffle for each vector in each round of exchanges, of which
-    blocks as high as a vector has lanes take log2(lanes); zipped: one more. Narrow types have more
-    rounds and far fewer vectors. A machine that was measured takes what it was measured to."""
+    """Return the cycles of ``TRANS`` of rows x columns.
+
+    Each vector takes one shuffle per round of exchanges, and blocks of ``lanes`` rows take
+    log2(lanes) rounds; ``zipped`` adds one. Narrow types have more rounds and far fewer vectors.
+    A measured cost of the machine (``mm_transpose_cycles``) replaces this estimate.
+    """
     lanes = machine.lanes(dtype)
     rounds = lanes.bit_length() - 1
     each = zipped / lanes + machine.mm_transpose_cycles
@@ -189,8 +202,14 @@ def transpose_cycles(
 
 
 class Col2ImCost(NamedTuple):
-    """The windows that ``FOLD`` sums, for each dimension of an image: taps, windows, size of the
-    image, distance of windows."""
+    """Shape of a ``FOLD``, per dimension of the feature map.
+
+    Attributes:
+        taps: Filter taps.
+        windows: Number of windows.
+        sizes: Extents of the feature map.
+        strides: Distance of windows.
+    """
 
     taps: tuple[int, ...]
     windows: tuple[int, ...]
@@ -199,7 +218,7 @@ class Col2ImCost(NamedTuple):
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Elements of a phase in each dimension: those that are ``strides`` apart."""
+        """Elements of one phase per dimension; a phase's elements are ``strides`` apart."""
         return tuple(
             pieces(size, stride) for size, stride in zip(self.sizes, self.strides, strict=True)
         )
@@ -208,10 +227,12 @@ class Col2ImCost(NamedTuple):
 def fold_cycles(
     machine: MachineParameters, dtype: str, shape: Col2ImCost, channels: Any, elements: Any
 ) -> Any:
-    """``FOLD``: as its expansion. For each channel and vector of the ``elements`` of a phase, a
-    shuffle for each tap; elements of the phases of a row are interleaved by as many for each vector
-    as there are phases but one, and each row that a vector reaches into takes one more to be stored
-    by itself."""
+    """Return the cycles of ``FOLD`` as its expansion takes them.
+
+    Per channel and vector of the ``elements`` of a phase there is one shuffle for each tap. The
+    phases of a row are interleaved by (phases - 1) shuffles per vector, and each further row that a
+    vector reaches into takes one shuffle and one store more.
+    """
     lanes, phases = machine.lanes(dtype), prod(shape.strides)
     pieces_of_rows = 1 + (phases > 1) * pieces(lanes - 1, shape.sizes[-1])
     shuffles = prod(shape.taps) + phases * (
@@ -223,19 +244,25 @@ def fold_cycles(
 
 
 def granules(machine: MachineParameters, run_bytes: Any) -> Any:
-    """Bytes that DDR moves for a contiguous run of so many."""
+    """Return the bytes that DDR transfers for a contiguous run of ``run_bytes``."""
     return pieces(run_bytes, machine.dma_granule) * machine.dma_granule
 
 
 def bytes_per_cycle(machine: MachineParameters, sharing: float = 1.0) -> float:
-    """DDR bandwidth of one core while so many share the cluster's port."""
+    """Return the DDR bytes per cycle of one core while ``sharing`` cores use the cluster's port."""
     return min(machine.ddr_bandwidth / sharing, machine.core_bandwidth) / machine.clock_hz
 
 
 def transfer_cycles(
     machine: MachineParameters, ddr_cycles: Any, gsm_cycles: Any, element_cycles: Any
 ) -> Any:
-    """Time of the engine for one transfer: its latency, and the slowest of DDR, GSM and the
-    engine's own steps."""
+    """Return the time of one DMA transfer: latency plus the slowest of its three resources.
+
+    Args:
+        machine: The machine.
+        ddr_cycles: Time at DDR bandwidth.
+        gsm_cycles: Time at GSM bandwidth.
+        element_cycles: Time that the engine needs to step through the elements.
+    """
     slowest = ddr_cycles + (gsm_cycles - ddr_cycles) * (gsm_cycles > ddr_cycles)
     return machine.dma_latency + slowest + (element_cycles - slowest) * (element_cycles > slowest)

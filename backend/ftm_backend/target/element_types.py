@@ -1,5 +1,4 @@
-"""Element types and address spaces of the assembly, with the numbers that they carry in an
-image."""
+"""Element types and address spaces of the assembly, with their numbers in an image."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ class ElementType:
 
     @property
     def array(self) -> np.dtype[Any]:
-        """The numpy type with the same bytes; bf16 travels as its bits in uint16."""
+        """The numpy type of the same bytes; bf16 is held as its bits in uint16."""
         return np.dtype(DTYPES[self.token].numpy)
 
 
@@ -58,35 +57,41 @@ ACCUMULATORS = {
     "i32": "i32",
     "i64": "i64",
 }
-"""The matrix unit: type of both operands -> type of their product, in which it sums."""
+"""The matrix unit: operand type -> type of the product and of the sums."""
 
 
 def same_elements(a: ElementType, b: ElementType) -> bool:
-    """Whether data of one type may be moved as the other: equal types, or i8 and u8."""
+    """Whether a transfer may move one type as the other: equal types, or i8 and u8."""
     return a is b or {a.token, b.token} == {"i8", "u8"}
 
 
 SPACES = {"ddr": 0, "am": 1, "sm": 2, "gsm": 3}
-"""Address spaces by name; tiles live in all but ``ddr``, buffers there and, if they are so
-declared, in ``gsm``."""
+"""Address spaces by name. Tiles live in all but ``ddr``; buffers live in ``ddr`` or ``gsm``."""
 
 SCALAR_REGISTERS = 64
 """r0 to r63: 64-bit two's complement integers, zero when a program starts, one set per core."""
 
 VECTOR_REGISTERS = 1 << 16
-"""v0 to v65535: names for values in a map body, as many as a body may have operations. A machine
-has fewer registers, and what they do not hold costs loads and stores
-(``perf_model.modulo_scheduler``). Fusion keeps bodies far below (``midend.analysis.body_cost``)."""
+"""v0 to v65535: names of values in a map body, which bounds the operations of a body.
+
+A machine has fewer registers; the rest is spilled (``perf_model.modulo_scheduler``). Fusion keeps
+bodies far below the limit (``midend.analysis.body_cost``).
+"""
 
 SLOT_ALIGNMENT = 64
-"""Tiles start, and slots of a ring follow each other, at multiples of this many bytes."""
+"""Tiles, and the slots of a ring, start at multiples of this many bytes."""
 
 
 def slot_bytes(rows: Any, columns: Any, item: int) -> Any:
-    """Distance of the slots of ``rows`` x ``columns`` elements of ``item`` bytes; of numbers, of
-    sizes, or of arrays of them."""
+    """Return the distance in bytes between slots of ``rows`` x ``columns`` elements.
+
+    Args:
+        rows: Number, symbolic size, or array of them.
+        columns: Likewise.
+        item: Bytes of an element.
+    """
     return -(-rows * columns * item // SLOT_ALIGNMENT) * SLOT_ALIGNMENT
 
 
 MEMORY_ALIGNMENT = 64
-"""The same of what lies in DDR: the arena and its regions, and an image's constants."""
+"""The arena, its regions and an image's constants start at multiples of this many bytes."""

@@ -1,7 +1,7 @@
-"""What the instruction table says about one instruction: the record types, without any instruction.
+"""Record types of the instruction table.
 
-Everything that knows instructions reads these records: parser, printer, verifier, image, the
-emulator's generated header, the cycle model, and ``docs/isa.md``.
+Parser, printer, verifier, image format, the emulator's generated header, the cycle model and
+``docs/isa.md`` are all driven by these records.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ ADDRESS = "address"  # b0[r3+12]
 SLOT = "slot"  # X[r5]
 DIMS = "dims"  # 2@512 r7@64 | 8@1
 ROW_DIMS = "row_dims"  # 1024 | 64@1
-# 28@1 28@1 | 30@30 30@1: extents and what is before them, extents and strides with the border
-SIDES = "sides"
+SIDES = "sides"  # 28@1 28@1 | 30@30 30@1: extent@padding before it | padded extent@its stride
 LABEL = "label"  # BB_end
 FUNCTION = "function"  # kernel_0
-ARGUMENTS = "arguments"  # b0[128], t5[r3], s2: any number, as the function's parameters say
+ARGUMENTS = "arguments"  # b0[128], t5[r3], s2: any number, matching the function's parameters
 MAP_HEADER = "map_header"  # r7 x 64, X:v0 -> Y:v1
 
-# Types of map operands: a suffix ("I64", "B1"), or one of these.
+# Types of operands of map operations: a suffix ("I64", "B1"), or one of these.
 SAME = "T"  # the operation's type
 FROM = "F"  # the second suffix of a conversion
 
 
 @dataclass(frozen=True)
 class OperandDef:
-    """One operand: its name in formulas, and its kind (see the constants of this module).
+    """One operand.
 
-    In map operations ``kind`` is the type rule of the register or immediate.
+    Attributes:
+        name: Its name in formulas.
+        kind: One of the constants of this module; for a map operation the type of the operand.
     """
 
     name: str
@@ -43,12 +44,14 @@ class OperandDef:
 
 @dataclass(frozen=True)
 class Cost:
-    """What an instruction occupies: ``slots`` gives operations per vector (or per instruction) by
-    unit.
+    """What an instruction costs.
 
-    latency: cycles from issue to use of the result. model: how the cycle model treats it: ``issue``
-    (slots only), ``dma``, ``mm``, ``trans``, ``scan``, ``sort``, ``merge``, ``map``, ``gather``,
-    ``wait``, ``branch``, ``barrier``.
+    Attributes:
+        slots: (unit, operations per vector, or per instruction outside of maps).
+        latency: Cycles from issue to use of the result.
+        model: How the cycle model charges it: ``issue`` (slots only), ``dma``, ``mm``, ``trans``,
+            ``scan``, ``sort``, ``merge``, ``fold``, ``map``, ``gather``, ``wait``, ``branch`` or
+            ``barrier``.
     """
 
     slots: tuple[tuple[str, int], ...]
@@ -58,12 +61,14 @@ class Cost:
 
 @dataclass(frozen=True)
 class MacroDef:
-    """That an instruction stands for others.
+    """The expansion of an instruction into simpler ones.
 
-    name: ``module.function`` of ``target.macros``. Of a map operation it records the others on a
-    ``Body``, for which ``target.op_costs`` says what they cost; of another instruction it executes
-    or counts them on a ``Unit``. types: suffixes of the map operation for which it is a macro; of
-    others the row's own cost holds. widened: F16 and BF16 are computed in F32 and rounded once.
+    Attributes:
+        name: ``module.function`` in ``target.macros``. The function of a map operation records the
+            expansion on a `MacroBuilder`, and ``target.op_costs`` costs it. The function of any
+            other instruction executes it on a `VectorUnit`, which counts its cycles.
+        types: Suffixes of a map operation that are expanded; the row's own cost holds for others.
+        widened: Whether F16 and BF16 are computed in F32 and rounded once.
     """
 
     name: str
@@ -72,21 +77,26 @@ class MacroDef:
 
     @property
     def function(self) -> Callable[..., Any]:
-        """The expansion; compilers, which run none, do not load it."""
+        """The expansion function; imported on demand, since compilation never calls it."""
         module, _, function = self.name.partition(".")
-        found: Callable[..., Any] = getattr(
+        function_: Callable[..., Any] = getattr(
             import_module(f"ftm_backend.target.macros.{module}"), function
         )
-        return found
+        return function_
 
 
 @dataclass(frozen=True)
 class InstructionExample:
-    """A program that shows the instruction, and what it computes.
+    """An executable example of an instruction, with its expected results.
 
-    inputs, outputs: name -> (type token, shape, flat values). scalars: name -> (type token, value).
-    body: for map operations the lines of the map body over v0, v1, ... (the inputs) that end by
-    writing the registers in ``results``; for others the text of ``@func main``.
+    Attributes:
+        body: For a map operation, lines of a map body over v0, v1, ... (the inputs) that end by
+            writing the registers ``results``. For any other instruction, the text of
+            ``@func main``.
+        inputs: Name -> (dtype token, shape, flat values).
+        outputs: As ``inputs``.
+        scalars: Name -> (dtype token, value).
+        results: See ``body``.
     """
 
     body: str
@@ -98,18 +108,26 @@ class InstructionExample:
 
 @dataclass(frozen=True)
 class InstructionDef:
-    """One row of the table.
+    """One row of the instruction table.
 
-    name: mnemonic without suffixes. family: chapter of the manual, and ``map`` instructions are
-    those legal inside ``@map`` only. suffixes: optional words, in order, each of which may follow
-    once (``.TA``); a tuple inside stands for alternatives. types: legal type suffixes of a map
-    operation; empty when it takes none. doc: one or two sentences. formula: the precise meaning.
-    cost: of types for which the operation is no macro.
-
-    Of operations on strips, whose kernels are in the machine's table (machine/src/kernels):
-    elements: what bodies of linalg call the operation (``math.tanh``). exact: of halves, the result
-    is a half without rounding. mirrors: the operation whose kernel computes it, with the two
-    operands exchanged.
+    Attributes:
+        name: Mnemonic without suffixes.
+        family: Chapter of the manual. Instructions of a family ``map ...`` are legal only inside
+            of ``@map``.
+        operands: Operands in order.
+        doc: One or two sentences for the manual.
+        formula: The precise meaning.
+        cost: Cost for the types that are not expanded by ``macro``.
+        example: Program that shows the instruction; a test executes it.
+        suffixes: Optional words in their order, each at most once (``.TA``); a nested tuple lists
+            alternatives.
+        types: Legal type suffixes of a map operation; empty if it takes none.
+        from_types: Legal second type suffixes of a conversion.
+        result: Type of the result of a map operation.
+        macro: Its expansion, if any.
+        elements: Operations of linalg bodies that it implements (``math.tanh``).
+        exact: Whether the result for half-precision operands is representable without rounding.
+        mirrors: The operation whose kernel computes it with the two operands swapped.
     """
 
     name: str
@@ -130,5 +148,5 @@ class InstructionDef:
 
     @property
     def in_map(self) -> bool:
-        """Whether the instruction belongs inside ``@map``."""
+        """Whether the instruction is legal only inside of ``@map``."""
         return self.family.startswith("map")

@@ -1,8 +1,7 @@
-"""The instruction table: the one list that assembler, emulator, cycle model and manual are made
-from.
+"""The instruction table: the single source of assembler, emulator, cycle model and manual.
 
-Opcodes are positions in this list. An image carries the table's fingerprint, so a machine that was
-built from another table refuses it instead of misreading it.
+Opcodes are positions in the table. An image carries the table's fingerprint, so an emulator built
+from another table rejects it instead of misinterpreting it.
 """
 
 from __future__ import annotations
@@ -42,8 +41,10 @@ INSTRUCTIONS: tuple[InstructionDef, ...] = tuple(
 STRIPS: tuple[InstructionDef, ...] = tuple(
     row for family in (map_arithmetic, map_logic, map_math) for row in family.INSTRUCTIONS
 )
-"""Map operations that are a loop over a strip of elements each, of the machine's table of kernels.
-What a body does besides (converting, counting, drawing, gathering) is code of its own."""
+"""Map operations whose kernels (machine/src/kernels) are loops over a strip of elements.
+
+The other map operations (conversion, position, random bits, gather) have code of their own.
+"""
 
 BY_NAME: dict[str, InstructionDef] = {row.name: row for row in INSTRUCTIONS}
 
@@ -53,15 +54,14 @@ REDUCTIONS = ("sum", "prod", "min", "max", "and", "or")
 """Reductions of map outputs, in the order of their numbers from 1."""
 
 SCOPES = ("full", "r", "c", "a")
-"""What a map output holds: every element, or a reduction along each row, down each column, or of
-all."""
+"""Scope of a map output: every element, or a reduction of each row, each column or all elements."""
 
 ACCESSES = ("full", "row", "col", "one")
-"""How a map input is read: every element, 1xC repeated, Rx1 repeated, 1x1 repeated."""
+"""Access of a map input: every element, or a 1xC row, an Rx1 column or one element repeated."""
 
 
 def fingerprint() -> int:
-    """64 bits that change when an opcode, a type number or an operand list changes."""
+    """Return 64 bits that change with every opcode, type number and operand list."""
     rows = [
         (
             row.name,

@@ -1,5 +1,4 @@
-"""What map operations cost: the rows' own numbers, and of macros those of the operations that they
-stand for."""
+"""Costs of map operations: those of their rows, or of their expansions."""
 
 from __future__ import annotations
 
@@ -16,16 +15,20 @@ _HALVES = ("F16", "BF16")
 
 
 def is_macro(row: InstructionDef, suffix: str) -> bool:
-    """Whether the operation stands for others when its type is ``suffix`` (for operations without
-    one, their result's)."""
+    """Whether an operation of type ``suffix`` is expanded; without types, its result's counts."""
     return row.macro is not None and (suffix or row.result) in row.macro.types
 
 
 def expansion(row: InstructionDef, suffix: str, whole: bool = False) -> MacroBuilder:
-    """What the macro does, recorded: its operands are registers 0, 1, ..., and the last operation
-    gives the result.
+    """Record the expansion of a map operation.
 
-    whole: with all steps of loops of which nearly all data need one.
+    Args:
+        row: The operation.
+        suffix: Its type.
+        whole: Record all steps of data-dependent loops, of which nearly all data need only one.
+
+    Returns:
+        The recorded operations. Operands are registers 0, 1, ...; the last one gives the result.
     """
     assert row.macro is not None
     body = MacroBuilder(
@@ -42,9 +45,10 @@ def expansion(row: InstructionDef, suffix: str, whole: bool = False) -> MacroBui
 
 
 def steps(row: InstructionDef, suffix: str) -> Iterator[tuple[MacroOperation, Cost, int]]:
-    """The operations of a macro for a vector of its own type: each with what it costs, and how many
-    vectors it needs as its elements may
-    be wider."""
+    """Yield the operations of an expansion, each with its cost and the vectors it works on.
+
+    An operation on elements wider than the macro's own type works on several vectors.
+    """
     own = max(
         BY_SUFFIX[suffix if operand.kind == SAME else operand.kind].bytes
         for operand in row.operands
@@ -56,21 +60,19 @@ def steps(row: InstructionDef, suffix: str) -> Iterator[tuple[MacroOperation, Co
 
 @cache
 def cost(name: str, suffix: str) -> Cost:
-    """The cost of map operation ``name`` on type ``suffix``, for each vector of as many lanes as
-    elements of that type have.
+    """Return the cost of a map operation per vector of its type.
 
-    A macro occupies what its operations do, those on wider elements once for each of the vectors
-    that they need, and its latency is its critical path's.
+    An expansion occupies the units that its operations occupy; its latency is its critical path.
     """
     row = instruction_table.BY_NAME[name]
     if not is_macro(row, suffix):
         return row.cost
-    taken: dict[str, int] = {}
+    slots: dict[str, int] = {}
     ready: dict[int, int] = {}
     longest = 0
     for operation, each, vectors in steps(row, suffix):
         for unit, count in each.slots:
-            taken[unit] = taken.get(unit, 0) + count * vectors
+            slots[unit] = slots.get(unit, 0) + count * vectors
         start = max(
             (
                 ready.get(source.number, 0)
@@ -81,4 +83,4 @@ def cost(name: str, suffix: str) -> Cost:
         )
         ready[operation.result.number] = start + each.latency
         longest = max(longest, start + each.latency)
-    return Cost(tuple(sorted(taken.items())), longest)
+    return Cost(tuple(sorted(slots.items())), longest)

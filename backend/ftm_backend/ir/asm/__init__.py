@@ -1,5 +1,4 @@
-"""Assembly IR: programs of the instructions in ``ftm_backend.target``, their text and their
-verifier.
+"""Assembly IR: programs of the instructions in ``ftm_backend.target``, as text and as records.
 
 ``parse`` reads text into an `AsmProgram`; ``str(program)`` prints it.
 """

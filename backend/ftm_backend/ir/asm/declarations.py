@@ -1,8 +1,7 @@
-"""What directives declare: the program, its buffers and scalars, parameters of functions, tiles.
+"""Parses directives that declare the program, its buffers and scalars, parameters and tiles.
 
-Each function takes the words that stand between commas after the directive. All raise
-DeclarationError, or OperandError for a word that is not what has to stand there; where a
-declaration may stand is the parser's part.
+Each function takes the comma-separated words after the directive. All raise DeclarationError, or
+OperandError for a word of the wrong kind. The parser checks where a directive may stand.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ __all__ = ["DeclarationError", "header", "parameter", "program", "tile"]
 
 
 _PLACED = ("@arena", "@gsm")
-"""Buffers whose offset in their memory is declared."""
+"""Directives of buffers whose offset in their memory is declared."""
 
 
 class DeclarationError(ValueError):
-    """A directive whose words are too few, too many or not what it takes."""
+    """A directive has too few, too many or wrong words."""
 
 
 def program(words: list[str]) -> p.AsmProgram:
-    """``@program name, machine``."""
+    """Parse ``@program name, machine``."""
     _count("@program", words, 2, "name, machine")
     return p.AsmProgram(
         operand_parser.name(words[0], "a program name"),
@@ -31,7 +30,7 @@ def program(words: list[str]) -> p.AsmProgram:
 
 
 def header(head: str, words: list[str]) -> p.BufferDirective | p.ScalarArgument:
-    """``@scalar``, ``@in``, ``@out``, ``@const``, ``@arena`` or ``@gsm``."""
+    """Parse ``@scalar``, ``@in``, ``@out``, ``@const``, ``@arena`` or ``@gsm``."""
     if head == "@scalar":
         _count(head, words, 2, "name, type")
         return p.ScalarArgument(operand_parser.name(words[0], "a scalar's name"), words[1])
@@ -45,7 +44,8 @@ def header(head: str, words: list[str]) -> p.BufferDirective | p.ScalarArgument:
         _count(head, words, 4, "name, offset, type, shape")
     else:
         raise DeclarationError(
-            f"unknown directive {head}; known: @program @in @scalar @out @const @arena @gsm @func @param @tile @map @endmap @call @ret"
+            f"unknown directive {head}; known: @program @in @scalar @out @const @arena @gsm "
+            "@func @param @tile @map @endmap @call @ret"
         )
     offset = operand_parser.integer(words.pop(1), "a byte offset") if head in _PLACED else 0
     buffer = p.BufferDirective(
@@ -68,7 +68,7 @@ def header(head: str, words: list[str]) -> p.BufferDirective | p.ScalarArgument:
 
 
 def parameter(head: str, words: list[str]) -> p.AsmParameter:
-    """``@param`` or ``@scalar`` in a function."""
+    """Parse ``@param``, or ``@scalar`` in a function."""
     scalar = head == "@scalar"
     if scalar:
         _count(head, words, 2, "name, type")
@@ -85,7 +85,7 @@ def parameter(head: str, words: list[str]) -> p.AsmParameter:
 
 
 def tile(words: list[str]) -> p.TileDirective:
-    """``@tile name, space, type, RxC, depth, offset``."""
+    """Parse ``@tile name, space, type, RxC, depth, offset``."""
     _count("@tile", words, 6, "name, space, type, RxC, depth, offset")
     extents = operand_parser.shape(words[3])
     if len(extents) != 2:

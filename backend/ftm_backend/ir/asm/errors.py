@@ -1,4 +1,4 @@
-"""Errors in assembly text: what is wrong, where, and what to do."""
+"""Errors in assembly text: what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from __future__ import annotations
 class AsmError(ValueError):
     """An error in a program; the message shows line, column, the line itself and a caret.
 
-    line, column: from 1; column 0 when the error concerns the whole line.
+    Args:
+        message: What is wrong.
+        line: Line number from 1; 0 if unknown.
+        column: Column from 1; 0 if the error concerns the whole line.
+        source: The line itself.
     """
 
     def __init__(self, message: str, line: int = 0, column: int = 0, source: str = "") -> None:

@@ -1,5 +1,4 @@
-"""The operands of ``@map``: ``slot:vN[.access]`` for inputs, ``slot:vN[.reduction[.acc]]`` for
-outputs."""
+"""Parses operands of ``@map``: inputs ``slot:vN[.access]``, outputs ``slot:vN[.red[.acc]]``."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ _REDUCED = {f"{scope}{op}": (scope, op) for scope in SCOPES[1:] for op in REDUCT
 
 
 def map_input(word: str, operands: OperandParser) -> p.MapInput:
-    """What a map reads.  Raises OperandError."""
+    """Parse an input of a map; raise OperandError if it is none."""
     tile, register, suffixes = _read(word, operands)
     access = suffixes[0] if suffixes else "full"
     if len(suffixes) > 1 or access not in ACCESSES:
@@ -28,7 +27,7 @@ def map_input(word: str, operands: OperandParser) -> p.MapInput:
 
 
 def map_output(word: str, operands: OperandParser) -> p.MapOutput:
-    """What a map writes.  Raises OperandError."""
+    """Parse an output of a map; raise OperandError if it is none."""
     tile, register, suffixes = _read(word, operands)
     accumulate = suffixes[-1:] == ["acc"]
     if accumulate:
@@ -37,8 +36,8 @@ def map_output(word: str, operands: OperandParser) -> p.MapOutput:
         return p.MapOutput(tile, register)
     if len(suffixes) != 1 or suffixes[0] not in _REDUCED:
         raise OperandError(
-            f"unknown reduction in {word!r}: use .r (Rx1), .c (1xC) or .a (1x1) with sum prod min max and or, "
-            "then .acc to combine with what the tile holds"
+            f"unknown reduction in {word!r}: use .r (Rx1), .c (1xC) or .a (1x1) with "
+            "sum prod min max and or, then .acc to combine with what the tile holds"
         )
     scope, reduction = _REDUCED[suffixes[0]]
     return p.MapOutput(tile, register, scope, reduction, accumulate)

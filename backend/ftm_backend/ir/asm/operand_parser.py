@@ -1,7 +1,7 @@
-"""Operand texts to operands, and back to columns when something is wrong.
+"""Parses operands, and finds the column of an operand for error messages.
 
-Operands repeat a great deal in a program (``r1``, ``X[r5]``, ``1.5``), so each distinct text is
-parsed once and the immutable result is shared; this keeps parsing at a few microseconds a line.
+Operands repeat within a program (``r1``, ``X[r5]``, ``1.5``), so `OperandParser` parses each
+distinct text once and shares the immutable result. That keeps parsing at a few microseconds a line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHAPE = re.compile(rf"(?:\d+|{symbolic.SPELLED})(?:x(?:\d+|{symbolic.SPELLED}))
 
 
 class OperandError(ValueError):
-    """A text is not an operand; ``offset`` is the position of the fault within it."""
+    """A text is not an operand; ``offset`` is the position of the error within it."""
 
     def __init__(self, message: str, offset: int = 0) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class OperandError(ValueError):
 
 
 def whole(digits: str) -> int:
-    """The number of decimal digits and a sign; no operand takes one of more than 64 bits."""
+    """Parse decimal digits with a sign, or a symbolic size; OperandError above 64 bits."""
     if digits.endswith("}"):
         return _size(digits.removeprefix("+"))
     value = int(digits) if len(digits) <= 20 else 1 << 64
@@ -59,22 +59,22 @@ def _real(text: str) -> float:
         raise OperandError(str(error)) from None
 
 
-def integer(text: str, what: str) -> int:
-    """A decimal integer."""
+def integer(text: str, role: str) -> int:
+    """Parse a decimal integer; ``role`` describes it in the error message."""
     if not _WHOLE.fullmatch(text):
-        raise OperandError(f"expected {what} (an integer), found {text!r}")
+        raise OperandError(f"expected {role} (an integer), found {text!r}")
     return whole(text)
 
 
-def name(text: str, what: str) -> str:
-    """An identifier that is not a register or a number."""
+def name(text: str, role: str) -> str:
+    """Check an identifier; ``role`` describes it in the error message."""
     if not _BARE.fullmatch(text) or _RESERVED.fullmatch(text):
-        raise OperandError(f"expected {what} (a name of letters, digits and _), found {text!r}")
+        raise OperandError(f"expected {role} (a name of letters, digits and _), found {text!r}")
     return text
 
 
 def shape(text: str) -> tuple[int, ...]:
-    """``64x64``, or ``[]`` for no dimensions."""
+    """Parse a shape such as ``64x64``, or ``[]`` for no dimensions."""
     if text == "[]":
         return ()
     if not _SHAPE.fullmatch(text):
@@ -83,7 +83,7 @@ def shape(text: str) -> tuple[int, ...]:
 
 
 def scalar(text: str) -> p.Scalar:
-    """A register, an integer or float, or the name of a program scalar."""
+    """Parse a register, an integer, a float, or the name of a program scalar."""
     match = _REGISTER.fullmatch(text)
     if match:
         return p.Register(whole(match[1]))
@@ -97,7 +97,7 @@ def scalar(text: str) -> p.Scalar:
 
 
 def reference(text: str) -> p.SlotReference:
-    """``X``, ``X[3]``, ``X[r5]``, ``b0[r3+12]``."""
+    """Parse a tile slot or a buffer address: ``X``, ``X[3]``, ``X[r5]``, ``b0[r3+12]``."""
     match = _REFERENCE.fullmatch(text)
     if match:
         base, register, offset, constant = match.groups()
@@ -114,7 +114,7 @@ def reference(text: str) -> p.SlotReference:
 
 
 def dims(text: str) -> p.Dims:
-    """``2@512 r7@64 | 8@1``, or ``1024 | 64@1`` for transfers of rows."""
+    """Parse ``2@512 r7@64 | 8@1``, or ``1024 | 64@1`` for transfers of rows."""
     left, bar, right = text.partition("|")
     if not bar:
         raise OperandError(
@@ -139,21 +139,21 @@ def _side(text: str, start: int) -> tuple[tuple[p.Scalar, p.Scalar], ...]:
 
 
 class OperandParser:
-    """Parses operand texts with a memory of those already seen."""
+    """Parses operands and caches them by their text."""
 
     def __init__(self) -> None:
         self._plain: dict[str, p.Operand] = {}
         self._references: dict[str, p.SlotReference] = {}
 
     def plain(self, text: str) -> p.Operand:
-        """An operand whose text alone says what it is; a bare name becomes a ``Name``."""
+        """Parse an operand of any kind; a bare name becomes a `SymbolName`."""
         found = self._plain.get(text)
         if found is None:
             found = self._plain[text] = _plain(text)
         return found
 
     def reference(self, text: str) -> p.SlotReference:
-        """An operand in the place of a slot or an address: a bare name becomes a ``Reference``."""
+        """Parse a slot or an address; a bare name becomes a `SlotReference`."""
         found = self._references.get(text)
         if found is None:
             found = self._references[text] = reference(text)
@@ -176,10 +176,12 @@ def _plain(text: str) -> p.Operand:
 
 
 def operand_column(source: str, index: int) -> int:
-    """The column (from 1) at which operand number ``index`` of an instruction starts in its line.
+    """Return the column (from 1) at which an operand of an instruction starts in its line.
 
-    For a ``@map`` line operand 0 is the extents, and the others are the inputs and outputs in
-    order.
+    Args:
+        source: The line.
+        index: Number of the operand. On a ``@map`` line operand 0 is the extents, followed by the
+            inputs and outputs in order.
     """
     code = source.split("//", 1)[0]
     start = re.match(r"\s*(?:\[[^\]]*\]\s*)?\S+\s*", code)
@@ -196,6 +198,6 @@ def operand_column(source: str, index: int) -> int:
 
 
 def mnemonic_column(source: str) -> int:
-    """The column at which the mnemonic starts: after the indent and the predicate."""
+    """Return the column (from 1) of the mnemonic, after the indent and the predicate."""
     match = re.match(r"\s*(?:\[[^\]]*\]\s*)?", source)
     return match.end() + 1 if match else 1

@@ -1,9 +1,9 @@
-"""Text to Program. Checks spelling and structure; what names and types mean is ``isa.verify``'s
-part.
+"""Parses assembly text. `assembler` verifies names and types; here only syntax is checked.
 
     program   = @program name, machine  {header}  {function}
     header    = @in name, type, shape | @scalar name, type | @out name, type, shape [, input]
-              | @const name, type, shape, hex | @arena name, offset, type, shape | @gsm name, offset, type, shape
+              | @const name, type, shape, hex | @arena name, offset, type, shape
+              | @gsm name, offset, type, shape
     function  = @func name  {parameter | tile | label | instruction | map}  @ret
     parameter = @param name, type [, out [, parameter]] | @scalar name, type
     tile      = @tile name, space, type, RxC, depth, offset
@@ -35,8 +35,7 @@ from ftm_backend.target.instruction import ADDRESS, SLOT
 from ftm_backend.target.instruction_table import BY_NAME
 
 FindObject = Callable[[tuple[str, str]], Any]
-"""Gives the object file (`assembler.object_files.ObjectFile`) of (machine, text of a function), or
-None."""
+"""Maps (machine, text of a function) to its `assembler.object_files.ObjectFile`, or to None."""
 
 _PREDICATE = re.compile(r"\[\s*(!?)\s*r(\d+)\s*\]\s*", re.ASCII)
 
@@ -51,14 +50,14 @@ def parse(text: str, find_object: FindObject | None = None) -> p.AsmProgram:
     """Parse assembly text.
 
     Args:
-        text: A whole program. find_object: Looks up the object file of a function by machine and
-        text; a function that has one is not parsed.
+        text: A whole program.
+        find_object: Looks up the object file of a function. A function that has one is not parsed.
 
     Returns:
         The program. A function with an object file has its parameters and no other items.
 
     Raises:
-        AsmError: With line, column and the line itself.
+        AsmError: The text is no program; the message has line, column and the line itself.
     """
     return _Parser(text, find_object).run()
 
@@ -140,19 +139,16 @@ class _Parser:
         if head[-1] == ":":
             self.label(head[:-1], rest.strip(), predicate)
             return
-        place = (
-            self.map.body
-            if self.map is not None
-            else self.function.items
-            if self.function is not None
-            else None
-        )
-        if place is None:
+        if self.map is not None:
+            items: list[Any] = self.map.body
+        elif self.function is not None:
+            items = self.function.items
+        else:
             raise self.fail(f"{head} is outside of a function: put it between @func and @ret")
-        known = self.mnemonics.get(head)
-        if known is None:
-            known = self.mnemonic(head)
-        name, suffixes, references = known
+        signature = self.mnemonics.get(head)
+        if signature is None:
+            signature = self.mnemonic(head)
+        name, suffixes, references = signature
         operands: tuple[p.Operand, ...] = ()
         if rest:
             words = rest.split(",")
@@ -173,7 +169,7 @@ class _Parser:
             operands = tuple(parsed)
         elif references:
             raise self.count(name, 0, len(references))
-        place.append(
+        items.append(
             p.AsmInstruction(name, operands, suffixes, predicate, self.number, self.comment)
         )
 
@@ -197,9 +193,9 @@ class _Parser:
         row = BY_NAME.get(name)
         if row is None:
             raise self.fail(f"unknown instruction {name!r}{_suggest(name)}", self.column())
-        known = name, tuple(suffixes), tuple(o.kind in (ADDRESS, SLOT) for o in row.operands)
-        self.mnemonics[word] = known
-        return known
+        signature = name, tuple(suffixes), tuple(o.kind in (ADDRESS, SLOT) for o in row.operands)
+        self.mnemonics[word] = signature
+        return signature
 
     def column(self) -> int:
         return operand_parser.mnemonic_column(self.lines[self.number - 1])
@@ -218,7 +214,8 @@ class _Parser:
             words = [word.strip() for word in rest.split(",")]
             if len(words) != 2:
                 raise self.fail(
-                    f"expected the least and the greatest trip count after the label, found {rest!r}"
+                    "expected the least and the greatest trip count after the label, "
+                    f"found {rest!r}"
                 )
             bounds = (
                 operand_parser.integer(words[0], "the least trip count"),
@@ -267,7 +264,8 @@ class _Parser:
             raise self.fail("the first line must be `@program name, machine`")
         if self.function is not None:
             raise self.fail(
-                f"@func inside @func {self.function.name} of line {self.function.line}: end that with @ret"
+                f"@func inside @func {self.function.name} of line {self.function.line}: "
+                "end that with @ret"
             )
         self.function = p.AsmFunction(
             operand_parser.name(rest.strip(), "a function name"), [], self.number, 0, self.comment
@@ -316,23 +314,23 @@ class _Parser:
             self.program.header.append(self.here(declarations.header(head, words)))
 
     def parameter(self, head: str, words: list[str]) -> None:
-        made = declarations.parameter(head, words)
+        parameter = declarations.parameter(head, words)
         assert self.function is not None
         if any(not isinstance(item, (p.AsmParameter, p.Comment)) for item in self.function.items):
             raise self.fail("parameters come first in their function")
-        if not made.scalar and any(item.scalar for item in self.function.parameters):
+        if not parameter.scalar and any(item.scalar for item in self.function.parameters):
             raise self.fail("buffers come before scalars among a function's parameters")
-        self.function.items.append(self.here(made))
+        self.function.items.append(self.here(parameter))
 
     def tile(self, words: list[str]) -> None:
         if self.function is None or self.map is not None:
             raise self.fail("@tile belongs in a function, outside of @map")
         self.function.items.append(self.here(declarations.tile(words)))
 
-    def here(self, made: _Declared) -> _Declared:
-        """What was declared, with its line and what is said beside it."""
-        made.line, made.comment = self.number, self.comment
-        return made
+    def here(self, declared: _Declared) -> _Declared:
+        """Set line and comment of what the current line declares."""
+        declared.line, declared.comment = self.number, self.comment
+        return declared
 
     # --- maps
     # -----------------------------------------------------------------------------------------

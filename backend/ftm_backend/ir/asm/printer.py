@@ -1,4 +1,4 @@
-"""Program to text, in the one canonical layout: parsing it again gives an equal program."""
+"""Prints a program in its one canonical layout; parsing the text gives an equal program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ftm_backend.target.instruction_table import BY_NAME
 
 
 def print_program(program: p.AsmProgram) -> str:
-    """The canonical text of ``program``."""
+    """Return the canonical text of ``program``."""
     lines = [_comment(c) for c in program.leading]
     lines.append(_end(f"@program {program.name}, {program.machine}", program.comment))
     lines += [_header(item) for item in program.header]
@@ -24,7 +24,7 @@ def print_program(program: p.AsmProgram) -> str:
 
 
 def shape(extents: tuple[int, ...]) -> str:
-    """``64x64``; ``[]`` for a single element without dimensions."""
+    """Print a shape such as ``64x64``; ``[]`` for a scalar without dimensions."""
     return "x".join(map(str, extents)) if extents else "[]"
 
 
@@ -74,7 +74,8 @@ def _item(
         bounds = f" {item.bounds[0]}, {item.bounds[1]}" if item.bounds else ""
         lines.append(_end(f"  {item.name}:{bounds}", item.comment))
     elif isinstance(item, p.TileDirective):
-        text = f"  @tile {item.name}, {item.space}, {item.dtype}, {item.rows}x{item.columns}, {item.depth}, {item.offset}"
+        text = f"  @tile {item.name}, {item.space}, {item.dtype}, {item.rows}x{item.columns}"
+        text += f", {item.depth}, {item.offset}"
         lines.append(_end(text, item.comment))
     elif isinstance(item, p.AsmParameter):
         words = [
@@ -97,7 +98,7 @@ def _predicate(predicate: tuple[int, bool] | None, indent: str) -> str:
 
 
 def instruction(item: p.AsmInstruction, indent: str = "") -> str:
-    """One instruction as text."""
+    """Print one instruction."""
     row = BY_NAME.get(item.name)
     addresses = {i for i, o in enumerate(row.operands) if o.kind == ADDRESS} if row else set()
     words = [
@@ -109,8 +110,12 @@ def instruction(item: p.AsmInstruction, indent: str = "") -> str:
 
 
 def operand(item: p.Operand, address: bool = False) -> str:
-    """One operand as text; ``address``: a reference into a buffer, whose brackets are always
-    written."""
+    """Print one operand.
+
+    Args:
+        item: The operand.
+        address: Whether it refers to a buffer, whose brackets are always printed.
+    """
     if isinstance(item, p.Register):
         return f"r{item.number}"
     if isinstance(item, p.VectorRegister):
@@ -141,4 +146,5 @@ def _map_input(item: p.MapInput) -> str:
 
 def _map_output(item: p.MapOutput) -> str:
     suffix = "" if item.scope == "full" else f".{item.scope}{item.reduction}"
-    return f"{_reference(item.tile, False)}:v{item.register}{suffix}{'.acc' if item.accumulate else ''}"
+    accumulate = ".acc" if item.accumulate else ""
+    return f"{_reference(item.tile, False)}:v{item.register}{suffix}{accumulate}"

@@ -1,7 +1,7 @@
-"""A program as plain data: what the parser builds, the printer prints and the assembler reads.
+"""Assembly programs as plain data, built by the parser and read by printer and assembler.
 
 Operands are immutable and shared: equal texts may be the same object. Lines count from 1; 0 means
-that the item was not parsed from a text.
+that the item was not parsed from text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class VectorRegister:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Immediate:
-    """An integer or a float, as written: 1 and 1.0 differ, -0.0 and 0.0 differ, nan equals nan."""
+    """An integer or a float as written: 1 != 1.0, -0.0 != 0.0, nan == nan."""
 
     value: int | float
 
@@ -39,7 +39,7 @@ class Immediate:
 
 @dataclass(frozen=True, slots=True)
 class SymbolName:
-    """A program scalar, a label or a function."""
+    """The name of a program scalar, a label or a function."""
 
     name: str
 
@@ -48,7 +48,10 @@ class SymbolName:
 class SlotReference:
     """``name[index + offset]``: a slot of a tile, or an address in a buffer.
 
-    index: register number, or -1.
+    Attributes:
+        name: The tile or buffer.
+        index: Number of a scalar register, or -1 for none.
+        offset: Constant that is added.
     """
 
     name: str
@@ -57,7 +60,7 @@ class SlotReference:
 
 
 Scalar = Register | Immediate | SymbolName
-"""What a scalar source may be."""
+"""A scalar source operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +80,15 @@ Operand = Register | VectorRegister | Immediate | SymbolName | SlotReference | D
 
 @dataclass(slots=True)
 class AsmInstruction:
-    """One instruction; ``suffixes`` as written after the mnemonic, without dots.
+    """One instruction.
 
-    predicate: ``(register, negated)`` or None.
+    Attributes:
+        name: The mnemonic.
+        operands: In the order of the text.
+        suffixes: As written after the mnemonic, without dots.
+        predicate: ``(register, negated)`` or None.
+        line: Line of the text.
+        comment: Comment at the end of the line.
     """
 
     name: str
@@ -92,7 +101,7 @@ class AsmInstruction:
 
 @dataclass(frozen=True, slots=True)
 class MapInput:
-    """``X[r5]:v1.col``: access is ``full``, ``row``, ``col`` or ``one``."""
+    """``X[r5]:v1.col``: an input of a map; ``access`` is ``full``, ``row``, ``col`` or ``one``."""
 
     tile: SlotReference
     register: int
@@ -101,8 +110,15 @@ class MapInput:
 
 @dataclass(frozen=True, slots=True)
 class MapOutput:
-    """``Y[r5]:v4.rsum.acc``: scope is ``full``, ``r``, ``c`` or ``a``; reduction is empty for
-    ``full``."""
+    """``Y[r5]:v4.rsum.acc``: an output of a map.
+
+    Attributes:
+        tile: The slot.
+        register: Number of the vector register.
+        scope: ``full``, ``r`` (reduce each row), ``c`` (each column) or ``a`` (all elements).
+        reduction: ``sum``, ``max``, ...; empty for ``full``.
+        accumulate: Whether to combine the result with the content of the tile.
+    """
 
     tile: SlotReference
     register: int
@@ -127,7 +143,7 @@ class MapBlock:
 
 @dataclass(slots=True)
 class Label:
-    """A label; ``bounds`` are the least and the greatest trip count of the loop that it heads."""
+    """A label; ``bounds`` are the least and greatest trip count of the loop that it starts."""
 
     name: str
     bounds: tuple[int, int] | None = None
@@ -137,7 +153,7 @@ class Label:
 
 @dataclass(slots=True)
 class Comment:
-    """A line of its own with a comment, or an empty line."""
+    """A line that has only a comment, or an empty line."""
 
     text: str
     line: int = 0
@@ -147,7 +163,8 @@ class Comment:
 class TileDirective:
     """``@tile name, space, dtype, rowsxcolumns, depth, offset``: a ring of ``depth`` slots.
 
-    offset: bytes in the space.  Slots follow each other at the next multiple of 64 bytes.
+    ``offset`` is in bytes from the start of the space. Each slot starts at the next multiple of 64
+    bytes after the slot before it.
     """
 
     name: str
@@ -163,11 +180,16 @@ class TileDirective:
 
 @dataclass(slots=True)
 class AsmParameter:
-    """``@param x0, f32`` (a buffer) or ``@scalar a0, f64`` in a function: what every call of it
-    binds.
+    """A parameter of a function: ``@param x0, f32`` (a buffer) or ``@scalar a0, f64``.
 
-    out: a buffer that the function writes. alias: another buffer parameter that may be bound to the
-        same memory.
+    Attributes:
+        name: Its name.
+        dtype: Its type.
+        scalar: Whether it is a scalar.
+        out: Whether the function writes the buffer.
+        alias: Another buffer parameter that a call may bind to the same memory.
+        line: Line of the text.
+        comment: Comment at the end of the line.
     """
 
     name: str
@@ -181,7 +203,7 @@ class AsmParameter:
 
 @dataclass(slots=True)
 class AsmFunction:
-    """``@func`` to ``@ret``: parameters, tiles and code in the order of the text."""
+    """``@func`` to ``@ret``: parameters, tiles and code in textual order."""
 
     name: str
     items: list[AsmParameter | TileDirective | AsmInstruction | MapBlock | Label | Comment] = field(
@@ -192,8 +214,7 @@ class AsmFunction:
     comment: str = ""
     end_comment: str = ""
     object: Any = field(default=None, compare=False, repr=False)
-    """Its `objects.FunctionObject`, where the assembler has encoded it before; then ``items`` has
-    no more than parameters."""
+    """Its `assembler.object_files.ObjectFile` or None; with one, ``items`` has only parameters."""
 
     @property
     def parameters(self) -> list[AsmParameter]:
@@ -203,10 +224,18 @@ class AsmFunction:
 
 @dataclass(slots=True)
 class BufferDirective:
-    """A header line: ``kind`` is ``in``, ``out``, ``const``, ``arena`` or ``gsm``.
+    """A header line that declares a buffer.
 
-    alias: outputs: the input whose storage may be passed.  data: constants: little-endian bytes.
-    offset: arena, gsm: bytes.
+    Attributes:
+        kind: ``in``, ``out``, ``const``, ``arena`` or ``gsm``.
+        name: Its name.
+        dtype: Element type.
+        shape: Extents.
+        alias: For ``out``: the input whose storage the caller may pass.
+        data: For ``const``: little-endian bytes.
+        offset: For ``arena`` and ``gsm``: bytes from the start of that memory.
+        line: Line of the text.
+        comment: Comment at the end of the line.
     """
 
     kind: str
@@ -230,7 +259,7 @@ class BufferDirective:
 
 @dataclass(slots=True)
 class ScalarArgument:
-    """``@scalar s0, f64``."""
+    """``@scalar s0, f64`` in the header: a runtime scalar."""
 
     name: str
     dtype: str
@@ -242,7 +271,7 @@ class ScalarArgument:
 class AsmProgram:
     """A whole assembly file.
 
-    source: the lines of the text that it was parsed from, for messages; empty otherwise.
+    ``source`` has the lines of the text that it was parsed from, for error messages; else empty.
     """
 
     name: str
@@ -255,13 +284,13 @@ class AsmProgram:
     leading: list[Comment] = field(default_factory=list)
 
     def buffers(self, kind: str) -> list[BufferDirective]:
-        """The buffers of one kind, in the order of the text."""
+        """Return the buffers of one kind in textual order."""
         return [
             item for item in self.header if isinstance(item, BufferDirective) and item.kind == kind
         ]
 
     def scalars(self) -> list[ScalarArgument]:
-        """The runtime scalar arguments, in order."""
+        """Return the runtime scalars in order."""
         return [item for item in self.header if isinstance(item, ScalarArgument)]
 
     def __str__(self) -> str:

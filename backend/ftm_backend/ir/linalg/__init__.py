@@ -1,7 +1,8 @@
-"""Linalg on tensors as plain data: what the frontend builds and the midend works on.
+"""Linalg IR: loop nests on tensors, built by the frontend and transformed by the midend.
 
-MLIR's objects cost tens of microseconds each to make and to question from Python, and their types
-cannot name a size that is not known yet; a program of a thousand operations would spend its compile
-time on them. So the compiler keeps its own records (``ir``), which print as upstream's ``linalg``
-(``printer``) and are read back from it (``reader``).
+The records are plain Python data (``function``) that print as MLIR's ``linalg`` dialect
+(``printer``) and are read back from it (``reader``). The compiler does not work on MLIR's own
+objects for two reasons: creating or inspecting one from Python takes tens of microseconds, so a
+program of a thousand operations would spend its compile time there, and MLIR types cannot hold a
+symbolic size.
 """

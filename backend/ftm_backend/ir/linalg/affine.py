@@ -1,7 +1,7 @@
-"""Affine functions of loop counters: how every address of the midend is written.
+"""Affine functions of loop counters: every address of the midend is one.
 
 ``Affine(3, (8, 1))`` over loops ``(i, j)`` is ``3 + 8*i + j``. Indexing maps, views and updates
-compose into one such function per access, so no pass looks at a map again.
+compose into one such function per access, so later passes never see an indexing map.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ class Affine:
         return Affine(self.const + offset, self.coeffs)
 
     def seen_equal(self, other: Affine) -> bool:
-        """Whether it is the other function, for choices that are right where the answer is no."""
+        """Whether both functions are equal at the sizes seen; adds no guard (see `seen_equal`)."""
         pairs = zip((self.const, *self.coeffs), (other.const, *other.coeffs), strict=True)
         return all(seen_equal(a, b) for a, b in pairs)
 
     @property
     def is_constant(self) -> bool:
-        """Whether it depends on no loop."""
+        """Whether no loop counter occurs in it."""
         return not any(self.coeffs)
 
     def at(self, point: Sequence[int]) -> int:
-        """Its value at one point of the loops."""
+        """Evaluate the function at one point of the iteration domain."""
         return self.const + sum(c * p for c, p in zip(self.coeffs, point, strict=True))
 
     @staticmethod
     def loop(number: int, rank: int) -> Affine:
-        """The counter of one of ``rank`` loops."""
+        """Return the counter of loop ``number`` out of ``rank`` loops."""
         return Affine(0, tuple(int(k == number) for k in range(rank)))
 
     @staticmethod
     def constant(value: int, rank: int) -> Affine:
-        """The function that is ``value`` everywhere, over ``rank`` loops."""
+        """Return the constant function ``value`` over ``rank`` loops."""
         return Affine(value, (0,) * rank)
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides, in elements, of a dense tensor of this shape."""
+    """Return the strides, in elements, of a dense row-major tensor of this shape."""
     strides = [1] * len(shape)
     for k in range(len(shape) - 2, -1, -1):
         strides[k] = strides[k + 1] * max(shape[k + 1], 1)
@@ -67,7 +67,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def volume(shape: Sequence[int]) -> int:
-    """Number of elements of a shape; 1 for a 0-dimensional one."""
+    """Return the number of elements of a shape; 1 for a 0-dimensional one."""
     count = 1
     for extent in shape:
         count *= extent
@@ -75,7 +75,7 @@ def volume(shape: Sequence[int]) -> int:
 
 
 def dot(indices: Sequence[Affine], strides: Sequence[int], offset: int, rank: int) -> Affine:
-    """The flat address ``offset + sum(indices[k] * strides[k])`` over ``rank`` loops."""
+    """Return the flat address ``offset + sum(indices[k] * strides[k])`` over ``rank`` loops."""
     const, coeffs = offset, [0] * rank
     for index, stride in zip(indices, strides, strict=True):
         const += index.const * stride
@@ -86,11 +86,17 @@ def dot(indices: Sequence[Affine], strides: Sequence[int], offset: int, rank: in
 
 
 def digits(loops: Sequence[int], index: Affine) -> list[int] | None:
-    """Loops, outer first, of which ``index`` is the row-major number; None when it is not one."""
+    """Find the loops that ``index`` numbers in row-major order.
+
+    Example: over loops of extents ``(4, 8)`` the index ``8*i + j`` gives ``[0, 1]``.
+
+    Returns:
+        The loops, outermost first, or None if ``index`` is no row-major number of loops.
+    """
     if index.const:
         return None
     order = [k for k, c in enumerate(index.coeffs) if c and is_walked(loops[k])]
-    order.sort(key=lambda k: at_hand(index.coeffs[k]))  # that it is the right one is asked below
+    order.sort(key=lambda k: at_hand(index.coeffs[k]))  # the loop below checks this order
     expected = 1
     for k in order:
         if not seen_equal(index.coeffs[k], expected):

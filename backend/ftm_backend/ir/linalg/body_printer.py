@@ -1,4 +1,4 @@
-"""Prints the nodes of a body as operations of ``arith``, ``math``, ``tensor`` and ``ftm``."""
+"""Prints the body of a statement as operations of ``arith``, ``math``, ``tensor`` and ``ftm``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CMPF = (
     "true",
 )
 CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-"""Names of comparisons by the number of their predicate."""
+"""Predicates of ``arith.cmpf`` and ``arith.cmpi``, indexed by MLIR's number of the predicate."""
 
 _CONVERSIONS = frozenset(
     f"arith.{name}"
@@ -56,7 +56,7 @@ _CONVERSIONS = frozenset(
 
 
 def constant_text(node: Node) -> str:
-    """``1.0 : f32``"""
+    """Print a constant node with its type, such as ``1.0 : f32``."""
     value = node.payload
     if node.dtype == "i1":
         return "true" if value else "false"
@@ -68,15 +68,14 @@ def _number(value: float, dtype: str) -> str:
         return str(int(value))
     value = float(value)
     if not math.isfinite(value):
-        return _bits_beyond(value, DTYPES[dtype])
+        return _non_finite_bits(value, DTYPES[dtype])
     text = repr(value)
     mantissa, e, exponent = text.partition("e")
     return f"{mantissa if '.' in mantissa else mantissa + '.0'}{e}{exponent}"
 
 
-def _bits_beyond(value: float, facts: DTypeInfo) -> str:
-    """The bits of infinity or NaN, which MLIR has no other word for: an exponent of ones; of NaN
-    the mantissa's highest bit."""
+def _non_finite_bits(value: float, facts: DTypeInfo) -> str:
+    """Print infinity or NaN as the hexadecimal bits that MLIR requires for them."""
     mantissa = facts.digits - 1
     bits = ((1 << (facts.bits - facts.digits)) - 1) << mantissa
     if math.isnan(value):
@@ -87,7 +86,7 @@ def _bits_beyond(value: float, facts: DTypeInfo) -> str:
 
 
 def data_text(value: Value) -> str:
-    """``dense<...>`` of a constant tensor."""
+    """Print the data of a constant tensor as ``dense<...>``."""
     assert value.data is not None
     if value.dtype == "i1":
         return f"dense<[{', '.join('true' if byte else 'false' for byte in value.data)}]>"
@@ -97,24 +96,23 @@ def data_text(value: Value) -> str:
 
 
 class BodyPrinter:
-    """Prints nodes once each.
+    """Prints the nodes of one body, each node once.
 
     Args:
-        function: the printer of the whole.
-        operands: block argument of each operand of the statement, by its id.
-        uniform: names of what has been printed outside of loops, by the node's id.
+        function: The printer of the enclosing function.
+        operands: Block argument that holds each operand of the statement, by ``id(operand)``.
+        uniform: Names of the nodes that were printed outside of loops, by ``id(node)``.
     """
 
     def __init__(
         self, function: FunctionPrinter, operands: dict[int, str], uniform: dict[int, str]
     ) -> None:
         self._function, self._operands, self._uniform = function, operands, uniform
-        self._known: dict[int, str] = {}
+        self._names: dict[int, str] = {}
         self._tables: dict[Value, str] = {}
 
     def prepare(self, statement: Statement) -> None:
-        """Prints what the body needs from outside: numbers, and tensors that it reads at computed
-        places."""
+        """Print outside of the body what it uses: constants, and tensors that it gathers from."""
         nodes = nodes_of(statement.results)
         for node in nodes:
             if node.op == "constant":
@@ -130,11 +128,11 @@ class BodyPrinter:
                 )
 
     def node(self, root: Node) -> str:
-        """Prints what ``root`` needs; gives its name."""
+        """Print the operations that compute ``root`` and return the name of its value."""
         for node in walk([root]):
-            if id(node) not in self._known:
-                self._known[id(node)] = self._print(node)
-        return self._known[id(root)]
+            if id(node) not in self._names:
+                self._names[id(node)] = self._print(node)
+        return self._names[id(root)]
 
     def _print(self, node: Node) -> str:
         if node.op == "constant":
@@ -147,17 +145,18 @@ class BodyPrinter:
             return f"%out{node.payload}"
         if node.op == "index":
             return self._index(node.payload)
-        names = [self._known[id(n)] for n in node.operands]
+        names = [self._names[id(n)] for n in node.operands]
         if node.op == "gather":
-            place = self._function.define(f"arith.index_cast {names[0]} : i64 to index")
+            element = self._function.define(f"arith.index_cast {names[0]} : i64 to index")
             kind = f"tensor<{volume(node.payload.shape)}x{node.dtype}>"
             return self._function.define(
-                f"tensor.extract {self._tables[node.payload]}[{place}] : {kind}"
+                f"tensor.extract {self._tables[node.payload]}[{element}] : {kind}"
             )
         types = [n.dtype for n in node.operands]
         if node.op in ("arith.cmpf", "arith.cmpi"):
-            word = (CMPF if node.op == "arith.cmpf" else CMPI)[node.payload]
-            return self._function.define(f"{node.op} {word}, {names[0]}, {names[1]} : {types[0]}")
+            predicate = (CMPF if node.op == "arith.cmpf" else CMPI)[node.payload]
+            text = f"{node.op} {predicate}, {names[0]}, {names[1]} : {types[0]}"
+            return self._function.define(text)
         if node.op in _CONVERSIONS:
             return self._function.define(f"{node.op} {names[0]} : {types[0]} to {node.dtype}")
         if node.op == "ftm.philox":
@@ -171,7 +170,7 @@ class BodyPrinter:
         return self._function.define(f"{node.op} {', '.join(names)} : {types[0]}")
 
     def _index(self, index: Affine) -> str:
-        """A sum of multiples of loop counters, as i64."""
+        """Print a sum of multiples of loop counters, as i64."""
         define = self._function.define
         total = ""
         for loop, factor in enumerate(index.coeffs):

@@ -1,4 +1,4 @@
-"""Reads the operations of a linalg body, and scalar operations outside, as nodes."""
+"""Reads the operations of a linalg body, and scalar operations outside of bodies, as nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ftm_backend.dtypes import MACHINE
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import Node, Tensor, Value, walk
-from ftm_backend.ir.linalg.scalar_nodes import constant, gather_place, operation
+from ftm_backend.ir.linalg.scalar_nodes import constant, gather_index, operation
 from ftm_backend.mlir import ir
 from ftm_backend.mlir_stubs import Attribute, Operation, Type
 
@@ -17,10 +17,10 @@ _TOKENS = frozenset(facts.builtin for facts in MACHINE)
 
 
 def token(element_type: Type) -> str:
-    """The dtype token of an element type; ``index`` is ``i64``.
+    """Return the dtype token of an MLIR element type; ``index`` is ``i64``.
 
     Raises:
-        ValueError: a type that no tile can hold.
+        ValueError: The type has no counterpart on the machine.
     """
     text = str(element_type)
     if text == "index":
@@ -33,21 +33,21 @@ def token(element_type: Type) -> str:
 
 
 def constant_node(attribute: Attribute, dtype: str) -> Node:
-    """A constant from an attribute or a Python number."""
+    """Make a constant node from an MLIR attribute or a Python number."""
     return constant(
         attribute if isinstance(attribute, (bool, int, float)) else attribute.value, dtype
     )
 
 
 class BodyReader:
-    """Reads one block.
+    """Reads one block into nodes.
 
     Args:
-        scalars: nodes of the scalars defined outside.
-        tensors: what the tensors outside are, for ``tensor.extract``.
-        rank: number of loops.
-        gathers: receives the values that are read at computed places.
-        copy: puts a tensor into memory.
+        scalars: Nodes of the scalars that are defined outside of the block.
+        tensors: Tensors that are defined outside of the block, for ``tensor.extract``.
+        rank: Number of loops of the statement.
+        gathers: Receives the values that ``tensor.extract`` reads at computed indices.
+        copy: Materializes a tensor in memory and returns it.
     """
 
     def __init__(
@@ -60,22 +60,22 @@ class BodyReader:
     ) -> None:
         self._tensors, self._rank, self._gathers, self._copy = tensors, rank, gathers, copy
         self._outside = scalars
-        self._known: dict[ir.Value, Node] = {}
+        self._nodes: dict[ir.Value, Node] = {}
 
     def block(self, block: ir.Block, arguments: Sequence[Node]) -> list[Node]:
-        """The yielded nodes, in terms of ``arguments`` for the block's arguments."""
-        self._known.update(zip(block.arguments, arguments, strict=True))
+        """Read a block whose arguments are ``arguments`` and return the nodes that it yields."""
+        self._nodes.update(zip(block.arguments, arguments, strict=True))
         for op in block.operations:
             if op.operation.name == "linalg.yield":
                 return [self._node(o) for o in op.operands]
-            self._known[op.results[0]] = self.operation(op)
+            self._nodes[op.results[0]] = self.operation(op)
         raise ValueError("a linalg body without linalg.yield")
 
     def operation(self, op: Operation) -> Node:
-        """The node of one element operation.
+        """Return the node of one scalar operation.
 
         Raises:
-            ValueError: the operation is not one that a map body can hold.
+            ValueError: A map body cannot hold the operation.
         """
         name = op.operation.name
         if name == "arith.constant":
@@ -96,7 +96,8 @@ class BodyReader:
             )
         if not name.startswith(("arith.", "math.")) and name != "ftm.philox":
             raise ValueError(
-                f"{name} in the body of a linalg operation: only arith, math, linalg.index, tensor.extract and ftm.philox can be lowered"
+                f"{name} in the body of a linalg operation: only arith, math, linalg.index, "
+                "tensor.extract and ftm.philox can be lowered"
             )
         predicate = (
             op.attributes["predicate"].value if name in ("arith.cmpf", "arith.cmpi") else None
@@ -104,18 +105,17 @@ class BodyReader:
         return operation(name, dtype, operands, predicate)
 
     def _node(self, ssa: ir.Value) -> Node:
-        known = self._known.get(ssa)
-        return self._outside[ssa] if known is None else known
+        node = self._nodes.get(ssa)
+        return self._outside[ssa] if node is None else node
 
     def _extract(self, op: Operation) -> Node:
         tensor = self._tensors[op.operands[0]]
-        places = [self._node(o) for o in list(op.operands)[1:]]
+        indices = [self._node(o) for o in list(op.operands)[1:]]
         if tensor.value.splat is not None:
-            # A place that the data says has to fault where it is outside, even of one number
-            # throughout.
-            if self._copy is None or not any(
-                n.op in ("in", "gather", "carry") for n in walk(places)
-            ):
+            # An index that depends on data must fault if it is out of bounds, even though every
+            # element of the tensor is the same number. So such a tensor is put into memory.
+            depends_on_data = any(n.op in ("in", "gather", "carry") for n in walk(indices))
+            if self._copy is None or not depends_on_data:
                 return tensor.value.splat
             tensor = self._copy(tensor)
         self._gathers.append(tensor.value)
@@ -123,6 +123,6 @@ class BodyReader:
         return Node(
             "gather",
             tensor.value.dtype,
-            (gather_place(places, view.sizes, view.strides, view.offset),),
+            (gather_index(indices, view.sizes, view.strides, view.offset),),
             tensor.value,
         )

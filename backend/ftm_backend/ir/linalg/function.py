@@ -1,8 +1,8 @@
-"""The records of a program on tensors: values, statements, their accesses and their bodies.
+"""Records of linalg IR: values, statements, their accesses and their bodies.
 
-A *statement* is one loop nest in the manner of ``linalg.generic``, whose accesses are affine
-functions of its loops; a *value* is a dense, row-major tensor. Views are no operations: they are
-part of the accesses that read through them.
+A *statement* is one loop nest in the manner of ``linalg.generic`` whose accesses are affine
+functions of its loops. A *value* is a dense, row-major tensor. A view is no operation: it is part
+of each access that reads through it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,18 @@ Number = int | float
 
 @dataclass(eq=False, slots=True)
 class Value:
-    """A dense tensor.
+    """A dense, row-major tensor.
 
-    dtype: builtin token, in which i8 and u8 are one. producer: what computes it; None for inputs
-    and constants. splat: the one number that every element has, for tensors that need no memory.
-    data: little-endian bytes of a constant. border: what it is with zeros around, for tensors that
-    are nowhere in memory as a whole. symbol: the buffer that holds it, once it has one. window:
-    where it lies, for a value of one iteration of a `SequentialLoop`.
+    Attributes:
+        dtype: Builtin token such as ``f32``. Integers carry no sign: i8 and u8 are both ``i8``.
+        shape: Extents; an extent may be a `SymInt`.
+        producer: The operation that computes the value; None for inputs and constants.
+        splat: The one number that every element has. Such a value needs no memory.
+        data: Little-endian bytes of a constant.
+        symbol: Name of the buffer that holds the value, once one is assigned.
+        window: For an input of the body of a `SequentialLoop`: the part of a tensor that one
+            iteration reads.
+        border: For a zero-padded tensor that is never stored: the tensor inside and its padding.
     """
 
     dtype: str
@@ -42,14 +47,16 @@ class Value:
 
     @property
     def in_memory(self) -> Value:
-        """What kernels that read it fetch: what is inside its border, or itself."""
+        """The value that kernels load: the inside of a border, or the value itself."""
         return self if self.border is None else self.border.inside
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Border:
-    """The tensor ``inside``, in the shape ``sizes``, with zeros around it: ``low`` of them before
-    it in each dimension."""
+    """Zero padding: ``inside``, seen in the shape ``sizes``, with ``low[k]`` zeros before it.
+
+    The number of zeros after it follows from the shape of the padded value.
+    """
 
     inside: Value
     sizes: tuple[int, ...]
@@ -58,8 +65,10 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of a tensor that moves: iteration k's is dense, from element ``start + k * step`` of
-    the flat ``value`` on."""
+    """The part of a tensor that one iteration of a loop accesses.
+
+    Iteration k accesses a dense run of the flat ``value`` from element ``start + k * step``.
+    """
 
     value: Value
     start: int
@@ -68,19 +77,19 @@ class Window:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Tensor:
-    """A value seen through a view: element i... is at ``view`` of the flat value."""
+    """A value seen through a strided view of its flat elements."""
 
     value: Value
     view: Strided
 
     @staticmethod
     def whole(value: Value) -> Tensor:
-        """All of a value, in its own shape."""
+        """Return all of a value, in its own shape."""
         return Tensor(value, Strided.whole(value.shape))
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the value's elements in their order, each once, in whatever shape."""
+        """Whether it has all elements of the value in their order, in any shape."""
         return self.view.is_dense and self.view.numel == volume(self.value.shape)
 
 
@@ -92,27 +101,36 @@ class Operand:
     index: Affine
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Node:
-    """One value of a body.  ``dtype`` is a builtin token such as ``"f32"``.
+    """One scalar operation of a body. Immutable: bodies share nodes.
 
-    op operands payload ``in`` - the ``Operand`` that is read ``carry`` - number of the result whose
-    running value it is ``constant`` - Python number ``scalar`` - symbol of a runtime scalar
-    (``"s0"``) ``index`` - ``Affine`` of the statement's loops ``gather`` index (i64) the ``Value``
-    that is read at that flat element ``ftm.philox``, ``arith.*``, ``math.*``: as in MLIR; the
-    payload is the number of a comparison's predicate
+    ``payload`` and ``operands`` depend on ``op``:
+
+    - ``in``: the payload is the `Operand` that is read.
+    - ``carry``: number of the result whose running value it is.
+    - ``constant``: a Python number.
+    - ``scalar``: symbol of a runtime scalar, such as ``"s0"``.
+    - ``index``: an `Affine` of the statement's loops.
+    - ``gather``: the payload is the `Value` that is read; the one operand (i64) is the flat index.
+    - ``arith.*``, ``math.*``, ``ftm.philox``: as in MLIR; the payload of a comparison is MLIR's
+      number of its predicate.
+
+    Attributes:
+        dtype: Builtin token such as ``"f32"``.
+        ancestors: Cache of `walk`: the nodes that it is computed from. Never set it elsewhere.
     """
 
     op: str
     dtype: str
     operands: tuple[Node, ...] = field(default=(), repr=False)
     payload: Any = None
-    below: tuple[Node, ...] | None = field(default=None, init=False, repr=False)
+    ancestors: tuple[Node, ...] | None = field(default=None, init=False, repr=False)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Store:
-    """Where a result goes: element ``index(loops)`` of the flat ``target``."""
+    """Where a result is stored: element ``index(loops)`` of the flat ``target``."""
 
     target: Value
     index: Affine
@@ -133,11 +151,16 @@ class Store:
 class FunctionResult:
     """One tensor that a statement computes.
 
-    index: the flat element of ``value`` that the loops' point writes; indices: the same for each
-    dimension. combine: None when no loop is reduced; ``"sum" "prod" "min" "max" "and" "or"`` when
-    ``yields`` is the element to be reduced by it; ``"general"`` when ``yields`` computes the new
-    running value from ``carry`` nodes. init: where a reduction starts: a constant or scalar
-    ``Node`` or an ``Operand``. stores: set when kernels have been formed.
+    Attributes:
+        value: The tensor.
+        index: Flat element of ``value`` that a point of the loops writes.
+        indices: The same, per dimension of ``value``.
+        yields: The scalar that the body computes.
+        combine: None if no loop is reduced. ``"sum" "prod" "min" "max" "and" "or"`` if ``yields``
+            is the element to be reduced. ``"general"`` if ``yields`` computes the new running
+            value from ``carry`` nodes.
+        init: Where a reduction starts: a constant or scalar `Node`, or an `Operand`.
+        stores: Filled in when kernels are formed.
     """
 
     value: Value
@@ -151,12 +174,21 @@ class FunctionResult:
 
 @dataclass(eq=False, slots=True)
 class Statement:
-    """One operation: ``loops`` are extents, ``reduced`` marks those that are reductions.
+    """One operation: a loop nest of extents ``loops``.
 
-    op: the operation's name. operands: tensors read element by element; gathers: values read at
-    computed places. An operation that is not a loop nest (``ftm.scatter``) has no loops and reads
-    its ``tensors`` whole; one of linalg's named operations has its operands there too, as the name
-    orders them.
+    Two kinds of operations are no plain loop nests. ``ftm.scatter`` has no loops and reads its
+    ``tensors`` as a whole. A named operation of linalg (``linalg.matmul``) has its operands both as
+    ``operands`` and as ``tensors``, the latter in the order of the operation's signature.
+
+    Attributes:
+        op: Name of the operation.
+        loops: Extents.
+        reduced: Which of the loops are reductions.
+        operands: Tensors that are read at affine indices.
+        results: Tensors that are computed.
+        gathers: Values that the body reads at computed indices.
+        attributes: Attributes of the operation, by name.
+        tensors: See above.
     """
 
     op: str
@@ -178,8 +210,8 @@ class Statement:
         """Whether any loop is reduced."""
         return any(self.reduced)
 
-    def moved(self) -> Tensor | None:
-        """What its result is a view of, if it only moves elements."""
+    def copied_view(self) -> Tensor | None:
+        """Return the view that the result is a copy of, or None if the statement computes."""
         if len(self.results) != 1 or self.is_reduction:
             return None
         (result,) = self.results
@@ -201,21 +233,20 @@ class Statement:
         return Tensor(operand.value, Strided(result.value.shape, strides, operand.index.const))
 
     def reads(self) -> list[Value]:
-        """Every value that it reads, some of them repeatedly; of one with a border what is
-        inside."""
+        """Return every value that is read, possibly repeated; for a padded one its inside."""
         found = [o.value.in_memory for o in self.operands]
         found += self.gathers
         found += [r.init.value for r in self.results if isinstance(r.init, Operand)]
         return found
 
     def writes(self) -> list[Value]:
-        """The values that it computes."""
+        """Return the values that the statement computes."""
         return [r.value for r in self.results]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class WindowPart:
-    """What an update writes, and over which elements of the flattening of its result."""
+    """The tensor ``value`` that an update writes over the elements ``place`` of its result."""
 
     value: Tensor
     place: Strided
@@ -223,10 +254,10 @@ class WindowPart:
 
 @dataclass(eq=False, slots=True)
 class Update:
-    """``result`` is ``base`` with ``parts`` written over it; the places of several parts have no
-    element in common.
+    """``result`` is a copy of ``base`` with ``parts`` written over it.
 
-    A base that nothing computes and that is no input has no elements: the parts write all.
+    The parts write disjoint elements. If nothing computes ``base`` and it is no input, its elements
+    are undefined and the parts write all of the result.
     """
 
     result: Value
@@ -234,23 +265,27 @@ class Update:
     parts: list[WindowPart]
 
     def reads(self) -> list[Value]:
-        """Every value that it reads."""
+        """Return every value that is read."""
         return [self.base.value, *(p.value.value for p in self.parts)]
 
     def writes(self) -> list[Value]:
-        """The value that it makes."""
+        """Return the value that is computed."""
         return [self.result]
 
 
 @dataclass(eq=False, slots=True)
 class SequentialLoop:
-    """``body``, ``trips`` times, one after the other; at least once.
+    """A loop that runs ``body`` ``trips`` times, one iteration after the other.
 
-    body: its ``inputs`` are windows, of tensors outside or of ``results``; it may read tensors
-    outside as they are. Its results are stored at ``stores``, windows of ``results``. results:
-    tensors that the repeat fills; bases: for each what it is before the first iteration, which for
-    nothing is a value that nothing computes. Two windows of one result are the same in all
-    iterations, or have no element in common in any.
+    Two windows of one result are either the same in all iterations or disjoint in all of them.
+
+    Attributes:
+        trips: Number of iterations, at least 1.
+        body: Its ``inputs`` are windows of tensors from outside or of ``results``; it may also read
+            whole tensors from outside.
+        stores: For each result of the body, the window of one of ``results`` that it is stored to.
+        results: Tensors that the loop fills.
+        bases: Initial content of each result. A value without a producer means undefined content.
     """
 
     trips: int
@@ -260,7 +295,7 @@ class SequentialLoop:
     bases: list[Value]
 
     def reads(self) -> list[Value]:
-        """Every value from outside that it reads."""
+        """Return every value from outside that is read."""
         inside = {
             *self.results,
             *self.body.inputs,
@@ -272,7 +307,7 @@ class SequentialLoop:
         return [*(v for v in found if v not in inside), *self.bases]
 
     def writes(self) -> list[Value]:
-        """The values that it makes."""
+        """Return the values that the loop fills."""
         return self.results
 
 
@@ -280,8 +315,13 @@ class SequentialLoop:
 class LinalgFunction:
     """A program on tensors.
 
-    input_types, output_types: dtype tokens, which tell u8 from i8. scalars: nodes of the runtime
-    numbers, f64 or i64. body: in an order in which everything comes after what it reads.
+    Attributes:
+        inputs: Tensor arguments.
+        input_types: Their dtype tokens; unlike `Value.dtype` they distinguish u8 from i8.
+        scalars: Nodes of the runtime scalars, f64 or i64.
+        body: Operations, each after those whose values it reads.
+        results: Returned tensors.
+        output_types: Their dtype tokens.
     """
 
     inputs: list[Value] = field(default_factory=list)
@@ -293,7 +333,7 @@ class LinalgFunction:
 
 
 def statements_of(function: LinalgFunction) -> Iterator[Statement]:
-    """All statements of a function, those in repeats among them, in order."""
+    """Yield all statements of a function in order, including those inside of loops."""
     for item in function.body:
         if isinstance(item, Statement):
             yield item
@@ -302,20 +342,19 @@ def statements_of(function: LinalgFunction) -> Iterator[Statement]:
 
 
 def walk(nodes: Iterable[Node]) -> list[Node]:
-    """Every node below ``nodes``, each once, operands before their users."""
+    """Return ``nodes`` and every node that they are computed from, operands before users."""
     order: dict[Node, None] = {}
     for node in nodes:
         if node not in order:
-            order |= dict.fromkeys(_below(node))
+            order |= dict.fromkeys(_ancestors(node))
             order[node] = None
     return list(order)
 
 
-def _below(root: Node) -> tuple[Node, ...]:
-    """Every node below one, each once, operands before their users; nodes never change, so it is
-    noted on them."""
-    if root.below is not None or not root.operands:
-        return root.below or ()
+def _ancestors(root: Node) -> tuple[Node, ...]:
+    """Return every node that ``root`` is computed from, operands before users."""
+    if root.ancestors is not None or not root.operands:
+        return root.ancestors or ()
     order: list[Node] = []
     seen: set[Node] = set()
     stack: list[tuple[Node, bool]] = [(root, False)]
@@ -332,18 +371,18 @@ def _below(root: Node) -> tuple[Node, ...]:
             continue
         stack.append((node, True))
         stack.extend((n, False) for n in reversed(node.operands) if n not in seen)
-    order.pop()  # root: it holds no reference to itself
-    object.__setattr__(root, "below", tuple(order))
-    return root.below or ()
+    order.pop()  # root itself: a reference to it would be a cycle
+    root.ancestors = tuple(order)
+    return root.ancestors
 
 
 def nodes_of(results: Iterable[FunctionResult]) -> list[Node]:
-    """Every node of the bodies of ``results``, operands first."""
+    """Return every node of the bodies of ``results``, operands before users."""
     return walk(r.yields for r in results)
 
 
 def copy_statement(tensor: Tensor) -> Statement:
-    """A dense copy of a tensor, or a tensor full of its one number."""
+    """Make a dense copy of a tensor; ``linalg.fill`` if all of its elements are one number."""
     shape = tensor.view.sizes
     value = Value(tensor.value.dtype, shape)
     operand = Operand(tensor.value, Affine(tensor.view.offset, tensor.view.strides))
@@ -364,8 +403,15 @@ def copy_statement(tensor: Tensor) -> Statement:
 def whole_statement(
     name: str, operands: Sequence[Tensor], result: Value, attributes: dict[str, Any]
 ) -> Statement:
-    """An operation that reads tensors whole: a scatter has no loops, a scan or a sort those of its
-    operand."""
+    """Make an operation that reads tensors as a whole.
+
+    Args:
+        name: ``ftm.scatter`` (no loops), or ``ftm.scan``, ``ftm.sort``, ``ftm.conv_transpose``
+            (loops over the first operand).
+        operands: The tensors.
+        result: The value that the operation computes; its ``producer`` is set.
+        attributes: The operation's attributes.
+    """
     loops = () if name == "ftm.scatter" else operands[0].view.sizes
     rank = len(loops)
     made = FunctionResult(
@@ -383,7 +429,7 @@ def whole_statement(
 
 
 def constant(numbers: Sequence[Number], dtype: str) -> Value:
-    """A one-dimensional constant tensor."""
+    """Make a one-dimensional constant tensor."""
     if dtype == "bf16":
         data = (np.array(numbers, np.float32).view(np.uint32) >> 16).astype("<u2").tobytes()
     else:

@@ -1,4 +1,4 @@
-"""Linalg's named operations: which loops they have, and how each indexes its operands."""
+"""Linalg's named operations: their loops, and how each operand is indexed by them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ftm_backend.ir.linalg.function import FunctionResult, Node, Operand, Statem
 __all__ = ["NAMED", "named_statement"]
 
 _PRODUCTS = {
-    # name: loops, dimensions of the operands and of the result, reduced loops
+    # name: loops, dimensions of the two operands and of the result, reduced loops
     "linalg.matmul": ("mnk", ("mk", "kn", "mn"), "k"),
     "linalg.batch_matmul": ("bmnk", ("bmk", "bkn", "bmn"), "k"),
     "linalg.matvec": ("mk", ("mk", "k", "m"), "k"),
@@ -20,7 +20,7 @@ _PRODUCTS = {
 _CONVOLUTIONS = {"linalg.conv_2d_nchw_fchw": "nfhwcyx", "linalg.conv_2d_ngchw_gfchw": "ngfhwcyx"}
 
 NAMED = (*_PRODUCTS, *_CONVOLUTIONS)
-"""The named operations that the midend reads: sums of products of two operands."""
+"""The named operations that the midend reads; each is a sum of products of two operands."""
 
 _WIDENING = {"f": "arith.extf", "i": "arith.extsi"}
 
@@ -30,11 +30,18 @@ Indices = tuple[Affine, ...]
 def named_maps(
     name: str, attributes: Mapping[str, Sequence[int]]
 ) -> tuple[list[Indices], tuple[bool, ...]]:
-    """The index of each operand and of the result in terms of the loops, and which loops are
-    reduced.
+    """Return the indexing maps of a named operation.
+
+    Args:
+        name: One of `NAMED`.
+        attributes: ``strides`` and ``dilations`` of a convolution.
+
+    Returns:
+        The index of each operand and of the result as functions of the loops, and which loops are
+        reduced.
 
     Raises:
-        ValueError: an operation that the contract between frontend and midend does not have.
+        ValueError: The midend does not read this operation.
     """
     if name in _PRODUCTS:
         loops, operands, reduced = _PRODUCTS[name]
@@ -50,11 +57,10 @@ def named_maps(
     rows = unit["h"].scaled(strides[0]) + unit["y"].scaled(dilations[0])
     columns = unit["w"].scaled(strides[1]) + unit["x"].scaled(dilations[1])
     group = (unit["g"],) if "g" in loops else ()
-    image = (unit["n"], *group, unit["c"], rows, columns)
+    x = (unit["n"], *group, unit["c"], rows, columns)
     weight = (*group, unit["f"], unit["c"], unit["y"], unit["x"])
-    return [image, weight, (unit["n"], *group, unit["f"], unit["h"], unit["w"])], (False,) * (
-        len(loops) - 3
-    ) + (True,) * 3
+    output = (unit["n"], *group, unit["f"], unit["h"], unit["w"])
+    return [x, weight, output], (False,) * (len(loops) - 3) + (True,) * 3
 
 
 def named_statement(
@@ -64,39 +70,47 @@ def named_statement(
     start: Node | Tensor,
     attributes: Mapping[str, tuple[int, ...]],
 ) -> Statement:
-    """The statement of a named operation on two tensors, onto ``start``: a number or a tensor."""
+    """Make the statement of a named operation.
+
+    Args:
+        name: One of `NAMED`.
+        operands: The two tensors that are multiplied.
+        result: The value that it computes; its ``producer`` is set.
+        start: What the sum of products is added to: a number or a tensor.
+        attributes: ``strides`` and ``dilations`` of a convolution.
+    """
     maps, reduced = named_maps(name, attributes)
     rank = len(reduced)
     shapes = [t.view.sizes for t in operands] + [result.shape]
     loops = _extents(maps, shapes, rank, name)
-    reads, factors = [], []
+    reads, multiplied = [], []
     for tensor, indices in zip(operands, maps, strict=False):
         if tensor.value.splat is not None:
-            factor = tensor.value.splat
+            node = tensor.value.splat
         else:
             reads.append(
                 Operand(tensor.value, dot(indices, tensor.view.strides, tensor.view.offset, rank))
             )
-            factor = Node("in", tensor.value.dtype, payload=reads[-1])
-        if factor.dtype != result.dtype:
-            factor = Node(_WIDENING[result.dtype[0]], result.dtype, (factor,))
-        factors.append(factor)
+            node = Node("in", tensor.value.dtype, payload=reads[-1])
+        if node.dtype != result.dtype:
+            node = Node(_WIDENING[result.dtype[0]], result.dtype, (node,))
+        multiplied.append(node)
     kind = "arith.mulf" if "f" in result.dtype else "arith.muli"
-    made = FunctionResult(
+    output = FunctionResult(
         result,
         dot(maps[2], row_major(result.shape), 0, rank),
         maps[2],
-        Node(kind, result.dtype, tuple(factors)),
+        Node(kind, result.dtype, tuple(multiplied)),
         "sum",
     )
     if isinstance(start, Node):
-        made.init = start
+        output.init = start
     else:
-        made.init = start.value.splat or Operand(
+        output.init = start.value.splat or Operand(
             start.value, dot(maps[2], start.view.strides, start.view.offset, rank)
         )
     statement = Statement(
-        name, loops, reduced, reads, [made], attributes=dict(attributes), tensors=operands
+        name, loops, reduced, reads, [output], attributes=dict(attributes), tensors=operands
     )
     result.producer = statement
     return statement
@@ -105,7 +119,7 @@ def named_statement(
 def _extents(
     maps: Sequence[Indices], shapes: Sequence[Sequence[int]], rank: int, name: str
 ) -> tuple[int, ...]:
-    """Loop extents, from the operands that are indexed by a bare loop."""
+    """Find the loop extents from the operands that are indexed by a single loop counter."""
     loops: list[int | None] = [None] * rank
     for indices, shape in zip(maps, shapes, strict=True):
         for index, extent in zip(indices, shape, strict=True):

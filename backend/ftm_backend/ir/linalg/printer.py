@@ -1,8 +1,7 @@
-"""Prints a function as MLIR: upstream's ``linalg`` on tensors, and the ``ftm`` operations beside
-it.
+"""Prints a function as MLIR: the ``linalg`` dialect on tensors plus the ``ftm`` dialect.
 
-``reader`` reads the text back. Operands that are not read as they lie are views (``ftm.view``);
-what is the same number everywhere is a ``linalg.fill``.
+``reader`` reads the text back. An operand that is read through a view prints as ``ftm.view``; a
+value whose elements are all one number prints as ``linalg.fill``.
 """
 
 from __future__ import annotations
@@ -32,20 +31,24 @@ __all__ = ["FunctionPrinter", "print_function"]
 
 
 def print_function(function: LinalgFunction, stage: str = "linalg") -> str:
-    """The text of a module that holds ``function`` as ``@main``."""
+    """Print a module that holds ``function`` as ``@main``; ``stage`` becomes its attribute."""
     return FunctionPrinter(
         function, {} if stage == "linalg" else {"ftm.stage": f'"{stage}"'}
     ).text()
 
 
 def tensor_type(shape: Sequence[int], dtype: str) -> str:
-    """``tensor<2x3xf32>``"""
+    """Print a tensor type, such as ``tensor<2x3xf32>``."""
     return f"tensor<{''.join(f'{n}x' for n in shape)}{dtype}>"
 
 
 class FunctionPrinter:
-    """Prints one function; values are named in the order in which they are needed. attributes: of
-    the module."""
+    """Prints one function. Values are named in the order in which they are needed.
+
+    Args:
+        function: The function.
+        attributes: Attributes of the module, by name.
+    """
 
     def __init__(self, function: LinalgFunction, attributes: dict[str, str]) -> None:
         self.function = function
@@ -59,7 +62,7 @@ class FunctionPrinter:
         self._count = 0
 
     def text(self) -> str:
-        """The whole module."""
+        """Return the text of the whole module."""
         function = self.function
         arguments: list[str] = []
         for value in function.inputs:
@@ -90,12 +93,12 @@ class FunctionPrinter:
             )
         )
         head = f"  func.func @main({', '.join(arguments)}){result} attributes {{{words}}} {{"
-        said = ", ".join(f"{name} = {text}" for name, text in self._attributes.items())
-        module = f"module attributes {{{said}}} {{" if said else "module {"
+        attributes = ", ".join(f"{name} = {text}" for name, text in self._attributes.items())
+        module = f"module attributes {{{attributes}}} {{" if attributes else "module {"
         return "\n".join([module, head, *self.lines, "  }", "}"]) + "\n"
 
     def body(self) -> None:
-        """All operations."""
+        """Print all operations; printers of later stages override it."""
         for item in self.function.body:
             self.operation(item)
 
@@ -104,11 +107,11 @@ class FunctionPrinter:
             self.operation(item)
 
     def operation(self, item: Statement | Update | SequentialLoop) -> None:
-        """One operation."""
+        """Print one operation."""
         if isinstance(item, Update):
             self._update(item)
         elif isinstance(item, SequentialLoop):
-            self.repeat(item, partial(self._operations, item.body))
+            self.loop(item, partial(self._operations, item.body))
         elif item.op.startswith("ftm."):
             self._whole(item)
         elif item.op == "linalg.fill":
@@ -121,29 +124,28 @@ class FunctionPrinter:
         else:
             self._structured(item)
 
-    # --- pieces
-    # ----------------------------------------------------------------------------------------
+    # --- building blocks
+    # -------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
-        """One line at the current depth."""
+        """Append one line at the current depth."""
         self.lines.append(self.indent + text)
 
     def define(self, text: str) -> str:
-        """One operation with one result; gives its name."""
+        """Append an operation with one result and return the name of the result."""
         name = f"%{self._count}"
         self._count += 1
         self.line(f"{name} = {text}")
         return name
 
     def once(self, text: str) -> str:
-        """An operation that is printed once for all who need it."""
+        """Append an operation that is printed once for all of its users."""
         if text not in self._once:
             self._once[text] = self.define(text)
         return self._once[text]
 
     def value(self, value: Value) -> str:
-        """The name of a value, which is printed first if it is a constant or has no elements
-        yet."""
+        """Return the name of a value; constants and undefined tensors are printed first."""
         name = self._names.get(value)
         if name is None:
             if value.splat is not None:
@@ -162,17 +164,18 @@ class FunctionPrinter:
     def _bordered(self, value: Value, border: Border) -> str:
         inside = self.tensor(Tensor(border.inside, Strided.whole(border.sizes)))
         low = ", ".join(map(str, border.low))
+        inside_type = tensor_type(border.sizes, value.dtype)
         return self.define(
-            f'"ftm.border"({inside}) {{low = array<i64: {low}>}} : ({tensor_type(border.sizes, value.dtype)}) -> '
+            f'"ftm.border"({inside}) {{low = array<i64: {low}>}} : ({inside_type}) -> '
             f"{tensor_type(value.shape, value.dtype)}"
         )
 
     def empty(self, shape: Sequence[int], dtype: str) -> str:
-        """A tensor to be written."""
+        """Print an undefined tensor, to be written."""
         return self.define(f"tensor.empty() : {tensor_type(shape, dtype)}")
 
     def filled(self, node: Node, value: Value) -> str:
-        """A tensor of one number."""
+        """Print a tensor whose elements are all the number ``node``."""
         kind = tensor_type(value.shape, value.dtype)
         number, out = self.uniform(node), self.empty(value.shape, value.dtype)
         return self.define(
@@ -180,32 +183,33 @@ class FunctionPrinter:
         )
 
     def uniform(self, node: Node) -> str:
-        """A number that is known outside of loops."""
+        """Print a scalar that does not depend on loops."""
         return BodyPrinter(self, {}, self._uniform).node(node)
 
     def scalar(self, symbol: str) -> str:
-        """The argument that is a runtime number."""
+        """Return the name of a runtime scalar's argument."""
         return self._scalars[symbol]
 
     def constant(self, node: Node) -> str:
-        """A number."""
+        """Print a scalar constant."""
         return self.once(f"arith.constant {constant_text(node)}")
 
     def tensor(self, tensor: Tensor) -> str:
-        """A tensor in the shape of its view."""
+        """Print a tensor in the shape of its view."""
         value = tensor.value
         if value.shape == tensor.view.sizes and tensor.view.is_dense:
             return self.value(value)
         return self.view(value, tensor.view)
 
     def view(self, value: Value, view: Strided) -> str:
-        """An ``ftm.view``."""
+        """Print an ``ftm.view``."""
         strides = ", ".join(
             str(0 if n == 1 else s) for n, s in zip(view.sizes, view.strides, strict=True)
         )
         words = f"array<i64: {strides}>" if strides else "array<i64>"
         return self.define(
-            f'"ftm.view"({self.value(value)}) {{offset = {view.offset} : i64, strides = {words}}} : '
+            f'"ftm.view"({self.value(value)}) '
+            f"{{offset = {view.offset} : i64, strides = {words}}} : "
             f"({tensor_type(value.shape, value.dtype)}) -> {tensor_type(view.sizes, value.dtype)}"
         )
 
@@ -214,66 +218,71 @@ class FunctionPrinter:
 
     def _update(self, update: Update) -> None:
         kind = tensor_type(update.result.shape, update.result.dtype)
-        name = self.tensor(
-            Tensor(
-                update.base.value, update.base.view.reshape(update.result.shape) or update.base.view
-            )
-        )
+        base = update.base
+        name = self.tensor(Tensor(base.value, base.view.reshape(update.result.shape) or base.view))
         for number, part in enumerate(update.parts):
             joined = ", joined" if number else ""
             written = self.tensor(part.value)
             strides = ", ".join(map(str, part.place.strides))
             words = f"array<i64: {strides}>" if strides else "array<i64>"
+            part_type = tensor_type(part.value.view.sizes, part.value.value.dtype)
             name = self.define(
-                f'"ftm.update"({name}, {written}) {{offset = {part.place.offset} : i64, strides = {words}{joined}}} : '
-                f"({kind}, {tensor_type(part.value.view.sizes, part.value.value.dtype)}) -> {kind}"
+                f'"ftm.update"({name}, {written}) '
+                f"{{offset = {part.place.offset} : i64, strides = {words}{joined}}} : "
+                f"({kind}, {part_type}) -> {kind}"
             )
         self._names[update.result] = name
 
-    def repeat(self, repeat: SequentialLoop, body: Callable[[], object]) -> None:
-        """A loop whose iterations take windows out of tensors and put them in; ``body`` prints what
-        is between."""
-        for value in repeat.reads():
+    def loop(self, loop: SequentialLoop, body: Callable[[], object]) -> None:
+        """Print an ``scf.for`` whose iterations read and write windows of tensors.
+
+        Args:
+            loop: The loop.
+            body: Prints the operations between reading and writing the windows.
+        """
+        for value in loop.reads():
             self.value(value)
-        kinds = [tensor_type(v.shape, v.dtype) for v in repeat.results]
-        bounds = [self.once(f"arith.constant {n} : index") for n in (0, repeat.trips, 1)]
+        kinds = [tensor_type(v.shape, v.dtype) for v in loop.results]
+        bounds = [self.once(f"arith.constant {n} : index") for n in (0, loop.trips, 1)]
         bases = [
             self.tensor(Tensor(base, Strided.whole(v.shape)))
-            for v, base in zip(repeat.results, repeat.bases, strict=True)
+            for v, base in zip(loop.results, loop.bases, strict=True)
         ]
         name, number = f"%{self._count}", self._count
         self._count += 1
-        arrays = {value: f"%a{number}_{k}" for k, value in enumerate(repeat.results)}
-        taken = ", ".join(
+        arrays = {value: f"%a{number}_{k}" for k, value in enumerate(loop.results)}
+        iter_args = ", ".join(
             f"{array} = {base}" for array, base in zip(arrays.values(), bases, strict=True)
         )
         several = f":{len(kinds)}" if len(kinds) > 1 else ""
         self.line(
-            f"{name}{several} = scf.for %k{number} = {bounds[0]} to {bounds[1]} step {bounds[2]} iter_args({taken}) -> "
-            f"({', '.join(kinds)}) {{"
+            f"{name}{several} = scf.for %k{number} = {bounds[0]} to {bounds[1]} "
+            f"step {bounds[2]} iter_args({iter_args}) -> ({', '.join(kinds)}) {{"
         )
         shared = dict(self._once), dict(self._uniform)
         self.indent += "  "
         self._names |= arrays
-        for value in repeat.body.inputs:
+        for value in loop.body.inputs:
             assert value.window is not None
             source = value.window.value
             self._names[value] = self.define(
                 f'"ftm.window"({self._names[source]}, %k{number}) {_moving(value.window)} : '
-                f"({tensor_type(source.shape, source.dtype)}, index) -> {tensor_type(value.shape, value.dtype)}"
+                f"({tensor_type(source.shape, source.dtype)}, index) -> "
+                f"{tensor_type(value.shape, value.dtype)}"
             )
         body()
-        for tensor, window in zip(repeat.body.results, repeat.stores, strict=True):
+        for tensor, window in zip(loop.body.results, loop.stores, strict=True):
             kind = tensor_type(window.value.shape, window.value.dtype)
+            part_type = tensor_type(tensor.view.sizes, tensor.value.dtype)
             arrays[window.value] = self.define(
-                f'"ftm.place"({arrays[window.value]}, {self.tensor(tensor)}, %k{number}) {_moving(window)} : '
-                f"({kind}, {tensor_type(tensor.view.sizes, tensor.value.dtype)}, index) -> {kind}"
+                f'"ftm.place"({arrays[window.value]}, {self.tensor(tensor)}, %k{number}) '
+                f"{_moving(window)} : ({kind}, {part_type}, index) -> {kind}"
             )
         self.line(f"scf.yield {', '.join(arrays.values())} : {', '.join(kinds)}")
         self.indent = self.indent[:-2]
         self.line("}")
         self._once, self._uniform = shared
-        for k, value in enumerate(repeat.results):
+        for k, value in enumerate(loop.results):
             self._names[value] = f"{name}#{k}" if several else name
 
     def _copied(self, source: str, value: Value) -> None:
@@ -289,7 +298,8 @@ class FunctionPrinter:
         words = ", ".join(f'{name} = "{word}"' for name, word in statement.attributes.items())
         attributes = f" {{{words}}}" if words else ""
         self._names[result] = self.define(
-            f'"{statement.op}"({", ".join(names)}){attributes} : ({", ".join(types)}) -> {tensor_type(result.shape, result.dtype)}'
+            f'"{statement.op}"({", ".join(names)}){attributes} : ({", ".join(types)}) -> '
+            f"{tensor_type(result.shape, result.dtype)}"
         )
 
     def _structured(self, statement: Statement) -> None:
@@ -298,10 +308,10 @@ class FunctionPrinter:
             return
         rank = len(statement.loops)
         reads = [self._read(o, statement.loops) for o in statement.operands]
-        seen = {k for _, _, places in reads for k in places if isinstance(k, int)}
+        seen = {k for *_, loops_of_dims in reads for k in loops_of_dims if isinstance(k, int)}
         seen |= {k for r in statement.results for i in r.indices for k in _bare(i)}
         hidden = [k for k in range(rank) if k not in seen]
-        if hidden:  # linalg takes a loop's extent from an operand that it indexes alone
+        if hidden:  # linalg derives a loop's extent from an operand that it alone indexes
             shape = [statement.loops[k] for k in hidden]
             reads.append(
                 (
@@ -314,14 +324,15 @@ class FunctionPrinter:
         kinds = [tensor_type(r.value.shape, r.value.dtype) for r in statement.results]
         loops = ", ".join(f"d{k}" for k in range(rank))
         maps = [
-            f"affine_map<({loops}) -> ({', '.join('0' if k is None else f'd{k}' for k in places)})>"
-            for *_, places in reads
+            f"affine_map<({loops}) -> "
+            f"({', '.join('0' if k is None else f'd{k}' for k in loops_of_dims)})>"
+            for *_, loops_of_dims in reads
         ]
         maps += [
             f"affine_map<({loops}) -> ({', '.join(map(_affine_text, r.indices))})>"
             for r in statement.results
         ]
-        kinds_of = ", ".join(
+        iterators = ", ".join(
             '"reduction"' if reduced else '"parallel"' for reduced in statement.reduced
         )
         body = BodyPrinter(
@@ -341,15 +352,15 @@ class FunctionPrinter:
             ins = f" ins({', '.join(n for n, _, _ in reads)} : {', '.join(t for _, t, _ in reads)})"
         body.prepare(statement)
         self.line(
-            f"{name} = linalg.generic {{indexing_maps = [{', '.join(maps)}], iterator_types = [{kinds_of}]}}{ins} "
+            f"{name} = linalg.generic {{indexing_maps = [{', '.join(maps)}], "
+            f"iterator_types = [{iterators}]}}{ins} "
             f"outs({', '.join(starts)} : {', '.join(kinds)}) {{"
         )
         self.line(f"^bb0({', '.join(arguments)}):")
         self.indent += "  "
         yields = [body.node(_yielded(r, number)) for number, r in enumerate(statement.results)]
-        self.line(
-            f"linalg.yield {', '.join(yields)} : {', '.join(r.value.dtype for r in statement.results)}"
-        )
+        yielded_types = ", ".join(r.value.dtype for r in statement.results)
+        self.line(f"linalg.yield {', '.join(yields)} : {yielded_types}")
         self.indent = self.indent[:-2]
         self.line(f"}} -> {kinds[0] if count == 1 else '(' + ', '.join(kinds) + ')'}")
 
@@ -363,12 +374,13 @@ class FunctionPrinter:
             for k, v in statement.attributes.items()
         )
         attributes = f" {{{words}}}" if words else ""
+        ins = f"ins({', '.join(names)} : {', '.join(types)})"
         self._names[result.value] = self.define(
-            f"{statement.op}{attributes} ins({', '.join(names)} : {', '.join(types)}) outs({self._start(result)} : {kind}) -> {kind}"
+            f"{statement.op}{attributes} {ins} outs({self._start(result)} : {kind}) -> {kind}"
         )
 
     def _start(self, result: FunctionResult) -> str:
-        """What a result is written over, or where its reduction starts."""
+        """Print the ``outs`` operand: the start of a reduction, else an undefined tensor."""
         value = result.value
         if result.combine is None:
             return self.once(f"tensor.empty() : {tensor_type(value.shape, value.dtype)}")
@@ -378,12 +390,15 @@ class FunctionPrinter:
         return self.tensor(Tensor(result.init.value, _as_view(result)))
 
     def _read(self, operand: Operand, loops: Sequence[int]) -> tuple[str, str, list[int | None]]:
-        """Name and type of an operand, and which loop walks each of its dimensions (None: it is
-        read at 0)."""
+        """Print an operand of ``linalg.generic``.
+
+        Returns:
+            Its name, its type, and for each dimension the loop that indexes it (None: index 0).
+        """
         value, index = operand.value, operand.index
-        places = _dimensions(index, loops, value.shape)
-        if places is not None:
-            return self.value(value), tensor_type(value.shape, value.dtype), places
+        loops_of_dims = _dimensions(index, loops, value.shape)
+        if loops_of_dims is not None:
+            return self.value(value), tensor_type(value.shape, value.dtype), loops_of_dims
         used = [k for k, c in enumerate(index.coeffs) if c]
         view = Strided(
             tuple(loops[k] for k in used), tuple(index.coeffs[k] for k in used), index.const
@@ -404,7 +419,7 @@ def _moving(window: Window) -> str:
 
 
 def _as_view(result: FunctionResult) -> Strided:
-    """The tensor that a reduction starts from, in the shape of its result."""
+    """View the initial tensor of a reduction in the shape of the reduction's result."""
     assert isinstance(result.init, Operand)
     strides = []
     for index, size in zip(result.indices, result.value.shape, strict=True):
@@ -416,20 +431,19 @@ def _as_view(result: FunctionResult) -> Strided:
 def _dimensions(
     index: Affine, loops: Sequence[int], shape: Sequence[int]
 ) -> list[int | None] | None:
-    """For each dimension the loop that walks it whole, or None where no loop walks each dimension
-    of ``shape``."""
+    """Find the loop that walks each dimension of ``shape``, or None if ``index`` needs a view."""
     if index.const or not volume(shape):
         return None
     by_step = {c: k for k, c in enumerate(index.coeffs) if c}
     if len(by_step) != sum(1 for c in index.coeffs if c):
         return None
-    places: list[int | None] = []
+    loops_of_dims: list[int | None] = []
     for size, step in zip(shape, row_major(shape), strict=True):
         loop = by_step.pop(step, None) if size > 1 else None
         if size > 1 and (loop is None or loops[loop] != size):
             return None
-        places.append(loop)
-    return None if by_step else places
+        loops_of_dims.append(loop)
+    return None if by_step else loops_of_dims
 
 
 def _bare(index: Affine) -> list[int]:

@@ -1,8 +1,8 @@
-"""Reads MLIR, linalg on tensors with the ``ftm`` operations beside it, into a function.
+"""Reads MLIR, the ``linalg`` dialect on tensors plus the ``ftm`` dialect, into a function.
 
-Everything that only moves elements (slices, reshapes, transposes, broadcasts, copying generics)
-becomes part of the accesses that read through it; paddings and inserted slices become updates
-(`read_updates`).
+Operations that only move elements (slices, reshapes, transposes, broadcasts, copying generics)
+become part of the accesses that read through them. Paddings and inserted slices become updates
+(`update_reader`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ftm_backend.ir.linalg.function import (
     whole_statement,
 )
 from ftm_backend.ir.linalg.named_ops import NAMED, named_statement
-from ftm_backend.ir.linalg.scalar_nodes import recognise_reduction
+from ftm_backend.ir.linalg.scalar_nodes import recognize_reduction
 from ftm_backend.ir.linalg.strided_layout import Strided, compose
 from ftm_backend.ir.linalg.type_reader import extents, indices_of, sliced, tensor_type
 from ftm_backend.mlir import ir
@@ -38,11 +38,11 @@ __all__ = ["FunctionReader", "read_module"]
 
 
 def read_module(text: str) -> LinalgFunction:
-    """The function ``@main`` of a module's text, in the current MLIR context.
+    """Read the function ``@main`` of a module's text, in the current MLIR context.
 
     Raises:
-        ir.MLIRError: text that is no valid MLIR. ValueError: an operation that the midend does not
-            take.
+        ir.MLIRError: The text is no valid MLIR.
+        ValueError: The midend cannot lower an operation.
     """
     return FunctionReader(ir.Module.parse(text)).function
 
@@ -51,11 +51,12 @@ class FunctionReader:
     """Reads the one function of a module.
 
     Args:
-        module: holds one function with a body.
-        handlers: for operations of other stages; a handler takes the reader and the operation.
+        module: An MLIR module that holds one function with a body.
+        handlers: Handlers for operations of later stages, by operation name. A handler takes the
+            reader and the operation.
 
     Raises:
-        ValueError: an operation that the midend does not take.
+        ValueError: The midend cannot lower an operation.
     """
 
     def __init__(self, module: Module, handlers: Mapping[str, Handler] | None = None) -> None:
@@ -72,7 +73,7 @@ class FunctionReader:
         self.scalars: dict[ir.Value, Node] = {}
         self._handlers = {**_HANDLERS, **(handlers or {})}
         self._copies: dict[tuple[int, Strided], Tensor] = {}
-        self._stores: list[Window] = []  # of the repeat that is being read
+        self._stores: list[Window] = []  # of the loop that is being read
         block = operation.regions[0].blocks[0]
         for argument in block.arguments:
             if isinstance(argument.type, ir.RankedTensorType):
@@ -87,15 +88,15 @@ class FunctionReader:
         for op in operations[:-1]:
             self.read(op)
         self.function.results = [self.tensors[o] for o in operations[-1].operands]
-        self.function.input_types = _told(
+        self.function.input_types = _dtype_tokens(
             operation, "ftm.inputs", [v.dtype for v in self.function.inputs]
         )
-        self.function.output_types = _told(
+        self.function.output_types = _dtype_tokens(
             operation, "ftm.outputs", [t.value.dtype for t in self.function.results]
         )
 
     def bind(self, ssa: ir.Value, value: Value | None = None) -> Value:
-        """Declares ``ssa`` a dense tensor."""
+        """Declare ``ssa`` a dense tensor, a new one unless ``value`` is given."""
         if value is None:
             dtype, shape = tensor_type(ssa.type)
             value = Value(dtype, shape)
@@ -103,7 +104,7 @@ class FunctionReader:
         return value
 
     def read(self, op: Operation) -> None:
-        """One operation."""
+        """Read one operation into the function."""
         name = op.operation.name
         handler = self._handlers.get(name)
         if handler is not None:
@@ -116,7 +117,8 @@ class FunctionReader:
             )
         else:
             raise ValueError(
-                f"{name} cannot be lowered: the midend reads linalg, tensor, arith, math and ftm operations"
+                f"{name} cannot be lowered: "
+                "the midend reads linalg, tensor, arith, math and ftm operations"
             )
 
     # --- values
@@ -148,8 +150,8 @@ class FunctionReader:
     # --- views
     # -----------------------------------------------------------------------------------------
 
-    def _see(self, op: Operation, base: Tensor, view: Strided) -> None:
-        """The result is ``view`` of the elements of ``base``."""
+    def _bind_view(self, op: Operation, base: Tensor, view: Strided) -> None:
+        """Bind the result of ``op`` to ``view`` of the elements of ``base``."""
         composed = (
             compose(view, base.view)
             if not (base.view.is_contiguous() and base.view.offset)
@@ -165,7 +167,7 @@ class FunctionReader:
             tuple(op.attributes["strides"]),
             op.attributes["offset"].value,
         )
-        self._see(op, self.tensors[op.operands[0]], view)
+        self._bind_view(op, self.tensors[op.operands[0]], view)
 
     def _reshape(self, op: Operation) -> None:
         base, shape = self.tensors[op.operands[0]], tensor_type(op.results[0].type)[1]
@@ -173,7 +175,7 @@ class FunctionReader:
         if access is None:
             base = self.copied(base)
             access = base.view.reshape(shape)
-        assert access is not None, "a dense tensor takes every shape"
+        assert access is not None, "a dense tensor can be viewed in every shape"
         self.tensors[op.results[0]] = Tensor(base.value, access)
 
     def _transpose(self, op: Operation) -> None:
@@ -195,41 +197,42 @@ class FunctionReader:
         )
 
     def copied(self, tensor: Tensor) -> Tensor:
-        """A dense copy, one for all who need it."""
+        """Return a dense copy of a tensor, one for all of its users."""
         key = id(tensor.value), tensor.view
         if key not in self._copies:
-            made = copy_statement(tensor)
-            self.function.body.append(made)
-            self._copies[key] = Tensor.whole(made.results[0].value)
+            copy = copy_statement(tensor)
+            self.function.body.append(copy)
+            self._copies[key] = Tensor.whole(copy.results[0].value)
         return self._copies[key]
 
     def _copy(self, op: Operation) -> None:
-        made = copy_statement(self.tensors[op.operands[0]])
-        self.function.body.append(made)
-        self.bind(op.results[0], made.results[0].value)
+        copy = copy_statement(self.tensors[op.operands[0]])
+        self.function.body.append(copy)
+        self.bind(op.results[0], copy.results[0].value)
 
-    # --- repeats
-    # ---------------------------------------------------------------------------------------
+    # --- loops
+    # -----------------------------------------------------------------------------------------
 
-    def _repeat(self, op: Operation) -> None:
+    def _loop(self, op: Operation) -> None:
         lower, upper, step = (self.scalars[o].payload for o in op.operands[:3])
         if (lower, step) != (0, 1) or upper < 1:
             raise ValueError(
-                f"scf.for from {lower} to {upper} by {step} cannot be lowered: loops go from 0 to at least 1 by 1"
+                f"scf.for from {lower} to {upper} by {step} cannot be lowered: "
+                "loops go from 0 to at least 1 by 1"
             )
         outside, copies = self.function, dict(self._copies)
         bases = [self._dense(self.tensors[o]) for o in op.operands[3:]]
         block = op.regions[0].blocks[0]
         self.function = LinalgFunction()
         results = [self.bind(argument) for argument in list(block.arguments)[1:]]
-        repeat = SequentialLoop(upper, self.function, [], results, bases)
-        before, self._stores = self._stores, repeat.stores
+        loop = SequentialLoop(upper, self.function, [], results, bases)
+        before, self._stores = self._stores, loop.stores
         for inner in list(block.operations)[:-1]:
             self.read(inner)
         self.function, self._copies, self._stores = outside, copies, before
         for ssa, value in zip(op.results, results, strict=True):
-            self.bind(ssa, value).producer = repeat
-        outside.body.append(repeat)
+            self.bind(ssa, value).producer = loop
+        outside.body.append(loop)
 
     def _dense(self, tensor: Tensor) -> Value:
         return tensor.value if tensor.is_whole else self.copied(tensor).value
@@ -283,9 +286,9 @@ class FunctionReader:
         operands: list[Operand] = []
         arguments: list[Node] = []
         for number, (tensor, indices) in enumerate(zip(tensors, maps, strict=True)):
-            started = number - (len(tensors) - count)
-            if started >= 0 and carried:
-                arguments.append(Node("carry", tensor.value.dtype, payload=started))
+            output = number - (len(tensors) - count)
+            if output >= 0 and carried:
+                arguments.append(Node("carry", tensor.value.dtype, payload=output))
             elif tensor.value.splat is not None:
                 arguments.append(tensor.value.splat)
             else:
@@ -312,7 +315,7 @@ class FunctionReader:
                 result.init = start.value.splat or Operand(
                     start.value, dot(indices, start.view.strides, start.view.offset, rank)
                 )
-                recognise_reduction(result, number)
+                recognize_reduction(result, number)
             results.append(result)
             self.bind(ssa, value)
         used = {id(n.payload) for n in nodes_of(results) if n.op == "in"}
@@ -324,17 +327,17 @@ class FunctionReader:
             results,
             list(dict.fromkeys(gathers)),
         )
-        moved = None if carried else statement.moved()
-        if moved is not None:
-            self.tensors[op.results[0]] = moved
+        view = None if carried else statement.copied_view()
+        if view is not None:
+            self.tensors[op.results[0]] = view
             return
         for result in results:
             result.value.producer = statement
         self.function.body.append(statement)
 
 
-def _told(operation: Operation, name: str, default: list[str]) -> list[str]:
-    """The dtype tokens that were noted for arguments or results (they tell u8 from i8)."""
+def _dtype_tokens(operation: Operation, name: str, default: list[str]) -> list[str]:
+    """Return the dtype tokens in attribute ``name``, which distinguish u8 from i8."""
     return (
         [a.value for a in operation.attributes[name]] if name in operation.attributes else default
     )
@@ -354,7 +357,7 @@ _HANDLERS: dict[str, Handler] = {
     "linalg.transpose": FunctionReader._transpose,
     "linalg.broadcast": FunctionReader._broadcast,
     "ftm.update": update_reader.update,
-    "scf.for": FunctionReader._repeat,
+    "scf.for": FunctionReader._loop,
     "ftm.window": FunctionReader._window,
     "ftm.place": FunctionReader._stored,
     "tensor.insert_slice": update_reader.insert_slice,

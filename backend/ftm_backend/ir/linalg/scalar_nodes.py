@@ -1,8 +1,8 @@
-"""Making nodes of bodies, and what is known of reductions.
+"""Constructors of body nodes, and the reductions that a body may hold.
 
-Index arithmetic is folded while it is made: sums and constant multiples of loop counters become one
-``index`` node with an ``Affine``, so that address-like values (positions of random numbers, causal
-masks) take part in the choice of tiles exactly as an operand's address does.
+`operation` folds index arithmetic: sums and constant multiples of loop counters become one
+``index`` node with an `Affine`. So the scheduler sees values such as causal masks and indices of
+random numbers as affine accesses, like the address of an operand.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.function import FunctionResult, Node, walk
 from ftm_backend.symbolic import seen_equal
 
-__all__ = ["combined", "constant", "gather_place", "identity", "operation", "recognise_reduction"]
+__all__ = ["combined", "constant", "gather_index", "identity", "operation", "recognize_reduction"]
 
 _REDUCTIONS = {
     "arith.addf": "sum",
@@ -25,7 +25,7 @@ _REDUCTIONS = {
     "arith.andi": "and",
     "arith.ori": "or",
 }
-"""Operations that reduce, with the name of the reduction in maps."""
+"""Operations that reduce, with the name of the reduction in ``@map``."""
 
 _COMBINE = {
     "sum": ("arith.addf", "arith.addi"),
@@ -37,19 +37,18 @@ _COMBINE = {
 }
 
 _INDEX_BITS = 32
-"""No dimension of a tensor is longer than these bits say."""
+"""Every extent is below ``2 ** 32``, so an index shifted right by 32 bits is 0 if in bounds."""
 
 _INDEX_ARITHMETIC = frozenset({"arith.addi", "arith.subi", "arith.muli"})
 
 
 def constant(value: int | float, dtype: str) -> Node:
-    """A number; booleans are 0 and 1."""
+    """Make a constant; booleans are 0 and 1."""
     return Node("constant", dtype, payload=int(bool(value)) if dtype == "i1" else value)
 
 
 def operation(name: str, dtype: str, operands: tuple[Node, ...], payload: object = None) -> Node:
-    """One operation of ``arith``, ``math`` or ``ftm``, folded where it is arithmetic on
-    positions."""
+    """Make an operation of ``arith``, ``math`` or ``ftm``; arithmetic on loop counters folds."""
     if dtype == "i64" and name in _INDEX_ARITHMETIC:
         folded = _affine(name, operands)
         if folded is not None:
@@ -58,7 +57,7 @@ def operation(name: str, dtype: str, operands: tuple[Node, ...], payload: object
 
 
 def _affine(name: str, operands: tuple[Node, ...]) -> Node | None:
-    """Sums, differences and constant multiples of index nodes as one index node."""
+    """Fold a sum, difference or constant multiple of index nodes into one index node."""
     left, right = operands
     if left.op == "index":
         if right.op not in ("index", "constant"):
@@ -75,26 +74,35 @@ def _affine(name: str, operands: tuple[Node, ...]) -> Node | None:
     return Node("index", "i64", payload=a + (b if name == "arith.addi" else b.scaled(-1)))
 
 
-def gather_place(
-    places: list[Node], extents: tuple[int, ...], strides: tuple[int, ...], offset: int
+def gather_index(
+    indices: list[Node], extents: tuple[int, ...], strides: tuple[int, ...], offset: int
 ) -> Node:
-    """The flat element at ``places`` of a view, one for each dimension; a place outside of its
-    extent must fault."""
+    """Return the flat index of the element at ``indices`` of a strided view.
+
+    An index out of bounds must fault, so it still counts in dimensions without effect on the
+    address: those of extent 1 or of stride 0.
+
+    Args:
+        indices: One i64 node per dimension.
+        extents: Extents of the view.
+        strides: Strides of the view, in elements.
+        offset: First element of the view.
+    """
     flat = constant(offset, "i64")
-    for place, extent, stride in zip(places, extents, strides, strict=True):
-        if place.op == "index" or (place.op == "constant" and 0 <= place.payload < extent):
-            flat = _add(flat, _scale(place, stride)) if not seen_equal(extent, 1) else flat
+    for index, extent, stride in zip(indices, extents, strides, strict=True):
+        if index.op == "index" or (index.op == "constant" and 0 <= index.payload < extent):
+            flat = _add(flat, _scale(index, stride)) if not seen_equal(extent, 1) else flat
         elif extent == 1:
-            flat = _add(flat, place)  # 0, unless it is a place outside, which has to fault
+            flat = _add(flat, index)  # 0 if in bounds; else the address is out of bounds as well
         else:
-            flat = _add(flat, _scale(place, stride) if stride else _outside(place))
+            flat = _add(flat, _scale(index, stride) if stride else _fault_if_outside(index))
     return flat
 
 
-def _outside(place: Node) -> Node:
-    """0 for a place inside a dimension without extent in memory; else so large that it faults."""
+def _fault_if_outside(index: Node) -> Node:
+    """Return 0 for an index in bounds, else a number so large that the address faults."""
     bits = constant(_INDEX_BITS, "i64")
-    return Node("arith.shli", "i64", (Node("arith.shrsi", "i64", (place, bits)), bits))
+    return Node("arith.shli", "i64", (Node("arith.shrsi", "i64", (index, bits)), bits))
 
 
 def _scale(node: Node, factor: int) -> Node:
@@ -117,8 +125,13 @@ def _add(left: Node, right: Node) -> Node:
 # ---------------------------------------------------------------------------------------------
 
 
-def recognise_reduction(result: FunctionResult, number: int) -> None:
-    """Sets ``combine`` of a reduction's result, and ``yields`` to the element that is combined."""
+def recognize_reduction(result: FunctionResult, number: int) -> None:
+    """Set ``combine`` of a reduction's result; ``yields`` becomes the element that is combined.
+
+    Args:
+        result: Its ``yields`` computes the new running value.
+        number: Position among the statement's results, which its ``carry`` nodes refer to.
+    """
     top = result.yields
     name = _REDUCTIONS.get(top.op)
     if name in ("and", "or") and result.value.dtype != "i1":
@@ -134,12 +147,13 @@ def recognise_reduction(result: FunctionResult, number: int) -> None:
 
 
 def combined(word: str, left: Node, right: Node) -> Node:
-    """``left`` and ``right`` reduced by ``sum prod max min and or``."""
+    """Combine ``left`` and ``right`` by the reduction ``sum``, ``prod``, ``min``, ..."""
     return Node(_COMBINE[word]["f" not in left.dtype], left.dtype, (left, right))
 
 
 def identity(word: str, dtype: str) -> int | float:
-    """What a reduction of nothing gives."""
+    """Return the neutral element of a reduction."""
+
     if word in ("sum", "or"):
         return 0
     if word in ("prod", "and"):

@@ -1,9 +1,8 @@
-"""Strided views of contiguous data: (sizes, strides, offset) over a flat buffer, and what can be
-done to them.
+"""Strided views of contiguous data: (sizes, strides, offset) over a flat buffer.
 
-The importer uses them to name a view in PyTorch's words (reshape, slice, permute, expand), the
-lowering to fold such words back into one access. A view of a view is again one view exactly when
-the flat index of the inner one never carries in a way that its strides cannot follow (`compose`).
+The frontend uses them to express a view by MLIR's operations (reshape, slice, permute, expand); the
+lowering folds such operations back into one access. A view of a view is again one view unless the
+inner flat index carries in a way that its strides cannot follow (`compose`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["Slicing", "Strided", "compose", "decompose"]
 
 @dataclass(frozen=True, slots=True)
 class Strided:
-    """Element i... is at ``offset + sum(i_k * strides[k])``."""
+    """A strided view: element ``(i_0, i_1, ...)`` is at ``offset + sum(i_k * strides[k])``."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -28,7 +27,7 @@ class Strided:
 
     @classmethod
     def whole(cls, sizes: Sequence[int]) -> Strided:
-        """All of a contiguous buffer of shape ``sizes``."""
+        """Return the view of a whole contiguous buffer of shape ``sizes``."""
         return cls(tuple(sizes), row_major(sizes))
 
     @property
@@ -37,14 +36,14 @@ class Strided:
         return math.prod(self.sizes)
 
     def is_contiguous(self) -> bool:
-        """Row-major without gaps; strides of extents 1 do not matter, nor does the offset."""
+        """Whether it is row-major without gaps; the offset and strides of extents 1 are free."""
         if self.numel == 0:
             return True
         return self._is_row_major()
 
     @property
     def is_dense(self) -> bool:
-        """Consecutive elements from element 0, in order."""
+        """Whether it is consecutive elements from element 0, in order."""
         if self.offset:
             return False
         return self._is_row_major() or self.numel <= 1
@@ -56,14 +55,13 @@ class Strided:
         )
 
     def permute(self, order: Sequence[int]) -> Strided:
-        """Dimension k of the result is dimension ``order[k]``."""
+        """Return the view whose dimension k is dimension ``order[k]`` of this one."""
         return Strided(
             tuple(self.sizes[i] for i in order), tuple(self.strides[i] for i in order), self.offset
         )
 
     def slice(self, dim: int, start: int, length: int, step: int = 1) -> Strided:
-        """``length`` elements of ``dim`` from ``start``, each ``step`` apart; step may be
-        negative."""
+        """Take ``length`` elements of ``dim`` from ``start``, each ``step`` (may be < 0) apart."""
         sizes, strides = list(self.sizes), list(self.strides)
         offset = self.offset + start * strides[dim] if length else self.offset
         sizes[dim] = length
@@ -71,7 +69,7 @@ class Strided:
         return Strided(tuple(sizes), tuple(strides), offset)
 
     def select(self, dim: int, index: int) -> Strided:
-        """Entry ``index`` of ``dim``, which goes away."""
+        """Take entry ``index`` of ``dim`` and drop that dimension."""
         return Strided(
             self.sizes[:dim] + self.sizes[dim + 1 :],
             self.strides[:dim] + self.strides[dim + 1 :],
@@ -79,13 +77,13 @@ class Strided:
         )
 
     def expand(self, sizes: Sequence[int]) -> Strided:
-        """Broadcast to ``sizes`` (-1 keeps); new dimensions come in front."""
+        """Broadcast to ``sizes``, where -1 keeps an extent; new dimensions come in front."""
         added = len(sizes) - len(self.sizes)
         out_sizes, out_strides = [], []
         for k, size in enumerate(sizes):
             own = self.sizes[k - added] if k >= added else 1
-            # One element for each of so many is at distance 0 whatever their number, one as well:
-            # no guard asks.
+            # A size-1 dimension that is broadcast to a symbolic size has stride 0 at every size,
+            # also at size 1, so there is no need for a guard on the symbol.
             repeats = type(own) is int and own == 1 and isinstance(size, SymInt)
             keep = k >= added and not repeats and (size in (-1, own))
             out_sizes.append(own if size == -1 else size)
@@ -93,8 +91,11 @@ class Strided:
         return Strided(tuple(out_sizes), tuple(out_strides), self.offset)
 
     def reshape(self, sizes: Sequence[int]) -> Strided | None:
-        """The same elements in row-major order under new ``sizes``, or None where strides cannot
-        say it."""
+        """Return the same elements in row-major order under new ``sizes``.
+
+        Returns:
+            None if no strides express that.
+        """
         sizes = tuple(sizes)
         if self.numel == 0 or math.prod(sizes) == 0:
             return Strided(sizes, row_major(sizes), self.offset)
@@ -124,7 +125,7 @@ class Strided:
 
 
 def merged(view: Strided) -> list[tuple[int, int]]:
-    """``(extent, stride)`` pairs with neighbours merged where one stride walks through both."""
+    """Return ``(extent, stride)`` pairs; adjacent dimensions that one stride walks are merged."""
     pairs: list[tuple[int, int]] = []
     for extent, stride in zip(view.sizes, view.strides, strict=True):
         if seen_equal(extent, 1):
@@ -137,12 +138,11 @@ def merged(view: Strided) -> list[tuple[int, int]]:
 
 
 def compose(outer: Strided, inner: Strided) -> Strided | None:
-    """The view that reads ``outer`` of the elements of ``inner`` directly from the buffer under
-    ``inner``.
+    """Compose two views: ``outer`` indexes the elements of ``inner`` in row-major order.
 
     Returns:
-        None when no single strided view does: the flat index of ``inner`` carries across its
-        dimensions.
+        The view that reads the buffer under ``inner`` directly, or None if no single strided view
+        does because the flat index of ``inner`` carries across its dimensions.
     """
     if outer.numel == 0:
         return Strided(outer.sizes, outer.strides, 0)
@@ -174,11 +174,14 @@ def compose(outer: Strided, inner: Strided) -> Strided | None:
 
 
 def _digits(flat_index: int, flat_strides: Sequence[int]) -> list[int]:
-    """Numbers of which each stride is taken, whose sum is the index; whoever asks sees to it that
-    none is above its extent."""
+    """Decompose an index by mixed radix: ``sum(digit * stride)`` is the index.
+
+    The caller checks that no digit exceeds the extent of its dimension.
+    """
     digits = []
     for stride in flat_strides:
-        if at_hand(flat_index) < at_hand(stride):  # no guard: none of it is right for any size
+        # Every decomposition gives the right sum, so the comparison needs no guard.
+        if at_hand(flat_index) < at_hand(stride):
             digits.append(0)
         else:
             digits.append(flat_index // stride)
@@ -188,10 +191,15 @@ def _digits(flat_index: int, flat_strides: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """A view in PyTorch's words, applied in this order to the contiguous base.
+    """A view as operations of MLIR, which apply to the contiguous base in this order.
 
-    shape: reshape the base to it.  starts, lengths: slice each dimension of that.  order: permute.
-    insert: the shape after size-1 dimensions are put in or taken out.  expand: broadcast to it.
+    Attributes:
+        shape: Reshape the base to this shape.
+        starts: Start of the slice of each dimension.
+        lengths: Length of the slice of each dimension.
+        order: Permute the dimensions.
+        insert: The shape after size-1 dimensions are inserted or dropped.
+        expand: Broadcast to this shape.
     """
 
     shape: tuple[int, ...]
@@ -203,10 +211,11 @@ class Slicing:
 
 
 def decompose(view: Strided, numel: int) -> Slicing | None:
-    """Says ``view`` of a contiguous buffer of ``numel`` elements as reshape, slice, permute,
-    expand.
+    """Express ``view`` of a contiguous buffer of ``numel`` elements by MLIR's operations.
 
-    Returns None where that is not possible: overlapping windows, diagonals, odd steps, no elements.
+    Returns:
+        None if that is impossible: overlapping windows, diagonals, steps that divide no extent, no
+        elements.
     """
     if view.numel == 0 or view.offset < 0 or min(view.strides, default=0) < 0:
         return None

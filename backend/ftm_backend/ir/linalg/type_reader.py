@@ -1,4 +1,4 @@
-"""Types, slices and indexing maps of MLIR as extents, strides and affine functions of loops."""
+"""Reads types, slices and indexing maps of MLIR as extents, strides and affine functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["extents", "indices_of", "sliced", "tensor_type"]
 
 
 def tensor_type(kind: ir.Type) -> tuple[str, tuple[int, ...]]:
-    """Token and shape of a ranked tensor type."""
+    """Return dtype token and shape of a ranked tensor type."""
     ranked = ir.RankedTensorType(kind)
     if not ranked.has_static_shape:
         raise ValueError(f"{kind}: the midend takes static shapes only")
@@ -22,15 +22,20 @@ def tensor_type(kind: ir.Type) -> tuple[str, tuple[int, ...]]:
 
 
 def sliced(op: Operation, whole: Strided, part: Sequence[int]) -> Strided:
-    """The view that an extract_slice or insert_slice addresses; ``part`` may lack dimensions of
-    size 1."""
+    """Return the view that an ``extract_slice`` or ``insert_slice`` addresses.
+
+    Args:
+        op: The operation.
+        whole: View of the tensor that is sliced.
+        part: Shape of the slice, possibly without dimensions of size 1.
+    """
     offsets, sizes, steps = (
         tuple(op.attributes[f"static_{k}"]) for k in ("offsets", "sizes", "strides")
     )
     if min((*offsets, *sizes), default=0) < 0:
         raise ValueError(f"{op.operation.name} with dynamic offsets or sizes cannot be lowered")
     offset = whole.offset + sum(o * s for o, s in zip(offsets, whole.strides, strict=True))
-    # Extents of 1 that are dropped have no say in the address, so any match of the others is right.
+    # Dropped extents of 1 do not affect the address, so any matching of the others is right.
     steps_flat = [a * b for a, b in zip(steps, whole.strides, strict=True)]
     strides, k = [], len(sizes) - 1
     for extent in reversed(part):
@@ -44,7 +49,7 @@ def sliced(op: Operation, whole: Strided, part: Sequence[int]) -> Strided:
 def extents(
     maps: Sequence[Sequence[Affine]], shapes: Sequence[Sequence[int]], rank: int
 ) -> tuple[int, ...]:
-    """Loop extents, from the operands that are indexed by a bare loop."""
+    """Find the loop extents from the operands that are indexed by a single loop counter."""
     loops: list[int | None] = [None] * rank
     for indices, shape in zip(maps, shapes, strict=True):
         for index, extent in zip(indices, shape, strict=True):
@@ -58,8 +63,11 @@ def extents(
 
 
 def indices_of(affine_map: ir.AffineMap) -> tuple[Affine, ...]:
-    """The results of a map as functions of its dimensions; ValueError for floordiv, mod or a
-    symbol."""
+    """Return the results of a map as functions of its dimensions.
+
+    Raises:
+        ValueError: The map contains a floordiv, a mod or a symbol.
+    """
     return tuple(_expression(e, affine_map.n_dims) for e in affine_map.results)
 
 
@@ -77,5 +85,5 @@ def _expression(expr: ir.AffineExpr, rank: int) -> Affine:
         if right.is_constant:
             return left.scaled(right.const)
     raise ValueError(
-        f"indexing map with {expr}: only sums of constant multiples of loops are allowed at this stage"
+        f"indexing map with {expr}: only sums of constant multiples of loops can be lowered"
     )

@@ -1,5 +1,7 @@
-"""Reads the operations that put a tensor into another: ``ftm.update``, ``tensor.insert_slice``,
-``tensor.pad``, ``ftm.border``."""
+"""Reads the operations that write one tensor into another.
+
+These are ``ftm.update``, ``tensor.insert_slice``, ``tensor.pad`` and ``ftm.border``.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,7 @@ __all__ = ["border", "insert_slice", "pad", "update"]
 
 
 def update(reader: FunctionReader, op: Operation) -> None:
-    """``ftm.update``; one that says that it is ``joined`` becomes another part of the update before
-    it."""
+    """Read ``ftm.update``; with the attribute ``joined`` it extends the update before it."""
     base, part = reader.tensors[op.operands[0]], reader.tensors[op.operands[1]]
     place = Strided(part.view.sizes, tuple(op.attributes["strides"]), op.attributes["offset"].value)
     before = base.value.producer
@@ -33,14 +34,17 @@ def update(reader: FunctionReader, op: Operation) -> None:
 
 
 def insert_slice(reader: FunctionReader, op: Operation) -> None:
-    """``tensor.insert_slice``."""
+    """Read ``tensor.insert_slice``."""
     part, base = reader.tensors[op.operands[0]], reader.tensors[op.operands[1]]
     _place(reader, op, base, part, sliced(op, Strided.whole(base.view.sizes), part.view.sizes))
 
 
 def pad(reader: FunctionReader, op: Operation) -> None:
-    """``tensor.pad``: an update of a tensor of one number. Raises ValueError where number or
-    extents are computed."""
+    """Read ``tensor.pad`` as an update of a filled tensor.
+
+    Raises:
+        ValueError: The padding value or its extents are computed.
+    """
     part, (dtype, shape) = reader.tensors[op.operands[0]], tensor_type(op.results[0].type)
     fill = list(op.regions[0].blocks[0].operations)[-1]
     if fill.operation.name != "tensor.yield" or fill.operands[0] not in reader.scalars:
@@ -59,7 +63,7 @@ def pad(reader: FunctionReader, op: Operation) -> None:
 
 
 def border(reader: FunctionReader, op: Operation) -> None:
-    """``ftm.border``, which is nowhere in memory."""
+    """Read ``ftm.border``, a padded tensor that is never stored."""
     inside = reader.tensors[op.operands[0]]
     reader.bind(op.results[0]).border = Border(
         inside.value, inside.view.sizes, tuple(op.attributes["low"])
@@ -69,7 +73,7 @@ def border(reader: FunctionReader, op: Operation) -> None:
 def _place(
     reader: FunctionReader, op: Operation, base: Tensor, part: Tensor, place: Strided
 ) -> None:
-    """The result is ``base`` with ``part`` at ``place`` of its flattening."""
+    """Bind the result of ``op`` to a copy of ``base`` with ``part`` at ``place`` of it."""
     if not (base.view.is_dense and base.view.numel == volume(base.value.shape)):
         base = reader.copied(base)
     if place.numel == 0:

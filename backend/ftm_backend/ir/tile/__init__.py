@@ -1,7 +1,6 @@
-"""The tile level: what kernels become before registers are known.
+"""Tile IR: a kernel as loops and instructions on tiles, before registers are allocated.
 
-A kernel is a tree of loops and instructions (``tree``). Instructions are those of the matrix
-assembly, but addresses, extents and slots are index expressions (``index``) instead of registers;
-loops are loops. Lowerings write it with a ``builder``; it prints and is read back as text
-(``text``).
+A kernel is a tree (``kernel_tree``). Its instructions are those of the assembly, but loops are
+loops, and addresses, extents and slots are index expressions (``index_expr``) instead of registers.
+Lowerings write it with ``builder``; ``printer`` and ``reader`` convert it to and from text.
 """

@@ -1,7 +1,7 @@
-"""Writes kernels at the tile level: the helper that every lowering uses.
+"""Builder of tile IR, used by every lowering.
 
-Wherever an index is wanted it takes a Python integer or an ``Expr``, folds what it can, and gives
-the same kind back. Map bodies are written in ``ir.linalg.function.Node``.
+Wherever a parameter is an index it may be a Python integer or an `Expr`; results are folded and
+have the same type. Map bodies are nodes of linalg IR (``ir.linalg.function.Node``).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ftm_backend.ir.tile.index_arithmetic import Index
 from ftm_backend.ir.tile.index_expr import Expr, IndexFactory, greatest
 from ftm_backend.ir.tile.kernel_tree import (
     Block,
+    IndexUse,
     Parts,
     Slot,
-    SlotUse,
     TileBranch,
     TileDecl,
     TileInstruction,
@@ -26,11 +26,11 @@ from ftm_backend.ir.tile.kernel_tree import (
 )
 from ftm_backend.ir.tile.map_body_builder import BodyWriter, ElementError
 from ftm_backend.ir.tile.map_op_selection import RULES
-from ftm_backend.ir.tile.operands import BufferAddress, OperandWriter, PaddedAddress
+from ftm_backend.ir.tile.operands import BufferAddress, OperandWriter, PaddedDim
 from ftm_backend.symbolic import never_negative, upper_bound
 from ftm_backend.target.presets import ELEMENT_BYTES
 
-__all__ = ["BufferAddress", "Index", "Mapped", "PaddedAddress", "TileBuilder"]
+__all__ = ["BufferAddress", "Index", "Mapped", "PaddedDim", "TileBuilder"]
 
 SPACES = ("am", "sm", "gsm")
 
@@ -38,15 +38,21 @@ _ACCESS = {"full": "", "row": ".row", "col": ".col", "one": ".one"}
 
 
 Mapped = tuple[TileDecl, Index, str]
-"""A tile of a map, its slot, and how it is accessed: an input's ``full row col one``, or an
-output's result."""
+"""An operand of a map: tile, slot, and access.
+
+The access is ``full``, ``row``, ``col`` or ``one`` for an input, ``full`` or a reduction such as
+``rsum.acc`` for an output.
+"""
 
 
 class TileBuilder(OperandWriter):
-    """Builds the kernel ``kernel``, statement after statement.
+    """Builds one kernel, statement after statement.
 
-    buffers: the parameter that stands for a symbol, and the element that it starts at. scalars: the
-        same of runtime scalars.
+    Args:
+        name: Name of the kernel.
+        buffers: For each buffer symbol, the parameter that stands for it and the element that the
+            parameter starts at. None: symbols are global names.
+        scalars: For each symbol of a runtime scalar, the parameter that stands for it.
     """
 
     def __init__(
@@ -66,15 +72,22 @@ class TileBuilder(OperandWriter):
     # -----------------------------------------------------------------------------------
 
     def buffer(self, symbol: str, dtype: str, elements: int) -> BufferAddress:
-        """The DDR buffer ``symbol``."""
+        """Return the DDR buffer ``symbol`` of ``elements`` elements."""
         if self._buffers is None:
             return BufferAddress(symbol, dtype, elements)
         name, start = self._buffers[symbol]
         return BufferAddress(name, dtype, elements, start)
 
     def tile(self, dtype: str, rows: int, cols: int, space: str = "am", depth: int = 1) -> TileDecl:
-        """A new ring of ``depth`` tiles of at most ``rows`` x ``cols`` in ``am``, ``sm`` or
-        ``gsm``."""
+        """Declare a ring of ``depth`` tiles of at most ``rows`` x ``cols``.
+
+        Args:
+            dtype: Element type.
+            rows: Greatest number of rows.
+            cols: Greatest number of columns.
+            space: ``am``, ``sm`` or ``gsm``.
+            depth: Number of slots.
+        """
         if space not in SPACES:
             raise ValueError(f"a tile cannot lie in {space!r}: use am, sm or gsm")
         if rows < 1 or cols < 1 or depth < 1:
@@ -82,26 +95,26 @@ class TileBuilder(OperandWriter):
                 f"a tile needs at least one row, column and slot, not {rows}x{cols}, depth {depth}"
             )
         depth = upper_bound(depth)
-        made = TileDecl(
+        tile = TileDecl(
             f"T{len(self.kernel.tiles)}", space, dtype, rows, cols, depth, ELEMENT_BYTES[dtype]
         )
-        self.kernel.tiles.append(made)
-        return made
+        self.kernel.tiles.append(tile)
+        return tile
 
     def scalar(self, symbol: str, dtype: str) -> Node:
-        """The runtime scalar ``symbol`` (``f64`` or ``i64``), for map bodies."""
+        """Return the runtime scalar ``symbol`` (``f64`` or ``i64``), for map bodies."""
         return Node("scalar", dtype, payload=symbol)
 
     def core_id(self) -> Expr:
-        """The number of this core, from 0."""
+        """Return the number of the executing core, from 0."""
         return self._indices.of(self._indices.core)
 
     def num_cores(self) -> Expr:
-        """How many cores run the program."""
+        """Return the number of cores that execute the program."""
         return self._indices.of(self._indices.cores)
 
     def load_index(self, buffer: BufferAddress, offset: Index) -> Expr:
-        """The integer at ``buffer[offset]`` as an index, for addresses that depend on data."""
+        """Load the integer at ``buffer[offset]`` as an index, for data-dependent addresses."""
         self._loaded += 1
         loaded = self._indices.variable(f"m{self._loaded}", self._level, -inf, inf)
         parts = ["SLDI ", *self._address(buffer, offset), ", "]
@@ -115,10 +128,10 @@ class TileBuilder(OperandWriter):
 
     @contextmanager
     def for_(self, lower: Index, upper: Index, step: Index = 1) -> Iterator[Index]:
-        """A loop; gives its counter. A loop of one known trip is its body, with an integer for
-        counter.
+        """Open a loop; the context's value is its counter.
 
-        step: at least 1.
+        A loop of one iteration becomes just its body, with an integer for the counter. ``step`` is
+        at least 1.
         """
         if (
             not isinstance(lower, Expr)
@@ -129,7 +142,7 @@ class TileBuilder(OperandWriter):
                 yield lower
                 return
         first, end = self.expr(lower), self.expr(upper)
-        if step != 1:  # counters count iterations, so that their bounds are exact
+        if step != 1:  # the loop counts iterations, so that the counter's bounds are exact
             end = self.expr(self.div(self.add(self.sub(upper, lower), self.sub(step, 1)), step))
             first = self.expr(0)
         outside = self._block
@@ -147,7 +160,7 @@ class TileBuilder(OperandWriter):
 
     @contextmanager
     def if_(self, condition: Expr) -> Iterator[None]:
-        """What is built inside happens only where ``condition`` is not 0."""
+        """Execute the statements inside only if ``condition`` is not 0."""
         outside = self._block
         branch = TileBranch(condition, [], [])
         self._block = branch.body
@@ -159,27 +172,31 @@ class TileBuilder(OperandWriter):
 
     @contextmanager
     def where(self, *conditions: tuple[str, Index, Index]) -> Iterator[None]:
-        """What is built inside happens only where all these comparisons hold, as `compare` takes
-        them."""
+        """Execute the statements inside only if all comparisons hold; see `compare`."""
         with ExitStack() as branches:
             for condition in conditions:
                 branches.enter_context(self.if_(self.compare(*condition)))
             yield
 
     def barrier(self) -> None:
-        """All cores wait here for each other and for their DMA."""
+        """Wait until all cores, and their DMA, have reached this point."""
         self._block.append(TileInstruction("barrier", ["BARRIER"]))
 
     def call(self, function: str, arguments: Sequence[tuple[str, Index] | str] = ()) -> None:
-        """Runs another function. arguments: buffers with the element that a parameter starts at,
-        then scalars."""
+        """Call another function.
+
+        Args:
+            function: Its name.
+            arguments: First (buffer symbol, element that the parameter starts at), then the names
+                of scalars.
+        """
         parts: Parts = [f"@call {function}"]
         for argument in arguments:
             if isinstance(argument, str):
                 parts.append(f", {argument}")
             else:
                 symbol, start = argument
-                parts += [f", {symbol}[", SlotUse(self.expr(start), address=True), "]"]
+                parts += [f", {symbol}[", IndexUse(self.expr(start), address=True), "]"]
         self._block.append(TileInstruction("call", parts))
 
     # --- data movement
@@ -194,23 +211,30 @@ class TileBuilder(OperandWriter):
         extents: Sequence[Index],
         strides: Sequence[int],
         row_dims: int,
-        border: Sequence[PaddedAddress] = (),
+        border: Sequence[PaddedDim] = (),
     ) -> None:
-        """DMA of a strided block into ``tile[slot]``.
+        """Load a strided block into ``tile[slot]`` by DMA.
 
-        offset, strides: in elements of the buffer. The first ``row_dims`` extents make the tile's
-        rows, the others its columns; a stride of 0 repeats. With a ``border`` around the buffer's
-        innermost dimensions, outermost first, offset and strides are those of a buffer that has it.
+        Args:
+            buffer: The buffer to read.
+            offset: First element.
+            tile: The tile to write.
+            slot: Its slot.
+            extents: Extents of the block.
+            strides: Strides of the block, in elements of the buffer; 0 repeats.
+            row_dims: The first ``row_dims`` extents become the tile's rows, the others its columns.
+            border: The innermost dimensions of the buffer, outermost first, if they are to be
+                padded with zeros. Offset and strides are then those of the padded buffer.
         """
         target = self._slot(tile, slot)
         dims, transfer = self._dims(buffer, offset, extents, strides, row_dims)
         if border:
-            steps = [prod(side.whole for side in border[k + 1 :]) for k in range(len(border))]
+            steps = [prod(dim.whole for dim in border[k + 1 :]) for k in range(len(border))]
             sides = " | ".join(
                 (
-                    " ".join(f"{side.inside}@{side.before}" for side in border),
+                    " ".join(f"{dim.inside}@{dim.before}" for dim in border),
                     " ".join(
-                        f"{side.whole}@{step}" for side, step in zip(border, steps, strict=True)
+                        f"{dim.whole}@{step}" for dim, step in zip(border, steps, strict=True)
                     ),
                 )
             )
@@ -232,7 +256,7 @@ class TileBuilder(OperandWriter):
         strides: Sequence[int],
         row_dims: int,
     ) -> None:
-        """DMA of ``tile[slot]`` into a strided block."""
+        """Store ``tile[slot]`` to a strided block by DMA; the arguments are those of `load`."""
         source = self._slot(tile, slot)
         dims, transfer = self._dims(buffer, offset, extents, strides, row_dims)
         parts = ["DST ", source, ", ", *self._address(buffer, offset), ", ", *dims]
@@ -249,7 +273,10 @@ class TileBuilder(OperandWriter):
         row_stride: int,
         columns: Index,
     ) -> None:
-        """DMA gather: row i is the ``columns`` elements at ``offset + indices[i] * row_stride``."""
+        """Gather rows by DMA: row i is ``columns`` elements from ``offset + indices[i] * stride``.
+
+        ``indices`` is a tile of i64; ``row_stride`` is in elements.
+        """
         index, target = self._slot(indices, indices_slot), self._slot(tile, slot)
         parts = [
             "DGA ",
@@ -257,7 +284,7 @@ class TileBuilder(OperandWriter):
             ", ",
             index,
             f", {row_stride} | ",
-            SlotUse(self.expr(columns)),
+            IndexUse(self.expr(columns)),
             "@1, ",
             target,
         ]
@@ -279,8 +306,10 @@ class TileBuilder(OperandWriter):
         columns: Index,
         reduce: str = "set",
     ) -> None:
-        """DMA scatter of ``columns`` elements of each row, in row order; ``reduce``: set, add, mul,
-        min or max."""
+        """Scatter rows by DMA in row order; ``reduce`` is set, add, mul, min or max.
+
+        The other arguments are those of `load_rows`.
+        """
         index, source = self._slot(indices, indices_slot), self._slot(tile, slot)
         name = "DSC" + ("" if reduce == "set" else f".{reduce.upper()}")
         parts = [
@@ -291,7 +320,7 @@ class TileBuilder(OperandWriter):
             ", ",
             *self._address(buffer, offset),
             f", {row_stride} | ",
-            SlotUse(self.expr(columns)),
+            IndexUse(self.expr(columns)),
             "@1",
         ]
         self._block.append(
@@ -300,8 +329,8 @@ class TileBuilder(OperandWriter):
             )
         )
 
-    # --- computing
-    # --------------------------------------------------------------------------------------
+    # --- compute
+    # -------------------------------------------------------------------------------------------
 
     def mm(
         self,
@@ -316,12 +345,12 @@ class TileBuilder(OperandWriter):
         trans_a: bool = False,
         trans_b: bool = False,
     ) -> None:
-        """``c (+)= a . b`` on the current extents of the tiles; ``acc`` accumulates."""
+        """Multiply tiles: ``c = a . b``, or ``c += a . b`` if ``acc``, on their current extents."""
         x, y, z = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(c, c_slot)
         name = "MM" + ".TA" * trans_a + ".TB" * trans_b + ".ACC" * acc
         self._compute([f"{name} ", x, ", ", y, ", ", z], [x, y, z] if acc else [x, y], [z])
 
-    def windows(
+    def mm_windows(
         self,
         a: TileDecl,
         a_slot: Index,
@@ -335,10 +364,22 @@ class TileBuilder(OperandWriter):
         *,
         acc: bool = False,
     ) -> None:
-        """``c (+)= a' . b``, where a' is read in place: its first ``row_dims`` dimensions make its
-        rows, the others its columns.
+        """Multiply ``a'`` by ``b``, where ``a'`` is a strided view of ``a[a_slot]``.
 
-        strides: in elements of the slot's memory, whose rows are ``a.columns`` apart.
+        Example: a convolution multiplies the windows of a feature map without copying them.
+
+        Args:
+            a: The tile that holds the elements.
+            a_slot: Its slot.
+            extents: Extents of ``a'``.
+            strides: Its strides, in elements of the slot, whose rows are ``a.columns`` apart.
+            row_dims: The first ``row_dims`` dimensions are the rows of ``a'``, the others its
+                columns.
+            b: The second operand.
+            b_slot: Its slot.
+            c: The result.
+            c_slot: Its slot.
+            acc: Add to ``c`` instead of overwriting it.
         """
         x, y, z = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(c, c_slot)
         parts = [
@@ -363,14 +404,16 @@ class TileBuilder(OperandWriter):
         y: TileDecl,
         y_slot: Index,
     ) -> None:
-        """DMA into another tile of what ``windows`` reads in place: the first ``row_dims``
-        dimensions make the rows of ``y``."""
+        """Copy a strided view of ``x[x_slot]`` into ``y[y_slot]`` by DMA.
+
+        The view is given as in `mm_windows`; its first ``row_dims`` dimensions become the rows.
+        """
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
         parts = ["DCW ", source, ", ", *self._in_place(extents, strides, row_dims), ", ", target]
         self._block.append(TileInstruction("copy", parts, reads=[source], writes=[target]))
 
     def copy(self, x: TileDecl, x_slot: Index, y: TileDecl, y_slot: Index) -> None:
-        """DMA of one tile into another of the same element type, as from GSM to AM."""
+        """Copy a tile into another of the same element type by DMA, e.g. from GSM to AM."""
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
         self._block.append(
             TileInstruction("copy", ["DCP ", source, ", ", target], reads=[source], writes=[target])
@@ -379,10 +422,10 @@ class TileBuilder(OperandWriter):
     def transpose(
         self, x: TileDecl, x_slot: Index, y: TileDecl, y_slot: Index, *, zipped: bool = False
     ) -> None:
-        """``y[j][i] = x[i][j]`` over the current extents of ``x``, which must not share memory with
-        ``y``.
+        """Transpose: ``y[j][i] = x[i][j]`` over the current extents of ``x``.
 
-        zipped: ``y[j][2 * i + r] = x[i][r * columns / 2 + j]``.
+        ``x`` and ``y`` must not share memory. With ``zipped`` the two halves of each row of ``x``
+        are interleaved: ``y[j][2 * i + r] = x[i][r * columns / 2 + j]``.
         """
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
         self._compute(
@@ -398,11 +441,15 @@ class TileBuilder(OperandWriter):
         y: TileDecl,
         y_slot: Index,
     ) -> None:
-        """``FOLD``: sums what windows hold, a row of ``x`` for each channel and tap, at the places
-        that they see.
+        """Sum windows into the feature map that they were cut from (col2im, instruction ``FOLD``).
 
-        extents, strides: a third each: taps and their distance, windows and theirs, sizes of the
-        image and what lies before it.
+        Args:
+            x: One row per channel and filter tap; its columns are the windows.
+            x_slot: Its slot.
+            extents: Three groups of the same length: taps, windows, sizes of the feature map.
+            strides: Likewise: dilation, stride, padding before the feature map.
+            y: The feature map.
+            y_slot: Its slot.
         """
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
         parts = [
@@ -427,10 +474,17 @@ class TileBuilder(OperandWriter):
         *,
         down: bool = False,
     ) -> None:
-        """Running combination of the rows (``down``: columns) of ``x`` into ``y``, which may be
-        ``x``, from ``carry`` on.
+        """Scan the rows of ``x`` (``down``: its columns) into ``y``, which may be ``x``.
 
-        ``carry`` is a tile of f64 for floats and of i64 for others; it is left with the totals.
+        Args:
+            kind: ``add``, ``mul``, ``min``, ``max`` or ``lse``.
+            x: The tile to scan.
+            x_slot: Its slot.
+            carry: Initial values; receives the totals. f64 if ``x`` has floats, else i64.
+            carry_slot: Its slot.
+            y: The result.
+            y_slot: Its slot.
+            down: Scan along columns instead of rows.
         """
         source, total, target = (
             self._slot(x, x_slot),
@@ -443,15 +497,17 @@ class TileBuilder(OperandWriter):
         )
 
     def sort(self, x: TileDecl, x_slot: Index, y: TileDecl, y_slot: Index) -> None:
-        """Sorts each row of ``x``, of i64, into ``y``, which may be ``x``; a narrower ``y`` takes
-        the least elements."""
+        """Sort each row of ``x`` (i64) into ``y``, which may be ``x``.
+
+        If ``y`` has fewer columns, it receives the smallest elements.
+        """
         source, target = self._slot(x, x_slot), self._slot(y, y_slot)
         self._compute(["SORT ", source, ", ", target], [source], [target])
 
     def merge(
         self, a: TileDecl, a_slot: Index, b: TileDecl, b_slot: Index, y: TileDecl, y_slot: Index
     ) -> None:
-        """Merges the sorted rows of ``a`` and ``b``, of i64, into ``y``."""
+        """Merge the sorted rows of ``a`` and ``b`` (i64) into ``y``."""
         first, second, target = self._slot(a, a_slot), self._slot(b, b_slot), self._slot(y, y_slot)
         self._compute(["MERGE ", first, ", ", second, ", ", target], [first, second], [target])
 
@@ -463,13 +519,17 @@ class TileBuilder(OperandWriter):
         outs: Sequence[Mapped],
         body: Callable[[Sequence[Node]], Sequence[Node]],
     ) -> None:
-        """An elementwise body over ``rows`` x ``columns``.
+        """Apply an elementwise body over ``rows`` x ``columns``.
 
-        ins: tiles read, whole (``full``), one row repeated (``row``), one column repeated
-        (``col``), or one element. outs: ``full``, or a reduction such as ``rsum`` (along each row),
-        ``csum`` (down each column) or ``asum`` (all), with ``.acc`` to combine with what the tile
-        holds. ``body`` is called once with the elements of ``ins`` and gives one node for each of
-        ``outs``.
+        Args:
+            rows: Number of rows.
+            columns: Number of columns.
+            ins: Tiles to read: elementwise (``full``), one row repeated (``row``), one column
+                repeated (``col``), or one element (``one``).
+            outs: Tiles to write: ``full``, or a reduction such as ``rsum`` (of each row), ``csum``
+                (of each column) or ``asum`` (of all elements); with ``.acc`` it is combined with
+                the content of the tile.
+            body: Called once with the elements of ``ins``; returns one node for each of ``outs``.
         """
         read, written = (
             [self._slot(t, s) for t, s, _ in ins],
@@ -477,7 +537,7 @@ class TileBuilder(OperandWriter):
         )
         writer = BodyWriter(RULES, self._scalars)
         arguments = [Node("element", tile.dtype) for tile, _, _ in ins]
-        parts: Parts = ["@map ", SlotUse(self.expr(rows)), " x ", SlotUse(self.expr(columns))]
+        parts: Parts = ["@map ", IndexUse(self.expr(rows)), " x ", IndexUse(self.expr(columns))]
         for slot, argument, (_, _, access) in zip(read, arguments, ins, strict=True):
             register = writer.register()
             writer.bind(argument, register)
@@ -505,18 +565,20 @@ class TileBuilder(OperandWriter):
         )
 
     def position(self, base: Index, row_step: Index, column_step: Index) -> Node:
-        """In a map body: ``base + row * row_step + column * column_step`` as ``i64``."""
+        """Return the node ``base + row * row_step + column * column_step`` (i64) of a map body."""
         return Node(
             "position",
             "i64",
-            payload=tuple(SlotUse(self.expr(x)) for x in (base, row_step, column_step)),
+            payload=tuple(IndexUse(self.expr(x)) for x in (base, row_step, column_step)),
         )
 
     def gather(self, buffer: BufferAddress, index: Node) -> Node:
-        """In a map body: ``buffer[index]``, element by element; an index outside the buffer is a
-        fault of the program."""
+        """Return the node ``buffer[index]`` of a map body.
+
+        An index out of bounds is a fault of the program. The buffer must be bound from element 0.
+        """
         if buffer.start:
-            raise ValueError("a buffer that is addressed by data is bound whole")
+            raise ValueError("a buffer that is addressed by data must be bound from its start")
         return Node("gather", buffer.dtype, (index,), buffer)
 
     def _compute(self, parts: Parts, reads: list[Slot], writes: list[Slot]) -> None:

@@ -1,10 +1,10 @@
-"""Index expressions as plain data: folded, compared and bounded without touching the IR.
+"""Index expressions: folded, interned and bounded.
 
-An ``Expr`` is a constant plus a sum of integer multiples of *atoms*; an atom is a variable (a
-loop's counter, the core's number, an integer loaded from memory) or a non-linear operation on
-expressions. Expressions are interned, so equal ones are the same object: common subexpressions,
-invariance and aliasing of slots become comparisons. All division rounds down; ranges are inclusive
-and may be infinite.
+An `Expr` is a constant plus a sum of integer multiples of *atoms*. An atom is a variable (a loop
+counter, the core's number, an integer loaded from memory) or a nonlinear operation on expressions.
+Expressions are interned, so equal ones are the same object: common subexpressions, loop invariance
+and aliasing of slots become identity tests. Division rounds down. Bounds are inclusive and may be
+infinite.
 """
 
 from __future__ import annotations
@@ -20,8 +20,13 @@ __all__ = ["Atom", "Expr", "IndexFactory", "greatest", "least"]
 class Atom:
     """A variable (``operation == "var"``) or an operation on expressions.
 
-    level: nesting depth of the scope that defines it; 0 is the function.
-    low, high: bounds of its value.  name: its text.
+    Args:
+        operation: ``var``, ``mul``, ``div``, ``rem``, ``min``, ``max``, ``lt``, ``eq`` or ``ne``.
+        args: Operands; none for a variable.
+        level: Nesting depth of the scope that defines it; 0 is the function.
+        low: Least value.
+        high: Greatest value.
+        name: Its text.
     """
 
     __slots__ = ("args", "high", "key", "level", "low", "name", "operation")
@@ -31,7 +36,7 @@ class Atom:
     ) -> None:
         self.operation, self.args, self.level = operation, args, level
         self.low, self.high, self.name = low, high, name
-        self.key = level, name  # the order of the terms of a sum, which a text must give again
+        self.key = level, name  # orders the terms of a sum, so that its text is deterministic
 
     def __repr__(self) -> str:
         return self.name
@@ -48,25 +53,25 @@ class Expr:
 
     @property
     def constant(self) -> int | None:
-        """The value, if it does not depend on anything."""
+        """The value if it depends on no variable, else None."""
         return None if self.terms else self.const
 
     @property
     def low(self) -> float:
-        """The smallest value that it can take."""
+        """A lower bound of the value."""
         return self.const + sum(c * (a.low if c > 0 else a.high) for a, c in self.terms)
 
     @property
     def high(self) -> float:
-        """The largest value that it can take."""
+        """An upper bound of the value."""
         return self.const + sum(c * (a.high if c > 0 else a.low) for a, c in self.terms)
 
     def depends_on(self, atom: Atom) -> bool:
-        """Whether ``atom`` occurs anywhere in the expression."""
+        """Whether ``atom`` occurs anywhere in it."""
         return any(a is atom or any(e.depends_on(atom) for e in a.args) for a, _ in self.terms)
 
     def coefficient(self, atom: Atom) -> int | None:
-        """How much the value grows with ``atom``; None when it does so other than linearly."""
+        """Return the coefficient of ``atom``, or None if the value is not linear in it."""
         found = 0
         for a, c in self.terms:
             if a is atom:
@@ -83,7 +88,7 @@ class Expr:
 
 
 class IndexFactory:
-    """Makes the expressions of one function."""
+    """Creates and interns the expressions of one function."""
 
     def __init__(self) -> None:
         self._exprs: dict[tuple[int, tuple[tuple[Atom, int], ...]], Expr] = {}
@@ -95,15 +100,15 @@ class IndexFactory:
     # -----------------------------------------------------------------------------------------
 
     def variable(self, name: str, level: int, low: float, high: float) -> Atom:
-        """A new variable."""
+        """Create a new variable."""
         return Atom("var", (), level, low, high, name)
 
     def constant(self, value: int) -> Expr:
-        """The expression of a number."""
+        """Return the expression of a number."""
         return self._intern(value, ())
 
     def of(self, atom: Atom) -> Expr:
-        """The expression that is one atom."""
+        """Return the expression of one atom."""
         return self._intern(0, ((atom, 1),))
 
     def _intern(self, const: int, terms: tuple[tuple[Atom, int], ...]) -> Expr:
@@ -129,12 +134,12 @@ class IndexFactory:
     # -------------------------------------------------------------------------------------
 
     def linear(self, const: int, terms: dict[Atom, int]) -> Expr:
-        """``const + sum(coefficient * atom)``"""
+        """Return ``const + sum(coefficient * atom)``."""
         kept = sorted(((a, c) for a, c in terms.items() if c), key=lambda term: term[0].key)
         return self._intern(const, tuple(kept))
 
     def add(self, a: Expr, b: Expr, sign: int = 1) -> Expr:
-        """``a + sign * b``"""
+        """Return ``a + sign * b``."""
         if not b.terms:
             return self._intern(a.const + sign * b.const, a.terms)
         terms = dict(a.terms)
@@ -143,17 +148,17 @@ class IndexFactory:
         return self.linear(a.const + sign * b.const, terms)
 
     def sub(self, a: Expr, b: Expr) -> Expr:
-        """``a - b``"""
+        """Return ``a - b``."""
         return self.add(a, b, -1)
 
     def scale(self, a: Expr, factor: int) -> Expr:
-        """``a * factor``"""
+        """Return ``a * factor``."""
         if always_equal(factor, 0):
             return self.constant(0)
         return self._intern(a.const * factor, tuple((atom, c * factor) for atom, c in a.terms))
 
     def mul(self, a: Expr, b: Expr) -> Expr:
-        """``a * b``"""
+        """Return ``a * b``."""
         if not b.terms:
             return self.scale(a, b.const)
         if not a.terms:
@@ -166,47 +171,48 @@ class IndexFactory:
         return self._atom("mul", (a, b), min(corners), max(corners))
 
     def div(self, a: Expr, b: Expr) -> Expr:
-        """``floor(a / b)``; by zero gives 0."""
+        """Return ``floor(a / b)``; 0 if ``b`` is 0."""
         if b.terms:
             return self._atom("div", (a, b), *self._quotient(a, b))
         d = b.const
         if d == 0:
             return self.constant(0)
-        whole, rest = self._split(a, d)
-        if _within(rest, d):
+        whole, remainder = self._split(a, d)
+        if _is_reduced(remainder, d):
             return whole
         low, high = (
-            (x if abs(x) == inf else x // d for x in (rest.low, rest.high))
+            (x if abs(x) == inf else x // d for x in (remainder.low, remainder.high))
             if never_negative(d - 1)
             else (-inf, inf)
         )
-        return self.add(whole, self._atom("div", (rest, b), low, high))
+        return self.add(whole, self._atom("div", (remainder, b), low, high))
 
     def rem(self, a: Expr, b: Expr) -> Expr:
-        """``a - b * floor(a / b)``; by zero gives 0."""
+        """Return ``a - b * floor(a / b)``; 0 if ``b`` is 0."""
         if b.terms:
             return self._atom("rem", (a, b))
         d = b.const
         if d == 0:
             return self.constant(0)
-        _, rest = self._split(a, d)
-        if _within(rest, d):
-            return rest
-        return self._atom("rem", (rest, b), *((0, d - 1) if d > 0 else (d + 1, 0)))
+        _, remainder = self._split(a, d)
+        if _is_reduced(remainder, d):
+            return remainder
+        return self._atom("rem", (remainder, b), *((0, d - 1) if d > 0 else (d + 1, 0)))
 
     def _split(self, a: Expr, d: int) -> tuple[Expr, Expr]:
-        """``(whole, rest)`` with ``a == whole * d + rest`` and as little as possible left in
-        ``rest``."""
+        """Return (whole, remainder) with ``a == whole * d + remainder``, term by term."""
         exact = not isinstance(d, SymInt) or divides(d, a.const)
         whole = {atom: c // d for atom, c in a.terms if divides(d, c)}
-        rest = {atom: c for atom, c in a.terms if not divides(d, c)}
+        remainder = {atom: c for atom, c in a.terms if not divides(d, c)}
         return self.linear(a.const // d if exact else 0, whole), self.linear(
-            a.const % d if exact else a.const, rest
+            a.const % d if exact else a.const, remainder
         )
 
     def _quotient(self, a: Expr, b: Expr) -> tuple[float, float]:
-        """Bounds of ``floor(a / b)``; exact for shares ``(n * core + k) / cores``, as core <
-        cores."""
+        """Return bounds of ``floor(a / b)``.
+
+        They are exact for a core's share ``(n * core + k) / cores``, since ``core < cores``.
+        """
         if a.low < 0 or b.low < 1:
             return -inf, inf
         if (
@@ -220,7 +226,7 @@ class IndexFactory:
         return 0, a.high
 
     def min(self, a: Expr, b: Expr) -> Expr:
-        """The smaller."""
+        """Return the smaller of two expressions."""
         difference = self.sub(a, b)
         if never_negative(-difference.high):
             return a
@@ -229,7 +235,7 @@ class IndexFactory:
         return self._atom("min", (a, b), least(a.low, b.low), least(a.high, b.high))
 
     def max(self, a: Expr, b: Expr) -> Expr:
-        """The larger."""
+        """Return the larger of two expressions."""
         difference = self.sub(a, b)
         if never_negative(difference.low):
             return a
@@ -238,7 +244,7 @@ class IndexFactory:
         return self._atom("max", (a, b), greatest(a.low, b.low), greatest(a.high, b.high))
 
     def compare(self, operation: str, a: Expr, b: Expr) -> Expr:
-        """``a <operation> b`` as 0 or 1; operation: lt, eq or ne."""
+        """Return ``a <operation> b`` as 0 or 1; the operation is lt, eq or ne."""
         difference = self.sub(a, b)
         low, high = difference.low, difference.high
         certain: bool | None = None
@@ -259,7 +265,7 @@ class IndexFactory:
         return self._atom(operation, (a, b), 0, 1)
 
     def apply(self, operation: str, args: tuple[Expr, ...]) -> Expr:
-        """The expression of an atom's operation on other arguments."""
+        """Apply an atom's operation to other arguments."""
         table: dict[str, Callable[..., Expr]] = {
             "mul": self.mul,
             "div": self.div,
@@ -274,7 +280,7 @@ class IndexFactory:
         return self.compare(operation, *args)
 
     def substitute(self, expr: Expr, atom: Atom, value: Expr) -> Expr:
-        """``expr`` with ``value`` for ``atom``."""
+        """Replace ``atom`` by ``value`` in ``expr``."""
         result = self.constant(expr.const)
         for a, c in expr.terms:
             if a is atom:
@@ -289,22 +295,22 @@ class IndexFactory:
         return result
 
 
-def _within(rest: Expr, divisor: int) -> bool:
-    """Whether ``rest`` is a remainder already."""
+def _is_reduced(remainder: Expr, divisor: int) -> bool:
+    """Whether ``remainder`` is always in ``[0, divisor)``, for a negative one ``(divisor, 0]``."""
     if never_negative(divisor):
-        return never_negative(rest.low) and never_negative(divisor - 1 - rest.high)
-    return never_negative(rest.low - divisor - 1) and never_negative(-rest.high)
+        return never_negative(remainder.low) and never_negative(divisor - 1 - remainder.high)
+    return never_negative(remainder.low - divisor - 1) and never_negative(-remainder.high)
 
 
 def least(a: float, b: float) -> float:
-    """The smaller bound; of two that differ with the sizes, none."""
+    """Return the smaller lower bound; -inf if that depends on symbolic sizes."""
     if not isinstance(a, SymInt) and not isinstance(b, SymInt):
         return min(a, b)
     return a if never_negative(b - a) else b if never_negative(a - b) else -inf
 
 
 def greatest(a: float, b: float) -> float:
-    """The larger bound; of two that differ with the sizes, none."""
+    """Return the larger upper bound; inf if that depends on symbolic sizes."""
     if not isinstance(a, SymInt) and not isinstance(b, SymInt):
         return max(a, b)
     return a if never_negative(a - b) else b if never_negative(b - a) else inf

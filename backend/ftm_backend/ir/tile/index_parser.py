@@ -1,4 +1,4 @@
-"""Reads index expressions: sums of multiples of names and of operations such as ``min(i1, 4)``."""
+"""Parses index expressions: sums of multiples of names and of operations like ``min(i1, 4)``."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ _TOKEN = re.compile(r"\s*(-?\d+|[A-Za-z_]\w*|[(),*+])")
 
 
 def read_expression(text: str, indices: IndexFactory, names: Mapping[str, Atom]) -> Expr:
-    """The expression of a text.
+    """Parse an index expression.
+
+    Args:
+        text: Such as ``4*i1 + min(i2, 3)``.
+        indices: Creates the expression.
+        names: The variables that are in scope.
 
     Raises:
-        ValueError, KeyError: it is none, or names what nothing defines.
+        ValueError: The text is no expression, or uses an undefined name.
     """
     return _Reader(text, indices, names).read()
 
 
 def split(text: str, separator: str = ",") -> list[str]:
-    """The pieces of a list, separators inside of braces, brackets and parentheses aside."""
+    """Split a list at separators outside of braces, brackets and parentheses."""
     pieces, depth, start = [], 0, 0
     for at, c in enumerate(text):
         depth += (c in "{[(") - (c in "}])")
@@ -41,7 +46,7 @@ class _Reader:
         self._indices, self._names, self._at = indices, names, 0
 
     def read(self) -> Expr:
-        """The whole text."""
+        """Parse the whole text."""
         result = self._sum()
         if self._at != len(self._tokens):
             raise ValueError(f"{self._tokens[self._at]!r} does not belong there")

@@ -1,4 +1,4 @@
-"""Reads the instructions of a function at the tile level, each by what builds it; see ``text``."""
+"""Parses the instructions of a function of tile IR by building them; see ``printer``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any
 
-from ftm_backend.ir.tile.builder import BufferAddress, PaddedAddress, TileBuilder
+from ftm_backend.ir.tile.builder import BufferAddress, PaddedDim, TileBuilder
 from ftm_backend.ir.tile.index_expr import Atom, Expr
 from ftm_backend.ir.tile.index_parser import read_expression, split
 from ftm_backend.ir.tile.kernel_tree import (
+    IndexUse,
     Parts,
     Slot,
-    SlotUse,
     TileBranch,
     TileDecl,
     TileInstruction,
@@ -25,38 +25,38 @@ __all__ = ["InstructionReader", "LineReader", "TileTextError"]
 
 _SLOT = re.compile(r"(\w+)(?:\[(.*)\])?$")
 _ADDRESS = re.compile(r"(\w+)\[(.*)\]$")
-_HOLE = re.compile(r"\{([^}]*)\}")
+_INDEX_USE = re.compile(r"\{([^}]*)\}")
 
 
 class TileTextError(ValueError):
-    """Text that is no program at the tile level; the message names the line."""
+    """A text is no program of tile IR; the message names the line."""
 
 
 class LineReader:
-    """The lines of a text, without comments and blank lines, and where it was read last."""
+    """The lines of a text without comments and blank lines, and the current line."""
 
     def __init__(self, text: str) -> None:
         stripped = (
             (number, raw.split("//")[0].strip()) for number, raw in enumerate(text.splitlines(), 1)
         )
-        self._rest: Iterator[tuple[int, str]] = iter([entry for entry in stripped if entry[1]])
+        self._lines: Iterator[tuple[int, str]] = iter([entry for entry in stripped if entry[1]])
         self.number, self.line = 0, ""
 
     def next(self, missing: str) -> str:
-        """The next line; raises ``missing`` where the text has ended."""
-        entry = next(self._rest, None)
+        """Return the next line; raise TileTextError(``missing``) at the end of the text."""
+        entry = next(self._lines, None)
         if entry is None:
             raise TileTextError(missing)
         self.number, self.line = entry
         return self.line
 
     def __iter__(self) -> Iterator[str]:
-        for self.number, self.line in self._rest:
+        for self.number, self.line in self._lines:
             yield self.line
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
-        """Says at which line reading failed."""
+        """Add the current line to errors that are raised inside."""
         try:
             yield
         except TileTextError:
@@ -68,8 +68,10 @@ class LineReader:
 
 
 class InstructionReader:
-    """Reads operands in the scope of a function: its tiles, and the loop counters and loaded
-    integers that have a name so far."""
+    """Parses instructions in the scope of a function.
+
+    The scope has the function's tiles, loop counters and loaded integers that are defined so far.
+    """
 
     def __init__(self, name: str, lines: LineReader) -> None:
         self._lines = lines
@@ -116,8 +118,11 @@ class InstructionReader:
     # --------------------------------------------------------------------------------------
 
     def instruction(self, line: str) -> TileInstruction:
-        """An instruction of one line; raises ValueError where its name, suffixes or operands are
-        none."""
+        """Parse an instruction on one line.
+
+        Raises:
+            ValueError: Its name, suffixes or operands are wrong.
+        """
         name, _, rest = line.partition(" ")
         word, *suffixes = name.split(".")
         entry = _INSTRUCTIONS.get(word)
@@ -130,11 +135,11 @@ class InstructionReader:
         unknown = [s for s in suffixes if s not in legal]
         if unknown:
             raise ValueError(f"{word} does not take .{unknown[0]}")
-        made: TileInstruction | TileLoop | TileBranch | None = build(self, given, suffixes)
-        if made is None:
-            made = self._kernel.body.pop()  # where the builder has put it
-        assert isinstance(made, TileInstruction)
-        return made
+        parsed: TileInstruction | TileLoop | TileBranch | None = build(self, given, suffixes)
+        if parsed is None:
+            parsed = self._kernel.body.pop()  # the builder has appended it there
+        assert isinstance(parsed, TileInstruction)
+        return parsed
 
     def _call(self, operands: list[str], suffixes: list[str]) -> None:
         self._builder.call(operands[0], [self._argument(operand) for operand in operands[1:]])
@@ -154,7 +159,7 @@ class InstructionReader:
             [word.split("@") for word in words.split()] for words in operands[2].split(" | ")
         )
         border = [
-            PaddedAddress(int(extent), int(before), int(total))
+            PaddedDim(int(extent), int(before), int(total))
             for (extent, before), (total, _) in zip(inside, whole, strict=True)
         ]
         extents, strides, rows = self._dims(operands[1])
@@ -198,7 +203,7 @@ class InstructionReader:
 
     def _windows(self, operands: list[str], suffixes: list[str]) -> None:
         extents, strides, rows = self._in_place(operands[1])
-        self._builder.windows(
+        self._builder.mm_windows(
             *self._slot(operands[0]),
             extents,
             strides,
@@ -218,8 +223,7 @@ class InstructionReader:
         self._builder.fold(*self._slot(operands[0]), extents, strides, *self._slot(operands[2]))
 
     def _in_place(self, text: str) -> tuple[list[Expr], list[Expr], int]:
-        """Extents, strides and the number of row dimensions of what is read in place from a
-        slot."""
+        """Parse a strided view of a slot: extents, strides and the number of row dimensions."""
         extents, strides, rows = [], [], 0
         for side, words in enumerate(text.split(" | ")):
             for word in split(words, " "):
@@ -231,22 +235,22 @@ class InstructionReader:
 
     def _scan(self, operands: list[str], suffixes: list[str]) -> None:
         if not suffixes or suffixes[0] == "DOWN":
-            raise ValueError("SCAN needs to know what it does: .ADD, .MUL, .MIN, .MAX or .LSE")
+            raise ValueError("SCAN needs an operation: .ADD, .MUL, .MIN, .MAX or .LSE")
         self._builder.scan(suffixes[0].lower(), *self._slots(operands), down="DOWN" in suffixes)
 
     def _load_index(self, operands: list[str], suffixes: list[str]) -> TileInstruction:
         buffer, at = self._address(operands[0])
         loaded = self._indices.variable(operands[1], self._level, -inf, inf)
         self._names = {**self._names, operands[1]: loaded}
-        parts: Parts = ["SLDI ", f"{buffer.symbol}[", SlotUse(at, address=True), "], "]
+        parts: Parts = ["SLDI ", f"{buffer.symbol}[", IndexUse(at, address=True), "], "]
         return TileInstruction("index", parts, result=loaded, from_memory=(buffer.symbol,))
 
     def map(self, line: str) -> TileInstruction:
-        """An ``@map``, whose body is on the lines that follow."""
+        """Parse an ``@map`` block, whose body is on the following lines."""
         header, arrow, results = line.removeprefix("@map ").partition(" -> ")
         size, *inputs = split(header)
         rows, columns = size.split(" x ")
-        parts: Parts = ["@map ", SlotUse(self._expr(rows)), " x ", SlotUse(self._expr(columns))]
+        parts: Parts = ["@map ", IndexUse(self._expr(rows)), " x ", IndexUse(self._expr(columns))]
         reads, writes = [], []
         for text in inputs:
             slot, register = text.rsplit(":", 1)
@@ -264,23 +268,24 @@ class InstructionReader:
         while (body := self._lines.next(missing)) != "@endmap":
             if body.startswith("VGA."):
                 gathers.append(body.split()[1].split("[")[0])
-            parts += self._holes(f"      {body}\n")
+            parts += self._index_uses(f"      {body}\n")
         parts.append("    @endmap")
         return TileInstruction("compute", parts, reads, writes, from_memory=tuple(gathers))
 
-    def _holes(self, text: str) -> Parts:
+    def _index_uses(self, text: str) -> Parts:
         parts: Parts = []
         at = 0
-        for match in _HOLE.finditer(text):
-            parts += [text[at : match.start()], SlotUse(self._expr(match[1]))]
+        for match in _INDEX_USE.finditer(text):
+            parts += [text[at : match.start()], IndexUse(self._expr(match[1]))]
             at = match.end()
         return [*parts, text[at:]]
 
 
 Build = Callable[[InstructionReader, list[str], list[str]], "TileInstruction | None"]
+"""Takes operands and suffixes; returns the instruction, or None if the builder has appended it."""
 
 _INSTRUCTIONS: dict[str, tuple[int, tuple[str, ...], Build]] = {
-    # operands (-1: any number), suffixes, how it is built; what gives None is built by the builder
+    # number of operands (-1: any), suffixes, build function
     "DLD": (3, (), InstructionReader._load),
     "DLB": (4, (), InstructionReader._load_bordered),
     "DST": (3, (), InstructionReader._store),

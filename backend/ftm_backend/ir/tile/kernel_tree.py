@@ -1,7 +1,7 @@
-"""A kernel as a tree of loops and instructions: what the last passes before the text rewrite.
+"""Tile IR of a kernel: a tree of loops, branches and instructions.
 
-Lowerings write it (``builder.py``); codegen overlaps its transfers, lays its tiles out, inserts
-waits and allocates registers.
+Lowerings write it (``builder``). Codegen then overlaps transfers with compute, places tiles in the
+scratchpad, inserts waits and allocates registers.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ftm_backend.target.element_types import slot_bytes
 
 __all__ = [
     "Block",
+    "IndexUse",
     "KernelParameter",
     "Parts",
     "Slot",
-    "SlotUse",
     "TileBranch",
     "TileDecl",
     "TileInstruction",
     "TileKernel",
     "TileLoop",
     "Transfer",
-    "called",
+    "callee_and_arguments",
     "gsm_bytes",
     "instructions",
 ]
@@ -35,7 +35,10 @@ __all__ = [
 
 @dataclass(eq=False)
 class TileDecl:
-    """A ring of tiles; ``offset`` is its place in the space, in bytes, once planned."""
+    """A ring of ``depth`` tiles.
+
+    ``offset`` is its place in the space in bytes, -1 until ``allocate-scratchpad`` has run.
+    """
 
     name: str
     space: str
@@ -48,42 +51,46 @@ class TileDecl:
 
     @cached_property
     def slot_bytes(self) -> int:
-        """Distance of one slot of the ring from the next."""
+        """Distance in bytes from one slot of the ring to the next."""
         return slot_bytes(self.rows, self.columns, self.item_bytes)
 
     @property
     def bytes(self) -> int:
-        """Size of the whole ring."""
+        """Size of the whole ring in bytes."""
         return self.slot_bytes * self.depth
 
 
 class Slot(NamedTuple):
-    """One element of a tile's ring: ``index`` modulo the depth."""
+    """One slot of a tile's ring: ``index`` modulo the depth."""
 
     tile: TileDecl
-    index: Expr  # type: ignore[assignment]  # instead of tuple's method of that name
+    index: Expr  # type: ignore[assignment]  # hides tuple.index
 
 
-class SlotUse(NamedTuple):
-    """An index expression in the text of an instruction.
+class IndexUse(NamedTuple):
+    """An index expression as an operand of an instruction.
 
-    ``address``: written as register plus number, as addresses and slots allow; else as one register
-        or number.
+    ``address`` marks an operand that may be register plus constant (addresses and slots); any
+    other one must be a register or a constant.
     """
 
     expr: Expr
     address: bool = False
 
 
-Parts = list["str | SlotUse | Slot"]
-"""Text in which index expressions are left open; a slot stands for ``X`` or ``X[index]``."""
+Parts = list["str | IndexUse | Slot"]
+"""Text of an instruction with index expressions in between; a slot prints ``X`` or ``X[index]``."""
 
 
 @dataclass(eq=False)
 class Transfer:
-    """What a DMA instruction touches in DDR: for the question whether two of them may overlap.
+    """The memory in DDR that a DMA instruction accesses, to decide whether two may overlap.
 
-    extents, strides: of all its dimensions, in elements.
+    Attributes:
+        buffer: Symbol of the buffer.
+        offset: First element.
+        extents: Extents of all dimensions.
+        strides: Strides of all dimensions, in elements.
     """
 
     buffer: str
@@ -93,7 +100,7 @@ class Transfer:
 
     @property
     def span(self) -> float:
-        """Elements from the first to the last that it touches; infinite when not known."""
+        """Upper bound of the elements from the first to the last that it accesses."""
         reach = [
             (e.high - 1) * s if s > 0 else inf
             for e, s in zip(self.extents, self.strides, strict=True)
@@ -106,11 +113,16 @@ class Transfer:
 class TileInstruction:
     """One instruction, or one ``@map`` block.
 
-    kind: ``load``, ``store``, ``gather``, ``scatter``, ``copy`` (DMA), ``compute``, ``index``
-    (defines ``result``), ``barrier``, ``call``, ``wait`` or ``waitall``. parts: the text, in which
-    index expressions are left open. reads, writes: the slots that it reads and those that it sets;
-    one that is combined with is in both. from_memory: buffers that it reads other than by DMA;
-    to_memory: the block that a DMA instruction touches.
+    Attributes:
+        kind: ``load``, ``store``, ``gather``, ``scatter``, ``copy`` (these five are DMA),
+            ``compute``, ``index`` (defines ``result``), ``barrier``, ``call``, ``wait`` or
+            ``waitall``.
+        parts: Its text.
+        reads: Slots that it reads.
+        writes: Slots that it writes; an accumulator is in both.
+        result: The variable that an instruction of kind ``index`` defines.
+        transfer: The memory in DDR that a DMA instruction accesses.
+        from_memory: Buffers that it reads other than by DMA.
     """
 
     kind: str
@@ -123,18 +135,20 @@ class TileInstruction:
 
     @property
     def is_dma(self) -> bool:
-        """Whether it goes on after the core has issued it."""
+        """Whether it continues asynchronously after the core has issued it."""
         return self.kind in ("load", "store", "gather", "scatter", "copy")
 
     def slots(self) -> Sequence[Slot]:
-        """All slots that it touches."""
+        """Return all slots that it accesses."""
         return [*self.reads, *self.writes]
 
 
 @dataclass(eq=False)
 class TileLoop:
-    """``for variable in range(lower, upper)``: counters count iterations, so that their bounds are
-    exact."""
+    """``for variable in range(lower, upper)``.
+
+    Loops count iterations (step 1), so that the bounds of the counter are exact.
+    """
 
     variable: Atom
     lower: Expr
@@ -156,8 +170,14 @@ Block = list["TileInstruction | TileLoop | TileBranch"]
 
 @dataclass(frozen=True, slots=True)
 class KernelParameter:
-    """A buffer that every call binds: ``out`` where the function writes it, ``alias`` another one
-    that may be the same memory."""
+    """A buffer parameter, which every call binds.
+
+    Attributes:
+        name: Its name.
+        dtype: Element type.
+        out: Whether the function writes it.
+        alias: Another parameter that a call may bind to the same memory.
+    """
 
     name: str
     dtype: str
@@ -167,8 +187,16 @@ class KernelParameter:
 
 @dataclass
 class TileKernel:
-    """One function: its name, tiles in order of declaration, and body; what calls bind: buffers,
-    then (name, type) of scalars."""
+    """One function.
+
+    Attributes:
+        name: Its name.
+        indices: Creates its index expressions.
+        tiles: Tiles in order of declaration.
+        body: Its statements.
+        parameters: Buffers that calls bind.
+        scalars: (name, type) of the scalars that calls bind, after the buffers.
+    """
 
     name: str
     indices: IndexFactory
@@ -179,7 +207,7 @@ class TileKernel:
 
 
 def instructions(block: Block) -> Iterator[TileInstruction]:
-    """All instructions below ``block``, in textual order."""
+    """Yield all instructions below ``block`` in textual order."""
     for statement in block:
         if isinstance(statement, TileInstruction):
             yield statement
@@ -190,16 +218,15 @@ def instructions(block: Block) -> Iterator[TileInstruction]:
             yield from instructions(statement.otherwise)
 
 
-def called(call: TileInstruction) -> tuple[str, ...]:
-    """The function that an instruction of kind ``call`` runs, and the buffers and scalars that it
-    binds."""
+def callee_and_arguments(call: TileInstruction) -> tuple[str, ...]:
+    """Return the function that a ``call`` calls, then the buffers and scalars that it binds."""
     text = "".join(part for part in call.parts if isinstance(part, str))
     name, *arguments = text.removeprefix("@call ").split(", ")
     return (name, *(argument.partition("[")[0] for argument in arguments))
 
 
 def gsm_bytes(kernel: TileKernel) -> int:
-    """Where the last of a kernel's tiles in GSM ends, once they are placed."""
+    """Return the number of bytes of GSM up to the end of a kernel's last tile, once placed."""
     return max(
         (tile.offset + tile.bytes for tile in kernel.tiles if tile.space == "gsm"), default=0
     )

@@ -1,8 +1,8 @@
 """Writes the body of a map as map operations on virtual vector registers.
 
-Registers are numbered in order of definition, each written once; equal operations are written once;
-what no result needs is left out. Runtime scalars, positions and constants become operands (``s0``,
-``r3``, immediates).
+Each register is written once, and registers are numbered in order of definition. Equal operations
+are written once, dead ones not at all. Runtime scalars, positions and constants become operands
+(``s0``, ``r3``, immediates).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.tile.kernel_tree import SlotUse
+from ftm_backend.ir.tile.kernel_tree import IndexUse
 from ftm_backend.symbolic import SymFloat, SymInt, as_integer, real
 from ftm_backend.target.element_types import FLOATS, TYPES, VECTOR_REGISTERS
 
@@ -23,21 +23,24 @@ _SUFFIXES = {t.token: t.suffix for t in TYPES if t.kind != "uint"}  # linalg's i
 
 
 class ElementError(ValueError):
-    """An operation that map bodies cannot express."""
+    """Map bodies cannot express an operation."""
 
 
 class MapOperand(NamedTuple):
-    """A source of a map operation: its text, or the index expression that a register will hold.
+    """A source operand of a map operation.
 
-    kind: ``v`` (register), ``immediate``, ``s`` (program scalar) or ``r`` (index expression).
+    Attributes:
+        text: Its text, or the index expression that a register will hold.
+        kind: ``v`` (vector register), ``immediate``, ``s`` (program scalar) or ``r`` (index
+            expression).
     """
 
-    text: str | SlotUse
+    text: str | IndexUse
     kind: str
 
 
 def suffix(kind: str) -> str:
-    """The type suffix of a map operation for a builtin dtype token."""
+    """Return the type suffix of map operations for a builtin dtype token: ``F32`` for ``f32``."""
     found = _SUFFIXES.get(kind)
     if found is None:
         raise ElementError(
@@ -47,7 +50,7 @@ def suffix(kind: str) -> str:
 
 
 def _shortest(value: float, kind: str) -> str:
-    """The shortest number that reads back as ``value`` after rounding to type ``kind``."""
+    """Print the shortest number that rounds to ``value`` in type ``kind``."""
     if value != value or value in (float("inf"), float("-inf")):
         return {"nan": "nan", "inf": "inf", "-inf": "-inf"}[str(float(value))]
     if kind == "F32":
@@ -58,8 +61,12 @@ def _shortest(value: float, kind: str) -> str:
 
 
 class BodyWriter:
-    """Collects the lines of one map body; ``rules`` say how an operation is written, ``scalars``
-    how a runtime scalar is called."""
+    """Collects the operations of one map body.
+
+    Args:
+        rules: For each operation of a node, the function that writes it as map operations.
+        scalars: For each symbol of a runtime scalar, the name of the operand.
+    """
 
     def __init__(
         self, rules: Mapping[str, Callable[..., MapOperand]], scalars: Mapping[str, str]
@@ -78,7 +85,7 @@ class BodyWriter:
     # ---------------------------------------------------------------------------------------
 
     def register(self) -> MapOperand:
-        """A new vector register."""
+        """Allocate a vector register."""
         if self._registers == VECTOR_REGISTERS:
             raise ElementError(
                 f"a map body needs more than {VECTOR_REGISTERS} values: split the kernel"
@@ -87,11 +94,11 @@ class BodyWriter:
         return MapOperand(f"v{self._registers - 1}", "v")
 
     def bind(self, node: Node, operand: MapOperand) -> None:
-        """Says where the value of ``node`` is."""
+        """Define the operand that holds the value of ``node``."""
         self._values[id(node)] = operand
 
     def emit(self, mnemonic: str, *sources: MapOperand | str) -> MapOperand:
-        """One operation; gives its result, or that of an equal one before."""
+        """Append an operation and return its result; an equal earlier operation is reused."""
         key = mnemonic, *sources
         result = self._lines.get(key)
         if result is None:
@@ -102,9 +109,10 @@ class BodyWriter:
         return result
 
     def take(self, result: MapOperand, mnemonic: str) -> list[MapOperand] | None:
-        """Removes the line that computes ``result`` and gives its sources.
+        """Remove the operation that computes ``result`` and return its sources.
 
-        None if that line has another mnemonic or stands for several equal operations.
+        Returns:
+            None if that operation has another mnemonic or several users.
         """
         key = self._keys.get(result)
         if key is None or key[0] != mnemonic:
@@ -116,21 +124,21 @@ class BodyWriter:
         ]
 
     def immediate(self, value: float | int, kind: str) -> MapOperand:
-        """A constant of type suffix ``kind``."""
+        """Make a constant of type suffix ``kind``."""
         if isinstance(value, (SymInt, SymFloat)) and kind in FLOATS:
             return MapOperand(repr(real(value)), "immediate")
         text = _shortest(value, kind) if kind in FLOATS else str(as_integer(value))
         return MapOperand(text, "immediate")
 
     def operand(self, node: Node) -> MapOperand:
-        """Where the value of ``node``, which has been written, is."""
+        """Return the operand that holds the value of ``node``, which must have been written."""
         return self._values[id(node)]
 
     # --- a whole body
     # -----------------------------------------------------------------------------------
 
     def run(self, results: list[Node]) -> tuple[list[Node], list[MapOperand]]:
-        """Writes what ``results`` need; gives them and their registers."""
+        """Write the operations that ``results`` need; return the nodes and their registers."""
         order = self._order(results)
         for node in (*results, *(o for n in order for o in n.operands)):
             self.uses[id(node)] = self.uses.get(id(node), 0) + 1
@@ -142,7 +150,7 @@ class BodyWriter:
         return results, [self._placed(node) for node in results]
 
     def _order(self, results: list[Node]) -> list[Node]:
-        """The nodes to be written, operands before their users."""
+        """Sort the nodes that must be written, operands before users."""
         order: list[Node] = []
         seen = set(self._values)
         stack: list[tuple[Node, bool]] = [(n, False) for n in reversed(results)]
@@ -160,9 +168,9 @@ class BodyWriter:
         operand = self.operand(node)
         return operand if operand.kind == "v" else self.emit(f"VMOV.{suffix(node.dtype)}", operand)
 
-    def parts(self, indent: str) -> list[str | SlotUse]:
-        """The lines as text with open index expressions."""
-        parts: list[str | SlotUse] = []
+    def parts(self, indent: str) -> list[str | IndexUse]:
+        """Return the text of the body."""
+        parts: list[str | IndexUse] = []
         for (mnemonic, *sources), result in self._lines.items():
             parts.append(f"{indent}{mnemonic} ")
             for source in sources:

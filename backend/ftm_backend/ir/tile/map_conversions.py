@@ -1,5 +1,7 @@
-"""How conversions of elements are written as map operations. The machine's integers are signed, and
-its booleans 0 and 1."""
+"""Instruction selection for conversions of elements.
+
+The machine's integers are signed (except u8), and its booleans are 0 and 1.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ __all__ = ["CONVERSIONS", "convert", "extend_unsigned"]
 
 
 def convert(w: BodyWriter, operand: MapOperand, source: str, target: str) -> MapOperand:
-    """``VCVT``, or nothing between equal types."""
+    """Write a ``VCVT``, or nothing between equal types."""
     return operand if source == target else w.emit(f"VCVT.{target}.{source}", operand)
 
 
 def extend_unsigned(w: BodyWriter, operand: MapOperand, source: str, target: str) -> MapOperand:
-    """A wider integer (or U8) with the value that ``operand`` has as an unsigned number."""
+    """Convert an operand, read as an unsigned number, to a wider integer type or U8."""
     if source == "B1":
         return convert(w, operand, source, target)
     if source == "I8":
@@ -32,9 +34,11 @@ def _types(node: Node) -> tuple[str, str]:
     return suffix(node.operands[0].dtype), suffix(node.dtype)
 
 
-def _scalar_converts_itself(operand: MapOperand, source: str, target: str) -> bool:
-    """Whether a program scalar needs no instruction: as an operand of F32 it is rounded, of
-    integers cut."""
+def _scalar_converts_implicitly(operand: MapOperand, source: str, target: str) -> bool:
+    """Whether a program scalar needs no ``VCVT``.
+
+    An operand of type F32 rounds the scalar, an integer operand truncates it.
+    """
     return operand.kind == "s" and (source, target) in (
         ("F64", "F32"),
         ("I64", "F32"),
@@ -46,13 +50,13 @@ def _scalar_converts_itself(operand: MapOperand, source: str, target: str) -> bo
 def _convert(w: BodyWriter, node: Node) -> MapOperand:
     source, target = _types(node)
     operand = w.operand(node.operands[0])
-    if _scalar_converts_itself(operand, source, target):
+    if _scalar_converts_implicitly(operand, source, target):
         return operand
     return convert(w, operand, source, target)
 
 
 def _signed_from_bool(w: BodyWriter, node: Node) -> MapOperand:
-    """``arith.extsi`` and ``arith.sitofp``: true is -1."""
+    """Write ``arith.extsi`` or ``arith.sitofp``; a boolean true becomes -1."""
     source, target = _types(node)
     if source != "B1":
         return _convert(w, node)
@@ -79,7 +83,7 @@ def _uitofp(w: BodyWriter, node: Node) -> MapOperand:
     if source != "I64":
         wide = "U8" if source == "I8" else "I64"
         return convert(w, extend_unsigned(w, operand, source, wide), wide, target)
-    # 2^63 and above: convert half of it, with the lost bit kept for rounding, and double.
+    # Negative as a signed number: convert half of it, with the lost bit kept for rounding, twice.
     half = w.emit("VOR.I64", w.emit("VSHRU.I64", operand, "1"), w.emit("VAND.I64", operand, "1"))
     twice = w.emit(f"VMUL.{target}", w.emit(f"VCVT.{target}.I64", half), "2.0")
     return w.emit(

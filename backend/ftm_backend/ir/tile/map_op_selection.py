@@ -1,11 +1,13 @@
-"""How each element operation of ``arith``, ``math`` and ``ftm`` is written as map operations.
+"""Instruction selection for map bodies: nodes of `arith`, `math`, `ftm` become map operations.
 
-Decisions:
-- A float product with one use, added to something that is no product itself, becomes one ``VFMA``
-  (F64 and F32). It rounds once instead of twice, well within the tolerance of a float sum; ``a*b -
-  a*b`` stays exactly 0.
-- Unsigned operations on types other than u8 are expanded: the machine's integers are signed.
-- ``math.round`` rounds halves away from zero; the machine rounds them to even.
+Design decisions:
+- A float product with one user, added to an operand that is no product, becomes one ``VFMA`` (F64
+  and F32). It rounds once instead of twice, well within the tolerance of a float sum. ``a*b - a*b``
+  is not contracted, so it stays exactly 0.
+- Unsigned operations on types other than u8 are expanded, because the machine's integers are
+  signed.
+- ``math.round`` rounds halves away from zero, but the machine rounds them to even, so it is
+  expanded.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ftm_backend.ir.linalg.function import Node
-from ftm_backend.ir.tile.kernel_tree import SlotUse
+from ftm_backend.ir.tile.kernel_tree import IndexUse
 from ftm_backend.ir.tile.map_body_builder import BodyWriter, MapOperand, suffix
 from ftm_backend.ir.tile.map_conversions import CONVERSIONS, convert, extend_unsigned
 from ftm_backend.target.element_types import BY_SUFFIX
@@ -24,8 +26,7 @@ __all__ = ["RULES"]
 Rule = Callable[[BodyWriter, Node], MapOperand]
 
 _NAMES = {element: row.name for row in STRIPS for element in row.elements}
-"""Element operation -> the map operation that it is, by the instruction table; the others have
-rules below."""
+"""Element operation -> its map operation, from the instruction table; the rest has rules below."""
 _BOOLEAN = {
     "arith.addi": "VXOR",
     "arith.subi": "VXOR",
@@ -35,7 +36,7 @@ _BOOLEAN = {
     "arith.maxui": "VOR",
     "arith.minui": "VAND",
 }
-"""Integer operations on i1, whose true is -1 when read as a signed number."""
+"""Integer operations on i1, whose true reads as -1 when signed."""
 
 _CMPF = {  # predicate -> (operation, negate), or two operations combined
     1: ("EQ", False),
@@ -68,13 +69,12 @@ def _named(w: BodyWriter, node: Node) -> MapOperand:
     return w.emit(f"{name}.{kind}", *_operands(w, node))
 
 
-# --- float sums: fused with a product where that is safe
-# ------------------------------------------------
+# --- float sums, fused with a product where that is exact enough
+# ---------------------------------------
 
 
-def _product(w: BodyWriter, value: Node, kind: str) -> list[MapOperand] | None:
-    """The factors of ``value`` if it is a product that nothing else needs; its line is taken
-    back."""
+def _take_product(w: BodyWriter, value: Node, kind: str) -> list[MapOperand] | None:
+    """Remove the product ``value`` and return its factors, if it has no other user."""
     if kind not in ("F64", "F32") or w.uses.get(id(value), 0) != 1:
         return None
     return w.take(w.operand(value), f"VMUL.{kind}")
@@ -90,14 +90,14 @@ def _addf(w: BodyWriter, node: Node) -> MapOperand:
     for value, other in ((a, b), (b, a)):
         if _is_product(value) and not _is_product(other):
             addend = w.operand(other)
-            factors = _product(w, value, kind)
+            factors = _take_product(w, value, kind)
             if factors:
                 return w.emit(f"VFMA.{kind}", *factors, addend)
     return w.emit(f"VADD.{kind}", w.operand(a), w.operand(b))
 
 
 def _negated(operand: MapOperand) -> MapOperand | None:
-    """``-operand`` if it is a constant."""
+    """Return ``-operand`` if it is a constant."""
     if operand.kind != "immediate" or operand.text == "nan":
         return None
     text = str(operand.text)
@@ -109,7 +109,7 @@ def _subf(w: BodyWriter, node: Node) -> MapOperand:
     a, b = node.operands
     if _is_product(a) and not _is_product(b):
         addend = _negated(w.operand(b))
-        factors = _product(w, a, kind) if addend else None
+        factors = _take_product(w, a, kind) if addend else None
         if addend and factors:
             return w.emit(f"VFMA.{kind}", *factors, addend)
     return w.emit(f"VSUB.{kind}", w.operand(a), w.operand(b))
@@ -126,9 +126,9 @@ def _divf(w: BodyWriter, node: Node) -> MapOperand:
 def _round(w: BodyWriter, node: Node) -> MapOperand:
     kind, x = _type(node), w.operand(node.operands[0])
     whole = w.emit(f"VTRUNC.{kind}", x)
-    rest = w.emit(f"VABS.{kind}", w.emit(f"VSUB.{kind}", x, whole))
+    fraction = w.emit(f"VABS.{kind}", w.emit(f"VSUB.{kind}", x, whole))
     away = w.emit(f"VADD.{kind}", whole, w.emit(f"VCOPYSIGN.{kind}", "1.0", x))
-    return w.emit(f"VSEL.{kind}", w.emit(f"VCMPGE.{kind}", rest, "0.5"), away, whole)
+    return w.emit(f"VSEL.{kind}", w.emit(f"VCMPGE.{kind}", fraction, "0.5"), away, whole)
 
 
 def _fpowi(w: BodyWriter, node: Node) -> MapOperand:
@@ -169,7 +169,7 @@ def _cmpf(w: BodyWriter, node: Node) -> MapOperand:
 
 
 def _unsigned(w: BodyWriter, operand: MapOperand, kind: str) -> tuple[str, MapOperand]:
-    """A type and an operand of it that order as ``operand`` does when read as unsigned."""
+    """Return a type and an operand whose signed order is the unsigned order of ``operand``."""
     if kind == "B1":
         return kind, operand
     if kind == "I8":
@@ -203,23 +203,21 @@ def _min_max_unsigned(w: BodyWriter, node: Node) -> MapOperand:
 
 
 def _rounded_division(w: BodyWriter, node: Node) -> MapOperand:
-    """``arith.floordivsi`` and ``arith.ceildivsi``: the truncated quotient, corrected by one where
-    it is off."""
+    """Write ``arith.floordivsi`` or ``arith.ceildivsi``: correct the truncated quotient by 1."""
     kind = _type(node)
     a, b = _operands(w, node)
     quotient = w.emit(f"VDIV.{kind}", a, b)
-    rest = w.emit(f"VREM.{kind}", a, b)
-    inexact = w.emit(f"VCMPNE.{kind}", rest, "0")
+    remainder = w.emit(f"VREM.{kind}", a, b)
+    inexact = w.emit(f"VCMPNE.{kind}", remainder, "0")
     signs = w.emit(f"VCMPLT.{kind}", w.emit(f"VXOR.{kind}", a, b), "0")
     down = node.op == "arith.floordivsi"
-    off = w.emit("VAND.B1", inexact, signs if down else w.emit("VNOT.B1", signs))
-    return w.emit(
-        f"VSEL.{kind}", off, w.emit(f"V{'SUB' if down else 'ADD'}.{kind}", quotient, "1"), quotient
-    )
+    must_correct = w.emit("VAND.B1", inexact, signs if down else w.emit("VNOT.B1", signs))
+    corrected = w.emit(f"V{'SUB' if down else 'ADD'}.{kind}", quotient, "1")
+    return w.emit(f"VSEL.{kind}", must_correct, corrected, quotient)
 
 
 def _divide_unsigned(w: BodyWriter, node: Node) -> MapOperand:
-    """``arith.divui`` and ``arith.remui``."""
+    """Write ``arith.divui`` or ``arith.remui``."""
     kind = _type(node)
     a, b = _operands(w, node)
     name = "VDIV" if node.op == "arith.divui" else "VREM"
@@ -227,18 +225,18 @@ def _divide_unsigned(w: BodyWriter, node: Node) -> MapOperand:
         wide = "U8" if kind == "I8" else "I64"
         x, y = (extend_unsigned(w, operand, kind, wide) for operand in (a, b))
         return convert(w, w.emit(f"{name}.{wide}", x, y), wide, kind)
-    # Half of a is a positive number: divide it, double, and correct by at most one. A divisor of
-    # 2^63 or more (negative as a signed number) goes in at most once.
+    # a / 2 is not negative: divide that, double the quotient, and correct it by at most 1. A
+    # divisor of 2^63 or more, which is negative as a signed number, divides a at most once.
     half = w.emit("VDIV.I64", w.emit("VSHRU.I64", a, "1"), b)
     estimate = w.emit("VSHL.I64", half, "1")
-    rest = w.emit("VSUB.I64", a, w.emit("VMUL.I64", estimate, b))
+    remainder = w.emit("VSUB.I64", a, w.emit("VMUL.I64", estimate, b))
     quotient = w.emit("VSEL.I64", w.emit("VCMPLT.I64", b, "0"), "0", estimate)
-    rest = w.emit("VSEL.I64", w.emit("VCMPLT.I64", b, "0"), a, rest)
-    (_, x), (_, y) = _unsigned(w, rest, "I64"), _unsigned(w, b, "I64")
+    remainder = w.emit("VSEL.I64", w.emit("VCMPLT.I64", b, "0"), a, remainder)
+    (_, x), (_, y) = _unsigned(w, remainder, "I64"), _unsigned(w, b, "I64")
     once_more = w.emit("VCMPGE.I64", x, y)
     if name == "VDIV":
         return w.emit("VSEL.I64", once_more, w.emit("VADD.I64", quotient, "1"), quotient)
-    return w.emit("VSEL.I64", once_more, w.emit("VSUB.I64", rest, b), rest)
+    return w.emit("VSEL.I64", once_more, w.emit("VSUB.I64", remainder, b), remainder)
 
 
 # --- leaves
@@ -257,8 +255,8 @@ def _position(w: BodyWriter, node: Node) -> MapOperand:
     return w.emit("VIDX", *(_index(use) for use in node.payload))
 
 
-def _index(use: SlotUse) -> MapOperand:
-    """An index expression as an operand: a number, or the register that will hold it."""
+def _index(use: IndexUse) -> MapOperand:
+    """Return an index expression as an operand: a constant, or the register that will hold it."""
     return MapOperand(use, "r") if use.expr.terms else MapOperand(str(use.expr.const), "immediate")
 
 

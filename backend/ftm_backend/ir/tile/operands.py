@@ -1,5 +1,4 @@
-"""Operands of tile instructions: slots of tiles, addresses in buffers, and the extents and strides
-of what is moved."""
+"""Operands of tile instructions: slots of tiles, addresses in buffers, extents and strides."""
 
 from __future__ import annotations
 
@@ -8,15 +7,15 @@ from math import inf
 from typing import NamedTuple
 
 from ftm_backend.ir.tile.index_arithmetic import Index, IndexArithmetic
-from ftm_backend.ir.tile.kernel_tree import Parts, Slot, SlotUse, TileDecl, Transfer
+from ftm_backend.ir.tile.kernel_tree import IndexUse, Parts, Slot, TileDecl, Transfer
 
-__all__ = ["BufferAddress", "OperandWriter", "PaddedAddress"]
+__all__ = ["BufferAddress", "OperandWriter", "PaddedDim"]
 
 
 class BufferAddress(NamedTuple):
-    """A DDR buffer of the program, of ``elements`` elements; addresses count from its element 0.
+    """A DDR buffer of ``elements`` elements; addresses count from its element 0.
 
-    Where it is a parameter, that is bound to element ``start``.
+    ``start`` is the element that the parameter ``symbol`` is bound to, 0 for a global buffer.
     """
 
     symbol: str
@@ -25,9 +24,14 @@ class BufferAddress(NamedTuple):
     start: int = 0
 
 
-class PaddedAddress(NamedTuple):
-    """A dimension of a buffer that is read with a border of zeros: its own extent, how much is
-    before it, the extent with both."""
+class PaddedDim(NamedTuple):
+    """A dimension of a buffer that is loaded with zero padding.
+
+    Attributes:
+        inside: Its own extent.
+        before: Zeros before it.
+        whole: Extent including the padding.
+    """
 
     inside: int
     before: int
@@ -35,7 +39,7 @@ class PaddedAddress(NamedTuple):
 
 
 class OperandWriter(IndexArithmetic):
-    """Writes operands as parts of an instruction's text, with what passes ask about them."""
+    """Writes operands as parts of an instruction's text, and records the memory it accesses."""
 
     def _slot(self, tile: TileDecl, index: Index) -> Slot:
         return Slot(tile, self.expr(0 if tile.depth == 1 else index))
@@ -43,7 +47,7 @@ class OperandWriter(IndexArithmetic):
     def _address(self, buffer: BufferAddress, offset: Index) -> Parts:
         return [
             f"{buffer.symbol}[",
-            SlotUse(self.expr(self.sub(offset, buffer.start)), address=True),
+            IndexUse(self.expr(self.sub(offset, buffer.start)), address=True),
             "]",
         ]
 
@@ -57,15 +61,16 @@ class OperandWriter(IndexArithmetic):
     ) -> tuple[Parts, Transfer]:
         if len(extents) != len(strides) or not 0 < row_dims < len(extents):
             raise ValueError(
-                f"a transfer needs one stride for each extent and at least one row and one column dimension: "
-                f"{len(extents)} extents, {len(strides)} strides, {row_dims} row dimensions"
+                "a transfer needs one stride for each extent, and at least one row and one column "
+                f"dimension: {len(extents)} extents, {len(strides)} strides, {row_dims} row "
+                "dimensions"
             )
         sizes = tuple(map(self.expr, extents))
         parts: Parts = []
         for position, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
             parts += [
                 " | " if position == row_dims else " " if position else "",
-                SlotUse(size),
+                IndexUse(size),
                 f"@{stride}",
             ]
         return parts, Transfer(
@@ -73,7 +78,7 @@ class OperandWriter(IndexArithmetic):
         )
 
     def _anywhere(self, buffer: BufferAddress) -> Transfer:
-        """A transfer whose addresses depend on data."""
+        """Return a transfer whose addresses depend on data."""
         unknown = self._indices.variable("anywhere", 0, 0, inf)
         return Transfer(buffer.symbol, self.expr(0), (self._indices.of(unknown),), (1,))
 
@@ -82,8 +87,8 @@ class OperandWriter(IndexArithmetic):
         for position, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
             parts += [
                 " | " if position == row_dims else " " if position else "",
-                SlotUse(self.expr(extent)),
+                IndexUse(self.expr(extent)),
                 "@",
-                SlotUse(self.expr(stride)),
+                IndexUse(self.expr(stride)),
             ]
         return parts

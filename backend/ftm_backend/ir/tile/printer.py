@@ -1,7 +1,8 @@
-"""Text of the tile level: assembly in which loops are loops and operands may be index expressions,
-in braces.
+"""Prints tile IR as text.
 
-    @stage ftm
+The text is assembly in which loops are loops and operands may be index expressions in braces:
+
+    @stage tiles
     @program main, host
     @in b0, f32, 4096
     ...
@@ -14,8 +15,8 @@ in braces.
         }
     @ret
 
-A tile has a sixth operand, its offset, once that is planned. ``@func name, in_bounds`` marks a
-kernel that cannot fault.
+Once the scratchpad is allocated, a tile has a sixth operand: its offset in bytes. A kernel that
+cannot fault is marked by ``@func name, in_bounds``.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from collections.abc import Sequence
 
 from ftm_backend.ir.tile.kernel_tree import (
     Block,
+    IndexUse,
     Slot,
-    SlotUse,
     TileBranch,
     TileDecl,
     TileInstruction,
@@ -38,7 +39,7 @@ __all__ = ["header", "parameters", "print_tiles", "shape_text"]
 
 
 def print_tiles(program: TileProgram, stage: str) -> str:
-    """The text of a program, which starts with the name of its stage."""
+    """Print a program; ``stage`` names the pass that produced it."""
     lines = [f"@stage {stage}", *header(program, program.machine)]
     for kernel in program.kernels:
         mark = ", in_bounds" if kernel.name in program.in_bounds else ""
@@ -53,7 +54,7 @@ def print_tiles(program: TileProgram, stage: str) -> str:
 
 
 def header(program: TileProgram, machine: str) -> list[str]:
-    """The declarations of a program's memory, as in assembly."""
+    """Print the declarations of a program's memory, as in assembly."""
     lines = [f"@program main, {machine}"]
     lines += [
         f"@in {symbol}, {dtype}, {shape_text(shape)}" for symbol, dtype, shape in program.inputs
@@ -79,7 +80,7 @@ def header(program: TileProgram, machine: str) -> list[str]:
 
 
 def parameters(kernel: TileKernel) -> list[str]:
-    """The declarations of what calls of a function bind."""
+    """Print the declarations of a function's parameters."""
     lines = []
     for parameter in kernel.parameters:
         words = [
@@ -93,13 +94,14 @@ def parameters(kernel: TileKernel) -> list[str]:
 
 
 def shape_text(extents: Sequence[int]) -> str:
-    """``2x3``, or ``[]`` for no dimensions."""
+    """Print a shape such as ``2x3``, or ``[]`` for no dimensions."""
     return "x".join(map(str, extents)) if extents else "[]"
 
 
 def _declaration(tile: TileDecl) -> str:
     offset = f", {tile.offset}" if tile.offset >= 0 else ""
-    return f"  @tile {tile.name}, {tile.space}, {tile.dtype}, {tile.rows}x{tile.columns}, {tile.depth}{offset}"
+    shape = f"{tile.rows}x{tile.columns}"
+    return f"  @tile {tile.name}, {tile.space}, {tile.dtype}, {shape}, {tile.depth}{offset}"
 
 
 def _block(block: Block, indent: str) -> list[str]:
@@ -133,7 +135,7 @@ def _instruction(instruction: TileInstruction, indent: str) -> list[str]:
     return [indent + first, *(indent[4:] + line for line in rest)]
 
 
-def _part(part: str | SlotUse | Slot) -> str:
+def _part(part: str | IndexUse | Slot) -> str:
     if isinstance(part, str):
         return part
     if isinstance(part, Slot):

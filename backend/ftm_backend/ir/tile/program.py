@@ -1,5 +1,4 @@
-"""A program at the tile level: kernels, the function that calls them, and the memory that they
-name."""
+"""A program of tile IR: kernels, the function that calls them, and the buffers that they use."""
 
 from __future__ import annotations
 
@@ -9,15 +8,19 @@ from typing import Any
 from ftm_backend.ir.tile.kernel_tree import KernelParameter, TileKernel
 from ftm_backend.lru import LRUCache
 
-__all__ = ["TileProgram", "WrittenFunction"]
+__all__ = ["CompiledFunction", "TileProgram"]
 
 
 @dataclass(frozen=True)
-class WrittenFunction:
-    """A function that was compiled before, as its assembly from below ``@func`` to above ``@ret``.
+class CompiledFunction:
+    """Assembly of a function that was compiled before, for reuse in other programs.
 
-    can_fault: whether it addresses memory by data that nothing bounds. gsm_bytes: where the last of
-        its tiles in GSM ends.
+    Attributes:
+        name: Its name.
+        lines: The lines between ``@func`` and ``@ret``.
+        parameters: Buffers that calls bind.
+        can_fault: Whether it accesses memory at data-dependent indices that nothing bounds.
+        gsm_bytes: Bytes of GSM up to the end of its last tile.
     """
 
     name: str
@@ -27,26 +30,34 @@ class WrittenFunction:
     gsm_bytes: int
 
     def size(self, key: tuple[Any, ...]) -> int:
-        """Bytes that it and its key take, about."""
-        return sum(map(len, self.lines)) + _WORD * len(key)
+        """Estimate the bytes that it and its key take in memory."""
+        return sum(map(len, self.lines)) + _BYTES_PER_KEY_WORD * len(key)
 
 
-_WORD = 32
-"""Bytes that a word of a key takes, about."""
+_BYTES_PER_KEY_WORD = 32
 
 
 @dataclass(eq=False)
 class TileProgram:
-    """The functions of a program as loops over tiles, and the buffers between them.
+    """The functions of a program, and the buffers between them.
 
-    machine: name of the preset that it is tiled for. functions: ``main``, where execution starts,
-    is the last one. in_bounds: names of functions that cannot fault. inputs, scalars, outputs,
-    consts, arena: as in the header of the assembly; see ``midend.kernel_ir.program``. gsm: as
-    arena. known: functions of earlier programs, by their ``keys``, which names give.
+    Attributes:
+        machine: Name of the machine preset that the program is tiled for.
+        functions: Its functions; the last one, ``main``, is the entry point.
+        in_bounds: Names of functions that cannot fault.
+        inputs: Symbol, dtype and shape, as in the header of the assembly; see
+            ``midend.kernel_ir.program``.
+        scalars: Symbol and dtype.
+        outputs: Symbol, dtype, shape and aliased input.
+        consts: Symbol, dtype, shape and data.
+        arena: Symbol, offset in bytes, dtype and shape.
+        gsm: As ``arena``.
+        keys: For each function by name, its key in ``function_cache``.
+        function_cache: Functions of earlier programs.
     """
 
     machine: str
-    functions: list[TileKernel | WrittenFunction] = field(default_factory=list)
+    functions: list[TileKernel | CompiledFunction] = field(default_factory=list)
     in_bounds: set[str] = field(default_factory=set)
     inputs: list[list[Any]] = field(default_factory=list)
     scalars: list[list[Any]] = field(default_factory=list)
@@ -55,9 +66,9 @@ class TileProgram:
     arena: list[list[Any]] = field(default_factory=list)
     gsm: list[list[Any]] = field(default_factory=list)
     keys: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    known: LRUCache[WrittenFunction] | None = None
+    function_cache: LRUCache[CompiledFunction] | None = None
 
     @property
     def kernels(self) -> list[TileKernel]:
-        """The functions that are not written yet."""
+        """The functions that are not compiled yet."""
         return [function for function in self.functions if isinstance(function, TileKernel)]

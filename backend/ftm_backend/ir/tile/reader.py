@@ -1,4 +1,4 @@
-"""Reads the text of the tile level: declarations, functions, loops and branches; see ``text``."""
+"""Parses the text of tile IR: declarations, functions, loops and branches; see ``printer``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FOR = re.compile(r"for (\w+) = (.*) \{$")
 
 
 def read_tiles(text: str) -> TileProgram:
-    """The program of a text that `text.print_tiles` has printed, or that is written like it.
+    """Parse a program of tile IR.
 
     Raises:
-        TileTextError: with the line that cannot be read.
+        TileTextError: The message has the line that cannot be parsed.
     """
     program = TileProgram("")
     lines = LineReader(text)
@@ -38,8 +38,8 @@ def read_tiles(text: str) -> TileProgram:
 
 
 def _declare(program: TileProgram, line: str) -> None:
-    word, _, rest = line.partition(" ")
-    fields = [f.strip() for f in rest.split(",")]
+    word, _, operands = line.partition(" ")
+    fields = [f.strip() for f in operands.split(",")]
     if word == "@program":
         program.machine = fields[1]
     elif word == "@in":
@@ -66,15 +66,15 @@ def _shape(text: str) -> list[int]:
 
 
 class _Function(InstructionReader):
-    """Reads the lines of one function, up to ``@ret``."""
+    """Parses the lines of one function, up to ``@ret``."""
 
     def read(self) -> TileKernel:
-        """The kernel."""
+        """Parse the function."""
         self._block(self._kernel.body, ("@ret",), f"@func {self._kernel.name} has no @ret")
         return self._kernel
 
     def _block(self, block: Block, ends: tuple[str, ...], missing: str) -> str:
-        """Reads statements into ``block``; gives which of ``ends`` ends it."""
+        """Parse statements into ``block``; return the one of ``ends`` that ends it."""
         for line in self._lines:
             if line in ends:
                 return line
@@ -98,8 +98,8 @@ class _Function(InstructionReader):
     # --------------------------------------------------------------------------
 
     def _parameter(self, line: str) -> None:
-        word, _, rest = line.partition(" ")
-        name, dtype, *more = [w.strip() for w in rest.split(",")]
+        word, _, operands = line.partition(" ")
+        name, dtype, *more = [w.strip() for w in operands.split(",")]
         if word == "@scalar":
             self._kernel.scalars.append((name, dtype))
         else:
@@ -115,7 +115,7 @@ class _Function(InstructionReader):
         if name in self._tiles:
             raise ValueError(f"tile {name} is declared twice")
         if dtype not in ELEMENT_BYTES:
-            raise ValueError(f"{dtype} is no type of a tile; they are {', '.join(ELEMENT_BYTES)}")
+            raise ValueError(f"{dtype} is no tile type; tile types: {', '.join(ELEMENT_BYTES)}")
         tile = self._tiles[name] = self._builder.tile(dtype, rows, columns, space, int(depth))
         tile.name = name
         if offset:

@@ -1,5 +1,8 @@
-"""Lines of a trace that are alike but for the numbers of values and scalars are parsed once: layers
-repeat, and so do programs."""
+"""Cache of parsed trace lines.
+
+Layers repeat within a program and programs repeat, so most lines differ from an earlier one only in
+the numbers of values and scalars.
+"""
 
 from __future__ import annotations
 
@@ -13,37 +16,48 @@ from ftm_backend.lru import KEPT_PROGRAMS, LRUCache
 __all__ = ["find", "keep"]
 
 _NUMBER = re.compile(r"(?<=[%$])\d+")
-_MOST = 20_000
-_NODES: LRUCache[Node] = LRUCache(_MOST, kept_programs=KEPT_PROGRAMS)
-"""Nodes that were read before, by their line without the numbers of values and scalars."""
+_CAPACITY = 20_000
+_NODES: LRUCache[Node] = LRUCache(_CAPACITY, kept_programs=KEPT_PROGRAMS)
+"""Parsed nodes by their line without the numbers of values and scalars."""
 
 
-def _shape(line: str) -> str | None:
-    """A node's line without numbers; None where ``%`` and ``$`` may stand for something else: in
-    sizes and strings."""
+def _key(line: str) -> str | None:
+    """Return a node's line without numbers.
+
+    None if ``%`` or ``$`` may mean something else: in symbolic sizes and in strings.
+    """
     return None if "{" in line or '"' in line else _NUMBER.sub("", line)
 
 
 def keep(line: str, node: Node) -> None:
-    """Remembers what a line was read as."""
-    if (shape := _shape(line)) is not None:
-        _NODES.put(shape, node, 1)
+    """Cache the node that a line was parsed into."""
+    if (key := _key(line)) is not None:
+        _NODES.put(key, node, 1)
 
 
 def find(line: str, number: int) -> Node | None:
-    """The node of a line that is like one that was read before, and gives its values the next
-    numbers."""
-    shape = _shape(line)
-    node = None if shape is None else _NODES.get(shape)
+    """Return the node of a line from the cache.
+
+    Args:
+        line: A line of a trace.
+        number: The next free value number, which the node's first result must have.
+
+    Returns:
+        None on a miss.
+    """
+    key = _key(line)
+    node = None if key is None else _NODES.get(key)
     if node is None:
         return None
     numbers = list(map(int, _NUMBER.findall(line)))
     count = len(node.results)
     if numbers[:count] != list(range(number, number + count)):
         return None
-    left = iter(numbers[count:])
+    operands = iter(numbers[count:])
     return Node(
-        node.op, tuple((name, _renumbered(value, left)) for name, value in node.args), node.results
+        node.op,
+        tuple((name, _renumbered(value, operands)) for name, value in node.args),
+        node.results,
     )
 
 

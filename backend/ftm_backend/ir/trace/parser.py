@@ -1,6 +1,6 @@
-"""Reads the text of a trace, with line and column in its errors.
+"""Parses the text of a trace; errors name line and column.
 
-The grammar, one entry a line (blank lines and ``//`` comments are skipped):
+The grammar, one item a line (blank lines and ``//`` comments are skipped):
 
     trace
       size sN = VALUE, LEAST
@@ -53,26 +53,26 @@ _TOKEN = re.compile(
 _NUMBER_NAMES = ("nan", "inf")  # numbers as values, but also names of arguments (nan_to_num)
 _WORDS = {"none": None, "true": True, "false": False}
 _TYPES: dict[str, TensorType] = {}
-"""Types that were read before, by their text; types repeat."""
-_MOST_TYPES = 10_000
+"""Parsed types by their text; types repeat."""
+_TYPES_CAPACITY = 10_000
 
 
 def parse(text: str) -> Trace:
-    """Reads a trace.
+    """Parse a trace.
 
     Returns:
-        The trace; its numbers are checked for order here, everything else by ``Trace.verify``.
+        The trace. Only the order of its numbers is checked; ``Trace.verify`` checks the rest.
 
     Raises:
-        TraceError: with line, column and the line itself, where the text is not a trace.
+        TraceError: The text is not a trace; the message has line, column and the line itself.
     """
     trace = Trace()
     number = 0
     state = "trace"
     for line_number, line in enumerate(text.splitlines(), 1):
-        if state == "body" and (known := parse_cache.find(line, number)) is not None:
-            trace.nodes.append(known)
-            number += len(known.results)
+        if state == "body" and (cached := parse_cache.find(line, number)) is not None:
+            trace.nodes.append(cached)
+            number += len(cached.results)
             continue
         cursor = _Line(line, line_number)
         if cursor.kind == "end":
@@ -83,7 +83,7 @@ def parse(text: str) -> Trace:
         elif state == "done":
             cursor.fail("there is text after 'return'; a trace ends there")
         elif cursor.kind == "name" and cursor.text == "size":
-            continue  # declared before anything is read: see sizes.declared
+            continue  # `symbolic.declared` has read the sizes before
         elif cursor.kind == "scalar":
             _scalar(cursor, trace, number)
         elif cursor.kind == "ref":
@@ -106,7 +106,7 @@ def parse(text: str) -> Trace:
 
 
 class _Line:
-    """A cursor over the tokens of one line: ``kind`` and ``text`` describe the current one."""
+    """A cursor over the tokens of one line; ``kind`` and ``text`` describe the current one."""
 
     __slots__ = ("_match", "_scan", "kind", "line", "number", "text")
 
@@ -136,7 +136,8 @@ class _Line:
     def fail(self, message: str, column: int = 0) -> NoReturn:
         column = column or self.column
         raise TraceError(
-            f"line {self.number}, column {column}: {message}\n  {self.line}\n  {' ' * (column - 1)}^"
+            f"line {self.number}, column {column}: {message}\n  {self.line}\n"
+            f"  {' ' * (column - 1)}^"
         )
 
     def accept(self, mark: str) -> bool:
@@ -178,7 +179,7 @@ def _scalar(cursor: _Line, trace: Trace, number: int) -> None:
 
 
 def _value(cursor: _Line, trace: Trace, number: int) -> int:
-    """A parameter or a node; returns the next free number."""
+    """Parse a parameter or a node and return the next free number."""
     count = 0
     while True:
         if cursor.text != f"%{number + count}":
@@ -284,7 +285,8 @@ def _argument(cursor: _Line) -> Any:
         value = DType(text)
     else:
         cursor.fail(
-            f"expected a value, found {text!r}; values are %N, $N, numbers, strings, dtypes and lists"
+            f"expected a value, found {text!r}; "
+            "values are %N, $N, numbers, strings, dtypes and lists"
         )
     cursor.advance()
     return value
@@ -310,8 +312,8 @@ def _type(cursor: _Line) -> TensorType | None:
         found = TensorType(
             dtype, tuple(map(symbolic.read, extents.split(","))) if extents.strip() else ()
         )
-        if "{" not in extents:  # a size belongs to its program
-            if len(_TYPES) >= _MOST_TYPES:
+        if "{" not in extents:  # a symbolic size belongs to its program
+            if len(_TYPES) >= _TYPES_CAPACITY:
                 _TYPES.clear()
             _TYPES[cursor.text] = found
     cursor.advance()

@@ -1,9 +1,9 @@
-"""The trace: what the recorder hands to the compiler, as plain data with one canonical text.
+"""Trace IR: what the recorder hands to the compiler, as plain data with one canonical text.
 
-A trace has parameters (tensors), scalars (runtime numbers), nodes in the order of recording, and
-results. Values are numbered densely: parameters first, then each node's results in order. The text
-is canonical: two traces are the same program exactly when their texts are equal, so the hash is
-taken of the text. `trace_parser.py` reads the text back.
+A trace has parameters (tensors), scalars (runtime numbers), nodes in recording order, and results.
+Values are numbered densely: parameters first, then each node's results in order. The text is
+canonical: two traces are the same program exactly when their texts are equal, so the hash of a
+trace is the hash of its text. ``parser`` parses the text.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = [
 
 
 class TraceError(ValueError):
-    """A trace that is not well formed; the message names the line or the value, and what to do."""
+    """A trace is malformed; the message names the line or value and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """dtype token and static shape; prints as ``f32[2,3]``."""
+    """Dtype token and shape of a tensor; prints as ``f32[2,3]``."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -54,7 +54,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """The tensor value ``%index``."""
+    """A reference to tensor value ``%index``."""
 
     index: int
 
@@ -64,7 +64,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class ScalarRef:
-    """The runtime scalar ``$index``."""
+    """A reference to runtime scalar ``$index``."""
 
     index: int
 
@@ -74,7 +74,7 @@ class ScalarRef:
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """A dtype as an argument; prints as its token."""
+    """A dtype as an argument of a node; prints as its token."""
 
     token: str
 
@@ -83,8 +83,10 @@ class DType:
 
 
 class Complex(NamedTuple):
-    """A complex number as an argument, where its parts are no runtime scalars; prints as
-    ``complex(0.0,1.0)``."""
+    """A constant complex number as an argument; prints as ``complex(0.0,1.0)``.
+
+    If its parts are runtime scalars, it is a tuple of two `ScalarRef` instead.
+    """
 
     real: float
     imaginary: float
@@ -93,17 +95,17 @@ class Complex(NamedTuple):
 Argument: TypeAlias = (
     "Ref | ScalarRef | DType | Complex | str | float | tuple[Argument, ...] | None"
 )
-"""The value of an argument; two ScalarRefs are a complex number. bool and int are floats to the
-type checker."""
+"""The value of an argument; a tuple of two ScalarRefs is a complex number.
+
+For the type checker a bool or an int is a float.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One functional op: arguments in schema order, and the types of its results.
+    """One functional op: its arguments in schema order, and the types of its results.
 
-    A result of type None is an undefined tensor; it still takes a number. Argument values are Ref,
-    ScalarRef, DType, None, bool, int, float, Complex, str, or tuples of these; two ScalarRefs are a
-    complex number.
+    A result of type None is an undefined tensor, which still has a number.
     """
 
     op: str
@@ -111,7 +113,7 @@ class Node:
     results: tuple[TensorType | None, ...]
 
     def argument(self, name: str) -> Any:
-        """The value of argument ``name``; TraceError if the node has none of that name."""
+        """Return argument ``name``; raise TraceError if the node has no such argument."""
         for key, value in self.args:
             if key == name:
                 return value
@@ -122,8 +124,7 @@ class Node:
 
 @dataclass(slots=True)
 class Trace:  # noqa: PLW1641 (it can change, so it has no hash)
-    """A recorded program. Compare traces by ``==``: equal exactly when their canonical texts
-    are."""
+    """A recorded program. Two traces are equal if their canonical texts are."""
 
     params: list[TensorType] = field(default_factory=list)
     scalars: list[str] = field(default_factory=list)
@@ -132,7 +133,7 @@ class Trace:  # noqa: PLW1641 (it can change, so it has no hash)
 
     @classmethod
     def parse(cls, text: str) -> Trace:
-        """Reads canonical text; TraceError with line and column where it is not a trace."""
+        """Parse canonical text; TraceError has line and column if it is not a trace."""
         from ftm_backend.ir.trace.parser import parse
 
         return parse(text)
@@ -155,44 +156,46 @@ class Trace:  # noqa: PLW1641 (it can change, so it has no hash)
         return isinstance(other, Trace) and str(self) == str(other)
 
     def hash(self) -> str:
-        """blake2b of the canonical text, 32 hexadecimal digits."""
+        """Return the blake2b hash of the canonical text: 32 hexadecimal digits."""
         return hashlib.blake2b(str(self).encode(), digest_size=16).hexdigest()
 
     def with_scalars(self, values: Sequence[float | int | None]) -> Trace:
-        """The trace for these values of its scalars, as numbers in their places; None leaves one a
-        runtime value."""
+        """Replace runtime scalars by constants.
+
+        Args:
+            values: One entry per scalar; None keeps that scalar a runtime value.
+        """
         if len(values) != len(self.scalars):
             raise TraceError(
                 f"the trace has {len(self.scalars)} scalars, {len(values)} values were given"
             )
         kept = [i for i, value in enumerate(values) if value is None]
-        spelled = {
+        replacements = {
             i: ScalarRef(kept.index(i)) if value is None else value
             for i, value in enumerate(values)
         }
         nodes = [
-            Node(n.op, tuple((k, _replaced(v, spelled)) for k, v in n.args), n.results)
+            Node(n.op, tuple((k, _replaced(v, replacements)) for k, v in n.args), n.results)
             for n in self.nodes
         ]
         return Trace(list(self.params), [self.scalars[i] for i in kept], nodes, list(self.results))
 
     def types(self) -> list[TensorType | None]:
-        """The type of every value, by number; None for an undefined tensor."""
+        """Return the type of every value, by number; None for an undefined tensor."""
         types: list[TensorType | None] = list(self.params)
         for node in self.nodes:
             types.extend(node.results)
         return types
 
     def verify(self) -> None:
-        """Checks that the trace is well formed and canonical; TraceError names the node at
-        fault."""
+        """Raise TraceError, naming the node, unless the trace is well-formed and canonical."""
         from ftm_backend.ir.trace.verifier import verify
 
         verify(self)
 
 
 def format_argument(value: object) -> str:
-    """The canonical spelling of an argument."""
+    """Return the canonical text of an argument."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -210,21 +213,21 @@ def format_argument(value: object) -> str:
     raise TraceError(f"{value!r} of type {type(value).__name__} cannot be an argument of a trace")
 
 
-def _replaced(value: object, spelled: dict[int, Any]) -> Any:
-    """An argument with its scalars replaced."""
+def _replaced(value: object, replacements: dict[int, Any]) -> Any:
+    """Replace the runtime scalars inside an argument."""
     if isinstance(value, tuple):
-        items = tuple(_replaced(item, spelled) for item in value)
+        items = tuple(_replaced(item, replacements) for item in value)
         is_number = len(value) == 2 and all(isinstance(item, ScalarRef) for item in value)
         return (
             Complex(*items)
             if is_number and not any(isinstance(item, ScalarRef) for item in items)
             else items
         )
-    return spelled[value.index] if isinstance(value, ScalarRef) else value
+    return replacements[value.index] if isinstance(value, ScalarRef) else value
 
 
 def argument_refs(value: object) -> Iterator[Ref | ScalarRef]:
-    """The references inside an argument, in order."""
+    """Yield the references inside an argument, in order."""
     if isinstance(value, (Ref, ScalarRef)):
         yield value
     elif isinstance(value, tuple):
@@ -233,7 +236,7 @@ def argument_refs(value: object) -> Iterator[Ref | ScalarRef]:
 
 
 def check_type(type_: TensorType) -> None:
-    """TraceError if the dtype is unknown or an extent negative."""
+    """Raise TraceError if the dtype is unknown or an extent is negative."""
     if type_.dtype not in dtypes.DTYPES:
         raise TraceError(f"unknown dtype {type_.dtype!r}; the dtypes are {' '.join(dtypes.DTYPES)}")
     if any(extent < 0 for extent in type_.shape):

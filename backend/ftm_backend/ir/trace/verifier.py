@@ -1,5 +1,4 @@
-"""Checks a trace: every value defined before its use, numbering canonical, views inside their
-base."""
+"""Verifier of traces: definitions before uses, canonical numbering, views inside their base."""
 
 from __future__ import annotations
 
@@ -17,11 +16,10 @@ __all__ = ["verify"]
 
 
 def verify(trace: Trace) -> None:
-    """Raises TraceError where ``trace`` is not well formed or not canonical.
+    """Raise TraceError unless ``trace`` is well-formed and canonical.
 
-    Canonical: parameters and scalars are numbered in the order of their first use (results count as
-    used after all nodes), every scalar is used exactly once, and nothing is recorded that the
-    results do not need.
+    Canonical means: parameters and scalars are numbered in the order of their first use (results
+    count as uses after all nodes), every scalar is used exactly once, and no node is dead.
     """
     for type_ in trace.params:
         check_type(type_)
@@ -37,8 +35,8 @@ def verify(trace: Trace) -> None:
                         seen_params = _in_order(ref.index, seen_params, len(trace.params))
                     elif ref.index != seen_scalars or ref.index >= len(trace.scalars):
                         raise TraceError(
-                            f"${ref.index} is used where ${seen_scalars} is due: each scalar is used once, in order, "
-                            f"and the trace has {len(trace.scalars)}"
+                            f"${ref.index} is used where ${seen_scalars} is due: each scalar is "
+                            f"used once, in order, and the trace has {len(trace.scalars)}"
                         )
                     else:
                         seen_scalars += 1
@@ -72,7 +70,8 @@ def _in_order(index: int, seen: int, params: int) -> int:
     if index < params:
         if index > seen:
             raise TraceError(
-                f"%{index} is used before %{seen}: parameters are numbered in the order of first use"
+                f"%{index} is used before %{seen}: "
+                "parameters are numbered in the order of first use"
             )
         if index == seen:
             return seen + 1
@@ -87,7 +86,8 @@ def _check_needed(trace: Trace) -> None:
         first = last - len(node.results)
         if not any(index in needed for index in range(first, last)):
             raise TraceError(
-                f"node {position} ({node.op}): no result of the trace needs %{first}; leave the node out"
+                f"node {position} ({node.op}): no result of the trace needs %{first}; "
+                "leave the node out"
             )
         for _, value in node.args:
             needed.update(ref.index for ref in argument_refs(value) if isinstance(ref, Ref))
@@ -95,7 +95,7 @@ def _check_needed(trace: Trace) -> None:
 
 
 def _check_view(node: Node, types: list[TensorType | None]) -> None:
-    """ftm.view and ftm.update address inside their base, and their types agree."""
+    """Check that ftm.view and ftm.update stay inside their base, and that their types agree."""
     if node.op not in ("ftm.view", "ftm.update"):
         return
     base = types[node.argument("base").index]

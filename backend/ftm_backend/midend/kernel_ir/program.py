@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ftm_backend.ir.linalg import function as ir
-from ftm_backend.ir.tile.program import WrittenFunction
+from ftm_backend.ir.tile.program import CompiledFunction
 from ftm_backend.lru import LRUCache
 from ftm_backend.midend.kernel_ir.kernel import Kernel
 
@@ -41,4 +41,4 @@ class KernelProgram:
     arena_bytes: int = 0
     functions: list[OutlinedFunction] = field(default_factory=list)
     calls: list[KernelCall] = field(default_factory=list)
-    known: LRUCache[WrittenFunction] | None = None
+    known: LRUCache[CompiledFunction] | None = None

@@ -72,7 +72,7 @@ class _Printer(FunctionPrinter):
         for first, end in runs(kernels):
             run, repeat = kernels[first:end], kernels[first].repeat
             if repeat is not None and repeat.body is not function:
-                self.repeat(repeat, functools.partial(self._body, repeat.body, run))
+                self.loop(repeat, functools.partial(self._body, repeat.body, run))
                 done.update(repeat.results)
                 self._updates(waiting, done)
                 continue

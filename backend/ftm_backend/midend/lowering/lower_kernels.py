@@ -31,9 +31,9 @@ def lower_kernels(program: KernelProgram, machine: MachineParameters) -> TilePro
         consts=program.consts,
         arena=program.arena,
     )
-    made.known = program.known
+    made.function_cache = program.known
     for function in program.functions:
-        written = None if made.known is None else made.known.get(function.key)
+        written = None if made.function_cache is None else made.function_cache.get(function.key)
         if written is None:
             made.functions.append(_lower(function))
             made.keys[function.name] = function.key

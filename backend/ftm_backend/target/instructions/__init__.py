@@ -1,1 +1,1 @@
-"""The instructions, one file for each family; ``target.instruction_table`` joins them."""
+"""The instructions, one module per family; ``target.instruction_table`` joins them."""

@@ -1,5 +1,7 @@
-"""DMA instructions: asynchronous transfers between DDR buffers and tiles; the slot carries the
-completion."""
+"""DMA instructions: asynchronous transfers between DDR buffers and tiles.
+
+Completion is tracked per slot.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,13 @@ def _scatter(suffix: str, values: list[float]) -> InstructionExample:
         + _INDEX
         + "  @tile Y, am, f32, 4x4, 1, 128\n"
         + _LOAD_INDEX
-        + "    @map 3 x 2 -> Y:v0\n      VMOV.F32 10.0, v0\n    @endmap\n    DST Y, o0[0], 3@2 | 2@1\n"
-        f"    DLD b0[0], 3@2 | 2@1, X\n    DWAIT X\n    DSC{suffix} X, I, o0[0], 2 | 2@1\n",
+        + "    @map 3 x 2 -> Y:v0\n"
+        "      VMOV.F32 10.0, v0\n"
+        "    @endmap\n"
+        "    DST Y, o0[0], 3@2 | 2@1\n"
+        "    DLD b0[0], 3@2 | 2@1, X\n"
+        "    DWAIT X\n"
+        f"    DSC{suffix} X, I, o0[0], 2 | 2@1\n",
         {"b0": _MATRIX, "b1": ("i64", (3,), [2, 0, 2])},
         {"o0": ("f32", (3, 2), values)},
     )
@@ -43,10 +50,12 @@ INSTRUCTIONS = (
         "DLD",
         "dma",
         (OperandDef("a", ADDRESS), OperandDef("dims", DIMS), OperandDef("X", SLOT)),
-        "Starts a transfer from a buffer into a slot and sets the slot's current extents.  The extents left of "
-        "the bar make the rows, those right of it the columns; a stride of 0 repeats, a negative one reverses.  Tile and "
-        "buffer have one type; i8 and u8 count as one.",
-        "X[i][j] = a[sum(row index * stride) + sum(column index * stride)], i and j row-major over their extents",
+        "Starts a transfer from a buffer into a slot and sets the slot's current extents. The "
+        "extents left of the bar make the rows, those right of it the columns. A stride of 0 "
+        "repeats, a negative one reverses. Tile and buffer have the same type; i8 and u8 count as "
+        "the same.",
+        "X[i][j] = a[sum(row index * stride) + sum(column index * stride)], "
+        "i and j row-major over their extents",
         _DMA,
         InstructionExample(
             _TILE + "    DLD b0[1], 2@1 | 3@2, X\n    DWAIT X\n    DST X, o0[0], 2@3 | 3@1\n",
@@ -57,15 +66,26 @@ INSTRUCTIONS = (
     InstructionDef(
         "DLB",
         "dma",
-        (OperandDef("a", ADDRESS), OperandDef("dims", DIMS), OperandDef("sides", SIDES), OperandDef("X", SLOT)),
-        "`DLD` from a buffer that is seen with a border of zeros.  Left of the bar stand the extents of the buffer's innermost dimensions, "
-        "each with how much border is before it; right of it what they are with the border, and the strides of that, dense.  Further "
-        "dimensions have none.  The address and the strides of `dims` count elements as if the border were in memory; nothing is read "
-        "for those that lie in it, and they take the time of others.",
-        "X[i][j] = 0 in the border, else a without it, at sum(row index * stride) + sum(column index * stride)",
+        (
+            OperandDef("a", ADDRESS),
+            OperandDef("dims", DIMS),
+            OperandDef("sides", SIDES),
+            OperandDef("X", SLOT),
+        ),
+        "`DLD` from a buffer as if it were padded with zeros. Left of the bar of `sides` are the "
+        "extents of the buffer's innermost dimensions, each with the padding before it; right of "
+        "it are their padded extents and the strides of the padded buffer, which is dense. Other "
+        "dimensions have no padding. The address and the strides of `dims` count elements as if "
+        "the padding were in memory. Elements of the padding are not read, but take as long as "
+        "others.",
+        "X[i][j] = 0 in the padding, else a without it, at "
+        "sum(row index * stride) + sum(column index * stride)",
         _DMA,
         InstructionExample(
-            "  @tile X, am, f32, 4x4, 1, 0\n    DLB b0[0], 4@4 | 4@1, 2@1 2@1 | 4@4 4@1, X\n    DWAIT X\n    DST X, o0[0], 4@4 | 4@1\n",
+            "  @tile X, am, f32, 4x4, 1, 0\n"
+            "    DLB b0[0], 4@4 | 4@1, 2@1 2@1 | 4@4 4@1, X\n"
+            "    DWAIT X\n"
+            "    DST X, o0[0], 4@4 | 4@1\n",
             {"b0": ("f32", (2, 2), [1, 2, 3, 4])},
             {"o0": ("f32", (4, 4), [0, 0, 0, 0, 0, 1, 2, 0, 0, 3, 4, 0, 0, 0, 0, 0])},
         ),
@@ -75,7 +95,8 @@ INSTRUCTIONS = (
         "DST",
         "dma",
         (OperandDef("X", SLOT), OperandDef("a", ADDRESS), OperandDef("dims", DIMS)),
-        "Starts a transfer from a slot into a buffer; the extents must not exceed the slot's current ones.",
+        "Starts a transfer from a slot into a buffer; the extents must not exceed the slot's "
+        "current ones.",
         "a[sum(row index * stride) + sum(column index * stride)] = X[i][j], in row-major order",
         _DMA,
         InstructionExample(
@@ -87,13 +108,22 @@ INSTRUCTIONS = (
     InstructionDef(
         "DGA",
         "dma",
-        (OperandDef("a", ADDRESS), OperandDef("I", SLOT), OperandDef("dims", ROW_DIMS), OperandDef("X", SLOT)),
-        "Starts a gather of rows: one row for each element of I (i64 or i32, row-major over its current extents).  "
-        "The index is read when the transfer starts; an address outside the buffer is a fault.",
+        (
+            OperandDef("a", ADDRESS),
+            OperandDef("I", SLOT),
+            OperandDef("dims", ROW_DIMS),
+            OperandDef("X", SLOT),
+        ),
+        "Starts a gather of rows: one row for each element of I (i64 or i32, row-major over its "
+        "current extents). I is read when the transfer starts. An address outside the buffer is a "
+        "fault.",
         "X[i][j] = a[I[i] * stride + sum(column index * column stride)]",
         _DMA,
         InstructionExample(
-            _TILE + _INDEX + _LOAD_INDEX + "    DGA b0[0], I, 2 | 2@1, X\n    DWAIT X\n    DST X, o0[0], 3@2 | 2@1\n",
+            _TILE
+            + _INDEX
+            + _LOAD_INDEX
+            + "    DGA b0[0], I, 2 | 2@1, X\n    DWAIT X\n    DST X, o0[0], 3@2 | 2@1\n",
             {"b0": _MATRIX, "b1": ("i64", (3,), [2, 0, 2])},
             {"o0": ("f32", (3, 2), [5, 6, 1, 2, 5, 6])},
         ),
@@ -101,9 +131,15 @@ INSTRUCTIONS = (
     InstructionDef(
         "DSC",
         "dma",
-        (OperandDef("X", SLOT), OperandDef("I", SLOT), OperandDef("a", ADDRESS), OperandDef("dims", ROW_DIMS)),
-        "Starts a scatter of rows in the order of i, so the last of equal indices wins; `.ADD .MUL .MIN .MAX` combine "
-        "with what the buffer holds (MIN and MAX propagate NaN).  An address outside the buffer is a fault.",
+        (
+            OperandDef("X", SLOT),
+            OperandDef("I", SLOT),
+            OperandDef("a", ADDRESS),
+            OperandDef("dims", ROW_DIMS),
+        ),
+        "Starts a scatter of rows in the order of i, so the last of equal indices wins. `.ADD .MUL "
+        ".MIN .MAX` combine a row with the content of the buffer (MIN and MAX propagate NaN). An "
+        "address outside the buffer is a fault.",
         "a[I[i] * stride + sum(column index * column stride)] (op)= X[i][j]",
         _DMA,
         _scatter(".ADD", [13, 14, 10, 10, 16, 18]),
@@ -114,12 +150,18 @@ INSTRUCTIONS = (
         "DCP",
         "dma",
         (OperandDef("X", SLOT), OperandDef("Y", SLOT)),
-        "Starts a transfer from one tile to another of the same type, as between GSM and AM; the current extents travel along.",
+        "Starts a transfer from one tile to another of the same type, such as from GSM to AM; the "
+        "current extents are copied as well.",
         "Y = X",
         _DMA,
         InstructionExample(
             _TILE + "  @tile G, gsm, f32, 4x4, 1, 0\n  @tile Y, am, f32, 4x4, 1, 64\n"
-            "    DLD b0[0], 3@2 | 2@1, X\n    DWAIT X\n    DCP X, G\n    DWAIT G\n    DCP G, Y\n    DWAIT Y\n"
+            "    DLD b0[0], 3@2 | 2@1, X\n"
+            "    DWAIT X\n"
+            "    DCP X, G\n"
+            "    DWAIT G\n"
+            "    DCP G, Y\n"
+            "    DWAIT Y\n"
             "    DST Y, o0[0], 3@2 | 2@1\n",
             {"b0": _MATRIX},
             {"o0": _MATRIX},
@@ -129,15 +171,20 @@ INSTRUCTIONS = (
         "DCW",
         "dma",
         (OperandDef("X", SLOT), OperandDef("dims", DIMS), OperandDef("Y", SLOT)),
-        "Starts a transfer from one tile to another of the same type of elements that are read in place, as `MMW` reads its A, such "
-        "as the windows of a pooling out of the image below them.  The extents left of the bar make the rows of Y, those right of it its "
-        "columns; strides count elements of the slot's memory, in which a row is as far from the next as the tile is wide; along a "
-        "negative one indices count from the last, and one of 0 repeats.  Every element must lie in the slot's current extents.",
+        "Starts a transfer of a strided view of one tile into another of the same type, such as "
+        "the windows of a pooling from the feature map. The extents left of the bar make the rows "
+        "of Y, those right of it its columns. Strides count elements of the slot's memory, whose "
+        "rows are as far apart as the tile is wide. Along a negative stride indices count from the "
+        "last element; a stride of 0 repeats. Every element must be in the slot's current extents.",
         "Y[i][j] = X[sum(row index * stride) + sum(column index * stride)]",
         _DMA,
         InstructionExample(
             _TILE + "  @tile Y, am, f32, 4x4, 1, 64\n"
-            "    DLD b0[0], 3@2 | 2@1, X\n    DWAIT X\n    DCW X, 2@4 | 2@1, Y\n    DWAIT Y\n    DST Y, o0[0], 2@2 | 2@1\n",
+            "    DLD b0[0], 3@2 | 2@1, X\n"
+            "    DWAIT X\n"
+            "    DCW X, 2@4 | 2@1, Y\n"
+            "    DWAIT Y\n"
+            "    DST Y, o0[0], 2@2 | 2@1\n",
             {"b0": _MATRIX},
             {"o0": ("f32", (2, 2), [1, 2, 3, 4])},
         ),
@@ -150,7 +197,10 @@ INSTRUCTIONS = (
         "wait for X",
         _WAIT,
         InstructionExample(
-            _TILE + "    DLD b0[0], 3@2 | 2@1, X\n    DWAIT X\n    DST X, o0[0], 3@2 | 2@1\n    DWAIT X\n",
+            _TILE + "    DLD b0[0], 3@2 | 2@1, X\n"
+            "    DWAIT X\n"
+            "    DST X, o0[0], 3@2 | 2@1\n"
+            "    DWAIT X\n",
             {"b0": _MATRIX},
             {"o0": _MATRIX},
         ),
@@ -163,7 +213,10 @@ INSTRUCTIONS = (
         "wait for all slots",
         _WAIT,
         InstructionExample(
-            _TILE + "    DLD b0[0], 3@2 | 2@1, X\n    DWAITALL\n    DST X, o0[0], 3@2 | 2@1\n    DWAITALL\n",
+            _TILE + "    DLD b0[0], 3@2 | 2@1, X\n"
+            "    DWAITALL\n"
+            "    DST X, o0[0], 3@2 | 2@1\n"
+            "    DWAITALL\n",
             {"b0": _MATRIX},
             {"o0": _MATRIX},
         ),

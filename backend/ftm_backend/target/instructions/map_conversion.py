@@ -8,18 +8,18 @@ from ftm_backend.target.instructions.map_rows import EXPANDED, VIEU1, example, o
 
 _FAMILY = "map conversion"
 _CONVERT = Cost((("VMAC1", 1),), 3)
-_SEEN = Cost((), 0)
-"""Registers have no type: nothing happens."""
+_REINTERPRET = Cost((), 0)
+"""Free: registers have no type."""
 
 INSTRUCTIONS = (
     operation(
         "VCVT",
         _FAMILY,
         "a",
-        "Converts, `VCVT.<to>.<from>`.  Between floats: rounds to nearest, halves to even.  Float to integer: "
-        "truncates; outside the range, and for NaN, I64 gets its most negative number and I32 its own; narrower types take "
-        "the low bits of the conversion to I32.  Integer to narrower integer: the low bits.  To B1: a != 0 (NaN "
-        "is true).  From B1: 0 or 1.",
+        "Converts, `VCVT.<to>.<from>`. Between floats: rounds to nearest, ties to even. Float to "
+        "integer: truncates. For NaN and values out of range, I64 gets its most negative number "
+        "and I32 its own; narrower types take the low bits of the conversion to I32. Integer to "
+        "narrower integer: the low bits. To B1: a != 0 (NaN is true). From B1: 0 or 1.",
         "d = to(a)",
         ALL,
         _CONVERT,
@@ -34,7 +34,7 @@ INSTRUCTIONS = (
         "Reinterprets the bits of a type of the same size, `VBITC.<to>.<from>`.",
         "bits of d = bits of a",
         ALL,
-        _SEEN,
+        _REINTERPRET,
         example("VBITC.I32.F32 v0, v9", ("I32", [0x3F800000, -(2**31)]), ("F32", [1.0, -0.0])),
         kinds=(FROM,),
         from_types=ALL,
@@ -43,7 +43,8 @@ INSTRUCTIONS = (
         "VIDX",
         _FAMILY,
         "brc",
-        "Position of the element: base b, row step r and column step c (immediates, registers or scalars).",
+        "Position of the element: base b, row step r and column step c (immediates, registers or "
+        "scalars).",
         "d = b + i * r + j * c, for element (i, j) of the map",
         (),
         VIEU1,
@@ -55,8 +56,8 @@ INSTRUCTIONS = (
         "VPHILOX",
         _FAMILY,
         "iso",
-        "32 random bits: word i mod 4 of Philox4x32-10 with the 128-bit counter (floor(i / 4) low, offset o high) and "
-        "key seed s, each as 64 unsigned bits, low word first.",
+        "32 random bits: word i mod 4 of Philox4x32-10 with the 128-bit counter (low half "
+        "floor(i / 4), high half o) and key s, each as 64 unsigned bits, low word first.",
         "d = philox4x32_10(counter = (i >> 2, o), key = s)[i & 3]",
         (),
         EXPANDED,
@@ -74,10 +75,16 @@ INSTRUCTIONS = (
         "VGA",
         _FAMILY,
         (OperandDef("a", ADDRESS), OperandDef("i", "I64"), OperandDef("d", "T")),
-        "Gathers elements of a DDR buffer of the operation's type (i8 and u8 count as one); an index outside the buffer is a fault.",
+        "Gathers elements of a DDR buffer of the operation's type (i8 and u8 count as the same); "
+        "an index outside the buffer is a fault.",
         "d = a[i]",
         Cost((("VLDST", 2),), 0, "gather"),
-        example("VGA.F32 b1[1], v0, v9", ("F32", [40, 20]), ("I64", [2, 0]), ("F32", [10, 20, 30, 40])),
+        example(
+            "VGA.F32 b1[1], v0, v9",
+            ("F32", [40, 20]),
+            ("I64", [2, 0]),
+            ("F32", [10, 20, 30, 40]),
+        ),
         types=ALL,
         macro=MacroDef("transpose_gather_scatter.gather"),
     ),

@@ -1,4 +1,4 @@
-"""Helpers that build rows of map operations: operands, costs and one-row examples."""
+"""Helpers that build rows of map operations: operands, costs and examples."""
 
 from __future__ import annotations
 
@@ -22,20 +22,35 @@ MUL = Cost((("VMAC", 1),), 4)
 
 
 EXPANDED = Cost((), 0)
-"""Of what is a macro for every type: ``target.op_costs`` derives it."""
+"""Cost of an operation that is a macro for every type; ``target.op_costs`` derives it."""
 
 
 def example(
-    line: str, result: tuple[str, Sequence[Any]], *inputs: tuple[str, Sequence[Any]], **scalars: tuple[str, Any]
+    line: str,
+    result: tuple[str, Sequence[Any]],
+    *inputs: tuple[str, Sequence[Any]],
+    **scalars: tuple[str, Any],
 ) -> InstructionExample:
-    """One row through one map operation: inputs are v0, v1, ...; ``line`` writes v9; types are
-    suffixes."""
+    """Make an example of one map operation on a row of elements.
+
+    Args:
+        line: The operation; it reads v0, v1, ... and writes v9.
+        result: (type suffix, values) of v9.
+        inputs: (type suffix, values) of v0, v1, ...
+        scalars: Program scalars: (dtype token, value) by name.
+    """
 
     def row(value: tuple[str, Sequence[Any]]) -> tuple[str, tuple[int, ...], list[Any]]:
         suffix, values = value
         return BY_SUFFIX[suffix].token, (len(values),), list(values)
 
-    return InstructionExample(line, {f"b{i}": row(value) for i, value in enumerate(inputs)}, {"o0": row(result)}, dict(scalars), ("v9",))
+    return InstructionExample(
+        line,
+        {f"b{i}": row(value) for i, value in enumerate(inputs)},
+        {"o0": row(result)},
+        dict(scalars),
+        ("v9",),
+    )
 
 
 def operation(
@@ -56,15 +71,20 @@ def operation(
     exact: bool = False,
     mirrors: str = "",
 ) -> InstructionDef:
-    """A map operation; ``sources`` names its source operands, one letter each, ``kinds`` their type
-    rules; ``elements``, names separated by blanks, and what follows are those of
-    `InstructionDef`."""
+    """Make the row of a map operation; other arguments are fields of `InstructionDef`.
+
+    Args:
+        sources: Names of the source operands, one letter each.
+        shown: The example.
+        kinds: Types of the source operands; by default the operation's type.
+        elements: Operations of linalg bodies that it implements, separated by blanks.
+    """
     rules = kinds or [SAME] * len(sources)
-    operands = tuple(OperandDef(n, k) for n, k in zip(sources, rules, strict=True)) + (OperandDef("d", result),)
+    operands = tuple(OperandDef(n, k) for n, k in zip(sources, rules, strict=True))
     return InstructionDef(
         name,
         family,
-        operands,
+        (*operands, OperandDef("d", result)),
         doc,
         formula,
         cost,
@@ -90,8 +110,18 @@ def unary_math(
     elements: str | None = None,
     exact: bool = False,
 ) -> InstructionDef:
-    """A floating-point function of one operand, which bodies call ``math.`` and the name, or
-    ``elements``; the example's results are ``function`` of its inputs."""
+    """Make the row of a floating-point function of one operand.
+
+    Args:
+        name: Mnemonic.
+        doc: For the manual.
+        formula: For the manual.
+        expansion: Its macro.
+        function: Computes the results of the example.
+        values: Operands of the example.
+        elements: Operations of linalg bodies that it implements; by default ``math.<name>``.
+        exact: See `InstructionDef`.
+    """
     shown = example(f"{name}.F64 v0, v9", ("F64", [function(x) for x in values]), ("F64", values))
     return operation(
         name,

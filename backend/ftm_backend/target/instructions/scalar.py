@@ -17,9 +17,11 @@ _LOAD = Cost((("SLDST", 1),), 7)
 
 
 def store_register(body: str, register: str, value: int) -> InstructionExample:
-    """An example that shows scalar code: fills a 1x1 tile with ``register`` and stores it."""
+    """Make an example of scalar code: it fills a 1x1 tile with ``register`` and stores it."""
     text = (
-        "  @tile X, am, i64, 1x1, 1, 0\n" + body + f"    @map 1 x 1 -> X:v0\n      VMOV.I64 {register}, v0\n    @endmap\n"
+        "  @tile X, am, i64, 1x1, 1, 0\n"
+        + body
+        + f"    @map 1 x 1 -> X:v0\n      VMOV.I64 {register}, v0\n    @endmap\n"
         "    DST X, o0[0], 1@1 | 1@1\n"
     )
     return InstructionExample(text, {}, {"o0": ("i64", (1,), [value])})
@@ -50,7 +52,14 @@ INSTRUCTIONS = (
     _binary("SADD", "Adds; wraps at 64 bits.", "d = a + b", 40, 2, 42),
     _binary("SSUB", "Subtracts; wraps at 64 bits.", "d = a - b", 40, 2, 38),
     _binary("SMUL", "Multiplies; wraps at 64 bits.", "d = a * b", -6, 7, -42),
-    _binary("SDIV", "Divides and rounds down; a divisor of 0 gives 0.", "d = floor(a / b)", -7, 2, -4),
+    _binary(
+        "SDIV",
+        "Divides and rounds down; a divisor of 0 gives 0.",
+        "d = floor(a / b)",
+        -7,
+        2,
+        -4,
+    ),
     _binary(
         "SREM",
         "Remainder of SDIV, with the sign of the divisor; a divisor of 0 gives 0.",
@@ -59,8 +68,8 @@ INSTRUCTIONS = (
         3,
         2,
     ),
-    _binary("SMIN", "The smaller, as signed numbers.", "d = min(a, b)", -3, 5, -3),
-    _binary("SMAX", "The larger, as signed numbers.", "d = max(a, b)", -3, 5, 5),
+    _binary("SMIN", "The smaller of two signed numbers.", "d = min(a, b)", -3, 5, -3),
+    _binary("SMAX", "The larger of two signed numbers.", "d = max(a, b)", -3, 5, 5),
     _binary("SLT", "Signed less-than, as 0 or 1.", "d = a < b", -3, 5, 1),
     _binary("SEQ", "Equality, as 0 or 1.", "d = a == b", 5, 6, 0),
     _binary("SNE", "Inequality, as 0 or 1.", "d = a != b", 5, 6, 1),
@@ -86,12 +95,16 @@ INSTRUCTIONS = (
         "SLDI",
         "scalar",
         (OperandDef("a", ADDRESS), OperandDef("d", REGISTER)),
-        "Loads one integer from a DDR buffer of an integer type, or of i1 as 0 or 1; outside the buffer is a fault.",
+        "Loads one integer from a DDR buffer of an integer type, or of i1 as 0 or 1; an address "
+        "outside the buffer is a fault.",
         "d = a",
         _LOAD,
         InstructionExample(
             "  @tile X, am, i64, 1x1, 1, 0\n    SMOV 1, r1\n    SLDI b0[r1+1], r2\n"
-            "    @map 1 x 1 -> X:v0\n      VMOV.I64 r2, v0\n    @endmap\n    DST X, o0[0], 1@1 | 1@1\n",
+            "    @map 1 x 1 -> X:v0\n"
+            "      VMOV.I64 r2, v0\n"
+            "    @endmap\n"
+            "    DST X, o0[0], 1@1 | 1@1\n",
             {"b0": ("i32", (4,), [10, 20, -30, 40])},
             {"o0": ("i64", (1,), [-30])},
         ),

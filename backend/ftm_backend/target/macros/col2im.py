@@ -1,4 +1,4 @@
-"""FOLD: windows summed at the places that they see."""
+"""Expansion of FOLD (col2im): windows are summed into the feature map they were cut from."""
 
 from __future__ import annotations
 
@@ -13,8 +13,16 @@ from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
 
 
 class FoldSide(NamedTuple):
-    """One dimension of the image: taps and their distance, windows and theirs, its size, and what
-    lies before it."""
+    """One dimension of the feature map.
+
+    Attributes:
+        taps: Filter taps.
+        spacing: Dilation.
+        windows: Number of windows.
+        stride: Distance of windows.
+        size: Extent of the feature map.
+        before: Padding before it.
+    """
 
     taps: int
     spacing: int
@@ -24,7 +32,7 @@ class FoldSide(NamedTuple):
     before: int
 
     def window(self, place: np.ndarray, tap: int) -> tuple[np.ndarray, np.ndarray]:
-        """Whose tap sees each place, and whether there is such a window."""
+        """Return the window whose tap covers each place, and whether that window exists."""
         offset = place + self.before - tap * self.spacing
         number = offset // self.stride
         return number, (offset % self.stride == 0) & (number >= 0) & (number < self.windows) & (
@@ -33,10 +41,12 @@ class FoldSide(NamedTuple):
 
 
 def fold(u: VectorUnit, x: np.ndarray, y: np.ndarray, sides: Sequence[FoldSide]) -> None:
-    """Places that are ``stride`` apart in each dimension are a phase: their windows lie beside each
-    other in x, so a shuffle brings those of a tap to the lanes of a vector of them. Vectors of the
-    phases of a row are interleaved; each row that they reach into is stored by itself. What a lane
-    has no window for is not added.
+    """Sum windows.
+
+    Elements that are ``stride`` apart in each dimension form a phase. The windows of a phase are
+    adjacent in x, so one shuffle per tap brings their values to the lanes of a vector. The vectors
+    of the phases of a row are then interleaved, and each row that they reach into is stored
+    separately. Lanes that no window covers are not added to.
     """
     grid = [-(-side.size // side.stride) for side in sides]
     taps, windows = prod(side.taps for side in sides), prod(side.windows for side in sides)
@@ -48,29 +58,28 @@ def fold(u: VectorUnit, x: np.ndarray, y: np.ndarray, sides: Sequence[FoldSide])
         channel, first = block // pieces, block % pieces * u.lanes
         rows = x[channel * taps : (channel + 1) * taps]
         for phases in product(*outer):
-            made = [_phase(u, rows, sides, (*phases, r), first + u.numbers, count) for r in inner]
-            for part in range(len(made)):
-                numbers = (part * u.lanes + u.numbers) // len(made)
-                together = made[0]
-                for r in range(1, len(made)):
-                    mine = (part * u.lanes + u.numbers) % len(made) == r
-                    together = u.shuffle(
-                        np.where(mine, u.lanes + numbers, numbers if r == 1 else u.numbers),
-                        together,
-                        made[r],
-                    )
-                residues = (part * u.lanes + u.numbers) % len(made)
+            vectors = [
+                _phase(u, rows, sides, (*phases, r), first + u.numbers, count) for r in inner
+            ]
+            for part in range(len(vectors)):
+                numbers = (part * u.lanes + u.numbers) // len(vectors)
+                residues = (part * u.lanes + u.numbers) % len(vectors)
+                interleaved = vectors[0]
+                for r in range(1, len(vectors)):
+                    others = numbers if r == 1 else u.numbers
+                    lanes = np.where(residues == r, u.lanes + numbers, others)
+                    interleaved = u.shuffle(lanes, interleaved, vectors[r])
                 image, places, inside = _places(sides, (*phases, residues), first + numbers, count)
                 flat = image * size
                 for place, step in zip(places, _steps(sides), strict=True):
                     flat = flat + place * step
-                alone = prod(side.stride for side in sides) == 1
+                is_single_phase = prod(side.stride for side in sides) == 1
                 _store(
                     u,
-                    together,
+                    interleaved,
                     y[channel],
                     np.where(inside, flat, -1),
-                    1 if alone else 1 + -(-(u.lanes - 1) // sides[-1].size),
+                    1 if is_single_phase else 1 + -(-(u.lanes - 1) // sides[-1].size),
                 )
 
 
@@ -81,7 +90,7 @@ def _steps(sides: Sequence[FoldSide]) -> list[int]:
 def _places(
     sides: Sequence[FoldSide], phases: Sequence[int | np.ndarray], numbers: np.ndarray, count: int
 ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """Of elements of a phase: their images, their places in these, and whether they exist."""
+    """Return image, position and existence of the elements ``numbers`` of a phase."""
     places: list[np.ndarray] = []
     inside, left = numbers < count, numbers
     for side, phase in zip(reversed(sides), reversed(phases), strict=True):
@@ -101,7 +110,7 @@ def _phase(
     numbers: np.ndarray,
     count: int,
 ) -> UnitVector:
-    """The sums of so many elements of a phase, over the taps that see it."""
+    """Sum the taps that cover the elements ``numbers`` of a phase."""
     image, places, exists = _places(sides, phases, numbers, count)
     total = u.constant(rows.dtype.type(0))
     for number, taps in enumerate(product(*(range(side.taps) for side in sides))):
@@ -115,23 +124,26 @@ def _phase(
             window, there = side.window(place, tap)
             source, within = source * side.windows + window, within & there
         first = int(source[within].min()) if within.any() else 0
-        found = u.load(rows[number], first)
+        values = u.load(rows[number], first)
+        reached = source - first
         for ahead in range(
             u.lanes, max(u.lanes, int(source[within].max(initial=first)) - first) + 1, u.lanes
         ):
-            reached = source - first
             after = np.clip(reached - ahead + u.lanes, u.lanes, 2 * u.lanes - 1)
             kept = np.clip(reached, 0, u.lanes - 1) if ahead == u.lanes else u.numbers
-            found = u.shuffle(
-                np.where(reached >= ahead, after, kept), found, u.load(rows[number], first + ahead)
+            values = u.shuffle(
+                np.where(reached >= ahead, after, kept), values, u.load(rows[number], first + ahead)
             )
-        total = u.select(UnitVector(within, total.block, 0), u.add(total, found), total)
+        total = u.select(UnitVector(within, total.block, 0), u.add(total, values), total)
     return total
 
 
 def _store(u: VectorUnit, vector: UnitVector, row: np.ndarray, flat: np.ndarray, most: int) -> None:
-    """Lanes to their places in a row; those of -1 nowhere. Stretches of neighbours are stored by
-    themselves, each from lane 0 on; ``most`` are counted. One alone begins there."""
+    """Store lanes at the places ``flat`` of a row; lanes with place -1 are dropped.
+
+    Each stretch of consecutive places is shuffled to lane 0 and stored. ``most`` stretches are
+    charged; with ``most == 1`` the stretch starts at lane 0 already.
+    """
     starts = [
         k for k in range(len(flat)) if flat[k] >= 0 and (k == 0 or flat[k] != flat[k - 1] + 1)
     ]
@@ -145,7 +157,6 @@ def _store(u: VectorUnit, vector: UnitVector, row: np.ndarray, flat: np.ndarray,
             stretch = row[flat[start] : flat[start] + end - start]
         else:
             start, stretch = 0, row[:0]
-        lined = (
-            vector if most == 1 else u.shuffle(np.minimum(u.numbers + start, u.lanes - 1), vector)
-        )
-        u.store(lined, stretch, 0)
+        is_aligned = most == 1
+        lanes = np.minimum(u.numbers + start, u.lanes - 1)
+        u.store(vector if is_aligned else u.shuffle(lanes, vector), stretch, 0)

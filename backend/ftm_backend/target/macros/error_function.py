@@ -1,4 +1,4 @@
-"""The error function and its complement."""
+"""Expansions of the error function and its complement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ftm_backend.target.macros.exponentials import exponential
 from ftm_backend.target.macros.macro_builder import MacroBuilder, MacroValue
 
 _NEAR = 0.84375
-"""Up to here a polynomial gives erf itself."""
+"""Below this magnitude a polynomial gives erf directly."""
 
 
 def _near_zero(b: MacroBuilder, a: MacroValue) -> MacroValue:
@@ -17,9 +17,11 @@ def _near_zero(b: MacroBuilder, a: MacroValue) -> MacroValue:
 
 
 def _complement(b: MacroBuilder, a: MacroValue) -> MacroValue:
-    """erfc(a) for a >= 1/2: e^(-a^2) times a polynomial in (a - 3.75) / (a + 3.75), over 1 + 2
-    a."""
-    a = b.within(a, None, 28.0 if a.type == "F64" else 11.0)
+    """Compute erfc(a) for a >= 1/2.
+
+    It is e^(-a^2) times a polynomial in (a - 3.75) / (a + 3.75), divided by 1 + 2 a.
+    """
+    a = b.clamp(a, None, 28.0 if a.type == "F64" else 11.0)
     t = quotient(b, b.sub(a, 3.75), b.add(a, 3.75))
     shape = b.polynomial(t, polynomial_coefficients.ERFC[a.type])
     assert isinstance(shape, MacroValue)
@@ -33,13 +35,13 @@ def error_function(b: MacroBuilder, x: MacroValue) -> MacroValue:
     """VERF."""
     a = b.magnitude(x)
     near = b.less(a, _NEAR)
-    far = b.sub(1.0, _complement(b, b.within(a, 0.5, None)))
+    far = b.sub(1.0, _complement(b, b.clamp(a, 0.5, None)))
     return b.with_sign(b.select(near, _near_zero(b, a), far), x)
 
 
 def complementary_error_function(b: MacroBuilder, x: MacroValue) -> MacroValue:
     """VERFC."""
     a = b.magnitude(x)
-    far = _complement(b, b.within(a, 0.5, None))
+    far = _complement(b, b.clamp(a, 0.5, None))
     far = b.select(b.less(x, 0.0), b.sub(2.0, far), far)
     return b.select(b.less(a, 0.5), b.sub(1.0, _near_zero(b, x)), far)

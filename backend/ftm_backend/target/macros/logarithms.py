@@ -1,4 +1,4 @@
-"""Logarithms, what is made of them, powers and the cube root.
+"""Expansions of logarithms, inverse hyperbolic functions, powers and the cube root.
 
 x = m 2^e with m from sqrt(1/2) to sqrt(2), and log m = 2 atanh(s) with s = (m - 1) / (m + 1).
 """
@@ -15,23 +15,23 @@ from ftm_backend.target.macros.macro_builder import FORMATS, MacroBuilder, Macro
 _ROOT_HALF = {"F32": 0x3F3504F3, "F64": 0x3FE6A09E667F3BCD}
 """The bits of sqrt(1/2)."""
 _LARGE = {"F32": 2.0**14, "F64": 2.0**28}
-"""Beyond, x^2 + 1 is x^2."""
+"""Above this, x^2 + 1 rounds to x^2."""
 
 
 def split(b: MacroBuilder, x: MacroValue) -> tuple[MacroValue, MacroValue]:
-    """m and e of x > 0, subnormals included; e as a float."""
+    """Return m and e of x > 0, subnormals included; e as a float."""
     form = FORMATS[x.type]
     small = b.less(x, form.least_normal)
     normal = b.select(small, b.mul(x, 2.0**form.digits), x)
     raw = b.bits(normal, form.integer)
-    count = b.right(b.sub(raw, _ROOT_HALF[x.type]), form.stored)
-    m = b.bits(b.sub(raw, b.left(count, form.stored)), x.type)
+    count = b.shift_right(b.sub(raw, _ROOT_HALF[x.type]), form.stored)
+    m = b.bits(b.sub(raw, b.shift_left(count, form.stored)), x.type)
     exponent = b.convert(count, x.type)
     return m, b.select(small, b.sub(exponent, float(form.digits)), exponent)
 
 
 def _series(b: MacroBuilder, s: MacroValue) -> MacroValue:
-    """log((1 + s) / (1 - s)) - 2 s."""
+    """Compute log((1 + s) / (1 - s)) - 2 s."""
     square = b.mul(s, s)
     return b.mul(b.mul(square, b.polynomial(square, polynomial_coefficients.LOG[s.type])), s)
 
@@ -42,7 +42,7 @@ def _of_mantissa(b: MacroBuilder, m: MacroValue) -> MacroValue:
 
 
 def _edges(b: MacroBuilder, x: MacroValue, y: MacroValue) -> MacroValue:
-    """y, but what a logarithm is of 0, negative numbers, infinity and NaN."""
+    """Replace y by the special values of a logarithm at 0, negative numbers, infinity and NaN."""
     y = b.select(b.equal(x, 0.0), -inf, y)
     y = b.select(b.less(x, 0.0), nan, y)
     return b.select(b.less(x, inf), y, x)
@@ -71,7 +71,7 @@ def logarithm_10(b: MacroBuilder, x: MacroValue) -> MacroValue:
 
 
 def logarithm_1p(b: MacroBuilder, x: MacroValue) -> MacroValue:
-    """VLOG1P: of u = 1 + x as rounded, and what rounding lost over u."""
+    """VLOG1P: log(u) of u = 1 + x as rounded, plus the rounding error divided by u."""
     u = b.add(x, 1.0)
     m, e = split(b, u)
     high, low = LN2[x.type]
@@ -91,7 +91,7 @@ def area_tangent(b: MacroBuilder, x: MacroValue) -> MacroValue:
 
 
 def area_sine(b: MacroBuilder, x: MacroValue) -> MacroValue:
-    """VASINH: log1p(a + a^2 / (1 + sqrt(a^2 + 1))), and log(2 a) of large a."""
+    """VASINH: log1p(a + a^2 / (1 + sqrt(a^2 + 1))), and log(2 a) for large a."""
     a = b.magnitude(x)
     large = b.less(_LARGE[x.type], a)
     near = b.select(large, 1.0, a)
@@ -102,7 +102,7 @@ def area_sine(b: MacroBuilder, x: MacroValue) -> MacroValue:
 
 
 def area_cosine(b: MacroBuilder, x: MacroValue) -> MacroValue:
-    """VACOSH: log1p(t + sqrt(2 t + t^2)) with t = x - 1, and log(2 x) of large x."""
+    """VACOSH: log1p(t + sqrt(2 t + t^2)) with t = x - 1, and log(2 x) for large x."""
     large = b.less(_LARGE[x.type], x)
     t = b.sub(b.select(large, 2.0, x), 1.0)
     small = b.add(t, square_root(b, b.fma(t, t, b.add(t, t))))
@@ -113,20 +113,20 @@ def area_cosine(b: MacroBuilder, x: MacroValue) -> MacroValue:
 def _of_small_or_large(
     b: MacroBuilder, a: MacroValue, large: MacroValue, small: MacroValue
 ) -> MacroValue:
-    """log1p(small), or log(2 a) where a is large: one logarithm of what is chosen."""
+    """Compute log1p(small), or log(2 a) if ``large``, with a single logarithm."""
     y = logarithm_1p(b, b.select(large, b.sub(a, 1.0), small))
     return b.select(large, b.add(y, log(2)), y)
 
 
 def cube_root(b: MacroBuilder, x: MacroValue) -> MacroValue:
-    """VCBRT: a^(-1/3) from a third of the exponent's bits, by Newton's method without divisions."""
+    """VCBRT: Newton's method for a^(-1/3) without division, from a third of the exponent's bits."""
     form = FORMATS[x.type]
     a = b.magnitude(x)
     small = b.less(a, form.least_normal)
     digits = 3 * (form.digits // 3 + 1)
     scaled = b.select(small, b.mul(a, 2.0**digits), a)
     third = b.convert(b.mul(b.convert(b.bits(scaled, form.integer), x.type), -1 / 3), form.integer)
-    # 4/3 of the bits of 1.0, less what makes the error of the linear guess as large above as below.
+    # 4/3 of the bits of 1.0, minus a term that balances the error of the linear estimate.
     y = b.bits(b.add(third, int((form.bias * 4 / 3 - 0.0985) * 2**form.stored)), x.type)
     for _ in range({"F32": 4, "F64": 5}[x.type]):
         cube = b.mul(b.mul(y, y), y)
@@ -141,8 +141,7 @@ def cube_root(b: MacroBuilder, x: MacroValue) -> MacroValue:
 
 
 def power(b: MacroBuilder, x: MacroValue, y: MacroValue) -> MacroValue:
-    """VPOW: e^(y log |x|) with twice the digits in the logarithm, then the cases that IEEE 754
-    lists.
+    """VPOW: e^(y log |x|) with a double-length logarithm, then the special cases of IEEE 754.
 
     F32 is computed in F64.
     """
@@ -174,16 +173,16 @@ def _power_of_magnitude(b: MacroBuilder, a: MacroValue, y: MacroValue) -> MacroV
 def _power_cases(b: MacroBuilder, x: MacroValue, y: MacroValue, result: MacroValue) -> MacroValue:
     form = FORMATS["F64"]
     a, size = b.magnitude(x), b.magnitude(y)
-    huge = b.at_most(2.0**form.digits, size)
+    huge = b.less_equal(2.0**form.digits, size)
     rest = b.select(huge, 0.0, size)
     count = b.convert(rest, form.integer)
-    integer = b.either(huge, b.equal(b.convert(count, "F64"), rest))
-    odd = b.both(b.both(integer, b.opposite(huge)), b.differ(b.both(count, 1), 0))
+    integer = b.or_(huge, b.equal(b.convert(count, "F64"), rest))
+    odd = b.and_(b.and_(integer, b.not_(huge)), b.not_equal(b.and_(count, 1), 0))
     negative = b.less(b.bits(x, form.integer), 0)
-    result = b.select(b.both(negative, odd), b.mul(result, -1.0), result)
-    finite = b.both(b.less(a, inf), b.less(0.0, a))
-    result = b.select(b.both(b.both(negative, finite), b.opposite(integer)), nan, result)
-    number = b.both(b.equal(x, x), b.equal(y, y))
+    result = b.select(b.and_(negative, odd), b.mul(result, -1.0), result)
+    finite = b.and_(b.less(a, inf), b.less(0.0, a))
+    result = b.select(b.and_(b.and_(negative, finite), b.not_(integer)), nan, result)
+    number = b.and_(b.equal(x, x), b.equal(y, y))
     result = b.select(number, result, nan)
-    result = b.select(b.both(b.equal(a, 1.0), b.equal(size, inf)), 1.0, result)
-    return b.select(b.either(b.equal(y, 0.0), b.equal(x, 1.0)), 1.0, result)
+    result = b.select(b.and_(b.equal(a, 1.0), b.equal(size, inf)), 1.0, result)
+    return b.select(b.or_(b.equal(y, 0.0), b.equal(x, 1.0)), 1.0, result)

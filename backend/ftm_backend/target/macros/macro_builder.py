@@ -1,7 +1,8 @@
-"""Records what a macro does to one element: a straight list of map operations that are no macros.
+"""Records the expansion of a map operation: a straight list of primitive map operations.
 
-A macro's function gets a ``MacroBuilder`` and its operands and builds the result by calling the
-body's methods; constants are Python numbers, since they lie in registers before a map begins.
+The expansion function of a macro receives a `MacroBuilder` and its operands, and builds the result
+by calling the builder's methods. Constants are Python numbers, since they are in registers before a
+map starts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Number = float | int
 
 @dataclass(frozen=True)
 class MacroValue:
-    """A map register: ``v<number>``, holding elements of type ``type`` (a suffix)."""
+    """A map register ``v<number>`` with elements of type ``type`` (a suffix)."""
 
     number: int
     type: str
@@ -25,10 +26,10 @@ class MacroValue:
 Source = MacroValue | Number
 
 SEEDS = {"VFRCP": "VRCP", "VFRSQ": "VRSQRT"}
-"""Approximations that the machine has and the assembly does not -> what they approximate."""
+"""Approximations of the machine that the assembly does not have -> the exact operation."""
 
 SEED_BITS = 8
-"""Bits of a seed that are taken to be right; no source says how many there are."""
+"""Correct bits of a seed; an assumption, as no source gives the number."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,20 @@ class MacroOperation:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the widest element that the operation handles."""
+        """Bytes of the widest element that is read or written."""
         return max(BY_SUFFIX[word].bytes for word in (self.type, self.source_type) if word)
 
 
 @dataclass(frozen=True)
 class FloatFormat:
-    """How a float is laid out: its suffix, the integers of its size, digits with the hidden one,
-    exponent bias."""
+    """Layout of a floating-point type.
+
+    Attributes:
+        type: Its suffix.
+        integer: Suffix of the integer type of the same size.
+        digits: Digits of the significand, including the hidden one.
+        bias: Exponent bias.
+    """
 
     type: str
     integer: str
@@ -64,49 +71,50 @@ class FloatFormat:
 
     @property
     def stored(self) -> int:
-        """Bits below the exponent."""
+        """Stored bits of the significand, which are below the exponent."""
         return self.digits - 1
 
     @property
     def exponent_mask(self) -> int:
-        """The exponent's bits."""
+        """Mask of the exponent."""
         return (2 * self.bias + 1) << self.stored
 
     @property
     def magnitude_mask(self) -> int:
-        """All bits but the sign."""
+        """Mask of all bits but the sign."""
         return (1 << (self.bits - 1)) - 1
 
     @property
     def sign(self) -> int:
-        """The sign's bit, as a number of two's complement."""
+        """The sign bit, as a two's complement number."""
         return -(1 << (self.bits - 1))
 
     @property
     def rounder(self) -> float:
-        """A number whose unit in the last place is 1: added, it rounds what is small to integers in
-        its low bits."""
+        """A number whose ulp is 1: adding it rounds small numbers to integers in its low bits."""
         return 1.5 * 2.0**self.stored
 
     @property
     def rounder_bits(self) -> int:
-        """``rounder`` as an integer of its size."""
+        """The bits of ``rounder`` as an integer."""
         return ((self.bias + self.stored) << self.stored) | (1 << (self.stored - 1))
 
     @property
     def least_normal(self) -> float:
-        """The smallest number with all digits."""
+        """The smallest normal number."""
         return 2.0 ** (1 - self.bias)
 
 
 FORMATS = {"F32": FloatFormat("F32", "I32", 24, 127), "F64": FloatFormat("F64", "I64", 53, 1023)}
-"""Of the types that the machine computes floats in."""
+"""Types that the machine computes floats in."""
 
 
 class MacroBuilder:
-    """What has been recorded; methods append an operation and return where its result is.
+    """Records operations. Methods append an operation and return the register of its result.
 
-    whole: whether loops have as many steps as any data need, and not one.
+    Args:
+        types: Type suffixes of the operands.
+        whole: Record as many steps of data-dependent loops as any data may need, instead of one.
     """
 
     def __init__(self, types: Sequence[str], whole: bool = False) -> None:
@@ -116,8 +124,7 @@ class MacroBuilder:
         self._next = len(types)
 
     def steps(self, count: int) -> Iterator[int]:
-        """Steps of a loop that goes on until no lane needs more: ``count`` at most, and one for
-        nearly all data."""
+        """Yield the steps of a loop that ends when no lane needs more: at most ``count``."""
         yield from range(count if self.whole else 1)
 
     def _do(
@@ -129,137 +136,140 @@ class MacroBuilder:
         return value
 
     def _typed(self, name: str, *sources: Source, result: str = "") -> MacroValue:
-        """An operation of the type that its registers have."""
+        """Append an operation whose type is that of its registers."""
         suffix = next(source.type for source in sources if isinstance(source, MacroValue))
         return self._do(name, suffix, *sources, result=result)
 
     def add(self, a: Source, b: Source) -> MacroValue:
-        """a + b."""
+        """Return a + b."""
         return self._typed("VADD", a, b)
 
     def sub(self, a: Source, b: Source) -> MacroValue:
-        """a - b."""
+        """Return a - b."""
         return self._typed("VSUB", a, b)
 
     def mul(self, a: Source, b: Source) -> MacroValue:
-        """a * b."""
+        """Return a * b."""
         return self._typed("VMUL", a, b)
 
     def fma(self, a: Source, b: Source, c: Source) -> MacroValue:
-        """a * b + c, rounded once."""
+        """Return a * b + c, rounded once."""
         return self._typed("VFMA", a, b, c)
 
     def less(self, a: Source, b: Source) -> MacroValue:
-        """a < b."""
+        """Return a < b."""
         return self._typed("VCMPLT", a, b, result="B1")
 
-    def at_most(self, a: Source, b: Source) -> MacroValue:
-        """a <= b."""
+    def less_equal(self, a: Source, b: Source) -> MacroValue:
+        """Return a <= b."""
         return self._typed("VCMPLE", a, b, result="B1")
 
     def equal(self, a: Source, b: Source) -> MacroValue:
-        """a == b."""
+        """Return a == b."""
         return self._typed("VCMPEQ", a, b, result="B1")
 
-    def differ(self, a: Source, b: Source) -> MacroValue:
-        """a != b; true of NaN."""
+    def not_equal(self, a: Source, b: Source) -> MacroValue:
+        """Return a != b, which is true for NaN."""
         return self._typed("VCMPNE", a, b, result="B1")
 
     def select(self, mask: MacroValue, a: Source, b: Source) -> MacroValue:
-        """a where the mask holds, else b: a move under a predicate."""
+        """Return a where the mask is true, else b: a predicated move."""
         suffix = next(source.type for source in (a, b) if isinstance(source, MacroValue))
         return self._do("VSEL", suffix, mask, a, b)
 
     def choose(self, mask: MacroValue, a: Number, b: Number, suffix: str) -> MacroValue:
-        """One of two constants."""
+        """Return one of two constants of type ``suffix``."""
         return self._do("VSEL", suffix, mask, a, b)
 
-    def both(self, a: Source, b: Source) -> MacroValue:
-        """Bitwise and; of masks, both."""
+    def and_(self, a: Source, b: Source) -> MacroValue:
+        """Return the bitwise and; for masks the conjunction."""
         return self._typed("VAND", a, b)
 
-    def either(self, a: Source, b: Source) -> MacroValue:
-        """Bitwise or; of masks, either."""
+    def or_(self, a: Source, b: Source) -> MacroValue:
+        """Return the bitwise or; for masks the disjunction."""
         return self._typed("VOR", a, b)
 
-    def one_of(self, a: Source, b: Source) -> MacroValue:
-        """Bitwise exclusive or."""
+    def xor(self, a: Source, b: Source) -> MacroValue:
+        """Return the bitwise exclusive or."""
         return self._typed("VXOR", a, b)
 
-    def opposite(self, mask: MacroValue) -> MacroValue:
-        """Where a mask does not hold."""
+    def not_(self, mask: MacroValue) -> MacroValue:
+        """Return the negation of a mask."""
         return self._typed("VNOT", mask)
 
-    def left(self, a: Source, count: int) -> MacroValue:
-        """a shifted left."""
+    def shift_left(self, a: Source, count: int) -> MacroValue:
+        """Return a shifted left."""
         return self._typed("VSHL", a, count)
 
-    def right(self, a: Source, count: int) -> MacroValue:
-        """a shifted right, with copies of its sign."""
+    def shift_right(self, a: Source, count: int) -> MacroValue:
+        """Return a shifted right, filling with its sign."""
         return self._typed("VSHR", a, count)
 
-    def right_zeros(self, a: Source, count: int) -> MacroValue:
-        """a shifted right, with zeros."""
+    def shift_right_logical(self, a: Source, count: int) -> MacroValue:
+        """Return a shifted right, filling with zeros."""
         return self._typed("VSHRU", a, count)
 
     def convert(self, a: MacroValue, to: str) -> MacroValue:
-        """The nearest number of another type, or towards zero if that is an integer's."""
+        """Convert to another type: to nearest; towards zero if that is an integer type."""
         return a if a.type == to else self._do("VCVT", to, a, source_type=a.type)
 
     def bits(self, a: MacroValue, to: str) -> MacroValue:
-        """The same register, seen as another type of its size."""
+        """Reinterpret the register as another type of the same size."""
         return self._do("VBITC", to, a, source_type=a.type)
 
     def seed(self, name: str, a: MacroValue) -> MacroValue:
-        """An approximation (see ``SEEDS``) with ``SEED_BITS`` good bits."""
+        """Return an approximation (see `SEEDS`) with `SEED_BITS` correct bits."""
         return self._typed(name, a)
 
-    # --- what several macros do
-    # -------------------------------------------------------------------------
+    # --- common subexpansions
+    # ------------------------------------------------------------------------------
 
     def polynomial(self, x: MacroValue, coefficients: Sequence[float]) -> Source:
-        """The sum of coefficients[i] x^i, by Horner's rule; at least one coefficient."""
+        """Evaluate the sum of coefficients[i] x^i by Horner's rule; at least one coefficient."""
         result: Source = coefficients[-1]
         for coefficient in reversed(coefficients[:-1]):
             result = self.fma(result, x, coefficient)
         return result
 
     def magnitude(self, x: MacroValue) -> MacroValue:
-        """|x|: the bits without the sign."""
+        """Return |x|."""
         form = FORMATS[x.type]
-        return self.bits(self.both(self.bits(x, form.integer), form.magnitude_mask), x.type)
+        return self.bits(self.and_(self.bits(x, form.integer), form.magnitude_mask), x.type)
 
     def with_sign(self, x: MacroValue, signed: MacroValue) -> MacroValue:
-        """x, which is not negative, with the sign of another number."""
+        """Return x, which is not negative, with the sign of another number."""
         form = FORMATS[x.type]
-        sign = self.both(self.bits(signed, form.integer), form.sign)
-        return self.bits(self.either(self.bits(x, form.integer), sign), x.type)
+        sign = self.and_(self.bits(signed, form.integer), form.sign)
+        return self.bits(self.or_(self.bits(x, form.integer), sign), x.type)
 
-    def within(self, x: MacroValue, low: float | None, high: float | None) -> MacroValue:
-        """x, or the bound that it is beyond; NaN stays."""
+    def clamp(self, x: MacroValue, low: float | None, high: float | None) -> MacroValue:
+        """Clamp x to [low, high]; NaN stays."""
         if high is not None:
             x = self.select(self.less(high, x), high, x)
         return x if low is None else self.select(self.less(x, low), low, x)
 
     def power_of_two(self, exponent: MacroValue, floating: str) -> MacroValue:
-        """2^exponent for integers whose power is a normal number."""
+        """Return 2^exponent for an integer exponent whose power is a normal number."""
         form = FORMATS[floating]
-        return self.bits(self.left(self.add(exponent, form.bias), form.stored), floating)
+        return self.bits(self.shift_left(self.add(exponent, form.bias), form.stored), floating)
 
 
 def listing(body: MacroBuilder) -> tuple[list[str], int]:
-    """The operations as lines of assembly, seeds by names of their own, and the register of the
-    result.
+    """Print the operations as assembly, with seeds as if they were instructions.
 
-    A register is used again as soon as nothing reads it any more.
+    Returns:
+        The lines, and the register of the result. A register is reused after its last read.
     """
     return _written(body, seeds=True)
 
 
 def runnable(body: MacroBuilder) -> tuple[list[str], int]:
-    """The operations as a map body that the emulator runs, and the register of the result.
+    """Print the operations as a map body that the emulator can execute.
 
-    A seed is the exact value without its lower bits.
+    A seed is the exact value with its low bits cleared.
+
+    Returns:
+        The lines, and the register of the result.
     """
     return _written(body, seeds=False)
 

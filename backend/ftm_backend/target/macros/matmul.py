@@ -1,4 +1,4 @@
-"""Matrix products and sums across the lanes of vectors."""
+"""Expansions of matrix products: outer products, dot products and cross-lane sums."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ import numpy as np
 from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
 
 DOT_COLUMNS = 8
-"""Columns of C in the micro-kernel of dot products: with 6 rows it keeps 48 sums, each a vector
-along K."""
+"""Columns of C in the dot-product micro-kernel: 6 rows x 8 columns = 48 sums, one vector each."""
 
 
 def product(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray, transposed: bool) -> None:
-    """MM.ACC, of A as M x K, and of B as K x N or, transposed, as N x K.
+    """MM.ACC. A is M x K; B is K x N or, if ``transposed``, N x K.
 
-    ``.TA`` changes where elements of A are read, and without ``.ACC`` C is 0 at first: neither
-    takes time.
+    ``.TA`` only changes the addresses of A, and without ``.ACC`` C starts as 0: neither costs time.
     """
     (dot_products if transposed else outer_products)(u, a, b, c)
 
 
 def outer_products(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
-    """c (M x N) plus a (M x K) times b (K x N)."""
+    """Add a (M x K) times b (K x N) to c (M x N)."""
     share = u.machine.mm_broadcast_cycles(u.dtype)
     _outer(u, a.shape[0], lambda i, k: u.load_scalar(_row(a, i), k, share), 1, b, c)
 
@@ -31,9 +29,11 @@ def outer_products(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -
 def windows(
     u: VectorUnit, a: np.ndarray, offsets: np.ndarray, runs: int, b: np.ndarray, c: np.ndarray
 ) -> None:
-    """MMW.ACC: as ``outer_products``, with element (i, k) of A at ``a[offsets[i, k]]``; k goes
-    through ``runs`` stretches in which addresses step evenly, each a loop of its own. Neighbouring
-    windows share elements, which are loaded once."""
+    """MMW.ACC: `outer_products` whose element (i, k) of A is ``a[offsets[i, k]]``.
+
+    k is split into ``runs`` loops in which addresses advance by a fixed step. Neighboring windows
+    share elements, which are loaded once.
+    """
     share, last = u.machine.mm_broadcast_cycles(u.dtype), offsets.shape[1] - 1
     _outer(
         u,
@@ -53,12 +53,11 @@ def _outer(
     b: np.ndarray,
     c: np.ndarray,
 ) -> None:
-    """A block of C stays in registers; for each k a row of B is loaded and elements of A are
-    broadcast.
+    """Keep a block of C in registers; for each k load a row of B and broadcast elements of A.
 
-    Blocks of two widths cover the columns, the narrow ones first, and a thin one last. A thin one's
-    sums would be needed before they are ready, so it takes two steps of k at once, into sums of
-    their own.
+    Blocks of two widths cover the columns, narrow ones first, and a thin one last. The sums of a
+    thin one would be needed before they are ready, so it executes two steps of k at once, into
+    separate sums.
     """
     rows, first, share = u.machine.mm_rows, 0, u.machine.mm_broadcast_cycles(u.dtype)
     k, n = b.shape
@@ -94,8 +93,7 @@ def _outer(
 
 
 def _widths(u: VectorUnit, n: int) -> list[tuple[int, int, int]]:
-    """Vectors of each row that a block has, how many such blocks cover n columns, and how many
-    steps of k they take at once."""
+    """Return for each kind of block: vectors per row, number of blocks, steps of k at once."""
     vectors, narrow = -(-n // u.lanes), u.machine.mm_vectors
     wide = narrow + bool(u.machine.mm_wide_overhead)
     calls = -(-vectors // wide)
@@ -107,7 +105,7 @@ def _widths(u: VectorUnit, n: int) -> list[tuple[int, int, int]]:
 
 
 def dot_products(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
-    """c (M x N) plus a (M x K) times b (N x K): vectors along K, then sums across their lanes."""
+    """Add a (M x K) times b (N x K) to c (M x N): vectors along K, then cross-lane sums."""
     machine = u.machine
     (m, k), n = a.shape, b.shape[0]
     rows = machine.mm_rows
@@ -135,8 +133,10 @@ def dot_products(u: VectorUnit, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> 
 
 
 def across(u: VectorUnit, vectors: list[UnitVector]) -> list[UnitVector]:
-    """Sums across the lanes, one in each lane of the results: halves of two vectors are added into
-    one, and so on."""
+    """Sum each vector across its lanes; the sums fill the lanes of the results.
+
+    The halves of two vectors are added into one vector, and so on (a butterfly).
+    """
     results = []
     for first in range(0, len(vectors), u.lanes):
         group = vectors[first : first + u.lanes]
@@ -157,7 +157,7 @@ def across(u: VectorUnit, vectors: list[UnitVector]) -> list[UnitVector]:
 
 
 def _row(matrix: np.ndarray, i: int) -> np.ndarray:
-    """Row i; beyond the last one zeros."""
+    """Return row i, or zeros beyond the last row."""
     return matrix[i] if i < matrix.shape[0] else np.zeros(matrix.shape[1], matrix.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Minima, maxima, signs and rounding to integers."""
+"""Expansions of minimum, maximum, sign operations and rounding to integers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ftm_backend.target.macros.macro_builder import FORMATS, MacroBuilder, Macro
 def _extreme(
     b: MacroBuilder, first: MacroValue, second: MacroValue, beyond: MacroValue
 ) -> MacroValue:
-    """The second operand where it is beyond the first or NaN, else the first."""
+    """Return ``second`` where ``beyond`` is true or it is NaN, else ``first``."""
     result = b.select(beyond, second, first)
-    return b.select(b.differ(second, second), second, result) if first.type in FLOATS else result
+    return b.select(b.not_equal(second, second), second, result) if first.type in FLOATS else result
 
 
 def minimum(b: MacroBuilder, x: MacroValue, y: MacroValue) -> MacroValue:
@@ -28,12 +28,12 @@ def maximum(b: MacroBuilder, x: MacroValue, y: MacroValue) -> MacroValue:
 
 def minimum_number(b: MacroBuilder, x: MacroValue, y: MacroValue) -> MacroValue:
     """VMINN."""
-    return b.select(b.either(b.less(y, x), b.differ(x, x)), y, x)
+    return b.select(b.or_(b.less(y, x), b.not_equal(x, x)), y, x)
 
 
 def maximum_number(b: MacroBuilder, x: MacroValue, y: MacroValue) -> MacroValue:
     """VMAXN."""
-    return b.select(b.either(b.less(x, y), b.differ(x, x)), y, x)
+    return b.select(b.or_(b.less(x, y), b.not_equal(x, x)), y, x)
 
 
 def copy_sign(b: MacroBuilder, x: MacroValue, signed: MacroValue) -> MacroValue:
@@ -46,8 +46,10 @@ def _rounded(
     x: MacroValue,
     settle: Callable[[MacroBuilder, MacroValue, MacroValue], MacroValue],
 ) -> MacroValue:
-    """|x| rounded and settled, with x's sign; numbers of full length are integers already, and NaN
-    stays."""
+    """Round |x| to nearest, adjust it by ``settle`` and restore the sign.
+
+    Numbers of at least ``digits`` digits are integers already; NaN stays.
+    """
     form = FORMATS[x.type]
     a = b.magnitude(x)
     nearest = b.sub(b.add(a, 2.0**form.stored), 2.0**form.stored)

@@ -1,5 +1,4 @@
-"""SCAN: every vector is combined with itself shifted by 1, 2, 4, ... lanes, then with what came
-before it."""
+"""Expansion of SCAN: log-step scan within vectors, then combination with the carry."""
 
 from __future__ import annotations
 
@@ -10,12 +9,11 @@ import numpy as np
 from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
 
 INTERLEAVED = 4
-"""Rows, or vectors of columns, that are in flight together, so that one's chain does not wait
-alone."""
+"""Independent rows (or vectors of columns) in flight, which hide each other's latency."""
 
 
-def neutral(operation: str, dtype: np.dtype) -> float | int:
-    """What changes nothing when it is combined with."""
+def identity(operation: str, dtype: np.dtype) -> float | int:
+    """Return the identity element of a combination."""
     least, most = (
         (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     )
@@ -23,25 +21,25 @@ def neutral(operation: str, dtype: np.dtype) -> float | int:
 
 
 def combine(u: VectorUnit, operation: str, a: UnitVector, x: UnitVector) -> UnitVector:
-    """a (+) x, where a comes first."""
+    """Return ``a (+) x``, where a comes first."""
     if operation == "ADD":
         return u.add(a, x)
     if operation == "MUL":
         return u.multiply(a, x)
     if operation == "LSE":
-        return _log_of_sum(u, a, x)
-    taken = u.compare(operator.le if operation == "MIN" else operator.ge, x, a)
+        return _log_add_exp(u, a, x)
+    use_x = u.compare(operator.le if operation == "MIN" else operator.ge, x, a)
     if a.value.dtype.kind == "f":
-        taken = u.either(taken, u.compare(operator.ne, x, x))
-    return u.select(taken, x, a)
+        use_x = u.either(use_x, u.compare(operator.ne, x, x))
+    return u.select(use_x, x, a)
 
 
-def _log_of_sum(u: VectorUnit, a: UnitVector, x: UnitVector) -> UnitVector:
-    """The larger, plus log1p(exp(smaller - larger)); equal infinities stay."""
+def _log_add_exp(u: VectorUnit, a: UnitVector, x: UnitVector) -> UnitVector:
+    """Return larger + log1p(exp(smaller - larger)); equal infinities stay."""
     above = u.compare(operator.lt, x, a)
     high, low = u.select(above, a, x), u.select(above, x, a)
     more = u.macro("VLOG1P", np.log1p, u.macro("VEXP", np.exp, u.subtract(low, high)))
-    # The difference of equal infinities is no number.
+    # The difference of equal infinities is NaN.
     more = u.select(u.compare(operator.eq, low, high), u.constant(np.log(2.0)), more)
     return u.add(high, more)
 
@@ -49,8 +47,16 @@ def _log_of_sum(u: VectorUnit, a: UnitVector, x: UnitVector) -> UnitVector:
 def scan(
     u: VectorUnit, operation: str, x: np.ndarray, carry: np.ndarray, y: np.ndarray, down: bool
 ) -> None:
-    """Rows of ``x`` (R x C) into ``y``, with and into ``carry`` (R, or C with ``down``), whose type
-    is f64 or i64."""
+    """Scan the rows of x into y, starting from ``carry`` and leaving the totals there.
+
+    Args:
+        u: Executes and times.
+        operation: ``ADD``, ``MUL``, ``MIN``, ``MAX`` or ``LSE``.
+        x: R x C.
+        carry: R elements, or C if ``down``, of f64 or i64.
+        y: R x C.
+        down: Scan along columns instead of rows.
+    """
     (_scan_down if down else _scan_along)(u, operation, x, carry, y)
 
 
@@ -65,10 +71,10 @@ def _scan_along(
             at = number * u.lanes
             v = u.convert(u.load(x[row], at), carry.dtype)
             if at + u.lanes > columns:
-                v.value[columns - at :] = neutral(operation, carry.dtype)
+                v.value[columns - at :] = identity(operation, carry.dtype)
             shift = 1
             while shift < u.lanes:
-                empty = u.constant(carry.dtype.type(neutral(operation, carry.dtype)))
+                empty = u.constant(carry.dtype.type(identity(operation, carry.dtype)))
                 moved = u.shuffle(np.where(u.numbers < shift, u.lanes, u.numbers - shift), v, empty)
                 v = combine(u, operation, moved, v)
                 shift *= 2
@@ -93,7 +99,7 @@ def _scan_down(
 
 
 def _chain(u: VectorUnit, operation: str, dtype: np.dtype, side_by_side: int) -> float:
-    """Cycles from a combination to the next one, over those that are in flight together."""
+    """Return the cycles between dependent combinations, divided by those in flight."""
     if operation == "LSE":
         latency = (
             sum(u.costs(name, "F64").latency for name in ("VEXP", "VLOG1P"))

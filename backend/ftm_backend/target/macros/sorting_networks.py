@@ -1,5 +1,4 @@
-"""SORT and MERGE: bitonic networks of compares and predicated moves, with shuffles inside of
-vectors."""
+"""Expansions of SORT and MERGE: bitonic networks of compares, predicated moves and shuffles."""
 
 from __future__ import annotations
 
@@ -13,16 +12,15 @@ _MOST = np.iinfo(np.int64).max
 
 
 def padded(count: int, lanes: int) -> int:
-    """The power of two, of whole vectors, that so many elements are sorted in."""
+    """Return the power of two, at least one vector, that ``count`` elements are padded to."""
     return max(lanes, 1 << (max(count, 1) - 1).bit_length())
 
 
 def sort(u: VectorUnit, x: np.ndarray, y: np.ndarray) -> None:
-    """The least elements of each row of x (R x n, int64) ascending into y (R x k): all of them if k
-    = n.
+    """Sort the k least elements of each row of x (R x n, int64) ascending into y (R x k).
 
-    Fewer are found by sorting blocks of that size, up and down in turn: of two neighbours the
-    lesser elements, one by one, make a block that one merge sorts, until a single block is left.
+    For k < n, blocks of k elements are sorted alternately up and down. The elementwise minima of
+    two neighbors form a bitonic block, which one merge sorts; this repeats until one block is left.
     """
     rows, columns = x.shape
     kept = y.shape[1]
@@ -37,14 +35,16 @@ def sort(u: VectorUnit, x: np.ndarray, y: np.ndarray) -> None:
         _merge_stages(u, work, width, block)
         width *= 2
     while work.shape[1] > block:
-        work = _lesser(u, work, block)
+        work = _minima(u, work, block)
         _merge_stages(u, work, block, block)
     y[...] = work[:, :kept]
 
 
 def merge(u: VectorUnit, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> None:
-    """Rows of a and b, sorted, into rows of y: b is turned round behind a, and the last stages of
-    the network follow."""
+    """Merge sorted rows of a and b into rows of y.
+
+    b is reversed behind a, which gives a bitonic sequence for the last stages of the network.
+    """
     rows, size = a.shape[0], padded(y.shape[1], u.lanes)
     if rows == 0 or y.shape[1] == 0:
         return
@@ -59,8 +59,7 @@ def merge(u: VectorUnit, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> None:
 
 
 def _merge_stages(u: VectorUnit, work: np.ndarray, width: int, block: int) -> None:
-    """Sorts bitonic runs of ``width``; up and down in turn, the last run of a block up or down as
-    blocks are in turn."""
+    """Sort bitonic runs of ``width``, alternately up and down; see `sort` for ``block``."""
     rows, size = work.shape
     distance = width // 2
     while distance >= u.lanes:
@@ -97,8 +96,8 @@ def _exchange(u: VectorUnit, row: np.ndarray, low: int, high: int, down: bool) -
     u.store(results[1], row, high)
 
 
-def _lesser(u: VectorUnit, work: np.ndarray, block: int) -> np.ndarray:
-    """Of each pair of blocks, one sorted up and one down, the lesser elements."""
+def _minima(u: VectorUnit, work: np.ndarray, block: int) -> np.ndarray:
+    """Return the elementwise minima of each pair of blocks, one sorted up and one down."""
     rows, size = work.shape
     result = np.empty((rows, size // 2), np.int64)
     vectors = block // u.lanes

@@ -1,5 +1,7 @@
-"""TRANS; loads with a border; and what DMA engines that only copy need the core for: scatters with
-arithmetic, gathers in maps."""
+"""Expansions of TRANS, DLB, DSC with arithmetic, and VGA.
+
+The last three need the core because the DMA engines only copy.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,14 @@ from ftm_backend.target.macros.scan import combine
 from ftm_backend.target.macros.vector_unit import UnitVector, VectorUnit
 
 HELD = 5
-"""Rounds of exchanges that are done in registers, between 2 ** HELD vectors."""
+"""Rounds of exchanges done in registers, between 2 ** HELD vectors."""
 
 
 def transpose(u: VectorUnit, x: np.ndarray, y: np.ndarray, zipped: bool = False) -> None:
-    """Blocks of as many rows as a vector has lanes: neighbours at distance 1, 2, 4, ... swap halves
-    of their lanes.
+    """Transpose blocks of ``lanes`` rows: rows at distance 1, 2, 4, ... exchange half their lanes.
 
-    Blocks of more rows than registers hold go through the scratchpad once more: first rows far
-    apart exchange theirs. zipped: the halves of x are transposed, and then vectors of both
-    interleaved.
+    Blocks with more rows than fit into registers go through the scratchpad once more; distant rows
+    exchange first. If ``zipped``, the halves of x are transposed and then interleaved.
     """
     if zipped:
         halves = np.split(x, 2, axis=1)
@@ -71,8 +71,10 @@ def _exchange(
     to: int,
     spacing: int,
 ) -> None:
-    """All rounds between rows that lie ``spacing`` apart: from element ``at`` of the sources to
-    element ``to`` of the targets."""
+    """Execute all exchange rounds between rows that are ``spacing`` apart.
+
+    Reads from column ``at`` of the sources and writes to column ``to`` of the targets.
+    """
     group = [u.load(row, at) for row in sources]
     half = len(group) // 2
     while half:
@@ -110,12 +112,20 @@ def load_bordered(
     whole: Sequence[int],
     y: np.ndarray,
 ) -> None:
-    """DLB, of the elements that ``places`` number in a buffer seen with its border: of the last
-    dimensions ``inside`` are in memory, ``before`` lie ahead of them and ``whole`` are all.
+    """DLB of the elements ``places`` of a buffer that is seen with zero padding.
 
-    DMA alone does it, from two sources: what lies inside it takes from the buffer, the rest from
-    one zero, by steps of 0. Pieces of two dimensions each are a chain of transfers, in which the
-    next is fetched while one moves; so all elements take the same time.
+    DMA alone does it with two sources: elements inside come from the buffer, padding from a single
+    zero with stride 0. Pieces of two dimensions form a chain of transfers that overlap, so every
+    element costs the same.
+
+    Args:
+        u: Unused.
+        a: The buffer.
+        places: Flat indices into the padded buffer.
+        inside: Extents of the innermost dimensions of the buffer.
+        before: Padding before each of them.
+        whole: Their padded extents.
+        y: The result.
     """
     source, within, rest, stride = np.zeros_like(places), np.full(places.shape, True), places, 1
     for count, first, extent in zip(
@@ -133,8 +143,10 @@ def load_bordered(
 def store_combined(
     u: VectorUnit, operation: str, x: np.ndarray, a: np.ndarray, places: np.ndarray
 ) -> None:
-    """DSC with arithmetic, of rows ``x`` to elements ``places`` of ``a`` (both R x C): a row is
-    fetched, combined and stored before the next one, which may be the same."""
+    """DSC with arithmetic: combine rows ``x`` with elements ``places`` of ``a`` (both R x C).
+
+    A row is loaded, combined and stored before the next one, which may be the same row.
+    """
     rows, columns = x.shape
     for row in u.loop(rows):
         old = a[places[row]]
@@ -145,9 +157,11 @@ def store_combined(
 
 
 def gather(u: VectorUnit, a: np.ndarray, index: np.ndarray, d: np.ndarray) -> None:
-    """VGA, of an element in each of R x C places: the part of the map before it stores their
-    indices in a tile, DMA gathers single elements by them (``DGA``), and the part after it loads
-    what came. What the core does is two vector memory operations."""
+    """VGA of R x C elements.
+
+    The first part of the map stores the indices to a tile, DMA gathers single elements (``DGA``),
+    and the second part loads them. The core's share is two vector memory operations.
+    """
     wanted = np.empty_like(index)
     for row in u.loop(index.shape[0]):
         for number in u.loop(-(-index.shape[1] // u.lanes)):

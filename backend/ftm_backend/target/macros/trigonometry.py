@@ -1,4 +1,4 @@
-"""Circular functions: a multiple of pi/2 is taken off in parts, a polynomial does the rest."""
+"""Expansions of trigonometric functions: Cody-Waite reduction by pi/2, then a polynomial."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ HALF_PI = {
 """pi/2 as a sum of numbers of the type."""
 
 LARGEST = {"F32": 2.0**14, "F64": 2.0**30}
-"""Up to here the parts of pi/2 are enough. A lane beyond needs more digits of pi, chosen by its
-exponent; the vector unit leaves it to the scalar one, which is not charged."""
+"""Largest magnitude for which three terms of pi/2 suffice.
+
+A larger lane needs more digits of pi, selected by its exponent. The vector unit leaves that to the
+scalar unit, whose time is not charged.
+"""
 
 
-def _taken_apart(b: MacroBuilder, x: MacroValue) -> tuple[MacroValue, MacroValue, MacroValue]:
-    """The quadrant, as an integer, and sine and cosine of the angle in it."""
+def _reduce_angle(b: MacroBuilder, x: MacroValue) -> tuple[MacroValue, MacroValue, MacroValue]:
+    """Return the quadrant as an integer, and sine and cosine of the reduced angle."""
     form = FORMATS[x.type]
     shifted = b.fma(x, 2 / pi, form.rounder)
     n = b.sub(shifted, form.rounder)
@@ -35,37 +38,37 @@ def _taken_apart(b: MacroBuilder, x: MacroValue) -> tuple[MacroValue, MacroValue
 
 
 def _signed(b: MacroBuilder, y: MacroValue, quadrant: MacroValue) -> MacroValue:
-    """y, with the opposite sign in quadrants 2 and 3."""
+    """Negate y in quadrants 2 and 3."""
     form = FORMATS[y.type]
-    sign = b.left(b.both(quadrant, 2), form.bits - 2)
-    return b.bits(b.one_of(b.bits(y, form.integer), sign), y.type)
+    sign = b.shift_left(b.and_(quadrant, 2), form.bits - 2)
+    return b.bits(b.xor(b.bits(y, form.integer), sign), y.type)
 
 
 def sine(b: MacroBuilder, x: MacroValue) -> MacroValue:
     """VSIN."""
-    quadrant, s, c = _taken_apart(b, x)
-    y = _signed(b, b.select(b.equal(b.both(quadrant, 1), 0), s, c), quadrant)
+    quadrant, s, c = _reduce_angle(b, x)
+    y = _signed(b, b.select(b.equal(b.and_(quadrant, 1), 0), s, c), quadrant)
     return b.select(b.equal(x, 0.0), x, y)
 
 
 def cosine(b: MacroBuilder, x: MacroValue) -> MacroValue:
     """VCOS."""
-    quadrant, s, c = _taken_apart(b, x)
+    quadrant, s, c = _reduce_angle(b, x)
     return _signed(
-        b, b.select(b.equal(b.both(quadrant, 1), 0), c, s), b.add(quadrant, b.both(quadrant, 1))
+        b, b.select(b.equal(b.and_(quadrant, 1), 0), c, s), b.add(quadrant, b.and_(quadrant, 1))
     )
 
 
 def tangent(b: MacroBuilder, x: MacroValue) -> MacroValue:
     """VTAN."""
-    quadrant, s, c = _taken_apart(b, x)
-    even = b.equal(b.both(quadrant, 1), 0)
+    quadrant, s, c = _reduce_angle(b, x)
+    even = b.equal(b.and_(quadrant, 1), 0)
     y = quotient(b, b.select(even, s, b.mul(c, -1.0)), b.select(even, c, s))
     return b.select(b.equal(x, 0.0), x, y)
 
 
 def _half_of_arc(b: MacroBuilder, x: MacroValue) -> tuple[MacroValue, MacroValue, MacroValue]:
-    """Of |x|: whether it is above 1/2, s = |x| or sqrt((1 - |x|) / 2), and asin(s)."""
+    """Return, for |x|: |x| > 1/2, s = |x| or sqrt((1 - |x|) / 2), and asin(s)."""
     a = b.magnitude(x)
     upper = b.less(0.5, a)
     rest = b.fma(a, -0.5, 0.5)
@@ -99,8 +102,10 @@ _EIGHTH = 0.4142135623730951
 
 
 def _arc_tangent(b: MacroBuilder, n: MacroValue, d: MacroValue) -> MacroValue:
-    """atan(n / d) for 0 <= n, 0 < d, neither so large that their sum is infinite, and a quotient
-    that is a normal number or 0."""
+    """Compute atan(n / d) for 0 <= n, 0 < d.
+
+    n + d must be finite and n / d a normal number or 0.
+    """
     high, low, _ = HALF_PI[n.type]
     above = b.less(b.mul(d, 1 / _EIGHTH), n)
     middle = b.less(b.mul(d, _EIGHTH), n)
@@ -115,12 +120,12 @@ def _arc_tangent(b: MacroBuilder, n: MacroValue, d: MacroValue) -> MacroValue:
 
 def arc_tangent(b: MacroBuilder, x: MacroValue) -> MacroValue:
     """VATAN."""
-    a = b.within(b.magnitude(x), None, 2.0**60)
+    a = b.clamp(b.magnitude(x), None, 2.0**60)
     return b.with_sign(_arc_tangent(b, a, b.fma(a, 0.0, 1.0)), x)
 
 
 def arc_tangent_2(b: MacroBuilder, y: MacroValue, x: MacroValue) -> MacroValue:
-    """VATAN2: the smaller magnitude over the larger, then the octant."""
+    """VATAN2: atan of the smaller magnitude over the larger, then the octant."""
     high, low, _ = HALF_PI[y.type]
     a, c = b.magnitude(y), b.magnitude(x)
     steep = b.less(c, a)

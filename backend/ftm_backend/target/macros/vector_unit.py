@@ -1,12 +1,11 @@
-"""Executes and counts what a macro outside of maps does: vectors in memory, in loops whose bodies
-are pipelined.
+"""Executes and times the expansion of an instruction outside of maps, in pipelined loops.
 
-An expansion is written once and used twice. On numbers it computes what its macro does, for the
-tests; *dry* it goes through each loop once and counts, for the cycle model.
+An expansion is written once and used twice. With data it computes the instruction's result, for
+tests. *Dry*, it executes each loop body once and counts cycles, for the cycle model.
 
-Time: a loop takes its critical path once, to fill, and for each turn its initiation interval, which
-is what its operations need of the busiest unit, or the latency of what one turn hands to the next.
-What stands before a loop is issued while it fills; what stands after it takes its own interval.
+Timing: a loop takes its critical path once (pipeline fill) plus, per iteration, its initiation
+interval. That is the use of the busiest unit, or the latency of a loop-carried dependence.
+Operations before a loop issue while it fills; operations after it form an interval of their own.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ MULTIPLY_LATENCY = 4
 
 @dataclass
 class UnitVector:
-    """A vector register, or a scalar one: its elements, and when they are ready in the loop that
-    computed them."""
+    """A vector or scalar register: its elements, and when they are ready within its loop."""
 
     value: Any
     block: _Block
@@ -45,8 +43,14 @@ class _Block:
 
 
 class VectorUnit:
-    """The units of a core, on vectors of ``dtype`` (a token); ``costs`` knows the map table's
-    macros, by name and suffix."""
+    """The units of a core.
+
+    Args:
+        machine: The machine.
+        dtype: Token of the element type, which determines the number of lanes.
+        costs: Cost of a map operation by name and suffix, for `macro`.
+        dry: Count cycles only; each loop body is executed once.
+    """
 
     def __init__(
         self,
@@ -63,7 +67,7 @@ class VectorUnit:
 
     @property
     def cycles(self) -> float:
-        """Of all that was done."""
+        """Cycles of everything executed so far."""
         block = self._blocks[0]
         return block.cycles + self._interval(block)
 
@@ -76,8 +80,10 @@ class VectorUnit:
         )
 
     def loop(self, turns: int, chain: float = 0.0) -> Iterator[int]:
-        """``turns`` times the same; ``chain``: cycles from a turn to the next that needs its
-        result."""
+        """Execute ``turns`` iterations.
+
+        ``chain`` is the latency in cycles from one iteration to the next that needs its result.
+        """
         outer, inner = self._blocks[-1], _Block()
         if turns == 0:
             return
@@ -107,28 +113,28 @@ class VectorUnit:
         return UnitVector(value, block, start + latency)
 
     def branches(self, count: int) -> None:
-        """So many jumps back that nothing hides."""
+        """Charge ``count`` backward branches whose latency is not hidden."""
         if self._counting:
             self._blocks[-1].cycles += count * self.machine.branch_latency
 
-    # --- the operations that the machine has
-    # ------------------------------------------------------------
+    # --- operations of the machine
+    # -------------------------------------------------------------------------
 
     def load(self, row: np.ndarray, first: int, fill: Any = 0) -> UnitVector:
-        """A vector from memory; lanes beyond the row's end hold ``fill``."""
+        """Load a vector; lanes beyond the row's end are ``fill``."""
         part = row[first : first + self.lanes]
         value = np.full(self.lanes, fill, row.dtype)
         value[: part.size] = part
         return self._do("VLDST", self.machine.vector_load_latency, value)
 
     def store(self, vector: UnitVector, row: np.ndarray, first: int) -> None:
-        """A vector to memory; lanes beyond the row's end are not written."""
+        """Store a vector; lanes beyond the row's end are not written."""
         part = row[first : first + self.lanes]
         part[...] = vector.value[: part.size]
         self._do("VLDST", self.machine.vector_store_latency, None, vector)
 
     def load_scalar(self, row: np.ndarray, at: int, count: float = 1) -> UnitVector:
-        """A scalar from memory, by so much of a load: one may bring neighbours, too."""
+        """Load a scalar; ``count`` is its share of a load that also brings neighbors."""
         return self._do(
             "SLDST",
             self.machine.scalar_load_latency,
@@ -137,7 +143,7 @@ class VectorUnit:
         )
 
     def broadcast(self, scalar: UnitVector, count: float = 1) -> UnitVector:
-        """A scalar in all lanes, by so much of a cycle."""
+        """Broadcast a scalar to all lanes; ``count`` is its share of a cycle."""
         return self._do(
             "SVB",
             self.machine.broadcast_latency,
@@ -147,58 +153,58 @@ class VectorUnit:
         )
 
     def constant(self, value: Any) -> UnitVector:
-        """The same number in all lanes, prepared once."""
+        """Return the same number in all lanes, prepared outside of loops."""
         return UnitVector(np.full(self.lanes, value), self._blocks[0], 0)
 
     def shuffle(self, places: np.ndarray, a: UnitVector, b: UnitVector | None = None) -> UnitVector:
-        """Lane i of the result is lane places[i] of a, or, from ``lanes`` on, of b."""
+        """Shuffle: lane i of the result is lane places[i] of a; from ``lanes`` on, of b."""
         pair = a.value if b is None else np.concatenate([a.value, b.value])
         return self._do("VIEU", 1, pair[places], *((a,) if b is None else (a, b)))
 
     def convert(self, a: UnitVector, dtype: np.dtype) -> UnitVector:
-        """To another type, where that is a change."""
+        """Convert to another type; free if the type is equal."""
         if a.value.dtype == dtype:
             return a
         with np.errstate(all="ignore"):
             return self._do("VMAC1", CONVERT_LATENCY, a.value.astype(dtype), a)
 
     def fma(self, a: UnitVector, b: UnitVector, c: UnitVector) -> UnitVector:
-        """a * b + c."""
+        """Return a * b + c."""
         return self._do("VMAC", self.machine.fma_latency, a.value * b.value + c.value, a, b, c)
 
     def add(self, a: UnitVector, b: UnitVector) -> UnitVector:
-        """a + b; of floats an FMA by one."""
+        """Return a + b; for floats an FMA with 1."""
         latency = self.machine.fma_latency if a.value.dtype.kind == "f" else 1
         with np.errstate(all="ignore"):
             return self._do("VMAC", latency, a.value + b.value, a, b)
 
     def subtract(self, a: UnitVector, b: UnitVector) -> UnitVector:
-        """a - b, as ``add``."""
+        """Return a - b; for floats an FMA with 1."""
         latency = self.machine.fma_latency if a.value.dtype.kind == "f" else 1
         with np.errstate(all="ignore"):
             return self._do("VMAC", latency, a.value - b.value, a, b)
 
     def multiply(self, a: UnitVector, b: UnitVector) -> UnitVector:
-        """a * b."""
+        """Return a * b."""
         with np.errstate(all="ignore"):
             return self._do("VMAC", MULTIPLY_LATENCY, a.value * b.value, a, b)
 
     def compare(
         self, function: Callable[[Any, Any], Any], a: UnitVector, b: UnitVector
     ) -> UnitVector:
-        """A predicate for each lane, by a comparison."""
+        """Compare each lane, which gives a predicate."""
         return self._do("VMAC", 1, function(a.value, b.value), a, b)
 
     def either(self, a: UnitVector, b: UnitVector) -> UnitVector:
-        """Where one of two predicates holds."""
+        """Return the disjunction of two predicates."""
         return self._do("VIEU", 1, a.value | b.value, a, b)
 
     def select(self, predicate: UnitVector, a: UnitVector, b: UnitVector) -> UnitVector:
-        """a where the predicate holds, else b: a predicated move."""
+        """Return a where the predicate is true, else b: a predicated move."""
         return self._do("VMAC", 1, np.where(predicate.value, a.value, b.value), predicate, a, b)
 
     def macro(self, name: str, function: Callable[..., Any], source: UnitVector) -> UnitVector:
-        """A macro of the map table on f64, by what it costs."""
+        """Apply a macro of the map table to f64, at its cost."""
         cost = self.costs(name, "F64")
         with np.errstate(all="ignore"):
             result = self._do("VMAC", cost.latency, function(source.value), source, count=0)

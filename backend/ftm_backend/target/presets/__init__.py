@@ -1,6 +1,6 @@
-"""Machine presets: ``load("m7032")`` gives the numbers of one machine.
+"""Machine presets: ``load("m7032")`` returns the parameters of one machine.
 
-Each preset is one module of this package with a constant ``PARAMETERS``; nothing else names it.
+Each preset is a module of this package with a constant ``PARAMETERS``; no list names them.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ NAMES = (
         {found.name for found in pkgutil.iter_modules(__path__)} - {DEFAULT, "machine_parameters"}
     ),
 )
-"""All presets: the default one, then the others by their names."""
+"""All presets: the default one, then the others in alphabetical order."""
 
 
 class UnknownPreset(ValueError):
-    """No preset has this name; the message lists those that exist."""
+    """No preset has this name; the message lists the existing ones."""
 
 
 def load(name: str = DEFAULT) -> MachineParameters:
-    """The parameters of preset ``name``.
+    """Return the parameters of preset ``name``.
 
     Raises:
-        UnknownPreset: no such preset.
+        UnknownPreset: There is no such preset.
     """
     if name not in NAMES:
         raise UnknownPreset(f"unknown machine preset {name!r}; known presets: {', '.join(NAMES)}")

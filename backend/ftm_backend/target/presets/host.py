@@ -1,8 +1,8 @@
-"""The host: an x86 core seen as a tile machine; what training runs on by default.
+"""Preset of the host: an x86 core seen as a tile machine; the default.
 
-Scratchpads are regions that the caches of a current x86 core hold: AM within the L2 cache, SM for
-the packed operand of matrix products, GSM within a core's share of the last-level cache. Costs are
-rough figures of such cores [I], or measured with the emulator on one of them; they steer tiling.
+The scratchpads stand for cache capacity of a current x86 core: AM and SM (the packed operand of
+matrix products) within the L2 cache, GSM within one core's share of the last-level cache. Costs are
+rough figures of such cores [I] or measured with the emulator; they guide tiling only.
 """
 
 from ftm_backend.target.presets.machine_parameters import MachineParameters
@@ -32,7 +32,7 @@ PARAMETERS = MachineParameters(
     dma_latency=150,  # measured
     dma_granule=32,  # runs of 8 floats keep full speed, measured
     dma_element_cycles=1.3,  # measured: 0.35 ns an element, blocked transpose
-    dma_overlaps=False,  # the emulator's core copies by itself
+    dma_overlaps=False,  # the emulator's core copies synchronously
     issue_cycles=100,  # measured: decoding a tile instruction
     barrier_cycles=2500,  # [I] about 1 us
     scalar_latency=1,

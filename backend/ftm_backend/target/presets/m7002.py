@@ -1,4 +1,4 @@
-"""FT-M7002: 2 DSP cores at 1 GHz, 200 GFLOP/s fp32.
+"""Preset of FT-M7002: 2 DSP cores at 1 GHz, 200 GFLOP/s fp32.
 
 [S] core count, clock and peak; the rest is inferred from FT-m7032, whose instruction tables it
 extends.

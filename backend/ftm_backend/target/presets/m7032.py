@@ -1,8 +1,8 @@
-"""FT-m7032: one cluster of 8 DSP cores at 1.8 GHz.
+"""Preset of FT-m7032: one cluster of 8 DSP cores at 1.8 GHz.
 
-[S] rows are from Yu, Qi, Zhang, Fang, Dong et al., "Optimizing GEMM on Modern Multi-core DSPs", and
-from the public FT-Matrix instruction tables; the two DDR bandwidths were fitted on that paper's
-8-core and fp32 rows.
+[S] values are from Yu, Qi, Zhang, Fang, Dong et al., "Optimizing GEMM on Modern Multi-core DSPs",
+and from the public FT-Matrix instruction tables. The two DDR bandwidths were fitted to that paper's
+8-core and fp32 results.
 """
 
 from ftm_backend.target.presets.machine_parameters import MachineParameters
@@ -25,12 +25,12 @@ PARAMETERS = MachineParameters(
     # [S] 6x64 fp64 and 6x128 fp32: 8K, and 28 around them, counted in
     # VVinstonSmith/BLAS-for-multi-core-DSP
     mm_wide_overhead=29,
-    # [I] its expansion: two sets of 6x2 sums, since one's would be used again before they are ready
+    # [I] its expansion: two sets of 6x2 sums, since one set would be reused before it is ready
     mm_thin_overhead=33,
-    # [I] SVBCAST brings 64 bits; for two of f32, VBALE2 and its scalar twin SBALE2 fill a vector
-    # with one each
+    # [I] SVBCAST broadcasts 64 bits; for two f32, VBALE2 (or its scalar twin SBALE2) fills one
+    # vector with each
     mm_broadcast_bytes=8,
-    # [I] the expansion of TRANS: no table names shuffles across lanes; they are taken to be VIEU's,
+    # [I] the expansion of TRANS: no table has cross-lane shuffles; they are assumed to be VIEU's,
     # one a cycle
     mm_transpose_cycles=0,
     ddr_bandwidth=34e9,  # [I] fitted; 42.6 GB/s peak [M]

@@ -1,8 +1,8 @@
-"""What the compiler and the cycle model know about a machine: one frozen record of numbers.
+"""Parameters of a machine: one frozen record of numbers.
 
-The midend's tiling cost model and ``perf_model.cycle_model`` read the same record, so a machine of
-your own is one more file beside ``m7032.py``. Every number in a preset carries a note on where it
-comes from: [S] sourced, [I] inferred or computed, [M] from memory and unconfirmed.
+The midend's cost model and ``perf_model.cycle_model`` read the same record, so a new machine is one
+more file next to ``m7032.py``. Every number in a preset is tagged with its origin: [S] sourced,
+[I] inferred or computed, [M] from memory and unconfirmed.
 """
 
 from __future__ import annotations
@@ -17,73 +17,76 @@ ELEMENT_BYTES = {facts.token: facts.bytes for facts in MACHINE}
 
 @dataclass(frozen=True)
 class MachineParameters:
-    """One machine: ``cores`` cores of one cluster, their scratchpads, and what everything costs.
+    """One machine: the cores of one cluster, their scratchpads, and all costs.
 
-    Bytes are bytes, times are core clock cycles, bandwidths are bytes per second unless said
-    otherwise.
+    Units: bytes, core clock cycles, and bytes per second unless stated otherwise.
     """
 
     name: str
     description: str
 
     cores: int
-    """Cores of one cluster: they share GSM and the DDR port."""
+    """Cores of one cluster, which share GSM and the DDR port."""
     clock_hz: float
 
     am_bytes: int
     """Vector scratchpad of each core (space ``am``)."""
     sm_bytes: int
-    """Scalar scratchpad of each core (space ``sm``): the A operand of matrix products lives
-    here."""
+    """Scalar scratchpad of each core (space ``sm``); holds the A operand of matrix products."""
     gsm_bytes: int
     """Scratchpad shared by the cores of the cluster (space ``gsm``)."""
 
     vector_bytes: int
-    """Width of a vector register."""
+    """Bytes of a vector register."""
     vector_registers: int
-    """Vector registers: what a loop over vectors keeps beyond them is stored and loaded."""
+    """Number of vector registers; values beyond them are spilled."""
     fma_units: int
-    """Vector multiply-add pipes: slots VMAC1..n."""
+    """Vector multiply-add pipes: issue slots VMAC1..n."""
     vector_memory_ports: int
-    """Vector loads or stores that can start in a cycle: slots VLDST1..n."""
+    """Vector loads or stores that can start in one cycle: issue slots VLDST1..n."""
 
     mm_rows: int
     """Rows of C that the matrix micro-kernel holds in registers."""
     mm_vectors: int
     """Vectors of each row of C that the micro-kernel holds."""
     mm_overhead: int
-    """Cycles of a micro-kernel call that do not depend on K (fill, drain, write back)."""
+    """Cycles of a micro-kernel call independent of K: pipeline fill, drain, write-back."""
     mm_wide_overhead: int
-    """As ``mm_overhead``, of a second micro-kernel that holds one vector more of each row; 0: there
-    is none."""
+    """As ``mm_overhead``, for the wide micro-kernel, which holds one vector more per row.
+
+    0: the machine has none.
+    """
     mm_thin_overhead: int
-    """As ``mm_overhead``, of micro-kernels that hold fewer vectors of each row, for columns that
-    leave most of the others' empty; 0: there are none."""
+    """As ``mm_overhead``, for thin micro-kernels, which hold fewer vectors per row.
+
+    They compute columns that would leave most of the others unused. 0: the machine has none.
+    """
     mm_broadcast_bytes: int
-    """Bytes of elements of A that can be broadcast to the vector unit in a cycle, each element to a
-    vector of its own."""
+    """Bytes of A that can be broadcast to the vector unit per cycle, one vector per element."""
     mm_transpose_cycles: float
-    """Cycles for each element that TRANS moves, where that was measured; 0: what its expansion
-    takes, by the type (``rules``). Tiling also takes it for each element of B that MM.TB reads,
-    which the cycle model knows better."""
+    """Measured cycles per element that TRANS moves; 0: cost of its expansion (``cost_rules``).
+
+    The scheduler also charges it for each element of B that MM.TB reads; the cycle model is more
+    precise there.
+    """
 
     ddr_bandwidth: float
     """Sustained DDR bandwidth of the cluster."""
     core_bandwidth: float
-    """Sustained DMA bandwidth of one core by itself."""
+    """Sustained DMA bandwidth of a single active core."""
     gsm_bytes_per_cycle: float
     """GSM bandwidth of the cluster, in bytes per cycle."""
     dma_latency: int
-    """Cycles from the start of a DMA transfer to its first byte, launch included."""
+    """Cycles from issuing a DMA transfer to its first byte."""
     dma_granule: int
-    """A contiguous run in DDR costs a multiple of this many bytes."""
+    """Bytes that the length of a contiguous run in DDR is rounded up to."""
     dma_element_cycles: float
-    """Cycles for each element of a transfer whose innermost stride is not 1."""
+    """Cycles per element of a transfer whose innermost stride is not 1."""
     dma_overlaps: bool
-    """Whether transfers run beside the core; if not, the core executes them itself."""
+    """Whether DMA runs concurrently with the core; if not, the core copies synchronously."""
 
     issue_cycles: int
-    """Cycles that one tile instruction, or one step of a loop around it, costs its core."""
+    """Cycles that a core spends on one tile instruction, or on one iteration of its loop."""
 
     barrier_cycles: int
     scalar_latency: int
@@ -94,7 +97,7 @@ class MachineParameters:
     broadcast_latency: int
     fma_latency: int
     reduce_cycles: float
-    """Cycles to reduce one vector register across its lanes, amortised over independent rows."""
+    """Cycles to reduce a vector register across its lanes, amortized over independent rows."""
 
     @property
     def tile_buffers(self) -> int:
@@ -114,17 +117,15 @@ class MachineParameters:
         return self.dma_overlaps
 
     def lanes(self, dtype: str) -> int:
-        """Elements of ``dtype`` (a token such as ``"f32"``) in one vector register."""
+        """Return the number of elements of ``dtype`` (such as ``"f32"``) in a vector register."""
         return self.vector_bytes // ELEMENT_BYTES[dtype]
 
     def mm_columns(self, dtype: str) -> int:
-        """Columns of C that the matrix micro-kernel, the narrower one, computes at once,
-        accumulating in ``dtype``."""
+        """Return the columns of C of the narrow micro-kernel that accumulates in ``dtype``."""
         return self.mm_vectors * self.lanes(dtype)
 
     def mm_widths(self, dtype: str) -> tuple[int, ...]:
-        """Columns of each of the micro-kernels, the widest first; of thin ones those of the one
-        that keeps the pipes busy."""
+        """Return the columns of each micro-kernel, widest first; for thin ones the widest only."""
         narrow, lanes = self.mm_columns(dtype), self.lanes(dtype)
         return (
             *((narrow + lanes,) if self.mm_wide_overhead else ()),
@@ -133,21 +134,18 @@ class MachineParameters:
         )
 
     def mm_thin(self, dtype: str) -> bool:
-        """Whether there are thin micro-kernels for sums of ``dtype``: one with a vector less must
-        get its elements of A in less time."""
-        return (
-            bool(self.mm_thin_overhead)
-            and self.mm_broadcast_cycles(dtype) < self.mm_vectors / self.fma_units
-        )
+        """Whether thin micro-kernels exist for ``dtype``: A must be broadcast fast enough."""
+        is_fast_enough = self.mm_broadcast_cycles(dtype) < self.mm_vectors / self.fma_units
+        return bool(self.mm_thin_overhead) and is_fast_enough
 
     def mm_broadcast_cycles(self, dtype: str) -> float:
-        """Cycles between two elements of A that are broadcast."""
+        """Return the cycles per element of A that is broadcast."""
         return ELEMENT_BYTES[dtype] / self.mm_broadcast_bytes
 
     def peak_flops(self, dtype: str, cores: int = 1) -> float:
-        """Floating-point operations per second of ``cores`` cores when every FMA pipe is busy."""
+        """Return the FLOP/s of ``cores`` cores with every FMA pipe busy in every cycle."""
         return 2.0 * self.fma_units * self.lanes(dtype) * self.clock_hz * cores
 
     def scratchpad_bytes(self, space: str) -> int:
-        """Capacity of space ``am``, ``sm`` or ``gsm``."""
+        """Return the capacity in bytes of space ``am``, ``sm`` or ``gsm``."""
         return {"am": self.am_bytes, "sm": self.sm_bytes, "gsm": self.gsm_bytes}[space]

@@ -1,7 +1,7 @@
-"""MT-3000: one cluster of 24 accelerator arrays at 1.2 GHz.
+"""Preset of MT-3000: one cluster of 24 accelerator arrays at 1.2 GHz.
 
-[S] rows are from CCF THPC 2022, doi 10.1007/s42514-022-00095-y. What that paper does not give is
-taken from FT-m7032, whose instruction set it shares, or scaled from it; such rows say [I].
+[S] values are from CCF THPC 2022, doi 10.1007/s42514-022-00095-y. Values that the paper lacks are
+those of FT-m7032, whose instruction set it shares, or scaled from them; they are tagged [I].
 """
 
 from dataclasses import replace

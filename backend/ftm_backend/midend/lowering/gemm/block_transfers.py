@@ -13,7 +13,7 @@ from typing import Any
 from ftm_backend.ir.linalg.affine import Affine
 from ftm_backend.ir.linalg.affine import volume as elements_of
 from ftm_backend.ir.linalg.function import Node, Operand, Store, Value
-from ftm_backend.ir.tile.builder import Index, PaddedAddress, TileBuilder
+from ftm_backend.ir.tile.builder import Index, PaddedDim, TileBuilder
 from ftm_backend.ir.tile.index_expr import Expr
 from ftm_backend.midend.lowering.map_bodies import mapped
 from ftm_backend.midend.schedule.gemm.tiling import TileCut
@@ -152,14 +152,12 @@ class BlockTransfers:
         self.b.store(tile, slot, buffer, **self.block(access, slices, rows, columns))
 
 
-def sides(value: Value) -> list[PaddedAddress]:
+def sides(value: Value) -> list[PaddedDim]:
     """Return the padded dimensions of ``value`` and those inside them; none without a border."""
     border = value.border
     if border is None:
         return []
-    every = [
-        PaddedAddress(*side) for side in zip(border.sizes, border.low, value.shape, strict=True)
-    ]
+    every = [PaddedDim(*side) for side in zip(border.sizes, border.low, value.shape, strict=True)]
     first = next(k for k, side in enumerate(every) if side.inside != side.whole)
     return every[first:]
 

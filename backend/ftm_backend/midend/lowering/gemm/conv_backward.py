@@ -186,7 +186,7 @@ class _Builder:
         b.transpose(self.arrived, slot, self.turned, 0)
         if self.box is not None:
             reads = self.box.reads(self.a_tile, slices, len(self.form.m))
-            b.windows(self.a_tile, self._a_slot(step), *reads, self.turned, 0, self.product, 0)
+            b.mm_windows(self.a_tile, self._a_slot(step), *reads, self.turned, 0, self.product, 0)
         else:
             b.mm(
                 self.a_tile,

@@ -541,7 +541,7 @@ class PanelLoop:
         self._run_a_prologue(step, chunk)
         if self.box is not None:
             reads = self.box.reads(a, slices | self._k_slices(step), len(self.form.m))
-            b.windows(a, a_slot, *reads, b_tile, b_slot, c, c_slot, acc=acc)
+            b.mm_windows(a, a_slot, *reads, b_tile, b_slot, c, c_slot, acc=acc)
         else:
             b.mm(
                 a,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ftm_backend.ir.linalg.affine import volume
 from ftm_backend.ir.linalg.function import FunctionResult, Operand, Statement, Value
-from ftm_backend.ir.tile.builder import BufferAddress, Index, PaddedAddress, TileBuilder
+from ftm_backend.ir.tile.builder import BufferAddress, Index, PaddedDim, TileBuilder
 from ftm_backend.ir.tile.kernel_tree import TileDecl
 from ftm_backend.midend.analysis.uniform_values import UniformValues
 from ftm_backend.midend.kernel_ir.kernel import Kernel, core_share
@@ -172,7 +172,7 @@ class NestEmitter:
         self.b.load(buffer, self.address(place), tile, 0, extents, strides, row_dims, border)
         return tile
 
-    def source(self, value: Value) -> tuple[BufferAddress, list[PaddedAddress]]:
+    def source(self, value: Value) -> tuple[BufferAddress, list[PaddedDim]]:
         """Return the buffer of a value, and the border around it."""
         inside = value.in_memory
         assert inside.symbol is not None, "what another kernel makes is in memory"

@@ -76,7 +76,7 @@ def match_transpose(
         return None
     if at_hand(statement.volume) * machine.dma_element_cycles < _LAUNCHES * machine.dma_latency:
         return None
-    if statement.moved() is None or not all(is_integer(n) and n > 0 for n in statement.loops):
+    if statement.copied_view() is None or not all(is_integer(n) and n > 0 for n in statement.loops):
         return None
     (source,), result = statement.operands, targets[0]
     wanted = (source.index, *targets)

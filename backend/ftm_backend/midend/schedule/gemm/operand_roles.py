@@ -313,7 +313,7 @@ def _is_well_laid_out(problem: TilingProblem, machine: MachineParameters) -> boo
     At most the fraction ``MAX_UNUSED_COLUMNS`` of the columns may be unused.
     """
     n = prod(problem.n)
-    full = n >= (1 - MAX_UNUSED_COLUMNS) * cost_rules.columns_taken(machine, problem.accumulator, n)
+    full = n >= (1 - MAX_UNUSED_COLUMNS) * cost_rules.padded_columns(machine, problem.accumulator, n)
     return full and all(
         x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c)
     )

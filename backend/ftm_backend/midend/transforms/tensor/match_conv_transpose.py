@@ -203,7 +203,7 @@ def _unstacked(part: WindowPart) -> Iterator[tuple[Tensor, Strided]]:
         isinstance(maker, Statement)
         and tensor.is_whole
         and tensor.view.sizes == place.sizes
-        and (moved := maker.moved()) is not None
+        and (moved := maker.copied_view()) is not None
     ):
         tensor, maker = moved, moved.value.producer
     if (
@@ -259,7 +259,7 @@ def _weight(product: Statement) -> Tensor | None:
     if len(value.shape) != 4:
         return None
     maker = value.producer
-    moved = maker.moved() if isinstance(maker, Statement) else None
+    moved = maker.copied_view() if isinstance(maker, Statement) else None
     view = Strided.whole(value.shape)
     if moved is not None:
         value, view = moved.value, moved.view.permute((2, 3, 0, 1))

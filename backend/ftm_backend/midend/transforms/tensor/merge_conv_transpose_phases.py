@@ -93,7 +93,7 @@ def _readers(function: LinalgFunction) -> dict[Value, list[object]]:
 def _pair(copy: Statement, readers: dict[Value, list[object]]) -> _Pair | None:
     """The products that a copy interleaves: nobody else needs them, and what is interleaved is put
     into its place."""
-    moved = copy.moved()
+    moved = copy.copied_view()
     made = copy.results[0].value
     placed = all(
         isinstance(each, Update) and each.base.value is not made
