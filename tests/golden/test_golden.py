@@ -2,7 +2,7 @@
 
 `NAME.trace` is a program. `NAME.stages` has its linalg, then a section for each pass that changes
 something: the stage whole, or its diff against the stage before if that is shorter. The last
-section is the assembly. To store what the compiler does now:
+section is the whole assembly. To store what the compiler does now:
 
     python -m pytest tests/golden --accept
 
@@ -64,7 +64,7 @@ def stages(trace: Path, folder: Path) -> str:
         text = STAMP.sub("", stage.read_text()).replace("module attributes {} {", "module {")
         after = text.splitlines()
         if diff := changes(before, after):
-            if len(diff) < len(after):
+            if len(diff) < len(after) and name != PASSES[-1]:
                 sections += [f"## {name}: diff", *diff]
             else:
                 sections += [f"## {name}", *after]
