@@ -146,7 +146,9 @@ def select(passes: Iterable[Pass], machine: MachineParameters) -> tuple[Pass, ..
     return tuple(step for step in passes if not step.missing(machine))
 
 
-_STAGE_NAME = re.compile(r'ftm\.stage = "[\w-]+"|^@stage [\w-]+$', re.MULTILINE)
+_STAGE_NAME = re.compile(
+    r' attributes \{ftm\.stage = "[\w-]+"\}|ftm\.stage = "[\w-]+"|^@stage [\w-]+$', re.MULTILINE
+)
 
 
 def changes(before: str, after: str, stages: tuple[str, str]) -> str:

@@ -139,7 +139,7 @@ def written(
         made = TileProgram(
             preset.name, [lower_kernels._lower(function)], outputs=program.outputs
         )  # where buffers lie is no matter of functions
-        for each in codegen.pipeline.pipeline(preset):
+        for each in codegen.pipeline(preset):
             made = each.run(made, preset)
         (kernel,) = made.kernels
         return emit_function(kernel)
