@@ -62,7 +62,11 @@ def test_a_row_and_a_kernel_make_an_operation(tmp_path: Path) -> None:
     copy = tmp_path / "ftm_backend"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "build", "*.so"))
     shutil.copy(PACKAGE / "machine" / "build.py", copy / "machine")
-    insert(copy / "target" / "instructions" / "map_arithmetic.py", '    operation("VCOPYSIGN"', ROW)
+    insert(
+        copy / "target" / "instructions" / "map_arithmetic.py",
+        '    operation(\n        "VCOPYSIGN"',
+        ROW,
+    )
     insert(
         copy / "machine" / "src" / "kernels" / "math.h",
         "template <Op op>\nvoid put_function(",

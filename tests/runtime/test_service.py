@@ -76,7 +76,8 @@ def test_bad_traces_are_errors_and_the_process_stays(service):
 def test_imports_no_torch():
     code = (
         "import sys; from ftm_backend import compile_server, driver; compile_server._warm_up()\n"
-        "driver.compile(sys.argv[1], __import__('ftm_backend.compile_options').options.Options())\n"
+        "from ftm_backend.compile_options import CompileOptions\n"
+        "driver.compile(sys.argv[1], CompileOptions())\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('torch', 'ftm_lazy')])"
     )
     run = subprocess.run([sys.executable, "-c", code, TRACE], capture_output=True, text=True)

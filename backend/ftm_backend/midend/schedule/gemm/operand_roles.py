@@ -226,9 +226,8 @@ def cycles_lower_bound(statements: Sequence[Statement], machine: MachineParamete
     """Return a lower bound of the cycles of all panel schedules; 0 for other kinds of schedule."""
     contraction, epilogue, direct, swapped = roles(statements, machine)
     form = direct[0]
-    if (
-        form.interleaved_axis is not None
-        or any(volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k))
+    if form.interleaved_axis is not None or any(
+        volume(form, g) == 0 for g in (form.batch, form.m, form.n, form.k)
     ):
         return 0.0
     return min(
@@ -313,7 +312,9 @@ def _is_well_laid_out(problem: TilingProblem, machine: MachineParameters) -> boo
     At most the fraction ``MAX_UNUSED_COLUMNS`` of the columns may be unused.
     """
     n = prod(problem.n)
-    full = n >= (1 - MAX_UNUSED_COLUMNS) * cost_rules.padded_columns(machine, problem.accumulator, n)
+    full = n >= (1 - MAX_UNUSED_COLUMNS) * cost_rules.padded_columns(
+        machine, problem.accumulator, n
+    )
     return full and all(
         x.runs[1] >= machine.lanes(problem.accumulator) for x in (problem.b, problem.c)
     )
