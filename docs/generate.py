@@ -19,6 +19,8 @@ from pathlib import Path
 import torch
 
 import ftm_lazy
+from ftm_backend import codegen, pass_manager
+from ftm_backend.midend import pipeline
 from ftm_lazy import settings
 from ftm_lazy.torch_xla import _environment, _table
 
@@ -61,6 +63,17 @@ def drawing(edges: set[dependencies.Edge]) -> Callable[[], str]:
     return lambda: f"```mermaid\nflowchart TD\n{arrows}```\n"
 
 
+def passes() -> str:
+    """The table of all passes: IRs, requirements and the sentence that the tools print."""
+    short = {pass_manager.OVERLAPPING_DMA: "DMA", pass_manager.SEVERAL_CORES: "cores"}
+    rows = [
+        f"| `{step.name}` | {step.ir} | {', '.join(map(short.__getitem__, step.requires))} "
+        f"| {step.doc} |\n"
+        for step in (*pipeline.PASSES, *codegen.PASSES, codegen.EMIT)
+    ]
+    return "| pass | IR | needs | effect |\n|---|---|---|---|\n" + "".join(rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "walk-program": lambda: f"```python\n{WALK}```\n",
     "walk-trace": stage("trace", "text"),
@@ -69,6 +82,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "walk-kernels": stage("fuse-ops", "mlir"),
     "walk-tiles": stage("insert-waits", "text"),
     "walk-asm": stage("asm", "text"),
+    "passes": passes,
     "layers-recorder": drawing(dependencies.folder_edges()),
     "layers-python": drawing(dependencies.import_edges()),
     "settings": lambda: settings.table(),

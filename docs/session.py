@@ -42,7 +42,9 @@ for epoch in range(4):
             loss = nn.functional.cross_entropy(model(x), y)
             loss.backward()
             xm.optimizer_step(optimizer)
-    xm.add_step_closure(lambda epoch, loss: print(f"epoch {epoch}: loss {loss.item():.2f}"), args=(epoch, loss))
+    xm.add_step_closure(
+        lambda epoch, loss: print(f"epoch {epoch}: loss {loss.item():.2f}"), args=(epoch, loss)
+    )
     xm.mark_step()
 xm.save(model.state_dict(), "points.pt")
 '''
@@ -104,5 +106,6 @@ def torch_xla_session() -> str:
     return (
         f"```python\n{PROGRAM}```\n\nIt runs as it is:\n\n{unchanged}\n"
         f"`ftm-migrate` shows what it would change, then changes it:\n\n{migrated}\n"
-        f"What is left to do is what it reported:\n\n```diff\n{edit}```\n\nThen it is plain PyTorch, with the same losses:\n\n{finished}"
+        f"It reported what is left to do:\n\n```diff\n{edit}```\n\n"
+        f"Then the program is plain PyTorch, with the same losses:\n\n{finished}"
     )
