@@ -1,17 +1,17 @@
-"""Builds the two native parts of the package; everything else about it is in ``pyproject.toml``.
+"""Build the two native parts of the package; everything else about it is in ``pyproject.toml``.
 
 - ``ftm_lazy._C``: the recorder, all of ``csrc/`` against the headers of the installed PyTorch.
 - ``ftm_backend/machine/libftm_machine.so``: the emulator, built by
   ``backend/ftm_backend/machine/build.py``.
 
-PyTorch is found without importing it, in the environment that the package is being installed into,
-so that ``pip install .`` works with and without build isolation and downloads no second copy.
-Objects are kept in ``build/native`` and compiled again when their command, their source or a header
-of theirs has changed. ``MAX_JOBS`` limits the number of compilers that run at once.
+PyTorch is found, without importing it, in the environment into which the package is installed. So
+``pip install .`` works with and without build isolation and downloads no second copy. Objects are
+kept in ``build/native`` and recompiled if their command, source or headers change. ``MAX_JOBS``
+limits the number of compilers that run in parallel.
 
-``python setup.py build_sanitized`` builds both under address and undefined-behaviour sanitizers,
-into a copy of the packages in ``build/sanitized``, whose Python is links; see
-``tests/fuzz/sanitized.py`` for how a program runs with it.
+``python setup.py build_sanitized`` builds both parts with address and undefined-behaviour
+sanitizers, into a copy of the packages in ``build/sanitized`` whose Python files are links.
+``tests/fuzz/sanitized.py`` runs programs with it.
 """
 
 import ast
@@ -41,49 +41,55 @@ RECORDER = "ftm_lazy._C"
 MACHINE = "ftm_backend.machine.libftm_machine"
 
 FLAGS = (
-    "-std=c++20 -O2 -g0 -fPIC -fvisibility=hidden -pthread -DNDEBUG -Wall -Wextra -Wno-unused-parameter -Wno-maybe-uninitialized"
+    "-std=c++20 -O2 -g0 -fPIC -fvisibility=hidden -pthread -DNDEBUG"
+    " -Wall -Wextra -Wno-unused-parameter -Wno-maybe-uninitialized"
     " -DTORCH_API_INCLUDE_EXTENSION_H -DTORCH_EXTENSION_NAME=_C -DUSE_KINETO"
 ).split()
 SANITIZERS = (
     "-O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fsanitize-recover=undefined"
-    # Elements may lie anywhere in memory of the caller. What is read through null faults anyway;
-    # checks of that and of the types of objects take a quarter of the time to compile.
+    # The caller's memory need not be aligned. Reads through null fault in any case; checking these
+    # and the types of objects takes a quarter of the compile time.
     " -fno-sanitize=alignment,null,vptr"
 ).split()
-# No precompiled header: PyTorch's would be 0.8 GB, take 40 s to make, and save nothing.
+# No precompiled header: PyTorch's would have 0.8 GB, take 40 s to compile, and save no time.
 
 
 class BuildError(RuntimeError):
-    """Something that the build needs is missing, or a source does not compile."""
+    """The build lacks a requirement, or a source does not compile."""
 
 
 def required_torch() -> str:
-    """The version of PyTorch that ``pyproject.toml`` pins."""
+    """Return the version of PyTorch that ``pyproject.toml`` pins."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pins = [line.split("==")[1] for line in project["dependencies"] if line.startswith("torch==")]
     return pins[0]
 
 
 def find_torch() -> tuple[Path, str]:
-    """The directory of the installed ``torch`` package and its version, checked; raises
-    BuildError."""
+    """Find the installed PyTorch.
+
+    Returns:
+        The directory of the package ``torch``, and its version.
+
+    Raises:
+        BuildError: PyTorch is not installed, or in another version than the pinned one.
+    """
     wanted = required_torch()
     spec = importlib.util.find_spec("torch")
     candidates = [Path(spec.origin).parent] if spec and spec.origin else []
-    # Inside pip's isolated build environment the user's packages are not on sys.path, yet they are
-    # there.
-    places = [
+    # In pip's isolated build environment the user's packages are installed, but not on sys.path.
+    folders = [
         sysconfig.get_path("platlib"),
         sysconfig.get_path("purelib"),
         site.getusersitepackages(),
     ]
-    candidates += [Path(place) / "torch" for place in places]
+    candidates += [Path(folder) / "torch" for folder in folders]
     found = next((path for path in candidates if (path / "version.py").is_file()), None)
     if found is None:
         raise BuildError(
             f"PyTorch is not installed in the environment of {sys.executable}.\n"
-            f"ftm is built against it: run `pip install torch=={wanted}` first, then install ftm again"
-            f" (with --no-build-isolation if your installer builds in another environment)."
+            f"ftm is built against it: run `pip install torch=={wanted}` first, then install ftm"
+            f" again (with --no-build-isolation if your installer builds in another environment)."
         )
     version = _assigned(found / "version.py", "__version__")
     if version.split("+")[0] != wanted:
@@ -102,12 +108,19 @@ def _assigned(file: Path, name: str) -> str:
 
 
 class Recorder:
-    """Compiles and links ``ftm_lazy._C``, with objects in a folder, and flags of compiler and
-    linker ``more``."""
+    """Compiles and links ``ftm_lazy._C``."""
 
     def __init__(
         self, torch: Path, version: str, objects: Path = OBJECTS, more: Sequence[str] = ()
     ) -> None:
+        """Set up the commands.
+
+        Args:
+            torch: The directory of the package ``torch``.
+            version: PyTorch's version.
+            objects: The folder for objects.
+            more: Further flags of the compiler and the linker.
+        """
         self.objects, self.more = objects, more
         include = torch / "include"
         self.compiler = os.environ.get("CXX", "g++")
@@ -117,24 +130,24 @@ class Recorder:
         self.flags = [
             *FLAGS,
             *more,
-            # in the command, so that another PyTorch rebuilds all
+            # part of the command, so that another version rebuilds everything
             f'-DFTM_TORCH_VERSION="{version}"',
-            # "memory/memory_pool.h", while <memory> stays the standard library's
+            # for "memory/memory_pool.h"; with -I, <memory> would find csrc/memory
             *("-iquote", str(ROOT / "csrc")),
             f"-I{ROOT / 'backend' / 'ftm_backend' / 'machine' / 'include'}",
             *(word for path in system for word in ("-isystem", str(path))),
         ]
 
     def build(self, output: Path) -> None:
-        """Brings ``output`` up to date with ``csrc/``."""
+        """Build what is stale, and install the library as ``output``; raises BuildError."""
         folders = sorted({source.parent for source in (ROOT / "csrc").rglob("*.cpp")})
         if not folders:
             raise BuildError(f"no C++ sources in {ROOT / 'csrc'}")
         self.objects.mkdir(parents=True, exist_ok=True)
-        wanted = [self.objects / f"{folder.name}.o" for folder in folders]
+        targets = [self.objects / f"{folder.name}.o" for folder in folders]
         units = []
-        for folder, target in zip(folders, wanted, strict=True):
-            command = [self.compiler, *self.flags, "-c", str(_together(folder, self.objects))]
+        for folder, target in zip(folders, targets, strict=True):
+            command = [self.compiler, *self.flags, "-c", str(_unity_source(folder, self.objects))]
             if not _is_fresh(target, command, []):
                 units.append((command, target, f"csrc/{folder.name}"))
         total = len(units) + 1
@@ -151,17 +164,17 @@ class Recorder:
             "-shared",
             "-pthread",
             *self.more,
-            *map(str, wanted),
+            *map(str, targets),
             f"-L{self.libraries}",
         ]
         link += [f"-l{name}" for name in names]
         linked = self.objects / "_C.so"
-        if not _is_fresh(linked, link, wanted):
+        if not _is_fresh(linked, link, targets):
             _run(link, linked, f"[{total}/{total}] {RECORDER}")
         _install(linked, output)
 
     def commands(self) -> list[tuple[Path, list[str]]]:
-        """How each source would be compiled by itself, for editors and clang-tidy."""
+        """Return the command that compiles each source by itself, for editors and clang-tidy."""
         return [
             (source, [self.compiler, *self.flags, "-c", str(source)])
             for source in sorted((ROOT / "csrc").rglob("*.cpp"))
@@ -169,42 +182,43 @@ class Recorder:
 
 
 def write_compile_commands(commands: list[tuple[Path, list[str]]]) -> None:
-    """Brings ``compile_commands.json`` up to date."""
+    """Write ``compile_commands.json``, if it would change."""
     entries = [
         {"directory": str(ROOT), "file": str(source), "arguments": command}
         for source, command in commands
     ]
-    place, text = ROOT / "compile_commands.json", json.dumps(entries, indent=1) + "\n"
-    if not place.exists() or place.read_text() != text:
-        place.write_text(text)
+    path, text = ROOT / "compile_commands.json", json.dumps(entries, indent=1) + "\n"
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
 
 
-def _together(folder: Path, objects: Path) -> Path:
-    """The sources of a folder of the recorder as one: PyTorch's headers, nine tenths of the work,
-    are read once for all."""
+def _unity_source(folder: Path, objects: Path) -> Path:
+    """Write a source that includes all sources of a folder (unity build).
+
+    PyTorch's headers take nine tenths of the compile time; this way they are read once per folder.
+    """
     text = "".join(
         f'#include "{folder.name}/{source.name}"\n' for source in sorted(folder.glob("*.cpp"))
     )
-    together = objects / f"{folder.name}.cpp"
-    if not together.exists() or together.read_text() != text:
-        together.write_text(text)
-    return together
+    unity = objects / f"{folder.name}.cpp"
+    if not unity.exists() or unity.read_text() != text:
+        unity.write_text(text)
+    return unity
 
 
 def _is_fresh(target: Path, command: list[str], inputs: list[Path]) -> bool:
-    """Whether ``target`` was made by this command and is newer than its inputs and included
-    headers."""
+    """Return whether this command made ``target``, after its inputs and headers last changed."""
     record, headers = target.with_name(target.name + ".cmd"), target.with_name(target.name + ".d")
     if not target.exists() or not record.exists() or record.read_text() != "\n".join(command):
         return False
     included = headers.read_text().replace("\\\n", " ").split()[1:] if headers.exists() else []
-    made = target.stat().st_mtime_ns
-    needed = [*inputs, *map(Path, included)]
-    return all(path.exists() and path.stat().st_mtime_ns <= made for path in needed)
+    built_at = target.stat().st_mtime_ns
+    dependencies = [*inputs, *map(Path, included)]
+    return all(path.exists() and path.stat().st_mtime_ns <= built_at for path in dependencies)
 
 
 def _run(command: list[str], target: Path, label: str) -> None:
-    """Runs ``command -o target``; the target appears whole or not at all."""
+    """Run ``command -o target``; the target is replaced only if the command succeeds."""
     partial = target.with_name(target.name + ".partial")
     depends = (
         ["-MMD", "-MF", str(target) + ".d", "-MT", target.name] if "-shared" not in command else []
@@ -229,14 +243,14 @@ def _run(command: list[str], target: Path, label: str) -> None:
 
 
 def _jobs() -> int:
-    """Compilers to run at once: one a CPU, and no more than memory holds (each may take 2 GB)."""
+    """Return how many compilers to run in parallel: one per CPU, and per 2 GB of memory."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**31
     limit = int(os.environ.get("MAX_JOBS") or min(os.cpu_count() or 1, memory))
     return max(1, limit)
 
 
 def _install(built: Path, output: Path) -> None:
-    """Copies a library into place; a process that has the old one mapped keeps it."""
+    """Copy a library; a process that has the old one mapped keeps it."""
     if output.exists() and output.stat().st_mtime_ns >= built.stat().st_mtime_ns:
         return
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -246,7 +260,7 @@ def _install(built: Path, output: Path) -> None:
 
 
 def _machine_build() -> ModuleType:
-    """The machine's own build script."""
+    """Import the machine's build script."""
     script = ROOT / "backend" / "ftm_backend" / "machine" / "build.py"
     spec = importlib.util.spec_from_file_location("machine_build", script)
     module = importlib.util.module_from_spec(spec)
@@ -255,7 +269,7 @@ def _machine_build() -> ModuleType:
 
 
 def build_machine(output: Path) -> list[tuple[Path, list[str]]]:
-    """Brings the emulator's library up to date; returns how each source is compiled."""
+    """Build the emulator's library if it is stale; returns each source's compile command."""
     module = _machine_build()
     begin = time.monotonic()
     print("libftm_machine.so ...", file=sys.stderr, flush=True)
@@ -267,8 +281,13 @@ def build_machine(output: Path) -> list[tuple[Path, list[str]]]:
 
 
 def mirror(package: Path, target: Path, libraries: dict[str, Path]) -> None:
-    """Makes ``target`` a package whose modules are links to those of ``package``; ``libraries``:
-    path in it -> what lies there instead."""
+    """Copy a package as links.
+
+    Args:
+        package: The package's folder.
+        target: The folder of the copy, which is replaced.
+        libraries: By path in the copy, the library to link there instead of the package's.
+    """
     shutil.rmtree(target, ignore_errors=True)
     for source in sorted(package.rglob("*")):
         path = source.relative_to(package)
@@ -284,10 +303,10 @@ def mirror(package: Path, target: Path, libraries: dict[str, Path]) -> None:
 
 
 class BuildNative(build_ext):
-    """setuptools' command, with both libraries built by the code above."""
+    """The command ``build_ext``, which builds both libraries by the code above."""
 
     def build_extensions(self) -> None:
-        """Builds what is stale; a BuildError is shown without a traceback."""
+        """Build what is stale; a BuildError is shown without a traceback."""
         try:
             recorder = Recorder(*find_torch())
             machine = build_machine(self._output(MACHINE))
@@ -300,24 +319,24 @@ class BuildNative(build_ext):
         return Path(self.get_ext_fullpath(name)).resolve()
 
     def get_ext_filename(self, fullname: str) -> str:
-        """The machine is a plain shared library: its file name carries no Python version."""
+        """Return an extension's file name; the machine's has no Python version."""
         if fullname.endswith(MACHINE.rpartition(".")[2]):
             return os.path.join(*fullname.split(".")) + ".so"
         return super().get_ext_filename(fullname)
 
 
 class BuildSanitized(Command):
-    """``build_sanitized``, see above."""
+    """The command ``build_sanitized``, see above."""
 
     user_options: ClassVar[list[tuple[str, str, str]]] = []
 
     def initialize_options(self) -> None:
-        """There are none."""
+        """Do nothing; the command has no options."""
 
     finalize_options = initialize_options
 
     def run(self) -> None:
-        """Builds what is stale; a BuildError is shown without a traceback."""
+        """Build what is stale; a BuildError is shown without a traceback."""
         recorder = SANITIZED / "native" / ("_C" + sysconfig.get_config_var("EXT_SUFFIX"))
         try:
             machine = _machine_build().build_sanitized("address")

@@ -1,12 +1,11 @@
-"""Runs clang-tidy (rules: ``.clang-tidy``) over the recorder and the machine, or over the files and
-folders that are named.
+"""Run clang-tidy (rules: ``.clang-tidy``) over the recorder and the machine, or over some files.
 
-    python csrc/tidy.py                              # everything, some two minutes on two CPUs
+    python csrc/tidy.py                              # everything, two minutes on two CPUs
     python csrc/tidy.py csrc/execute csrc/graph/call_spec.cpp
 
-The sources of a folder of the recorder are read as one, as when they are compiled: PyTorch's
-headers are nine tenths of the work. How each is compiled comes from ``compile_commands.json``,
-which the build writes. Exits with 1 where something was found.
+The sources of a folder of the recorder are checked as one unit, as they are compiled, since
+PyTorch's headers take nine tenths of the time. The compile commands come from
+``compile_commands.json``, which the build writes. Exits with 1 if there are findings.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ FINDING = re.compile(r"^(/.*|\S+\.(?:h|cpp|inc)):\d+:\d+: (?:error|warning): ", 
 
 @dataclass(frozen=True)
 class Unit:
-    """What one clang-tidy reads: sources that are compiled with the same flags."""
+    """The input of one clang-tidy: sources that are compiled with the same flags."""
 
     name: str
     sources: tuple[Path, ...]
@@ -40,8 +39,7 @@ class Unit:
 
 
 def units(chosen: Sequence[Path]) -> list[Unit]:
-    """The units of the sources below ``chosen``, the largest first; ends the process if there are
-    none."""
+    """Return the units of the sources below ``chosen``, largest first; exits if there are none."""
     if not COMMANDS.exists():
         sys.exit("no compile_commands.json: build first (`make build`)")
     together: dict[tuple[Path, tuple[str, ...]], list[Path]] = defaultdict(list)
@@ -58,7 +56,7 @@ def units(chosen: Sequence[Path]) -> list[Unit]:
 
 
 def check(unit: Unit) -> list[str]:
-    """What clang-tidy finds in a unit: each finding with its lines."""
+    """Return clang-tidy's findings in a unit, each with its lines."""
     with tempfile.TemporaryDirectory(prefix="ftm-tidy-") as folder:
         together = Path(folder) / "together.cpp"
         together.write_text("".join(f'#include "{source}"\n' for source in unit.sources))
@@ -87,7 +85,7 @@ def check(unit: Unit) -> list[str]:
 
 
 def main() -> int:
-    """Prints what was found; the exit status."""
+    """Print the findings; returns the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,5 +1,194 @@
-"""The recorder: functions of `csrc/torch/module.cpp` and `csrc/capture/bindings.cpp`, which say what each takes."""
+"""The recorder: the extension module that `csrc/torch/module.cpp` and `csrc/capture/` define."""
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
-def __getattr__(name: str) -> Any: ...
+import torch
+from torch import Tensor
+
+# Called with a trace's text, the lines that recorded its calls, the varying dimensions of each
+# parameter (bit masks), whether the trace trains, whether these sizes may have any value, the
+# trace's number, and why the machine rejected an earlier image ("" at first). Returns (image,
+# varying dimensions of each result), or the reason for a failure.
+_Compile = Callable[..., tuple[bytes, Sequence[int]] | str]
+# Called with the arguments of several later calls of the compiler, one tuple each.
+_Announce = Callable[..., None]
+# Called with a program's text, inputs, scalars and outputs.
+_Observer = Callable[[str, list[Tensor], list[float], list[Tensor]], None]
+
+class _Capture:
+    """A recording on placeholders, on the calling thread."""
+
+    def __init__(self) -> None:
+        """Begin; raises RuntimeError if this thread is capturing."""
+
+    def placeholder(
+        self, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype, /
+    ) -> Tensor:
+        """Make the next input, a tensor without elements."""
+
+    def finish(self, outputs: Sequence[Tensor], on_cpu: Sequence[bool], /) -> _Captured:
+        """Make the program that returns ``outputs``; ``on_cpu`` is where each is returned."""
+
+    def end(self) -> None:
+        """End the recording; may be called twice."""
+
+class _Captured:
+    """A captured program."""
+
+    @property
+    def text(self) -> str:
+        """The text of the trace."""
+
+    @property
+    def parameters(self) -> list[tuple[int | None, Tensor | None, int, list[int]]]:
+        """(placeholder, constant, offset in elements, sizes) of each parameter of the trace."""
+
+    @property
+    def outputs(
+        self,
+    ) -> list[tuple[int | None, int | None, Tensor | None, str, list[int], list[int], int]]:
+        """(result, input, constant, dtype token, sizes, strides, offset) of each output."""
+
+    @property
+    def replaces(self) -> list[int]:
+        """The placeholder that each result of the trace replaces, or -1."""
+
+    @property
+    def scalars(self) -> list[float]:
+        """The scalar operands as they were captured."""
+
+    @property
+    def draws(self) -> list[tuple[int, int, int]]:
+        """(position of the seed, of the offset, number of the draw) among ``scalars``."""
+
+    @property
+    def draws_made(self) -> int:
+        """The number of random draws of one run."""
+
+    def build(self) -> None:
+        """Look up or compile the program, once."""
+
+    def launch(self, inputs: list[Tensor], op_by_op: bool = False) -> list[Tensor]:
+        """Run on one tensor per placeholder; empties the list of inputs."""
+
+class _GraphCall:
+    """A program as the function of an FX graph."""
+
+    def __init__(
+        self,
+        program: _Captured,
+        takes: Sequence[int],
+        constants: Sequence[Tensor],
+        gives: Sequence[int | None],
+    ) -> None:
+        """Map a graph's inputs to the program's and the program's outputs to the graph's.
+
+        Args:
+            program: The program.
+            takes: For each input of the program, the graph's input, or -1 - k for constant k.
+            constants: Further inputs of the program.
+            gives: For each output of the graph, the program's output, -1 - k for the graph's input
+                k, or None.
+        """
+
+    def __call__(self, inputs: list[Tensor], /) -> list[Tensor | None]:
+        """Run the program; empties the list of inputs."""
+
+class _AutogradCall:
+    """A forward and a backward graph as an autograd function."""
+
+    def __init__(
+        self,
+        forward: _GraphCall,
+        backward: _GraphCall,
+        differentiable: Sequence[bool],
+        deterministic: bool,
+    ) -> None:
+        """Combine two graphs.
+
+        Args:
+            forward: Returns the results, then the values saved for ``backward``.
+            backward: Takes the saved values and a gradient per differentiable result; returns a
+                gradient or None per input of ``forward``.
+            differentiable: For each result, whether it has a gradient.
+            deterministic: Whether PyTorch's deterministic mode was on when the graphs were made.
+        """
+
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        """Run the forward graph and record the backward graph."""
+
+def _init(
+    native_ops: Mapping[str, Sequence[str]],
+    machine_library: str,
+    cores: int,
+    checked: bool,
+    instruction_limit: int,
+    compile_fn: _Compile | None,
+    announce_fn: _Announce | None,
+) -> None:
+    """Set the compiled ops and the compiler, and open the machine ("" for none)."""
+
+def _shutdown() -> None:
+    """Stop the recorder's threads at the end of the process."""
+
+# Traces and launches.
+def _begin_step() -> None: ...
+def _end_step(optimizer: int) -> None: ...
+def _sync(wait: bool = False) -> None: ...
+def _wait() -> None: ...
+def _trace_text(tensors: Sequence[Tensor]) -> str: ...
+def _family(text: str) -> tuple[str, tuple[int, ...]]: ...
+def _family_numbers(text: str) -> list[tuple[int, int, bool]]: ...
+def _forbid_launch(why: str, /) -> None: ...
+def _forbidden_launch() -> str: ...
+def _launches() -> int: ...
+def _last_program() -> str: ...
+
+# Counters and metrics.
+def _counters() -> dict[str, int]: ...
+def _count(name: str, n: int = 1) -> None: ...
+def _reset_counters() -> None: ...
+def _metric_names() -> list[str]: ...
+def _metric_data(name: str, /) -> tuple[int, float, list[tuple[float, float]]] | None: ...
+def _metric_report(names: Sequence[str], /) -> str: ...
+def _add_time(name: str, seconds: float, /) -> None: ...
+def _reset_metrics() -> None: ...
+
+# Random numbers.
+def _seed() -> int: ...
+def _initial_seed() -> int: ...
+def _get_rng_state() -> bytes: ...
+def _set_rng_state(state: bytes, /) -> None: ...
+def _default_generator() -> torch.Generator: ...
+
+# Memory.
+def _read_only_dlpack(tensor: Tensor) -> Any: ...
+def _memory_segments() -> list[tuple[int, int, int]]: ...
+def _set_memory_fraction(fraction: float, /) -> None: ...
+def _memory_fraction() -> float: ...
+def _reset_peak_memory_stats() -> None: ...
+def _reset_accumulated_memory_stats() -> None: ...
+def _empty_cache() -> None: ...
+
+# Settings.
+def _set_recording(rows: Sequence[tuple[str, Mapping[str, Sequence[str]]]]) -> None: ...
+def _set_native_ops(native_ops: Mapping[str, Sequence[str]]) -> None: ...
+def _set_strict(strict: bool, /) -> None: ...
+def _set_compile_at_launch(always: bool, /) -> None: ...
+def _set_trace_limit(nodes: int, /) -> None: ...
+def _set_loop_length(calls: int, /) -> None: ...
+def _set_max_in_flight(jobs: int, /) -> None: ...
+def _set_executor(name: str, /) -> None: ...
+def _executor() -> Literal["machine", "reference"]: ...
+def _set_observer(fn: _Observer | None) -> None: ...
+def _set_debug_locations(all: bool, /) -> None: ...
+def _set_library_folders(folders: Sequence[str], /) -> None: ...
+def _set_program_limit(programs: int, instance_bytes: int, /) -> None: ...
+def _program_count() -> int: ...
+def _clear_programs() -> None: ...
+
+# The device.
+def _in_bad_fork() -> bool: ...
+def _device_count() -> int: ...
+def _device_was_used() -> bool: ...

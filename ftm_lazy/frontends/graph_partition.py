@@ -186,6 +186,8 @@ class _Variant:
         self, inputs: dict[Node, int], constants: Environment, outputs: Sequence[Any]
     ) -> Any | None:
         """See `CompiledSegment.direct`."""
+        if self.captured is None:
+            return None
         results: dict[Node, Any] = {}
         for node, structure, leaves in self._results:
             if len(leaves) != 1 or not structure.is_leaf():

@@ -85,7 +85,7 @@ def metric_names() -> list[str]:
     return sorted(_C._metric_names())
 
 
-def metric_data(name: str) -> tuple[int, float, tuple[tuple[float, float], ...]] | None:
+def metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] | None:
     """Return a metric: the number of its samples, their sum, and the last of them as (time in s, value);
     None if it has none."""
     return _C._metric_data(name)
