@@ -1,5 +1,7 @@
-"""Ops of another library: a plain one, and one of each kind that a schema does not say all of:
-indices, shapes from numbers, random draws, numbers of a domain."""
+"""Ops of another library: a plain one, and one of each kind that needs schema annotations.
+
+The kinds: indices, shapes from numbers, random draws, and numbers with a domain.
+"""
 
 import torch
 

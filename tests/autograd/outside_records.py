@@ -1,5 +1,4 @@
-"""The records of `outside_ops`, and what recording their calls needs to know: all that ftm is
-told."""
+"""The records of `outside_ops` and their schema annotations: all that ftm needs."""
 
 from typing import Any
 

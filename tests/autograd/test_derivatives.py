@@ -1,5 +1,4 @@
-"""First and second derivatives, backward and forward, and what hangs on them: hooks and anomaly
-detection."""
+"""First and second derivatives in both modes, hooks, and anomaly detection."""
 
 from __future__ import annotations
 

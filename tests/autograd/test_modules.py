@@ -1,5 +1,5 @@
-"""What surrounds a model: parametrizations, averaged weights, clipping, vectors of parameters,
-copies, closures."""
+"""Utilities for models: parametrizations, averaged weights, clipping, parameter vectors, copies,
+closures."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_closures() -> None:
 
 
 def test_copies() -> None:
-    """A deep copy is of its own; saving and loading brings everything back."""
+    """A deep copy is independent; saving and loading restores everything."""
 
     def run(model: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

@@ -1,5 +1,7 @@
-"""One op, one place: a plain op, an index op, a shape-making op, a random op and one with a domain,
-of another package, whose records are all that ftm is told."""
+"""Ops of another package: plain, indexing, with data-dependent shapes, random, with a domain.
+
+Their records are all that ftm needs.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ for slope in (0.5, 2):
 compiled = counters()["compiles"]
 assert torch.equal(ops.bent(device, 0.25).cpu(), ops.bent(x, 0.25)) and counters()["compiles"] == compiled
 
-# so may a float that the record says to be no part of the program; a number outside of the domain raises where the call is made
+# so may a float that the record declares as a runtime number; a number outside of the domain raises at the call
 torch.testing.assert_close(ops.scaled(device, 1.5, 1.0).cpu(), ops.scaled(x, 1.5, 1.0))
 compiled = counters()["compiles"]
 torch.testing.assert_close(ops.scaled(device, 2.5, 0.5).cpu(), ops.scaled(x, 2.5, 0.5))
@@ -90,7 +92,7 @@ def test_ops_of_every_kind_from_outside(place: Path) -> None:
 
 
 def test_the_reference_draws_what_programs_draw(place: Path) -> None:
-    """Where the record says from which distribution (`draws`)."""
+    """Only for records that declare a distribution (`draws`)."""
     compiled, reference = (
         python(place, SPREAD, FTM_STRICT="1"),
         python(place, SPREAD, FTM_EXECUTOR="reference"),

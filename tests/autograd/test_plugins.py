@@ -1,5 +1,5 @@
-"""Op records of other packages: found, loaded by both processes, part of the cache's key; mistakes
-are told clearly."""
+"""Op records of other packages: found, loaded by both processes, part of the cache's key, with
+clear error messages."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_example_is_native_and_cached(place: Path) -> None:
 
 
 def loaded(place: Path, code: str = "import ftm_backend.frontend.ops") -> str:
-    """The last line of what a process without torch says when it loads the records."""
+    """The last line that a process without torch prints when it loads the records."""
     done = python(place, code)
     assert done.returncode != 0
     return done.stderr.strip().splitlines()[-1]

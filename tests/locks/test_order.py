@@ -1,5 +1,7 @@
-"""The recorder's mutexes are taken in one order, and Python's lock never under one: what a test
-with threads would seldom meet."""
+"""The recorder's mutexes are acquired in one order, and the GIL never while one is held.
+
+Tests with threads would rarely hit the deadlocks that this rules out.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def watcher(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(watcher: str, report: Path, *words: str) -> str:
-    """What the program printed."""
+    """Return the program's output."""
     environment = os.environ | {"LD_PRELOAD": watcher}
     try:
         done = subprocess.run(

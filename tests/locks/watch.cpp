@@ -1,9 +1,9 @@
-// Preloaded into a program: says where a library breaks the order of locks. Each of its mutexes
-// comes always before or always after another one, and Python's lock is never taken by who holds
-// one: otherwise threads may wait for each other for ever, however seldom.
+// Preloaded into a program: reports where a library breaks the lock order. Of two mutexes, one is
+// always acquired first, and the GIL is never acquired while a mutex is held. Otherwise threads may
+// deadlock, however rarely.
 //
-// Standard C++, dlfcn.h, execinfo.h, pthread.h; the Python functions are found by name, and Python
-// is not linked.
+// Uses only standard C++, dlfcn.h, execinfo.h and pthread.h. Python functions are looked up by
+// name; Python is not linked.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>

@@ -26,7 +26,7 @@ ON_BOTH = (
     "test_windows",
     "test_writes_in_order",
 )
-"""Modules whose tests say nothing of how a program is run, so that they hold on the machine too."""
+"""Modules whose tests do not depend on the executor, so they run on the machine too."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -55,6 +55,6 @@ def executor(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def forgotten(executor: str) -> None:
-    """No program is known yet, and nothing is known of loops."""
+    """Start without cached programs and without a history of loops."""
     _C._sync(True)
     _C._clear_programs()

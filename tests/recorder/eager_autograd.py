@@ -1,4 +1,4 @@
-"""What autograd and layers of a network do: programs that see the same on every device."""
+"""Programs of autograd and network layers that observe the same on every device."""
 
 import torch
 

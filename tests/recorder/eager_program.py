@@ -1,4 +1,4 @@
-"""Programs of tensors that say what they saw; see `test_eager_semantics`."""
+"""Programs on tensors that return their observations; see `test_eager_semantics`."""
 
 from collections.abc import Callable
 
@@ -10,8 +10,10 @@ PROGRAMS: dict[str, Program] = {}
 
 
 def program(function: Program) -> Program:
-    """Registers a program: it takes `put`, which brings a CPU tensor to the device, and returns
-    what it saw."""
+    """Register a program.
+
+    It takes `put`, which moves a CPU tensor to the device, and returns its observations.
+    """
     PROGRAMS[function.__name__] = function
     return function
 

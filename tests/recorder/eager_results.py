@@ -1,4 +1,4 @@
-"""What values, dtypes and strides of results are: programs that see the same on every device."""
+"""Programs that observe the same values, dtypes and strides of results on every device."""
 
 import torch
 

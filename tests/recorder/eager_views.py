@@ -1,4 +1,4 @@
-"""What views, writes through them and shared storages show: programs that see the same on every
+"""Programs that observe the same of views, writes through them, and shared storages on every
 device."""
 
 import warnings

@@ -1,5 +1,5 @@
-"""Traces whose order of operations is data are cut into the stretches that all of them have: they
-compute what they do uncut."""
+"""Traces whose order of operations depends on data are cut into common segments, with the same
+results as uncut."""
 
 from __future__ import annotations
 
@@ -71,8 +71,7 @@ def test_steps_over_random_trees_are_those_of_the_cpu(seed: int) -> None:
 
 
 def test_other_trees_need_few_programs() -> None:
-    """A program for each would be one more for each; twice as many trees do not need a quarter
-    more."""
+    """Twice as many trees need less than a quarter more programs, instead of one for each."""
     some = trees(11, 200)
     losses("ftm", some[:100])
     before = _C._program_count()
@@ -95,7 +94,7 @@ VOCABULARY = (
     lambda x, y: (x.mul_(0.5).add_(y.tanh()), y.t().contiguous().t().clamp(-1, 1)),
     lambda x, y: (y[:, [3, 0, 1, 2]] + x, x.sum(0, keepdim=True).sigmoid() * y),
 )
-"""What a random text says to do with two matrices."""
+"""Operations on two matrices, chosen by a random text."""
 
 
 def obeyed(device: str, text: list[int]) -> list[Tensor]:

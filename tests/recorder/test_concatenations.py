@@ -1,5 +1,5 @@
-"""Concatenations of any number of values: taken in steps, they give what they give at once, and few
-programs do for all numbers."""
+"""Concatenations of any number of values: split, they have the same results, and a few programs
+serve all numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MADE: dict[str, Make] = {
         torch.cat([torch.stack(x), torch.stack(x).flip(0)]).square()
     ],
     "what was computed in the trace": lambda x: [torch.cat([torch.sin(v) for v in x], 1).square()],
-    "other sizes beside": lambda x: [torch.cat([*x, x[0][:1]]).square(), torch.cat(x).sum(0)],
+    "other sizes too": lambda x: [torch.cat([*x, x[0][:1]]).square(), torch.cat(x).sum(0)],
     "whole numbers": lambda x: [torch.cat([(v * 8).long() for v in x], 1) % 5],
     "halves and floats": lambda x: [torch.cat([x[0].bfloat16(), *x[1:]]).square()],
 }
@@ -94,7 +94,7 @@ def test_a_number_that_stays_is_one_program() -> None:
 
 
 def test_values_of_one_type_by_chance_are_no_other_number() -> None:
-    """A row behind a cache of one row, beside halves that are always alike."""
+    """A row after a cache of one row, and halves that always have the same type."""
     before = unrolled()
     for rows in 3, 1, 4:
         cache, row, half = (torch.ones(1, count, 2).to("ftm") for count in (rows, 1, 5))
@@ -118,7 +118,7 @@ def test_what_it_needs_in_memory() -> None:
 
 
 def test_one_value_is_copied_by_no_program() -> None:
-    """Beside empty ones, too; and a copy it is."""
+    """Among empty ones too, and it is a copy."""
     x = torch.arange(6.0).reshape(2, 3).to("ftm")
     before = _C._counters()["executions"]
     made = [

@@ -1,5 +1,4 @@
-"""Where traces are cut that nobody reads: loops become runs of one program, short steps stay
-whole."""
+"""Cuts of traces that are not read: loops become runs of one program, short steps remain whole."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ def test_other_sizes_are_cut_at_the_same_places() -> None:
 
 
 def test_a_loop_that_comes_after_others_is_cut_where_it_was() -> None:
-    """The second time, what comes before it is longer: the pieces of the loop are there all the
-    same."""
+    """The second time, more calls precede it; the programs of the loop's segments still exist."""
     x, weight = torch.ones(2, 2, device="ftm"), torch.eye(2, device="ftm")
 
     def run(before: int) -> None:

@@ -1,5 +1,5 @@
-"""Embedding bags by the reference executor, whose CPU kernel gives other results than the trace
-says: it must make up for it."""
+"""Embedding bags on the reference executor: the CPU kernel omits results that the trace has, and the
+executor adds them."""
 
 import pytest
 import torch

@@ -65,7 +65,7 @@ BAD_CALLS: dict[str, Call] = {
     "embedding bag of three dimensions": lambda put: F.embedding_bag(
         put(at(0, 1).view(1, 2)), put(ones(3, 3, 3))
     ),
-    "nothing where a mask says": lambda put: _assign(put(ones(3)), put(ones(3)) > 0, put(ones(0))),
+    "nothing at a mask": lambda put: _assign(put(ones(3)), put(ones(3)) > 0, put(ones(0))),
     "set out of bounds": lambda put: put(ones(3)).as_strided((4, 4), (4, 1)),
     "convolution": lambda put: torch.nn.functional.conv2d(
         put(ones(1, 3, 8, 8)), put(ones(4, 2, 3, 3))
@@ -256,8 +256,7 @@ def gradient_after(change: Callable[[Tensor], Tensor], put: Callable[[Tensor], T
     return leaf.grad
 
 
-# Values of scalars are no part of what is remembered of a call: each is called with a good one
-# before.
+# The values of scalars are not part of a call's spec, so each call is made with a valid one first.
 BAD_SCALARS: dict[
     str, tuple[Callable[[Callable[[Tensor], Tensor], float], object], float, float]
 ] = {
@@ -465,8 +464,7 @@ def test_more_than_the_memory_is_refused_at_once(case: str) -> None:
 
 
 def test_every_call_names_its_line_if_asked() -> None:
-    """Of an op that refuses no places: here everything is recorded, and this is found out when it
-    runs."""
+    """The op accepts all indices: everything is recorded, and the error occurs when it runs."""
 
     def message() -> str:
         drawn = torch.poisson(-torch.ones(2, device="ftm"))

@@ -1,4 +1,4 @@
-"""Tensors that nobody has written yet."""
+"""Tensors that were never written."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,5 +1,5 @@
-"""An optimizer's first step, which begins its state, is the program of all later ones: the state is
-filled before."""
+"""An optimizer's first step, which creates its state, shares the program of later steps: the state is
+filled by separate programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPTIMIZERS: dict[str, Optimizer] = {
 
 
 class Begun(torch.optim.Optimizer):
-    """State of several dtypes and numbers, a part of which is never updated."""
+    """State of several dtypes and initial values, some of it never updated."""
 
     def __init__(
         self, parameters: Iterable[nn.Parameter], fails: bool = False, reads: bool = False

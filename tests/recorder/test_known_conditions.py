@@ -1,5 +1,5 @@
-"""Conditions that hang on whole numbers in memory and on constants: the CPU answers them, and what
-is pending stays pending."""
+"""Conditions on integers in memory and on constants: the CPU evaluates them, and pending calls stay
+pending."""
 
 from __future__ import annotations
 
@@ -72,8 +72,7 @@ def test_an_answer_is_a_value_in_memory() -> None:
 
 
 def test_what_a_program_computed_from_known_values_is_known() -> None:
-    """A mask that grows with each token: it is a result of a step, and asked about in the next
-    one."""
+    """A mask that grows with each token: the result of a step, and read in the next one."""
     mask, x = given([1, 1]), torch.ones(3).to("ftm")
     for step in range(12):
         mask = torch.cat([mask, mask.new_ones(1, 1)], 1)
@@ -84,8 +83,8 @@ def test_what_a_program_computed_from_known_values_is_known() -> None:
 
 
 def test_what_is_behind_many_launches_is_read() -> None:
-    """What nobody asked about does not keep all that it came from: the CPU begins with what a
-    program has computed."""
+    """A value that is not read does not keep its whole history: the CPU starts from a computed
+    value."""
     mask, x = given([1, 1]), torch.ones(3).to("ftm")
     for _ in range(12):
         mask = mask * 1
@@ -145,7 +144,7 @@ def test_strict_programs_compute_all() -> None:
 
 
 def test_numbers_are_the_devices() -> None:
-    """Only what decides where Python goes on: not what it shows."""
+    """Only conditions, not values that Python prints."""
     assert given([1, 2]).sum().item() == 3
     assert (given([1, 2]) == 1).tolist() == [[True, False]]
     assert (count("conditions_on_cpu"), count("executions")) == (0, 2)
@@ -179,7 +178,7 @@ OPERATIONS: list[Callable[[Tensor, Tensor], Tensor]] = [
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_go_the_way_of_the_cpu(seed: int) -> None:
-    """Operations, conditions and launches in any order: answers and values are those of the CPU."""
+    """Operations, conditions and launches in any order have the CPU's results."""
 
     def run(device: str) -> list[object]:
         rng = random.Random(seed)

@@ -1,5 +1,4 @@
-"""Results and gradients have the strides that eager gives them, whatever the memory format of what
-goes in."""
+"""Results and gradients have eager's strides, for operands of every memory format."""
 
 import functools
 import itertools
@@ -40,7 +39,7 @@ def convolutions(dims: int) -> Iterator[Case]:
     for name, x in inputs(dims):
         for weight_name, weight in formats(torch.randn(6, 4, *[3] * dims)):
             if dims == 1 and weight_name == "permuted":
-                continue  # in one dimension the CPU's library picks a format of its own
+                continue  # for 1-d the CPU library chooses a layout that is no memory format
             label = f"{name}, weight {weight_name}"
             yield f"plain, {label}", conv, (x, weight, torch.randn(6))
             yield f"strided, {label}", functools.partial(conv, stride=2, padding=1), (x, weight)
@@ -174,7 +173,7 @@ def strides(call: Callable[..., Tensor], arguments: tuple[Tensor, ...]) -> list[
     leaves = [argument.detach().requires_grad_() for argument in arguments]
     result = call(*leaves)
     gradients = torch.autograd.grad(result, leaves, torch.ones_like(result))
-    # The stride of a dimension of one element says nothing.
+    # The stride of a dimension of size 1 does not matter.
     return [
         tuple(stride for stride, size in zip(x.stride(), x.shape) if size > 1)
         for x in (result, *gradients)

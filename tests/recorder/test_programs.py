@@ -93,7 +93,7 @@ def test_one_input_twice_is_another_program() -> None:
     assert run(lambda a, b: (a - b,), a, b) == [[-9, -28]]
     assert run(lambda a, b: (a - b,), a, a) == [[0, 0]]
     assert run(lambda a, b: (a - b,), a, a.clone()) == [[0, 0]]
-    assert hits() == 1  # a clone that nobody wrote is the same value
+    assert hits() == 1  # an unwritten clone has the same value
 
 
 def test_order_of_results() -> None:

@@ -107,8 +107,7 @@ def test_slices_are_those_of_the_cpu(name: str) -> None:
 
 
 def test_slices_far_from_the_beginning() -> None:
-    """Where an address leads, however many storages there are: a megabyte further there used to be
-    another's."""
+    """An address identifies its storage, however many there are."""
     for tensor in [_bytes("ftm", 3 * MEGABYTE) for _ in range(3)]:
         storage = tensor.untyped_storage()
         for begin in (MEGABYTE, 2 * MEGABYTE - 1, 3 * MEGABYTE - 4):
@@ -123,7 +122,7 @@ def test_storages_that_no_memory_holds_have_bytes_of_their_own() -> None:
 
 
 def test_a_storage_longer_than_its_elements() -> None:
-    """Ten bytes, eight of which are seen as two numbers."""
+    """Ten bytes; a view has eight of them as two numbers."""
     for make in (_bytes, _pending):
 
         def changed(device: str, make: Callable[..., Tensor] = make) -> list[Any]:

@@ -137,7 +137,7 @@ def test_undefined_results() -> None:
     assert "output_mask=[false,true,false]) : none, f32[3,2,3,3], none" in text(w.grad)
 
 
-def test_what_nobody_needs_is_left_out() -> None:
+def test_unused_calls_are_omitted() -> None:
     x = parameter(2)
     y = x + 1
     del y

@@ -1,5 +1,5 @@
-"""Kernels that take their arguments by C++ types (csrc/dispatch/unboxed_kernels.h): which ops have
-one, and that arguments are only lent to it."""
+"""Unboxed kernels (csrc/dispatch/unboxed_kernels.h): which ops have one, and that they only borrow
+their arguments."""
 
 from __future__ import annotations
 

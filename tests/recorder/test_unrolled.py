@@ -52,8 +52,7 @@ def random_numbers(device: str, count: int) -> Result:
 
 
 def kept_results(device: str, count: int) -> Result:
-    """All that the iterations made is read, also through windows that lie in a row, and some that
-    do not."""
+    """Reads all results of the iterations, also through contiguous and other views."""
     x, kept = torch.linspace(-1, 1, 24).reshape(4, 6).to(device), []
     for _ in range(count):
         x = torch.softmax(x @ x.t() @ x, dim=1) + x
@@ -62,7 +61,7 @@ def kept_results(device: str, count: int) -> Result:
 
 
 def several_loops(device: str, count: int) -> Result:
-    """One loop in another, two behind each other, and integers beside floats."""
+    """Nested loops, two loops in sequence, and integers as well as floats."""
     x, steps = torch.arange(6.0).to(device), torch.zeros((), dtype=torch.int64, device=device)
     for _ in range(count):
         for _ in range(3):
@@ -73,8 +72,7 @@ def several_loops(device: str, count: int) -> Result:
 
 
 def windows_of_windows(device: str, count: int) -> Result:
-    """What one iteration reads of an earlier one's result: windows of windows, of other sizes, none
-    of the elements."""
+    """Views that an iteration reads of an earlier result: of views, with other sizes, and empty."""
     x = torch.linspace(-2, 2, 60).reshape(3, 20).to(device)
     for k in range(count):
         rows = (x.exp() / 3).tanh()
@@ -195,7 +193,7 @@ def test_an_error_is_that_of_its_iteration() -> None:
         _C._sync(True)
         places = torch.tensor([9 if k == wrong else k % 5 for k in range(count)]).to("ftm")
         for k in range(count):
-            index = places[k] + x.mul(0).long()  # nobody knows it while the call is recorded
+            index = places[k] + x.mul(0).long()  # unknown while the call is recorded
             x = (x + table[index]).sin().mul(2).exp()
             kept.append(x)
         state.add_(x)

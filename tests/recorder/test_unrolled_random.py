@@ -85,7 +85,7 @@ def through_the_part(s: State, k: int, i: int, j: int) -> None:
     s.part.copy_(torch.tanh(s.part + s.matrices[2][:, 1:3] + k))
 
 
-ALIKE: list[Step] = [  # in every iteration
+REPEATED: list[Step] = [  # in every iteration
     replace(lambda x, y, k: torch.tanh(x @ y.t() @ y)),
     replace(lambda x, y, k: torch.cat([x[1:], y[:1]]).sin()),
     replace(lambda x, y, k: (x * 0.5 + y.sum(0, keepdim=True) / (k + 1)).clamp(-2, 2)),
@@ -110,7 +110,7 @@ ALIKE: list[Step] = [  # in every iteration
 ]
 
 STEPS: list[Step] = [
-    *ALIKE,
+    *REPEATED,
     replace(lambda x, y, k: torch.softmax(x + y.flip(1), dim=k % 2)),
     write(lambda x, y, k: x[:, k % COLUMNS].fill_(0.5 * (k % 5))),
     write(lambda x, y, k: x.as_strided((3,), (4,), x.storage_offset() + k % 4).zero_()),
@@ -151,7 +151,8 @@ def test_long_bodies_are_cut_at_once_and_in_another_order(seed: int) -> None:
     """What is cut into layers is put in order before (`csrc/partition/loop_order.h`)."""
     rng = random.Random(seed)
     steps = [
-        (rng.choice(ALIKE), rng.randrange(3), rng.randrange(3)) for _ in range(rng.randint(30, 40))
+        (rng.choice(REPEATED), rng.randrange(3), rng.randrange(3))
+        for _ in range(rng.randint(30, 40))
     ]
     _C._set_loop_length(0)
     whole = run("ftm", steps, MOST)

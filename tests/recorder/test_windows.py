@@ -1,4 +1,4 @@
-"""Windows of values in memory: one program for all places, and the values of eager PyTorch."""
+"""Views of values in memory: one program for all offsets, and eager's values."""
 
 from collections.abc import Callable
 
@@ -143,7 +143,7 @@ def test_a_value_that_was_written_over_before_it_was_in_memory_is_no_state() -> 
 
 
 def test_a_write_through_an_index_stays_one_where_it_covers_all() -> None:
-    """What a search notes of each new token is noted in the same way where there is one."""
+    """A search records each new token in the same way if there is only one."""
 
     def noted(tokens: int) -> Tensor:
         found = torch.zeros(2, 3, tokens, device="ftm") + 1

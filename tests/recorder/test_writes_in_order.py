@@ -1,5 +1,5 @@
-"""Where a place is written twice the last value stays, however many threads the CPU's kernels have
-and whatever is said of them."""
+"""If an index is written twice the last value stays, for any number of CPU threads and any
+determinism setting."""
 
 from __future__ import annotations
 
