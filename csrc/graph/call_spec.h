@@ -55,8 +55,8 @@ struct CallSpec final : c10::intrusive_ptr_target {
   Hash128 hash; // of the text and the result types
   // If not `none`, `arguments` has the dimension after the list.
   Concatenation concatenates = Concatenation::none;
-  // Index of the value operand of which the only result is a copy, so that nothing is computed; -1
-  // if there is none.
+  // Index of the value operand that the only result copies, so that nothing is computed; -1 for
+  // none.
   int32_t copied = -1;
   // Hash of op and result dtype, without sizes and constants; 0 for views and bitcasts.
   uint32_t signature = 0;

@@ -27,7 +27,7 @@ torch::lazy::hash_t TraceNode::shapeHash() const {
 }
 
 c10::ArrayRef<torch::lazy::Shape> TraceNode::shapes() const {
-  // Only torch::lazy's own debugging asks: built when it does.
+  // Built on demand, since only torch::lazy's debugging tools use it.
   auto& shapes = const_cast<TraceNode*>(this)->shapes_;
   while (shapes.size() < num_outputs()) {
     shapes.push_back(lazy_shape(type(shapes.size())));

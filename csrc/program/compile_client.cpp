@@ -61,7 +61,7 @@ compile_in_python(const CompileRequest& request, const std::string& rejection) {
       result.error = answer.cast<std::string>();
     }
   } catch (const py::error_already_set&) {
-    // Kept as it is: formatting the exception would run Python code, and so signal handlers.
+    // Not formatted here: that would run Python code, and so signal handlers.
     result.interrupt = std::current_exception();
   } catch (const std::exception& error) {
     result.error = error.what();

@@ -1,5 +1,5 @@
 // Operations on quantized tensors that run on the CPU, and are counted. Packing runs there too:
-// packed weights are CPU objects, of which the device keeps a copy (quantized/linear_conv.cpp).
+// packed weights are CPU objects; the device keeps a copy of each (quantized/linear_conv.cpp).
 #include "quantized/quantized_tensor.h"
 #include "dispatch/cpu_fallback.h"
 

@@ -121,7 +121,7 @@ BufferPtr observe(Variable& variable) {
   if (!variable.value().node) {
     return nullptr;
   }
-  // More than once only if another thread records a newer value meanwhile.
+  // Repeats only if another thread records a newer value meanwhile.
   while (!trace_node(variable.value()).is_data) {
     auto* trace = variable.trace();
     TORCH_CHECK_NOT_IMPLEMENTED(!capturing && trace != nullptr, kNoContent);

@@ -9,7 +9,7 @@
 namespace ftm {
 namespace {
 
-// Returns the buffer of which a pending value is a contiguous view, or null.
+// Returns the buffer that a pending value is a contiguous view of, or null.
 const DataNode* source_of(const Value& value) {
   const auto& call = static_cast<const CallNode&>(trace_node(value));
   const auto& spec = call.spec();

@@ -89,7 +89,7 @@ class ProgramProfiler final : public libkineto::IActivityProfiler {
 };
 
 // Events that autograd's profiler sets around each call (use_device="ftm"). A recorded call has no
-// device time of its own, so the time between events is 0.
+// separate device time, so the time between events is 0.
 struct ProfilerEvents final : torch::profiler::impl::ProfilerStubs {
   void record(
       c10::DeviceIndex* device, torch::profiler::impl::ProfilerVoidEventStub* event,
