@@ -1,7 +1,7 @@
 // Reorders a graph's calls so that its loops become visible.
 //
 // An optimizer's step is recorded op by op, each over all parameters, while the part that repeats
-// from layer to layer is the whole step of one parameter. The new order places it after the call
+// from layer to layer is the whole step of one parameter. The new order puts it after the call
 // that produces the parameter's gradient. So the backward pass of a layer and the steps of its
 // parameters become one sequence of calls, repeated once per layer.
 #pragma once
