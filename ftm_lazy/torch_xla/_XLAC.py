@@ -28,45 +28,43 @@ __all__ = [
 
 
 def _xla_token(token: str) -> str:
-    """XLA's name of an element type: its booleans are pred, and its signed integers begin with
-    s."""
+    """Return XLA's name of an element type: pred for booleans, s32 etc. for signed integers."""
     return "pred" if token == "i1" else re.sub("^i", "s", token)
 
 
 _XLA_TOKENS = {facts.name: _xla_token(facts.token) for facts in DTYPES.values()}
-"""The names of PyTorch's dtypes in XLA's shapes."""
+"""PyTorch's dtype name to XLA's element type."""
 
 
 def _get_xla_tensors_text(tensors: list[torch.Tensor]) -> str:
-    """Return the trace that would compute `tensors`."""
+    """Return the trace that computes `tensors`."""
     return debug.text(tensors, "trace")
 
 
 def _get_xla_tensors_hlo(tensors: list[torch.Tensor]) -> str:
-    """Return the program that would compute `tensors`, as MLIR: linalg on tensors."""
+    """Return the program that computes `tensors` as MLIR text (linalg on tensors)."""
     return debug.text(tensors, "linalg")
 
 
 def _get_xla_tensors_dot(tensors: list[torch.Tensor]) -> str:
-    """Return the trace that would compute `tensors`, as a graph for graphviz."""
+    """Return the trace that computes `tensors` as a Graphviz graph."""
     from ftm_lazy.torch_xla.debug import _dot
 
     return _dot.graph(debug.text(tensors, "trace"))
 
 
 def _get_xla_tensor_debug_info(tensor: torch.Tensor) -> str:
-    """Type and device of `tensor`, the operations that would compute it, and whether its content is
-    in memory."""
-    shape = f"{_XLA_TOKENS[str(tensor.dtype).removeprefix('torch.')]}[{','.join(map(str, tensor.shape))}]"
+    """Return shape and device of a tensor, and its pending trace or its address."""
+    sizes = list(map(str, tensor.shape))
+    shape = f"{_XLA_TOKENS[str(tensor.dtype).removeprefix('torch.')]}[{','.join(sizes)}]"
     if tensor.device.type != NAME:
-        return (
-            f"Tensor on host: with size [{', '.join(map(str, tensor.shape))}]\nXLA Shape: {shape}\n"
-        )
+        return f"Tensor on host: with size [{', '.join(sizes)}]\nXLA Shape: {shape}\n"
     recorded = debug.text([tensor], "trace")
-    is_pending = "::" in recorded  # an operation; the trace of a tensor in memory is one parameter
+    is_pending = "::" in recorded  # an operation; the trace of a tensor in memory has none
+    handle = None if is_pending else hex(tensor.data_ptr())
     return (
         f"XLA Shape: {shape}\nIR: {recorded if is_pending else None}\n"
-        f"Data Device: {tensor.device}\nData Handle: {None if is_pending else hex(tensor.data_ptr())}\n"
+        f"Data Device: {tensor.device}\nData Handle: {handle}\n"
     )
 
 
@@ -77,19 +75,19 @@ _xla_get_enable_alias_with_buffer_donor_config = buffer_donor_context.is_enabled
 
 
 def _xla_get_default_device() -> str:
-    """Return the device's name."""
+    """Return the name of the default device."""
     return f"{NAME}:0"
 
 
 def _xla_step_marker(
     device: str, devices: list[str], wait: bool = True, reset_scope: bool = True
 ) -> None:
-    """`torch_xla.sync`."""
+    """Call `torch_xla.sync`."""
     _steps.sync(wait, reset_scope)
 
 
 def _xla_sync_multi(
     tensors: list[torch.Tensor], devices: list[str], wait: bool = True, sync_xla_data: bool = True
 ) -> None:
-    """Run everything that is recorded, `tensors` among it."""
+    """Run all pending operations, including those that compute `tensors`."""
     _C._sync(wait)

@@ -1,11 +1,11 @@
-"""The names of torch_xla, on the device ftm.
+"""torch_xla's API, implemented on the device ftm.
 
     import ftm_lazy.torch_xla as torch_xla
     import ftm_lazy.torch_xla.core.xla_model as xm
 
-Programs that must stay as they are run by ``python -m ftm_lazy.torch_xla script.py``; see
-docs/torch_xla.md. Importing this makes nothing importable as ``torch_xla``, because other libraries
-change their behaviour when it is.
+``python -m ftm_lazy.torch_xla script.py`` runs an unmodified torch_xla program; see
+docs/torch_xla.md. Importing this package does not make ``torch_xla`` importable, because other
+libraries change their behaviour if it is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 from ftm_lazy.torch_xla import _refusals
 
-_refusals.install()  # before any submodule: modules that are refused whole have no file
+_refusals.install()  # before any submodule: unsupported modules have no file
 
 from ftm_lazy.torch_xla import (  # noqa: E402  # noqa: E402
     _XLAC,
@@ -78,5 +78,10 @@ _unchanged.prepare()
 
 
 def manual_seed(seed: int, device: torch.device | str | None = None) -> None:
-    """Seed the device's generator, as `core.xla_model.set_rng_state` does."""
+    """Seed the device's generator, as `core.xla_model.set_rng_state` does.
+
+    Args:
+        seed: An integer.
+        device: The device; None means the only one.
+    """
     core.xla_model.set_rng_state(seed, device)

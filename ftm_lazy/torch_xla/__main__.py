@@ -1,12 +1,12 @@
-"""Runs a program that was written for torch_xla, unchanged.
+"""Run an unmodified torch_xla program on ftm.
 
     python -m ftm_lazy.torch_xla script.py args
     python -m ftm_lazy.torch_xla -m module args
     torchrun --nproc-per-node 2 --no-python python -m ftm_lazy.torch_xla script.py args
 
-Both names, of the package and of the device, must be known before the program imports torch, so
-Python is started anew with an environment that says them: FTM_DEVICE_NAME=xla, and the package
-torch_xla on PYTHONPATH. What the program starts has it too.
+The names of the device and of the package must be set before the program imports torch. So this
+restarts Python with FTM_DEVICE_NAME=xla and with the package torch_xla on PYTHONPATH. Child
+processes inherit both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["environment", "main"]
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a program for torch_xla: this process's, with the two names."""
+    """Return this process's environment with the variables for torch_xla programs."""
     path = [str(Path(__file__).with_name("importable")), os.environ.get("PYTHONPATH", "")]
     return os.environ | {
         "FTM_DEVICE_NAME": "xla",
@@ -28,22 +28,19 @@ def environment() -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Replace this process by ``python`` with `arguments`, and with the options of Python that
-    this one has."""
+    """Replace this process by Python with `arguments` and with this interpreter's options."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
         sys.exit(0 if arguments else 2)
     if sys.flags.ignore_environment:
         sys.exit(
-            _wrong(
-                "the program's names are set in the environment, which Python's options -E and -I leave out"
-            )
+            _usage_error("it sets environment variables, which Python's options -E and -I ignore")
         )
-    own = next(place for place, word in enumerate(sys.orig_argv) if word.startswith("-m"))
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:own], *arguments], environment())
+    module = next(i for i, word in enumerate(sys.orig_argv) if word.startswith("-m"))
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:module], *arguments], environment())
 
 
-def _wrong(reason: str) -> int:
+def _usage_error(reason: str) -> int:
     print(f"ftm_lazy.torch_xla: {reason}", file=sys.stderr)
     return 2
 

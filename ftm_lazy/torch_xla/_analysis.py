@@ -1,6 +1,8 @@
-"""What torch_xla tells of a run when the environment asks: an analysis of each compilation and of
-each step (``PT_XLA_DEBUG_LEVEL``), the text of each program (``XLA_SAVE_TENSORS_FILE``), a line for
-each step (``XLA_EMIT_STEPLOG``).
+"""torch_xla's debug output, enabled by environment variables.
+
+- ``PT_XLA_DEBUG_LEVEL``: an analysis of each compilation (1) and of each step (2).
+- ``XLA_SAVE_TENSORS_FILE``: the text of each program.
+- ``XLA_EMIT_STEPLOG``: a line for each step.
 """
 
 from __future__ import annotations
@@ -21,25 +23,26 @@ from ftm_lazy.torch_xla import _world
 __all__ = ["end_of_step", "install", "level"]
 
 _RULE, _THIN = "=" * 80, "-" * 80
-_FRAMES = 8  # shown of a stack
+_FRAMES = 8  # stack frames shown
 _PACKAGE = str(Path(__file__).parent)
-_OWN = str(Path(__file__).parent.parent)
+_FTM_LAZY = str(Path(__file__).parent.parent)
 _CAUSES = (
     (("parallel_loader.py",), "sync in parallel loader at step end"),
     (("profiler.py",), "exiting a profiler StepTrace region"),
     (("dynamo.py",), "dynamo is executing a compiled program"),
     (("_steps.py",), "user sync"),
 )
-"""Files of ftm on the stack, and what their being there means; the first that fits counts."""
+"""(files, cause): the first entry with a file on the stack is the cause of the compilation."""
 
 _steps = itertools.count(1)
-_launched = 0  # programs at the last step's end
+_launched = 0  # programs launched up to the last step's end
 
 
 def level() -> int:
-    """``PT_XLA_DEBUG_LEVEL``; 1 for ``PT_XLA_DEBUG=1``; 0 where neither is set.
+    """Return ``PT_XLA_DEBUG_LEVEL``; if unset, 1 for ``PT_XLA_DEBUG=1``, else 0.
 
-    Raises ValueError if it is no whole number.
+    Raises:
+        ValueError: The value is not an integer.
     """
     given = os.environ.get("PT_XLA_DEBUG_LEVEL")
     if given is None:
@@ -51,8 +54,7 @@ def level() -> int:
 
 
 def install() -> None:
-    """Watch the programs of this process, if the environment asks for something that is to be
-    told of them."""
+    """Register the watchers of compiled traces that the environment enables."""
     if os.environ.get("XLA_SAVE_TENSORS_FILE"):
         compile_client.client().watch(_save)
     if level() >= 1:
@@ -60,8 +62,7 @@ def install() -> None:
 
 
 def end_of_step() -> None:
-    """At the end of `sync`: the line of the step, and the analysis of what ran since the last
-    one."""
+    """Print the step's line and its analysis, if enabled; called at the end of `sync`."""
     global _launched
     if os.environ.get("XLA_EMIT_STEPLOG") == "1":
         print(
@@ -70,7 +71,7 @@ def end_of_step() -> None:
     if level() >= 2:
         launched, _launched = _C._launches() - _launched, _C._launches()
         if launched:
-            _tell(
+            _write(
                 "Execution",
                 _stack(),
                 [
@@ -90,32 +91,35 @@ def _analyse_compilation(trace: str) -> None:
         f"  Number of Graph Inputs: {inputs}",
         f"  Number of Graph Outputs: {outputs}",
     ]
-    _tell("Compilation", _stack(), info)
+    _write("Compilation", _stack(), info)
 
 
 def _stack() -> list[traceback.FrameSummary]:
-    """Return the frames that led here, the innermost first, without this module's and the compiler
-    bridge's."""
+    """Return the frames of the caller, innermost first, without this module and the client."""
     hidden = (__file__, compile_client.__file__)
     return [frame for frame in reversed(traceback.extract_stack()) if frame.filename not in hidden]
 
 
 def _cause(stack: Sequence[traceback.FrameSummary]) -> str:
-    own = {Path(frame.filename).name for frame in stack if frame.filename.startswith(_OWN)}
-    inside = {Path(frame.filename).name for frame in stack if frame.filename.startswith(_PACKAGE)}
+    ftm_files = {
+        Path(frame.filename).name for frame in stack if frame.filename.startswith(_FTM_LAZY)
+    }
+    package_files = {
+        Path(frame.filename).name for frame in stack if frame.filename.startswith(_PACKAGE)
+    }
     for files, cause in _CAUSES:
-        if inside.intersection(files):
+        if package_files.intersection(files):
             return cause
-    if "registration.py" in own:
+    if "registration.py" in ftm_files:
         return "the end of optimizer.step()"
     return "most likely user code trying to access tensor value before sync"
 
 
-def _tell(what: str, stack: Sequence[traceback.FrameSummary], info: Sequence[str]) -> None:
+def _write(event: str, stack: Sequence[traceback.FrameSummary], info: Sequence[str]) -> None:
     frames = [f"  {frame.name} ({frame.filename}:{frame.lineno})" for frame in stack[:_FRAMES]]
     lines = [
         _RULE,
-        f"{what} Cause",
+        f"{event} Cause",
         f"  {_cause(stack)}",
         *info,
         "Python Frame Triggered Execution:",
@@ -124,7 +128,7 @@ def _tell(what: str, stack: Sequence[traceback.FrameSummary], info: Sequence[str
         _THIN,
         _RULE,
     ]
-    text = "".join(f"{what} Analysis: {line}\n" for line in lines)
+    text = "".join(f"{event} Analysis: {line}\n" for line in lines)
     name = os.environ.get("PT_XLA_DEBUG_FILE")
     if name:
         _append(name, text)
@@ -147,6 +151,6 @@ def _save(trace: str) -> None:
 
 
 def _append(name: str, text: str) -> None:
-    """With several processes each has a file of its own."""
+    """Append to a file; with several processes each has its own, named by its ordinal."""
     with open(f"{name}.{_world.local_ordinal()}" if _world.size() > 1 else name, "a") as file:
         file.write(text)

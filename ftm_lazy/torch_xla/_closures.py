@@ -1,4 +1,4 @@
-"""The closures of a step: queued by `add_step_closure`, run when the step has been launched."""
+"""Step closures: queued by `add_step_closure`, run after the step's launch."""
 
 from __future__ import annotations
 
@@ -15,23 +15,29 @@ _handler: AsyncClosureHandler | None = None
 
 
 def add(closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool = False) -> None:
-    """Queue ``closure(*args)`` of this thread; `run_async`: to run beside the steps that
-    follow."""
-    name = "aside" if run_async else "here"
+    """Queue ``closure(*args)`` on this thread.
+
+    Args:
+        closure: The function.
+        args: Its arguments.
+        run_async: Run it on another thread, concurrently with the next steps.
+    """
+    name = "asynchronous" if run_async else "synchronous"
     if not hasattr(_queued, name):
         setattr(_queued, name, [])
     getattr(_queued, name).append(lambda: closure(*args))
 
 
 def run() -> None:
-    """Run what is queued, in its order."""
+    """Run this thread's queued closures, in order."""
     global _handler
-    aside, here = getattr(_queued, "aside", None), getattr(_queued, "here", None)
-    if aside:
-        _queued.aside = []
+    asynchronous = getattr(_queued, "asynchronous", None)
+    synchronous = getattr(_queued, "synchronous", None)
+    if asynchronous:
+        _queued.asynchronous = []
         _handler = _handler or AsyncClosureHandler()
-        _handler.run_all(aside)
-    if here:
-        _queued.here = []
-        for closure in here:
+        _handler.run_all(asynchronous)
+    if synchronous:
+        _queued.synchronous = []
+        for closure in synchronous:
             closure()

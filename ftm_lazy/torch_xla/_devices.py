@@ -1,4 +1,4 @@
-"""The devices of this process: one, whatever the number of processes."""
+"""The devices of this process, of which there is exactly one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ __all__ = ["device", "device_count", "devices", "real_devices"]
 
 
 def device(index: int | None = None) -> torch.device:
-    """Return the device; there is one in each process, with index 0.
+    """Return this process's device.
 
-    Raises IndexError for another index.
+    Args:
+        index: 0 or None.
+
+    Raises:
+        IndexError: Another index was given.
     """
     if index not in (None, 0):
         raise IndexError(
@@ -23,16 +27,15 @@ def device(index: int | None = None) -> torch.device:
 
 
 def devices() -> list[torch.device]:
-    """All devices of this process: the one."""
+    """Return the devices of this process, a list of one."""
     return [torch.device(NAME, 0)]
 
 
 def real_devices() -> list[str]:
-    """What the devices of this process are and which of the world's they are, such as
-    ``["FTM:0"]``."""
+    """Return kind and global ordinal of this process's devices, e.g. ``["FTM:0"]``."""
     return [f"FTM:{_world.ordinal()}"]
 
 
 def device_count() -> int:
-    """Return the number of devices of this process: 1."""
+    """Return the number of devices of this process, which is 1."""
     return len(devices())

@@ -1,5 +1,4 @@
-"""The environment variables of torch_xla: what is understood, and a warning, once, of those that
-have no effect."""
+"""torch_xla's environment variables: those with an effect on ftm, and a warning about others."""
 
 from __future__ import annotations
 
@@ -9,39 +8,39 @@ import warnings
 __all__ = ["UNDERSTOOD", "table", "warn_of_variables"]
 
 UNDERSTOOD = {
-    "ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB": "how much of the gradients travels at once",
-    "CPU_NUM_DEVICES": "processes that `launch` starts",
-    "GPU_NUM_DEVICES": "processes that `launch` starts",
-    "NEURONCORE_NUM_DEVICES": "processes that `launch` starts",
-    "PJRT_DEVICE": "what `runtime.device_type()` says",
+    "ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB": "size of the buckets in which gradients are reduced",
+    "CPU_NUM_DEVICES": "number of processes that `launch` starts",
+    "GPU_NUM_DEVICES": "number of processes that `launch` starts",
+    "NEURONCORE_NUM_DEVICES": "number of processes that `launch` starts",
+    "PJRT_DEVICE": "result of `runtime.device_type()`",
     "PJRT_LOCAL_PROCESS_COUNT": "set by `launch` in its processes",
     "PJRT_LOCAL_PROCESS_RANK": "set by `launch` in its processes",
-    "PT_XLA_DEBUG": "as PT_XLA_DEBUG_LEVEL=1",
-    "PT_XLA_DEBUG_FILE": "where these analyses go, instead of stderr",
-    "PT_XLA_DEBUG_LEVEL": "1: an analysis of each program that is new to the process; 2: of what ran as well, at each `sync`",
-    "RATE_TRACKER_SMOOTHING": "of `RateTracker`",
-    "TPU_NUM_DEVICES": "processes that `launch` starts",
+    "PT_XLA_DEBUG": "the same as PT_XLA_DEBUG_LEVEL=1",
+    "PT_XLA_DEBUG_FILE": "file for these analyses, instead of stderr",
+    "PT_XLA_DEBUG_LEVEL": "1: an analysis of each program that is new to the process; 2: also of "
+    "the programs that ran, at each `sync`",
+    "RATE_TRACKER_SMOOTHING": "smoothing factor of `RateTracker`",
+    "TPU_NUM_DEVICES": "number of processes that `launch` starts",
     "XLA_EMIT_STEPLOG": "a line on stderr for each `sync`",
     "XLA_HLO_DEBUG": "errors of a running program name the Python line (FTM_DEBUG=locations)",
     "XLA_IR_DEBUG": "errors of a running program name the Python line (FTM_DEBUG=locations)",
-    "XLA_MAX_ASYNC_QUEUE": "asynchronous closures that may wait",
-    "XLA_METRICS_FILE": "where `sync` appends the metrics; STDERR and STDOUT as well",
-    "XLA_PERSISTENT_CACHE_PATH": "FTM_CACHE_DIR",
-    "XLA_PERSISTENT_CACHE_READ_ONLY": "programs are found there, and none is stored",
-    "XLA_SAVE_TENSORS_FILE": "where each program that is new to the process is appended",
-    "XLA_SAVE_TENSORS_FMT": "of it: text (the trace) or hlo (MLIR)",
-    "XLA_SYNC_WAIT": "each `sync` waits",
-    "XLA_USE_EAGER_DEBUG_MODE": "as `experimental.eager_mode(True)` (FTM_TRACE_LIMIT=1)",
-    "XLA_USE_SPMD": "`runtime.is_spmd()`",
+    "XLA_MAX_ASYNC_QUEUE": "maximum number of queued asynchronous closures",
+    "XLA_METRICS_FILE": "file to which `sync` appends the metrics, or STDERR or STDOUT",
+    "XLA_PERSISTENT_CACHE_PATH": "the same as FTM_CACHE_DIR",
+    "XLA_PERSISTENT_CACHE_READ_ONLY": "programs are read from that directory, and none is stored",
+    "XLA_SAVE_TENSORS_FILE": "file to which each program that is new to the process is appended",
+    "XLA_SAVE_TENSORS_FMT": "format of that file: text (the trace) or hlo (MLIR)",
+    "XLA_SYNC_WAIT": "each `sync` waits for the programs",
+    "XLA_USE_EAGER_DEBUG_MODE": "the same as `experimental.eager_mode(True)` (FTM_TRACE_LIMIT=1)",
+    "XLA_USE_SPMD": "result of `runtime.is_spmd()`",
 }
-"""Variable to what it does here."""
+"""Variable to its effect on ftm."""
 
 _PREFIXES = ("XLA_", "PJRT_", "PT_XLA_", "LIBTPU_", "TPU_", "XRT_")
 
 
 def warn_of_variables() -> None:
-    """Translate the variables that stand for settings of ftm, and warns of those that have no
-    effect."""
+    """Set the settings of ftm that variables correspond to, and warn about those without effect."""
     if os.environ.get("XLA_PERSISTENT_CACHE_PATH"):
         os.environ.setdefault("FTM_CACHE_DIR", os.environ["XLA_PERSISTENT_CACHE_PATH"])
         if os.environ.get("XLA_PERSISTENT_CACHE_READ_ONLY") == "1":
@@ -55,13 +54,14 @@ def warn_of_variables() -> None:
     )
     if unknown:
         warnings.warn(
-            f"{', '.join(unknown)}: of torch_xla, and without effect on ftm (docs/torch_xla.md lists those that have one)",
+            f"{', '.join(unknown)}: variables of torch_xla without effect on ftm"
+            " (docs/torch_xla.md lists those that have one)",
             UserWarning,
             stacklevel=3,
         )
 
 
 def table() -> str:
-    """Return the table of the variables in ``docs/torch_xla.md``."""
+    """Return the Markdown table of the variables for ``docs/torch_xla.md``."""
     rows = "".join(f"| `{name}` | {effect} |\n" for name, effect in UNDERSTOOD.items())
-    return "| Variable | What it does on ftm |\n|---|---|\n" + rows
+    return "| Variable | Effect on ftm |\n|---|---|\n" + rows

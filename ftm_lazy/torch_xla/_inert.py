@@ -1,6 +1,7 @@
-"""Marks what code for torch_xla may say and what then has no effect here, with the reason.
+"""Marker for functions that torch_xla programs call and that have no effect on ftm.
 
-The table of names in ``docs/torch_xla.md`` shows the reason; nothing else depends on the mark.
+The mark holds the reason, which the table of names in ``docs/torch_xla.md`` shows. Nothing else
+depends on it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def inert(why: str) -> Callable[[F], F]:
-    """Decorator: the function is accepted and has no effect, or a constant result, because of
-    `why`."""
+    """Mark a function as without effect, or with a constant result (decorator).
+
+    Args:
+        why: The reason.
+    """
 
     def mark(function: F) -> F:
         function._inert = why  # type: ignore[attr-defined]
@@ -25,5 +29,5 @@ def inert(why: str) -> Callable[[F], F]:
 
 
 def reason(thing: object) -> str | None:
-    """Why `thing` has no effect; None if it has one."""
+    """Return why a function has no effect; None if it is not marked."""
     return vars(thing).get("_inert") if hasattr(thing, "__dict__") else None

@@ -1,6 +1,4 @@
-"""What torch_xla counts and ftm does not: steps that were marked, and what is told after each of
-them if the environment asks for it.
-"""
+"""Counters that torch_xla has and ftm lacks, and the debug output after each step."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from ftm_lazy.torch_xla import _analysis
 __all__ = ["COUNTS", "count", "end_of_step"]
 
 COUNTS: Counter[str] = Counter()
-"""Counters beside those of ftm."""
+"""Counters in addition to those of `ftm_lazy.metrics`."""
 
 
 def count(name: str, by: int = 1) -> None:
@@ -21,7 +19,7 @@ def count(name: str, by: int = 1) -> None:
 
 
 def end_of_step() -> None:
-    """Write the metrics where ``XLA_METRICS_FILE`` says, and what `_analysis` has to tell."""
+    """Write the step's analysis, and the metrics to ``XLA_METRICS_FILE``, if enabled."""
     _analysis.end_of_step()
     if os.environ.get("XLA_METRICS_FILE"):
         from ftm_lazy.torch_xla.debug import metrics_saver

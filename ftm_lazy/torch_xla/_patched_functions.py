@@ -1,5 +1,4 @@
-"""torch_xla._patched_functions: what torch_xla put in the place of PyTorch's own; here PyTorch's
-own, which need no patch."""
+"""torch_xla._patched_functions: functions that torch_xla patches; here they are PyTorch's own."""
 
 from torch.nn import GRU
 from torch.nn.utils import clip_grad_norm_
@@ -10,4 +9,4 @@ __all__ = ["GRU", "ScanGRU", "clip_grad_norm_"]
 
 
 def _apply_patches() -> None:
-    """Nothing to patch."""
+    """Do nothing."""

@@ -1,9 +1,7 @@
-"""The names of torch_xla that cannot be served: importable, and an error that says the way out when
-used.
+"""The unsupported names of torch_xla: importable, but an error with an alternative when used.
 
-A program often imports more than it uses, so a refused name must not stop the import. Whole modules
-that are refused have no file: `find_spec` makes them from `names`, so that ``import`` and ``from
-... import`` work.
+A program often imports more than it uses, so an unsupported name must not fail at import. A module
+that is unsupported as a whole has no file: an import hook creates it from the table `_names`.
 """
 
 from __future__ import annotations
@@ -27,7 +25,8 @@ _HLO = (
 )
 _PALLAS = (
     "it is a Pallas kernel, machine code for a TPU",
-    "torch.nn.functional.scaled_dot_product_attention and plain PyTorch compile to the same fused loops on ftm",
+    "torch.nn.functional.scaled_dot_product_attention and plain PyTorch compile to the same fused "
+    "loops on ftm",
 )
 _SPMD = (
     "it shards one program over the devices of a mesh, and a process of ftm has one device",
@@ -42,19 +41,19 @@ _STABLEHLO = (
     "torch_xla.stablehlo.exported_program_to_stablehlo gives StableHLO for other compilers",
 )
 _DYNAMIC = (
-    "it is about XLA's bounded dynamic shapes",
-    "ftm compiles each shape, and finds it again in its cache",
+    "it configures XLA's bounded dynamic shapes",
+    "ftm compiles dynamic-shape programs automatically (docs/shapes.md)",
 )
 _HARDWARE = (
-    "it asks about a machine of another vendor",
-    "torch.ftm.get_device_properties() describes this one",
+    "it queries another vendor's hardware",
+    "torch.ftm.get_device_properties() describes the machine",
 )
 _PLUGINS = (
-    "it registers PJRT plugins, and ftm is none",
-    "FTM_MACHINE names another machine or machine library (docs/machines.md)",
+    "it registers PJRT plugins, and ftm is not one",
+    "set FTM_MACHINE to another machine or machine library (docs/machines.md)",
 )
 _CHANNELS = (
-    "its channels are of XLA's programs",
+    "it uses channels of XLA programs",
     "torch_xla.core.xla_model.collective_permute, or torch.distributed.send and recv",
 )
 _REGISTERED = (
@@ -62,11 +61,11 @@ _REGISTERED = (
     "nothing has to be registered",
 )
 _LOOP = (
-    "it is a part of torch_xla's way to build a loop in HLO",
+    "it is part of torch_xla's construction of a loop in HLO",
     "scan, while_loop and gradient_accumulation themselves are served",
 )
 _INTERNAL = (
-    "it is part of torch_xla's own workings",
+    "it is internal to torch_xla",
     "torch.distributed.fsdp.fully_shard works on ftm",
 )
 
@@ -87,7 +86,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "c10d_registration": _REGISTERED,
     "plugins": _PLUGINS,
     "experimental.assume_pure": (
-        "it is a part of torch_xla's way to trace functions by JAX",
+        "it is part of torch_xla's tracing of functions with JAX",
         "assume_pure and PureModule themselves are served",
     ),
     "experimental.gradient_accumulation": _LOOP,
@@ -97,7 +96,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "experimental.splash_attention": _PALLAS,
     "experimental.distributed_checkpoint": (
         "it saves tensors that are sharded over a mesh",
-        "torch.distributed.checkpoint saves and loads what lies on ftm",
+        "torch.distributed.checkpoint saves and loads tensors on ftm",
     ),
     "experimental.mark_pattern_utils": _STABLEHLO,
     "experimental.stablehlo_custom_call": _STABLEHLO,
@@ -107,14 +106,14 @@ REASONS: dict[str, tuple[str, str]] = {
     "experimental.xla_dynamic_reshape_ops": _DYNAMIC,
     "experimental.plugins": _PLUGINS,
     "stablehlo": (
-        "it is a part of torch_xla's own way to StableHLO",
+        "it is part of torch_xla's conversion to StableHLO",
         "exported_program_to_stablehlo is served",
     ),
     "experimental.quantized": _QUANTIZED,
     "experimental.xla_quantized_matmul": _QUANTIZED,
     "experimental.spmd_fully_sharded_data_parallel": _SPMD,
     "tf_saved_model_integration": (
-        "it writes TensorFlow's SavedModel by way of XLA",
+        "it writes TensorFlow's SavedModel through XLA",
         "torch.export.save, or torch_xla.stablehlo.save_as_stablehlo",
     ),
     "utils.stablehlo_test_utils": ("it is a helper of torch_xla's own tests", "none is needed"),
@@ -123,7 +122,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "FTM_DEBUG=recompile and ftm_lazy.metrics.report() explain compilations",
     ),
 }
-"""A module or a name, below torch_xla, to the reason and the way out; the longest entry counts."""
+"""Module or qualified name below torch_xla to (reason, alternative); the longest match counts."""
 
 
 def _why(path: str) -> tuple[str, str]:
@@ -135,12 +134,12 @@ def _why(path: str) -> tuple[str, str]:
 
 
 def _message(path: str) -> str:
-    reason, way_out = _why(path)
-    return f"torch_xla.{path} is not served on ftm: {reason}. Instead: {way_out}."
+    reason, alternative = _why(path)
+    return f"torch_xla.{path} is not served on ftm: {reason}. Instead: {alternative}."
 
 
 class _Refused(type):
-    """The class of refused classes: their methods are refused as well."""
+    """Metaclass of unsupported classes: their methods and constructors raise the error."""
 
     def __getattr__(cls, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -152,8 +151,12 @@ class _Refused(type):
 
 
 def refusal(path: str, kind: str) -> Any:
-    """What stands for the refused name `path` (below torch_xla): raises NotImplementedError when it
-    is used."""
+    """Create the placeholder of an unsupported name, which raises NotImplementedError when used.
+
+    Args:
+        path: The qualified name below torch_xla.
+        kind: Its kind, as in `_names.Name`.
+    """
     message = _message(path)
 
     def refuse(*args: object, **kwargs: object) -> NoReturn:
@@ -171,8 +174,7 @@ def refusal(path: str, kind: str) -> Any:
 
 
 def getter(module: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a module of ours, for the names of torch_xla's that it does not
-    define."""
+    """Return a module's ``__getattr__``, which creates placeholders of its unsupported names."""
     below = module.removeprefix(HERE).removeprefix(".")
     kinds = _names.kinds(below)
 
@@ -183,26 +185,26 @@ def getter(module: str) -> Callable[[str], Any]:
         if kinds[name] == "value":
             raise NotImplementedError(_message(path))
         thing = refusal(path, kinds[name])
-        setattr(sys.modules[module], name, thing)  # so that it is the same object the next time
+        setattr(sys.modules[module], name, thing)  # so that later lookups give the same object
         return thing
 
     return get
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Makes the modules that torch_xla has and that are refused whole."""
+    """Import hook that creates the unsupported modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of a refused module; None for every other."""
+        """Return the spec of an unsupported module; None for others."""
         below = fullname.removeprefix(HERE + ".")
         if below == fullname or below not in _names.modules():
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=_names.is_package(below))
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give it its names."""
+        """Set the module's docstring and ``__getattr__``."""
         below = module.__name__.removeprefix(HERE + ".")
         module.__doc__ = _message(below)
         module.__dict__["_refusal"] = module.__doc__
@@ -210,7 +212,6 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Make the refused modules importable; after the ordinary finders, so that a file of ours
-    wins."""
+    """Install the import hook after the ordinary finders, so that existing files win."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())

@@ -1,7 +1,7 @@
-"""Where a step ends: `sync` with its closures, and the regions of `compile` and `step`.
+"""Ends of steps: `sync` with its closures, and the regions of `compile` and `step`.
 
-ftm cuts by itself, at the end of an optimizer's step and where a value is read; inside of a region
-the optimizer's step does not cut, so that a region is one program, as code for torch_xla expects.
+ftm cuts the trace at the end of `optimizer.step()` and at each read of a value. Within a region an
+optimizer step does not cut, so the region is one program, as torch_xla programs expect.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ R = TypeVar("R")
 
 
 def sync(wait: bool = False, reset_scope: bool = True) -> None:
-    """Launch all that is recorded, then runs the closures that `add_step_closure` has queued.
+    """Launch all pending operations, then run the queued step closures.
 
     Args:
-        wait: return only when it has run, and raise what went wrong; ``XLA_SYNC_WAIT=1`` says so
-        for all calls. reset_scope: accepted; names of operations have no scopes here.
+        wait: Wait for the programs, and raise their errors. ``XLA_SYNC_WAIT=1`` sets it for all
+            calls.
+        reset_scope: Accepted; operation names have no scopes on ftm.
     """
     _marks.count("MarkStep")
     ftm_lazy.sync(wait or os.environ.get("XLA_SYNC_WAIT") == "1")
@@ -39,7 +40,7 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
 
 
 def step() -> AbstractContextManager[None]:
-    """Return a context: what is recorded in it runs as one program, launched at its end."""
+    """Return a context manager whose operations run as one program, launched at its end."""
     return compile()
 
 
@@ -49,16 +50,20 @@ def compile(
     name: str | None = None,
     max_different_graphs: int | None = None,
 ) -> Any:
-    """Make one program of what `f` does, or of what happens in ``with compile():``; also a
-    decorator, ``@compile()``.
+    """Run a function or a ``with`` block as one program.
+
+    Also usable as a decorator, ``@compile()``. Calls within the region raise RuntimeError if
+    `full_graph` or `max_different_graphs` is violated.
 
     Args:
-        f: a function or a module; None to get the context. full_graph: an error if anything is
-        launched inside (a value read, `sync`), rather than a second program. name: of the region in
-        messages; `f`'s own by default. max_different_graphs: how many programs `f` may need before
-        a call of it is an error.
+        f: A function or a module; None to get the context manager.
+        full_graph: Make a launch within the region (a read of a value, `sync`) an error. Otherwise
+            it starts a second program.
+        name: Name of the region in messages; by default that of `f`.
+        max_different_graphs: Number of different programs from which a call is an error.
 
-    Raises RuntimeError in the two cases.
+    Returns:
+        The compiled function, or the context manager.
     """
     region = _Region(name or _name(f), bool(full_graph), max_different_graphs, f)
     return region if f is None else region(f)
@@ -72,7 +77,7 @@ _programs_of: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictiona
 
 
 class _Region:
-    """The context and decorator of `compile`."""
+    """The context manager and decorator of `compile`."""
 
     def __init__(
         self, name: str | None, full_graph: bool, limit: int | None, f: object = None
@@ -82,11 +87,11 @@ class _Region:
         self._before: list[str] = []
 
     def __call__(self, f: Callable[P, R]) -> Callable[P, R]:
-        inside = self if self._name else _Region(_name(f), self._full_graph, self._limit, f)
+        region = self if self._name else _Region(_name(f), self._full_graph, self._limit, f)
 
         @functools.wraps(f, updated=())
         def compiled(*args: P.args, **kwargs: P.kwargs) -> R:
-            with inside:
+            with region:
                 return f(*args, **kwargs)
 
         return compiled
@@ -96,8 +101,9 @@ class _Region:
         self._before.append(_C._forbidden_launch())
         if self._full_graph:
             _C._forbid_launch(
-                f"Unexpected execution happens inside the compiled function{self._of()}, exiting: full_graph=True asks for"
-                " one program, and a value was read or the trace was cut inside of it"
+                f"Unexpected execution happens inside the compiled function{self._label()},"
+                " exiting: full_graph=True requires one program, and a value was read or the trace"
+                " was cut inside of it"
             )
         registration.hold_steps(+1)
 
@@ -115,9 +121,10 @@ class _Region:
             self._programs.add(_C._last_program())
             if kind is None and len(self._programs) > self._limit:
                 raise RuntimeError(
-                    f"Maximum number of different graphs allowed per function exceeded: {self._limit}{self._of()};"
-                    " ftm_lazy.metrics.report() says what differs"
+                    "Maximum number of different graphs allowed per function exceeded:"
+                    f" {self._limit}{self._label()}; ftm_lazy.metrics.report() shows the"
+                    " differences"
                 )
 
-    def _of(self) -> str:
+    def _label(self) -> str:
         return f" ({self._name})" if self._name else ""

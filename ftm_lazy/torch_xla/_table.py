@@ -1,5 +1,4 @@
-"""The state of each name of torch_xla, found by looking at what is there, and the table of
-``docs/torch_xla.md``."""
+"""The state of each name of torch_xla on ftm, and the generated table of ``docs/torch_xla.md``."""
 
 from __future__ import annotations
 
@@ -16,10 +15,16 @@ _ABSENT = object()
 
 
 def resolve(module: str, name: str) -> Any:
-    """Return the object called `name` (dots for methods) of ``torch_xla.module``; the module itself if
-    `name` is empty.
+    """Return an object of torch_xla.
 
-    Raises AttributeError or ImportError if there is none, NotImplementedError for a refused value.
+    Args:
+        module: The module below torch_xla.
+        name: The name in it, with dots for methods; "" for the module itself.
+
+    Raises:
+        AttributeError: The name does not exist.
+        ImportError: The module does not exist.
+        NotImplementedError: It is an unsupported value.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -30,8 +35,7 @@ def resolve(module: str, name: str) -> Any:
 
 
 def state(row: _names.Name) -> tuple[str, str]:
-    """Return the state of a name, served, no effect, old, refused or missing, and what there is to say
-    about it."""
+    """Return the state of a name (served, no effect, old, refused or missing) and a remark."""
     try:
         thing = resolve(row.module, row.name)
     except NotImplementedError as error:
@@ -42,8 +46,8 @@ def state(row: _names.Name) -> tuple[str, str]:
         return "refused", _reason(refusal)
     if why := _inert.reason(thing):
         return "no effect", why
-    if said := getattr(thing, "__deprecated__", None):
-        return "old", said
+    if replacement := getattr(thing, "__deprecated__", None):
+        return "old", replacement
     return "served", ""
 
 
@@ -52,7 +56,7 @@ def _reason(message: str) -> str:
 
 
 def table() -> str:
-    """All names, module by module; methods are left out."""
+    """Format all names except methods as Markdown tables, one for each module."""
     rows = [
         row
         for row in _names.names()
@@ -63,7 +67,7 @@ def table() -> str:
         names = [row for row in group if row.name]
         lines += ["", f"**`{f'torch_xla.{module}'.rstrip('.')}`**", ""]
         if not names:
-            lines += ["Importable; it has no names of its own.", ""]
+            lines += ["Importable; it has no public names.", ""]
             continue
         lines += ["| name | state | |", "|---|---|---|"]
         lines += ["| `{}` | {} | {} |".format(row.name, *state(row)) for row in names]

@@ -39,7 +39,7 @@ def prepare() -> None:
 
 
 def _create_mesh_groups() -> None:
-    """Let `DeviceMesh` create process groups for the device; it skips them for a device named xla."""
+    """Let `DeviceMesh` create process groups; it skips them for a device named xla."""
     make = DeviceMesh.__init__
 
     @functools.wraps(make)

@@ -1,9 +1,8 @@
-"""The processes that work together: how many there are, which of them this is, and how they
-exchange bytes and tensors.
+"""The world: number and ordinal of the processes of a program, and their process groups.
 
-A process belongs to a world of several if `xla_multiprocessing.spawn` started it (see `enter`) or
-if torchrun did. Where they find each other is a store of PyTorch's: of the parent that spawned
-them, or of torchrun's agent.
+A process is part of a world if `xla_multiprocessing.spawn` (see `enter`) or torchrun started it.
+The processes find each other through a `torch.distributed.Store`, of the parent process or of
+torchrun's agent.
 """
 
 from __future__ import annotations
@@ -31,14 +30,19 @@ __all__ = [
 ]
 
 STORE = "_FTM_STORE"
-"""Set by `enter`: host and port of the parent's store."""
+"""Environment variable with host and port of the parent's store, set by `enter`."""
 
 _TIMEOUT = timedelta(minutes=30)  # as torch.distributed's
 
 
 def enter(ordinal: int, size: int, address: str) -> None:
-    """Make this process number `ordinal` of `size` that one parent started, whose store is at
-    `address`."""
+    """Make this process part of a world that its parent started.
+
+    Args:
+        ordinal: Ordinal of this process.
+        size: Number of processes.
+        address: HOST:PORT of the parent's store.
+    """
     os.environ.update(
         {
             "PJRT_LOCAL_PROCESS_RANK": str(ordinal),
@@ -59,28 +63,28 @@ def _number(launched: str, spawned: str, default: int) -> int:
 
 
 def size() -> int:
-    """Return the number of processes that work together."""
+    """Return the number of processes."""
     return _number("WORLD_SIZE", "PJRT_LOCAL_PROCESS_COUNT", 1)
 
 
 def ordinal() -> int:
-    """Which of them this is, from 0."""
+    """Return the ordinal of this process, from 0."""
     return _number("RANK", "PJRT_LOCAL_PROCESS_RANK", 0)
 
 
 def local_size() -> int:
-    """Return the number of them on this host."""
+    """Return the number of processes on this host."""
     return _number("LOCAL_WORLD_SIZE", "PJRT_LOCAL_PROCESS_COUNT", 1)
 
 
 def local_ordinal() -> int:
-    """Which of them on this host this is, from 0."""
+    """Return the ordinal of this process on its host, from 0."""
     return _number("LOCAL_RANK", "PJRT_LOCAL_PROCESS_RANK", 0)
 
 
 @functools.cache
 def store() -> dist.Store:
-    """Return the store of the world."""
+    """Return the world's store."""
     if STORE in os.environ:
         host, port = os.environ[STORE].rsplit(":", 1)
         return dist.TCPStore(host, int(port), size(), is_master=False, timeout=_TIMEOUT)
@@ -103,12 +107,13 @@ _groups: dict[tuple[int, ...], HostProcessGroup] = {}
 
 
 def group(groups: Sequence[Sequence[int]] | None = None) -> tuple[HostProcessGroup, list[int]]:
-    """Return the process group that this process belongs to, and the ordinals in it.
+    """Return this process's process group and the ordinals in it.
 
     Args:
-        groups: lists of ordinals, each a group; None or empty: one of all.
+        groups: Lists of ordinals, one for each group. None or empty for one group of all processes.
 
-    Raises ValueError if this process is in none of them.
+    Raises:
+        ValueError: This process is in none of the groups.
     """
     everyone = tuple(range(size()))
     ordinals = (
@@ -125,7 +130,7 @@ def group(groups: Sequence[Sequence[int]] | None = None) -> tuple[HostProcessGro
 
 
 def collective(payload: bytes) -> list[bytes]:
-    """Return the payloads of all processes, by ordinal."""
+    """Exchange payloads, and return those of all processes by ordinal."""
     if size() == 1:
         return [payload]
     processes, _ = group()
@@ -134,12 +139,11 @@ def collective(payload: bytes) -> list[bytes]:
     longest = max(int(length) for length in lengths)
     if longest == 0:
         return [b""] * size()
-    own = torch.zeros(longest, dtype=torch.uint8)
-    own[: len(payload)] = (
-        torch.frombuffer(bytearray(payload), dtype=torch.uint8) if payload else own[:0]
-    )
+    padded = torch.zeros(longest, dtype=torch.uint8)
+    if payload:
+        padded[: len(payload)] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
     received = [torch.zeros(longest, dtype=torch.uint8) for _ in range(size())]
-    processes.allgather([received], [own]).wait()
+    processes.allgather([received], [padded]).wait()
     return [
         bytes(part[: int(length)].numpy()) for part, length in zip(received, lengths, strict=True)
     ]

@@ -1,5 +1,4 @@
-"""torch_xla.runtime, commonly imported as ``xr``: processes, devices, the cache of compiled
-programs."""
+"""torch_xla.runtime, usually imported as ``xr``: processes, devices, and the program cache."""
 
 from __future__ import annotations
 
@@ -42,26 +41,32 @@ __all__ = [
 
 
 def set_device_type(pjrt_device: str) -> None:
-    """Set what `device_type` says; raises RuntimeError once the device has been used."""
+    """Set the result of `device_type`.
+
+    Args:
+        pjrt_device: The device type.
+
+    Raises:
+        RuntimeError: The device has been used, and its type is another.
+    """
     if registration.is_initialized() and device_type() != pjrt_device:
         raise RuntimeError("Can't change device type after XLA runtime is initialized")
     os.environ["PJRT_DEVICE"] = pjrt_device
 
 
 def device_type() -> str:
-    """``PJRT_DEVICE`` if it is set, as programs and libraries ask for it; else FTM. The device is
-    the same."""
+    """Return ``PJRT_DEVICE``, or FTM if it is unset; the device is ftm in both cases."""
     return os.environ.get("PJRT_DEVICE", "FTM").partition("_")[0]
 
 
 def is_bf16_supported() -> bool:
-    """Return whether bfloat16 tensors compute on the device: yes."""
+    """Return True: the device computes in bfloat16."""
     return ftm.is_bf16_supported()
 
 
-@deprecated("There is no other runtime than PJRT since torch_xla 2.1; remove the question")
+@deprecated("There is no other runtime than PJRT since torch_xla 2.1; remove the check")
 def using_pjrt() -> bool:
-    """True, as torch_xla's last versions said."""
+    """Return True, as torch_xla's last versions do."""
     return True
 
 
@@ -69,37 +74,37 @@ def using_pjrt() -> bool:
 
 
 def world_size() -> int:
-    """Return the number of processes that work together."""
+    """Return the number of processes."""
     return _world.size()
 
 
 def global_ordinal() -> int:
-    """Which of them this is."""
+    """Return the ordinal of this process."""
     return _world.ordinal()
 
 
 def local_ordinal() -> int:
-    """Which of those on this host this is."""
+    """Return the ordinal of this process on its host."""
     return _world.local_ordinal()
 
 
 def local_process_count() -> int:
-    """Return how many of them are on this host."""
+    """Return the number of processes on this host."""
     return _world.local_size()
 
 
 def process_index() -> int:
-    """Which process this is: each has one device, so `global_ordinal`."""
+    """Return `global_ordinal`, since each process has one device."""
     return _world.ordinal()
 
 
 def process_count() -> int:
-    """Return the number of processes: each has one device, so `world_size`."""
+    """Return `world_size`, since each process has one device."""
     return _world.size()
 
 
 def host_index() -> int:
-    """Which host this is, by torchrun."""
+    """Return the ordinal of this host, as torchrun sets it."""
     return int(os.environ.get("GROUP_RANK", 0))
 
 
@@ -114,32 +119,32 @@ def local_device_count() -> int:
 
 
 def addressable_device_count() -> int:
-    """Return the number of devices of this process: 1."""
+    """Return the number of devices of this process, which is 1."""
     return _devices.device_count()
 
 
 def global_runtime_device_count() -> int:
-    """`global_device_count`."""
+    """Return `global_device_count`."""
     return global_device_count()
 
 
 def addressable_runtime_device_count() -> int:
-    """`addressable_device_count`."""
+    """Return `addressable_device_count`."""
     return addressable_device_count()
 
 
 def runtime_device_attributes(device: str) -> dict[str, Any]:
-    """What `torch.ftm.get_device_properties` says."""
+    """Return the fields of `torch.ftm.get_device_properties` by name."""
     return dict(vars(ftm.get_device_properties()))
 
 
 def global_runtime_device_attributes() -> list[dict[str, Any]]:
-    """`runtime_device_attributes` for each process."""
+    """Return `runtime_device_attributes` for each process."""
     return [runtime_device_attributes(name) for name in (f"FTM:{i}" for i in range(world_size()))]
 
 
 def get_master_ip() -> str:
-    """Return the address of the host of process 0, by torchrun."""
+    """Return the address of process 0's host, as torchrun sets it."""
     return os.environ.get("MASTER_ADDR", "127.0.0.1")
 
 
@@ -147,8 +152,11 @@ def get_master_ip() -> str:
 
 
 def use_spmd(auto: bool | None = False) -> None:
-    """Let programs for one device of many parts run: here with a mesh of size one
-    (`distributed.spmd`)."""
+    """Enable SPMD, on a mesh of one device (`distributed.spmd`).
+
+    Args:
+        auto: Accepted; there is only one way to shard over one device.
+    """
     os.environ["XLA_USE_SPMD"] = "1"
 
 
@@ -161,19 +169,20 @@ def is_spmd() -> bool:
 
 
 def initialize_cache(path: str, readonly: bool = False) -> None:
-    """Says where compiled programs are kept: FTM_CACHE_DIR.
+    """Set the directory of compiled programs (FTM_CACHE_DIR).
 
     Args:
-        path: a directory.
-        readonly: find programs there but store none.
+        path: The directory.
+        readonly: Read programs from it but store none.
 
-    Raises AssertionError once the device has been used, as torch_xla does.
+    Raises:
+        AssertionError: The device has been used, as in torch_xla.
     """
     if registration.is_initialized():
         raise AssertionError("Computation cache has already been initialized")
     os.environ["FTM_CACHE_DIR"] = os.fspath(path)
     if readonly:
-        # nothing fits, and nothing is removed where nothing is stored
+        # no program fits, and without stores nothing is evicted
         os.environ["FTM_CACHE_SIZE"] = "0"
 
 

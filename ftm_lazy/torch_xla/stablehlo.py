@@ -1,7 +1,7 @@
-"""torch_xla.stablehlo: exported programs as StableHLO, by torch-mlir's conversion.
+"""torch_xla.stablehlo: export of programs as StableHLO, with torch-mlir's conversion.
 
-ftm itself does not run StableHLO: what is saved is for other compilers, with the exported program
-beside it, which is what a `StableHLOGraphModule` runs when it is called.
+ftm does not run StableHLO; the files are for other compilers. The exported program is saved with
+them, and a `StableHLOGraphModule` runs it when it is called.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ _METHOD = "forward"
 
 @dataclass
 class StableHLOExportOptions:
-    """How to export.
+    """Options of the export.
 
     Args:
-        include_human_readable_text: also save the text, beside the bytecode.
-        override_tracing_arguments: arguments of `save_torch_model_as_stablehlo`, instead of its
-        own. override_tracing_kwargs: named ones. save_weights: accepted; the weights are constants
-        of the program. inline_all_constant: accepted; they always are. export_node_metadata:
-        accepted; locations name the lines of the model. custom_ops_allowed_in_graph: accepted; an
-        operation without a conversion is an error. export_weights: as save_weights.
+        include_human_readable_text: Save the text in addition to the bytecode.
+        override_tracing_arguments: Replaces the `args` of `save_torch_model_as_stablehlo`.
+        override_tracing_kwargs: Keyword arguments of the export.
+        save_weights: Accepted; weights are always constants of the program.
+        inline_all_constant: Accepted; constants are always inlined.
+        export_node_metadata: Accepted; locations always have the model's lines.
+        custom_ops_allowed_in_graph: Accepted; an operation without conversion is an error.
+        export_weights: Accepted, as `save_weights`.
     """
 
     include_human_readable_text: bool = True
@@ -60,7 +62,7 @@ class StableHLOExportOptions:
 
 @dataclass
 class VariableSignature:
-    """Shape and dtype of an argument or a result; `dynamic_dims` are those that may vary."""
+    """Shape and dtype of an argument or result; `dynamic_dims` are the dimensions that may vary."""
 
     shape: list[int]
     dtype: str
@@ -69,7 +71,7 @@ class VariableSignature:
 
 @dataclass
 class StableHLOFunctionMeta:
-    """What a function takes and gives."""
+    """Signature of a function."""
 
     name: str
     stablehlo_version: str
@@ -79,7 +81,7 @@ class StableHLOFunctionMeta:
 
 @dataclass
 class StableHLOFunc:
-    """One function, as MLIR bytecode and as text."""
+    """One function as MLIR bytecode and as text."""
 
     meta: StableHLOFunctionMeta
     bytecode: bytes
@@ -88,25 +90,34 @@ class StableHLOFunc:
 
 @dataclass
 class StableHLOModelBundle:
-    """The functions of a model, and the exported program that they were made of."""
+    """The functions of a model, and the exported program that they were converted from."""
 
     stablehlo_funcs: list[StableHLOFunc]
     program: torch.export.ExportedProgram
 
 
 class StableHLOGraphModule:
-    """An exported program and its StableHLO."""
+    """An exported program with its StableHLO.
+
+    Args:
+        bundle: The exported program and its functions.
+    """
 
     def __init__(self, bundle: StableHLOModelBundle) -> None:
         self._bundle = bundle
         self._module: torch.nn.Module | None = None
 
     def __call__(self, *args: object) -> Any:
-        """What the model gives, on the device that the arguments are on."""
+        """Run the model on the device of the arguments."""
         return self.evaluate(_METHOD, args)
 
     def evaluate(self, method_name: str, args: tuple[Any, ...]) -> Any:
-        """What the method gives; the exported program runs it."""
+        """Run a method through the exported program.
+
+        Args:
+            method_name: Name of the method.
+            args: Its arguments.
+        """
         self._function(method_name)
         if self._module is None:
             self._module = self._bundle.program.module()
@@ -114,11 +125,11 @@ class StableHLOGraphModule:
         return self._module.to(device)(*args)
 
     def get_stablehlo_bytecode(self, method_name: str | None = None) -> bytes:
-        """Return the method as MLIR bytecode."""
+        """Return a method as MLIR bytecode."""
         return self._function(method_name).bytecode
 
     def get_stablehlo_text(self, method_name: str | None = None) -> str | None:
-        """Return the method as text; None if it was saved without."""
+        """Return a method as MLIR text; None if it was saved without."""
         return self._function(method_name).text
 
     def _function(self, name: str | None) -> StableHLOFunc:
@@ -130,37 +141,40 @@ class StableHLOGraphModule:
     def save(
         self, directory_path: str | os.PathLike[str], options: StableHLOExportOptions | None = None
     ) -> None:
-        """Write ``functions/NAME.bytecode``, ``.mlir`` and ``.meta``, and ``program.pt2``."""
+        """Write ``functions/NAME.bytecode``, ``.mlir`` and ``.meta``, and ``program.pt2``.
+
+        Args:
+            directory_path: The directory, created if missing.
+            options: Options of the export.
+        """
         functions = Path(directory_path, "functions")
         functions.mkdir(parents=True, exist_ok=True)
         for function in self._bundle.stablehlo_funcs:
-            place = functions / function.meta.name
-            place.with_suffix(".bytecode").write_bytes(function.bytecode)
+            stem = functions / function.meta.name
+            stem.with_suffix(".bytecode").write_bytes(function.bytecode)
             meta = vars(function.meta) | {
                 key: [vars(each) for each in getattr(function.meta, key)]
                 for key in ("input_signature", "output_signature")
             }
-            place.with_suffix(".meta").write_text(json.dumps(meta, indent=1))
-            if (
-                function.text is not None
-                and (options or StableHLOExportOptions()).include_human_readable_text
-            ):
-                place.with_suffix(".mlir").write_text(function.text)
+            stem.with_suffix(".meta").write_text(json.dumps(meta, indent=1))
+            with_text = (options or StableHLOExportOptions()).include_human_readable_text
+            if function.text is not None and with_text:
+                stem.with_suffix(".mlir").write_text(function.text)
         torch.export.save(self._bundle.program, Path(directory_path, "program.pt2"))
 
     @classmethod
     def load(cls, directory_path: str | os.PathLike[str]) -> StableHLOGraphModule:
-        """What `save` wrote."""
+        """Load the files that `save` wrote."""
         functions = []
-        for place in sorted(Path(directory_path, "functions").glob("*.meta")):
-            meta = json.loads(place.read_text())
+        for path in sorted(Path(directory_path, "functions").glob("*.meta")):
+            meta = json.loads(path.read_text())
             for key in ("input_signature", "output_signature"):
                 meta[key] = [VariableSignature(**each) for each in meta[key]]
-            text = place.with_suffix(".mlir")
+            text = path.with_suffix(".mlir")
             functions.append(
                 StableHLOFunc(
                     StableHLOFunctionMeta(**meta),
-                    place.with_suffix(".bytecode").read_bytes(),
+                    path.with_suffix(".bytecode").read_bytes(),
                     text.read_text() if text.is_file() else None,
                 )
             )
@@ -172,14 +186,18 @@ class StableHLOGraphModule:
 def exported_program_to_stablehlo(
     exported_model: torch.export.ExportedProgram, options: StableHLOExportOptions | None = None
 ) -> StableHLOGraphModule:
-    """StableHLO of an exported program, whose weights become constants.
+    """Convert an exported program to StableHLO, with its weights as constants.
 
-    Raises NotImplementedError if torch-mlir has no conversion for something in it; the message
-    names it.
+    Args:
+        exported_model: The exported program.
+        options: Options of the export.
+
+    Raises:
+        NotImplementedError: torch-mlir has no conversion of an operation; the message names it.
     """
     from torch_mlir import fx
 
-    module = _or_say(
+    module = _convert(
         lambda: fx.export_and_import(exported_model, output_type="stablehlo", func_name=_METHOD)
     )
     values = {node.name: node.meta.get("val") for node in exported_model.graph.nodes}
@@ -203,7 +221,13 @@ def save_as_stablehlo(
     stablehlo_dir: str | os.PathLike[str],
     options: StableHLOExportOptions | None = None,
 ) -> None:
-    """`exported_program_to_stablehlo`, saved in a directory; see `StableHLOGraphModule.save`."""
+    """Convert an exported program to StableHLO and save it; see `StableHLOGraphModule.save`.
+
+    Args:
+        exported_model: The exported program.
+        stablehlo_dir: The directory.
+        options: Options of the export.
+    """
     exported_program_to_stablehlo(exported_model, options).save(stablehlo_dir, options)
 
 
@@ -213,7 +237,14 @@ def save_torch_model_as_stablehlo(
     path: str | os.PathLike[str],
     options: StableHLOExportOptions | None = None,
 ) -> None:
-    """`torch.export.export` of a module with `args`, then `save_as_stablehlo`."""
+    """Export a module with `torch.export.export` and save it with `save_as_stablehlo`.
+
+    Args:
+        torchmodel: The module.
+        args: Example arguments.
+        path: The directory.
+        options: Options of the export.
+    """
     chosen = options or StableHLOExportOptions()
     exported = torch.export.export(
         torchmodel,
@@ -223,16 +254,16 @@ def save_torch_model_as_stablehlo(
     save_as_stablehlo(exported, path, chosen)
 
 
-# --- what is pending on the device
+# --- pending operations
 
 
 def text_of(tensors: list[torch.Tensor]) -> str:
-    """StableHLO of what would compute `tensors`, or of all that is pending."""
+    """Return StableHLO text that computes `tensors`, or all pending operations if it is empty."""
     return str(_pending(tensors))
 
 
 def bytecode_of(tensors: list[torch.Tensor]) -> bytes:
-    """As `text_of`, as MLIR bytecode."""
+    """Return the same as `text_of` as MLIR bytecode."""
     return _bytecode(_pending(tensors))
 
 
@@ -248,17 +279,19 @@ def _pending(tensors: list[torch.Tensor]) -> Any:
     torch_dialect.register_dialect(context)
     with context:
         module = ir.Module.parse(compile_client.client().texts(_C._trace_text(tensors))["torch"])
-        return _or_say(lambda: lower_mlir_module(False, OutputType.STABLEHLO, module))
+        return _convert(lambda: lower_mlir_module(False, OutputType.STABLEHLO, module))
 
 
-def _or_say(convert: Callable[[], Any]) -> Any:
+def _convert(convert: Callable[[], Any]) -> Any:
+    """Run a conversion, and raise its failure as NotImplementedError with an alternative."""
     from torch_mlir.compiler_utils import TorchMlirCompilerError
 
     try:
         return convert()
     except (TorchMlirCompilerError, NotImplementedError) as error:
         raise NotImplementedError(
-            f"torch-mlir does not convert this to StableHLO: {error}\nInstead: ftm_lazy.debug.text(tensors, 'linalg')"
+            f"torch-mlir does not convert this to StableHLO: {error}\n"
+            "Instead: ftm_lazy.debug.text(tensors, 'linalg')"
         ) from error
 
 

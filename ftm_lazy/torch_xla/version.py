@@ -1,4 +1,4 @@
-"""The version of torch_xla whose names these are."""
+"""The version of torch_xla whose API this package implements."""
 
 __all__ = ["__version__", "__xla_gitrev__"]
 

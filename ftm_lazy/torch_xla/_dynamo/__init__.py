@@ -1,5 +1,4 @@
-"""torch_xla._dynamo: where torch_xla keeps its bridge from Dynamo's graphs; programs import parts
-of it."""
+"""torch_xla._dynamo: names of torch_xla's Dynamo backend that programs import."""
 
 from ftm_lazy.torch_xla._dynamo import config, dynamo_backend2, dynamo_bridge
 

@@ -1,4 +1,4 @@
-"""torch_xla._dynamo.config: a setting that programs assign."""
+"""torch_xla._dynamo.config: a setting that programs assign and that has no effect."""
 
 skip_input_data_check = False
-"""Accepted: the inputs of a graph need no check here."""
+"""Accepted; inputs of a graph are never checked."""

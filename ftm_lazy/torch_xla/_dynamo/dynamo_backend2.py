@@ -11,7 +11,7 @@ __all__ = ["dynamo_backend"]
 
 
 def dynamo_backend(fx: torch.fx.GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
-    """Return the backend ``ftm`` of `torch.compile`."""
+    """Compile a graph with the backend ``ftm`` of `torch.compile`."""
     from ftm_lazy.frontends import dynamo
 
     return dynamo.backend(fx, args)

@@ -1,4 +1,4 @@
-"""torch_xla._dynamo.dynamo_bridge: `core.dynamo_bridge`, where newer versions have it."""
+"""torch_xla._dynamo.dynamo_bridge: the newer name of `core.dynamo_bridge`."""
 
 from ftm_lazy.torch_xla.core import dynamo_bridge
 from ftm_lazy.torch_xla.core.dynamo_bridge import extract_compiled_graph

@@ -1,1 +1,1 @@
-"""torch_xla._internal: what other libraries look up there."""
+"""torch_xla._internal: names that other libraries import from there."""

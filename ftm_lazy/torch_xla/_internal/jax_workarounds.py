@@ -1,5 +1,4 @@
-"""torch_xla._internal.jax_workarounds: how torch_xla and JAX share a TPU in one process. There is
-nothing to share here."""
+"""torch_xla._internal.jax_workarounds: sharing of a TPU with JAX, which ftm does not need."""
 
 from __future__ import annotations
 
@@ -20,20 +19,20 @@ _WHY = "JAX and ftm share no device"
 
 @inert(_WHY)
 def jax_import_guard() -> None:
-    """Called before JAX is imported."""
+    """Do nothing; in torch_xla it is called before JAX is imported."""
 
 
 @inert(_WHY)
 def requires_jax(func: F) -> F:
-    """`func`."""
+    """Return `func`."""
     return func
 
 
 def maybe_get_jax() -> ModuleType | None:
-    """JAX, if it is installed."""
+    """Return the module jax; None if it is not installed."""
     return importlib.import_module("jax") if importlib.util.find_spec("jax") else None
 
 
 def maybe_get_torchax() -> ModuleType | None:
-    """torchax, if it is installed."""
+    """Return the module torchax; None if it is not installed."""
     return importlib.import_module("torchax") if importlib.util.find_spec("torchax") else None

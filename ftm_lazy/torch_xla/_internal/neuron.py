@@ -1,1 +1,1 @@
-"""torch_xla._internal.neuron: importable, and empty; there is no such machine here."""
+"""torch_xla._internal.neuron: empty, but importable."""

@@ -1,5 +1,4 @@
-"""torch_xla._internal.pjrt: how `xla_multiprocessing.spawn` starts processes, as some programs call
-it."""
+"""torch_xla._internal.pjrt: functions behind `xla_multiprocessing` that some programs call."""
 
 from __future__ import annotations
 
@@ -22,8 +21,14 @@ def run_multiprocess(
 ) -> dict[int, R]:
     """Call ``fn(*args, **kwargs)`` in all processes.
 
+    Args:
+        fn: The function; its result must be picklable.
+        *args: Its positional arguments.
+        start_method: As in `xla_multiprocessing.spawn`.
+        **kwargs: Its keyword arguments.
+
     Returns:
-        what each call returned, by the ordinal of its process; it must be possible to pickle it.
+        Ordinal of a process to its result.
     """
     with tempfile.TemporaryDirectory() as folder:
         xla_multiprocessing.spawn(
@@ -42,8 +47,7 @@ def _store_result(
 
 
 def spawn_threads(fn: Callable[..., Any], args: tuple[Any, ...] = ()) -> None:
-    """Call ``fn(ordinal, *args)`` for each device of this process: there is one, so it is called
-    here."""
+    """Call ``fn(ordinal, *args)`` for the only device of this process, on this thread."""
     fn(_world.ordinal(), *args)
 
 
@@ -53,5 +57,5 @@ def spawn(
     start_method: str = "spawn",
     args: tuple[Any, ...] = (),
 ) -> None:
-    """`xla_multiprocessing.spawn`."""
+    """Call `xla_multiprocessing.spawn`."""
     xla_multiprocessing.spawn(fn, args, nprocs, start_method=start_method)

@@ -16,5 +16,5 @@ __all__ = ["pjrt_rendezvous_handler"]
 def pjrt_rendezvous_handler(
     url: str, timeout: timedelta | None = None, **kwargs: object
 ) -> Iterator[tuple[dist.Store, int, int]]:
-    """Return the world's store, this process's rank and the number of processes."""
+    """Yield the world's store, this process's rank and the number of processes."""
     yield dist.PrefixStore("torch.distributed", _world.store()), _world.ordinal(), _world.size()

@@ -1,5 +1,4 @@
-"""torch_xla._internal.tpu: what Lightning, Accelerate and others ask about the machine, answered
-for ftm."""
+"""torch_xla._internal.tpu: queries of Lightning, Accelerate and others, answered for ftm."""
 
 from __future__ import annotations
 
@@ -30,12 +29,12 @@ def num_local_processes() -> int:
 
 
 def version() -> int:
-    """Return the generation of the TPU: 0, for there is none."""
+    """Return 0: there is no TPU, so no generation."""
     return 0
 
 
 def worker_id() -> int:
-    """Which host this is."""
+    """Return the ordinal of this host."""
     from ftm_lazy.torch_xla import runtime
 
     return runtime.host_index()

@@ -1,1 +1,1 @@
-"""torch_xla._internal.xpu: importable, and empty; there is no such machine here."""
+"""torch_xla._internal.xpu: empty, but importable."""

@@ -1,5 +1,4 @@
-"""torch_xla.amp.autocast_mode: `torch.autocast` for the device, in bfloat16 unless another dtype is
-asked for."""
+"""torch_xla.amp.autocast_mode: `torch.autocast` for the device, by default in bfloat16."""
 
 from __future__ import annotations
 
@@ -11,15 +10,16 @@ __all__ = ["autocast"]
 
 
 class autocast(torch.amp.autocast_mode.autocast):  # noqa: N801  (torch_xla's name)
-    """Operations in it compute in lower precision where that is safe.
+    """Context manager in which suitable operations compute in lower precision.
 
     Args:
-        device: the device.
-        enabled: whether it has an effect.
-        dtype: bfloat16 if None, or float16.
-        cache_enabled: keep the casts of parameters.
+        device: The device.
+        enabled: Whether it has an effect.
+        dtype: torch.bfloat16 or torch.float16; None for bfloat16.
+        cache_enabled: Whether cast parameters are reused within the context.
 
-    Raises ValueError for another device.
+    Raises:
+        ValueError: The device is not ftm.
     """
 
     def __init__(

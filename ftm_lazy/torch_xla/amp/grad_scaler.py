@@ -11,14 +11,17 @@ __all__ = ["GradScaler"]
 
 
 class GradScaler(torch.amp.GradScaler):
-    """Scales the loss so that float16 gradients do not vanish; several processes skip a step
-    together.
+    """Scales the loss so that float16 gradients do not underflow.
+
+    If one process has infinite gradients, all processes skip the step.
 
     Args:
-        init_scale: of the loss at first. growth_factor: of the scale after `growth_interval` steps
-        without infinite gradients. backoff_factor: of the scale after a step with them, which is
-        skipped. growth_interval: steps. enabled: whether it has an effect. use_zero_grad: accepted;
-        a step with infinite gradients is skipped without setting them to zero.
+        init_scale: Initial scale of the loss.
+        growth_factor: Factor of the scale after `growth_interval` steps without infinite gradients.
+        backoff_factor: Factor of the scale after a step with infinite gradients, which is skipped.
+        growth_interval: Number of steps.
+        enabled: Whether it has an effect.
+        use_zero_grad: Accepted; a step is skipped without setting gradients to zero.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""torch_xla.core: `xla_model`, commonly ``xm``, and what lies beside it."""
+"""torch_xla.core: `xla_model`, usually imported as ``xm``, and related modules."""
 
 from ftm_lazy.torch_xla.core import xla_model
 

@@ -1,9 +1,8 @@
 """Collectives of `xla_model` over the processes of the world.
 
-Each reads its tensors, exchanges them on the host and gives tensors on the device; see
-`ftm_lazy.distributed.process_group`. None of them is differentiable; `core.functions` has those
-that are. `pin_layout`, `channel_id` and `use_global_device_ids` are about XLA's programs and mean
-nothing here.
+Each copies its tensors to the host, exchanges them there, and returns tensors on the device; see
+`ftm_lazy.distributed.process_group`. They are not differentiable; those of `core.functions` are.
+The arguments `pin_layout`, `channel_id` and `use_global_device_ids` have no effect.
 """
 
 from __future__ import annotations
@@ -70,21 +69,21 @@ def _options(reduce_type: str) -> dist.AllreduceOptions:
 def _reduced(
     reduce_type: str, tensors: Sequence[torch.Tensor], scale: float, groups: Groups
 ) -> list[torch.Tensor]:
-    """Return the reductions, on the CPU.  All tensors of a dtype travel as one."""
+    """Return the reductions on the CPU; tensors of one dtype are reduced in one message."""
     group, _ = _world.group(groups)
     options = _options(reduce_type)
-    # the first read runs all that is pending
+    # the first read runs all pending operations
     host = [tensor.detach().cpu().contiguous() for tensor in tensors]
     results: list[torch.Tensor | None] = [None] * len(host)
     for dtype in dict.fromkeys(tensor.dtype for tensor in host):
-        places = [i for i, tensor in enumerate(host) if tensor.dtype == dtype]
-        flat = torch.cat([host[i].reshape(-1) for i in places])
+        indices = [i for i, tensor in enumerate(host) if tensor.dtype == dtype]
+        flat = torch.cat([host[i].reshape(-1) for i in indices])
         wire = flat.to(torch.uint8) if dtype == torch.bool else flat
         group.allreduce([wire], options).wait()
         flat = wire.to(dtype) if dtype == torch.bool else wire
         if scale != 1.0:
             flat = (flat * scale).to(dtype)
-        for i, part in zip(places, flat.split([host[i].numel() for i in places]), strict=True):
+        for i, part in zip(indices, flat.split([host[i].numel() for i in indices]), strict=True):
             results[i] = part.reshape(host[i].shape)
     return results
 
@@ -96,17 +95,21 @@ def all_reduce(
     groups: Groups = None,
     pin_layout: bool = True,
 ) -> Tensors:
-    """Reduce over the processes.
+    """Reduce tensors over the processes.
 
     Args:
-        reduce_type: one of `REDUCE_SUM`, `REDUCE_MUL`, `REDUCE_AND`, `REDUCE_OR` (bits of
-            integers), `REDUCE_MIN`, `REDUCE_MAX`.
-        inputs: a tensor, or a list of them that are reduced in place.
-        scale: multiplies the result; not with a single process, as in torch_xla.
-        groups: lists of ordinals, each reduced for itself; None: all processes together.
+        reduce_type: `REDUCE_SUM`, `REDUCE_MUL`, `REDUCE_AND`, `REDUCE_OR` (bitwise, for integers),
+            `REDUCE_MIN` or `REDUCE_MAX`.
+        inputs: A tensor, or a list of tensors that are reduced in place.
+        scale: Factor of the result; ignored with a single process, as in torch_xla.
+        groups: Lists of ordinals, each reduced separately; None for all processes.
+        pin_layout: Accepted; has no effect.
 
     Returns:
-        a new tensor of the shape of the input, or the list itself.
+        A new tensor of the input's shape and dtype, or the list itself.
+
+    Raises:
+        ValueError: The reduction is unknown.
     """
     if torch.compiler.is_compiling():
         return _all_reduce_in_graph(reduce_type, inputs, scale, groups)
@@ -126,8 +129,10 @@ def all_reduce(
 def _all_reduce_in_graph(
     reduce_type: str, inputs: Tensors, scale: float, groups: Groups
 ) -> Tensors:
-    """`all_reduce` as one node of a graph, for ``torch.compile``: Dynamo cannot trace into process
-    groups."""
+    """Record `all_reduce` as one graph node for ``torch.compile``.
+
+    Dynamo cannot trace into process groups.
+    """
     members = [ordinal for group in groups or () for ordinal in group]
     lengths = [len(group) for group in groups or ()]
     if isinstance(inputs, torch.Tensor):
@@ -137,7 +142,7 @@ def _all_reduce_in_graph(
 
 
 def _groups_of(members: list[int], lengths: list[int]) -> Groups:
-    """Return the groups from their members, one group after the other: a schema has no lists of lists."""
+    """Rebuild the groups from flat lists: operator schemas have no nested lists."""
     ordinals = iter(members)
     return [list(itertools.islice(ordinals, length)) for length in lengths] or None
 
@@ -179,19 +184,26 @@ def all_gather(
     """Concatenate the values of all processes.
 
     Args:
-        value: a tensor, or a list of them, of the same shapes in each process.
-        dim: along which they are concatenated, in the order of the ordinals.
-        groups: lists of ordinals, each gathered for itself.
-        output: tensors that take the result.
+        value: A tensor, or a list of tensors, of the same shapes in each process.
+        dim: Dimension of the concatenation, in the order of ordinals.
+        groups: Lists of ordinals, each gathered separately; None for all processes.
+        output: Tensors that receive the result.
+        pin_layout: Accepted; has no effect.
+        channel_id: Accepted; has no effect.
+        use_global_device_ids: Accepted; has no effect.
 
-    Raises TypeError if `value` and `output` are neither tensors nor lists of them.
+    Returns:
+        A tensor or list of tensors; `output` if it is given.
+
+    Raises:
+        TypeError: `value` or `output` is neither a tensor nor a list of tensors.
     """
-    listed, into = _lists("value", value, output)
-    results = [_gathered(tensor, dim, groups) for tensor in listed]
-    return _delivered(value, results, into, output)
+    tensors, outputs = _lists("value", value, output)
+    results = [_gather(tensor, dim, groups) for tensor in tensors]
+    return _return_results(value, results, outputs, output)
 
 
-def _gathered(tensor: torch.Tensor, dim: int, groups: Groups) -> torch.Tensor:
+def _gather(tensor: torch.Tensor, dim: int, groups: Groups) -> torch.Tensor:
     group, ordinals = _world.group(groups)
     if len(ordinals) == 1:
         return tensor.detach().clone()
@@ -213,41 +225,48 @@ def reduce_scatter(
     channel_id: int | None = None,
     use_global_device_ids: bool | None = None,
 ) -> Tensors:
-    """Reduce over the processes and leaves each with its part.
+    """Reduce tensors over the processes, and return this process's part.
 
     Args:
-        reduce_type: as in `all_reduce`.
-        input: a tensor, or a list of them.
-        scale: multiplies the result.
-        scatter_dim: the dimension that is divided.
-        shard_count: into how many parts: the number of processes of the group.
-        groups: lists of ordinals, each reduced for itself.
-        output: tensors that take the result.
+        reduce_type: As in `all_reduce`.
+        input: A tensor or a list of tensors.
+        scale: Factor of the result.
+        scatter_dim: Dimension that is split.
+        shard_count: Number of parts, which must be the number of processes of the group.
+        groups: Lists of ordinals, each reduced separately; None for all processes.
+        output: Tensors that receive the result.
+        pin_layout: Accepted; has no effect.
+        channel_id: Accepted; has no effect.
+        use_global_device_ids: Accepted; has no effect.
 
-    Raises TypeError as `all_gather` does, ValueError if `shard_count` is not the size of the group.
+    Returns:
+        A tensor or list of tensors; `output` if it is given.
+
+    Raises:
+        TypeError: `input` or `output` is neither a tensor nor a list of tensors.
+        ValueError: `shard_count` is not the size of the group.
     """
-    listed, into = _lists("input", input, output)
+    tensors, outputs = _lists("input", input, output)
     _, ordinals = _world.group(groups)
     if shard_count != len(ordinals):
         raise ValueError(f"shard_count is {shard_count}, but {len(ordinals)} processes take part")
     rank = ordinals.index(_world.ordinal())
     results = []
-    for tensor, reduced in zip(listed, _reduced(reduce_type, listed, scale, groups), strict=True):
+    for tensor, reduced in zip(tensors, _reduced(reduce_type, tensors, scale, groups), strict=True):
         results.append(reduced.chunk(shard_count, scatter_dim)[rank].contiguous().to(tensor.device))
-    return _delivered(input, results, into, output)
+    return _return_results(input, results, outputs, output)
 
 
 def _lists(
     name: str, value: Any, output: Any
 ) -> tuple[list[torch.Tensor], list[torch.Tensor] | None]:
-    """`value` and `output` as lists of tensors."""
-    for what, given in ((f"`{name}`", value), ("`output`", output)):
-        whole = isinstance(given, torch.Tensor) or (what == "`output`" and given is None)
-        if not whole and not (
-            isinstance(given, list) and all(isinstance(each, torch.Tensor) for each in given)
-        ):
+    """Check `value` and `output`, and return both as lists of tensors."""
+    for label, given in ((f"`{name}`", value), ("`output`", output)):
+        is_tensor = isinstance(given, torch.Tensor) or (label == "`output`" and given is None)
+        is_list = isinstance(given, list) and all(isinstance(e, torch.Tensor) for e in given)
+        if not (is_tensor or is_list):
             raise TypeError(
-                f"{what} needs to be a Tensor or a list of Tensors, but given {type(given)}."
+                f"{label} needs to be a Tensor or a list of Tensors, but given {type(given)}."
             )
     if isinstance(value, torch.Tensor):
         return [value], None if output is None else [output]
@@ -258,13 +277,14 @@ def _lists(
     return value, output
 
 
-def _delivered(
-    value: Tensors, results: list[torch.Tensor], into: list[torch.Tensor] | None, output: object
+def _return_results(
+    value: Tensors, results: list[torch.Tensor], outputs: list[torch.Tensor] | None, output: object
 ) -> Tensors:
-    if into is None:
+    """Return the results in the structure of `value`, or copy them to `outputs`."""
+    if outputs is None:
         return results[0] if isinstance(value, torch.Tensor) else results
     with torch.no_grad():
-        for target, result in zip(into, results, strict=True):
+        for target, result in zip(outputs, results, strict=True):
             target.copy_(result)
     return output
 
@@ -277,15 +297,21 @@ def all_to_all(
     groups: Groups = None,
     pin_layout: bool = True,
 ) -> torch.Tensor:
-    """Send the i-th part of `value` along `split_dimension` to process i, and concatenates what
-    arrives.
+    """Send the i-th part of `value` to process i, and concatenate the received parts.
 
     Args:
-        value: divisible by `split_count` along `split_dimension`.
-        split_dimension: along which it is divided.
-        concat_dimension: along which the arrivals are concatenated.
-        split_count: the number of processes of the group.
-        groups: lists of ordinals, each exchanged for itself.
+        value: A tensor whose size in `split_dimension` is divisible by `split_count`.
+        split_dimension: Dimension that is split.
+        concat_dimension: Dimension of the concatenation.
+        split_count: Number of parts, which must be the number of processes of the group.
+        groups: Lists of ordinals, each exchanged separately; None for all processes.
+        pin_layout: Accepted; has no effect.
+
+    Returns:
+        A new tensor.
+
+    Raises:
+        ValueError: `split_count` is not the size of the group.
     """
     group, ordinals = _world.group(groups)
     if split_count != len(ordinals):
@@ -300,17 +326,18 @@ def collective_permute(value: torch.Tensor, pairs: Sequence[Sequence[int]]) -> t
     """Return the value of the process that sends to this one; zeros if none does.
 
     Args:
-        value: of the same shape in each process.
-        pairs: (source, target) ordinals; no ordinal is a target twice.
+        value: A tensor of the same shape in each process.
+        pairs: (source, target) ordinals. Each ordinal is the target of at most one pair.
     """
     group, _ = _world.group()
+    ordinal = _world.ordinal()
     own = value.detach().cpu()
     received = torch.zeros_like(own)
     sends = [
-        group.send([own], target, 0) for source, target in pairs if source == _here() != target
+        group.send([own], target, 0) for source, target in pairs if source == ordinal != target
     ]
     for source, target in pairs:
-        if target == _here():
+        if target == ordinal:
             if source == target:
                 received = own.clone()
             else:
@@ -320,17 +347,20 @@ def collective_permute(value: torch.Tensor, pairs: Sequence[Sequence[int]]) -> t
     return received.to(value.device)
 
 
-def _here() -> int:
-    return _world.ordinal()
-
-
 def collective_broadcast(
     tensors: list[torch.Tensor],
     root_ordinal: int = 0,
     groups: Groups = None,
     pin_layout: bool = True,
 ) -> None:
-    """Each tensor becomes that of process `root_ordinal`, in place."""
+    """Replace each tensor, in place, by that of one process.
+
+    Args:
+        tensors: Tensors of the same shapes in each process.
+        root_ordinal: The process whose values are sent.
+        groups: Lists of ordinals; only the group with `root_ordinal` takes part.
+        pin_layout: Accepted; has no effect.
+    """
     group, ordinals = _world.group(groups)
     if len(ordinals) == 1 or root_ordinal not in ordinals:
         return
@@ -341,22 +371,22 @@ def collective_broadcast(
 
 
 def broadcast_master_param(model: torch.nn.Module) -> None:
-    """The parameters and buffers of `model` become those of process 0."""
+    """Replace the parameters and buffers of `model` by those of process 0."""
     with torch.no_grad():
         collective_broadcast(list(itertools.chain(model.parameters(), model.buffers())))
 
 
-# --- many tensors at once
+# --- buckets of tensors
 
 
 class CoalescingBuckets:
     """Calls a function on buckets of tensors.
 
     Args:
-        func: takes a tensor or a list of them, and the outputs or None; returns results.
-        input_list: the tensors.
-        output_list: one output for each, or None.
-        bucket_cap_mb: megabytes of tensors in a bucket.
+        func: Takes a list of tensors and the list of outputs or None; returns results.
+        input_list: The tensors.
+        output_list: One output for each tensor, or None.
+        bucket_cap_mb: Size of a bucket in MiB.
     """
 
     def __init__(
@@ -374,19 +404,19 @@ class CoalescingBuckets:
         self._results: list[torch.Tensor] = []
 
     def add(self, tensor: torch.Tensor, idx: int) -> None:
-        """Put input number `idx` into the bucket."""
+        """Add the input with index `idx` to the bucket."""
         self._bucket.append(idx)
         self._bytes += tensor.nbytes
 
     def flush(self) -> None:
-        """Call the function on what is in the bucket."""
+        """Call the function on the tensors in the bucket."""
         if self._bucket:
             outputs = None if self._outputs is None else [self._outputs[i] for i in self._bucket]
             self._results += self._func([self._inputs[i] for i in self._bucket], outputs)
         self._bucket, self._bytes = [], 0
 
     def __call__(self) -> list[torch.Tensor]:
-        """Return the results for all inputs."""
+        """Process all inputs, and return their results."""
         for index, tensor in enumerate(self._inputs):
             if self._bytes + tensor.nbytes > self._limit:
                 self.flush()
@@ -403,11 +433,12 @@ def all_gather_bucketized(
     pin_layout: bool = False,
     bucket_cap_mb: int = 160,
 ) -> list[torch.Tensor]:
-    """`all_gather` of a list, in buckets of `bucket_cap_mb` megabytes."""
-    gather = CoalescingBuckets(
-        lambda some, into: all_gather(some, dim, groups, into), input_list, output, bucket_cap_mb
-    )
-    return gather()
+    """Call `all_gather` for a list of tensors, in buckets of `bucket_cap_mb` MiB."""
+
+    def gather(tensors: list[torch.Tensor], outputs: list[torch.Tensor] | None) -> Tensors:
+        return all_gather(tensors, dim, groups, outputs)
+
+    return CoalescingBuckets(gather, input_list, output, bucket_cap_mb)()
 
 
 def reduce_scatter_bucketized(
@@ -421,10 +452,12 @@ def reduce_scatter_bucketized(
     pin_layout: bool = False,
     bucket_cap_mb: int = 160,
 ) -> list[torch.Tensor]:
-    """`reduce_scatter` of a list, in buckets of `bucket_cap_mb` megabytes."""
+    """Call `reduce_scatter` for a list of tensors, in buckets of `bucket_cap_mb` MiB."""
 
-    def scatter(some: list[torch.Tensor], into: list[torch.Tensor] | None) -> Tensors:
-        return reduce_scatter(reduce_type, some, scale, scatter_dim, shard_count, groups, into)
+    def scatter(tensors: list[torch.Tensor], outputs: list[torch.Tensor] | None) -> Tensors:
+        return reduce_scatter(
+            reduce_type, tensors, scale, scatter_dim, shard_count, groups, outputs
+        )
 
     return CoalescingBuckets(scatter, input_list, output, bucket_cap_mb)()
 
@@ -436,10 +469,17 @@ def all_reduce_bucketized_gradients(
     pin_layout: bool,
     bucket_cap_mb: int = 0,
 ) -> None:
-    """Sum gradients over the processes in place, times `scale`, in buckets of `bucket_cap_mb`
-    megabytes."""
+    """Sum gradients over the processes in place, in buckets of `bucket_cap_mb` MiB.
+
+    Args:
+        gradients: The gradients.
+        scale: Factor of the sums.
+        groups: As in `all_reduce`.
+        pin_layout: Accepted; has no effect.
+        bucket_cap_mb: Size of a bucket in MiB.
+    """
     CoalescingBuckets(
-        lambda some, _: all_reduce(REDUCE_SUM, some, scale, groups),
+        lambda tensors, _: all_reduce(REDUCE_SUM, tensors, scale, groups),
         list(gradients),
         None,
         bucket_cap_mb,

@@ -1,4 +1,4 @@
-"""Structures of tensors: moved to the device, moved to the CPU, saved."""
+"""Nested structures of tensors: copying to the device or to the CPU, and saving."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["ToXlaTensorArena", "check_view_sharing", "on_cpu", "save", "send_cpu
 
 
 class ToXlaTensorArena:
-    """Replaces the tensors of a structure, all in one call.
+    """Replaces the tensors of a nested structure with one call of a function.
 
     Args:
-        convert_fn: a list of tensors to the list of their replacements.
-        select_fn: whether a tensor is to be replaced.
+        convert_fn: Maps a list of tensors to the list of their replacements.
+        select_fn: Whether a value is to be replaced.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ def check_view_sharing(obj: object) -> None:
         other = seen.setdefault(tensor.untyped_storage()._cdata, tensor)
         if other is not tensor:
             raise RuntimeError(
-                f"Tensor ID {id(tensor)} ({tensor.dtype}{list(tensor.shape)}) is sharing a view with tensor ID"
-                f" {id(other)} ({other.dtype}{list(other.shape)})"
+                f"Tensor ID {id(tensor)} ({tensor.dtype}{list(tensor.shape)}) is sharing a view"
+                f" with tensor ID {id(other)} ({other.dtype}{list(other.shape)})"
             )
 
     utils.for_each_instance(obj, lambda value: type(value) is torch.Tensor, check)
@@ -56,12 +56,12 @@ def check_view_sharing(obj: object) -> None:
 def send_cpu_data_to_device(
     datas: object, device: torch.device | str, input_sharding: object = None
 ) -> Any:
-    """Return a copy of `datas` whose CPU tensors are on `device`.
+    """Return a copy of a structure with its CPU tensors on `device`.
 
     Args:
-        datas: tensors in lists, tuples, dicts and objects; one tensor counts as a list of it.
-        device: where to.
-        input_sharding: accepted; each process has one device, so there is nothing to divide.
+        datas: Tensors in lists, tuples, dicts and objects. A single tensor is treated as a list.
+        device: The target device.
+        input_sharding: Accepted; each process has one device, so nothing is sharded.
     """
     listed = [datas] if type(datas) is torch.Tensor else datas
     return utils.for_each_instance_rewrite(
@@ -77,15 +77,15 @@ def save(
     master_only: bool = True,
     global_master: bool = False,
 ) -> None:
-    """`torch.save` of `data` with its tensors moved to the CPU, so that the file loads anywhere.
+    """Save data with `torch.save`, with its tensors on the CPU, so it can be loaded on any device.
 
-    Tensors that share storage still do in the file.
+    Tensors that share a storage share one in the file.
 
     Args:
-        data: any structure.
-        file_or_path: where to; another in each process that writes.
-        master_only: only the first process writes.
-        global_master: the first of all hosts, rather than the first of each.
+        data: Any structure.
+        file_or_path: The file; each process that writes needs another one.
+        master_only: Write in the first process only.
+        global_master: The first process is that of the world, not of each host.
     """
     first = _world.ordinal() if global_master else _world.local_ordinal()
     if not master_only or first == 0:
@@ -93,12 +93,12 @@ def save(
 
 
 def on_cpu(data: object) -> Any:
-    """`data` with its tensors on the CPU; those that share storage still do."""
+    """Return a copy of `data` with its tensors on the CPU; shared storages stay shared."""
     return _on_cpu(data, {})
 
 
 def _on_cpu(data: object, moved: dict[tuple[int, torch.dtype], torch.Tensor]) -> Any:
-    """`moved` holds the storages that are there already, flat."""
+    """Copy `data` to the CPU; `moved` has the flat copies of storages made so far."""
     if isinstance(data, torch.Tensor) and data.device.type == NAME:
         return _tensor_on_cpu(data, moved)
     if isinstance(data, Mapping):
@@ -116,7 +116,7 @@ def _on_cpu(data: object, moved: dict[tuple[int, torch.dtype], torch.Tensor]) ->
 def _tensor_on_cpu(
     tensor: torch.Tensor, moved: dict[tuple[int, torch.dtype], torch.Tensor]
 ) -> torch.Tensor:
-    # of a model that is divided among processes: each saves its part
+    # each process saves its shard of a sharded model
     if isinstance(tensor, DTensor):
         tensor = tensor.to_local()
     storage = tensor.untyped_storage()

@@ -1,4 +1,4 @@
-"""How fast a loop goes."""
+"""Throughput of a loop."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ __all__ = ["RateTracker"]
 
 
 class RateTracker:
-    """Items in a second: smoothed, and since the start.
+    """Measures items per second, smoothed and since the start.
 
     Args:
-        smooth_factor: weight of earlier rates in `rate`; ``RATE_TRACKER_SMOOTHING`` or 0.4 if None.
+        smooth_factor: Weight of earlier rates in `rate`; None for ``RATE_TRACKER_SMOOTHING``, or
+            0.4 if that is unset.
     """
 
     def __init__(self, smooth_factor: float | None = None) -> None:
@@ -30,7 +31,7 @@ class RateTracker:
         self._since += count
 
     def rate(self) -> float:
-        """Items in a second since the last call of `rate`, smoothed with what it returned then."""
+        """Return the items per second since the last call, smoothed with its result."""
         now = time.time()
         passed = now - self._last
         if passed <= 0:
@@ -42,6 +43,6 @@ class RateTracker:
         return rate
 
     def global_rate(self) -> float:
-        """Items in a second since the start."""
+        """Return the items per second since the start."""
         passed = time.time() - self._start
         return (self._total + self._since) / passed if passed > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Where all processes meet: what each brings, reduced or handed to all."""
+"""Rendezvous of all processes: barriers that also exchange or reduce data."""
 
 from __future__ import annotations
 
@@ -17,9 +17,16 @@ __all__ = ["do_on_ordinals", "mesh_reduce", "rendezvous", "xla_rendezvous"]
 def xla_rendezvous(
     payload: bytes = b"", ordinals: list[int] | None = None, tag: str | None = None
 ) -> list[bytes]:
-    """Return the payloads of all processes, by ordinal; waits for them.
+    """Wait for all processes, and return their payloads by ordinal.
 
-    Raises ValueError if `ordinals` are not all processes, TypeError if `payload` is not bytes.
+    Args:
+        payload: The payload of this process.
+        ordinals: All ordinals, or None.
+        tag: A name for logs.
+
+    Raises:
+        ValueError: `ordinals` are not all processes.
+        TypeError: `payload` is not bytes.
     """
     if ordinals and len(ordinals) != _world.size():
         raise ValueError("Only global rendezvous is supported")
@@ -30,13 +37,27 @@ def xla_rendezvous(
 
 
 def rendezvous(tag: str, payload: bytes = b"", replicas: list[int] = []) -> list[bytes]:  # noqa: B006
-    """`xla_rendezvous` under a name for logs."""
+    """Call `xla_rendezvous`.
+
+    Args:
+        tag: A name for logs.
+        payload: The payload of this process.
+        replicas: All ordinals, or none.
+    """
     return xla_rendezvous(payload, replicas or None, tag)
 
 
 def mesh_reduce(tag: str, data: object, reduce_fn: Callable[[list[Any]], Any]) -> Any:
-    """``reduce_fn([data of process 0, data of process 1, ...])``, with their tensors on the CPU;
-    waits for all."""
+    """Reduce the data of all processes with a Python function.
+
+    Args:
+        tag: A name for logs.
+        data: The data of this process; its tensors are copied to the CPU.
+        reduce_fn: Takes the list of all processes' data, by ordinal.
+
+    Returns:
+        The result of `reduce_fn`.
+    """
     stream = io.BytesIO()
     torch.save(on_cpu(data), stream)
     payloads = rendezvous(tag, stream.getvalue())
@@ -46,8 +67,16 @@ def mesh_reduce(tag: str, data: object, reduce_fn: Callable[[list[Any]], Any]) -
 def do_on_ordinals(
     target: Callable[..., Any], data: object = (), ordinals: Collection[int] | int = (0,)
 ) -> Any:
-    """``target(*data)``, tensors on the CPU, in the processes `ordinals`; None in the others. Waits
-    for all."""
+    """Call ``target(*data)`` in some processes, and wait for all.
+
+    Args:
+        target: The function.
+        data: Its arguments; tensors are copied to the CPU.
+        ordinals: The ordinals that call it.
+
+    Returns:
+        The function's result; None in the other processes.
+    """
     chosen = (ordinals,) if isinstance(ordinals, int) else ordinals
     result = target(*on_cpu(data)) if _world.ordinal() in chosen else None
     rendezvous("torch_xla.core.xla_model.do_on_ordinals")

@@ -1,5 +1,4 @@
-"""torch_xla.core.dynamo_bridge: what PyTorch's own backend ``openxla`` calls with a graph, forward
-or backward."""
+"""torch_xla.core.dynamo_bridge: the entry point of PyTorch's backend ``openxla``."""
 
 from __future__ import annotations
 
@@ -18,10 +17,10 @@ __getattr__ = _refusals.getter(__name__)
 def extract_compiled_graph(
     xla_model: torch.fx.GraphModule, xla_args: Sequence[Any]
 ) -> Callable[..., Any]:
-    """Return the graph, recorded when it is called and compiled as all else is.
+    """Return a callable of the graph, which is recorded and compiled when it is called.
 
     Args:
-        xla_model: a graph of ATen operations, without mutations.
-        xla_args: what it will be called with first.
+        xla_model: A forward or backward graph of ATen operations without mutations.
+        xla_args: The arguments of the first call.
     """
     return xla_model.forward

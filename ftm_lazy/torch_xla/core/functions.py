@@ -1,4 +1,4 @@
-"""torch_xla.core.functions: collectives that gradients go through."""
+"""torch_xla.core.functions: differentiable collectives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class AllReduce(torch.autograd.Function):
-    """`all_reduce` of `xla_model`; each process's gradient stays with it."""
+    """Autograd function of `all_reduce`; the gradient is not reduced over the processes."""
 
     @staticmethod
     def forward(
@@ -31,7 +31,7 @@ class AllReduce(torch.autograd.Function):
         scale: float,
         groups: list[list[int]] | None,
     ) -> torch.Tensor:
-        """Return the reduction of `input`."""
+        """Return the reduction of `input` over the processes."""
         output = collectives.all_reduce(reduce_type, input, scale, groups)
         ctx.reduce_type, ctx.scale = reduce_type, scale
         ctx.save_for_backward(input, output)
@@ -39,7 +39,7 @@ class AllReduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """Return the gradient for the own `input`."""
+        """Return the gradient of this process's `input`."""
         input, output = ctx.saved_tensors
         grad = grad_output * ctx.scale
         if ctx.reduce_type == collectives.REDUCE_MUL:
@@ -54,12 +54,22 @@ class AllReduce(torch.autograd.Function):
 def all_reduce(
     reduce_type: str, value: torch.Tensor, scale: float = 1.0, groups: list[list[int]] | None = None
 ) -> torch.Tensor:
-    """`all_reduce` of `xla_model`, for sums, products, least and greatest, with a gradient."""
+    """Reduce a tensor over the processes, with a gradient.
+
+    Args:
+        reduce_type: `REDUCE_SUM`, `REDUCE_MUL`, `REDUCE_MIN` or `REDUCE_MAX` of `xla_model`.
+        value: The tensor.
+        scale: Factor of the result.
+        groups: Lists of ordinals, each reduced separately; None for all processes.
+
+    Returns:
+        A new tensor of the same shape.
+    """
     return AllReduce.apply(value, reduce_type, scale, groups)
 
 
 class AllGather(torch.autograd.Function):
-    """`all_gather` of `xla_model`; a process gets the gradient of its own part."""
+    """Autograd function of `all_gather`; the gradient is that of this process's part."""
 
     @staticmethod
     def forward(ctx: Any, input: torch.Tensor, dim: int) -> torch.Tensor:
@@ -69,25 +79,36 @@ class AllGather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """Return the part of the own `input`."""
+        """Return the gradient of this process's `input`."""
         return grad_output.narrow(ctx.dim, _world.ordinal() * ctx.length, ctx.length).clone(), None
 
 
 def all_gather(value: torch.Tensor, dim: int = 0) -> torch.Tensor:
-    """`all_gather` of `xla_model`, with a gradient."""
+    """Concatenate the values of all processes along `dim`, with a gradient.
+
+    Args:
+        value: A tensor of the same shape in each process.
+        dim: Dimension of the concatenation, in the order of ordinals.
+
+    Returns:
+        A new tensor.
+    """
     return AllGather.apply(value, dim)
 
 
 def distributed_mm(w: torch.Tensor, x: torch.Tensor, split: int = 1) -> torch.Tensor:
-    """``w @ x`` where each process holds a slice of the weight's columns.
+    """Multiply by a weight whose columns are sharded over the processes.
 
     Args:
-        w: [n, k], this process's slice of a weight of [n, k * processes].
+        w: [n, k], this process's columns of a weight [n, k * processes].
         x: [k * processes, m], this process's input.
-        split: in how many parts x's columns are gathered, to save memory; divides m.
+        split: Number of parts in which the columns of `x` are gathered, to save memory; divides m.
 
     Returns:
-        [n, m].
+        A tensor [n, m], the product with the whole weight.
+
+    Raises:
+        ValueError: The shapes do not match, or `split` does not divide m.
     """
     ordinal, k = _world.ordinal(), w.size(1)
     if x.size(0) != k * _world.size():
@@ -105,26 +126,26 @@ def distributed_mm(w: torch.Tensor, x: torch.Tensor, split: int = 1) -> torch.Te
 
 
 class AllReduceSumLayer(torch.autograd.Function):
-    """A sum over the processes whose gradient is summed over them too."""
+    """Autograd function of a sum over the processes; the gradient is summed, too."""
 
     @staticmethod
     def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
-        """Return the sum of `x`."""
+        """Return the sum of `x` over the processes."""
         return collectives.all_reduce(collectives.REDUCE_SUM, x)
 
     @staticmethod
     def backward(ctx: object, grad_output: torch.Tensor) -> torch.Tensor:
-        """Return the sum of the gradients."""
+        """Return the sum of the gradients over the processes."""
         return collectives.all_reduce(collectives.REDUCE_SUM, grad_output)
 
 
 class SyncBatchNorm(torch.nn.Module):
-    """Batch normalization by the statistics of all processes' batches.
+    """Batch normalization with the statistics of all processes' batches.
 
     Args:
-        num_features: channels, dim 1 of the input.
-        eps: added to the variance.
-        momentum: weight of a batch in the running statistics.
+        num_features: Number of channels, the size of dimension 1 of the input.
+        eps: Added to the variance.
+        momentum: Weight of a batch in the running statistics.
     """
 
     def __init__(self, num_features: int, eps: float = 1e-05, momentum: float = 0.1) -> None:
@@ -136,11 +157,21 @@ class SyncBatchNorm(torch.nn.Module):
         self.register_buffer("running_var", torch.ones(num_features))
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        """`batch`, [n, channels, ...] with 2 to 5 dimensions, normalized; raises ValueError for
-        another shape."""
+        """Normalize a batch.
+
+        Args:
+            batch: [n, channels, ...] with 2 to 5 dimensions.
+
+        Returns:
+            A tensor of the same shape.
+
+        Raises:
+            ValueError: The batch has another shape.
+        """
         if not 2 <= batch.ndim <= 5 or batch.shape[1] != self.num_features:
             raise ValueError(
-                f"expected [n, {self.num_features}, ...] of 2 to 5 dimensions, got {list(batch.shape)}"
+                f"expected [n, {self.num_features}, ...] of 2 to 5 dimensions,"
+                f" got {list(batch.shape)}"
             )
         mean, variance = (
             self._statistics(batch) if self.training else (self.running_mean, self.running_var)
@@ -160,5 +191,5 @@ class SyncBatchNorm(torch.nn.Module):
         return mean, variance
 
     def extra_repr(self) -> str:
-        """Return the arguments."""
+        """Return the constructor's arguments for `repr`."""
         return f"{self.num_features}, eps={self.eps}"

@@ -1,5 +1,7 @@
-"""torch_xla.core.xla_env_vars: names of environment variables; `_environment.UNDERSTOOD` says which
-have an effect."""
+"""torch_xla.core.xla_env_vars: names of environment variables.
+
+Those in `_environment.UNDERSTOOD` have an effect on ftm.
+"""
 
 ACCELERATOR_TYPE = "ACCELERATOR_TYPE"
 CLOUD_TPU_TASK_ID = "CLOUD_TPU_TASK_ID"

@@ -1,5 +1,7 @@
-"""torch_xla.core.xla_model, commonly imported as ``xm``: device, steps, collectives, saving, random
-numbers."""
+"""torch_xla.core.xla_model, usually imported as ``xm``.
+
+It has the device, steps, collectives, saving, and random numbers.
+"""
 
 from __future__ import annotations
 
@@ -118,12 +120,18 @@ __getattr__ = _refusals.getter(__name__)
 Device: TypeAlias = torch.device | str | None
 
 XLA_LIB = torch.library.Library("xla", "DEF")
-"""Where programs define operations ``torch.ops.xla.NAME``; implemented for
-CompositeExplicitAutograd they run on any device."""
+"""Library in which programs define operations ``torch.ops.xla.NAME``.
+
+An operation that is implemented for CompositeExplicitAutograd runs on any device.
+"""
 
 
 class DeviceContext:
-    """A device, by its name."""
+    """Holder of a device, as in torch_xla.
+
+    Args:
+        device: The device.
+    """
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -134,11 +142,14 @@ class DeviceContext:
 
 @deprecated("Use torch_xla.device instead")
 def xla_device(n: int | None = None, devkind: str | None = None) -> torch.device:
-    """Return the device, as `torch_xla.device` gives it.
+    """Return the device, as `torch_xla.device` does.
 
     Args:
-        n: its index; there is only 0.
-        devkind: accepted; there is one kind of device here.
+        n: 0 or None.
+        devkind: Accepted; there is one kind of device.
+
+    Raises:
+        IndexError: Another index was given.
     """
     return _devices.device(n)
 
@@ -149,12 +160,12 @@ def is_xla_tensor(tensor: torch.Tensor) -> bool:
 
 
 def get_xla_supported_devices(max_devices: int | None = None) -> list[str]:
-    """Return the names of this process's devices, at most `max_devices` of them."""
+    """Return the names of this process's devices, at most `max_devices`."""
     return [str(device) for device in _devices.devices()][:max_devices]
 
 
 def xla_real_devices(devices: list[torch.device] | None = None) -> list[str]:
-    """What `devices` (all by default) really are, such as ``["FTM:0"]``."""
+    """Return kind and global ordinal of devices, e.g. ``["FTM:0"]``; by default of all."""
     names = devices or get_xla_supported_devices()
     for name in names:
         device_index.index_of(name)
@@ -162,7 +173,7 @@ def xla_real_devices(devices: list[torch.device] | None = None) -> list[str]:
 
 
 def xla_device_hw(device: Device) -> str:
-    """What kind of machine `device` is: `runtime.device_type`."""
+    """Return the device type, which is `runtime.device_type`."""
     from ftm_lazy.torch_xla import runtime
 
     device_index.index_of(device)
@@ -170,7 +181,7 @@ def xla_device_hw(device: Device) -> str:
 
 
 def xla_device_kind(device: Device = None) -> str:
-    """Return the name of the machine."""
+    """Return the machine's name."""
     return ftm.get_device_name(device)
 
 
@@ -179,13 +190,13 @@ def xla_replication_devices(local_devices: list[torch.device] | None = None) -> 
     return [f"FTM:{ordinal}" for ordinal in range(_world.size())]
 
 
-@inert("the processes that work together are known from how they were started")
+@inert("the processes of a program follow from how they were started")
 def set_replication(device: Device, devices: list[torch.device] | None) -> None:
-    """Says which devices work together."""
+    """Do nothing; in torch_xla it sets the devices that replicate a program."""
 
 
 class MemoryInfo(TypedDict):
-    """Bytes, as `get_memory_info` gives them."""
+    """Memory figures of `get_memory_info`, in bytes."""
 
     bytes_used: int
     bytes_limit: int
@@ -193,8 +204,7 @@ class MemoryInfo(TypedDict):
 
 
 def get_memory_info(device: Device = None) -> MemoryInfo:
-    """Return bytes of the tensors that are alive, of the host's memory, and the most that were alive at
-    once."""
+    """Return the memory of live tensors, the host's memory, and the peak, in bytes."""
     return {
         "bytes_used": ftm.memory_allocated(device),
         "bytes_limit": ftm.get_device_properties(device).total_memory,
@@ -202,35 +212,39 @@ def get_memory_info(device: Device = None) -> MemoryInfo:
     }
 
 
-# --- which process this is
+# --- processes
 
 
 def get_local_ordinal() -> int:
-    """Which process of this host this is."""
+    """Return the ordinal of this process on its host."""
     return _world.local_ordinal()
 
 
 @deprecated("Use torch_xla.runtime.global_ordinal instead")
 def get_ordinal(defval: int = 0) -> int:
-    """Which process this is; `defval` is accepted as earlier versions did."""
+    """Return the ordinal of this process; `defval` is accepted and ignored."""
     return _world.ordinal()
 
 
 @deprecated("Use torch_xla.runtime.world_size instead")
 def xrt_world_size(defval: int = 1) -> int:
-    """Return the number of processes; `defval` is accepted as earlier versions did."""
+    """Return the number of processes; `defval` is accepted and ignored."""
     return _world.size()
 
 
 @deprecated("Use torch.device(device) and its index instead")
 def parse_xla_device(device: str) -> tuple[str, int] | None:
-    """Return a name such as ``"FTM:0"`` as its parts; None if it is none."""
+    """Split a name such as ``"FTM:0"`` into kind and index; None if it has another form."""
     kind, _, number = device.partition(":")
     return (kind, int(number)) if kind and number.isdecimal() else None
 
 
 def is_master_ordinal(local: bool = True) -> bool:
-    """Return whether this is process 0: of this host, or with ``local=False`` of all."""
+    """Return whether this is the first process.
+
+    Args:
+        local: Of this host; otherwise of the world.
+    """
     return (_world.local_ordinal() if local else _world.ordinal()) == 0
 
 
@@ -240,9 +254,16 @@ _STDOUT = sys.stdout
 def master_print(
     *args: object, fd: TextIO = _STDOUT, local: bool = False, flush: bool = False
 ) -> None:
-    """`print` in process 0 only: of all, or with ``local=True`` of this host."""
+    """Print in the first process only.
+
+    Args:
+        *args: The values to print.
+        fd: The output stream.
+        local: The first process of this host; otherwise of the world.
+        flush: Flush the stream.
+    """
     if is_master_ordinal(local=local):
-        # None: what sys.stdout is by now
+        # None: the current sys.stdout
         print(*args, file=None if fd is _STDOUT else fd, flush=flush)
 
 
@@ -251,34 +272,44 @@ def master_print(
 
 @deprecated("Use torch_xla.sync instead")
 def mark_step(wait: bool = False, reset_scope: bool = True) -> None:
-    """`torch_xla.sync`."""
+    """Call `torch_xla.sync`."""
     _steps.sync(wait, reset_scope)
 
 
 def add_step_closure(
     closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool = False
 ) -> None:
-    """Queue ``closure(*args)`` for the end of the step (`sync`); `run_async`: on a thread, beside
-    the next steps."""
+    """Queue ``closure(*args)`` for the end of the step (`sync`).
+
+    Args:
+        closure: The function.
+        args: Its arguments.
+        run_async: Run it on another thread, concurrently with the next steps.
+    """
     _closures.add(closure, args, run_async)
 
 
 def wait_device_ops(devices: list[str] = []) -> None:  # noqa: B006  (torch_xla's default)
-    """Run everything that is recorded and waits for it."""
+    """Run all pending operations and wait for them."""
     ftm.synchronize()
 
 
 def unlazy(tensors: list[torch.Tensor]) -> None:
-    """Run everything that is recorded, `tensors` among it, and waits for it."""
+    """Run all pending operations, including those that compute `tensors`, and wait for them."""
     ftm.synchronize()
 
 
 def reduce_gradients(
     optimizer: torch.optim.Optimizer, groups: list[list[int]] | None = None, pin_layout: bool = True
 ) -> None:
-    """The gradients of the optimizer's parameters become their means over the processes.
+    """Average the gradients of the optimizer's parameters over the processes, in place.
 
-    ``ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB`` limits how much travels at once.
+    ``ALLREDUCE_GRADIENTS_BUCKET_SIZE_MB`` sets the size of the buckets in MiB.
+
+    Args:
+        optimizer: The optimizer.
+        groups: As in `all_reduce`.
+        pin_layout: Accepted; has no effect.
     """
     if _world.size() == 1:
         return
@@ -298,8 +329,10 @@ def _fetch_gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _maybe_convert_to_cpu(data: object, convert: bool = True) -> Any:
-    """`data` computed, and with its tensors on the CPU if `convert`; Accelerate and Lightning save
-    by this."""
+    """Compute `data`, and copy its tensors to the CPU if `convert`.
+
+    Accelerate and Lightning call this before saving.
+    """
     if convert:
         return on_cpu(data)
     ftm.synchronize()
@@ -313,14 +346,17 @@ def optimizer_step(
     groups: list[list[int]] | None = None,
     pin_layout: bool = True,
 ) -> Any:
-    """`reduce_gradients`, then ``optimizer.step(**optimizer_args)``, whose result it returns.
+    """Call `reduce_gradients`, then ``optimizer.step(**optimizer_args)``.
 
     Args:
-        optimizer: any of PyTorch's.
-        barrier: also end the step, by `torch_xla.sync`, which runs the closures.
-        optimizer_args: for `step`.
-        groups: as in `all_reduce`.
-        pin_layout: accepted; it means nothing here.
+        optimizer: An optimizer.
+        barrier: Also end the step with `torch_xla.sync`, which runs the step closures.
+        optimizer_args: Keyword arguments of `step`.
+        groups: As in `all_reduce`.
+        pin_layout: Accepted; has no effect.
+
+    Returns:
+        The result of `step`.
     """
     reduce_gradients(optimizer, groups, pin_layout)
     result = optimizer.step(**(optimizer_args or {}))
@@ -329,29 +365,38 @@ def optimizer_step(
     return result
 
 
-@inert("nothing moves work across the end of a checkpointed segment here")
+@inert("the compiler never moves work across the end of a checkpointed segment")
 def optimization_barrier_(tensors: list[torch.Tensor]) -> None:
-    """Keep the compiler from merging what is before and after."""
+    """Do nothing; in torch_xla it keeps the compiler from merging operations across it."""
 
 
 # --- random numbers
 
 
 def set_rng_state(seed: int, device: Device = None) -> None:
-    """Set the state of the device's generator: a seed, or what `get_rng_state` gave."""
+    """Set the state of the device's generator.
+
+    Args:
+        seed: A seed, or a state of `get_rng_state`.
+        device: The device; None means the only one.
+    """
     state = (int(seed) % 2**128).to_bytes(16, sys.byteorder)
     _C._set_rng_state(state)
 
 
 def get_rng_state(device: Device = None) -> int:
-    """Return the state of the device's generator: its seed, plus 2**64 for each number that was drawn."""
+    """Return the state of the device's generator: the seed plus 2**64 per number drawn."""
     return int.from_bytes(_C._get_rng_state(), sys.byteorder)
 
 
 @contextmanager
 def fork_rng(device: Device = None, enabled: bool = True) -> Iterator[None]:
-    """A context that puts the state of the device's generator back at its end; nothing if not
-    `enabled`."""
+    """Restore the state of the device's generator at the end of the context.
+
+    Args:
+        device: The device; None means the only one.
+        enabled: Whether the state is restored.
+    """
     state = get_rng_state(device)
     try:
         yield
@@ -360,18 +405,25 @@ def fork_rng(device: Device = None, enabled: bool = True) -> Iterator[None]:
             set_rng_state(state, device)
 
 
-# --- looking inside
+# --- debugging
 
 
 def get_stablehlo(tensors: list[torch.Tensor] | None = None) -> str:
-    """StableHLO of what would compute `tensors`; of all that is pending if None or empty."""
+    """Return StableHLO text that computes tensors.
+
+    Args:
+        tensors: Pending tensors; None or empty for all pending operations.
+
+    Raises:
+        NotImplementedError: torch-mlir has no conversion of an operation.
+    """
     from ftm_lazy.torch_xla import stablehlo
 
     return stablehlo.text_of(list(tensors or []))
 
 
 def get_stablehlo_bytecode(tensors: list[torch.Tensor] | None = None) -> bytes:
-    """As `get_stablehlo`, as MLIR bytecode."""
+    """Return the result of `get_stablehlo` as MLIR bytecode."""
     from ftm_lazy.torch_xla import stablehlo
 
     return stablehlo.bytecode_of(list(tensors or []))

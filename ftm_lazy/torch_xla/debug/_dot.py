@@ -1,4 +1,4 @@
-"""A trace as a graph in graphviz's language."""
+"""Conversion of a trace to a Graphviz graph."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ __all__ = ["graph"]
 
 
 def graph(text: str) -> str:
-    """Return the graph of a trace's text: a box for each operation, an ellipse for each parameter, results
-    with a double line."""
+    """Convert a trace to DOT: boxes are operations, ellipses parameters, double boxes results."""
     trace = Trace.parse(text)
     lines = ["digraph trace {"]
     owner: list[str] = []

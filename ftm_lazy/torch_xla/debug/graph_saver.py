@@ -1,4 +1,4 @@
-"""torch_xla.debug.graph_saver: writes what would compute some tensors to a file."""
+"""torch_xla.debug.graph_saver: write the graph that computes some tensors to a file."""
 
 from __future__ import annotations
 
@@ -24,10 +24,15 @@ _saved: Counter[tuple[int, str]] = Counter()
 def save_tensors_graph(
     save_dir: str | os.PathLike[str], name: str, tensors: list[torch.Tensor]
 ) -> None:
-    """Write the trace of `tensors` into `save_dir`, in the format that ``SAVE_GRAPH_FMT`` says:
-    text, dot or hlo (MLIR).
+    """Write the graph of `tensors` in the format ``SAVE_GRAPH_FMT``: text, dot or hlo (MLIR).
 
-    Raises RuntimeError for another format.
+    Args:
+        save_dir: The directory.
+        name: First part of the file's name.
+        tensors: Pending tensors.
+
+    Raises:
+        RuntimeError: The format is unknown.
     """
     chosen = os.environ.get("SAVE_GRAPH_FMT", "text")
     if chosen not in _FORMATS:

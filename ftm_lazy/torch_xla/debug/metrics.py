@@ -1,18 +1,17 @@
-"""torch_xla.debug.metrics: counters and measured times, under torch_xla's names and in its text
-format.
+"""torch_xla.debug.metrics: counters and times with torch_xla's names, in its text format.
 
-| counter | counts |
-|---|---|
-| MarkStep | calls of `sync` and `mark_step` |
-| CreateXlaTensor | operations recorded |
-| UncachedCompile | programs that this process had not seen |
-| CachedCompile | programs that it had |
-| PersistentCacheHit, PersistentCacheMiss | of the former: those that were on disk, and those that were compiled |
-| aten::<op> | operations that ran on the CPU |
+The counters:
 
-Times are CompileTime, ExecuteTime, TransferToDeviceTime and TransferFromDeviceTime in nanoseconds;
-OutboundData and InboundData are bytes that came to the device and from it. `ftm_lazy.metrics` has
-ftm's own names for the counters.
+- MarkStep: calls of `sync` and `mark_step`.
+- CreateXlaTensor: operations recorded.
+- UncachedCompile: programs that were new to this process.
+- CachedCompile: programs that were not.
+- PersistentCacheHit, PersistentCacheMiss: new programs that were on disk, or had to be compiled.
+- aten::<op>: operations that ran on the CPU.
+
+The metrics CompileTime, ExecuteTime, TransferToDeviceTime and TransferFromDeviceTime are in
+nanoseconds; OutboundData (to the device) and InboundData (from it) are in bytes.
+`ftm_lazy.metrics` has ftm's own counters.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _COUNTERS: dict[str, Callable[[dict[str, int]], int]] = {
     "PersistentCacheMiss": lambda ftm: ftm["compiles"],
 }
 
-_cleared: dict[str, int] = {}  # ftm's own counters go on counting
+_cleared: dict[str, int] = {}  # values at `clear_counters`, which leaves ftm's counters alone
 
 
 def _all() -> dict[str, int]:
@@ -59,59 +58,70 @@ def _all() -> dict[str, int]:
 
 
 def _counters() -> dict[str, int]:
-    """Those that have counted something since `clear_counters`."""
+    """Return the counters that have increased since `clear_counters`."""
     values = {name: value - _cleared.get(name, 0) for name, value in _all().items()}
     return {name: value for name, value in values.items() if value > 0}
 
 
 def counter_names() -> list[str]:
-    """Return the counters that have counted something."""
+    """Return the names of the counters that are not 0."""
     return list(_counters())
 
 
 def counter_value(name: str) -> int | None:
-    """Return the value of a counter; None if it has counted nothing."""
+    """Return the value of a counter; None if it is 0."""
     return _counters().get(name)
 
 
 def clear_counters() -> None:
-    """Set all counters to 0; those of `ftm_lazy.metrics` stay."""
+    """Set all counters to 0; those of `ftm_lazy.metrics` keep their values."""
     _cleared.clear()
     _cleared.update(_all())
 
 
 def metric_names() -> list[str]:
-    """Return the metrics that have samples."""
+    """Return the names of the metrics that have samples."""
     return sorted(_C._metric_names())
 
 
-def metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] | None:
-    """Return a metric: the number of its samples, their sum, and the last of them as (time in s, value);
-    None if it has none."""
+def metric_data(name: str) -> tuple[int, float, tuple[tuple[float, float], ...]] | None:
+    """Return a metric's data.
+
+    Args:
+        name: The metric.
+
+    Returns:
+        Number of samples, their sum, and the last samples as (time in s, value). None without
+        samples.
+    """
     return _C._metric_data(name)
 
 
 def clear_metrics() -> None:
-    """Forget all samples."""
+    """Discard all samples."""
     _C._reset_metrics()
 
 
 def clear_all() -> None:
-    """`clear_metrics` and `clear_counters`."""
+    """Call `clear_metrics` and `clear_counters`."""
     clear_metrics()
     clear_counters()
 
 
 def metrics_report() -> str:
-    """All metrics and counters as text, in torch_xla's format."""
+    """Format all metrics and counters in torch_xla's text format."""
     return _text(metric_names(), counter_names())
 
 
 def short_metrics_report(
     counter_names: list[str] | None = None, metric_names: list[str] | None = None
 ) -> str:
-    """As `metrics_report`, of the named ones, or those that matter most; operations that fell back
-    are always named."""
+    """Format selected metrics and counters; operations that ran on the CPU are always included.
+
+    Args:
+        counter_names: The counters; None for the most important ones.
+        metric_names: The metrics; None for the most important ones.
+    """
     values = _counters()
     counters = counter_names or ["CachedCompile", "MarkStep", "DynamoSyncInputExecuteTime"]
     metrics = metric_names or [
@@ -121,8 +131,8 @@ def short_metrics_report(
         "TransferToDeviceTime",
         "TransferFromDeviceTime",
     ]
-    wanted = [name for name in values if name in counters or name.startswith("aten::")]
-    return _text([name for name in metrics if name in _C._metric_names()], wanted)
+    shown = [name for name in values if name in counters or name.startswith("aten::")]
+    return _text([name for name in metrics if name in _C._metric_names()], shown)
 
 
 def _text(metrics: list[str], counters: list[str]) -> str:
@@ -133,5 +143,5 @@ def _text(metrics: list[str], counters: list[str]) -> str:
 
 
 def executed_fallback_ops() -> list[str]:
-    """Return the operations that ran on the CPU."""
+    """Return the names of the operations that ran on the CPU."""
     return [name for name in _counters() if name.startswith("aten::")]

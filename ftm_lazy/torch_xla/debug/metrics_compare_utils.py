@@ -1,5 +1,4 @@
-"""torch_xla.debug.metrics_compare_utils: reads metrics reports, and says how one differs from
-earlier ones."""
+"""torch_xla.debug.metrics_compare_utils: parse metrics reports, and compare one with others."""
 
 from __future__ import annotations
 
@@ -17,9 +16,10 @@ _PERCENTILES = ("1", "5", "10", "20", "50", "80", "90", "95", "99")
 
 
 def _number(text: str) -> tuple[float, str]:
-    """Return a value of a report and its unit: "" for a plain number, sec for a time, mb for bytes.
+    """Parse a value and its unit: "" for a number, "sec" for a time, "mb" for a size.
 
-    Raises ValueError if it is none of these.
+    Raises:
+        ValueError: The text has another form.
     """
     try:
         return float(text), ""
@@ -37,11 +37,11 @@ def parse_metrics_report(report: str, dehumanize: bool = True) -> dict[str, Any]
     """Return the values of a report.
 
     Args:
-        report: from `metrics.metrics_report`.
-        dehumanize: numbers, in seconds or megabytes; else pairs of the number and its text.
+        report: A result of `metrics.metrics_report`.
+        dehumanize: Return numbers, in seconds or MB; otherwise pairs (number, text).
 
     Returns:
-        such as ``{"CompileTime__Accumulator_sec": 1.5, "CompileTime__TotalSamples": 2.0,
+        For example ``{"CompileTime__Accumulator_sec": 1.5, "CompileTime__TotalSamples": 2.0,
         "MarkStep__Value": 7}``.
     """
     values: dict[str, Any] = {}
@@ -70,8 +70,7 @@ def parse_metrics_report(report: str, dehumanize: bool = True) -> dict[str, Any]
 
 
 def get_data_points_from_metrics_reports(metrics_reports: list[str]) -> dict[str, list[Any]]:
-    """For each value the numbers in the reports, in their order; None where one does not have
-    it."""
+    """Return each value's numbers in a list of reports; None in a report that lacks it."""
     parsed = [parse_metrics_report(report) for report in metrics_reports]
     names = dict.fromkeys(name for values in parsed for name in values)
     return {name: [values.get(name) for values in parsed] for name in names}
@@ -82,13 +81,13 @@ def compare_metrics(
     metrics_report: str,
     config: dict[str, str] = {"base_expression": "v <= v_mean + (v_stddev * 2.0)"},  # noqa: B006
 ) -> str:
-    """What of a report is out of line with earlier ones, a line each.
+    """Return a line for each value of a report that deviates from earlier reports.
 
     Args:
-        data_points: from `get_data_points_from_metrics_reports`. metrics_report: the report in
-        question. config: Python expressions of ``v``, ``v_mean`` and ``v_stddev`` that are true
-        where all is well:
-            ``NAME_expression`` for a value, ``base_expression`` for all others.
+        data_points: A result of `get_data_points_from_metrics_reports`.
+        metrics_report: The report to check.
+        config: Python expressions of ``v``, ``v_mean`` and ``v_stddev`` that must be true:
+            ``NAME_expression`` for one value, ``base_expression`` for all others.
     """
     lines = []
     for name, value in sorted(parse_metrics_report(metrics_report).items()):
@@ -101,7 +100,7 @@ def compare_metrics(
         expression = config.get(f"{name}_expression") or config["base_expression"]
         if not eval(expression, None, {"v": value, "v_mean": mean, "v_stddev": deviation}):  # noqa: S307  (the user's)
             lines.append(
-                f"{name} failed its expression check. Expression: {expression}.  Mean: {mean}.  Stddev: {deviation}.  "
-                f"Actual Value: {value}\n"
+                f"{name} failed its expression check. Expression: {expression}.  Mean: {mean}.  "
+                f"Stddev: {deviation}.  Actual Value: {value}\n"
             )
     return "".join(lines)

@@ -1,5 +1,4 @@
-"""torch_xla.debug.metrics_saver: appends the metrics of each step to the file that
-``XLA_METRICS_FILE`` names."""
+"""torch_xla.debug.metrics_saver: append the metrics of each step to ``XLA_METRICS_FILE``."""
 
 from __future__ import annotations
 
@@ -16,8 +15,12 @@ _steps = itertools.count()
 
 
 def save_metrics(metrics_file: str | None = None) -> None:
-    """Append a report to `metrics_file`, or to STDERR or STDOUT; with several processes each has a
-    file of its own."""
+    """Append a metrics report to a file.
+
+    Args:
+        metrics_file: Path of the file, STDERR or STDOUT. None for ``XLA_METRICS_FILE``; then, with
+            several processes, each appends its ordinal to the path.
+    """
     name = metrics_file or os.environ.get("XLA_METRICS_FILE")
     if name is None:
         return

@@ -1,4 +1,4 @@
-"""torch_xla.debug.model_comparator: saves tensors of two runs of a model, and compares them.
+"""torch_xla.debug.model_comparator: save tensors of two runs of a model and compare them.
 
 python -m ftm_lazy.torch_xla -m torch_xla.debug.model_comparator FIRST SECOND
 """
@@ -26,15 +26,20 @@ _saved: Counter[str] = Counter()
 
 
 def configure(save_dir: str | None) -> None:
-    """Says where `save` writes; None: nowhere.  ``MODELCMP_SAVEDIR`` does so too."""
+    """Set the directory of `save`; with None it is ``MODELCMP_SAVEDIR``, if that is set."""
     global _directory, _step
     _directory, _step = save_dir, None
     _saved.clear()
 
 
 def save(name: str | None, tensor: torch.Tensor, step: int | None = None) -> torch.Tensor:
-    """Write `tensor` as NAME.N, in step-STEP if there is one, and returns it; without a name, the
-    caller's line."""
+    """Write a tensor as NAME.N, in the first process of the host, and return it.
+
+    Args:
+        name: The file's name; None for the caller's file and line.
+        tensor: The tensor.
+        step: If given, the file goes to the folder step-STEP.
+    """
     global _step
     directory = _directory or os.environ.get("MODELCMP_SAVEDIR")
     if directory is None:
@@ -46,9 +51,9 @@ def save(name: str | None, tensor: torch.Tensor, step: int | None = None) -> tor
         if step is not None and step != _step:
             _step = step
             _saved.clear()
-        place = Path(directory) if step is None else Path(directory, f"step-{step}")
-        place.mkdir(exist_ok=True)
-        torch.save(value, place / f"{name}.{_saved[name]}")
+        folder = Path(directory) if step is None else Path(directory, f"step-{step}")
+        folder.mkdir(exist_ok=True)
+        torch.save(value, folder / f"{name}.{_saved[name]}")
         _saved[name] += 1
     return tensor
 
@@ -60,8 +65,15 @@ def compare_tensors(
     atol: float = 1e-08,
     max_diffs: int = 25,
 ) -> str:
-    """Return the greatest `max_diffs` differences above the tolerances, a line each; empty if there are
-    none."""
+    """Return a line for each difference above the tolerances, the largest first.
+
+    Args:
+        tensor1: A tensor.
+        tensor2: A tensor of the same shape.
+        rtol: Relative tolerance.
+        atol: Absolute tolerance.
+        max_diffs: Maximum number of lines.
+    """
     if tensor1.shape != tensor2.shape:
         return f"Tensors have different shape: {list(tensor1.shape)} vs. {list(tensor2.shape)}\n"
     first, second = tensor1.double().flatten(), tensor2.double().flatten()
@@ -69,15 +81,14 @@ def compare_tensors(
     error[error.isnan()] = float("inf")
     error[(first == second) | (first.isnan() & second.isnan())] = 0
     bound = torch.maximum(first.abs(), second.abs()).mul(rtol).clamp(min=atol)
-    places = (~(error <= bound) & (error > 0)).nonzero().flatten()
-    worst = places[error[places].argsort(descending=True)][:max_diffs]
+    offsets = (~(error <= bound) & (error > 0)).nonzero().flatten()
+    largest = offsets[error[offsets].argsort(descending=True)][:max_diffs]
     lines = []
-    for place in worst.tolist():
-        index = [int(i) for i in torch.unravel_index(torch.tensor(place), tensor1.shape)]
-        lines.append(
-            f"{index}: {first[place].item()} vs. {second[place].item()}\terror={error[place].item()}\n"
-        )
-    if len(places) > max_diffs:
+    for offset in largest.tolist():
+        index = [int(i) for i in torch.unravel_index(torch.tensor(offset), tensor1.shape)]
+        values = f"{first[offset].item()} vs. {second[offset].item()}"
+        lines.append(f"{index}: {values}\terror={error[offset].item()}\n")
+    if len(offsets) > max_diffs:
         lines.append(f"... aborting after {max_diffs} differences\n")
     return "".join(lines)
 
@@ -85,7 +96,7 @@ def compare_tensors(
 def tensor_file_compare(
     path1: str, path2: str, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25
 ) -> str:
-    """`compare_tensors` of two files that `save` wrote."""
+    """Call `compare_tensors` for two files that `save` wrote, and add a headline."""
     report = compare_tensors(_load(path1), _load(path2), rtol, atol, max_diffs)
     if not report:
         return ""
@@ -108,7 +119,7 @@ def _load(path: str) -> torch.Tensor:
 def compare(
     save_dir1: str, save_dir2: str, rtol: float = 1e-05, atol: float = 1e-08, max_diffs: int = 25
 ) -> str:
-    """What differs between the tensors of two directories; empty if nothing does."""
+    """Return the differences of the tensors in two directories; "" if there are none."""
     first, second = _files(save_dir1), _files(save_dir2)
     lines = [f"Mismatch: {name} not in {save_dir2}\n" for name in first if name not in second]
     for name in first:

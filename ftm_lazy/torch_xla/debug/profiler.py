@@ -1,8 +1,7 @@
-"""torch_xla.debug.profiler, commonly imported as ``xp``: profiles by `torch.profiler`, as Chrome
-traces.
+"""torch_xla.debug.profiler, usually imported as ``xp``: profiles of `torch.profiler`.
 
-A profile holds what Python, PyTorch and the machine's threads do on the host; open it in Perfetto
-or chrome://tracing. What the hardware would need is modelled by `ftm_lazy.debug.profile`.
+A profile is a Chrome trace of Python, PyTorch and the machine's threads on the host; open it in
+Perfetto or chrome://tracing. `ftm_lazy.debug.profile` models the cost on the hardware.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ _marked = False
 
 
 def set_tracer_marked_step(value: bool) -> None:
-    """Says whether a `StepTrace` ends the step, so that a device loader does not."""
+    """Set whether a `StepTrace` has ended the step, so that a device loader does not end it."""
     global _marked
     _marked = value
 
 
 def get_tracer_marked_step() -> bool:
-    """What `set_tracer_marked_step` said."""
+    """Return the value of `set_tracer_marked_step`."""
     return _marked
 
 
@@ -55,7 +54,12 @@ def get_tracer_marked_step() -> bool:
 
 
 class Trace:
-    """A context that has its name in the profile; `kwargs` are shown with it."""
+    """Context manager that appears in the profile.
+
+    Args:
+        name: Its name.
+        **kwargs: Values that the profile shows with the name.
+    """
 
     def __init__(self, name: str, **kwargs: object) -> None:
         self.name = name
@@ -77,7 +81,7 @@ class Trace:
 
 
 class StepTrace(Trace):
-    """A `Trace` of one step, which it ends by `torch_xla.sync`."""
+    """A `Trace` of one step, which ends with `torch_xla.sync`."""
 
     def __enter__(self) -> None:
         set_tracer_marked_step(True)
@@ -94,7 +98,7 @@ class StepTrace(Trace):
 
 
 def trace_me(scope: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator: calls of the function have the name `scope` in the profile."""
+    """Show calls of a function in the profile under the name `scope` (decorator)."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
@@ -122,7 +126,14 @@ def _new_profile() -> torch.profiler.profile:
 
 
 def start_trace(log_dir: os.PathLike[str] | str) -> None:
-    """Start a profile; raises RuntimeError if one is under way."""
+    """Start a profile.
+
+    Args:
+        log_dir: Directory to which `stop_trace` writes.
+
+    Raises:
+        RuntimeError: A profile is running.
+    """
     global _profile, _directory
     with _lock:
         if _profile is not None:
@@ -134,8 +145,11 @@ def start_trace(log_dir: os.PathLike[str] | str) -> None:
 
 
 def stop_trace() -> None:
-    """End the profile and writes it into the directory of `start_trace`; raises RuntimeError if
-    there is none."""
+    """End the profile and write it to the directory of `start_trace`.
+
+    Raises:
+        RuntimeError: No profile is running.
+    """
     global _profile
     with _lock:
         if _profile is None:
@@ -145,19 +159,18 @@ def stop_trace() -> None:
         ended.export_chrome_trace(str(_file(_directory)))
 
 
-def _file(directory: str, of: str = "") -> Path:
-    # where TensorBoard looks
-    place = Path(directory, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
-    place.mkdir(parents=True, exist_ok=True)
-    return place / f"{of or socket.gethostname()}.{os.getpid()}.pt.trace.json"
+def _file(directory: str, name: str = "") -> Path:
+    # TensorBoard reads this folder
+    folder = Path(directory, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name or socket.gethostname()}.{os.getpid()}.pt.trace.json"
 
 
 # --- profiles on demand
 
 
 class _Server:
-    """Answers `trace`: a line with milliseconds in, a profile of that time out. Listens on this
-    host only."""
+    """Server of `trace`, on this host only: reads a line with milliseconds, returns a profile."""
 
     def __init__(self, port: int) -> None:
         try:
@@ -198,10 +211,14 @@ def start_server(port: int, only_on_master: bool = True) -> object | None:
     """Let `trace` profile this process while the returned object lives.
 
     Args:
-        port: on this host; nobody else can reach it.
-        only_on_master: only in the first process of the host; None in the others.
+        port: A port of the local interface.
+        only_on_master: Start it in the first process of the host only.
 
-    Raises RuntimeError if the port is taken.
+    Returns:
+        The server; None in processes without one.
+
+    Raises:
+        RuntimeError: The port is in use.
     """
     return _Server(port) if not only_on_master or _world.local_ordinal() == 0 else None
 
@@ -217,29 +234,31 @@ def trace(
     timeout_s: int = 120,
     interval_s: int = 5,
 ) -> None:
-    """Profile processes that called `start_server`, and writes the profiles into `logdir`.
+    """Profile processes that called `start_server`, and write the profiles to `logdir`.
 
     Args:
-        service_addr: HOST:PORT, or several with commas.
-        logdir: a directory.
-        duration_ms: how long.
-        num_tracing_attempts: how often to try to reach a server.
-        host_tracer_level: accepted; there is one level.
-        device_tracer_level: accepted; there is one level.
-        delay_ms: to wait before.
-        timeout_s: for all attempts together.
-        interval_s: between attempts.
+        service_addr: HOST:PORT, or several separated by commas.
+        logdir: The directory.
+        duration_ms: Length of the profile in milliseconds.
+        num_tracing_attempts: Number of attempts to reach a server.
+        host_tracer_level: Accepted; there is one level.
+        device_tracer_level: Accepted; there is one level.
+        delay_ms: Milliseconds to wait before the profile.
+        timeout_s: Seconds for all attempts together.
+        interval_s: Seconds between attempts.
 
-    Raises RuntimeError if a server cannot be reached.
+    Raises:
+        RuntimeError: A server cannot be reached.
     """
     time.sleep(delay_ms / 1000)
     for address in service_addr.split(","):
         host, _, port = address.strip().rpartition(":")
-        content = _ask((host, int(port)), duration_ms, num_tracing_attempts, timeout_s, interval_s)
+        endpoint = (host, int(port))
+        content = _request(endpoint, duration_ms, num_tracing_attempts, timeout_s, interval_s)
         _file(logdir, address.strip().replace(":", "_")).write_bytes(content)
 
 
-def _ask(
+def _request(
     address: tuple[str, int], duration: int, attempts: int, timeout: float, interval: float
 ) -> bytes:
     end, failure = time.monotonic() + timeout, None
@@ -261,5 +280,5 @@ def _ask(
 
 
 def trace_detached(*args: object, **kwargs: object) -> None:
-    """`trace` on a thread of its own."""
+    """Call `trace` on another thread."""
     threading.Thread(target=trace, args=args, kwargs=kwargs).start()

@@ -1,10 +1,9 @@
-"""Long loops over tensors, in pieces of some operations: a program for each piece, the same for all
-of them.
+"""Long loops over tensors, split into chunks of equal length that run one program.
 
-A loop of 2,048 steps recorded as one trace would be compiled whole. Here the trace is cut between
-pieces, forward by a call, backward by a hook where the gradient of what is carried from one piece
-to the next is known. Pieces have the same number of steps, so that all are one program; gradients
-of what the steps share are summed piece by piece.
+A loop of 2,048 steps recorded as one trace would be compiled as a whole. Here the trace is cut
+after each chunk: in the forward pass by a call, in the backward pass by a hook on the gradient of a
+carried tensor. Chunks have the same number of steps, so they share one program. Gradients of
+tensors that all steps use are accumulated chunk by chunk.
 """
 
 from __future__ import annotations
@@ -18,22 +17,26 @@ from ftm_lazy import _C, metrics
 __all__ = ["Pieces", "gather", "slices"]
 
 _OPERATIONS = 256
-"""What a piece may hold: enough that launching does not matter, few enough to compile at once."""
+"""Operations of a chunk: enough to hide the launch, few enough to compile quickly."""
 
-_FAN = 64  # operands of one concatenation
+_FAN = 64  # maximum number of operands of one concatenation
 
 
 class Pieces:
-    """Counts the steps of a loop, and cuts after each piece."""
+    """Counts the steps of a loop, and cuts the trace after each chunk."""
 
     def __init__(self) -> None:
         self._before = metrics.counters()["ops_traced"]
         self._steps = 0
         self.length = 0
-        """Steps of a piece; 0 until the first step has ended."""
+        """Steps of a chunk; 0 until the first step has ended."""
 
     def end_of_step(self, carried: list[torch.Tensor]) -> None:
-        """A step has ended that hands `carried` to the next one."""
+        """Cut the trace if the step that has ended completes a chunk.
+
+        Args:
+            carried: The tensors that the step passes to the next one.
+        """
         if not self.length:
             recorded = metrics.counters()["ops_traced"] - self._before
             self.length = max(1, _OPERATIONS // max(1, recorded))
@@ -52,12 +55,14 @@ def _cut(gradient: torch.Tensor) -> None:
 
 
 def slices(whole: torch.Tensor) -> Iterator[torch.Tensor]:
-    """`whole` along dim 0. The gradient is put together again in few concatenations of few
-    operands."""
+    """Yield the slices of `whole` along dimension 0.
+
+    The gradient is assembled in a tree of concatenations with at most `_FAN` operands each.
+    """
     if whole.shape[0] > _FAN:
-        # Of what is in memory and was written once, a slice is a parameter of the piece's program,
-        # wherever it begins; of a tensor that was written over (randn, copy_), its place would be
-        # part of the program.
+        # A slice of a tensor in memory that was written once is a parameter of the chunk's
+        # program, at any offset. If the tensor was overwritten (randn, copy_), the offset would be
+        # a constant of the program.
         whole = whole.clone()
         _C._sync(False)
     return _parts(whole)
@@ -73,7 +78,7 @@ def _parts(whole: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def gather(parts: list[torch.Tensor]) -> torch.Tensor:
-    """`torch.stack` of many."""
+    """Stack many tensors along a new dimension 0, in a tree of concatenations."""
     level = [torch.stack(parts[i : i + _FAN]) for i in range(0, len(parts), _FAN)]
     while len(level) > 1:
         level = [torch.cat(level[i : i + _FAN]) for i in range(0, len(level), _FAN)]

@@ -1,7 +1,7 @@
-"""A step of a loop as a pair of graphs, forward and backward, that are traced once.
+"""A loop step as a pair of graphs, forward and backward, that are traced once.
 
-PyTorch's AOTAutograd traces the step on fake tensors and divides the joint graph by a partition
-function, which decides what the backward graph keeps and what it computes again.
+PyTorch's AOTAutograd traces the step on fake tensors. A partition function splits the joint graph
+and decides which values are saved for the backward graph and which it recomputes.
 """
 
 from __future__ import annotations
@@ -20,32 +20,39 @@ PyTree: TypeAlias = Any
 
 
 def tree_flatten_none(pytree: PyTree) -> tuple[tuple[Any, ...], Callable[[Sequence[Any]], PyTree]]:
-    """Return the leaves of `pytree` that are not None, and the function that puts such leaves into a tree
-    of its structure."""
+    """Flatten a tree without its None leaves.
+
+    Returns:
+        The other leaves, and a function that rebuilds a tree of the same structure from such
+        leaves.
+    """
     leaves, structure = tree_flatten(pytree)
-    places = [i for i, leaf in enumerate(leaves) if leaf is not None]
+    indices = [i for i, leaf in enumerate(leaves) if leaf is not None]
 
     def unflatten(values: Sequence[Any]) -> PyTree:
         filled: list[Any] = [None] * len(leaves)
-        for place, value in zip(places, values, strict=True):
-            filled[place] = value
+        for index, value in zip(indices, values, strict=True):
+            filled[index] = value
         return tree_unflatten(filled, structure)
 
-    return tuple(leaves[place] for place in places), unflatten
+    return tuple(leaves[index] for index in indices), unflatten
 
 
 class TracedStep:
-    """``carry, y = fn(carry, x)``, traced for arguments of the types of `carry` and `x`.
+    """``carry, y = fn(carry, x)``, traced for the shapes and dtypes of `carry` and `x`.
 
-    Floating-point arguments have gradients. Results are new tensors, also where `fn` returns one
-    twice or an argument.
+    Floating-point arguments get gradients. Results are new tensors, even if `fn` returns an
+    argument or one tensor twice.
 
     Args:
-        fn: of two trees of tensors, returning two. It must not use other tensors that exist before,
-        nor write any. carry: an example of the first argument. x: an example of the second.
-        partition_fn: as AOTAutograd takes it.
+        fn: Takes two trees of tensors and returns two. It must not use other tensors, nor write
+            any.
+        carry: Example of the first argument.
+        x: Example of the second argument.
+        partition_fn: AOTAutograd's partition function.
 
-    Raises AssertionError if `fn` uses a tensor that is not an argument.
+    Raises:
+        AssertionError: `fn` uses a tensor that is not an argument.
     """
 
     def __init__(
@@ -58,14 +65,14 @@ class TracedStep:
         arguments, unflatten = tree_flatten_none((carry, x))
         self._graphs: dict[str, torch.fx.GraphModule] = {}
         self._structure: TreeSpec | None = None
-        self._given: list[bool] = []
+        self._is_present: list[bool] = []
 
         def flat(*values: torch.Tensor) -> list[torch.Tensor]:
             leaves, self._structure = tree_flatten(fn(*unflatten(values)))
-            self._given = [leaf is not None for leaf in leaves]
+            self._is_present = [leaf is not None for leaf in leaves]
             return [leaf.clone() for leaf in leaves if leaf is not None]
 
-        # without history, which is no part of the step
+        # detached, because their history is not part of the step
         plain = [value.detach() for value in arguments]
         with FakeTensorMode() as mode, torch.enable_grad():
             fake = [
@@ -98,32 +105,32 @@ class TracedStep:
         assert self._structure is not None
         values = iter(results)
         return tree_unflatten(
-            [next(values) if given else None for given in self._given], self._structure
+            [next(values) if present else None for present in self._is_present], self._structure
         )
 
     def run_forward(
         self, arguments: Sequence[torch.Tensor]
     ) -> tuple[list[torch.Tensor], tuple[torch.Tensor, ...]]:
-        """Return the results, and what the backward graph needs of the forward one."""
+        """Return the results, and the values saved for the backward graph."""
         outputs = self._graphs["forward"](*arguments)
         return list(outputs[: self._results]), tuple(outputs[self._results :])
 
     def run_backward(
         self, activations: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]
     ) -> list[torch.Tensor | None]:
-        """Return the gradients of the arguments, from those of the results."""
+        """Return the gradients of the arguments from those of the results."""
         needed = [
             gradient for gradient, has in zip(gradients, self._has_gradient, strict=True) if has
         ]
         return list(self._graphs["backward"](*activations, *needed))
 
     def __call__(self, carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
-        """Return the step, with gradients."""
+        """Run the step, with gradients."""
         arguments, _ = tree_flatten_none((carry, x))
         return self._unflatten(_Step.apply(self, *arguments))
 
     def pair(self, carry: PyTree, x: PyTree) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """Return the graphs as functions of trees; see `value_and_grad_partitioned`."""
+        """Return the graphs as functions of trees; see `scan.value_and_grad_partitioned`."""
 
         def forward(
             carry: PyTree, x: PyTree

@@ -1,5 +1,4 @@
-"""torch_xla.experimental.assume_pure: functions that need not be traced again; here recording them
-is cheap enough."""
+"""torch_xla.experimental.assume_pure: functions that are traced once; ftm records each call."""
 
 from __future__ import annotations
 
@@ -17,17 +16,23 @@ __all__ = ["PureModule", "assume_pure", "assume_pure_torch"]
 __getattr__ = _refusals.getter(__name__)
 
 _XLA_COMPUTATION_CACHE: dict[object, object] = {}
-"""Empty: programs are kept by the device's own cache. Programs for torch_xla clear this."""
+"""Empty: the device has its own program cache. torch_xla programs clear this one."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_WHY = "a function is recorded anew in each call, which costs some microseconds an operation; compiled once all the same"
+_WHY = (
+    "each call is recorded, which costs some microseconds per operation; it is compiled only once"
+)
 
 
 @inert(_WHY)
 def assume_pure(fn: F, *, add_rng_seed_argument: bool = False) -> F:
-    """`fn`; with `add_rng_seed_argument` it takes ``rng_seed=``, by which the generator is seeded
-    for the call."""
+    """Return `fn`.
+
+    Args:
+        fn: The function.
+        add_rng_seed_argument: Add a parameter ``rng_seed``, which seeds the generator for the call.
+    """
     if not add_rng_seed_argument:
         return fn
     from ftm_lazy.torch_xla.core.xla_model import fork_rng, set_rng_state
@@ -43,17 +48,21 @@ def assume_pure(fn: F, *, add_rng_seed_argument: bool = False) -> F:
 
 @inert(_WHY)
 def assume_pure_torch(func: F, use_cache: bool = False) -> F:
-    """`func`."""
+    """Return `func`."""
     return func
 
 
 class PureModule(torch.nn.Module):
-    """A module around `module`, which it calls."""
+    """Module that calls another module.
+
+    Args:
+        module: The other module.
+    """
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()
         self._module = module
 
     def forward(self, *args: object, **kwargs: object) -> Any:
-        """What `module` gives."""
+        """Call the module."""
         return self._module(*args, **kwargs)

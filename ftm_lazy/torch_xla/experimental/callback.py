@@ -1,4 +1,4 @@
-"""torch_xla.experimental.callback: something to do once a tensor's value is there."""
+"""torch_xla.experimental.callback: callbacks for when a tensor has been computed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ __all__ = ["on_ready_callback", "on_ready_event"]
 
 
 def on_ready_callback(tensor: torch.Tensor, callback: Callable[[torch.Tensor], None]) -> None:
-    """Launch what is recorded, and calls ``callback(tensor)`` on a thread of its own once all of
-    it has run."""
+    """Launch all pending operations, and call a function on another thread when they have run.
+
+    Args:
+        tensor: The argument of the function.
+        callback: The function.
+    """
     _C._sync(False)
 
     def wait() -> None:
@@ -25,7 +29,7 @@ def on_ready_callback(tensor: torch.Tensor, callback: Callable[[torch.Tensor], N
 
 
 def on_ready_event(tensor: torch.Tensor) -> threading.Event:
-    """Return an event that is set when `on_ready_callback` would call."""
+    """Return an event that is set when `on_ready_callback` would call the function."""
     event = threading.Event()
     on_ready_callback(tensor, lambda _: event.set())
     return event

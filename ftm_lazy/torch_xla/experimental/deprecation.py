@@ -1,4 +1,4 @@
-"""torch_xla.experimental.deprecation: old names that say the new ones."""
+"""torch_xla.experimental.deprecation: deprecated names with a warning."""
 
 from __future__ import annotations
 
@@ -17,8 +17,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 def deprecated(
     module: ModuleType, new: F, old_name: str | None = None, extra_msg: str | None = None
 ) -> F:
-    """`new`, with a warning that ``module.old_name`` is its old name."""
-    text = f"{module.__name__}.{old_name or new.__name__} is deprecated. Use {new.__module__}.{new.__name__} instead."
+    """Wrap `new` with a warning that ``module.old_name`` is deprecated.
+
+    Args:
+        module: The module of the old name.
+        new: The function to call instead.
+        old_name: The old name; None if it is that of `new`.
+        extra_msg: A further sentence of the warning.
+    """
+    old_path = f"{module.__name__}.{old_name or new.__name__}"
+    text = f"{old_path} is deprecated. Use {new.__module__}.{new.__name__} instead."
 
     @functools.wraps(new)
     def warned(*args: object, **kwargs: object) -> Any:
@@ -31,7 +39,7 @@ def deprecated(
 
 
 def mark_deprecated(new: F, extra_msg: str | None = None) -> Callable[[Callable[..., Any]], F]:
-    """Decorator: the function is an old name of `new`."""
+    """Make a function a deprecated name of `new` (decorator)."""
 
     def decorate(function: Callable[..., Any]) -> F:
         return deprecated(
@@ -42,5 +50,5 @@ def mark_deprecated(new: F, extra_msg: str | None = None) -> Callable[[Callable[
 
 
 def register_deprecated(module: ModuleType, new: Callable[..., Any]) -> None:
-    """Make ``module.NAME`` an old name of `new`, whose name that is."""
+    """Make ``module.NAME`` a deprecated name of `new`, where NAME is the name of `new`."""
     setattr(module, new.__name__, deprecated(module, new))

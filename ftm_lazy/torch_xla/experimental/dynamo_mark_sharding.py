@@ -1,2 +1,1 @@
-"""torch_xla.experimental.dynamo_mark_sharding: importing it made operations known to dynamo; there
-is nothing to make known."""
+"""torch_xla.experimental.dynamo_mark_sharding: empty; torch_xla's registers operations."""

@@ -1,2 +1,1 @@
-"""torch_xla.experimental.dynamo_set_buffer_donor: importing it made operations known to dynamo;
-there is nothing to make known."""
+"""torch_xla.experimental.dynamo_set_buffer_donor: empty; torch_xla's registers operations."""

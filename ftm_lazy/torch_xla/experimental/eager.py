@@ -1,5 +1,4 @@
-"""torch_xla.experimental.eager: each operation is launched at once, but for those in
-`torch_xla.compile`."""
+"""torch_xla.experimental.eager: launch each operation at once, except in `torch_xla.compile`."""
 
 from __future__ import annotations
 
@@ -16,8 +15,13 @@ _enabled = os.environ.get("XLA_USE_EAGER_DEBUG_MODE") == "1"
 
 
 def eager_mode(enable: bool) -> None:
-    """Launch each operation as a program of its own, so that an error is raised near its line;
-    slow."""
+    """Enable or disable eager mode, which compiles and launches each operation separately.
+
+    Errors are raised near their line, but execution is slow.
+
+    Args:
+        enable: Whether to enable it.
+    """
     global _enabled
     _enabled = enable
     _steps.sync()
@@ -31,7 +35,7 @@ def is_eager_mode() -> bool:
 
 @contextmanager
 def eager_mode_context(enable: bool) -> Iterator[bool]:
-    """`eager_mode` for a while; yields what it was before."""
+    """Enable or disable eager mode within the context; yield the previous mode."""
     before = _enabled
     eager_mode(enable)
     try:

@@ -1,4 +1,4 @@
-"""torch_xla.experimental.fori_loop: loops whose end is computed, a program for each step."""
+"""torch_xla.experimental.fori_loop: loops with a computed end; each step runs as a program."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def while_loop(
     carried_inputs: Sequence[Any],
     additional_inputs: Sequence[Any] | None = None,
 ) -> tuple[Any, ...]:
-    """``while cond_fn(*carried): carried = body_fn(*carried)``.
+    """Run ``while cond_fn(*carried, *others): carried = body_fn(*carried, *others)``.
 
-    The condition is read after each step, with which it is one program.
+    Each step is one program together with its condition, which is read after the step.
 
     Args:
-        cond_fn: of the carried and the additional inputs; gives a bool.
-        body_fn: of the same; gives the next carried ones.
-        carried_inputs: the first ones.
-        additional_inputs: the same in each step.
+        cond_fn: Returns the condition, a bool tensor of one element.
+        body_fn: Returns the next carried values.
+        carried_inputs: The first carried values.
+        additional_inputs: Values that are the same in each step.
 
     Returns:
-        the last carried ones.
+        The last carried values.
     """
     carried, others = tuple(carried_inputs), tuple(additional_inputs or ())
     while bool(cond_fn(*carried, *others)):
@@ -38,7 +38,17 @@ def while_loop(
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], *input_value: Any) -> Any:
-    """`body_fun` applied ``upper - lower`` times to `input_value`; the last result is returned."""
+    """Apply a function ``upper - lower`` times to its own result.
+
+    Args:
+        lower: A number or a tensor of one element.
+        upper: A number or a tensor of one element.
+        body_fun: The function.
+        *input_value: Its first arguments.
+
+    Returns:
+        The last result.
+    """
     value = input_value
     pieces = _loops.Pieces()
     for _ in range(int(lower), int(upper)):

@@ -1,4 +1,4 @@
-"""torch_xla.experimental.gradient_accumulation: several small batches, one gradient."""
+"""torch_xla.experimental.gradient_accumulation: one gradient of several small batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __getattr__ = _refusals.getter(__name__)
 
 @dataclass(frozen=True)
 class GradientAccumulationContext:
-    """How many steps, tensors that are iterated over, and tensors that are carried along."""
+    """Numbers of steps, of iterated tensors, and of carried tensors."""
 
     num_gradient_steps: int
     num_iterable_tensors: int
@@ -31,18 +31,20 @@ def gradient_accumulation(
     model: torch.nn.Module,
     *carried_tensors: torch.Tensor,
 ) -> Any:
-    """Add the gradients of the mean loss over `iterable_tensors` to those of the model's
-    parameters.
+    """Accumulate the gradients of the mean loss over several steps.
 
     Args:
-        train_step: of the tensors at one index and the carried ones; gives the loss, or the loss
-        and the next carried ones. iterable_tensors: of the same first dimension, the number of
-        steps. model: whose parameters get the gradients. carried_tensors: the first ones.
+        train_step: Takes the slices of one step and the carried tensors. Returns the loss, or the
+            loss and the next carried tensors.
+        iterable_tensors: Tensors whose first dimension is the number of steps.
+        model: The model whose parameters get the gradients.
+        *carried_tensors: The first carried tensors.
 
     Returns:
-        the mean loss, and the last carried tensors if there are any.
+        The mean loss, and the last carried tensors if there are any.
 
-    Raises ValueError if the tensors' first dimensions differ or there are none.
+    Raises:
+        ValueError: There are no tensors, or their first dimensions differ.
     """
     if not iterable_tensors:
         raise ValueError("iterable_tensors cannot be empty")
@@ -53,18 +55,21 @@ def gradient_accumulation(
             raise ValueError(f"Element {index} of iterable_tensors is empty")
         if tensor.shape[0] != iterable_tensors[0].shape[0]:
             raise ValueError(
-                f"Element {index} of iterable_tensors has {tensor.shape[0]} steps, not {iterable_tensors[0].shape[0]}"
+                f"Element {index} of iterable_tensors has {tensor.shape[0]} steps,"
+                f" not {iterable_tensors[0].shape[0]}"
             )
     steps, total, carried = iterable_tensors[0].shape[0], 0.0, carried_tensors
     pieces = _loops.Pieces()
     for parts in zip(*(_loops.slices(tensor) for tensor in iterable_tensors), strict=True):
         result = train_step(*parts, *carried)
-        loss, *rest = result if isinstance(result, (tuple, list)) else (result,)
-        if len(rest) != len(carried):
-            raise ValueError(f"train_step returned {len(rest)} carried tensors, not {len(carried)}")
+        loss, *state = result if isinstance(result, (tuple, list)) else (result,)
+        if len(state) != len(carried):
+            raise ValueError(
+                f"train_step returned {len(state)} carried tensors, not {len(carried)}"
+            )
         loss = loss / steps
         if loss.requires_grad:
             loss.backward()
-        total, carried = total + loss.detach(), tuple(each.detach() for each in rest)
+        total, carried = total + loss.detach(), tuple(each.detach() for each in state)
         pieces.end_of_step([])
     return (total, *carried) if carried else total

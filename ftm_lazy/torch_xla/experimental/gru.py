@@ -1,4 +1,4 @@
-"""torch_xla.experimental.gru: `torch.nn.GRU` over long sequences, by `scan`."""
+"""torch_xla.experimental.gru: `torch.nn.GRU` for long sequences, implemented with `scan`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ __all__ = ["GRU"]
 
 
 class GRU(nn.GRU):
-    """`torch.nn.GRU`, with its parameters, whose compilation does not grow with the length of the
-    sequence.
+    """`torch.nn.GRU` whose compile time does not depend on the sequence length.
 
     Args:
-        input_size: features of the input.
-        hidden_size: features of the state.
-        num_layers: one above another.
-        bias: whether there are biases.
-        batch_first: the input is [batch, time, features] instead of [time, batch, features].
-        dropout: probability, between layers.
-        bidirectional: not served; raises ValueError, as torch_xla does.
+        input_size: Number of features of the input.
+        hidden_size: Number of features of the state.
+        num_layers: Number of stacked layers.
+        bias: Whether there are biases.
+        batch_first: The input is [batch, time, features] instead of [time, batch, features].
+        dropout: Probability of dropout between layers.
+        bidirectional: Not supported.
+
+    Raises:
+        ValueError: `bidirectional` is True, as in torch_xla.
     """
 
     def __init__(
@@ -42,8 +44,15 @@ class GRU(nn.GRU):
     def forward(
         self, input: torch.Tensor, hx: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the states of the last layer at all times, and the last states of all layers, as
-        `torch.nn.GRU` gives them."""
+        """Run all layers.
+
+        Args:
+            input: [time, batch, features] or as `batch_first` requires, or [time, features].
+            hx: First states [layers, batch, hidden] or [layers, hidden]; None for zeros.
+
+        Returns:
+            The states of the last layer at all times, and the last states of all layers.
+        """
         batched = input.dim() == 3
         sequence = input if batched else input.unsqueeze(1)
         if batched and self.batch_first:

@@ -1,4 +1,4 @@
-"""torch_xla.experimental.pjrt: where `runtime` was before torch_xla 2.0."""
+"""torch_xla.experimental.pjrt: deprecated names of `runtime`, from before torch_xla 2.0."""
 
 import sys
 

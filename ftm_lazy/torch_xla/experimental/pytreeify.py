@@ -1,4 +1,4 @@
-"""torch_xla.experimental.pytreeify: autograd functions of trees of tensors."""
+"""torch_xla.experimental.pytreeify: autograd functions with trees of tensors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ __all__ = ["pytreeify"]
 
 
 def pytreeify(cls: type[torch.autograd.Function]) -> type[torch.autograd.Function]:
-    """Class decorator: `forward` may take and return trees of tensors, and `backward` gets and
-    gives gradients in these trees."""
+    """Let an autograd function take and return trees of tensors (class decorator).
+
+    `backward` takes and returns gradients in trees of the same structures.
+    """
     forward, backward = cls.forward, cls.backward
 
     class Flat(cls):
@@ -21,21 +23,22 @@ def pytreeify(cls: type[torch.autograd.Function]) -> type[torch.autograd.Functio
 
         @staticmethod
         def forward(ctx: Any, structure: Any, out: list[Any], *leaves: Any) -> Any:
-            result, out[:] = (lambda flat: (tuple(flat[0]), [flat[1]]))(
-                tree_flatten(forward(ctx, *tree_unflatten(list(leaves), structure)))
+            results, result_structure = tree_flatten(
+                forward(ctx, *tree_unflatten(list(leaves), structure))
             )
-            ctx._structures = structure, out[0]
-            return result
+            out[:] = [result_structure]
+            ctx._structures = structure, result_structure
+            return tuple(results)
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
-            structure, out = ctx._structures
-            given = tree_unflatten(list(gradients), out)
-            result = backward(ctx, *(given if isinstance(given, tuple) else (given,)))
+            structure, result_structure = ctx._structures
+            tree = tree_unflatten(list(gradients), result_structure)
+            result = backward(ctx, *(tree if isinstance(tree, tuple) else (tree,)))
             leaves = tree_flatten(result if isinstance(result, tuple) else (result,))[0]
             if len(leaves) != structure.num_leaves:
                 raise ValueError(
-                    f"backward gave {len(leaves)} gradients for {structure.num_leaves} inputs"
+                    f"backward returned {len(leaves)} gradients for {structure.num_leaves} inputs"
                 )
             return (None, None, *leaves)
 

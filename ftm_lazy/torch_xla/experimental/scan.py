@@ -1,5 +1,4 @@
-"""torch_xla.experimental.scan: a function applied along the first dimension of tensors, with
-something carried along."""
+"""torch_xla.experimental.scan: a loop over the first dimension of tensors, with carried values."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ __all__ = ["scan", "tree_flatten_none", "value_and_grad_partitioned"]
 _SCAN_COMPUTATION_CACHE: WeakKeyDictionary[
     Callable[..., Any], dict[tuple[Any, ...], TracedStep]
 ] = WeakKeyDictionary()
-"""The traced steps of pure functions: function -> partition function and types of the arguments ->
-step."""
+"""Traced steps of pure functions: function -> partition function and argument types -> step."""
 
 __getattr__ = _refusals.getter(__name__)
 
@@ -37,23 +35,26 @@ def scan(
     partition_fn: object = default_partition,
     is_fn_pure: bool = False,
 ) -> tuple[Carry, Y]:
-    """``carry, ys[i] = fn(carry, xs[i])`` for all i, in order.
+    """Compute ``carry, ys[i] = fn(carry, xs[i])`` for all i, in order.
 
-    The loop runs in pieces of some steps, each piece by the same program, forward and backward:
-    what is compiled does not grow with the number of steps.
+    The loop runs in chunks of some steps. All chunks run the same program, forward and backward, so
+    compile time does not depend on the number of steps.
 
     Args:
-        fn: of two trees of tensors, and returning two. init: the first carry. xs: tensors whose
-        first dimension is the number of steps, in any tree. partition_fn: as AOTAutograd takes it:
-        decides what the backward pass computes again. With another one than
-            `default_partition`, `fn` is traced, and can then use no tensors but its arguments.
-        is_fn_pure: `fn` has no side effects and uses no tensors but its arguments. It is traced
-            once for each type of arguments; otherwise it is called in each step.
+        fn: Takes two trees of tensors and returns two.
+        init: The first carry.
+        xs: A tree of tensors whose first dimension is the number of steps.
+        partition_fn: AOTAutograd's partition function, which decides what the backward pass
+            recomputes. Except with `default_partition`, `fn` is traced, and then must not use
+            tensors other than its arguments.
+        is_fn_pure: `fn` has no side effects and uses no tensors other than its arguments. Then it
+            is traced once for each type of arguments; otherwise it is called in each step.
 
     Returns:
-        the last carry, and the ys stacked along a new first dimension.
+        The last carry, and the ys stacked along a new first dimension.
 
-    Raises ValueError if `fn` cannot be called, or if there are no steps or their numbers differ.
+    Raises:
+        ValueError: `fn` is not callable, there are no steps, or the first dimensions differ.
     """
     if not callable(fn):
         raise ValueError(f"fn must be callable, got {fn!r}")
@@ -109,11 +110,18 @@ def value_and_grad_partitioned(
     partition_fn: object = default_partition,
     is_fn_pure: bool = True,
 ) -> tuple[Callable[[Carry, X], PyTree], Callable[[Carry, PyTree], PyTree]]:
-    """One step of ``scan(fn, init, xs)`` as two functions, for the forward and the backward pass.
+    """Return one step of ``scan(fn, init, xs)`` as a forward and a backward function.
+
+    Args:
+        fn: As in `scan`.
+        init: As in `scan`.
+        xs: As in `scan`.
+        partition_fn: As in `scan`.
+        is_fn_pure: As in `scan`.
 
     Returns:
-        ``forward(carry, x)``, which gives ``new_carry, (y, activations)``, and
-        ``backward(grad_new_carry, (grad_y, activations))``, which gives ``grad_carry, grad_x``.
+        ``forward(carry, x)``, which returns ``new_carry, (y, activations)``, and
+        ``backward(grad_new_carry, (grad_y, activations))``, which returns ``grad_carry, grad_x``.
     """
     x = tree_map(lambda leaf: leaf[0], xs)
     return _traced(fn, init, x, partition_fn, is_fn_pure).pair(init, x)

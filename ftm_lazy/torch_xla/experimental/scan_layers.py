@@ -1,4 +1,4 @@
-"""torch_xla.experimental.scan_layers: layers of one structure, one after another."""
+"""torch_xla.experimental.scan_layers: a sequence of layers of the same structure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ftm_lazy.torch_xla.experimental.scan import _traced
 __all__ = ["scan_layers"]
 
 _ONE_LAYER_CACHE: WeakKeyDictionary[torch.nn.Module, Callable[..., Any]] = WeakKeyDictionary()
-"""For the first of some pure layers, the function by which all of them run."""
+"""First layer of a sequence of pure layers to the function that runs all of them."""
 
 
 def scan_layers(
@@ -26,17 +26,21 @@ def scan_layers(
     partition_fn: object = default_partition,
     is_layer_pure: bool = False,
 ) -> Any:
-    """``layers[-1](... layers[0](input_data))``, in pieces that are one program; see `scan`.
+    """Apply layers in sequence, in chunks that run one program; see `scan`.
 
     Args:
-        layers: of the same parameters' shapes. input_data: for the first of them. A layer that gets
-        or gives a tuple takes its elements as arguments. partition_fn: as AOTAutograd takes it, of
-        pure layers. is_layer_pure: the layers have no side effects, and use no tensors but their
-        input, parameters and buffers. The
-            first one is traced once and runs with the parameters of each; otherwise each layer is
-            called.
+        layers: Layers with the same names and shapes of parameters.
+        input_data: Input of the first layer. The elements of a tuple are passed as arguments.
+        partition_fn: AOTAutograd's partition function, for pure layers.
+        is_layer_pure: The layers have no side effects, and use no tensors other than their input,
+            parameters and buffers. Then the first layer is traced once and runs with the
+            parameters of each; otherwise each layer is called.
 
-    Raises ValueError if the layers' parameters differ in names or shapes.
+    Returns:
+        The output of the last layer.
+
+    Raises:
+        ValueError: The layers' parameters differ in names or shapes.
     """
     data = input_data
     first: dict[str, torch.Size] | None = None
@@ -61,7 +65,7 @@ def scan_layers(
 def _call_pure(
     first: torch.nn.Module, layer: torch.nn.Module, data: Any, partition_fn: object
 ) -> Any:
-    """`layer`, by the trace of `first`, which has the same structure."""
+    """Run `layer` with the trace of `first`, which has the same structure."""
     if first not in _ONE_LAYER_CACHE:
         template = copy.deepcopy(first).to("meta")  # the cache must not keep its key alive
 
@@ -77,10 +81,12 @@ def _check(index: int, first: dict[str, torch.Size], shapes: dict[str, torch.Siz
     if first.keys() != shapes.keys():
         missing, extra = first.keys() - shapes.keys(), shapes.keys() - first.keys()
         raise ValueError(
-            f"Layer {index} has mismatched keys. Missing keys: {sorted(missing)}. Extra keys: {sorted(extra)}."
+            f"Layer {index} has mismatched keys. Missing keys: {sorted(missing)}."
+            f" Extra keys: {sorted(extra)}."
         )
     for name, shape in shapes.items():
         if shape != first[name]:
             raise ValueError(
-                f"Shape mismatch for '{name}' in layer {index}: expected {tuple(first[name])}, got {tuple(shape)}."
+                f"Shape mismatch for '{name}' in layer {index}: expected {tuple(first[name])},"
+                f" got {tuple(shape)}."
             )

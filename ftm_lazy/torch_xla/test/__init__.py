@@ -1,1 +1,1 @@
-"""torch_xla.test: what torch_xla's examples take from its tests."""
+"""torch_xla.test: helpers that torch_xla's examples import from its tests."""

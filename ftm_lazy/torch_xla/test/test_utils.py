@@ -1,5 +1,4 @@
-"""torch_xla.test.test_utils: lines of progress and summaries, as torch_xla's examples print
-them."""
+"""torch_xla.test.test_utils: progress lines and summaries of torch_xla's examples."""
 
 from __future__ import annotations
 
@@ -28,11 +27,10 @@ __all__ = [
 
 
 def mp_test(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: runs a `unittest.TestCase` method in a process of its own, and returns its exit
-    code."""
+    """Run a `unittest.TestCase` method in a new process, and return its exit code (decorator)."""
 
     @functools.wraps(func)
-    def alone(*args: object, **kwargs: object) -> int | None:
+    def run_in_process(*args: object, **kwargs: object) -> int | None:
         process = multiprocessing.Process(target=func, args=args, kwargs=kwargs)
         process.start()
         process.join()
@@ -40,14 +38,14 @@ def mp_test(func: Callable[..., Any]) -> Callable[..., Any]:
             args[0].assertEqual(process.exitcode, 0)
         return process.exitcode
 
-    return alone
+    return run_in_process
 
 
 # --- TensorBoard
 
 
 def get_summary_writer(logdir: str | None) -> Any:
-    """Return a SummaryWriter of tensorboardX, or PyTorch's, for `logdir`; None without one."""
+    """Return a SummaryWriter of tensorboardX or PyTorch for `logdir`; None if that is empty."""
     if not logdir:
         return None
     try:
@@ -65,8 +63,14 @@ def write_to_summary(
     dict_to_write: dict[str, float] = {},  # noqa: B006
     write_xla_metrics: bool = False,
 ) -> None:
-    """Write numbers, and with `write_xla_metrics` the metrics, to a SummaryWriter; nothing if it
-    is None."""
+    """Write numbers to a SummaryWriter.
+
+    Args:
+        summary_writer: The writer; None does nothing.
+        global_step: The step.
+        dict_to_write: Names and numbers.
+        write_xla_metrics: Also write the metrics.
+    """
     if summary_writer is None:
         return
     values = dict(dict_to_write)
@@ -81,13 +85,13 @@ def write_to_summary(
 
 
 def close_summary_writer(summary_writer: Any) -> None:
-    """Flush and closes it; nothing if it is None."""
+    """Flush and close a SummaryWriter; None does nothing."""
     if summary_writer is not None:
         summary_writer.flush()
         summary_writer.close()
 
 
-# --- lines of progress
+# --- progress lines
 
 
 def now(format: str = "%H:%M:%S") -> str:
@@ -109,16 +113,16 @@ def print_training_update(
     epoch: int | None = None,
     summary_writer: object = None,
 ) -> None:
-    """Print a line about a training step, and writes its rates to a SummaryWriter.
+    """Print a line about a training step, and write its rates to a SummaryWriter.
 
     Args:
-        device: where it ran.
-        step: its number.
-        loss: of it.
-        rate: examples a second by now.
-        global_rate: examples a second since the start.
-        epoch: its number.
-        summary_writer: or None.
+        device: The device.
+        step: Number of the step.
+        loss: The loss.
+        rate: Current examples per second.
+        global_rate: Examples per second since the start.
+        epoch: Number of the epoch.
+        summary_writer: The writer, or None.
     """
     parts = [
         None if epoch is None else f"Epoch={epoch}",

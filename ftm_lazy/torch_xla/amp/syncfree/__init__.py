@@ -1,5 +1,4 @@
-"""torch_xla.amp.syncfree: optimizers that skip a step with infinite gradients without reading
-whether there are any."""
+"""torch_xla.amp.syncfree: optimizers that skip a step without a read from the device."""
 
 from ftm_lazy.torch_xla.amp.syncfree.adam import Adam
 from ftm_lazy.torch_xla.amp.syncfree.adamw import AdamW

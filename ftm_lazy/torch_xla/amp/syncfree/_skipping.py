@@ -1,4 +1,4 @@
-"""A step that is taken or not by a number on the device."""
+"""Mixin for optimizers whose step is skipped depending on a tensor on the device."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ __all__ = ["Skipping"]
 
 
 class Skipping(torch.optim.Optimizer):
-    """Mixed into an optimizer of PyTorch's: `step` with `found_inf` changes nothing where that is
-    not 0.
+    """Mixin: `step` with `found_inf` changes nothing if that is not 0.
 
-    The step is computed, and what it changed is chosen between before and after, all in one
-    program.
+    The step is always computed. Each changed tensor is then selected from its old and its new
+    value, all in one program.
     """
 
     @torch.no_grad()
     def step(
         self, closure: Callable[[], Any] | None = None, found_inf: torch.Tensor | None = None
     ) -> Any:
-        """One step.
+        """Make one step.
 
         Args:
-            closure: computes the loss anew and returns it.
-            found_inf: a scalar; the step is skipped where it is not 0.  None: it is taken.
+            closure: Recomputes the loss and returns it.
+            found_inf: A scalar tensor; the step is skipped if it is not 0. None never skips.
 
-        Raises ValueError if `found_inf` is no scalar.
+        Returns:
+            The loss of `closure`, or None.
+
+        Raises:
+            ValueError: `found_inf` is not a scalar.
         """
         if found_inf is None:
             return super().step(closure)
@@ -40,7 +43,7 @@ class Skipping(torch.optim.Optimizer):
         try:
             for group in self.param_groups:
                 if "capturable" in group:
-                    # the count of steps lies on the device, where it can be kept back
+                    # keeps the step count on the device, so that it can be reverted
                     group["capturable"] = True
             before = {id(tensor): tensor.clone() for tensor in self._tensors()}
             loss = super().step(closure)
@@ -57,7 +60,7 @@ class Skipping(torch.optim.Optimizer):
         return loss
 
     def _tensors(self) -> list[torch.Tensor]:
-        """What a step changes: the parameters that have gradients, and the state."""
+        """Return the tensors that a step changes: parameters with gradients, and their state."""
         parameters = [
             p for group in self.param_groups for p in group["params"] if p.grad is not None
         ]

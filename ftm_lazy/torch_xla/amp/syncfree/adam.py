@@ -8,4 +8,4 @@ __all__ = ["Adam"]
 
 
 class Adam(Skipping, torch.optim.Adam):
-    """`torch.optim.Adam` whose `step` takes `found_inf`."""
+    """`torch.optim.Adam` with the argument `found_inf` of `step`."""

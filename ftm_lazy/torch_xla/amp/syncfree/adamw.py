@@ -8,4 +8,4 @@ __all__ = ["AdamW"]
 
 
 class AdamW(Skipping, torch.optim.AdamW):
-    """`torch.optim.AdamW` whose `step` takes `found_inf`."""
+    """`torch.optim.AdamW` with the argument `found_inf` of `step`."""

@@ -8,4 +8,4 @@ __all__ = ["SGD"]
 
 
 class SGD(Skipping, torch.optim.SGD):
-    """`torch.optim.SGD` whose `step` takes `found_inf`."""
+    """`torch.optim.SGD` with the argument `found_inf` of `step`."""

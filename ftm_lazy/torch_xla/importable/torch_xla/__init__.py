@@ -1,5 +1,5 @@
-"""torch_xla, served by ftm: see `ftm_lazy.torch_xla`."""
+"""The importable name torch_xla, implemented by `ftm_lazy.torch_xla`."""
 
 from ftm_lazy.torch_xla import _aliases
 
-_aliases.install()  # from here on sys.modules has ftm_lazy.torch_xla under this name
+_aliases.install()  # replaces this module by ftm_lazy.torch_xla in sys.modules
