@@ -1,1 +1,1 @@
-"""torch_xla.distributed: several processes, device loaders, sharded parameters."""
+"""torch_xla.distributed: multiple processes, device loaders, sharded parameters."""

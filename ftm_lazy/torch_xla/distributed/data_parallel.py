@@ -1,5 +1,7 @@
-"""torch_xla.distributed.data_parallel: a loop for each device, in threads; there is one device in a
-process."""
+"""torch_xla.distributed.data_parallel: a training loop for each device of a process.
+
+A process has one device on ftm; `torch_xla.launch` starts several processes.
+"""
 
 from __future__ import annotations
 
@@ -17,39 +19,40 @@ __all__ = ["Context", "DataParallel", "ThreadResult"]
 
 
 class Context:
-    """What a loop may keep for the next call, as attributes.
+    """Attributes that a loop keeps for its next call.
 
     Args:
-        device: of the loop.
+        device: The loop's device.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
     def getattr_or(self, name: str, defval: object) -> Any:
-        """Return the attribute `name`; at first `defval`, or what it returns."""
+        """Return an attribute, after setting it to `defval` (or ``defval()``) if it is missing."""
         if not hasattr(self, name):
             setattr(self, name, defval() if callable(defval) else defval)
         return getattr(self, name)
 
 
 class ThreadResult:
-    """What a loop has returned."""
+    """Result of a loop."""
 
     def __init__(self) -> None:
         self.result: Any = None
 
 
 class DataParallel:
-    """Runs training loops on copies of a model; several processes (`torch_xla.launch`) are the way
-    to use several cores.
+    """Runs training loops on copies of a model.
 
     Args:
-        network: a module, or a function that makes one.
-        device_ids: where copies go; None: the device of this process; an empty list: the CPU.
-        kwargs: for `ParallelLoader`.
+        network: A module, or a function that creates one.
+        device_ids: Devices of the copies. None for the device of this process; an empty list for
+            the CPU.
+        **kwargs: Arguments of `ParallelLoader`.
 
-    Raises ValueError for more than one device.
+    Raises:
+        ValueError: There is more than one device.
     """
 
     def __init__(
@@ -62,7 +65,8 @@ class DataParallel:
         ]
         if len(chosen) > 1:
             raise ValueError(
-                f"a process has one device, not {chosen}; torch_xla.launch starts several processes"
+                f"a process has one device, not {chosen}:"
+                " start several processes with torch_xla.launch"
             )
         self._native = not chosen
         self._device = (
@@ -81,14 +85,23 @@ class DataParallel:
 
     @property
     def models(self) -> list[torch.nn.Module]:
-        """The copies."""
+        """The copies of the model."""
         return self._models
 
     def __call__(
         self, loop_fn: Callable[..., Any], loader: Iterable[Any], batchdim: int = 0, **kwargs: Any
     ) -> list[Any]:
-        """``[loop_fn(model, device_loader, device, context, **kwargs)]``: one epoch over
-        `loader`."""
+        """Run one epoch.
+
+        Args:
+            loop_fn: Called as ``loop_fn(model, device_loader, device, context, **kwargs)``.
+            loader: Yields batches on the CPU.
+            batchdim: Accepted; has no effect.
+            **kwargs: Arguments of `loop_fn`.
+
+        Returns:
+            The results of `loop_fn`, a list of one.
+        """
         if self._native:
             return [
                 loop_fn(self._models[0], enumerate(loader), self._device, self._context, **kwargs)
@@ -98,7 +111,7 @@ class DataParallel:
             loader, [self._device], batchdim=batchdim, **self._arguments
         )
         try:
-            own = batches.per_device_loader(self._device)
-            return [loop_fn(self._models[0], own, self._device, self._context, **kwargs)]
+            device_loader = batches.per_device_loader(self._device)
+            return [loop_fn(self._models[0], device_loader, self._device, self._context, **kwargs)]
         finally:
             batches.close()

@@ -1,9 +1,8 @@
-"""torch_xla.distributed.parallel_loader, commonly imported as ``pl``: batches that are on the
-device when they are needed.
+"""torch_xla.distributed.parallel_loader, usually imported as ``pl``: prefetch to the device.
 
-One thread reads the DataLoader, others move batches; a batch that is asked for ends the step before
-it (`torch_xla.sync`). The threads start once reading takes longer than handing over: a small batch
-is read and moved where it is asked for.
+One thread reads the DataLoader, others copy batches to the device. Requesting a batch ends the
+previous step (`torch_xla.sync`). The threads only start if batches take long enough to read and
+copy; small batches are read and copied by the thread that requests them.
 """
 
 from __future__ import annotations
@@ -28,29 +27,28 @@ __all__ = ["MpDeviceLoader", "ParallelLoader", "PerDeviceLoader", "PerDeviceQueu
 
 
 _GRACE = 5.0
-"""Seconds that the end of the process waits for a thread, which may be in a data set that never
-answers."""
+"""Seconds that the process waits for a thread at exit; the data set may block forever."""
 
 
-_WORTH = 1e-3
-"""Seconds that a batch takes to read and move, in the mean, from which on threads do it: each that
-they hand over costs the program's own thread a third of that, mostly in turns at the interpreter's
-lock."""
+_THREAD_THRESHOLD = 1e-3
+"""Mean seconds to read and copy a batch from which on threads are used.
+
+Passing a batch between threads costs the main thread about a third of this, mostly for the GIL.
+"""
 
 
 def _named(scope: str) -> AbstractContextManager[None]:
-    """Return a name in the profile, if there is one under way: each name costs as much as to move a small
-    tensor."""
+    """Name a range if a profile is running; a range costs as much as copying a small tensor."""
     return profiler.Trace(scope) if torch.autograd.profiler._is_profiler_enabled else nullcontext()
 
 
 class PerDeviceQueue:
-    """What waits for a device: batches on the CPU and batches on the device.
+    """Queues of a device: batches on the CPU, and batches on the device.
 
     Args:
-        device: whose they are.
-        loader_prefetch_size: batches on the CPU.
-        device_prefetch_size: batches on the device.
+        device: The device.
+        loader_prefetch_size: Maximum number of batches on the CPU.
+        device_prefetch_size: Maximum number of batches on the device.
     """
 
     def __init__(
@@ -63,16 +61,16 @@ class PerDeviceQueue:
 
 
 class PerDeviceLoader:
-    """Iterates over the batches of a device; each that is asked for ends the step before it.
+    """Iterator over the batches of a device; each request ends the previous step.
 
     Args:
-        loader: whose batches.
-        device: of the loader's.
+        loader: The loader.
+        device: One of its devices.
     """
 
     def __init__(self, loader: ParallelLoader, device: torch.device) -> None:
         self._loader, self._device = loader, device
-        self._since = 0  # batches since the last end of a step
+        self._batches_in_step = 0  # since the last end of a step
 
     def __iter__(self) -> PerDeviceLoader:
         return self
@@ -84,15 +82,20 @@ class PerDeviceLoader:
         return self.next()
 
     def next(self) -> Any:
-        """Return the next batch; raises StopIteration at the end, or what the DataLoader raised."""
-        if profiler.get_tracer_marked_step():  # a StepTrace has ended it
+        """Return the next batch.
+
+        Raises:
+            StopIteration: There are no more batches.
+            Exception: The DataLoader raised it.
+        """
+        if profiler.get_tracer_marked_step():  # a StepTrace has ended the step
             profiler.set_tracer_marked_step(False)
-            self._since += 1
-        elif self._since + 1 >= self._loader.batches_per_execution:
-            self._since = 0
+            self._batches_in_step += 1
+        elif self._batches_in_step + 1 >= self._loader.batches_per_execution:
+            self._batches_in_step = 0
             _steps.sync()
         else:
-            self._since += 1
+            self._batches_in_step += 1
         item = self._loader.next_item(self._device)
         if item is None:
             self._loader.raise_failure()
@@ -102,15 +105,18 @@ class PerDeviceLoader:
 
 
 class ParallelLoader:
-    """Moves the batches of a DataLoader to devices, in the background once that is worth it.
+    """Copies the batches of a DataLoader to devices, on background threads if that pays.
 
     Args:
-        cpu_loader: gives batches on the CPU. devices: the i-th batch goes to device ``i %
-        len(devices)``. batchdim: accepted; the dimension of the batch does not matter here.
-        batches_per_execution: how many batches are one step. loader_prefetch_size: batches that may
-        wait on the CPU, for each device. device_prefetch_size: batches that may wait on the device.
-        host_to_device_transfer_threads: how many threads move batches to a device; with several
-        their order may change. input_sharding: accepted; each process has one device.
+        cpu_loader: Yields batches on the CPU.
+        devices: The devices; the i-th batch goes to device ``i % len(devices)``.
+        batchdim: Accepted; has no effect.
+        batches_per_execution: Number of batches in a step.
+        loader_prefetch_size: Maximum number of queued batches on the CPU for each device.
+        device_prefetch_size: Maximum number of queued batches on each device.
+        host_to_device_transfer_threads: Number of copying threads per device. Several threads may
+            change the order of batches.
+        input_sharding: Accepted; each process has one device.
     """
 
     def __init__(
@@ -138,19 +144,19 @@ class ParallelLoader:
         self._transfer_threads = host_to_device_transfer_threads
         self._threads: list[threading.Thread] = []
         self._read_any = False
-        self._seconds = 0.0  # that a batch took to read and move, weighted towards the last ones
+        self._seconds = 0.0  # moving average of the time to read and copy a batch
         if len(self._queues) > 1:
             self._start()
 
     def _start(self) -> None:
-        """Start the threads."""
+        """Start the background threads."""
         self._threads = [threading.Thread(target=self._read, name="ftm loader", daemon=True)]
         for queue in self._queues.values():
             for _ in range(self._transfer_threads):
                 arguments = (queue, self._transfer_threads)
                 self._threads.append(
                     threading.Thread(
-                        target=self._move, args=arguments, name="ftm upload", daemon=True
+                        target=self._upload, args=arguments, name="ftm upload", daemon=True
                     )
                 )
         _loaders.add(self)
@@ -159,11 +165,11 @@ class ParallelLoader:
 
     @property
     def batches_per_execution(self) -> int:
-        """How many batches are one step."""
+        """Number of batches in a step."""
         return self._batches_per_execution
 
     def per_device_loader(self, device: torch.device | str) -> PerDeviceLoader:
-        """Return the batches of `device`."""
+        """Return the iterator over the batches of `device`."""
         return PerDeviceLoader(self, torch.device(device))
 
     def per_device_samples(self) -> int:
@@ -171,44 +177,44 @@ class ParallelLoader:
         return len(cast(Sized, self._cpu_loader)) // len(self._queues)
 
     def next_item(self, device: torch.device) -> Any:
-        """Return the next batch of `device`; waits for it.  None at the end."""
-        if not self._threads and self._seconds > _WORTH:
+        """Wait for the next batch of `device` and return it; None at the end."""
+        if not self._threads and self._seconds > _THREAD_THRESHOLD:
             self._start()
         return self._queues[device].queue.get() if self._threads else self._next_here(device)
 
     def _next_here(self, device: torch.device) -> Any:
-        """Return the next batch, read and moved by the thread that asks for it."""
+        """Read and copy the next batch on this thread."""
         begin = time.perf_counter()
         for batch in self._batches:
             if self._done:
                 break
-            moved = self._moved(batch, device)
-            if self._read_any:  # the first of a DataLoader's takes what starting it takes
+            copied = self._copy(batch, device)
+            if self._read_any:  # the first batch's time includes the DataLoader's start
                 self._seconds += (time.perf_counter() - begin - self._seconds) / 8
             self._read_any = True
-            return moved
+            return copied
         return None
 
     def raise_failure(self) -> None:
-        """Raise what the threads raised, if anything."""
+        """Raise the exception of a background thread, if there is one."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
     def close(self) -> None:
-        """End the threads."""
-        self._tell_end()
+        """End the background threads."""
+        self._request_end()
         for thread in self._threads:
             thread.join()
 
-    def _tell_end(self) -> None:
+    def _request_end(self) -> None:
         self._done = True
         for queue in self._queues.values():
             queue.queue.close()
             queue.cpu_loader_queue.close()
 
     def _read(self) -> None:
-        """The thread that reads the DataLoader; an incomplete round over the devices is dropped."""
+        """Read the DataLoader (thread); an incomplete round over the devices is dropped."""
         queues, round_ = list(self._queues.values()), []
         try:
             for batch in self._batches:
@@ -219,7 +225,7 @@ class ParallelLoader:
                     round_ = []
                 if self._done:
                     break
-        except BaseException as error:  # noqa: BLE001  (raised where the batch is asked for)
+        except BaseException as error:  # noqa: BLE001  (raised at the next request)
             self._failure = error
         finally:
             for queue in queues:
@@ -235,23 +241,23 @@ class ParallelLoader:
                     return
             yield batch
 
-    def _move(self, queue: PerDeviceQueue, threads: int) -> None:
-        """A thread that moves batches to a device."""
+    def _upload(self, queue: PerDeviceQueue, threads: int) -> None:
+        """Copy batches to a device (thread)."""
         try:
             while (batch := queue.cpu_loader_queue.get()) is not None and not self._done:
-                queue.queue.put(self._moved(batch, queue.device))
-        except BaseException as error:  # noqa: BLE001  (raised where the batch is asked for)
+                queue.queue.put(self._copy(batch, queue.device))
+        except BaseException as error:  # noqa: BLE001  (raised at the next request)
             self._failure = error
         finally:
             if next(queue.close_queue_count) == threads - 1:
                 queue.queue.close_write()
 
-    def _moved(self, batch: Any, device: torch.device) -> Any:
+    def _copy(self, batch: Any, device: torch.device) -> Any:
         with _named("cpu_data_to_xla_device"), torch.no_grad():
             return self.send_cpu_data_to_device([batch], device)[0]
 
     def send_cpu_data_to_device(self, batches: list[Any], device: torch.device) -> list[Any]:
-        """Copies of `batches` on `device`."""
+        """Return copies of `batches` on `device`."""
         return send_cpu_data_to_device(batches, device)
 
 
@@ -260,28 +266,26 @@ _loaders: weakref.WeakSet[ParallelLoader] = weakref.WeakSet()
 
 @atexit.register
 def _end_threads() -> None:
-    """End the threads of loaders that the program has left before their last batch, while the
-    interpreter is whole.
+    """End the threads of unfinished loaders before the interpreter shuts down.
 
-    One that comes out of an operation of PyTorch's when the interpreter is already being taken down
-    is ended where it stands, inside a destructor, which ends the process by SIGABRT.
+    A thread that returns from a PyTorch operation during shutdown is terminated within a
+    destructor, which aborts the process (SIGABRT).
     """
     loaders, deadline = list(_loaders), time.monotonic() + _GRACE
     for loader in loaders:
-        loader._tell_end()
+        loader._request_end()
     for loader in loaders:
         for thread in loader._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
 class MpDeviceLoader:
-    """A DataLoader whose batches are on the device; what else is asked of it (``dataset``, ...),
-    the DataLoader answers.
+    """A DataLoader with batches on the device; other attributes are those of the DataLoader.
 
     Args:
-        loader: gives batches on the CPU.
-        device: where they go.
-        kwargs: for `ParallelLoader`.
+        loader: Yields batches on the CPU.
+        device: The device.
+        **kwargs: Arguments of `ParallelLoader`.
     """
 
     def __init__(self, loader: Iterable[Any], device: torch.device | str, **kwargs: Any) -> None:

@@ -1,5 +1,4 @@
-"""torch_xla.distributed.xla_backend: makes ``xla`` a backend of torch.distributed, and ``xla://``
-an init_method.
+"""torch_xla.distributed.xla_backend: backend ``xla`` and init_method ``xla://``.
 
 import torch_xla.distributed.xla_backend
 dist.init_process_group("xla", init_method="xla://")
@@ -20,7 +19,7 @@ from ftm_lazy.torch_xla._internal import rendezvous
 
 __all__ = ["ProcessGroupXla", "new_xla_process_group"]
 
-if "xla" not in dist.Backend.backend_list:  # it is there if it is the device's name
+if "xla" not in dist.Backend.backend_list:  # a device named xla has registered it
     dist.Backend.register_backend("xla", process_group.create, devices=[NAME, "cpu"])
 dist.register_rendezvous_handler("xla", rendezvous.pjrt_rendezvous_handler)
 
@@ -31,6 +30,12 @@ def new_xla_process_group(
     backend: str | None = None,
     pg_options: object = None,
 ) -> dist.ProcessGroup:
-    """`torch.distributed.new_group`, which serves as it is; `pg_options` are of XLA's meshes and
-    mean nothing here."""
+    """Call `torch.distributed.new_group`.
+
+    Args:
+        ranks: Ranks of the group; None for all.
+        timeout: Timeout of its collectives.
+        backend: Backend of the group.
+        pg_options: Accepted; has no effect.
+    """
     return dist.new_group(ranks=ranks, timeout=timeout, backend=backend)

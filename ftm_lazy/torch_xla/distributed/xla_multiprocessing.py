@@ -1,9 +1,8 @@
-"""torch_xla.distributed.xla_multiprocessing, commonly imported as ``xmp``: a function in several
-processes.
+"""torch_xla.distributed.xla_multiprocessing, usually imported as ``xmp``: start processes.
 
-Each process has a machine of its own, with a share of the host's cores. How many there are is said
-by `nprocs`, else by ``CPU_NUM_DEVICES`` (or ``TPU_``, ``GPU_``, ``NEURONCORE_NUM_DEVICES``), else
-it is one: this one.
+Each process has its own machine with an equal share of the host's cores. Their number is `nprocs`,
+or ``CPU_NUM_DEVICES`` (``TPU_``, ``GPU_``, ``NEURONCORE_NUM_DEVICES``), or 1, which runs the
+function in this process.
 """
 
 from __future__ import annotations
@@ -42,18 +41,25 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> Any:
-    """Call ``fn(ordinal, *args)`` in several processes that work together.
+    """Call ``fn(ordinal, *args)`` in several processes.
 
     Args:
-        fn: at the top of a module, unless `start_method` is fork or there is one process. args: for
-        `fn`, behind the ordinal. nprocs: how many; None: as the environment says. One is this
-        process, without another. join: wait for all of them; else return the context of
-        `torch.multiprocessing`, whose `join` waits. daemon: whether they end with this process.
-        start_method: spawn, fork or forkserver; a fork must come before the device is used here.
+        fn: The function. It must be at a module's top level, unless `start_method` is fork or there
+            is one process.
+        args: Its arguments after the ordinal.
+        nprocs: Number of processes; None for that of the environment. 1 runs `fn` in this process.
+        join: Wait for all processes.
+        daemon: Whether they end with this process.
+        start_method: spawn, fork or forkserver. A fork must precede the device's first use.
+
+    Returns:
+        None, or without `join` the context of `torch.multiprocessing`, whose `join` waits.
 
     Raises:
-        torch.multiprocessing.ProcessRaisedException: with the traceback of the first process that
-            raised; the others are ended.
+        torch.multiprocessing.ProcessRaisedException: A process raised an error, whose traceback is
+            in the message; the others are terminated.
+        RuntimeError: `start_method` is fork and the device has been used.
+        ValueError: `nprocs` is less than 1.
     """
     count = _count() if nprocs is None else nprocs
     if count < 1:
@@ -63,9 +69,10 @@ def spawn(
         return None
     if start_method == "fork" and registration.is_initialized():
         raise RuntimeError(
-            "Runtime is already initialized. Do not use the XLA device before calling xmp.spawn with start_method='fork'."
+            "Runtime is already initialized. Do not use the XLA device before calling xmp.spawn"
+            " with start_method='fork'."
         )
-    # The store lives here, so that no port has to be guessed, and must outlive the processes.
+    # This process has the store, so that it can choose a free port; it must outlive the others.
     store = dist.TCPStore(
         "127.0.0.1", 0, None, is_master=True, wait_for_workers=False, timeout=timedelta(minutes=30)
     )
@@ -93,7 +100,7 @@ def _count() -> int:
 def _run(
     ordinal: int, fn: Callable[..., Any], args: tuple[Any, ...], count: int, address: str
 ) -> None:
-    """The main function of a process."""
+    """Main function of a process."""
     _world.enter(ordinal, count, address)
     os.environ.setdefault("FTM_CORES", str(max(1, len(os.sched_getaffinity(0)) // count)))
     fn(ordinal, *args)
@@ -105,16 +112,16 @@ def launch(
     start_method: str = "spawn",
     debug_single_process: bool = False,
 ) -> None:
-    """`torch_xla.launch`: ``fn(ordinal, *args)`` in all processes: those of `spawn`, or those that
-    torchrun has started.
+    """Call ``fn(ordinal, *args)`` in the processes of torchrun, or in those of `spawn`.
 
     Args:
-        fn: as in `spawn`.
-        args: for `fn`, behind the ordinal.
-        start_method: as in `spawn`.
-        debug_single_process: in this process only.
+        fn: As in `spawn`.
+        args: As in `spawn`.
+        start_method: As in `spawn`.
+        debug_single_process: Run `fn` in this process only.
 
-    Raises NotImplementedError after `runtime.use_spmd`, as torch_xla does.
+    Raises:
+        NotImplementedError: `runtime.use_spmd` was called, as in torch_xla.
     """
     from ftm_lazy.torch_xla import runtime
 
@@ -127,11 +134,10 @@ def launch(
 
 
 class MpModelWrapper:
-    """A model that is made once and moved to the device in each process, one after another.
+    """A model that is created once and copied to the device by one process after the other.
 
     Args:
-        model: on the CPU, at the top of a module whose function is started by
-            ``start_method="fork"``.
+        model: The model on the CPU, created before ``spawn(..., start_method="fork")``.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -139,28 +145,28 @@ class MpModelWrapper:
         self._lock = torch.multiprocessing.Lock()
 
     def to(self, device: torch.device | str) -> torch.nn.Module:
-        """Return the model, on `device`."""
+        """Return the model on `device`."""
         with self._lock:
             return self._model.to(device)
 
 
 class MpSerialExecutor:
-    """Runs a function in one process after another, such as one that downloads data."""
+    """Runs a function, e.g. a download, in one process after the other."""
 
     def __init__(self) -> None:
         self._lock = torch.multiprocessing.Lock()
 
     def run(self, fn: Callable[[], R]) -> R:
-        """What `fn` returns."""
+        """Call `fn` while no other process does, and return its result."""
         with self._lock:
             return fn()
 
 
-@inert("there is no order of processes that is faster than another")
+@inert("no order of processes is faster than another")
 def create_optimized_replica_groups() -> list[list[int]] | None:
-    """Return the best order of the processes: None, as they are."""
+    """Return None: the order of processes does not matter."""
     return None
 
 
 device_kind_handler_dict: dict[str, Callable[..., list[list[int]] | None]] = {}
-"""Kinds of devices whose processes have a best order: none."""
+"""Empty; in torch_xla it has the devices whose processes have an optimal order."""

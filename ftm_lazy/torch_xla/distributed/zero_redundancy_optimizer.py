@@ -1,5 +1,4 @@
-"""torch_xla.distributed.zero_redundancy_optimizer: each process keeps the optimizer's state of its
-part of the parameters."""
+"""torch_xla.distributed.zero_redundancy_optimizer: optimizer state sharded over processes."""
 
 from __future__ import annotations
 
@@ -15,23 +14,28 @@ __all__ = ["ZeroRedundancyOptimizer"]
 
 
 class ZeroRedundancyOptimizer(torch.optim.Optimizer):
-    """An optimizer on parts: gradients are averaged and divided, a part is stepped in each process,
-    parts are gathered.
+    """Optimizer that updates one shard of the parameters in each process.
 
-    Use its `step`, not `optimizer_step`, which would average the gradients once more.
+    A step reduce-scatters the gradients, updates this process's shard, and gathers the parameters.
+    Use its `step` and not `optimizer_step`, which would average the gradients a second time.
 
     Args:
-        params: parameters or groups of them. optimizer_class: steps a part, with `defaults`.
-        optimizer_dtype: of the parts and their state; float32 if None. grad_clipping: scale the
-        gradients so that their norm is at most `max_norm`. max_norm: 1 if None. pin_layout:
-        accepted; it means nothing here. sharding_groups: lists of ordinals that divide the
-        parameters among them; all together if None. grad_norm_groups: lists of ordinals over which
-        squares of norms are added as well. lazy_init: divide the parameters when `init_zero` is
-        called. bucket_cap_mb_all_gather: accepted; parts travel one by one.
-        bucket_cap_mb_reduce_scatter: accepted; parts travel one by one. use_grad_acc_hook:
-        accepted; gradients are added up in the parameters' dtype. save_master_weights: have the
-        parts in `state_dict`. higher_cc_precision: exchange in `optimizer_dtype`. defaults: for
-        `optimizer_class`.
+        params: Parameters or parameter groups.
+        optimizer_class: Optimizer of the shards.
+        optimizer_dtype: dtype of the shards and their state; None for float32.
+        grad_clipping: Scale the gradients so that their norm is at most `max_norm`.
+        max_norm: Maximum norm; None for 1.
+        pin_layout: Accepted; has no effect.
+        sharding_groups: Lists of ordinals, each of which shards all parameters; None for one group
+            of all processes.
+        grad_norm_groups: Lists of ordinals over which the squared norms are also summed.
+        lazy_init: Shard the parameters only when `init_zero` is called.
+        bucket_cap_mb_all_gather: Accepted; shards are exchanged one by one.
+        bucket_cap_mb_reduce_scatter: Accepted; shards are exchanged one by one.
+        use_grad_acc_hook: Accepted; gradients are accumulated in the parameters' dtype.
+        save_master_weights: Include the shards in `state_dict`.
+        higher_cc_precision: Exchange gradients and parameters in `optimizer_dtype`.
+        **defaults: Arguments of `optimizer_class`.
     """
 
     def __init__(
@@ -67,8 +71,8 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
             self.init_zero()
 
     def init_zero(self) -> None:
-        """Divide the parameters."""
-        # a parameter, and the part of it
+        """Shard the parameters."""
+        # (parameter, its shard)
         self._own: list[tuple[torch.nn.Parameter, torch.nn.Parameter]] = []
         groups = []
         for group in self.param_groups:
@@ -86,8 +90,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
         return _world.group(self._groups)[1]
 
     def _flat(self, tensor: torch.Tensor) -> torch.Tensor:
-        """`tensor` as one dimension, with zeros at its end so that all parts have the same
-        length."""
+        """Flatten `tensor`, with zeros at the end so that all shards have the same length."""
         count = len(self._ordinals())
         flat = tensor.reshape(-1)
         return torch.nn.functional.pad(flat, (0, -flat.numel() % count))
@@ -104,15 +107,25 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
 
     @property
     def sharding_groups(self) -> list[list[int]]:
-        """Which processes divide the parameters among them."""
+        """The groups of ordinals that shard the parameters."""
         return self._groups or [list(range(_world.size()))]
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: object) -> Any:
-        """One step; `closure` computes the loss anew and returns it, `kwargs` are for the optimizer
-        inside."""
+        """Make one step.
+
+        Args:
+            closure: Recomputes the loss and returns it.
+            **kwargs: Arguments of the inner optimizer's `step`.
+
+        Returns:
+            The loss of `closure`, or None.
+
+        Raises:
+            RuntimeError: `init_zero` was not called.
+        """
         if not self.inited:
-            raise RuntimeError("the parameters are not divided yet: call init_zero()")
+            raise RuntimeError("the parameters are not sharded yet: call init_zero()")
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -127,7 +140,7 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
         return loss
 
     def _reduce(self) -> None:
-        """Give each part the mean of its gradients."""
+        """Set the gradient of each shard to the mean over the processes."""
         count = len(self._ordinals())
         for parameter, part in self._own:
             if parameter.grad is None:
@@ -160,29 +173,33 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def allgather_weights_and_update_full_parameter(self, sharding_scheme: object = None) -> None:
-        """Give each process the parameters that its and the others' parts make."""
+        """Gather the shards of all processes into the parameters.
+
+        Args:
+            sharding_scheme: Accepted; has no effect.
+        """
         for parameter, part in self._own:
             sent = part if self.higher_cc_precision else part.to(parameter.dtype)
             whole: torch.Tensor = collectives.all_gather(sent, 0, self._groups)
             parameter.copy_(whole[: parameter.numel()].reshape(parameter.shape))
 
     def zero_grad(self, set_to_none: bool = False) -> None:
-        """Forget the gradients, or sets them to zero."""
+        """Set the gradients to zero, or to None if `set_to_none`."""
         super().zero_grad(set_to_none)
 
     def remove_hooks(self) -> None:
-        """Accepted: there are no hooks."""
+        """Do nothing: there are no hooks."""
 
     remove_hooks._inert = "there are no hooks"  # type: ignore[attr-defined]
 
     def get_shape_info(self) -> dict[str, Any]:
-        """Return the shapes of the parameters, by their position."""
+        """Return the shapes of the parameters by index."""
         return {str(i): {"shape": tuple(p.shape)} for i, (p, _) in enumerate(self._own)}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of this process's parts; each process has a state of its own.
+        """Return the state of this process's shards, which differs between processes.
 
-        ``base_state`` and ``sharded_master_weights`` are by the position of a parameter, as in
+        ``base_state`` and ``sharded_master_weights`` have the parameters' indices as keys, as in
         torch_xla's checkpoints.
         """
         state = super().state_dict()
@@ -196,12 +213,13 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take what `state_dict` of the same process gave. Without master weights the parts come
-        from the parameters."""
+        """Load a `state_dict` of the same process.
+
+        Without master weights, the shards are copied from the parameters.
+        """
         if not self.inited:
             self.init_zero()
-        rest = {key: value for key, value in state_dict.items() if key in ("state", "param_groups")}
-        super().load_state_dict(rest)
+        super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
         groups = self.base_optimizer.state_dict()["param_groups"]
         self.base_optimizer.load_state_dict(
             {"state": state_dict["base_state"], "param_groups": groups}

@@ -1,1 +1,1 @@
-"""torch_xla.utils: small helpers that programs import."""
+"""torch_xla.utils: helpers that programs import."""

@@ -1,5 +1,4 @@
-"""torch_xla.utils.buffer_donor_context: ftm gives buffers on by itself, where nobody holds them any
-more."""
+"""torch_xla.utils.buffer_donor_context: buffer donation, which is automatic on ftm."""
 
 from __future__ import annotations
 
@@ -10,24 +9,24 @@ from ftm_lazy.torch_xla._inert import inert
 
 __all__ = ["alias_with_buffer_donor_config"]
 
-_wanted = False
+_enabled = False
 
 
 def set_enabled(should_alias: bool) -> None:
-    """Says whether marked buffers may be given on."""
-    global _wanted
-    _wanted = should_alias
+    """Set the result of `is_enabled`; it has no other effect."""
+    global _enabled
+    _enabled = should_alias
 
 
 def is_enabled() -> bool:
-    """What was last said."""
-    return _wanted
+    """Return the value of `set_enabled`."""
+    return _enabled
 
 
-@inert("which results take over an input's memory is decided by who holds it, in every program")
+@inert("results reuse the memory of inputs that are no longer referenced, in every program")
 @contextmanager
 def alias_with_buffer_donor_config(should_alias: bool = True) -> Iterator[bool]:
-    """Says whether marked buffers may be given on; yields what was said before."""
+    """Set `is_enabled` within the context; yield its previous value."""
     before = is_enabled()
     set_enabled(should_alias)
     try:

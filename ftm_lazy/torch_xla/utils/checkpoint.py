@@ -1,4 +1,4 @@
-"""torch_xla.utils.checkpoint: `torch.utils.checkpoint`, under torch_xla's names."""
+"""torch_xla.utils.checkpoint: `torch.utils.checkpoint` with torch_xla's names."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ __all__ = [
 
 
 class CheckpointFunction(pytorch.CheckpointFunction):
-    """PyTorch's: computes a function again in the backward pass."""
+    """PyTorch's autograd function that recomputes a function in the backward pass."""
 
 
 class CheckpointStatus:
-    """How deep the calls of `checkpoint` are nested."""
+    """Nesting depth of calls of `checkpoint`."""
 
     def __init__(self) -> None:
         self.depth = 0
 
     def increment(self) -> None:
-        """One deeper."""
+        """Increase the depth by one."""
         self.depth += 1
 
     def decrement(self) -> None:
-        """One less deep."""
+        """Decrease the depth by one."""
         self.depth -= 1
 
 
 def get_device_states(*args: object) -> tuple[list[int], list[torch.Tensor]]:
-    """Return the devices of `args`' tensors, and the states of their generators."""
+    """Return the devices of the tensors in `args`, and the states of their generators."""
     return pytorch.get_device_states(*args)
 
 
@@ -49,6 +49,15 @@ def set_device_states(devices: Sequence[int], states: Sequence[torch.Tensor]) ->
 def checkpoint(
     function: Callable[..., Any], *args: object, use_reentrant: bool = True, **kwargs: object
 ) -> Any:
-    """``function(*args)`` whose intermediate values are computed again in the backward pass; see
-    PyTorch's."""
+    """Call a function whose intermediate values are recomputed in the backward pass.
+
+    Args:
+        function: The function.
+        *args: Its arguments.
+        use_reentrant: As of `torch.utils.checkpoint.checkpoint`.
+        **kwargs: As of `torch.utils.checkpoint.checkpoint`.
+
+    Returns:
+        The function's result.
+    """
     return pytorch.checkpoint(function, *args, use_reentrant=use_reentrant, **kwargs)

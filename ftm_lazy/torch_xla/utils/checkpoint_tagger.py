@@ -1,5 +1,4 @@
-"""torch_xla.utils.checkpoint_tagger: names for checkpoints, and the end of those that have none any
-more."""
+"""torch_xla.utils.checkpoint_tagger: tags of checkpoints, and removal of untagged ones."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ class CheckpointTagger:
     """Maps tags, such as "best" and "last", to paths.
 
     Args:
-        remover: called with a path that has lost its last tag.
+        remover: Called with a path that has lost its last tag.
     """
 
     def __init__(self, remover: Callable[[str], object] | None = None) -> None:
@@ -23,7 +22,7 @@ class CheckpointTagger:
         self._remover = remover
 
     def tag(self, name: str, path: str) -> None:
-        """Give `path` the tag `name`, which another may have had."""
+        """Move the tag `name` to `path`."""
         old = self._tags.get(name)
         self._tags[name] = path
         if old is not None and old not in self._tags.values() and self._remover is not None:
@@ -35,14 +34,14 @@ class CheckpointTagger:
         return self._tags
 
     def save_to_json(self) -> str:
-        """Return the tags, as JSON."""
+        """Return the tags as JSON."""
         return json.dumps(self._tags)
 
     @classmethod
     def load_from_json(
         cls, str_json: str, remover: Callable[[str], object] | None = None
     ) -> CheckpointTagger:
-        """Return a tagger with the tags of `save_to_json`."""
+        """Create a tagger from the result of `save_to_json`."""
         tagger = cls(remover)
         tagger._tags.update(json.loads(str_json))
         return tagger

@@ -1,4 +1,4 @@
-"""torch_xla.utils.closures: a thread that runs closures one after another."""
+"""torch_xla.utils.closures: a thread that runs closures in order."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _IDLE = 3.0  # seconds without work after which the thread ends
 
 
 class ClosureHandler(abc.ABC):
-    """What runs closures."""
+    """Interface of objects that run closures."""
 
     @abc.abstractmethod
     def run(self, closure: Callable[[], object]) -> None:
         """Run `closure`, now or later."""
 
     def run_all(self, closures: Iterable[Callable[[], object]]) -> None:
-        """Run all of them, in their order."""
+        """Run closures in order."""
         for closure in closures:
             self.run(closure)
 
@@ -29,11 +29,11 @@ class ClosureHandler(abc.ABC):
 class AsyncClosureHandler(ClosureHandler):
     """Runs closures on a thread.
 
-    Args:
-        max_queue_size: closures that may wait before `run` blocks; ``XLA_MAX_ASYNC_QUEUE`` says
-            another number.
+    If a closure raises an exception, the next `run` raises RuntimeError with it as the cause.
 
-    Raises RuntimeError at the next `run` if a closure raised, with its exception as the cause.
+    Args:
+        max_queue_size: Number of queued closures from which `run` blocks, unless
+            ``XLA_MAX_ASYNC_QUEUE`` is set.
     """
 
     def __init__(self, max_queue_size: int = 100) -> None:
@@ -70,7 +70,7 @@ class AsyncClosureHandler(ClosureHandler):
                 continue
             try:
                 closure()
-            except Exception as error:  # noqa: BLE001  (raised where the next closure is queued)
+            except Exception as error:  # noqa: BLE001  (raised by the next `run`)
                 with self._lock:
                     self._failure = error
 

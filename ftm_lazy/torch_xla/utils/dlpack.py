@@ -1,4 +1,4 @@
-"""torch_xla.utils.dlpack: the exchange with other libraries, by copies on the host."""
+"""torch_xla.utils.dlpack: exchange of tensors with other libraries, through copies on the host."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def to_dlpack(xla_tensor: torch.Tensor) -> Any:
 
 
 def from_dlpack(ext_tensor: object) -> torch.Tensor:
-    """Return a copy on the device of another library's tensor, or of a capsule.
+    """Return a copy on the device of another library's tensor or of a capsule.
 
-    Raises ValueError if it does not lie on the CPU.
+    Raises:
+        ValueError: The tensor is not on the CPU.
     """
     if hasattr(ext_tensor, "__dlpack_device__"):
         kind, _ = ext_tensor.__dlpack_device__()

@@ -1,4 +1,4 @@
-"""torch_xla.utils.keyd_queue: bounded queues between threads that can be closed from either end."""
+"""torch_xla.utils.keyd_queue: bounded queues between threads that either end can close."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ __all__ = ["KeydQueue", "Queue", "QueueBase"]
 
 
 class QueueBase:
-    """What both queues share: `maxsize` items, and ends that close."""
+    """Base class of the queues: the size limit and the closing.
+
+    Args:
+        maxsize: Number of items from which `put` waits.
+    """
 
     def __init__(self, maxsize: int = 1024) -> None:
         self._maxsize = maxsize
@@ -21,32 +25,32 @@ class QueueBase:
         self._no_puts = self._no_gets = False
 
     def max_size(self) -> int:
-        """Items that it holds before a put waits."""
+        """Return the number of items from which `put` waits."""
         return self._maxsize
 
     def close(self) -> None:
-        """Nobody gets any more: puts do not wait, gets return what is there, then None."""
+        """End reading: `put` drops its item, `get` returns the remaining items, then None."""
         with self._changed:
             self._no_gets = self._no_puts = True
             self._changed.notify_all()
             self._space.notify_all()
 
     def close_write(self) -> None:
-        """Nobody puts any more: gets return what is there, then None."""
+        """End writing: `get` returns the remaining items, then None."""
         with self._changed:
             self._no_puts = True
             self._changed.notify_all()
 
 
 class Queue(QueueBase):
-    """First in, first out."""
+    """First-in, first-out queue."""
 
     def __init__(self, maxsize: int = 1024) -> None:
         super().__init__(maxsize)
         self._items = deque()
 
     def put(self, item: object) -> None:
-        """Add `item` when there is space; drops it if the queue is closed."""
+        """Wait for space and add `item`; drop it if the queue is closed."""
         with self._changed:
             self._space.wait_for(lambda: len(self._items) < self._maxsize or self._no_gets)
             if not self._no_gets:
@@ -54,11 +58,10 @@ class Queue(QueueBase):
                 self._changed.notify()
 
     def get(self) -> Any:
-        """Return the next item when there is one; None at the end.
+        """Wait for an item and return it; None at the end.
 
-        Who waits for space hears of it when half of the queue is free, so that it puts several
-        items at a time: a thread that is woken for each of them costs more than to move a small
-        batch.
+        A waiting `put` is woken when half of the queue is free, so that it adds several items at
+        once: waking a thread for each item costs more than copying a small batch.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._no_puts)
@@ -69,7 +72,7 @@ class Queue(QueueBase):
 
 
 class KeydQueue(QueueBase):
-    """Items that are got by a key."""
+    """Queue whose items are retrieved by key."""
 
     def __init__(self, maxsize: int = 1024) -> None:
         super().__init__(maxsize)
@@ -77,8 +80,7 @@ class KeydQueue(QueueBase):
         self._wanted: list[Hashable] = []
 
     def put(self, key: Hashable, item: object) -> None:
-        """Add `item` when there is space or somebody waits for it; drops it if the queue is
-        closed."""
+        """Add `item` when there is space or a `get` waits for its key; drop it if closed."""
         with self._changed:
             self._changed.wait_for(
                 lambda: len(self._items) < self._maxsize or key in self._wanted or self._no_gets
@@ -88,7 +90,7 @@ class KeydQueue(QueueBase):
                 self._changed.notify_all()
 
     def get(self, key: Hashable) -> Any:
-        """Return the item of `key` when there is one; None at the end."""
+        """Wait for the item of `key` and return it; None at the end."""
         with self._changed:
             self._wanted.append(key)
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""torch_xla.utils.serialization: a structure in one file, its tensors in files beside it."""
+"""torch_xla.utils.serialization: save a structure in one file and each tensor in another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["TensorReference", "load", "save"]
 
 
 class TensorReference:
-    """Stands in the file for tensor number `tid`."""
+    """Placeholder in the file for the tensor with index `tid`."""
 
     def __init__(self, tid: int) -> None:
         self.tid = tid
@@ -33,13 +33,13 @@ def save(
     master_only: bool = True,
     global_master: bool = False,
 ) -> None:
-    """Save `data` in `path`, and its device's tensors, moved to the CPU, in ``PATH.tensors``.
+    """Save `data` to `path`, and its tensors on the device, copied to the CPU, to ``PATH.tensors``.
 
     Args:
-        data: any structure; tuples become lists.
-        path: another in each process that writes.
-        master_only: only the first process writes.
-        global_master: the first of all hosts, rather than the first of each.
+        data: Any structure; tuples become lists.
+        path: The file; each process that writes needs another one.
+        master_only: Write in the first process only.
+        global_master: The first process is that of the world, not of each host.
     """
     first = _world.ordinal() if global_master else _world.local_ordinal()
     if master_only and first != 0:
@@ -62,8 +62,10 @@ def save(
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """What `save` saved, with its tensors on the CPU. Only of files that you trust: they can hold
-    any Python object."""
+    """Load data of `save`, with its tensors on the CPU.
+
+    Use it for trusted files only: a file can contain any Python object.
+    """
     folder = _folder(path)
 
     def fetch(references: list[TensorReference]) -> list[torch.Tensor]:

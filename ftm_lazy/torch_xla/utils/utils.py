@@ -1,4 +1,4 @@
-"""torch_xla.utils.utils: structures of tensors, data for tests, small helpers."""
+"""torch_xla.utils.utils: nested structures of tensors, test data, and small helpers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class Cleaner:
-    """Calls `func` when it goes."""
+    """Calls `func` when it is deleted."""
 
     def __init__(self, func: Callable[[], object]) -> None:
         self.func = func
@@ -51,7 +51,7 @@ class Cleaner:
 
 
 class LazyProperty:
-    """A value that `gen_fn` computes when it is first asked for."""
+    """A value that `gen_fn` computes at the first access."""
 
     def __init__(self, gen_fn: Callable[[], Any]) -> None:
         self._make: Callable[[], Any] | None = gen_fn
@@ -65,7 +65,7 @@ class LazyProperty:
 
 
 class TmpFolder:
-    """A directory, `name`, that is removed with this object."""
+    """A temporary directory `name`, which is removed with this object."""
 
     def __init__(self) -> None:
         self.name = name = tempfile.mkdtemp()
@@ -76,8 +76,7 @@ class TmpFolder:
 
 
 class SampleGenerator:
-    """An iterator that gives the same data `sample_count` times; takes the place of a
-    DataLoader."""
+    """Iterator that returns the same data `sample_count` times, as a stand-in for a DataLoader."""
 
     def __init__(self, data: object, sample_count: int) -> None:
         self._data, self._count, self._given = data, sample_count, 0
@@ -100,14 +99,14 @@ class SampleGenerator:
 
 
 class FnDataGenerator:
-    """An iterator of pairs ``data, func(data)``.
+    """Iterator over pairs ``data, func(data)``.
 
     Args:
-        func: makes the target of a batch.
-        batch_size: its first dimension.
-        gen_tensor: makes a tensor of given sizes, as `torch.randn`.
-        dims: the other dimensions; one of 1 if None.
-        count: the number of batches.
+        func: Computes the target of a batch.
+        batch_size: First dimension of a batch.
+        gen_tensor: Creates a tensor of given sizes, e.g. `torch.randn`.
+        dims: The other dimensions; None for one dimension of size 1.
+        count: Number of batches.
     """
 
     def __init__(
@@ -141,14 +140,14 @@ class FnDataGenerator:
 
 
 class DataWrapper:
-    """Base of classes that say which tensors of theirs are to be moved to the device."""
+    """Base class of objects that control which of their tensors are copied to the device."""
 
     def get_tensors(self) -> list[Any]:
-        """Return the CPU tensors to move."""
+        """Return the CPU tensors to copy."""
         raise NotImplementedError("The method is missing an implementation")
 
     def from_tensors(self, tensors: list[Any]) -> Any:
-        """Return an instance with `tensors` in the place of those of `get_tensors`."""
+        """Return an instance with `tensors` instead of those of `get_tensors`."""
         raise NotImplementedError("The method is missing an implementation")
 
 
@@ -156,7 +155,7 @@ class DataWrapper:
 
 
 def as_list(t: object) -> Any:
-    """`t` if it is a tuple or a list, else a list of it."""
+    """Return `t` if it is a tuple or a list, else a list with it."""
     return t if isinstance(t, (tuple, list)) else [t]
 
 
@@ -176,8 +175,13 @@ def _members(value: object) -> Iterator[Any]:
 def for_each_instance(
     value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], object]
 ) -> None:
-    """Call `fn` once on each object in the structure `value` that `select_fn` selects, in
-    order."""
+    """Call a function once for each selected object of a structure, in order.
+
+    Args:
+        value: The structure.
+        select_fn: Whether an object is selected.
+        fn: The function.
+    """
     seen: set[int] = set()
 
     def visit(part: object) -> None:
@@ -196,12 +200,17 @@ def for_each_instance(
 def for_each_instance_rewrite(
     value: object, select_fn: Callable[[Any], bool], fn: Callable[[Any], Any]
 ) -> Any:
-    """Return a copy of the structure `value` with `fn(x)` in the place of each x that `select_fn` selects.
+    """Return a copy of a structure with `fn(x)` instead of each selected object x.
 
-    What occurs twice is replaced once; tuples become lists.
+    An object that occurs twice is replaced once; tuples become lists.
+
+    Args:
+        value: The structure.
+        select_fn: Whether an object is selected.
+        fn: The replacement function.
     """
     done: dict[int, Any] = {}
-    kept: list[Any] = []  # keeps what is made on the way alive, so that no id returns
+    kept: list[Any] = []  # keeps temporary objects alive, so that ids stay unique
 
     def rewrite(part: object) -> Any:
         if id(part) in done:
@@ -233,7 +242,7 @@ def for_each_instance_rewrite(
 
 
 def shape(inputs: object) -> list[int]:
-    """Return the sizes of nested lists and tuples, which must all have the same."""
+    """Return the shape of nested lists and tuples; AssertionError if it is not regular."""
     if not isinstance(inputs, (list, tuple)):
         return []
     inner = [shape(each) for each in inputs]
@@ -243,14 +252,14 @@ def shape(inputs: object) -> list[int]:
 
 
 def flatten_nested_tuple(inputs: object) -> tuple[Any, ...]:
-    """What is in nested lists and tuples, in order."""
+    """Return the elements of nested lists and tuples, in order."""
     if not isinstance(inputs, (list, tuple)):
         return (inputs,)
     return tuple(leaf for each in inputs for leaf in flatten_nested_tuple(each))
 
 
 def list_copy_append(ilist: Iterable[Any], item: object) -> list[Any]:
-    """Return a list of `ilist`'s items and `item`."""
+    """Return a list with the items of `ilist` and `item`."""
     return [*ilist, item]
 
 
@@ -258,8 +267,13 @@ def list_copy_append(ilist: Iterable[Any], item: object) -> list[Any]:
 
 
 def getenv_as(name: str, type: Callable[[str], Any], defval: object = None) -> Any:
-    """Return the environment variable `name` as a `type`; booleans are 0 and 1. `defval` if it is not
-    set."""
+    """Return an environment variable converted to a type.
+
+    Args:
+        name: The variable.
+        type: The type; booleans are written 0 or 1.
+        defval: The result if the variable is not set.
+    """
     value = os.environ.get(name)
     if value is None:
         return defval
@@ -282,13 +296,17 @@ def eprint(*args: Any, **kwargs: Any) -> None:
 
 
 def get_print_fn(debug: object = None) -> Callable[..., None]:
-    """`eprint` if `debug`, or ``DEBUG`` of the environment, else `null_print`."""
-    wanted = int(os.environ.get("DEBUG", "0")) if debug is None else debug
-    return eprint if wanted else null_print
+    """Return `eprint` or `null_print`.
+
+    Args:
+        debug: Whether to print; None for the environment variable ``DEBUG``.
+    """
+    enabled = int(os.environ.get("DEBUG", "0")) if debug is None else debug
+    return eprint if enabled else null_print
 
 
 def timed(fn: Callable[[], Any], msg: str = "", printfn: Callable[..., Any] | None = eprint) -> Any:
-    """`fn()`, after which `printfn` gets `msg` and the time it took."""
+    """Call `fn`, and print `msg` and the time with `printfn`."""
     begin = time.time()
     result = fn()
     (printfn or get_print_fn())(f"{msg}{1000.0 * (time.time() - begin):.3f}ms")
@@ -296,8 +314,7 @@ def timed(fn: Callable[[], Any], msg: str = "", printfn: Callable[..., Any] | No
 
 
 class TimedScope:
-    """A context at whose end `printfn` gets `msg` and the time it took, unless `set_error` was
-    called."""
+    """Context manager that prints `msg` and its time, unless `set_error` is called."""
 
     def __init__(self, msg: str = "", printfn: Callable[..., Any] | None = eprint) -> None:
         self._message, self._print, self._error = msg, printfn or get_print_fn(), None
@@ -316,12 +333,12 @@ class TimedScope:
             self._print(f"{self._message}{1000.0 * (time.time() - self._start):.3f}ms")
 
     def set_error(self, error: Any) -> None:
-        """Keep the end quiet."""
+        """Suppress the output at the end."""
         self._error = error
 
 
 def get_free_tcp_ports(n: int = 1) -> list[int]:
-    """`n` ports that nobody listens on at the moment."""
+    """Return `n` ports that are currently free."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(contextlib.closing(socket.socket())) for _ in range(n)]
         for each in sockets:
@@ -330,6 +347,15 @@ def get_free_tcp_ports(n: int = 1) -> list[int]:
 
 
 def parallel_work(num_workers: int, fn: Callable[..., Any], *args: Iterable[Any]) -> list[Any]:
-    """``map(fn, *args)`` on `num_workers` threads; raises what one of them raised."""
+    """Return ``list(map(fn, *args))``, computed on threads.
+
+    Args:
+        num_workers: Number of threads.
+        fn: The function.
+        *args: Iterables of its arguments.
+
+    Raises:
+        Exception: The first one that a call raised.
+    """
     with futures.ThreadPoolExecutor(max_workers=num_workers) as executor:
         return list(executor.map(fn, *args))

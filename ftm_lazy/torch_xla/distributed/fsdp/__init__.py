@@ -1,4 +1,4 @@
-"""torch_xla.distributed.fsdp: parameters divided among processes, by PyTorch's FSDP2."""
+"""torch_xla.distributed.fsdp: parameters sharded over processes, with PyTorch's FSDP2."""
 
 from ftm_lazy.torch_xla.distributed.fsdp.state_dict_utils import (
     consolidate_sharded_model_checkpoints,

@@ -1,8 +1,6 @@
-"""torch_xla.distributed.fsdp.consolidate_sharded_ckpts: the command that makes one checkpoint of
-those of all processes.
+"""torch_xla.distributed.fsdp.consolidate_sharded_ckpts: command to merge sharded checkpoints.
 
-python -m ftm_lazy.torch_xla -m torch_xla.distributed.fsdp.consolidate_sharded_ckpts --ckpt_prefix
-/tmp/model_rank
+Run it by ``python -m ftm_lazy.torch_xla -m`` with this module's name and ``--ckpt_prefix PREFIX``.
 """
 
 from __future__ import annotations
@@ -19,19 +17,17 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run the command; returns the exit status."""
+    """Run the command, and return the exit status."""
     return _main()
 
 
 @command("consolidate_sharded_ckpts")
 def _main(arguments: Sequence[str] | None = None) -> int:
-    parser = Parser("consolidate_sharded_ckpts", "Make one checkpoint of those of all processes.")
+    parser = Parser("consolidate_sharded_ckpts", "Merge the checkpoints of all processes.")
+    parser.add_argument("--ckpt_prefix", required=True, help="prefix of the files' paths")
+    parser.add_argument("--ckpt_suffix", default="*.pth", help="pattern of the paths' ends")
     parser.add_argument(
-        "--ckpt_prefix", required=True, help="what the names of the files begin with"
-    )
-    parser.add_argument("--ckpt_suffix", default="*.pth", help="a pattern that they end with")
-    parser.add_argument(
-        "--save_path", default="", help="where it goes; PREFIX_consolidated.pth if not given"
+        "--save_path", default="", help="output file (default: PREFIX_consolidated.pth)"
     )
     given = parser.parse_args(arguments)
     with naming("--ckpt_prefix", ValueError, KeyError, RuntimeError, TypeError):

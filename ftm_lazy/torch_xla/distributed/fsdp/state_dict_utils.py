@@ -1,5 +1,4 @@
-"""torch_xla.distributed.fsdp.state_dict_utils: the checkpoints of all processes to one of the whole
-model."""
+"""torch_xla.distributed.fsdp.state_dict_utils: merge the checkpoints of all processes."""
 
 from __future__ import annotations
 
@@ -18,9 +17,13 @@ def consolidate_sharded_state_dicts(
 
     Args:
         state_dict_list: ``model.state_dict()`` of each process, by rank.
-        shard_metadata: ``model.get_shard_metadata()`` of any of them.
+        shard_metadata: ``model.get_shard_metadata()`` of any process.
 
-    Raises ValueError if their number is not that of the processes.
+    Returns:
+        Parameter and buffer names to CPU tensors.
+
+    Raises:
+        ValueError: The number of states is not that of the processes.
     """
     if len(state_dict_list) != shard_metadata["world_size"]:
         raise ValueError(
@@ -37,7 +40,7 @@ def consolidate_sharded_state_dicts(
 
 
 def _load(path: str) -> dict[str, Any]:
-    """Return the checkpoint in a file; ValueError where it is none."""
+    """Load a checkpoint; ValueError if the file is not one."""
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
         (
@@ -47,26 +50,27 @@ def _load(path: str) -> dict[str, Any]:
         )
     except OSError:
         raise
-    except Exception as error:  # torch.load raises many kinds for what is no file of its own
-        raise ValueError(f"{path} is no checkpoint of one process: {error}") from error
+    except Exception as error:  # torch.load raises many types of errors for other files
+        raise ValueError(f"{path} is not a checkpoint of one process: {error}") from error
     return found
 
 
 def consolidate_sharded_model_checkpoints(
     ckpt_prefix: str, ckpt_suffix: str = "*.pth", save_path: str = "", save_model: bool = True
 ) -> tuple[dict[str, torch.Tensor], str]:
-    """As `consolidate_sharded_state_dicts`, of files.
+    """Merge checkpoint files of all processes.
 
     Args:
-        ckpt_prefix: and
-        ckpt_suffix: together a pattern of files, each with ``model`` and ``shard_metadata``.
-        save_path: where the result goes; ``PREFIX_consolidated.pth`` if empty.
-        save_model: whether it is saved, as ``{"model": ...}``.
+        ckpt_prefix: Prefix of the files' paths. Each file has ``model`` and ``shard_metadata``.
+        ckpt_suffix: Pattern of the paths' ends.
+        save_path: Output file; "" for ``PREFIX_consolidated.pth``.
+        save_model: Whether to write it, as ``{"model": ...}``.
 
     Returns:
-        the state of the whole model, and `save_path`.
+        The state of the whole model, and the path of the output file.
 
-    Raises ValueError if files are missing, or hold something else than tensors.
+    Raises:
+        ValueError: A file is missing or has another content.
     """
     paths = glob.glob(ckpt_prefix + ckpt_suffix)
     loaded = [_load(path) for path in paths]
@@ -74,7 +78,8 @@ def consolidate_sharded_model_checkpoints(
     ranks = [each["shard_metadata"]["rank"] for each in loaded]
     if not loaded or ranks != list(range(loaded[0]["shard_metadata"]["world_size"])):
         raise ValueError(
-            f"{ckpt_prefix + ckpt_suffix}: found the checkpoints of ranks {ranks}, not of all processes"
+            f"{ckpt_prefix + ckpt_suffix}: found the checkpoints of ranks {ranks},"
+            " not of all processes"
         )
     whole = consolidate_sharded_state_dicts(
         [each["model"] for each in loaded], loaded[0]["shard_metadata"]

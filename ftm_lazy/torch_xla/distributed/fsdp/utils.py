@@ -1,4 +1,4 @@
-"""torch_xla.distributed.fsdp.utils: modules that compute again what they do not keep."""
+"""torch_xla.distributed.fsdp.utils: activation checkpointing of modules."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ __getattr__ = _refusals.getter(__name__)
 
 
 def checkpoint_module(module: torch.nn.Module) -> torch.nn.Module:
-    """`module`, whose forward runs again in the backward pass, to its end."""
+    """Recompute the module's whole forward pass in the backward pass, and return the module."""
     forward = module.forward
 
     @functools.wraps(forward)
-    def again(*args: object, **kwargs: object) -> Any:
-        # PyTorch stops where nothing that is needed follows, but what follows may count calls or
-        # gather statistics.
+    def checkpointed(*args: object, **kwargs: object) -> Any:
+        # PyTorch stops the recomputation early by default, but the remaining operations may count
+        # calls or collect statistics.
         with torch.utils.checkpoint.set_checkpoint_early_stop(False):
             return torch.utils.checkpoint.checkpoint(forward, *args, use_reentrant=False, **kwargs)
 
-    module.forward = again
+    module.forward = checkpointed
     return module
 
 
 def apply_xla_patch_to_nn_linear(
     module: torch.nn.Module, patched_function: object = None
 ) -> torch.nn.Module:
-    """`module`: linear layers need no patch."""
+    """Return `module` unchanged: linear layers need no patch."""
     return module
 
 
-apply_xla_patch_to_nn_linear._inert = "linear layers need no patch here"  # type: ignore[attr-defined]
+apply_xla_patch_to_nn_linear._inert = "linear layers need no patch"  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""torch_xla.distributed.fsdp.wrap: which submodules are wrapped for themselves."""
+"""torch_xla.distributed.fsdp.wrap: policies that select the submodules to wrap separately."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ __all__ = [
 ]
 
 Policy = Callable[..., bool]
-"""Of a module, whether it is about the module's children (`recurse`), and the parameters that are
-not wrapped yet."""
+"""Function of (module, recurse, number of parameters in it that are not wrapped).
+
+With `recurse` it returns whether to visit the children, otherwise whether to wrap the module.
+"""
 
 
 def always_wrap_policy(*args: object, **kwargs: object) -> bool:
@@ -28,7 +30,7 @@ def always_wrap_policy(*args: object, **kwargs: object) -> bool:
 def lambda_auto_wrap_policy(
     module: nn.Module, recurse: bool, unwrapped_params: int, lambda_fn: Callable[[nn.Module], bool]
 ) -> bool:
-    """Wrap the modules that `lambda_fn` picks."""
+    """Wrap the modules for which `lambda_fn` returns True."""
     return recurse or lambda_fn(module)
 
 
@@ -38,7 +40,7 @@ def transformer_auto_wrap_policy(
     unwrapped_params: int,
     transformer_layer_cls: set[type[nn.Module]],
 ) -> bool:
-    """Wrap the modules of the given classes."""
+    """Wrap the modules of the classes `transformer_layer_cls`."""
     return recurse or isinstance(module, tuple(transformer_layer_cls))
 
 
@@ -50,15 +52,15 @@ def size_based_auto_wrap_policy(
     force_leaf_modules: set[type[nn.Module]] | None = None,
     exclude_wrap_modules: set[type[nn.Module]] | None = None,
 ) -> bool:
-    """Wrap modules of at least `min_num_params` parameters that are in no wrapped child.
+    """Wrap modules with at least `min_num_params` parameters outside of wrapped children.
 
     Args:
-        module: in question.
-        recurse: whether it is about the children.
-        unwrapped_params: that are in no wrapped child.
-        min_num_params: from which on it is worth it.
-        force_leaf_modules: classes whose children are left alone.
-        exclude_wrap_modules: classes that are not wrapped.
+        module: The module.
+        recurse: Decide whether to visit the children instead.
+        unwrapped_params: Number of parameters outside of wrapped children.
+        min_num_params: Minimum number of parameters.
+        force_leaf_modules: Classes whose children are not visited.
+        exclude_wrap_modules: Classes that are not wrapped.
     """
     policy: Any = size_based_auto_wrap_policy
     leaves = policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules
@@ -82,18 +84,19 @@ def recursive_wrap(
     only_wrap_children: bool = False,
     **kwargs: Any,
 ) -> tuple[nn.Module, int]:
-    """Wrap the submodules of `module` that the policy picks, from the inside out.
+    """Wrap the submodules that a policy selects, from the inside out.
 
     Args:
-        module: the root.
-        auto_wrap_policy: picks.
-        wrapper_cls: wraps, with `kwargs`.
-        ignored_modules: left alone.
-        ignored_params: not counted.
-        only_wrap_children: not the root itself.
+        module: The root.
+        auto_wrap_policy: The policy.
+        wrapper_cls: The wrapper.
+        ignored_modules: Modules that are not visited.
+        ignored_params: Parameters that are not counted.
+        only_wrap_children: Do not wrap the root.
+        **kwargs: Arguments of the wrapper.
 
     Returns:
-        the module, wrapped or not, and the number of parameters that are wrapped in it.
+        The module, wrapped or not, and the number of parameters in wrapped modules.
     """
     count = sum(
         parameter.numel() for parameter in module.parameters() if parameter not in ignored_params

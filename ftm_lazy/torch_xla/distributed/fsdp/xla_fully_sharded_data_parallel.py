@@ -1,5 +1,4 @@
-"""torch_xla.distributed.fsdp.xla_fully_sharded_data_parallel: torch_xla's wrapper around PyTorch's
-FSDP2."""
+"""torch_xla.distributed.fsdp.xla_fully_sharded_data_parallel: torch_xla's wrapper, with FSDP2."""
 
 from __future__ import annotations
 
@@ -39,13 +38,13 @@ _divided = False  # see `_divided_state`
 
 
 class TrainingState(enum.Enum):
-    """What a wrapped module is doing; FSDP2 keeps that itself."""
+    """State of a wrapped module; FSDP2 has its own states, so there is one here."""
 
     IDLE = enum.auto()
 
 
 def apply_to_tensors(fn: Callable[[torch.Tensor], Any], container: object) -> Any:
-    """`container` with `fn` applied to the tensors in it."""
+    """Return a copy of `container` with `fn` applied to its tensors."""
     return tree_map_only(torch.Tensor, fn, container)
 
 
@@ -55,24 +54,25 @@ def collect_tensors(container: object) -> list[torch.Tensor]:
 
 
 class XlaFullyShardedDataParallel(nn.Module):
-    """A module whose parameters are divided among the processes, along dim 0, and together while it
-    computes.
+    """Module whose parameters are sharded over the processes, along dimension 0.
 
-    Use ``optimizer.step()`` with it, not `optimizer_step`: gradients are reduced in the backward
-    pass.
+    They are gathered while the module computes. Use ``optimizer.step()`` and not `optimizer_step`,
+    because the backward pass already reduces the gradients. Arguments that are not listed only
+    affect torch_xla's implementation and have no effect.
 
     Args:
-        module: on any device, or on meta with `param_init_fn` or methods ``reset_parameters``.
-        reshard_after_forward: parameters are divided again after the forward pass, which saves
-        memory. disable_reshard_on_root: but not those of the outermost module. compute_dtype: of
-        parameters and inputs in the computation; that of the parameters if None. buffer_dtype: of
-        buffers. fp32_reduce_scatter: reduce gradients in float32 whatever `compute_dtype` is.
-        sharding_groups: lists of ordinals, each with a whole model; None: all together.
-        auto_wrap_policy: picks submodules that are wrapped for themselves; see `wrap`.
-        auto_wrapper_callable: wraps them; this class if None. param_init_fn: initializes a module
-        that was on meta.
-
-    The other arguments are about torch_xla's own implementation and mean nothing here.
+        module: The module, on any device. On meta it needs `param_init_fn` or submodules with
+            ``reset_parameters``.
+        reshard_after_forward: Free the gathered parameters after the forward pass, to save memory.
+        disable_reshard_on_root: Keep those of the outermost module.
+        compute_dtype: dtype of parameters and inputs in the computation; None for the parameters'.
+        buffer_dtype: dtype of buffers.
+        fp32_reduce_scatter: Reduce gradients in float32 for any `compute_dtype`.
+        sharding_groups: Lists of ordinals, each of which shards a whole model; None for one group
+            of all processes.
+        auto_wrap_policy: Selects submodules that are wrapped separately; see `wrap`.
+        auto_wrapper_callable: Wraps them; None for this class.
+        param_init_fn: Initializes a module that was on meta.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class XlaFullyShardedDataParallel(nn.Module):
     ) -> None:
         if isinstance(module, XlaFullyShardedDataParallel):
             raise RuntimeError(
-                "Cannot wrap a module that is already wrapped with FSDP. For nested FSDP, first wrap the inner child"
-                " modules before wrapping the outer parent module."
+                "Cannot wrap a module that is already wrapped with FSDP. For nested FSDP, first"
+                " wrap the inner child modules before wrapping the outer parent module."
             )
         super().__init__()
         if auto_wrap_policy is not None:
@@ -148,27 +148,27 @@ class XlaFullyShardedDataParallel(nn.Module):
 
     @property
     def module(self) -> nn.Module:
-        """The module inside."""
+        """The wrapped module."""
         return self._module
 
     def forward(self, *args: object, **kwargs: object) -> Any:
-        """What the module gives."""
+        """Call the wrapped module."""
         return self._module(*args, **kwargs)
 
     def extra_repr(self) -> str:
-        """Return the processes."""
+        """Return the number of processes for `repr`."""
         return f"world_size={_world.size()}"
 
     def assert_state(self, state: object) -> None:
-        """Accepted: there is nothing to assert."""
+        """Do nothing."""
 
-    assert_state._inert = "FSDP2 keeps its state itself"  # type: ignore[attr-defined]
+    assert_state._inert = "FSDP2 has its own states"  # type: ignore[attr-defined]
 
     # --- gradients
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """A context in which gradients are added up in each process and not reduced."""
+        """Accumulate gradients in each process without reduction, within the context."""
         self._module.set_requires_gradient_sync(False)
         try:
             yield
@@ -176,7 +176,13 @@ class XlaFullyShardedDataParallel(nn.Module):
             self._module.set_requires_gradient_sync(True)
 
     def set_gradient_divide_factors(self, pre: float, post: float, recursive: bool) -> None:
-        """Gradients are divided by `pre` times `post`, instead of the number of processes."""
+        """Divide gradients by ``pre * post`` instead of the number of processes.
+
+        Args:
+            pre: A factor.
+            post: A factor.
+            recursive: Also for wrapped submodules.
+        """
         modules = self.modules() if recursive else [self]
         for each in modules:
             if isinstance(each, XlaFullyShardedDataParallel):
@@ -191,12 +197,16 @@ class XlaFullyShardedDataParallel(nn.Module):
     def clip_grad_norm_(
         self, max_norm: float, norm_type: float = 2.0, groups: list[list[int]] | None = None
     ) -> torch.Tensor:
-        """Scale all gradients together so that their norm is at most `max_norm`; returns what it
-        was.
+        """Scale all gradients so that their common norm is at most `max_norm`.
 
         Args:
-            max_norm: the greatest. norm_type: 2, another number, or infinity. groups: lists of
-            ordinals that have a whole model each; those of the constructor if None.
+            max_norm: Maximum norm.
+            norm_type: Order of the norm, a number or infinity.
+            groups: Lists of ordinals, each of which shards a whole model; None for those of the
+                constructor.
+
+        Returns:
+            The norm before the scaling.
         """
         gradients = [_local(parameter.grad) for parameter in self.params_with_grad]
         device = torch.device(NAME, 0)
@@ -221,8 +231,7 @@ class XlaFullyShardedDataParallel(nn.Module):
     # --- checkpoints
 
     def state_dict(self, *args: object, **kwargs: object) -> dict[str, Any]:
-        """This process's parts of the parameters, and the buffers, by the names that they have in
-        the module."""
+        """Return this process's shards of the parameters, and the buffers, by name."""
         inner = self._module.state_dict(*args, **kwargs)
         if _divided:
             return inner
@@ -233,8 +242,16 @@ class XlaFullyShardedDataParallel(nn.Module):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """Take what `state_dict` of the same process gave; raises RuntimeError where names or
-        shapes differ."""
+        """Load a `state_dict` of the same process.
+
+        Args:
+            state_dict: Names to shards and buffers.
+            strict: Whether the names must be equal.
+            assign: Accepted; values are always copied.
+
+        Raises:
+            RuntimeError: Names or shapes differ.
+        """
         own = self._divided_state()
         if strict and own.keys() != state_dict.keys():
             raise RuntimeError(f"the names differ: {sorted(own.keys() ^ state_dict.keys())}")
@@ -243,13 +260,13 @@ class XlaFullyShardedDataParallel(nn.Module):
                 target = _local(own[name])
                 if target.shape != state_dict[name].shape:
                     raise RuntimeError(
-                        f"{name}: {tuple(state_dict[name].shape)}, but the part here has {tuple(target.shape)}"
+                        f"{name}: {tuple(state_dict[name].shape)}, but the shard of this process"
+                        f" has {tuple(target.shape)}"
                     )
                 target.copy_(state_dict[name])
 
     def _divided_state(self) -> dict[str, Any]:
-        """Return the state with the parameters as FSDP2 has them, which know what they are parts of; of
-        wrapped children too."""
+        """Return the state with FSDP2's distributed tensors, including wrapped submodules."""
         global _divided
         _divided = True
         try:
@@ -258,7 +275,7 @@ class XlaFullyShardedDataParallel(nn.Module):
             _divided = False
 
     def get_shard_metadata(self) -> dict[str, Any]:
-        """What `consolidate_sharded_state_dicts` needs besides the states."""
+        """Return the metadata that `consolidate_sharded_state_dicts` needs."""
         sharded = {
             name: {"_orig_name": name, "_orig_size": tuple(value.shape)}
             for name, value in self._divided_state().items()
@@ -275,7 +292,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         }
 
     def get_original_names_and_sharded_parameters(self) -> list[tuple[str, nn.Parameter]]:
-        """Return the parameters by the names that they have in the module."""
+        """Return (name, parameter) pairs of the wrapped module."""
         return list(self._module.named_parameters())
 
 
@@ -294,19 +311,21 @@ def _on_device(module: nn.Module, initialize: Callable[[nn.Module], None] | None
 
 
 def _mesh(groups: list[list[int]] | None) -> DeviceMesh:
-    """Return the processes that share one model; starts torch.distributed where the program has not."""
+    """Return the mesh of processes that shard one model; initialize torch.distributed if needed."""
     if not dist.is_initialized():
         dist.init_process_group("xla", init_method="xla://")
     whole = torch.tensor(groups or [list(range(_world.size()))])
     return DeviceMesh(NAME, whole, mesh_dim_names=("replica", "shard"))["shard"]
 
 
-def _take_parts() -> None:
-    """Make optimizers take the parts of their state that a process saved: the state of torch_xla's
-    parameters is local."""
+def _accept_local_state() -> None:
+    """Let optimizers load the shards of their state that a process saved.
+
+    The optimizer state of torch_xla's parameters is local, that of FSDP2's distributed.
+    """
     fit = torch.optim.Optimizer._process_value_according_to_param_policy
 
-    def fit_part(
+    def fit_shard(
         param: torch.Tensor, value: torch.Tensor, *args: object, **kwargs: object
     ) -> torch.Tensor:
         fitted = fit(param, value, *args, **kwargs)
@@ -321,10 +340,10 @@ def _take_parts() -> None:
             fitted, param.device_mesh, param.placements, run_check=False, **shape
         )
 
-    torch.optim.Optimizer._process_value_according_to_param_policy = staticmethod(fit_part)
+    torch.optim.Optimizer._process_value_according_to_param_policy = staticmethod(fit_shard)
 
 
-_take_parts()
+_accept_local_state()
 
 
 def _local(value: object) -> Any:

@@ -1,5 +1,4 @@
-"""torch_xla.distributed.spmd: meshes and sharding marks; a process has one device, so meshes have
-the size one."""
+"""torch_xla.distributed.spmd: meshes and sharding annotations, for meshes of one device."""
 
 from ftm_lazy.torch_xla import _refusals
 from ftm_lazy.torch_xla.distributed.spmd.api import (

@@ -1,4 +1,4 @@
-"""torch_xla.distributed.spmd.api: `torch.distributed.tensor`'s calls, on a mesh of size one."""
+"""torch_xla.distributed.spmd.api: functions of `torch.distributed.tensor` on a one-device mesh."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ __all__ = [
 
 
 def with_xla(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: SPMD is on in the function."""
+    """Enable SPMD when a function is called (decorator)."""
 
     @functools.wraps(func)
-    def inside(self: object, *args: object, **kwargs: object) -> Any:
+    def with_spmd(self: object, *args: object, **kwargs: object) -> Any:
         os.environ["XLA_USE_SPMD"] = "1"
         return func(self, *args, **kwargs)
 
-    return inside
+    return with_spmd
 
 
 def convert_to_xla_mesh(dt_mesh: Any) -> Mesh:
-    """Return a mesh of `torch.distributed.tensor`, of size one, as ours."""
+    """Convert a one-device mesh of `torch.distributed.tensor` to a `Mesh`."""
     ids = np.asarray(dt_mesh.mesh).reshape(-1)
     return Mesh(ids, tuple(dt_mesh.mesh.shape), dt_mesh.mesh_dim_names)
 
@@ -42,7 +42,7 @@ def convert_to_xla_mesh(dt_mesh: Any) -> Mesh:
 def convert_to_xla_partition_spec(
     tensor: torch.Tensor, placements: Sequence[Any]
 ) -> tuple[int | None, ...]:
-    """Placements as the axis, or None, for each dimension of `tensor`."""
+    """Convert placements to the mesh axis, or None, of each dimension of `tensor`."""
     spec: list[int | None] = [None] * tensor.dim()
     for axis, placement in enumerate(placements):
         if placement.is_shard():
@@ -53,7 +53,13 @@ def convert_to_xla_partition_spec(
 def xla_distribute_tensor(
     tensor: torch.Tensor, device_mesh: object, placements: Sequence[Any] | None = None
 ) -> torch.Tensor:
-    """`tensor` on the device, with its mark."""
+    """Copy a tensor to the device and annotate it.
+
+    Args:
+        tensor: The tensor.
+        device_mesh: A mesh of one device.
+        placements: The placements, as of `torch.distributed.tensor`.
+    """
     from ftm_lazy.torch_xla import _devices
 
     mesh = convert_to_xla_mesh(device_mesh)
@@ -68,8 +74,15 @@ def xla_distribute_module(
     input_fn: Callable[..., Any] | None = None,
     output_fn: Callable[..., Any] | None = None,
 ) -> torch.nn.Module:
-    """`module` on the device; `partition_fn` sees each submodule, as in
-    `torch.distributed.tensor.distribute_module`."""
+    """Copy a module to the device, as `torch.distributed.tensor.distribute_module` does.
+
+    Args:
+        module: The module.
+        device_mesh: A mesh of one device.
+        partition_fn: Called with name, submodule and mesh for each submodule.
+        input_fn: Called with the inputs and the mesh before each forward pass.
+        output_fn: Called with the outputs and the mesh after each forward pass.
+    """
     from ftm_lazy.torch_xla import _devices
 
     if partition_fn is not None and partition_fn is not auto_policy:
@@ -83,7 +96,7 @@ def xla_distribute_module(
 
 
 def auto_policy(mod_name: str, mod: torch.nn.Module, mesh: object) -> None:
-    """The policy that lets the compiler choose; on one device there is nothing to choose."""
+    """Do nothing; in torch_xla it lets the compiler choose the sharding."""
 
 
-auto_policy._inert = "on one device there is nothing to choose"  # type: ignore[attr-defined]
+auto_policy._inert = "one device leaves no choice of sharding"  # type: ignore[attr-defined]

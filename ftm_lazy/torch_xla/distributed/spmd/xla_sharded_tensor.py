@@ -1,4 +1,4 @@
-"""torch_xla.distributed.spmd.xla_sharded_tensor: a tensor that knows how it would be divided."""
+"""torch_xla.distributed.spmd.xla_sharded_tensor: a tensor with a sharding annotation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["XLAShard", "XLAShardedTensor", "no_dispatch"]
 
 @dataclass
 class XLAShard:
-    """A part of a tensor: the whole, on ftm."""
+    """A shard of a tensor, which on ftm is the whole tensor."""
 
     data: torch.Tensor
     indices: Any
@@ -23,12 +23,12 @@ class XLAShard:
 
     @property
     def unpadded_data(self) -> torch.Tensor:
-        """The part; nothing is padded."""
+        """The shard; shards have no padding."""
         return self.data
 
 
 class XLAShardedTensor(torch.Tensor):
-    """A tensor with a mark; what is computed from it has none."""
+    """A tensor with a sharding annotation; results computed from it have none."""
 
     mesh_shape: tuple[int, ...] | None = None
     partition_spec: Any = None
@@ -51,12 +51,18 @@ class XLAShardedTensor(torch.Tensor):
 
     @property
     def local_shards(self) -> list[XLAShard]:
-        """The parts that lie here: the whole."""
+        """The shards of this process: one, the whole tensor."""
         return [XLAShard(self.global_tensor, ..., "FTM:0", 0)]
 
     def load_local_shards_(self, shards: list[XLAShard]) -> None:
-        """Take the values of `shards`, which is one, on the CPU; raises ValueError for another
-        number."""
+        """Copy the values of a shard to the tensor.
+
+        Args:
+            shards: One shard, on the CPU.
+
+        Raises:
+            ValueError: There is not exactly one shard.
+        """
         if len(shards) != 1:
             raise ValueError(f"expected 1 shard, got {len(shards)}")
         with torch.no_grad():
@@ -64,19 +70,19 @@ class XLAShardedTensor(torch.Tensor):
 
     @property
     def sharding_spec(self) -> str:
-        """As XLA says that a tensor is whole."""
+        """XLA's notation for an unsharded tensor."""
         return "{replicated}"
 
     @property
     def sharding_type(self) -> Any:
-        """How it lies: whole."""
+        """The sharding type, which is REPLICATED."""
         from ftm_lazy.torch_xla.distributed.spmd.xla_sharding import ShardingType
 
         return ShardingType.REPLICATED
 
     @property
     def placements(self) -> tuple[Any, ...]:
-        """As `torch.distributed.tensor` says that a tensor is whole."""
+        """The placements of `torch.distributed.tensor`: Replicate for each mesh dimension."""
         from torch.distributed.tensor import Replicate
 
         return tuple(Replicate() for _ in self.mesh_shape or (1,))
@@ -84,18 +90,18 @@ class XLAShardedTensor(torch.Tensor):
     def redistribute(
         self, device_mesh: object, placements: object, *, async_op: bool = False
     ) -> XLAShardedTensor:
-        """Return the tensor: it lies whole whatever the placements."""
+        """Return the tensor unchanged: it is never sharded."""
         return self
 
     def invalidate_spec_cache(self) -> None:
-        """Forget nothing: nothing is kept."""
+        """Do nothing: there is no cache."""
 
-    invalidate_spec_cache._inert = "nothing is kept that could be out of date"  # type: ignore[attr-defined]
+    invalidate_spec_cache._inert = "there is no cache"  # type: ignore[attr-defined]
 
 
 @contextmanager
 def no_dispatch() -> Iterator[None]:
-    """A context in which subclasses of tensors are not asked."""
+    """Disable the dispatch to tensor subclasses within the context."""
     guard = torch._C._DisableTorchDispatch()
     try:
         yield

@@ -1,5 +1,4 @@
-"""torch_xla.distributed.spmd.xla_sharding: meshes of size one, and marks that say how a tensor
-would be divided."""
+"""torch_xla.distributed.spmd.xla_sharding: one-device meshes and sharding annotations."""
 
 from __future__ import annotations
 
@@ -40,13 +39,13 @@ __all__ = [
 __getattr__ = _refusals.getter(__name__)
 
 PartitionSpec = tuple[tuple[int | str, ...] | int | str | None, ...]
-"""For each dimension of a tensor the axes of the mesh that divide it, or None."""
+"""For each dimension of a tensor the mesh axes that shard it, or None."""
 
-_ONE = "a tensor lies whole on the one device of this process"
+_ONE = "a process has one device, so tensors are never sharded"
 
 
 class ShardingType(enum.IntEnum):
-    """How a tensor lies on a mesh; here it is always whole."""
+    """Kind of sharding; on ftm it is always REPLICATED."""
 
     REPLICATED = 0
     MAXIMAL = 1
@@ -58,14 +57,16 @@ class ShardingType(enum.IntEnum):
 
 
 class Mesh:
-    """The devices as an array.
+    """A logical array of devices.
 
     Args:
-        device_ids: their numbers: [0].
-        mesh_shape: the shape of the array: ones.
-        axis_names: of its dimensions.
+        device_ids: Indices of the devices: [0].
+        mesh_shape: Shape of the array, all ones.
+        axis_names: Names of its dimensions.
 
-    Raises NotImplementedError for more than one device, ValueError where the arguments do not fit.
+    Raises:
+        NotImplementedError: There is more than one device.
+        ValueError: The arguments do not match.
     """
 
     def __init__(
@@ -77,12 +78,14 @@ class Mesh:
         ids = np.asarray(device_ids)
         if ids.size > 1:
             raise NotImplementedError(
-                f"torch_xla.distributed.spmd.Mesh of {ids.size} devices is not served on ftm: a process has one device."
-                " Instead: run several processes (torch_xla.launch) with DistributedDataParallel or FSDP."
+                f"torch_xla.distributed.spmd.Mesh of {ids.size} devices is not served on ftm: a"
+                " process has one device. Instead: run several processes (torch_xla.launch) with"
+                " DistributedDataParallel or FSDP."
             )
         if ids.size != int(np.prod(mesh_shape)):
             raise ValueError(
-                f"Number of device IDs ({ids.size}) must match mesh size ({int(np.prod(mesh_shape))})"
+                f"Number of device IDs ({ids.size}) must match mesh size"
+                f" ({int(np.prod(mesh_shape))})"
             )
         if axis_names is not None and (
             len(axis_names) != len(mesh_shape) or len(set(axis_names)) != len(axis_names)
@@ -97,32 +100,32 @@ class Mesh:
         return int(np.prod(self.mesh_shape))
 
     def shape(self) -> OrderedDict[Any, int]:
-        """Name, or number, of each dimension, to its size."""
+        """Return the name or index of each dimension, to its size."""
         names = self.axis_names or range(len(self.mesh_shape))
         return OrderedDict(zip(names, self.mesh_shape, strict=True))
 
     def get_logical_mesh(self) -> np.ndarray:
-        """Return the numbers of the devices, as the array."""
+        """Return the array of device indices."""
         return self.device_ids.reshape(self.mesh_shape)
 
     def get_axis_name_idx(self, name: str) -> int | None:
-        """Return the dimension called `name`."""
+        """Return the index of the dimension `name`; None if there is none."""
         return self.axis_names.index(name) if self.axis_names and name in self.axis_names else None
 
     def get_op_sharding(self, partition_spec: PartitionSpec) -> ShardingType:
-        """Return how a tensor lies that is marked so: whole."""
+        """Check a partition spec, and return REPLICATED."""
         _check(self, partition_spec)
         return ShardingType.REPLICATED
 
     def get_jax_mesh(self) -> Any:
-        """Refused: there is no JAX below ftm."""
+        """Raise NotImplementedError: ftm does not use JAX."""
         raise NotImplementedError(
-            "torch_xla.distributed.spmd.Mesh.get_jax_mesh is not served on ftm: there is no JAX below it"
+            "torch_xla.distributed.spmd.Mesh.get_jax_mesh is not served on ftm, which does not use JAX"
         )
 
     @staticmethod
     def from_str(mesh_str: str) -> Mesh | None:
-        """Return the mesh that `str` shows; None if it shows none."""
+        """Parse the result of `str` of a mesh; None if the text has another form."""
         try:
             fields = ast.literal_eval(mesh_str)
             return Mesh(fields["device_ids"], fields["mesh_shape"], fields["axis_names"])
@@ -139,12 +142,12 @@ class Mesh:
 
 
 class HybridMesh(Mesh):
-    """A mesh whose outer part is over hosts.
+    """A mesh over hosts and the devices of each host.
 
     Args:
-        ici_mesh_shape: within a host.
-        dcn_mesh_shape: over hosts; ones if None.
-        axis_names: of the dimensions.
+        ici_mesh_shape: Shape within a host.
+        dcn_mesh_shape: Shape over hosts; None for ones.
+        axis_names: Names of the dimensions.
     """
 
     def __init__(
@@ -164,26 +167,27 @@ _global_mesh: Mesh | None = None
 
 
 def set_global_mesh(mesh: Mesh) -> None:
-    """Keep `mesh` for `get_global_mesh`."""
+    """Set the result of `get_global_mesh`."""
     global _global_mesh
     _global_mesh = mesh
 
 
 def get_global_mesh() -> Mesh | None:
-    """What `set_global_mesh` was given."""
+    """Return the mesh of `set_global_mesh`, or None."""
     return _global_mesh
 
 
 def get_1d_mesh(axis_name: str | None = None) -> Mesh:
-    """Return the mesh of all devices in one dimension."""
+    """Return a one-dimensional mesh of all devices."""
     return Mesh(np.arange(1), (1,), None if axis_name is None else (axis_name,))
 
 
 def _check(mesh: Mesh, spec: PartitionSpec, dims: int | None = None) -> None:
-    """Raise ValueError if `spec` does not fit the mesh, or a tensor of `dims` dimensions."""
+    """Raise ValueError if `spec` does not match the mesh, or a tensor of `dims` dimensions."""
     if dims is not None and len(spec) != dims:
         raise ValueError(
-            f"Partition spec length ({len(spec)}) should be equal to the tensor's dimensions ({dims})"
+            f"Partition spec length ({len(spec)}) should be equal to the tensor's dimensions"
+            f" ({dims})"
         )
     axes = [
         axis
@@ -206,28 +210,37 @@ def _check(mesh: Mesh, spec: PartitionSpec, dims: int | None = None) -> None:
 
 @dataclass
 class ShardingSpec:
-    """A mesh, and how tensors would be divided on it; for device loaders."""
+    """A mesh and a partition spec, for device loaders."""
 
     mesh: Mesh
     partition_spec: PartitionSpec
     minibatch: bool | None = False
 
     def can_apply(self, t: torch.Tensor) -> bool:
-        """Return whether `t` has the dimensions of the spec."""
+        """Return whether `t` has as many dimensions as the spec."""
         return t.dim() == len(self.partition_spec)
 
     def xla_spec(self, t: torch.Tensor) -> PartitionSpec | None:
-        """Return the spec, if it fits `t`."""
+        """Return the partition spec if it applies to `t`, else None."""
         return self.partition_spec if self.can_apply(t) else None
 
     def apply(self, t: torch.Tensor) -> None:
-        """`mark_sharding`."""
+        """Call `mark_sharding` for `t`."""
         mark_sharding(t, self.mesh, self.partition_spec)
 
 
 @inert(_ONE)
 def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> XLAShardedTensor:
-    """`t`, as a tensor that knows its mark; raises ValueError where the mark does not fit."""
+    """Return `t` with a sharding annotation.
+
+    Args:
+        t: The tensor.
+        mesh: The mesh.
+        partition_spec: The mesh axes of each dimension.
+
+    Raises:
+        ValueError: The spec does not match the tensor or the mesh.
+    """
     _check(mesh, partition_spec, t.dim())
     return wrap_as_sharded_tensor(t, mesh.mesh_shape, partition_spec)
 
@@ -236,7 +249,7 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) ->
 def mark_sharding_with_gradients(
     t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec
 ) -> torch.Tensor:
-    """`t`, whose gradient would be divided as well."""
+    """Check the spec and return `t`; in torch_xla its gradient is sharded in the same way."""
     _check(mesh, partition_spec, t.dim())
     return t
 
@@ -245,25 +258,25 @@ def mark_sharding_with_gradients(
 def annotate_custom_sharding(
     t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec
 ) -> XLAShardedTensor:
-    """`mark_sharding`."""
+    """Call `mark_sharding`."""
     return mark_sharding(t, mesh, partition_spec)
 
 
 @inert(_ONE)
 def shard_as(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both, which would be divided alike."""
+    """Return both tensors; in torch_xla they are sharded in the same way."""
     return a, b
 
 
 @inert(_ONE)
 def clear_sharding(t: torch.Tensor) -> torch.Tensor:
-    """`t` without its mark."""
+    """Return `t` without its annotation."""
     return unwrap_sharded_tensor(t)
 
 
-@inert("nothing moves work across the end of a checkpointed segment here")
+@inert("the compiler never moves work across the end of a checkpointed segment")
 def apply_backward_optimization_barrier(m: torch.nn.Module) -> None:
-    """Keep the backward passes of modules apart."""
+    """Do nothing; in torch_xla it separates the backward passes of modules."""
 
 
 def wrap_as_sharded_tensor(
@@ -271,16 +284,16 @@ def wrap_as_sharded_tensor(
     mesh_shape: tuple[int, ...] | None = None,
     partition_spec: PartitionSpec | None = None,
 ) -> XLAShardedTensor:
-    """`t` as a tensor that knows its mark; they share their storage."""
+    """Return `t` as an annotated tensor that shares its storage."""
     return XLAShardedTensor._of(t, mesh_shape, partition_spec)
 
 
 @inert(_ONE)
 def wrap_if_sharded(x: object) -> Any:
-    """`x`: none is divided."""
+    """Return `x`: no tensor is sharded."""
     return x
 
 
 def unwrap_sharded_tensor(t: torch.Tensor) -> torch.Tensor:
-    """Return the plain tensor in `t`."""
+    """Return the plain tensor of an annotated one."""
     return t.global_tensor if isinstance(t, XLAShardedTensor) else t
