@@ -1,15 +1,20 @@
-"""Programs that ftm has never seen: what they cost from an empty cache and with a full one, beside
-the CPU.
+"""Time of programs that ftm was not tuned for: with an empty cache, a full cache, and on the CPU.
 
     python benchmarks/cold.py [--only reinforce ...] [--seed 0] [--json]
 
-Each runs in processes of its own: on ftm with an empty cache, again with what that left, and on the
-CPU. Beside the seconds stand the traces for which something was compiled; the pieces that these
-were cut into and compiled as; how many of the pieces had the same operations as an earlier one, and
-only other sizes, numbers, operands or results (*again*: the others are operations that nothing
-compiled had in this order); the instances that were made of general ones; the seconds that
-compiling took; and whether the results are those of the CPU (random numbers are drawn on the
-device, so programs that sample may part). Ratios of one run are comparable, seconds are not.
+Each program runs in separate processes: on ftm with an empty cache, again with the cache of the
+first run, and on the CPU. The columns, besides seconds:
+
+- compiles: traces that needed compiling.
+- pieces: programs compiled for them.
+- again: pieces with the same operations as an earlier one, and other sizes, numbers, operands or
+  results.
+- instances: specializations of dynamic-shape programs.
+- compiling: seconds of compile time.
+- same: whether the result is that of the CPU. Programs that sample may differ, since random numbers
+  are drawn on the device.
+
+Ratios of one run are comparable, seconds are not.
 """
 
 from __future__ import annotations
@@ -30,18 +35,18 @@ LIMIT = 900.0  # seconds for one process
 
 
 def measure(name: str, device: str, seed: int) -> dict[str, Any]:
-    """Seconds of one run in this process, its result, and what was compiled."""
+    """Run a program in this process; return its seconds, result and compile counters."""
     import ftm_lazy
 
     torch.manual_seed(seed)
     if device != "cpu":
-        torch.zeros(1, device=device).item()  # starts the compiler's process
+        torch.zeros(1, device=device).item()  # starts the compiler process
     run = PROGRAMS[name](device)
     if device != "cpu":
-        torch.zeros(1, device=device).item()  # the parameters are there
+        torch.zeros(1, device=device).item()  # copies the parameters
         ftm_lazy.metrics.reset()
     begin = time.perf_counter()
-    result = float(run().detach().cpu().double().sum())  # no program of its own
+    result = float(run().detach().cpu().double().sum())  # summed on the CPU
     row: dict[str, Any] = {"seconds": time.perf_counter() - begin, "result": result}
     if device != "cpu":
         row |= {
@@ -59,7 +64,7 @@ def measure(name: str, device: str, seed: int) -> dict[str, Any]:
 
 
 def child(cache: str, *words: str) -> dict[str, Any]:
-    """What this script measures in a process of its own."""
+    """Run this script in a new process, and return its measurement."""
     command = [sys.executable, __file__, *words]
     done = subprocess.run(
         command,
@@ -74,7 +79,7 @@ def child(cache: str, *words: str) -> dict[str, Any]:
 
 
 def compare(name: str, seed: int) -> dict[str, Any]:
-    """A program's row of the table."""
+    """Measure a program's row of the table."""
     words = "--measure", name, "--seed", str(seed)
     with tempfile.TemporaryDirectory() as cache:
         cold, warm = (child(cache, *words) for _ in range(2))
@@ -96,7 +101,7 @@ def compare(name: str, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -141,16 +146,13 @@ def main() -> None:
         elif "failed" in row:
             print(f"{name:20} {row['failed']}", flush=True)
         else:
-            print(
-                f"{name:20}"
-                + "".join(
-                    f"{row[head]:>{max(9, len(head) + 2)}{'.2f' if isinstance(row[head], float) else ''}}"
-                    if head != "same"
-                    else f"{'yes' if row[head] else 'no':>9}"
-                    for head in heads
-                ),
-                flush=True,
-            )
+            row["same"] = "yes" if row["same"] else "no"
+            print(f"{name:20}" + "".join(_cell(head, row[head]) for head in heads), flush=True)
+
+
+def _cell(head: str, value: float | str) -> str:
+    text = f"{value:.2f}" if isinstance(value, float) else str(value)
+    return f"{text:>{max(9, len(head) + 2)}}"
 
 
 if __name__ == "__main__":

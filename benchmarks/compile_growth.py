@@ -1,9 +1,9 @@
-"""Compile time by the number of operations: a training step's mix, from 500 to 8,000 of them.
+"""Growth of compile time with the number of operations, from 500 to 8,000 as in a training step.
 
     python benchmarks/compile_growth.py [--rounds 3] [--machine host]
 
-The sizes take turns; of each the least of the rounds is quoted, per operation and by stage, in this
-process and without the cache. Linear growth is a column of equal numbers under "ms an op".
+Sizes are measured in turn, in this process and without a cache; the minimum over the rounds is
+printed, per operation and by stage. With linear growth the column "ms an op" is constant.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ BLOCK = 10  # operations of one layer and its update
 
 
 def trace(operations: int) -> str:
-    """Layers of a product, a bias, an activation, a normalization and a residual, each followed by
-    a parameter's update."""
+    """Build a trace of layers (matmul, bias, ReLU, softmax, residual) and parameter updates."""
     layers = max(1, operations // BLOCK)
     lines = ["trace", "  %0 = param f32[32,64]"]
     for k in range(layers):
@@ -54,7 +53,7 @@ def trace(operations: int) -> str:
 
 
 def measure(text: str, machine: presets.MachineParameters) -> dict[str, float]:
-    """Seconds by stage, from the trace to the image."""
+    """Return the seconds of each stage, from the trace to the image."""
     value, seconds = text, {}
     for stage in driver.stages(machine):
         start = time.perf_counter()
@@ -64,7 +63,7 @@ def measure(text: str, machine: presets.MachineParameters) -> dict[str, float]:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--machine", default="host", help="preset to compile for")

@@ -1,22 +1,23 @@
-"""`torch.compile(backend="ftm")` beside the lazy device, eager PyTorch and Inductor: the first
-training step, and later ones.
+"""First and later training steps of `torch.compile(backend="ftm")` and its alternatives.
 
     python benchmarks/compile_time.py [--rounds 15] [--starts 2] [--model mlp ...] [--cpu] [--json]
 
-Each way runs in a process of its own with empty caches, so that its first step is cold; one after
-the other, so that none is disturbed. The processes of the last start then take turns of `TURN`
-seconds, because timings of one machine differ from minute to minute. What is quoted is the least:
-of the starts in seconds, of the turns in milliseconds per step; beside them the ratios of interest,
-the first step to Inductor's and, as the median over the rounds, a turn to the lazy device's of the
-same round.
+The variants:
 
-``ftm-cpu`` is compiled on tensors of the CPU, ``ftm`` on tensors of the device; ``ftm-cpu-all`` has
-the optimizer's step compiled, too, which is eager PyTorch's otherwise. ``dynamo`` is what Dynamo
-itself costs: on tensors of the device, with a backend that does nothing (PyTorch's ``eager``), so
-that the lazy device records the model's calls as without it.
+- eager, lazy, inductor: eager PyTorch, the lazy device, Inductor.
+- ftm-cpu, ftm: compiled on CPU tensors or on tensors on the device.
+- ftm-cpu-all: also the optimizer's step is compiled; otherwise it is eager PyTorch's.
+- dynamo: the overhead of Dynamo. A backend without effect (PyTorch's ``eager``) on tensors on the
+  device, so the lazy device records the model's calls.
 
-On a machine that others use, `--cpu` gives later steps by the processes' own time, each on one
-core. A way that fails, or takes longer than `--timeout`, is said to, and the others go on.
+Each variant starts in a separate process with empty caches, one after the other, so its first step
+is cold. The processes of the last start then take turns of `TURN` seconds, because timings of one
+machine drift. Printed are the minimum of the first steps (seconds) and of the turns (milliseconds
+per step), the ratio of the first step to Inductor's, and the median over the rounds of the ratio to
+the lazy device's turn of the same round.
+
+On a shared machine, `--cpu` measures later steps by CPU time, on one core. A variant that fails or
+exceeds `--timeout` is reported, and the others continue.
 """
 
 from __future__ import annotations
@@ -44,8 +45,10 @@ TURN = 0.2
 
 
 def serve(name: str, way: str, clock: Callable[[], float]) -> None:
-    """A measured process: a line with the seconds of the first step, then for each line that it
-    reads those of a step in a turn."""
+    """Main function of a measured process.
+
+    It prints the seconds of the first step, then, for each input line, the mean of a turn.
+    """
     import torch
 
     from ftm_lazy import TorchCompileBackend
@@ -64,7 +67,7 @@ def serve(name: str, way: str, clock: Callable[[], float]) -> None:
         compiled,
         compile_update=compiled if way == "ftm-cpu-all" else lambda update: update,
     )
-    # its loss is there before its gradients are
+    # the loss is available before the gradients
     finish = torch.ftm.synchronize if device == "ftm" else lambda: None
     print(_mean(step, finish, 0.0, time.perf_counter), flush=True)
     _mean(step, finish, 0.0, clock)
@@ -78,7 +81,7 @@ def _mean(
     seconds: float,
     clock: Callable[[], float],
 ) -> float:
-    """Seconds of a step, when it is repeated for so long."""
+    """Return the mean seconds of a step that is repeated for `seconds`."""
     begin, count = clock(), 0
     while not count or clock() - begin < seconds:
         step()
@@ -88,7 +91,7 @@ def _mean(
 
 
 class Way:
-    """One process; ``failed`` says what became of it, if that is no good."""
+    """The process of one variant; ``failed`` has the reason if it has failed."""
 
     def __init__(self, name: str, way: str, folder: str, cpu: bool, timeout: float) -> None:
         caches = {"FTM_CACHE_DIR": f"{folder}/ftm", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
@@ -136,7 +139,7 @@ class Way:
         return float(line)
 
     def take_turn(self) -> None:
-        """One more step, if it still runs."""
+        """Measure one turn, unless the process has failed."""
         if self.failed:
             return
         assert self._process.stdin is not None
@@ -157,8 +160,15 @@ that is, or how it failed."""
 
 
 def measure(name: str, starts: int, rounds: int, cpu: bool, timeout: float) -> dict[str, Times]:
-    """For each way the least times of one model's training step; ``cpu``: of later ones the
-    process's own."""
+    """Measure one model's training step with all variants.
+
+    Args:
+        name: The model.
+        starts: Number of cold starts.
+        rounds: Number of turns.
+        cpu: Measure later steps by CPU time.
+        timeout: Seconds that one step may take.
+    """
     first: dict[str, float] = {}
     for start in range(starts):
         ways: dict[str, Way] = {}
@@ -191,7 +201,7 @@ def measure(name: str, starts: int, rounds: int, cpu: bool, timeout: float) -> d
 
 
 def main() -> None:
-    """Command line."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15, help="turns of each process")
     parser.add_argument(
@@ -213,9 +223,8 @@ def main() -> None:
         return
     found = {}
     if not given.json:
-        print(
-            f"{'model':<10} {'way':<11} {'first s':>8} {'of Inductor':>11} {'step ms':>9} {'of lazy':>8}"
-        )
+        titles = f"{'first s':>8} {'of Inductor':>11} {'step ms':>9} {'of lazy':>8}"
+        print(f"{'model':<10} {'way':<11} {titles}")
     for name in given.model or training.TASKS:
         found[name] = times = measure(name, given.starts, given.rounds, given.cpu, given.timeout)
         for way, own in times.items() if not given.json else ():

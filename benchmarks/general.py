@@ -1,11 +1,10 @@
-"""Steps of general programs beside those of programs that were compiled for one size: ten models,
-five sizes each.
+"""Speed of dynamic-shape programs relative to static ones: ten models, five sizes each.
 
     python benchmarks/general.py [--only gpt2 lstm ...] [--rounds 3]
 
-The general program is made from steps at two other sizes. Each round times its instances and then,
-with all programs forgotten, programs for each size alone, in one process; of each the best of some
-steps in all rounds counts. Ratios of one run are comparable, seconds are not.
+The dynamic-shape program is made from steps at two other sizes. Each round measures its
+specializations and then, after dropping all programs, static programs of each size, in one process.
+The minimum over all steps and rounds counts. Ratios of one run are comparable, seconds are not.
 """
 
 from __future__ import annotations
@@ -29,26 +28,26 @@ import ftm_lazy
 from ftm_lazy.compile.compile_client import client
 
 Sized = Callable[[int], Callable[[], float]]
-"""From a size to a step on a batch of that size."""
+"""Function from a size to a training step on a batch of that size."""
 
 FIRST, LENGTHS, ROWS = (20, 60), (9, 18, 33, 47, 120), (5, 12, 24, 33, 64)
-"""What a general program is made from; the sizes that are timed, of sequences and of batches."""
+"""Sizes from which the dynamic-shape program is made; measured sequence lengths and batch sizes."""
 
 
 def trained(model: nn.Module, batch: Callable[[int], tuple[Tensor, Tensor]]) -> Sized:
-    """Steps with AdamW on random batches of a size: inputs, and classes or numbers to come to."""
+    """Return training steps with AdamW on random batches (inputs, classes or target values)."""
     model = model.to("ftm")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
     def sized(size: int) -> Callable[[], float]:
-        inputs, wanted = (tensor.to("ftm") for tensor in batch(size))
+        inputs, targets = (tensor.to("ftm") for tensor in batch(size))
 
         def step() -> float:
-            made = model(inputs)
+            outputs = model(inputs)
             loss = (
-                F.mse_loss(made, wanted)
-                if wanted.is_floating_point()
-                else F.cross_entropy(made.flatten(0, -2), wanted.flatten())
+                F.mse_loss(outputs, targets)
+                if targets.is_floating_point()
+                else F.cross_entropy(outputs.flatten(0, -2), targets.flatten())
             )
             minimize(optimizer, loss)
             return loss.item()
@@ -59,17 +58,17 @@ def trained(model: nn.Module, batch: Callable[[int], tuple[Tensor, Tensor]]) -> 
 
 
 def tokens(rows: int, most: int) -> Callable[[int], tuple[Tensor, Tensor]]:
-    """Random tokens below ``most``: so many rows of a length."""
+    """Return batches of `rows` random token sequences, with tokens below `most`."""
     return lambda length: (torch.randint(most, (rows, length)), torch.randint(most, (rows, length)))
 
 
 def images(*shape: int) -> Callable[[int], tuple[Tensor, Tensor]]:
-    """A batch of random images of ten classes."""
+    """Return batches of random images of ten classes."""
     return lambda rows: (torch.randn(rows, *shape), torch.randint(10, (rows,)))
 
 
 def autoencoder() -> nn.Module:
-    """Strided convolutions down and up again."""
+    """Create an autoencoder of strided and transposed convolutions."""
     return nn.Sequential(
         nn.Conv2d(3, 16, 3, 2, 1),
         nn.ReLU(),
@@ -82,17 +81,17 @@ def autoencoder() -> nn.Module:
 
 
 def same(*shape: int) -> Callable[[int], tuple[Tensor, Tensor]]:
-    """A random batch that is to come to itself."""
+    """Return random batches whose targets are the inputs."""
 
     def batch(rows: int) -> tuple[Tensor, Tensor]:
-        made = torch.randn(rows, *shape)
-        return made, made
+        inputs = torch.randn(rows, *shape)
+        return inputs, inputs
 
     return batch
 
 
 def llama() -> Sized:
-    """A prompt of a length through a small Llama, without gradients."""
+    """Return inference steps of a small Llama on a prompt."""
     from transformers import LlamaConfig, LlamaModel
 
     model = (
@@ -147,8 +146,10 @@ MODELS: dict[str, tuple[Callable[[], Sized], tuple[int, ...]]] = {
 
 
 def best(step: Callable[[], float], steps: int = 12) -> float:
-    """The seconds of the fastest step, the first two left out: they compile, and make the
-    optimizer's state."""
+    """Return the seconds of the fastest step, without the first two.
+
+    These compile, and create the optimizer's state.
+    """
     seconds = []
     for _ in range(steps + 2):
         begin = time.perf_counter()
@@ -158,17 +159,17 @@ def best(step: Callable[[], float], steps: int = 12) -> float:
 
 
 def forget() -> None:
-    """Forgets all programs: the next trace of each kind is compiled for its sizes alone."""
+    """Drop all programs, so that the next trace of each family is compiled statically."""
     ftm_lazy._C._clear_programs()
     client().forget_programs()
 
 
 def compare(name: str, rounds: int) -> list[float]:
-    """For each size the ratio of a general step to one that was compiled for it."""
+    """Return for each size the time of a dynamic-shape step relative to a static one."""
     make, sizes = MODELS[name]
     torch.manual_seed(0)
     sized = make()
-    sized(FIRST[0])()  # the optimizer's state is there
+    sized(FIRST[0])()  # creates the optimizer's state
     general, special = dict.fromkeys(sizes, float("inf")), dict.fromkeys(sizes, float("inf"))
     for _ in range(rounds):
         forget()
@@ -196,7 +197,7 @@ def compare(name: str, rounds: int) -> list[float]:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -213,12 +214,10 @@ def main() -> None:
     print("model, and for each size the milliseconds of a general step / of one compiled for it")
     ratios: list[float] = []
     for name in options.only:
-        here = compare(name, options.rounds)
-        print(
-            f"{'':12}  ratio {' '.join(f'{ratio:.2f}' for ratio in here)}  median {statistics.median(here):.2f}",
-            flush=True,
-        )
-        ratios += here
+        own = compare(name, options.rounds)
+        shown = " ".join(f"{ratio:.2f}" for ratio in own)
+        print(f"{'':12}  ratio {shown}  median {statistics.median(own):.2f}", flush=True)
+        ratios += own
     print(f"median of {len(ratios)}: {statistics.median(ratios):.2f}")
 
 

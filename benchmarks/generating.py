@@ -1,13 +1,12 @@
-"""Programs that `generate()` of the transformers library compiles over prompts, batches and new
-tokens of many lengths.
+"""Compiles of `generate()` of the transformers library, over lengths of prompts, batches and outputs.
 
-    python benchmarks/generating.py [--only gpt2_greedy ...] [--prompts 17 40 3 2 1] [--new 60 5 2
-    1] [--batches 1 3] [--json]
+    python benchmarks/generating.py [--only gpt2_greedy ...] [--prompts 17 40 3 2 1]
+        [--new 60 5 2 1] [--batches 1 3] [--json]
 
-Each model and way to search runs in a process of its own, from an empty cache: all combinations,
-one after the other. Of a batch of several, all but the first text are padded from the left. Beside
-the compiles and the instances of general programs stands how many of the results are not the tokens
-of the CPU; what samples is not compared, since random numbers are drawn on the device.
+Each model and search method runs all combinations in a separate process, from an empty cache. In a
+batch all texts but the first are padded from the left. Printed are the compiles, the
+specializations of dynamic-shape programs, and the number of results that differ from the CPU's.
+Sampling is not compared, since random numbers are drawn on the device.
 """
 
 from __future__ import annotations
@@ -35,14 +34,17 @@ WAYS: dict[str, dict[str, Any]] = {
     "assisted": {"do_sample": False},
 }
 LONGEST = 62
-"""Tokens that the models have places for."""
+"""Maximum number of positions of the models."""
 
 
 def texts(
     speech: bool, assisted: bool, batch: int, length: int, generator: torch.Generator
 ) -> dict[str, torch.Tensor]:
-    """What is given to generate(); the library takes the text before what is spoken as a prompt
-    where it assists."""
+    """Return the arguments of generate().
+
+    For speech, the text before it is the decoder's input; with an assistant the library accepts it
+    only as a prompt.
+    """
     tokens = torch.randint(1, 128, (batch, length), generator=generator)
     if speech:
         before = {"prompt_ids": tokens[0]} if assisted else {"decoder_input_ids": tokens}
@@ -54,7 +56,7 @@ def texts(
 
 
 def measure(name: str, prompts: list[int], new: list[int], batches: list[int]) -> dict[str, int]:
-    """Counts of one model and way to search, in this process."""
+    """Run one model with one search method in this process, and return the counters."""
     import ftm_lazy
 
     kind, _, way = name.partition("_")
@@ -68,7 +70,7 @@ def measure(name: str, prompts: list[int], new: list[int], batches: list[int]) -
             "ftm": given["ftm"] | {"assistant_model": copy.deepcopy(assistant).to("ftm")},
         }
     models["ftm"] = copy.deepcopy(models["cpu"]).to("ftm")
-    torch.zeros(1, device="ftm").item()  # the parameters are there
+    torch.zeros(1, device="ftm").item()  # copies the parameters
     ftm_lazy.metrics.reset()
     generator, wrong = torch.Generator().manual_seed(0), 0
 
@@ -91,12 +93,12 @@ def measure(name: str, prompts: list[int], new: list[int], batches: list[int]) -
 def combinations(
     way: str, prompts: list[int], new: list[int], batches: list[int]
 ) -> Iterator[tuple[int, int, int]]:
-    """Texts, tokens in each, and new tokens; the library assists one text alone."""
+    """Return (batch, prompt length, new tokens); the library assists single texts only."""
     return product([batch for batch in batches if batch == 1 or way != "assisted"], prompts, new)
 
 
 def main() -> None:
-    """Command line."""
+    """Run the benchmark."""
     names = [f"{kind}_{way}" for kind in MODELS for way in WAYS]
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

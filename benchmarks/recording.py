@@ -1,9 +1,9 @@
-"""What recording one operation costs, beside what eager PyTorch needs to run it.
+"""Time to record one operation, compared with running it in eager PyTorch.
 
     python benchmarks/recording.py [--json]
 
-Eager and `ftm` take turns; the least of the rounds is quoted, in microseconds per operation. On
-`ftm` the time is that of recording alone: the trace runs after the clock has stopped.
+Eager and `ftm` take turns; the minimum over the rounds is printed, in microseconds per operation.
+On `ftm` only recording is measured: the trace runs after the clock has stopped.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ CHAINS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class Cost:
-    """Microseconds per operation, the least of the rounds."""
+    """Microseconds per operation, the minimum over the rounds."""
 
     eager: float
     ftm: float
 
 
 def measure(chain: Callable[[Tensor], Tensor]) -> Cost:
-    """Times `chain` on both devices in turn."""
+    """Measure `chain` on both devices in turn."""
     best = {"cpu": float("inf"), "ftm": float("inf")}
     tensors = {device: torch.ones(4, 4).to(device) for device in best}
     for _ in range(ROUNDS):
@@ -80,7 +80,7 @@ def measure(chain: Callable[[Tensor], Tensor]) -> Cost:
 
 
 def main() -> None:
-    """Prints the table, or JSON."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description="Cost of recording one operation.")
     parser.add_argument(
         "--json", action="store_true", help="print {name: [eager, ftm]} in microseconds"

@@ -1,10 +1,9 @@
-"""The time of one training step of the example models, beside eager PyTorch on the CPU.
+"""Time of a training step of the example models, compared with eager PyTorch on the CPU.
 
     python benchmarks/step_time.py [--rounds 7] [--json]
 
-The two devices take turns within one run, because timings of one machine differ from minute to
-minute; the quoted figure is the least of the rounds, in milliseconds per step, and the ratio of the
-two.
+The devices take turns within one run, because timings of one machine drift. Printed are the minimum
+over the rounds, in milliseconds per step, and the ratio of the two.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Step = Callable[[], float]
 
 
 def digits_step(model: str, device: str) -> Step:
-    """One step of the digits training, batch 64, that reads its loss."""
+    """Return a step of the digits training, with batch size 64, that reads its loss."""
     torch.manual_seed(0)
     net = digits.MODELS[model]().to(device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
@@ -47,7 +46,7 @@ def digits_step(model: str, device: str) -> Step:
 
 
 def gpt_step(device: str) -> Step:
-    """One step of tiny_gpt (two accumulated batches of 16x64), that reads its loss."""
+    """Return a step of tiny_gpt (two accumulated batches of 16x64) that reads its loss."""
     torch.manual_seed(0)
     model = tiny_gpt.GPT(tiny_gpt.Shape()).to(device)
     optimizer = tiny_gpt.make_optimizer(model, tiny_gpt.parse([]))
@@ -79,12 +78,12 @@ STEPS: dict[str, tuple[Callable[[str], Step], int]] = {
     "digits cnn": (lambda device: digits_step("cnn", device), 20),
     "tiny_gpt": (gpt_step, 3),
 }
-"""Name -> (how to make the step on a device, steps in one round)."""
+"""Name -> (function from a device to a step, steps in one round)."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Milliseconds: the first step on ftm (compiling), and the least per step on each device."""
+    """Milliseconds of the first step on ftm (with compiling), and of later steps on each device."""
 
     first: float
     eager: float
@@ -96,7 +95,7 @@ class Times:
 
 
 def measure(name: str, rounds: int) -> Times:
-    """Times one of `STEPS` on both devices in turn."""
+    """Measure one of `STEPS` on both devices in turn."""
     make, count = STEPS[name]
     steps = {device: make(device) for device in ("cpu", "ftm")}
     start = time.perf_counter()
@@ -116,8 +115,8 @@ def measure(name: str, rounds: int) -> Times:
 
 
 def main() -> None:
-    """Prints the table, or JSON."""
-    parser = argparse.ArgumentParser(description="Training steps on ftm beside eager PyTorch.")
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description="Training steps on ftm and in eager PyTorch.")
     parser.add_argument("--rounds", type=int, default=7, help="how often the devices take turns")
     parser.add_argument("--only", choices=sorted(STEPS), help="measure one model")
     parser.add_argument(

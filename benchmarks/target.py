@@ -1,15 +1,18 @@
-"""What compiled programs should cost on the FT-Matrix machines, beside published figures. All of it
-is modelled.
+"""Modelled cost of compiled matmuls on FT-Matrix machines, compared with published figures.
 
-    python benchmarks/target.py [--json FILE] [--only WORD] [--random N] [--seed S] [--convolutions
-    [SIDE ...]]
+    python benchmarks/target.py [--json FILE] [--only WORD] [--random N] [--seed S]
+        [--convolutions [SIDE ...]]
 
-Each row is a plain ``a @ b``, compiled from its trace for the preset and number of cores, and
-charged by the cycle model. *of peak* is the share of the multiply-add pipes of the cores in use;
-*of roofline* that of the larger of the operations' time at peak and of the least number of bytes
-(one read of each operand, one write of the result) at sustained bandwidth. ``--random N`` adds N
-products of random shapes and layouts, and their median and 10th percentile; ``--convolutions`` adds
-the convolutions of ResNet-18, in three directions.
+Each row is ``a @ b``, compiled from its trace for a preset and number of cores, and costed by the
+cycle model. The columns:
+
+- of peak: share of the multiply-add throughput of the cores in use.
+- of roofline: share of the roofline, which is the larger of the operations' time at peak and the
+  time of the minimal traffic (one read of each operand, one write of the result) at sustained
+  bandwidth.
+
+``--random N`` adds N matmuls of random shapes and layouts, their median and 10th percentile.
+``--convolutions`` adds the convolutions of ResNet-18, in three directions.
 """
 
 from __future__ import annotations
@@ -33,15 +36,17 @@ from ftm_backend.target import presets
 from ftm_backend.target.presets import ELEMENT_BYTES
 
 SHORT = 20_000
-"""Products whose roofline is fewer cycles are over in the latencies, and reported apart."""
+"""Cycles of the roofline below which latencies dominate; such matmuls are summarized separately."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A product ``C[m, n] = A[m, k] B[k, n]``; layout: N or T for A and for B, as in BLAS.
+    """A matmul ``C[m, n] = A[m, k] B[k, n]``.
 
-    published: percent of peak; wanted: percent of peak that the compiled program must reach, or
-        None.
+    Attributes:
+        layout: N or T (transposed) for A and for B, as in BLAS.
+        published: Published percent of peak, or None.
+        wanted: Percent of peak that the compiled program must reach, or None.
     """
 
     dtype: str
@@ -56,8 +61,9 @@ class Row:
 
     @property
     def name(self) -> str:
-        """One line for people."""
-        return f"{self.machine} {self.dtype} {self.layout} {self.m}x{self.n}x{self.k}, {self.cores} core{'s' * (self.cores > 1)}"
+        """Description on one line."""
+        cores = f"{self.cores} core{'s' * (self.cores > 1)}"
+        return f"{self.machine} {self.dtype} {self.layout} {self.m}x{self.n}x{self.k}, {cores}"
 
 
 PEAK = 172.8
@@ -91,7 +97,7 @@ ROWS = (
 
 @dataclass(frozen=True)
 class Result:
-    """What the model says of a row; percentages."""
+    """Modelled cost of a row; shares in percent."""
 
     row: Row
     of_peak: float
@@ -103,25 +109,25 @@ class Result:
 
 
 def trace(row: Row) -> str:
-    """The trace of ``a @ b``, a transposed operand being the view of a matrix that lies the other
-    way."""
+    """Build the trace of ``a @ b``; a transposed operand is a view of a transposed parameter."""
     shapes = {"a": (row.m, row.k), "b": (row.k, row.n)}
-    turned = [name for name, letter in zip("ab", row.layout, strict=True) if letter == "T"]
+    transposed = [name for name, letter in zip("ab", row.layout, strict=True) if letter == "T"]
     # Parameters are numbered in the order of first use: those under views come first.
-    order = [*turned, *(name for name in "ab" if name not in turned)]
+    order = [*transposed, *(name for name in "ab" if name not in transposed)]
     names = {name: f"%{number}" for number, name in enumerate(order)}
     lines = ["trace"]
     for name in order:
-        first, second = shapes[name][::-1] if name in turned else shapes[name]
+        first, second = shapes[name][::-1] if name in transposed else shapes[name]
         lines.append(f"  {names[name]} = param {row.dtype}[{first},{second}]")
-    for number, name in enumerate(turned, start=2):
+    for number, name in enumerate(transposed, start=2):
         rows, columns = shapes[name]
+        geometry = f"sizes=[{rows},{columns}], strides=[1,{rows}], offset=0"
         lines.append(
-            f"  %{number} = ftm.view(base={names[name]}, sizes=[{rows},{columns}], strides=[1,{rows}], offset=0) : "
+            f"  %{number} = ftm.view(base={names[name]}, {geometry}) : "
             f"{row.dtype}[{rows},{columns}]"
         )
         names[name] = f"%{number}"
-    last = 2 + len(turned)
+    last = 2 + len(transposed)
     lines.append(
         f"  %{last} = aten::mm(self={names['a']}, mat2={names['b']}) : {row.dtype}[{row.m},{row.n}]"
     )
@@ -129,13 +135,12 @@ def trace(row: Row) -> str:
 
 
 def least_bytes(row: Row) -> int:
-    """One read of each operand and one write of the result."""
+    """Return the bytes of one read of each operand and one write of the result."""
     return ELEMENT_BYTES[row.dtype] * (row.m * row.n + row.n * row.k + row.m * row.k)
 
 
 def roofline_seconds(row: Row) -> float:
-    """The larger of the times of the operations at peak and of the least bytes at sustained
-    bandwidth."""
+    """Return the larger of the operations' time at peak and the minimal traffic's time."""
     machine = presets.load(row.machine)
     bandwidth = min(machine.ddr_bandwidth, row.cores * machine.core_bandwidth)
     return max(
@@ -145,7 +150,7 @@ def roofline_seconds(row: Row) -> float:
 
 
 def measure(row: Row) -> Result:
-    """Compiles and models one row."""
+    """Compile and model one row."""
     start = time.perf_counter()
     text = driver.run_from(
         "trace", trace(row), "asm", CompileOptions(machine=row.machine, cores=row.cores)
@@ -164,8 +169,7 @@ def measure(row: Row) -> Result:
 
 
 def random_rows(count: int, seed: int) -> list[Row]:
-    """Products that nobody tuned for: sizes log-uniform between 1 and 8192, all layouts, f32 and
-    f64, 1 and 8 cores."""
+    """Draw matmuls: log-uniform sizes from 1 to 8192, all layouts, f32 and f64, 1 and 8 cores."""
     rng = random.Random(seed)
     return [
         Row(
@@ -179,22 +183,23 @@ def random_rows(count: int, seed: int) -> list[Row]:
 
 
 def table(results: Sequence[Result]) -> str:
-    """Rows for people."""
+    """Format the results as a table."""
     lines = [
         "modelled; percent",
-        f"{'product':44} {'published':>9} {'of peak':>8} {'of roofline':>11} {'bytes/least':>11} {'ms':>10}",
+        f"{'product':44} {'published':>9} {'of peak':>8} {'of roofline':>11} {'bytes/least':>11}"
+        f" {'ms':>10}",
     ]
     for r in results:
         published = f"{r.row.published:9.1f}" if r.row.published is not None else f"{'-':>9}"
         lines.append(
-            f"{r.row.name:44} {published} {r.of_peak:8.1f} {r.of_roofline:11.1f} {r.ddr_bytes / r.least_bytes:11.2f} {r.milliseconds:10.3f}"
+            f"{r.row.name:44} {published} {r.of_peak:8.1f} {r.of_roofline:11.1f}"
+            f" {r.ddr_bytes / r.least_bytes:11.2f} {r.milliseconds:10.3f}"
         )
     return "\n".join(lines)
 
 
 def summary(results: Sequence[Result]) -> dict[str, float]:
-    """Median and 10th percentile of the roofline's share over random products, those in the
-    latencies apart."""
+    """Return median and 10th percentile of the roofline's share; short matmuls separately."""
     long = [
         r.of_roofline
         for r in results
@@ -217,7 +222,7 @@ def summary(results: Sequence[Result]) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; the exit status is 1 if a row falls short of what is wanted."""
+    """Run the benchmark; the exit status is 1 if a row does not reach its goal."""
     p = argparse.ArgumentParser(
         description="Modelled cost of compiled products on FT-Matrix machines."
     )
@@ -251,9 +256,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ]
         print(target_convolutions.table(windows))
         for direction in target_convolutions.DIRECTIONS:
-            print(
-                f"{direction}: median {statistics.median(r.of_roofline for r in windows if r.row.direction == direction):.1f}%"
-            )
+            shares = [r.of_roofline for r in windows if r.row.direction == direction]
+            print(f"{direction}: median {statistics.median(shares):.1f}%")
     if given.json:
         given.json.write_text(
             json.dumps(

@@ -1,9 +1,7 @@
-"""The convolutions of ResNet-18, compiled for an FT-Matrix machine and charged by the cycle model;
-see ``target``.
+"""The convolutions of ResNet-18, compiled for an FT-Matrix machine and costed; see ``target``.
 
-Forward, gradient of the input and gradient of the weight are programs of their own. The roofline
-counts the multiplications of whole windows, and one read of each operand and one write of the
-result.
+Forward, gradient of the input and gradient of the weight are separate programs. The roofline counts
+the multiplications of whole windows, one read of each operand and one write of the result.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from ftm_backend.target import presets
 DIRECTIONS = ("forward", "input", "weight")
 """The result, and the gradients of the input and of the weight."""
 
-_LAYERS = (  # channels, filters, window, stride, side of the image as a part of the whole
+_LAYERS = (  # channels, filters, window, stride, input image's side divided by this layer's
     (3, 64, 7, 2, 1),
     (64, 64, 3, 1, 4),
     (64, 128, 3, 2, 4),
@@ -54,16 +52,17 @@ class Convolution:
 
     @property
     def name(self) -> str:
-        """One line for people."""
+        """Description on one line."""
         stride = f" stride {self.stride}" * (self.stride > 1)
+        shape = f"{self.images}x{self.channels}x{self.side}x{self.side}"
         return (
-            f"{self.machine} {self.direction} {self.images}x{self.channels}x{self.side}x{self.side} to {self.filters}, "
+            f"{self.machine} {self.direction} {shape} to {self.filters}, "
             f"{self.window}x{self.window}{stride}, {self.cores} core{'s' * (self.cores > 1)}"
         )
 
     @property
     def shapes(self) -> tuple[str, str, str]:
-        """Of the input, the weight and the result."""
+        """Types of the input, the weight and the result."""
         return (
             f"f32[{self.images},{self.channels},{self.side},{self.side}]",
             f"f32[{self.filters},{self.channels},{self.window},{self.window}]",
@@ -71,30 +70,31 @@ class Convolution:
         )
 
     def trace(self) -> str:
-        """The trace of the one operation."""
+        """Build the trace of the operation."""
         x, w, y = self.shapes
         padding = self.window // 2
         geometry = (
-            f"stride=[{self.stride},{self.stride}], padding=[{padding},{padding}], dilation=[1,1], transposed=false, "
-            "output_padding=[0,0], groups=1"
+            f"stride=[{self.stride},{self.stride}], padding=[{padding},{padding}],"
+            " dilation=[1,1], transposed=false, output_padding=[0,0], groups=1"
         )
         if self.direction == "forward":
             return (
                 f"trace\n  %0 = param {x}\n  %1 = param {w}\n"
-                f"  %2 = aten::convolution(input=%0, weight=%1, bias=none, {geometry}) : {y}\n  return %2\n"
+                f"  %2 = aten::convolution(input=%0, weight=%1, bias=none, {geometry}) : {y}\n"
+                "  return %2\n"
             )
-        wanted = self.direction == "input"
-        kinds = f"{x}, none, none" if wanted else f"none, {w}, none"
+        for_input = self.direction == "input"
+        results = f"{x}, none, none" if for_input else f"none, {w}, none"
+        mask = f"{str(for_input).lower()},{str(not for_input).lower()},false"
         return (
             f"trace\n  %0 = param {y}\n  %1 = param {x}\n  %2 = param {w}\n"
-            f"  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2, bias_sizes=none, {geometry}, "
-            f"output_mask=[{str(wanted).lower()},{str(not wanted).lower()},false]) : {kinds}\n"
-            f"  return {'%3' if wanted else '%4'}\n"
+            "  %3, %4, %5 = aten::convolution_backward(grad_output=%0, input=%1, weight=%2,"
+            f" bias_sizes=none, {geometry}, output_mask=[{mask}]) : {results}\n"
+            f"  return {'%3' if for_input else '%4'}\n"
         )
 
     def roofline_seconds(self) -> float:
-        """The larger of the times of the operations at peak and of the least bytes at sustained
-        bandwidth."""
+        """Return the larger of the operations' time at peak and the minimal traffic's time."""
         machine = presets.load(self.machine)
         pixels = self.images * self.out**2
         weights = self.filters * self.channels * self.window**2
@@ -108,7 +108,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class ConvolutionResult:
-    """What the model says of a convolution; percentages."""
+    """Modelled cost of a convolution; shares in percent."""
 
     row: Convolution
     of_roofline: float
@@ -117,7 +117,7 @@ class ConvolutionResult:
 
 
 def convolutions(sides: tuple[int, ...] = (224, 32), images: int = 16) -> list[Convolution]:
-    """The different ones of ResNet-18, in three directions, for square images of these sides."""
+    """Return ResNet-18's distinct convolutions in three directions, for square input images."""
     return [
         Convolution(direction, images, channels, filters, window, stride, max(1, side // part))
         for side in sides
@@ -127,14 +127,14 @@ def convolutions(sides: tuple[int, ...] = (224, 32), images: int = 16) -> list[C
 
 
 def compiled(row: Convolution) -> str:
-    """The assembly."""
+    """Return the assembly."""
     return driver.run_from(
         "trace", row.trace(), "asm", CompileOptions(machine=row.machine, cores=row.cores)
     )
 
 
 def measure(row: Convolution) -> ConvolutionResult:
-    """Compiles and models one convolution."""
+    """Compile and model one convolution."""
     profile = cycle_model.model(compiled(row), machine=row.machine, cores=row.cores)
     return ConvolutionResult(
         row,
@@ -145,7 +145,7 @@ def measure(row: Convolution) -> ConvolutionResult:
 
 
 def table(results: list[ConvolutionResult]) -> str:
-    """Rows for people."""
+    """Format the results as a table."""
     return "\n".join(
         [
             "modelled; percent",

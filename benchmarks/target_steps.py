@@ -1,13 +1,17 @@
-"""Whole training steps and attention, recorded, compiled for an FT-Matrix machine and charged by
-the cycle model.
+"""Modelled cost of whole training steps and of attention on an FT-Matrix machine.
 
     python benchmarks/target_steps.py [--cores 8] [--only WORD] [--json FILE]
 
-A row has the modelled time, the share of the *roofline* of its kernels (of each, the larger of its
-operations at peak and the bytes that it must move once at full bandwidth, summed: what is left to
-gain without fusing more), and of the whole computation: its products at peak, or one read of what
-enters and one write of what leaves. Below it stands where the time goes, by the kind of kernel.
-``target_steps.json`` has what was measured last, which a test holds.
+Each program is recorded, compiled, and costed by the cycle model. A row has:
+
+- The modelled time.
+- The share of the kernels' rooflines: for each kernel the larger of its operations at peak and its
+  minimal traffic at full bandwidth, summed. The rest can be gained without more fusion.
+- The share of the computation's roofline: its matmuls at peak, or one read of each input and one
+  write of each result.
+- The time and the roofline share of each kind of kernel.
+
+``target_steps.json`` has the last results, which a test compares.
 """
 
 from __future__ import annotations
@@ -35,17 +39,16 @@ from ftm_backend.target.presets import ELEMENT_BYTES
 from ftm_lazy import debug
 
 HEADS, WIDTH = 12, 64
-"""Of attention."""
+"""Heads of attention, and elements of each."""
 TOKENS = (128, 512, 1024, 2048)
 STORED = Path(__file__).with_suffix(".json")
 KINDS = {"matrix": ("MM", "MMW"), "rows": ("DGA", "DSC"), "order": ("SORT", "SCAN", "MERGE")}
-"""Which instruction makes a kernel one of which kind; the others are maps and reductions."""
+"""Kind of a kernel to the instructions that identify it; other kernels are maps and reductions."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A program: its name, its trace, the floating-point operations of its products, and the bytes
-    that enter and leave it."""
+    """A program: name, trace, floating-point operations of its matmuls, bytes of inputs/results."""
 
     name: str
     trace: str
@@ -53,19 +56,19 @@ class Row:
     moved: int
 
     def bound(self, machine: presets.MachineParameters, cores: int) -> float:
-        """Seconds of the whole computation's roofline: the larger of its products at peak, and its
-        bytes at full bandwidth."""
+        """Return the seconds of the computation's roofline."""
         bandwidth = min(machine.ddr_bandwidth, cores * machine.core_bandwidth)
         return max(self.flops / machine.peak_flops("f32", cores), self.moved / bandwidth)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What the model says; shares in percent. kinds: share of the time, and of the kernels'
-    roofline, by kind of kernel.
+    """Modelled cost of a program; shares in percent.
 
-    of_roofline: what could be reached if nothing between the program's inputs and its results went
-        through memory.
+    Attributes:
+        of_kernels: Share of the kernels' rooflines.
+        of_roofline: Share of the computation's roofline, without traffic of intermediate values.
+        kinds: Kind of kernel to its share of the time, and its share of the roofline.
     """
 
     name: str
@@ -78,10 +81,10 @@ class Result:
 
 
 def step_row(name: str, model: nn.Module, inputs: Tensor, targets: Tensor) -> Row:
-    """The second step, with AdamW; the first one makes the optimizer's state, and runs.
+    """Record the second training step with AdamW; the first creates the optimizer's state.
 
-    The operations are those of products, as PyTorch counts them on the CPU; state that is written
-    in place enters and leaves.
+    The operations are those of matmuls, as PyTorch counts them on the CPU. State that is written in
+    place counts as input and as result.
     """
     with FlopCounterMode(display=False) as counted, sdpa_kernel(SDPBackend.MATH):
         F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten()).backward()
@@ -95,7 +98,7 @@ def step_row(name: str, model: nn.Module, inputs: Tensor, targets: Tensor) -> Ro
 
 
 def step_trace(model: nn.Module, inputs: Tensor, targets: Tensor) -> str:
-    """The trace of that step."""
+    """Return the trace of the second training step."""
     model = model.to("ftm")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     inputs, targets = inputs.to("ftm"), targets.to("ftm")
@@ -120,19 +123,19 @@ def step_trace(model: nn.Module, inputs: Tensor, targets: Tensor) -> str:
         ]
         recorded.append(debug.text([*model.parameters(), *model.buffers(), *state], "trace"))
 
-    optimizer.register_step_post_hook(record)  # before the device's own, which sends the step off
+    optimizer.register_step_post_hook(record)  # runs before the device's hook, which launches
     step()
     return recorded[0]
 
 
 class Attention:
-    """softmax(q k' / 8) v of all heads, on one row of so many tokens."""
+    """softmax(q k' / 8) v of all heads, with batch size 1."""
 
     def __init__(self, tokens: int, backward: bool) -> None:
         self.tokens, self.backward = tokens, backward
 
     def trace(self) -> str:
-        """Of the result, or of the three gradients."""
+        """Return the trace of the result, or of the three gradients."""
         q, k, v, grad = (
             torch.randn(1, HEADS, self.tokens, WIDTH).to("ftm").requires_grad_() for _ in range(4)
         )
@@ -143,8 +146,7 @@ class Attention:
         return debug.text(list(found), "trace")
 
     def row(self, name: str) -> Row:
-        """Two products forward, five backward; backward reads q, k, v and a gradient and writes
-        three."""
+        """Return the row: 2 matmuls and 4 tensors forward, 5 matmuls and 7 tensors backward."""
         flops = (5 if self.backward else 2) * 2 * HEADS * self.tokens**2 * WIDTH
         return Row(
             name, self.trace(), flops, 4 * HEADS * self.tokens * WIDTH * (7 if self.backward else 4)
@@ -152,7 +154,7 @@ class Attention:
 
 
 def gpt() -> nn.Module:
-    """Four layers of width 768 with 12 heads."""
+    """Create a GPT of four layers with width 768 and 12 heads."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     sizes = {
@@ -169,7 +171,7 @@ def gpt() -> nn.Module:
 
 
 def rows(only: str = "") -> Iterator[Row]:
-    """The rows whose name has the word ``only``."""
+    """Yield the rows whose name contains ``only``."""
     torch.manual_seed(0)
     steps = {
         "step of ResNet-18, 16x3x32x32": (
@@ -196,7 +198,7 @@ def rows(only: str = "") -> Iterator[Row]:
 
 
 def measure(row: Row, machine: str, cores: int) -> Result:
-    """Compiles and models one row."""
+    """Compile and model one row."""
     text = driver.run_from("trace", row.trace, "asm", CompileOptions(machine=machine, cores=cores))
     profile = cycle_model.model(text, machine=machine, cores=cores)
     kinds = kinds_of(text)
@@ -223,7 +225,7 @@ def measure(row: Row, machine: str, cores: int) -> Result:
 
 
 def kinds_of(text: str) -> dict[str, str]:
-    """The kind of each function of an assembly text."""
+    """Return the kind of each function of an assembly."""
     found: dict[str, str] = {"main": "barriers and calls"}
     name = ""
     for line in text.splitlines():
@@ -238,9 +240,10 @@ def kinds_of(text: str) -> dict[str, str]:
 
 
 def show(result: Result) -> str:
-    """Lines for people."""
+    """Format a result as text."""
     lines = [
-        f"{result.name}: {result.milliseconds:.3f} ms, {result.of_kernels:.1f}% of its kernels' roofline, "
+        f"{result.name}: {result.milliseconds:.3f} ms,"
+        f" {result.of_kernels:.1f}% of its kernels' roofline, "
         f"{result.of_roofline:.1f}% of the roofline, "
         f"{result.ddr_bytes / result.least_bytes:.2f} of their least bytes"
     ]
@@ -252,7 +255,7 @@ def show(result: Result) -> str:
 
 
 def documented(result: Result) -> str:
-    """The result as a row of the table in ``docs/target.md``."""
+    """Format a result as a row of the table in ``docs/target.md``."""
 
     def share(kind: str) -> str:
         return (
@@ -272,7 +275,7 @@ def documented(result: Result) -> str:
 
 
 def stored() -> list[Result]:
-    """What was measured last, on m7032 with 8 cores: ``target_steps.json`` beside this file."""
+    """Return the last results, for m7032 with 8 cores, from ``target_steps.json``."""
     rows = json.loads(STORED.read_text())["rows"]
     return [
         Result(**{**row, "kinds": {kind: tuple(shares) for kind, shares in row["kinds"].items()}})
@@ -281,7 +284,7 @@ def stored() -> list[Result]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Run the benchmark."""
     p = argparse.ArgumentParser(
         description="Modelled cost of whole steps and of attention on FT-Matrix machines."
     )

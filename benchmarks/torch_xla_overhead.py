@@ -1,15 +1,18 @@
-"""What a loop of torch_xla's costs beside the plain one: `MpDeviceLoader`, `optimizer_step`,
-closures, `mark_step`, metrics.
+"""Overhead of a torch_xla training loop compared with a plain one.
 
     python benchmarks/torch_xla_overhead.py [--steps 50] [--rounds 9] [--cpu] [--json]
 
-Models of the same parameters train on the same batches, on ftm, in one process; the loops take
-turns, in alternating order. The plain loop moves its batches by ``.to(device)`` and reads its loss
-every ten steps; torch_xla's prints it in a closure as often, and asks for the report of the metrics
-at the end. A second model goes through the plain loop as well: what its times differ by is what
-this host's timings differ by without a cause. Quoted are the least times of a step, their ratio to
-the plain loop's, and the median of the ratios of the rounds, which what else the host does disturbs
-less. On a host that others use, `--cpu` takes the process's own time, of all its threads.
+Equal models train on the same batches, on ftm, in one process; the loops take turns, in alternating
+order.
+
+- plain: copies batches with ``.to(device)`` and reads the loss every ten steps.
+- again: the same; its difference to `plain` shows the noise of this host.
+- torch_xla: uses `MpDeviceLoader`, `optimizer_step` and `mark_step`, reads the loss in a closure
+  every ten steps, and formats the metrics report at the end.
+
+Printed are the minimum time of a step, its ratio to the plain loop's, and the median of the ratios
+of the rounds, which is less sensitive to noise. On a shared host, `--cpu` measures the CPU time of
+the process's threads.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ LOG_STEPS = 10
 
 def convolutions() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(32 * 49, 10),
     )  # fmt: skip
 
@@ -59,7 +63,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 
 
 class Run:
-    """A model, its optimizer and the data that it goes through."""
+    """A model, its optimizer and its data."""
 
     def __init__(self, make: Callable[[], nn.Module], steps: int) -> None:
         torch.manual_seed(0)
@@ -78,7 +82,7 @@ class Run:
 
 
 def plain(run: Run) -> None:
-    """The loop as one writes it for any device."""
+    """Train with a loop for any device."""
     for index, (x, y) in enumerate(run.loader):
         loss = run.step(x.to(run.device), y.to(run.device))
         run.optimizer.step()
@@ -88,7 +92,7 @@ def plain(run: Run) -> None:
 
 
 def torch_xla_style(run: Run) -> None:
-    """The loop as torch_xla's examples write it."""
+    """Train with a loop in the style of torch_xla's examples."""
 
     def report(loss: torch.Tensor) -> None:
         run.losses.append(loss.item())
@@ -109,8 +113,7 @@ LOOPS = {"plain": plain, "again": plain, "torch_xla": torch_xla_style}
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a loop's step: the least seconds, and over plain's the ratio of these and the median of
-    the ratios of the rounds."""
+    """A step's minimum seconds, their ratio to plain's, and the median ratio of the rounds."""
 
     seconds: float
     ratio: float
@@ -120,7 +123,7 @@ class Cost:
 def measure(
     make: Callable[[], nn.Module], steps: int, rounds: int, clock: Callable[[], float]
 ) -> dict[str, Cost]:
-    """Times the loops in turns."""
+    """Measure the loops in turns."""
     runs = {name: Run(make, steps) for name in LOOPS}
     times: dict[str, list[float]] = {name: [] for name in LOOPS}
     for index in range(-1, rounds):  # the first compiles
@@ -143,9 +146,9 @@ def measure(
 
 
 def main() -> int:
-    """Prints the table, or JSON."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(
-        description="What a loop of torch_xla's costs beside the plain one."
+        description="Overhead of a torch_xla training loop compared with a plain one."
     )
     parser.add_argument("--steps", type=int, default=50, help="of one turn")
     parser.add_argument("--rounds", type=int, default=9)
@@ -170,11 +173,10 @@ def main() -> int:
         )
         return 0
     print(f"{'':<16}{'loop':<12}{'ms per step':>12}{'ratio':>8}{'median ratio':>15}")
-    for name, of in costs.items():
-        for loop, cost in of.items():
-            print(
-                f"{name:<16}{loop:<12}{1e3 * cost.seconds:12.2f}{cost.ratio:8.3f}{cost.median:15.3f}"
-            )
+    for name, loops in costs.items():
+        for loop, cost in loops.items():
+            figures = f"{1e3 * cost.seconds:12.2f}{cost.ratio:8.3f}{cost.median:15.3f}"
+            print(f"{name:<16}{loop:<12}{figures}")
     return 0
 
 

@@ -1,10 +1,9 @@
-"""The models that `torch.compile` is measured with, as training steps: the examples', a residual
-network, a transformer.
+"""Training steps of the models that benchmarks of `torch.compile` use.
 
     step = training.make_step("resnet18", "ftm", lambda model: torch.compile(model, backend="ftm"))
 
-Without dropout, whose masks would differ between devices; everything is seeded, so that losses can
-be compared.
+The models have no dropout, whose masks would differ between devices, and everything is seeded, so
+losses can be compared.
 """
 
 from __future__ import annotations
@@ -30,10 +29,13 @@ Batch = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Task:
-    """A model and what it is trained on.
+    """A model and its training data.
 
-    model: makes it, from the default generator. batches: endless pairs of inputs and targets; the
-    model's result has the targets' shape and classes behind it. rate: of AdamW.
+    Attributes:
+        model: Creates the model, with parameters from the default generator.
+        batches: Yields endless pairs of inputs and targets. The model's result has the targets'
+            shape and a last dimension of classes.
+        rate: Learning rate of AdamW.
     """
 
     model: Callable[[], nn.Module]
@@ -42,7 +44,7 @@ class Task:
 
 
 class Logits(nn.Module):
-    """A model of the transformers library that gives its logits alone."""
+    """Wrapper of a transformers model that returns only the logits."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -53,7 +55,7 @@ class Logits(nn.Module):
 
 
 def resnet18() -> nn.Module:
-    """Of basic blocks, [2, 2, 2, 2], with ten classes."""
+    """Create a ResNet-18 with ten classes."""
     from transformers import ResNetConfig, ResNetForImageClassification
 
     config = ResNetConfig(
@@ -67,7 +69,7 @@ def resnet18() -> nn.Module:
 
 
 def gpt2() -> nn.Module:
-    """Four layers of width 256, with a vocabulary of 5,000."""
+    """Create a GPT-2 with four layers of width 256 and a vocabulary of 5,000."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     sizes = {
@@ -84,19 +86,19 @@ def gpt2() -> nn.Module:
 
 
 def digit_batches() -> Iterator[Batch]:
-    """Of 64 images."""
+    """Yield batches of 64 images of digits."""
     images, labels = digits.digits()[0][:]
     for start in itertools.cycle(range(0, len(labels) - 63, 64)):
         yield images[start : start + 64], labels[start : start + 64]
 
 
 def text_batches() -> Iterator[Batch]:
-    """16 rows of 64 bytes of Python's library."""
+    """Yield batches of 16 rows of 64 bytes of Python's library."""
     return tiny_gpt.batches(tiny_gpt.standard_library(0.1), 16, tiny_gpt.Shape().context, seed=0)
 
 
 def coloured_batches() -> Iterator[Batch]:
-    """16 noisy colour images of 32x32; the class says where the mean is."""
+    """Yield batches of 16 noisy color images of 32x32 whose mean depends on the class."""
     generator = torch.Generator().manual_seed(1)
     means = torch.randn(10, 3, 1, 1, generator=generator)
     while True:
@@ -105,7 +107,7 @@ def coloured_batches() -> Iterator[Batch]:
 
 
 def token_batches() -> Iterator[Batch]:
-    """8 rows of 128 tokens, each of which says what comes after it."""
+    """Yield batches of 8 rows of 128 tokens; each token determines the next one."""
     generator = torch.Generator().manual_seed(1)
     after = torch.randperm(5000, generator=generator)
     while True:
@@ -123,9 +125,11 @@ TASKS = {
     "resnet18": Task(resnet18, coloured_batches, rate=1e-4),
     "gpt2": Task(gpt2, token_batches, rate=1e-4),
 }
-"""By name, the quick ones first. The residual network is chaotic in float32: eager PyTorch with and
-without oneDNN parts from itself by 1e-2 within four steps. In float64 it is not: noise of 1e-16 on
-its images is 4e-14 of a loss after 30 steps."""
+"""Name to task, fast ones first.
+
+ResNet-18 is chaotic in float32: eager PyTorch with and without oneDNN differs by 1e-2 within four
+steps. In float64 it is not: noise of 1e-16 in its images changes the loss by 4e-14 after 30 steps.
+"""
 
 
 def make_step(
@@ -135,14 +139,14 @@ def make_step(
     dtype: torch.dtype = torch.float32,
     compile_update: Callable[[Callable[[], None]], Callable[[], None]] = lambda update: update,
 ) -> Callable[[], float]:
-    """One training step with AdamW on the next batch; gives its loss.
+    """Create a training step with AdamW on the next batch, which returns its loss.
 
     Args:
-        name: one of `TASKS`.
-        device: where model and batches are.
-        compile: gives what is called in the model's place.
-        dtype: of parameters and of inputs that are no integers.
-        compile_update: gives what is called in the place of the optimizer's step.
+        name: One of `TASKS`.
+        device: Device of model and batches.
+        compile: Wraps the model.
+        dtype: dtype of parameters and floating-point inputs.
+        compile_update: Wraps the optimizer's step.
     """
     task = TASKS[name]
     torch.manual_seed(0)

@@ -78,7 +78,7 @@ def reinforce(device: str) -> Callable[[], Tensor]:
 
 
 def policy_gradient(device: str) -> Callable[[], Tensor]:
-    """30 forward passes that nobody reads in between, and one backward pass; 5 times."""
+    """Run 30 forward passes without reads between them, and one backward pass; 5 times."""
     policy = nn.Sequential(nn.Linear(4, 128), nn.Dropout(0.6), nn.ReLU(), nn.Linear(128, 2)).to(
         device
     )

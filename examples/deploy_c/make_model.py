@@ -1,4 +1,4 @@
-"""Writes ``model.ftm`` for the C program beside it: a small classifier, exported and packaged.
+"""Write ``model.ftm`` for the C program in this folder: a small classifier as a package.
 
 python make_model.py [model.ftm]
 """

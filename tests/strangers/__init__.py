@@ -1,1 +1,1 @@
-"""Campaigns of generated programs: what users might write and nobody listed. See ``run.py``."""
+"""Campaigns of generated programs, which no test lists. See ``run.py``."""

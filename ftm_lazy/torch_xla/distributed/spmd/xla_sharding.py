@@ -120,7 +120,7 @@ class Mesh:
     def get_jax_mesh(self) -> Any:
         """Raise NotImplementedError: ftm does not use JAX."""
         raise NotImplementedError(
-            "torch_xla.distributed.spmd.Mesh.get_jax_mesh is not served on ftm, which does not use JAX"
+            "torch_xla.distributed.spmd.Mesh.get_jax_mesh is not served on ftm: there is no JAX"
         )
 
     @staticmethod
