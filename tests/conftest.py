@@ -1,11 +1,19 @@
-"""All tests: programs are cached beside the build, apart from the user's own; settings of the shell
-do not reach them."""
+"""Options and settings of all tests.
+
+The shell's `FTM_` settings do not reach tests. Compiled programs are cached in `build/test-cache`,
+apart from the user's cache.
+"""
+
+from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
+
+import tiers
 
 for _name in [name for name in os.environ if name.startswith("FTM_")]:
     del os.environ[_name]
@@ -13,28 +21,39 @@ os.environ["FTM_CACHE_DIR"] = str(Path(__file__).parents[1] / "build" / "test-ca
 
 
 def pytest_addoption(parser):
-    """``--sanitized``: `make sanitize`, which also preloads what such a library needs.
-    ``--accept``: see tests/golden."""
     parser.addoption(
-        "--accept", action="store_true", help="golden texts become what the passes leave now"
+        "--accept", action="store_true", help="store what the passes leave now in tests/golden"
     )
+    parser.addoption("--tier", choices=tiers.TIERS, help="run only one tier, see tests/tiers.py")
     parser.addoption(
         "--sanitized",
         choices=("address", "thread"),
-        help="the machine under sanitizers, see tests/fuzz/sanitized.py",
+        help="run the emulator under a sanitizer, see tests/fuzz/sanitized.py",
     )
 
 
 def pytest_configure(config):
-    """Puts the sanitized library in the place of the machine, and Ctrl-C back where it belongs:
-    what a script's shell starts in the background ignores it, and tests of interrupts would wait
-    for ever."""
+    # A process that a script starts in the background ignores Ctrl-C, and tests of interrupts
+    # would wait forever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     kind = config.getoption("--sanitized")
     if kind:
         from ftm_backend.machine import build, emulator
 
         emulator.LIBRARY = build.sanitized(kind)
+
+
+def pytest_ignore_collect(collection_path, config):
+    wanted = config.getoption("--tier")
+    if wanted and collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+        return True if tiers.tier(collection_path) != wanted else None
+    return None
+
+
+def pytest_sessionfinish(session):
+    if session.config.getoption("--tier") == "unit" and "torch" in sys.modules:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        print("\nERROR: a test of the tier `unit` imported torch, see tests/tiers.py")
 
 
 @pytest.fixture

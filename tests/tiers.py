@@ -1,0 +1,49 @@
+"""The tiers of tests: `unit` never imports PyTorch, `torch` is the rest.
+
+A file of a folder in `UNIT` is in the tier `unit` if neither it nor a helper of `tests/` that it
+imports mentions PyTorch or a package that imports it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+TIERS = ("unit", "torch")
+UNIT = set("cache codegen frontend golden isa layers machine midend passes sizes".split())
+"""Folders with tests of the tier `unit`. Tests of the others start programs that import PyTorch."""
+
+_HERE = Path(__file__).parent
+_MENTIONS_TORCH = re.compile(
+    r"\b(?:import|from) (?:torch|ftm_lazy|ftm_autoload|accelerate|lightning|transformers)\b"
+)
+
+
+@cache
+def tier(file: Path) -> str:
+    """The tier of a test file."""
+    if file.parent.name not in UNIT:
+        return "torch"
+    pending, seen = [file, file.parent / "conftest.py"], set()
+    while pending:
+        path = pending.pop()
+        if path in seen or not path.exists():
+            continue
+        seen.add(path)
+        source = path.read_text()
+        if _MENTIONS_TORCH.search(source):
+            return "torch"
+        pending += [_HERE / (name.replace(".", "/") + ".py") for name in _imports(source)]
+    return "unit"
+
+
+def _imports(source: str) -> list[str]:
+    """What `from A import B` may name: the modules A and A.B."""
+    return [
+        name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and node.module
+        for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    ]
