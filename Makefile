@@ -1,19 +1,22 @@
-# Everything that a fresh machine with Python 3.11, gcc and make needs, and nothing twice:
-#   make demo      trains the digits CNN on ftm and compares it with the CPU
-#   make test      all tests, or those of ARGS, in JOBS (2) processes
-#   make test-ops  PyTorch's own databases of ops, modules and optimizers, whole, against the CPU; resumable
-#   make test-strangers  campaigns of generated programs, expressions, values, strides and tool calls; counts at the end
-#   make bench     recording cost and step times beside eager's, and products modelled on the real target
-#   make lint      ruff (rules and format), mypy and clang-format: the rules are in pyproject.toml and .clang-format
-#   make format    ruff over Python, clang-format over the recorder and the machine
-#   make tidy      clang-tidy over recorder and machine, or over ARGS, files and folders; it is fetched the first time
-#   make coverage  the tests of ARGS, and which lines of Python they did not reach
-#   make sanitize  tests with the machine, and then those of RECORDED with recorder and machine, under address and
-#                  undefined-behaviour sanitizers
-#   make fuzz      damaged images, texts and cache files against the machine under address, undefined-behaviour and thread
-#                  sanitizers, compiled programs of several cores, and random recorded programs against the CPU, with recorder
-#                  and machine under sanitizers and without, for SECONDS (60) each
-#   make build     only what the others need: .venv, the pinned packages, the C++ parts
+# Needs Python 3.11, gcc and make. Each target builds what it needs first.
+#   make demo       trains a CNN on digits on ftm and compares it with the CPU
+#   make test-unit  tests of the compiler and the emulator, without PyTorch: 3 minutes
+#   make test       all other tests (15 minutes), or those of ARGS, in JOBS (2) processes
+#   make nightly    sanitize, fuzz, test-strangers and test-ops: hours
+#   make bench      cost of recording, step times, compile times, modelled times on the target
+#   make lint       ruff (rules and format), mypy and clang-format
+#   make format     applies the formats of ruff and clang-format
+#   make tidy       clang-tidy over the recorder and the machine, or over the files and folders of ARGS
+#   make coverage   runs the tests of ARGS and reports the lines of Python that they do not reach
+#   make build      only builds: .venv, the pinned packages, the C++ libraries
+# Parts of `make nightly`:
+#   make sanitize   tests of the machine, and RECORDED with recorder and machine, under the address and
+#                   undefined-behaviour sanitizers
+#   make fuzz       for SECONDS (60) each: damaged images, texts and cache files against the machine under
+#                   sanitizers; compiled programs of several cores under the thread sanitizer; random
+#                   recorded programs against the CPU, with and without sanitizers
+#   make test-strangers  campaigns of random programs, expressions, values, strides and tool calls
+#   make test-ops   PyTorch's databases of ops, modules and optimizers against the CPU; resumable
 
 PYTHON ?= python3
 VENV := .venv
@@ -25,20 +28,28 @@ MACHINE_SOURCES := $(shell find backend/ftm_backend/machine -name '*.cpp' -o -na
                    backend/ftm_backend/machine/sources.txt backend/ftm_backend/machine/build.py
 FORMATTED := $(filter %.cpp %.h,$(RECORDER_SOURCES) $(MACHINE_SOURCES)) $(wildcard tests/locks/*.cpp)
 
-.PHONY: demo test test-ops test-strangers bench lint format tidy coverage sanitize fuzz build clean
+.PHONY: demo test test-unit nightly test-ops test-strangers bench lint format tidy coverage sanitize fuzz build clean
 .DELETE_ON_ERROR:
 
 demo: build
 	$(BIN)/python examples/demo.py
 
-# A file's tests stay in one process: they share what they compiled. A process that ends in a test, as after a timeout, would be
-# started again with that test.
+# The tests of a file share compiled programs, so they stay in one process. A process that a timeout
+# ends is not restarted: it would run the same test again.
 JOBS ?= 2
 PARALLEL := --numprocesses $(JOBS) --dist loadfile --max-worker-restart 0
-NONE := 5# what pytest ends with where ARGS names no such test
+NONE := 5# pytest's exit status if it selects no test
+TIER = $(if $(ARGS),,--tier torch)
 test: build
-	$(BIN)/python -m pytest $(PARALLEL) -m "not alone" $(ARGS) || test $$? = $(NONE)
-	$(BIN)/python -m pytest -m alone $(ARGS) || test $$? = $(NONE)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not alone" $(TIER) $(ARGS) || test $$? = $(NONE)
+	$(BIN)/python -m pytest -m alone $(TIER) $(ARGS) || test $$? = $(NONE)
+
+# Builds the machine, but not the recorder.
+test-unit: $(STAMPS)/packages
+	PYTHONPATH=backend $(BIN)/python -m ftm_backend.machine.build
+	PYTHONPATH=backend $(BIN)/python -m pytest $(PARALLEL) --tier unit $(ARGS)
+
+nightly: sanitize fuzz test-strangers test-ops
 
 test-ops: build
 	$(BIN)/python tests/opdb/run.py $(ARGS)
@@ -64,21 +75,20 @@ format: $(STAMPS)/packages
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(FORMATTED)
 
-# Not among the pinned packages: 140 MB that only this needs.
+# clang-tidy is not among the pinned packages: it has 140 MB and only this target uses it.
 tidy: build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check clang-tidy==22.1.8
 	$(BIN)/python csrc/tidy.py $(ARGS)
 
-# Subprocesses (the compiling worker, tools) count as well.
+# Counts subprocesses too: the compile server, tools.
 coverage: build
 	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/coverage run -m pytest $(ARGS)
 	$(BIN)/coverage combine
 	$(BIN)/coverage report --skip-covered --skip-empty
 
 # Recording, views, writes, autograd, recurrent layers, attention, threads and faults.
-RECORDED := tests/recorder tests/autograd/test_functions.py tests/autograd/test_outside.py tests/e2e/test_recurrent.py \
-            tests/e2e/test_sharing.py tests/e2e/test_threads.py tests/e2e/test_index_faults.py tests/e2e/test_saving.py \
-            tests/e2e/test_quantized.py tests/e2e/test_loops.py
+RECORDED := tests/recorder tests/autograd/test_functions.py tests/autograd/test_outside.py \
+            $(patsubst %,tests/e2e/test_%.py,recurrent sharing threads index_faults saving quantized loops)
 sanitize: build
 	$(BIN)/python -m ftm_backend.machine.build --sanitize
 	$(BIN)/python tests/fuzz/sanitized.py address -m pytest $(PARALLEL) --capture=sys --sanitized=address \
@@ -98,7 +108,7 @@ fuzz: build
 
 build: $(STAMPS)/native
 
-# The packages: exact versions, PyTorch among them (one large download).
+# Packages in exact versions. PyTorch is a large download.
 $(STAMPS)/packages: requirements.txt
 	@mkdir -p $(STAMPS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ftm needs Python 3.11 or newer; set PYTHON=")'
@@ -106,13 +116,13 @@ $(STAMPS)/packages: requirements.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-# The package itself, in place: Python sources are used where they lie.
+# The package itself, installed in place.
 $(STAMPS)/package: $(STAMPS)/packages pyproject.toml
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	$(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
-# The C++ parts; only what has changed is compiled.
+# The C++ libraries. Compiles only files that have changed.
 $(STAMPS)/native: $(STAMPS)/package setup.py $(RECORDER_SOURCES) $(MACHINE_SOURCES)
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
