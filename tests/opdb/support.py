@@ -1,4 +1,5 @@
-"""The compact, committed form of a full run's results: `support.json`, one line for each entry.
+"""The compact, committed form of a full run's results: `support.json`. Entries with equal results
+share a line.
 
 Of each check in the entry's primary dtype, and of each other dtype (the worst of its checks without
 variants), it keeps one word of `WORDS`; and the operations that fell back.
@@ -40,7 +41,7 @@ def word(record: dict[str, Any]) -> str | None:
 def condense(
     names: Iterable[tuple[str, str]], records: Iterable[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The lines of `support.json`.
+    """The entries of `support.json`.
 
     Args:
         names: database and name of all entries, in order; those without a record exist on no CPU.
@@ -79,10 +80,21 @@ def worst(*words: str) -> str:
 
 
 def save(entries: list[dict[str, Any]], path: Path = FILE) -> None:
-    """Writes `entries`, one on a line."""
-    path.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in entries) + "\n]\n")
+    """Writes `entries`, those with equal results on one line."""
+    groups: dict[str, list[str]] = {}
+    for entry in entries:
+        results = {key: value for key, value in entry.items() if key != "entry"}
+        groups.setdefault(json.dumps(results), []).append(entry["entry"])
+    lines = [
+        json.dumps({"entries": names, **json.loads(results)}) for results, names in groups.items()
+    ]
+    path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def load(path: Path = FILE) -> list[dict[str, Any]]:
     """Reads what `save` wrote."""
-    return json.loads(path.read_text())
+    return [
+        {"entry": name, **{key: value for key, value in group.items() if key != "entries"}}
+        for group in json.loads(path.read_text())
+        for name in group["entries"]
+    ]

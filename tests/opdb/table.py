@@ -76,12 +76,10 @@ def ops() -> str:
         parts.append(
             f"### {name}\n\n{native} of {len(groups[name])} are native in float32, forward and backward.\n"
         )
-        rows = [
-            "| entry | forward | backward | `torch.compile` | other checks | dtypes | why not native |",
-            "|---" * 7 + "|",
-        ]
-        rows += [_op_row(entry, compiled[entry["entry"]]) for entry in groups[name]]
-        parts.append("\n".join(rows) + "\n")
+        rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for entry in groups[name]:
+            rows[_op_cells(entry, compiled[entry["entry"]])].append(entry["entry"])
+        parts.append(_table(_OP_TITLES, rows))
     return "\n".join(parts)
 
 
@@ -96,20 +94,23 @@ def optims() -> str:
 
 
 def fallbacks() -> str:
-    """The operations that run on the CPU, with the dtypes in which they do and the entries that
-    meet them."""
+    """The operations that run on the CPU, grouped by the dtypes in which they do and the reason."""
     users: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for entry in _entries("ops"):
         for operation in entry["fallbacks"]:
             users[operation].append(entry)
-    rows = ["| operation | dtypes | entries | reason |", "|---|---|---|---|"]
+    groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for operation, entries in sorted(users.items()):
-        names = [entry["entry"] for entry in entries]
-        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
         dtypes, reason = _unsupported(operation, entries)
-        rows.append(
-            f"| `{operation}` | {dtypes} | {shown} | {known.fallback_reason(operation) or reason} |"
-        )
+        groups[dtypes, known.fallback_reason(operation) or reason].append(operation)
+    return _table(("operations", "dtypes", "reason"), groups)
+
+
+def _table(titles: tuple[str, ...], groups: dict[tuple[str, ...], list[str]]) -> str:
+    """A table with a row for each group: its names, and the cells that they share."""
+    rows = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    for cells, names in groups.items():
+        rows.append(f"| {' '.join(f'`{name}`' for name in names)} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
 
 
@@ -136,11 +137,15 @@ def _word(entry: dict[str, Any], *checks: str) -> str | None:
     return max(found, key=WORDS.index) if found else None
 
 
-def _op_row(entry: dict[str, Any], compiled: dict[str, Any]) -> str:
+_OP_TITLES = tuple(
+    "entries,forward,backward,`torch.compile`,other checks,dtypes,why not native".split(",")
+)
+
+
+def _op_cells(entry: dict[str, Any], compiled: dict[str, Any]) -> tuple[str, ...]:
     checks = entry["checks"]
     others = {check: word for check, word in checks.items() if check not in ("forward", "backward")}
-    cells = (
-        f"`{entry['entry']}`",
+    return (
         checks.get("forward", "-"),
         checks.get("backward", "-"),
         _word(compiled, "forward", "backward")
@@ -149,7 +154,6 @@ def _op_row(entry: dict[str, Any], compiled: dict[str, Any]) -> str:
         "; ".join(_grouped(_shortened(entry))),
         "; ".join((*_reasons(entry), *_reasons_compiled(compiled))),
     )
-    return f"| {' | '.join(cells)} |"
 
 
 def _shortened(entry: dict[str, Any]) -> dict[str, str]:
@@ -190,13 +194,9 @@ def _reasons_compiled(entry: dict[str, Any]) -> Iterator[str]:
 
 
 def _plain(entries: list[dict[str, Any]], checks: tuple[str, ...]) -> str:
-    rows = [
-        f"| entry | {' | '.join(checks)} | dtypes | falls back |",
-        "|---|" + "---|" * (len(checks) + 2),
-    ]
+    rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for entry in entries:
         found = [entry["checks"].get(check, "-") for check in checks]
         names = " ".join(f"`{operation}`" for operation in entry["fallbacks"])
-        dtypes = "; ".join(_grouped(_shortened(entry)))
-        rows.append(f"| `{entry['entry']}` | {' | '.join(found)} | {dtypes} | {names} |")
-    return "\n".join(rows) + "\n"
+        rows[*found, "; ".join(_grouped(_shortened(entry))), names].append(entry["entry"])
+    return _table(("entries", *checks, "dtypes", "falls back"), rows)

@@ -24,8 +24,8 @@ and the cycle model charges their cost.
 
 ## In maps
 
-Listings are map bodies. Operands are `v0`, `v1`, ..., and the last line writes the result. A
-register is reused after its last read. Numbers stand for registers that are filled before the map.
+Listings are map bodies; read them line by line, from left to right. Operands are `v0`, `v1`, ...,
+and the last instruction writes the result. A register is reused after its last read. Numbers stand for registers that are filled before the map.
 `VFRCP` and `VFRSQ` are the machine's approximations of 1 / a and 1 / sqrt(a); {SEED_BITS} of
 their bits are assumed to be correct. `VBITC` is free, as registers have no type. F16 and BF16 are
 converted to F32 and back. Loops that rarely need a second iteration are listed and charged once.
@@ -62,6 +62,16 @@ def of_row(row: InstructionDef) -> str:
     )
 
 
+def _columns(instructions: list[str], width: int = 100) -> list[str]:
+    """Set a listing in as many columns as fit in `width` characters."""
+    column = max(map(len, instructions)) + 2
+    count = max(1, (width + 2) // column)
+    return [
+        "".join(text.ljust(column) for text in instructions[begin : begin + count]).rstrip()
+        for begin in range(0, len(instructions), count)
+    ]
+
+
 def _listed(row: InstructionDef) -> list[str]:
     assert row.macro is not None
     suffix = "F32" if "F32" in row.types else ""
@@ -69,7 +79,7 @@ def _listed(row: InstructionDef) -> list[str]:
     for chosen in [suffix, *(["I64"] if row.name in ("VDIV", "VREM") else [])]:
         lines += [
             f"// {row.name}{'.' + chosen if chosen else ''}",
-            *listing(op_costs.expansion(row, chosen))[0],
+            *_columns(listing(op_costs.expansion(row, chosen))[0]),
         ]
     return [*lines, "```"]
 
@@ -129,15 +139,8 @@ def render() -> str:
         if row.macro and not row.macro.types:
             modules.setdefault(row.macro.name.partition(".")[0], []).append(row.name)
     for module, names in modules.items():
-        source = inspect.getsource(import_module(f"ftm_backend.target.macros.{module}"))
-        lines += [
-            "",
-            f"### {', '.join(names)}",
-            "",
-            f"`target/macros/{module}.py`:",
-            "",
-            "```python",
-            source.rstrip("\n"),
-            "```",
-        ]
+        path = f"backend/ftm_backend/target/macros/{module}.py"
+        summary = inspect.getdoc(import_module(f"ftm_backend.target.macros.{module}"))
+        assert summary is not None
+        lines += ["", f"### {', '.join(names)}", "", f"[{path}](../{path}): {summary}"]
     return wrap_markdown("\n".join(lines) + "\n")
