@@ -64,6 +64,7 @@ bench: build
 	$(BIN)/python benchmarks/target.py
 	$(BIN)/python benchmarks/target_steps.py
 	$(BIN)/python benchmarks/compile_time.py $(ARGS)
+	$(BIN)/python benchmarks/cpu_time.py
 
 lint: $(STAMPS)/packages
 	$(BIN)/ruff check .

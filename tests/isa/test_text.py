@@ -1,11 +1,7 @@
 """Text to Program and back: the grammar, comments, canonical layout, and the speed of both."""
 
-import gc
-import time
-
 import pytest
 
-from ftm_backend import assembler
 from ftm_backend.ir import asm
 from ftm_backend.ir.asm import program as p
 
@@ -186,31 +182,3 @@ def test_map_header_errors(header, message, column):
 def test_structure_errors(text, message):
     with pytest.raises(asm.AsmError, match=message.replace("@", "@")):
         asm.parse(text)
-
-
-def test_cost_is_linear_and_small():
-    block = CANONICAL[CANONICAL.index("    SCID") : CANONICAL.index("  [r7] SBR")]
-    block = "\n".join(
-        line for line in block.split("\n") if "LOOP_" not in line and "DSC" not in line
-    )
-    head, tail = (
-        CANONICAL[: CANONICAL.index("    SCID")],
-        CANONICAL[CANONICAL.index("  [r7] SBR") :],
-    )
-
-    def seconds(copies: int) -> float:
-        text = head + "  LOOP_kernel_0_0: 1, 2\n" + block * copies + tail
-        start = time.process_time()
-        assembler.assemble(text)
-        return time.process_time() - start
-
-    gc.disable()  # a collection's cost is that of all that lives, the other tests' objects as well
-    try:
-        small, large = (
-            min(times)
-            for times in zip(*((seconds(100), seconds(1600)) for _ in range(3)), strict=True)
-        )
-    finally:
-        gc.enable()
-    assert large < 5.0  # 30,000 lines
-    assert large < 64 * small  # were it quadratic: 256 times

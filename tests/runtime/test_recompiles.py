@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 from ftm_lazy.compile.recompile_explainer import CAUSES, CompileHistory, RecompileExplanation, read
@@ -90,20 +89,6 @@ def test_an_unrelated_program_is_a_first_one():
         f"  %{i} = aten::neg(self=%{i - 1}) : f32[2]\n" for i in range(1, 20)
     )
     assert explained(after(trace()), other + "  return %19\n").cause == "first"
-
-
-def test_long_traces_and_long_histories_cost_little():
-    lines = "".join(
-        f"  %{i} = aten::add.Scalar(self=%{i - 1}, other=1, alpha=1) : f32[2]\n"
-        for i in range(1, 3000)
-    )
-    history = CompileHistory()
-    begin = time.process_time()
-    for size in range(50):
-        text = read(f"trace\n  %0 = param f32[{size}]\n{lines}  return %2999\n")
-        history.explain(text)
-        history.add(text)
-    assert time.process_time() - begin < 10
 
 
 def test_a_recompile_of_a_step_names_the_users_line(tmp_path):

@@ -25,10 +25,11 @@ and the cycle model charges their cost.
 ## In maps
 
 Listings are map bodies; read them line by line, from left to right. Operands are `v0`, `v1`, ...,
-and the last instruction writes the result. A register is reused after its last read. Numbers stand for registers that are filled before the map.
-`VFRCP` and `VFRSQ` are the machine's approximations of 1 / a and 1 / sqrt(a); {SEED_BITS} of
-their bits are assumed to be correct. `VBITC` is free, as registers have no type. F16 and BF16 are
-converted to F32 and back. Loops that rarely need a second iteration are listed and charged once.
+and the last instruction writes the result. A register is reused after its last read. Numbers stand
+for registers that are filled before the map. `VFRCP` and `VFRSQ` are the machine's approximations
+of 1 / a and 1 / sqrt(a); {SEED_BITS} of their bits are assumed to be correct. `VBITC` is free, as
+registers have no type. F16 and BF16 are converted to F32 and back. Loops that rarely need a second
+iteration are listed and charged once.
 
 Counts are operations per vector, on `VMAC` (3 pipes; `VMAC1`: only the first) and `VIEU`. The
 latency is that of the critical path.
